@@ -22,7 +22,7 @@ import type { Stream } from './upstream/keep-alive-stream.ts';
 import type { AnswerRecorder } from './upstream/recorder.ts';
 import type { StreamOutcome } from './upstream/stream-answer.ts';
 
-/** One client request on its way through the gateway. */
+/** A client request from arrival to settlement, as every stage of gateway.ts receives it. */
 export interface Call {
   readonly requestId: string;
   readonly caller: Caller;
@@ -68,7 +68,7 @@ export interface RecordingSession {
 }
 
 /**
- * One parsed request: everything that differs between chat, embeddings, speech, transcription and
+ * One parsed request: everything that differs between chat, embeddings, speech, transcription, and
  * images. The pipeline stages see a request only through this interface.
  */
 export interface Operation {
@@ -113,7 +113,7 @@ export interface CacheIdentity {
 export interface Replay {
   readonly recording: Recording;
   readonly reply: TransformedReply;
-  /** For an `Idempotency-Key`: the first request, whose id and cost are reported again. */
+  /** For an `Idempotency-Key`: the first request, whose ID and cost are reported again. */
   readonly first?: FirstRequest;
 }
 
@@ -137,7 +137,7 @@ export type RequestOutcome =
 /** Response header listing the parameters that were not sent to the answering provider. */
 export const droppedParamsHeader = 'x-tollgate-dropped-params';
 
-/** Returns the id, model and time shown to the client, which never sees the provider's own. */
+/** Returns the ID, model, and time shown to the client, which never sees the provider's own. */
 export function identityOf(
   { requestId, receivedAt }: Pick<Call, 'requestId' | 'receivedAt'>,
   model: string,

@@ -3,60 +3,60 @@ import type { CachedRecording } from './cache-store.ts';
 import { MemoryCacheStore } from './cache-store.ts';
 
 function recording(text: string): CachedRecording {
-  const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p', recordedAt: 0 };
-  return { ...made, text } as CachedRecording;
+  const fields = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p', recordedAt: 0 };
+  return { ...fields, text } as CachedRecording;
 }
 
-/** A thousand bytes: 250 characters of two, and 500 for its place. */
-const thousand = recording('x'.repeat(250));
+/** 1,000 bytes: 250 characters of 2 bytes, and 500 for the entry. */
+const kilobyte = recording('x'.repeat(250));
 
 afterEach(() => setSystemTime());
 
-describe('the shelf in memory', () => {
-  test('keeps as much as fits, and forgets what was not asked for longest', () => {
+describe('MemoryCacheStore', () => {
+  test('evicts the least recently used recording when it is full', () => {
     const store = new MemoryCacheStore(3_000);
-    for (const name of ['a', 'b', 'c']) store.save(name, thousand, 60);
+    for (const name of ['a', 'b', 'c']) store.save(name, kilobyte, 60);
     expect(store.bytes).toBe(3_000);
-    expect(store.find('a')).toBe(thousand);
-    store.save('d', thousand, 60);
+    expect(store.find('a')).toBe(kilobyte);
+    store.save('d', kilobyte, 60);
     expect(store.bytes).toBe(3_000);
-    const left = ['a', 'b', 'c', 'd'].filter((name) => store.find(name));
-    expect(left).toEqual(['a', 'c', 'd']);
+    const remaining = ['a', 'b', 'c', 'd'].filter((name) => store.find(name));
+    expect(remaining).toEqual(['a', 'c', 'd']);
   });
 
-  test('forgets as many as a large one needs', () => {
+  test('evicts as many recordings as a large one needs', () => {
     const store = new MemoryCacheStore(3_000);
-    for (const name of ['a', 'b', 'c']) store.save(name, thousand, 60);
+    for (const name of ['a', 'b', 'c']) store.save(name, kilobyte, 60);
     store.save('large', recording('x'.repeat(750)), 60);
     expect(store.bytes).toBe(3_000);
     expect(['a', 'b', 'c', 'large'].filter((name) => store.find(name))).toEqual(['c', 'large']);
   });
 
-  test('forgets one in a hundred at once, and never what it was just given', () => {
+  test('evicts 1% of its recordings at once, but never the one just saved', () => {
     const store = new MemoryCacheStore(1_000_000);
-    for (let entry = 0; entry < 1_001; entry += 1) store.save(`${entry}`, thousand, 60);
+    for (let entry = 0; entry < 1_001; entry += 1) store.save(`${entry}`, kilobyte, 60);
     expect(store.bytes).toBe(990_000);
     expect(['10', '11', '1000'].map((name) => store.find(name))).toEqual([
       undefined,
-      thousand,
-      thousand,
+      kilobyte,
+      kilobyte,
     ]);
     store.save('large', recording('x'.repeat(499_750)), 60);
     expect(store.bytes).toBe(1_000_000);
     expect(store.find('large')).toBeDefined();
   });
 
-  test('does not keep what is larger than itself, and loses nothing for it', () => {
+  test('skips a recording larger than its limit without evicting others', () => {
     const store = new MemoryCacheStore(1_000);
-    store.save('a', thousand, 60);
+    store.save('a', kilobyte, 60);
     store.save('b', recording('x'.repeat(251)), 60);
-    expect([store.find('a'), store.find('b'), store.bytes]).toEqual([thousand, undefined, 1_000]);
+    expect([store.find('a'), store.find('b'), store.bytes]).toEqual([kilobyte, undefined, 1_000]);
     expect(new MemoryCacheStore(0).find('a')).toBeUndefined();
   });
 
-  test('replaces what it has under a name', () => {
+  test('replaces a recording with the same key', () => {
     const store = new MemoryCacheStore(10_000);
-    store.save('a', thousand, 60);
+    store.save('a', kilobyte, 60);
     store.save('a', recording('short'), 60);
     expect(store.find('a')?.text).toBe('short');
     expect(store.bytes).toBe(510);
@@ -64,21 +64,21 @@ describe('the shelf in memory', () => {
     expect([store.find('a'), store.bytes]).toEqual([undefined, 0]);
   });
 
-  test('gives no expired recording, and frees its room', () => {
+  test('removes a recording that has expired', () => {
     let now = 5_000;
     const store = new MemoryCacheStore(10_000, () => now);
-    store.save('a', thousand, 2);
+    store.save('a', kilobyte, 2);
     now = 6_999;
-    expect(store.find('a')).toBe(thousand);
+    expect(store.find('a')).toBe(kilobyte);
     now = 7_000;
     expect(store.find('a')).toBeUndefined();
     expect(store.bytes).toBe(0);
   });
 
-  test('measures time by itself, whatever the clock of the machine is set to', () => {
+  test('ignores changes of the system clock', () => {
     const store = new MemoryCacheStore(10_000);
-    store.save('a', thousand, 60);
+    store.save('a', kilobyte, 60);
     setSystemTime(Date.now() + 3_600_000);
-    expect(store.find('a')).toBe(thousand);
+    expect(store.find('a')).toBe(kilobyte);
   });
 });

@@ -1,14 +1,14 @@
 import type { Recording } from '../core/recording.ts';
 
-/** A recording on a shelf. */
+/** A recording in a cache store. */
 export interface CachedRecording extends Recording {
-  /** Epoch milliseconds, by the clock that all who share the shelf go by. */
+  /** Epoch milliseconds on the clock that all users of the store share. */
   readonly recordedAt: number;
 }
 
-/** Where recordings are kept for a while: in this process, or in Redis for all processes. */
+/** Stores recordings for a limited time: in this process, or in Redis for all processes. */
 export interface CacheStore {
-  /** Never rejects: a shelf out of reach is an empty one. */
+  /** Never rejects: an unreachable store counts as empty. */
   find(key: string): CachedRecording | undefined | Promise<CachedRecording | undefined>;
   save(key: string, recording: CachedRecording, ttlSeconds: number): void;
 }
@@ -19,26 +19,26 @@ interface CacheEntry {
   readonly until: number;
 }
 
-/** Text is UTF-16 at worst, and each entry has a cost of its own. */
+/** Text can be UTF-16, and each entry has overhead. */
 const bytesPerCharacter = 2;
 const bytesPerEntry = 500;
 
 /**
- * When there is no room, one place in so many goes, all at once. To find its oldest entry, a Map of
- * this runtime passes all that were deleted before it, one by one: on a shelf with a quarter of a
- * million places, each new one took longer than the rest of its request.
+ * A full store evicts this fraction of its entries at once. Finding the oldest entry of a Map scans
+ * over all entries deleted before it: with 250,000 entries, one eviction per save took longer than
+ * the rest of its request.
  */
 const entriesPerEviction = 100;
 
-/** Recordings in this process's memory; when it is full, those unused for longest go first. */
+/** Keeps recordings in this process's memory. Evicts the least recently used ones. */
 export class MemoryCacheStore implements CacheStore {
   readonly #bytesMax: number;
   readonly #now: () => number;
-  /** In the order of their last use. */
+  /** In order of last use. */
   readonly #entries = new Map<string, CacheEntry>();
   #bytes = 0;
 
-  /** Uses a clock that nobody sets: one that is set back would keep everything for longer. */
+  /** The default clock is monotonic, because a system clock set back would extend all lifetimes. */
   constructor(bytesMax: number, now: () => number = () => performance.now()) {
     this.#bytesMax = bytesMax;
     this.#now = now;

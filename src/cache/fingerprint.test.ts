@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { fingerprint } from './fingerprint.ts';
 
-describe('a fingerprint', () => {
+describe('fingerprint', () => {
   test.each<[string, unknown, unknown]>([
     [
       'the order of keys, at every depth',
@@ -9,20 +9,20 @@ describe('a fingerprint', () => {
       { a: 'ä', b: [{ x: null, y: 1 }] },
     ],
     ['fields that are undefined', { a: undefined, b: 1 }, { b: 1 }],
-  ])('does not look at %s', (_, one, other) => {
+  ])('ignores %s', (_, one, other) => {
     expect(fingerprint([one])).toBe(fingerprint([other]));
   });
 
   test.each<[string, unknown, unknown]>([
     ['the order of lists', [2, 1], [1, 2]],
-    ['places in lists that are undefined', [undefined, 1], [1]],
+    ['undefined items of lists', [undefined, 1], [1]],
     ['fields that are null', { a: null, b: 1 }, { b: 1 }],
-    ['names', { a: 1 }, { b: 1 }],
-  ])('looks at %s', (_, one, other) => {
+    ['field names', { a: 1 }, { b: 1 }],
+  ])('depends on %s', (_, one, other) => {
     expect(fingerprint([one])).not.toBe(fingerprint([other]));
   });
 
-  test('tells apart what a careless join would not', () => {
+  test('distinguishes lists that a plain join would confuse', () => {
     const lists: unknown[][] = [
       ['ab', 'c'],
       ['a', 'bc'],

@@ -1,8 +1,8 @@
 import { isObject } from '../core/json.ts';
 
 /**
- * The same text for values that differ only in the order of their keys: clients build the same
- * request in different orders. Undefined fields are no fields.
+ * Serializes a value with sorted keys, because clients build the same request in different orders.
+ * Skips undefined fields.
  */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
@@ -13,7 +13,7 @@ function canonical(value: unknown): string {
   return `{${fields.map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`).join(',')}}`;
 }
 
-/** Names a request. Parts are told apart: no two lists of parts give the same text. */
+/** Hashes a request. Different lists of values never have the same serialization. */
 export function fingerprint(values: readonly unknown[]): string {
   return new Bun.CryptoHasher('sha256').update(canonical(values)).digest('base64url');
 }

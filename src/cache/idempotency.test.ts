@@ -7,11 +7,11 @@ import type { ClaimResult, ClaimStore } from './idempotency.ts';
 import { Idempotency } from './idempotency.ts';
 import type { ChargeWriter, InFlightEntry } from './in-flight-entry.ts';
 
-const staying = new AbortController().signal;
+const connected = new AbortController().signal;
 
 function recording(text: string): Recording {
-  const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' };
-  return { ...made, text } as Recording;
+  const fields = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' };
+  return { ...fields, text } as Recording;
 }
 
 let requests = 0;
@@ -20,22 +20,27 @@ function claim(key: string, fingerprint = 'f', tenantId = 't'): IdempotencyClaim
   return { tenantId, key, fingerprint, requestId: `r${requests}` };
 }
 
-/** Like the real store, tells after the faster request was told, and not whether it is the same. */
-async function tooLate(): Promise<ClaimResult> {
+/**
+ * Like the real store, answers after the faster request, and doesn't know whether both are the
+ * same.
+ */
+async function lostRace(): Promise<ClaimResult> {
   await nextTurn();
   return { state: 'running' };
 }
 
-/** Claims in memory, of a store that can be taken away. The contract suite knows the real ones. */
-class Claims implements ClaimStore {
-  isAway = false;
+/**
+ * Stores claims in memory and can be made unreachable. The contract suite tests the real stores.
+ */
+class MemoryClaims implements ClaimStore {
+  isDown = false;
   hangs = false;
-  /** A key whose answer it never takes. */
-  refused = '';
-  asked = 0;
+  /** A key whose answers it rejects. */
+  rejectedKey = '';
+  claimCount = 0;
   readonly written: string[] = [];
   readonly extended: string[] = [];
-  #givenUp = Promise.withResolvers<never>();
+  #pending = Promise.withResolvers<never>();
   stored: ReadonlyMap<string, number> = new Map();
   readonly rows = new Map<
     string,
@@ -43,7 +48,7 @@ class Claims implements ClaimStore {
   >();
 
   async claim(one: IdempotencyClaim, now: number, leaseMs: number): Promise<ClaimResult> {
-    this.asked += 1;
+    this.claimCount += 1;
     const isNew = !this.rows.has(one.key);
     await this.#reach();
     const row = this.rows.get(one.key);
@@ -51,7 +56,7 @@ class Claims implements ClaimStore {
       this.rows.set(one.key, { claim: one, until: now + leaseMs });
       return { state: 'ours' };
     }
-    if (isNew) return tooLate();
+    if (isNew) return lostRace();
     if (row.claim.fingerprint !== one.fingerprint) return { state: 'other_request' };
     return row.done === undefined ? { state: 'running' } : { state: 'done', recording: row.done };
   }
@@ -68,11 +73,11 @@ class Claims implements ClaimStore {
   async finish({ claim: one, recording: done, expiresAt }: IdempotentAnswer): Promise<boolean> {
     this.written.push(one.key);
     await this.#reach();
-    if (one.key === this.refused) throw new Error('the store does not take this one');
-    const holder = this.rows.get(one.key)?.claim ?? one;
-    const isHeld = holder.requestId === one.requestId;
-    if (isHeld) this.rows.set(one.key, { claim: one, done, until: expiresAt });
-    return isHeld;
+    if (one.key === this.rejectedKey) throw new Error('the store rejects this answer');
+    const owner = this.rows.get(one.key)?.claim ?? one;
+    const isOwner = owner.requestId === one.requestId;
+    if (isOwner) this.rows.set(one.key, { claim: one, done, until: expiresAt });
+    return isOwner;
   }
 
   async release({ key }: IdempotencyClaim): Promise<void> {
@@ -89,153 +94,184 @@ class Claims implements ClaimStore {
     return this.stored;
   }
 
-  giveUp(): void {
+  failPending(): void {
     this.hangs = false;
-    this.#givenUp.reject(new Error('the store did not answer'));
-    this.#givenUp = Promise.withResolvers<never>();
+    this.#pending.reject(new Error('the store timed out'));
+    this.#pending = Promise.withResolvers<never>();
   }
 
   async #reach(): Promise<void> {
-    // A database that hangs is given up by its driver, some time later.
-    if (this.hangs) await this.#givenUp.promise;
-    if (this.isAway) throw new Error('the store is away');
+    // The driver of a database that hangs fails its queries after some time.
+    if (this.hangs) await this.#pending.promise;
+    if (this.isDown) throw new Error('the store is down');
   }
 }
 
-function make(now = () => 0, writeMs = 20) {
-  const store = new Claims();
+function create(now = () => 0, writeMs = 20) {
+  const store = new MemoryClaims();
   const idempotency = new Idempotency(store, now, writeMs);
-  const ask = (one: IdempotencyClaim, client = staying, isFit = true) =>
+  const lookUp = (one: IdempotencyClaim, client = connected, isFit = true) =>
     idempotency.lookUp(one, client, ({ text }) => (isFit ? text : undefined));
-  const [extend, writeShort, writeLong, tidy] = idempotency.periodicTasks().map(({ run }) => run);
-  if (!extend || !writeShort || !writeLong || !tidy) throw new Error('Chores are missing.');
+  const [extend, writeShort, writeLong, removeExpired] = idempotency
+    .periodicTasks()
+    .map(({ run }) => run);
+  if (!extend || !writeShort || !writeLong || !removeExpired)
+    throw new Error('A periodic task is missing.');
   const writeLate = () => Promise.all([writeShort(), writeLong()]);
-  const chores = { extend, writeShort, writeLong, writeLate, tidy };
-  return { store, ask, ...chores, close: () => idempotency.close() };
+  const tasks = { extend, writeShort, writeLong, writeLate, removeExpired };
+  return { store, lookUp, ...tasks, close: () => idempotency.close() };
 }
 
-type LookUp = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
+type Result = Awaited<ReturnType<ReturnType<typeof create>['lookUp']>>;
 
-function inFlightOf(asked: LookUp): InFlightEntry {
-  if ('inFlight' in asked) return asked.inFlight;
-  throw new Error(`No duty, but ${asked.found}.`);
+function inFlightOf(result: Result): InFlightEntry {
+  if ('inFlight' in result) return result.inFlight;
+  throw new Error(`Expected an in-flight entry, got ${result.found}.`);
 }
 
-async function refusalOf(asked: Promise<LookUp>): Promise<GatewayError> {
-  const outcome = await asked.catch((error: unknown) => error);
+async function errorOf(result: Promise<Result>): Promise<GatewayError> {
+  const outcome = await result.catch((error: unknown) => error);
   if (outcome instanceof GatewayError) return outcome;
-  throw new Error(`Expected a refusal, got ${JSON.stringify(outcome)}.`);
+  throw new Error(`Expected an error, got ${JSON.stringify(outcome)}.`);
 }
 
-describe('a tenant whose answers fill the store', () => {
+describe('Idempotency with a full quota', () => {
   const almost = idempotentBytesPerTenantMax - 5;
 
-  test('is refused new keys, and none that it has used', async () => {
-    const { store, ask, tidy } = make();
+  test('rejects new keys, but still serves used ones', async () => {
+    const { store, lookUp, removeExpired } = create();
     store.stored = new Map([['t', almost]]);
-    await tidy();
-    await inFlightOf(await ask(claim('last'))).finish(recording('first'));
-    const { status, param, message } = await refusalOf(ask(claim('new')));
+    await removeExpired();
+    await inFlightOf(await lookUp(claim('last'))).finish(recording('first'));
+    const { status, param, message } = await errorOf(lookUp(claim('new')));
     expect([status, param]).toEqual([429, 'Idempotency-Key']);
     expect(message).toContain(`${idempotentBytesPerTenantMax} bytes`);
-    expect(await ask(claim('last'))).toEqual({ found: 'first' });
-    // Nothing is left of what was refused, and others have their own room.
+    expect(await lookUp(claim('last'))).toEqual({ found: 'first' });
+    // The rejected claim is deleted, and other tenants have tsuccessor own quota.
     expect([...store.rows.keys()]).toEqual(['last']);
-    inFlightOf(await ask(claim('another', 'f', 'another')));
+    inFlightOf(await lookUp(claim('another', 'f', 'another')));
   });
 
-  test('has room again when old answers have expired', async () => {
-    const { store, ask, tidy } = make();
+  test('accepts new keys after old answers have expired', async () => {
+    const { store, lookUp, removeExpired } = create();
     store.stored = new Map([['t', idempotentBytesPerTenantMax]]);
-    await tidy();
-    await refusalOf(ask(claim('k')));
+    await removeExpired();
+    await errorOf(lookUp(claim('k')));
     store.stored = new Map([['t', almost]]);
-    await tidy();
-    inFlightOf(await ask(claim('k')));
+    await removeExpired();
+    inFlightOf(await lookUp(claim('k')));
   });
 });
 
-test('an answer is removed when its day is over', async () => {
+test('Idempotency extends a claim until its answer is written', async () => {
   let now = 0;
-  const { store, ask, tidy } = make(() => now);
-  await inFlightOf(await ask(claim('k'))).finish(recording('of a day'));
+  const store = new MemoryClaims();
+  const idempotency = new Idempotency(store, () => now);
+  const [extend, writeLate] = idempotency.periodicTasks();
+  if (!extend || !writeLate) throw new Error('A periodic task is missing.');
+  await extend.run();
+  expect(store.extended).toEqual([]);
+
+  const inFlight = inFlightOf(await idempotency.lookUp(claim('k'), connected, ({ text }) => text));
+  now = 20_000;
+  await extend.run();
+  expect([store.extended, store.rows.get('k')?.until]).toEqual([['k'], 50_000]);
+  // Other processes take over after 30 s without an extension, and one extension may fail.
+  expect(extend.everyMs).toBeLessThan(15_000);
+
+  store.isDown = true;
+  await inFlight.finish(recording('written later'));
+  store.isDown = false;
+  await extend.run();
+  expect(store.extended).toEqual(['k', 'k']);
+  await writeLate.run();
+  await extend.run();
+  expect(store.extended).toEqual(['k', 'k']);
+});
+
+test('Idempotency removes an answer after 24 hours', async () => {
+  let now = 0;
+  const { store, lookUp, removeExpired } = create(() => now);
+  await inFlightOf(await lookUp(claim('k'))).finish(recording('of a day'));
   now = 86_399_999;
-  await tidy();
+  await removeExpired();
   expect(store.rows.size).toBe(1);
   now = 86_400_000;
-  await tidy();
+  await removeExpired();
   expect(store.rows.size).toBe(0);
 });
 
-describe('a key', () => {
-  test.each(['', ' ', 'a b', 'ä', 'tab\t', 'x'.repeat(256)])('%j is refused', async (key) => {
-    const { store, ask } = make();
-    const { status, param } = await refusalOf(ask(claim(key)));
-    expect([status, param, store.asked]).toEqual([400, 'Idempotency-Key', 0]);
+describe('Idempotency', () => {
+  test.each(['', ' ', 'a b', 'ä', 'tab\t', 'x'.repeat(256)])('rejects the key %j', async (key) => {
+    const { store, lookUp } = create();
+    const { status, param } = await errorOf(lookUp(claim(key)));
+    expect([status, param, store.claimCount]).toEqual([400, 'Idempotency-Key', 0]);
   });
 
-  test('of 255 signs is taken', async () => {
-    const { ask } = make();
-    inFlightOf(await ask(claim('~'.repeat(255))));
+  test('accepts a key of 255 characters', async () => {
+    const { lookUp } = create();
+    inFlightOf(await lookUp(claim('~'.repeat(255))));
   });
 
-  test('brings the first answer again, and only to the same request', async () => {
-    const { ask } = make();
-    await inFlightOf(await ask(claim('k'))).finish(recording('first'));
-    expect(await ask(claim('k'))).toEqual({ found: 'first' });
-    const other = await refusalOf(ask(claim('k', 'another request')));
+  test('returns the first answer to the same request, and 409 to another one', async () => {
+    const { lookUp } = create();
+    await inFlightOf(await lookUp(claim('k'))).finish(recording('first'));
+    expect(await lookUp(claim('k'))).toEqual({ found: 'first' });
+    const other = await errorOf(lookUp(claim('k', 'another request')));
     expect([other.status, other.param]).toEqual([409, 'Idempotency-Key']);
     expect(other.retryHelps).toBe(false);
     expect(other.message).toContain('different request');
   });
 
-  test('that two different requests bring at once is answered for one of them', async () => {
-    const { ask } = make();
-    const [first, other] = [ask(claim('k')), ask(claim('k', 'another request'))];
+  test('answers one of 2 different requests with the same key at the same time', async () => {
+    const { lookUp } = create();
+    const [first, other] = [lookUp(claim('k')), lookUp(claim('k', 'another request'))];
     const inFlight = inFlightOf(await first);
-    const refused = refusalOf(other);
-    // Now the other one knows that it was too late.
+    const conflict = errorOf(other);
+    // Now the other request knows that it lost.
     await nextTurn();
     await inFlight.finish(recording('of the first'));
-    const { status, message } = await refused;
+    const { status, message } = await conflict;
     expect([status, message]).toEqual([409, expect.stringContaining('different request')]);
   });
 
-  test('whose answer was not kept, or is of no use, is a conflict', async () => {
-    const { ask } = make();
-    await inFlightOf(await ask(claim('long'))).finish(null);
-    expect((await refusalOf(ask(claim('long')))).message).toContain('too long to be kept');
-    await inFlightOf(await ask(claim('odd'))).finish(recording('odd'));
-    expect((await refusalOf(ask(claim('odd'), staying, false))).message).toContain('this form');
+  test('returns 409 if the answer was not stored or has another format', async () => {
+    const { lookUp } = create();
+    await inFlightOf(await lookUp(claim('long'))).finish(null);
+    expect((await errorOf(lookUp(claim('long')))).message).toContain('too long to store');
+    await inFlightOf(await lookUp(claim('odd'))).finish(recording('odd'));
+    expect((await errorOf(lookUp(claim('odd'), connected, false))).message).toContain(
+      'this format',
+    );
   });
 });
 
-describe('a repetition of a running request', () => {
-  test('waits, asks the store no second time, and gets what comes', async () => {
-    const { store, ask } = make();
-    const inFlight = inFlightOf(await ask(claim('k')));
-    const repeated = [ask(claim('k')), ask(claim('k'))];
+describe('Idempotency for a repeated request while the first is running', () => {
+  test('waits for its answer without querying the store again', async () => {
+    const { store, lookUp } = create();
+    const inFlight = inFlightOf(await lookUp(claim('k')));
+    const repeated = [lookUp(claim('k')), lookUp(claim('k'))];
     await Bun.sleep(5);
     await inFlight.finish(recording('for all'));
     expect(await Promise.all(repeated)).toEqual([{ found: 'for all' }, { found: 'for all' }]);
-    expect(store.asked).toBe(1);
+    expect(store.claimCount).toBe(1);
   });
 
-  test('waits also when the clock jumps ahead, and another request is refused', async () => {
+  test('keeps waiting when the clock jumps ahead, and rejects a different request', async () => {
     let now = 0;
-    const { ask } = make(() => now);
-    const inFlight = inFlightOf(await ask(claim('k')));
+    const { lookUp } = create(() => now);
+    const inFlight = inFlightOf(await lookUp(claim('k')));
     now = 3_600_000;
-    const repeated = ask(claim('k'));
-    expect((await refusalOf(ask(claim('k', 'another request')))).status).toBe(409);
+    const repeated = lookUp(claim('k'));
+    expect((await errorOf(lookUp(claim('k', 'another request')))).status).toBe(409);
     await inFlight.finish(recording('once'));
     expect(await repeated).toEqual({ found: 'once' });
   });
 
-  test('takes over when the first brings nothing; one of several', async () => {
-    const { ask } = make();
-    const inFlight = inFlightOf(await ask(claim('k')));
-    const repeated = [ask(claim('k')), ask(claim('k'))];
+  test('lets one of several take over when the first fails', async () => {
+    const { lookUp } = create();
+    const inFlight = inFlightOf(await lookUp(claim('k')));
+    const repeated = [lookUp(claim('k')), lookUp(claim('k'))];
     await Bun.sleep(5);
     await inFlight.release();
     const next = inFlightOf(await Promise.race(repeated));
@@ -245,90 +281,90 @@ describe('a repetition of a running request', () => {
     expect(all.filter((one) => 'found' in one)).toEqual([{ found: 'second try' }]);
   });
 
-  test('waits for who took over, though the first gives up a second time', async () => {
-    const { store, ask } = make();
-    const first = inFlightOf(await ask(claim('k')));
+  test('waits for the successor even if the first is released again', async () => {
+    const { store, lookUp } = create();
+    const first = inFlightOf(await lookUp(claim('k')));
     await first.release();
-    const next = inFlightOf(await ask(claim('k')));
+    const next = inFlightOf(await lookUp(claim('k')));
     await first.release();
-    const repeated = ask(claim('k'));
+    const repeated = lookUp(claim('k'));
     await next.finish(recording('second try'));
     expect(await repeated).toEqual({ found: 'second try' });
-    expect(store.asked).toBe(2);
+    expect(store.claimCount).toBe(2);
   });
 
-  test('ends when its client leaves, and leaves the first alone', async () => {
-    const { ask } = make();
-    const inFlight = inFlightOf(await ask(claim('k')));
-    const leaving = new AbortController();
-    const repeated = ask(claim('k'), leaving.signal);
+  test('stops waiting when its client disconnects, without affecting the first', async () => {
+    const { lookUp } = create();
+    const inFlight = inFlightOf(await lookUp(claim('k')));
+    const client = new AbortController();
+    const repeated = lookUp(claim('k'), client.signal);
     await Bun.sleep(5);
-    leaving.abort();
-    expect((await refusalOf(repeated)).status).toBe(409);
-    await inFlight.finish(recording('undisturbed'));
-    expect(await ask(claim('k'))).toEqual({ found: 'undisturbed' });
+    client.abort();
+    expect((await errorOf(repeated)).status).toBe(409);
+    await inFlight.finish(recording('unaffected'));
+    expect(await lookUp(claim('k'))).toEqual({ found: 'unaffected' });
   });
 });
 
-test('an answer that comes after another has taken its key over is not given', async () => {
-  const { store, ask } = make();
-  const late = inFlightOf(await ask(claim('k')));
-  const repeated = ask(claim('k'));
-  const heir = { claim: claim('k'), done: recording('the heir’s'), until: 1 };
-  store.rows.set('k', heir);
+test('Idempotency discards an answer that arrives after another request took over its key', async () => {
+  const { store, lookUp } = create();
+  const late = inFlightOf(await lookUp(claim('k')));
+  const repeated = lookUp(claim('k'));
+  const successor = { claim: claim('k'), done: recording('of the successor'), until: 1 };
+  store.rows.set('k', successor);
   const error = await late.finish(recording('late')).catch((failure: unknown) => failure);
   expect(error).toMatchObject({ status: 409, param: 'Idempotency-Key', retryHelps: true });
-  expect(store.rows.get('k')).toBe(heir);
-  // Who waited for it gets the one that counts.
-  expect(await repeated).toEqual({ found: 'the heir’s' });
+  expect(store.rows.get('k')).toBe(successor);
+  // The waiting request gets the successor's answer.
+  expect(await repeated).toEqual({ found: 'of the successor' });
 });
 
-describe('an answer with a charge', () => {
-  /** One of which the store hears at once with the answer, as far as it is said to. */
-  const charge = (keepWith: ChargeWriter['saveWithAnswer']): ChargeWriter => {
+describe('Idempotency for an answer with a charge', () => {
+  /** A charge that is written together with its answer. */
+  const charge = (saveWithAnswer: ChargeWriter['saveWithAnswer']): ChargeWriter => {
     return {
-      saveSettlement: () => Promise.reject(new Error('Not by itself.')),
-      saveWithAnswer: keepWith,
+      saveSettlement: () => Promise.reject(new Error('Expected saveWithAnswer.')),
+      saveWithAnswer,
     };
   };
 
-  test('is written down by who charges it, in one change with that', async () => {
-    const { store, ask } = make(() => 5);
+  test('leaves writing the answer to the charge writer', async () => {
+    const { store, lookUp } = create(() => 5);
     const first = claim('k');
-    const given: IdempotentAnswer[] = [];
-    const keepWith = async (answer: IdempotentAnswer) => {
-      given.push(answer);
+    const saved: IdempotentAnswer[] = [];
+    const saveWithAnswer = async (answer: IdempotentAnswer) => {
+      saved.push(answer);
       return 'written' as const;
     };
-    await inFlightOf(await ask(first)).finish(recording('paid for'), charge(keepWith));
+    await inFlightOf(await lookUp(first)).finish(recording('paid for'), charge(saveWithAnswer));
     const expected = { claim: first, recording: recording('paid for'), expiresAt: 86_400_005 };
-    expect(given).toEqual([expected]);
-    // It was not written a second time beside it.
+    expect(saved).toEqual([expected]);
+    // It wasn't written a second time.
     expect(store.rows.get('k')?.done).toBeUndefined();
   });
 
-  test('is told to nobody before it is charged', async () => {
-    const { ask } = make();
+  test('returns the answer to waiting requests only after the charge', async () => {
+    const { lookUp } = create();
     const charged = Promise.withResolvers<'unwritten'>();
-    const inFlight = inFlightOf(await ask(claim('k')));
-    let told: unknown;
-    const repeated = ask(claim('k')).then((found) => {
-      told = found;
+    const inFlight = inFlightOf(await lookUp(claim('k')));
+    let received: unknown;
+    const repeated = lookUp(claim('k')).then((found) => {
+      received = found;
     });
     const finishing = inFlight.finish(
       recording('paid for'),
       charge(() => charged.promise),
     );
     await Bun.sleep(5);
-    expect(told).toBeUndefined();
+    expect(received).toBeUndefined();
     charged.resolve('unwritten');
     await Promise.all([finishing, repeated]);
-    expect(told).toEqual({ found: 'paid for' });
+    expect(received).toEqual({ found: 'paid for' });
   });
 
-  test('that the store did not take with it is written later', async () => {
-    const { store, ask, writeLate } = make();
-    const inFlight = inFlightOf(await ask(claim('k')));
+  test('writes an answer later that could not be written with its charge', async () => {
+    const { store, lookUp, writeLate } = create();
+    const inFlight = inFlightOf(await lookUp(claim('k')));
     await inFlight.finish(
       recording('paid for'),
       charge(async () => 'unwritten'),
@@ -337,10 +373,10 @@ describe('an answer with a charge', () => {
     expect(store.rows.get('k')?.done?.text).toBe('paid for');
   });
 
-  test('that cannot be made is given to nobody: the next makes its own', async () => {
-    const { store, ask, writeLate } = make();
-    const inFlight = inFlightOf(await ask(claim('k')));
-    const repeated = ask(claim('k'));
+  test('discards an answer that cannot be charged and lets the next request take over', async () => {
+    const { store, lookUp, writeLate } = create();
+    const inFlight = inFlightOf(await lookUp(claim('k')));
+    const repeated = lookUp(claim('k'));
     const failing = charge(() => Promise.reject(new Error('no journal')));
     const error = await inFlight.finish(recording('not paid for'), failing).catch(String);
     expect(error).toContain('no journal');
@@ -351,161 +387,167 @@ describe('an answer with a charge', () => {
   });
 });
 
-describe('a store that is away', () => {
-  test('refuses new keys with 503: nobody knows whether they were used', async () => {
-    const { store, ask } = make();
-    store.isAway = true;
-    const { status, message } = await refusalOf(ask(claim('k')));
+describe('Idempotency with an unreachable store', () => {
+  test('returns 503 for new keys', async () => {
+    const { store, lookUp } = create();
+    store.isDown = true;
+    const { status, message } = await errorOf(lookUp(claim('k')));
     expect(status).toBe(503);
-    expect(message).not.toContain('the store is away');
+    expect(message).not.toContain('the store is down');
   });
 
-  test.each(['isAway', 'hangs'] as const)(
-    '(%s) holds up no answer, and hears of it later',
-    async (how) => {
+  test.each(['isDown', 'hangs'] as const)(
+    'finishes answers without waiting and writes them later (%s)',
+    async (outage) => {
       let now = 0;
-      const { store, ask, extend, writeLate } = make(() => now);
-      const inFlight = inFlightOf(await ask(claim('k')));
-      store[how] = true;
-      await inFlight.finish(recording('made meanwhile'));
+      const { store, lookUp, extend, writeLate } = create(() => now);
+      const inFlight = inFlightOf(await lookUp(claim('k')));
+      store[outage] = true;
+      await inFlight.finish(recording('finished meanwhile'));
       const late = writeLate();
-      if (how === 'hangs') store.giveUp();
+      if (outage === 'hangs') store.failPending();
       await late;
-      store.isAway = false;
+      store.isDown = false;
       expect(store.rows.get('k')?.done).toBeUndefined();
-      expect(await ask(claim('k'))).toEqual({ found: 'made meanwhile' });
-      // Until it is written down the claim stays ours, however long that takes.
+      expect(await lookUp(claim('k'))).toEqual({ found: 'finished meanwhile' });
+      // The claim stays ours until the answer is written, however long that takes.
       now = 29_000;
       await extend();
       now = 58_000;
-      expect(await ask(claim('k'))).toEqual({ found: 'made meanwhile' });
+      expect(await lookUp(claim('k'))).toEqual({ found: 'finished meanwhile' });
       await writeLate();
-      expect(store.rows.get('k')?.done?.text).toBe('made meanwhile');
+      expect(store.rows.get('k')?.done?.text).toBe('finished meanwhile');
     },
   );
 
-  test('hears of it at the latest before it is closed', async () => {
-    const { store, ask, close } = make();
-    const inFlight = inFlightOf(await ask(claim('k')));
-    store.isAway = true;
+  test('writes pending answers before it is closed', async () => {
+    const { store, lookUp, close } = create();
+    const inFlight = inFlightOf(await lookUp(claim('k')));
+    store.isDown = true;
     await inFlight.finish(recording('in time'));
     await close();
-    store.isAway = false;
+    store.isDown = false;
     await close();
     expect(store.rows.get('k')?.done?.text).toBe('in time');
   });
 
-  test('hears of the others when there is one that it never takes', async () => {
-    const { store, ask, writeLate } = make();
-    const [one, two] = [inFlightOf(await ask(claim('one'))), inFlightOf(await ask(claim('two')))];
-    store.isAway = true;
+  test('writes other answers if the store rejects one', async () => {
+    const { store, lookUp, writeLate } = create();
+    const [one, two] = [
+      inFlightOf(await lookUp(claim('one'))),
+      inFlightOf(await lookUp(claim('two'))),
+    ];
+    store.isDown = true;
     await Promise.all([one.finish(recording('never')), two.finish(recording('at last'))]);
-    store.isAway = false;
-    store.refused = 'one';
+    store.isDown = false;
+    store.rejectedKey = 'one';
     for (let times = 0; times < 2; times++) await writeLate();
     expect(store.rows.get('two')?.done?.text).toBe('at last');
   });
 
-  test('hears of short ones while it takes a long one, and of that only once', async () => {
-    const { store, ask, writeShort, writeLong } = make();
+  test('writes short answers while a long one is being written, and that one only once', async () => {
+    const { store, lookUp, writeShort, writeLong } = create();
     const [one, two] = [
-      inFlightOf(await ask(claim('long'))),
-      inFlightOf(await ask(claim('short'))),
+      inFlightOf(await lookUp(claim('long'))),
+      inFlightOf(await lookUp(claim('short'))),
     ];
-    store.isAway = true;
+    store.isDown = true;
     const long = recording('x'.repeat(1_000_000));
     await Promise.all([one.finish(long), two.finish(recording('short'))]);
-    store.isAway = false;
-    const taken = Promise.withResolvers<void>();
+    store.isDown = false;
+    const accepted = Promise.withResolvers<void>();
     const finish = store.finish.bind(store);
     store.written.length = 0;
     store.finish = async (answer) => {
-      if (answer.claim.key === 'long') await taken.promise;
+      if (answer.claim.key === 'long') await accepted.promise;
       return finish(answer);
     };
-    let isTaken = false;
+    let isWritten = false;
     const writing = writeLong().then(() => {
-      isTaken = true;
+      isWritten = true;
     });
     await writeShort();
     expect(store.written).toEqual(['short']);
-    // For longer than an answer waits for the store: another try would wait behind this one.
+    // Longer than an answer waits for the store, because another attempt would wait for this one.
     await Bun.sleep(60);
-    expect(isTaken).toBe(false);
-    taken.resolve();
+    expect(isWritten).toBe(false);
+    accepted.resolve();
     await writing;
     expect(store.written).toEqual(['short', 'long']);
   });
 
-  test('hears between two tries that the claim is still ours', async () => {
-    const { store, ask, writeShort } = make();
-    const inFlight = inFlightOf(await ask(claim('k')));
-    store.refused = 'k';
-    await inFlight.finish(recording('not taken yet'));
+  test('extends the claim between 2 attempts to write its answer', async () => {
+    const { store, lookUp, writeShort } = create();
+    const inFlight = inFlightOf(await lookUp(claim('k')));
+    store.rejectedKey = 'k';
+    await inFlight.finish(recording('pending'));
     expect(store.extended).toEqual([]);
     await writeShort();
     expect(store.extended).toEqual(['k']);
-    store.refused = '';
+    store.rejectedKey = '';
     await writeShort();
     expect(store.extended).toEqual(['k']);
-    expect(store.rows.get('k')?.done?.text).toBe('not taken yet');
+    expect(store.rows.get('k')?.done?.text).toBe('pending');
   });
 
-  test('takes back nothing that was answered', async () => {
-    const { store, ask } = make();
-    const answered = inFlightOf(await ask(claim('k')));
+  test('keeps an answer when its claim is released later', async () => {
+    const { store, lookUp } = create();
+    const answered = inFlightOf(await lookUp(claim('k')));
     await answered.finish(recording('paid for'));
     await answered.release();
-    expect(await ask(claim('k'))).toEqual({ found: 'paid for' });
-    const second = claim('another');
-    const unsure = inFlightOf(await ask(second));
-    const beside = recording('written beside it');
-    await store.finish({ claim: second, recording: beside, expiresAt: 1 });
-    await unsure.release();
-    expect(await ask(claim('another'))).toEqual({ found: 'written beside it' });
+    expect(await lookUp(claim('k'))).toEqual({ found: 'paid for' });
+    const secondClaim = claim('another');
+    const second = inFlightOf(await lookUp(secondClaim));
+    const other = recording('written elsewhere');
+    await store.finish({ claim: secondClaim, recording: other, expiresAt: 1 });
+    await second.release();
+    expect(await lookUp(claim('another'))).toEqual({ found: 'written elsewhere' });
   });
 
-  test('takes back nothing that it has not heard of yet', async () => {
-    const { store, ask } = make();
-    const answered = inFlightOf(await ask(claim('k')));
-    store.isAway = true;
+  test('keeps an unwritten answer when its claim is released later', async () => {
+    const { store, lookUp } = create();
+    const answered = inFlightOf(await lookUp(claim('k')));
+    store.isDown = true;
     await answered.finish(recording('paid for'));
-    store.isAway = false;
+    store.isDown = false;
     await answered.release();
-    expect(await ask(claim('k'))).toEqual({ found: 'paid for' });
+    expect(await lookUp(claim('k'))).toEqual({ found: 'paid for' });
   });
 
-  test('fails the chores that need it: they are told, and tried again', async () => {
-    const { store, ask, extend, tidy } = make();
-    await ask(claim('k'));
-    store.isAway = true;
-    for (const chore of [extend, tidy]) {
-      expect(await chore().catch(String)).toContain('the store is away');
+  test('rejects its periodic tasks, which are retried', async () => {
+    const { store, lookUp, extend, removeExpired } = create();
+    await lookUp(claim('k'));
+    store.isDown = true;
+    for (const task of [extend, removeExpired]) {
+      expect(await task().catch(String)).toContain('the store is down');
     }
   });
 
-  test('is not waited for by more text than there is room for', async () => {
-    const { store, ask, writeLate } = make();
-    const [one, two] = [inFlightOf(await ask(claim('one'))), inFlightOf(await ask(claim('two')))];
-    store.isAway = true;
+  test('drops the text of pending answers above the memory limit', async () => {
+    const { store, lookUp, writeLate } = create();
+    const [one, two] = [
+      inFlightOf(await lookUp(claim('one'))),
+      inFlightOf(await lookUp(claim('two'))),
+    ];
+    store.isDown = true;
     await one.finish(recording('x'.repeat(unwrittenLengthMax - 1)));
-    const waiting = ask(claim('two'));
+    const waiting = lookUp(claim('two'));
     await two.finish(recording('xx'));
     expect(await waiting).toEqual({ found: 'xx' });
-    // Nor is it kept for those who come now: that is what there is no room for.
-    expect(await refusalOf(ask(claim('two')))).toMatchObject({ status: 409 });
-    store.isAway = false;
+    // Later requests don't get it, because that would need the memory.
+    expect(await errorOf(lookUp(claim('two')))).toMatchObject({ status: 409 });
+    store.isDown = false;
     await writeLate();
     expect(store.rows.get('one')?.done?.text).toHaveLength(unwrittenLengthMax - 1);
     expect(store.rows.get('two')?.done).toBeNull();
   });
 
-  test.each(['isAway', 'hangs'] as const)(
-    'does not make a failed request fail twice, nor keep it from its charge: %s',
-    async (how) => {
-      const { store, ask } = make();
-      const inFlight = inFlightOf(await ask(claim('k')));
-      store[how] = true;
+  test.each(['isDown', 'hangs'] as const)(
+    'releases a claim without failing or blocking (%s)',
+    async (outage) => {
+      const { store, lookUp } = create();
+      const inFlight = inFlightOf(await lookUp(claim('k')));
+      store[outage] = true;
       await inFlight.release();
     },
   );

@@ -19,29 +19,41 @@ import {
 import type { InFlightEntry } from './in-flight-entry.ts';
 
 export type ClaimResult =
-  /** The key is new, or the request that used it never finished: ours to answer. */
+  /** The key is new, or the request that used it never finished. */
   | { readonly state: 'ours' }
   | { readonly state: 'other_request' }
-  /** The key is in use: where two came at once, maybe by another request. The next look tells. */
+  /**
+   * The key is in use, possibly by a different request that arrived at the same time. The next
+   * lookup decides.
+   */
   | { readonly state: 'running' }
-  /** Null when the answer was too long to be kept, or was lost with its process. */
+  /** Null if the answer was too long to store, or was lost with its process. */
   | { readonly state: 'done'; readonly recording: Recording | null };
 
-/** Where claims are kept: in the store, because they decide what is charged. */
+/** Stores claims. Always in the database, because claims decide what is charged. */
 export interface ClaimStore {
   claim(claim: IdempotencyClaim, now: number, leaseMs: number): Promise<ClaimResult>;
-  /** Prolongs claims that this process is still answering, so that no other takes them over. */
+  /**
+   * Extends claims that this process is still answering, so that no other process takes them over.
+   */
   extend(claims: readonly IdempotencyClaim[], until: number): Promise<void>;
-  /** Keeps an answer that was not written with its charge. False: another one is kept already. */
+  /**
+   * Stores an answer that was not written with its charge. Returns false if another one is stored.
+   */
   finish(answer: IdempotentAnswer): Promise<boolean>;
-  /** Frees the claim, unless its answer is kept: that answer was paid for. */
+  /** Deletes a claim, unless its answer is stored: that answer was paid for. */
   release(claim: IdempotencyClaim): Promise<void>;
   removeExpired(now: number): Promise<void>;
-  /** The bytes that each tenant's kept answers take; an expired one may count for an hour more. */
+  /**
+   * Returns the bytes of stored answers per tenant. An expired answer can count for another hour.
+   */
   storedBytes(): Promise<ReadonlyMap<string, number>>;
 }
 
-/** A claim that this process is answering. `ended` brings the answer; undefined where none came. */
+/**
+ * A claim that this process is answering. `ended` resolves to its answer, or to undefined if there
+ * is none.
+ */
 interface RunningClaim {
   readonly claim: IdempotencyClaim;
   readonly ended: Promise<Recording | null | undefined>;
@@ -50,17 +62,17 @@ interface RunningClaim {
 const keyPattern = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * The first result of a request that names itself, given again to its repetitions for a day. A
- * repetition that comes while the first is still running waits for it.
+ * Returns the first answer to an idempotency key to all repeated requests for a day. Requests that
+ * arrive while the first is running wait for it.
  */
 export class Idempotency {
   readonly #store: ClaimStore;
   readonly #now: () => number;
   readonly #writeTimeoutMs: number;
   readonly #running = new Map<string, RunningClaim>();
-  /** Answers that have ended, but that the store has not taken yet. */
+  /** Complete answers that the store hasn't accepted yet. */
   readonly #unwritten = new Map<RunningClaim, Recording | null>();
-  /** By tenant, the bytes in the store when it was last counted, and what was added here since. */
+  /** Bytes per tenant: the store's last count plus what was added here since. */
   #storedBytes = new Map<string, number>();
 
   constructor(
@@ -73,7 +85,10 @@ export class Idempotency {
     this.#writeTimeoutMs = writeTimeoutMs;
   }
 
-  /** The first answer, or the duty to make it. 400 409 429 503 */
+  /**
+   * Returns the first answer, or an entry if this request has to produce it. Throws 400, 409, 429,
+   * 503.
+   */
   async lookUp<T>(
     claim: IdempotencyClaim,
     client: AbortSignal,
@@ -90,7 +105,7 @@ export class Idempotency {
         return { inFlight: this.#inFlightFor(claim) };
       }
       if (claimed.state === 'other_request') {
-        throw refusal('was used before with a different request');
+        throw conflict('was used before with a different request');
       }
       const done = claimed.state === 'done' ? claimed.recording : await this.#wait(claim, client);
       if (done !== undefined) return { found: replayOrReject(done, toReplay) };
@@ -106,7 +121,7 @@ export class Idempotency {
     ];
   }
 
-  /** Before the store is closed: what it did not take yet would be forgotten. */
+  /** Writes the remaining answers before the store is closed. */
   async close(): Promise<void> {
     await Promise.all([false, true].map((long) => this.#writeLate(long, this.#writeTimeoutMs)));
   }
@@ -116,13 +131,16 @@ export class Idempotency {
     this.#storedBytes = new Map(await this.#store.storedBytes());
   }
 
-  /** Before anything is sent. Repetitions of what is kept already are answered all the same. */
+  /**
+   * Throws 429 for a new key if the tenant's stored answers are over the limit. Repeated requests
+   * with stored answers are still served.
+   */
   async #requireQuota(claim: IdempotencyClaim): Promise<void> {
     if ((this.#storedBytes.get(claim.tenantId) ?? 0) < idempotentBytesPerTenantMax) return;
     await this.#store.release(claim).catch(() => undefined);
     const message =
-      `Answers under Idempotency-Keys take ${idempotentBytesPerTenantMax} bytes here, as much as ` +
-      'one account may have; wait until some are a day old, or send this one without a key.';
+      `The stored answers to Idempotency-Keys of this account exceed ${idempotentBytesPerTenantMax} ` +
+      'bytes. They expire after 24 hours. Wait, or send this request without an Idempotency-Key.';
     const details = { param: 'Idempotency-Key', retryAfterSeconds: 60 };
     throw new GatewayError('rate_limit_exceeded', message, details);
   }
@@ -134,27 +152,34 @@ export class Idempotency {
     );
   }
 
-  /** A claim that is being answered here stays ours, even if a set clock has ended its lease. */
+  /**
+   * Claims a key. A claim running in this process stays its own, even if a clock change has ended
+   * its lease.
+   */
   async #claim(claim: IdempotencyClaim): Promise<ClaimResult> {
-    const here = this.#running.get(nameOf(claim))?.claim;
-    if (!here)
+    const local = this.#running.get(nameOf(claim))?.claim;
+    if (!local)
       return this.#store.claim(claim, this.#now(), idempotencyLeaseMs).catch(claimsUnavailable);
-    return { state: here.fingerprint === claim.fingerprint ? 'running' : 'other_request' };
+    return { state: local.fingerprint === claim.fingerprint ? 'running' : 'other_request' };
   }
 
-  /** What a running one brought; undefined when it is time to ask the store again. */
+  /**
+   * Waits for a running request. Returns its answer, or undefined if the store must be queried
+   * again.
+   */
   async #wait(claim: IdempotencyClaim, client: AbortSignal): Promise<Recording | null | undefined> {
-    if (client.aborted) throw refusal('is still being answered');
-    const here = this.#running.get(nameOf(claim));
-    if (here?.claim.fingerprint === claim.fingerprint) return unlessAborted(here.ended, client);
+    if (client.aborted) throw conflict('is still being answered');
+    const local = this.#running.get(nameOf(claim));
+    if (local?.claim.fingerprint === claim.fingerprint) return unlessAborted(local.ended, client);
     await Bun.sleep(idempotencyPollMs);
     return undefined;
   }
 
   /**
-   * An answer is not lost, nor its bill, because a store is away. But what a process that stood
-   * still for longer than its lease brings late is not given: a key is answered and charged once.
-   * Those who wait here are told after the charge, which a process that is killed then still makes.
+   * Creates the entry for a claim. An answer and its charge survive an unreachable store. An answer
+   * that comes after the claim's lease ended isn't used, because a key is answered and charged only
+   * once. Waiting requests get the answer after the charge is written, so that a crash can't lose
+   * the charge.
    */
   #inFlightFor(claim: IdempotencyClaim): InFlightEntry {
     const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
@@ -172,7 +197,7 @@ export class Idempotency {
         else this.#forget(running);
         end(outcome === 'taken_over' ? undefined : recording);
         if (outcome === 'taken_over')
-          throw refusal('is being answered by another process now', true);
+          throw conflict('is being answered by another process now', true);
         this.#addStoredBytes(claim, recording);
       },
       release: async () => {
@@ -180,10 +205,10 @@ export class Idempotency {
         isFinished = true;
         this.#forget(running);
         end(undefined);
-        // If the store cannot be told, the claim is free again when its lease ends. A row that has
-        // its answer, which we never heard of, is paid for or belongs to a job: it stays.
+        // If the store is unreachable, the claim becomes free when its lease ends. A row that
+        // already has an answer stays, because it is paid for or belongs to a job.
         const released = this.#store.release(claim).catch(() => undefined);
-        // The charge and the client's error come after this: neither may wait for long.
+        // The charge and the client's error follow, so don't wait for long.
         await withTimeout(released, this.#writeTimeoutMs);
       },
     };
@@ -197,7 +222,7 @@ export class Idempotency {
     return { claim, recording, expiresAt: this.#now() + idempotencyTtlMs };
   }
 
-  /** An answer that the store did not take, or not in time, may be written again. */
+  /** Writes an answer. One that failed or timed out can be written again. */
   async #write(answer: IdempotentAnswer, waitMs?: number): Promise<AnswerWriteResult> {
     try {
       const finishing = this.#store.finish(answer);
@@ -209,14 +234,14 @@ export class Idempotency {
     }
   }
 
-  /** Requests that wait here get it in any case; later ones only if there is room to keep it. */
+  /** Keeps an answer to write it later. Requests waiting in this process get it in any case. */
   #writeLater(running: RunningClaim, recording: Recording | null): void {
     if (this.#fitsInMemory(recording)) {
       this.#unwritten.set(running, recording);
       return;
     }
     const { claim } = running;
-    // Replaces the entry, which would keep the text in memory for as long as the store is away.
+    // Replace the entry, which would keep the text in memory until the store is reachable.
     const placeholder: RunningClaim = { claim, ended: Promise.resolve(null) };
     this.#running.set(nameOf(claim), placeholder);
     this.#unwritten.set(placeholder, null);
@@ -228,20 +253,26 @@ export class Idempotency {
     return length <= unwrittenLengthMax;
   }
 
-  /** The row of an answer that is being written cannot be extended: that is done between tries. */
+  /**
+   * Writes pending answers, and extends their claims between attempts, when their rows aren't
+   * locked.
+   */
   async #writeLateOrExtend(long: boolean): Promise<void> {
-    // Without a limit: the store ends it in time, and a second try would wait behind the first.
+    // No timeout here: the store has its own, and a second attempt would wait for the first.
     if (!(await this.#writeLate(long))) await this.#extend().catch(() => undefined);
   }
 
-  /** Writes the long ones or the short ones, which do not wait for those. False: some are left. */
+  /**
+   * Writes the pending long or short answers, so that short ones don't wait for long ones. Returns
+   * false if some are left.
+   */
   async #writeLate(long: boolean, waitMs?: number): Promise<boolean> {
     for (const [running, recording] of this.#unwritten) {
       if (isLongRecording(recording) !== long) continue;
       const outcome = await this.#write(this.#answer(running.claim, recording), waitMs);
       this.#unwritten.delete(running);
       if (outcome === 'unwritten') {
-        // To the end of the line: it may be the only one that the store does not take.
+        // Move it to the end, because it may be the only answer that the store rejects.
         this.#unwritten.set(running, recording);
         return false;
       }
@@ -262,25 +293,25 @@ function replayOrReject<T>(
   toReplay: (recording: Recording) => T | undefined,
 ): T {
   if (!recording) {
-    throw refusal('was answered before, and its answer was too long to be kept, or was lost');
+    throw conflict('was answered before, but the answer was too long to store or was lost');
   }
   const found = toReplay(recording);
   if (found !== undefined) return found;
-  throw refusal('was answered before, and its answer cannot be given in this form');
+  throw conflict("was answered before, but the answer isn't available in this format");
 }
 
-/** A key has no spaces, so no two claims share a name. */
+/** Keys contain no spaces, so names are unique. */
 function nameOf({ tenantId, key }: IdempotencyClaim): string {
   return `${tenantId} ${key}`;
 }
 
-/** Where a repetition helps, the error says so to SDKs, which repeat by themselves. */
-function refusal(why: string, retryHelps = false): GatewayError {
+/** Creates a 409. SDKs repeat the request only if `retryHelps` is set. */
+function conflict(why: string, retryHelps = false): GatewayError {
   const message = `This Idempotency-Key ${why}.`;
   const details = { status: 409, param: 'Idempotency-Key', retryHelps } as const;
   return new GatewayError('invalid_request_error', message, details);
 }
 
 function claimsUnavailable(cause: unknown): never {
-  throw unavailable('An Idempotency-Key cannot be looked up right now; try again shortly.', cause);
+  throw unavailable("Idempotency-Keys can't be looked up right now. Try again shortly.", cause);
 }

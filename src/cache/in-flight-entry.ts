@@ -1,26 +1,26 @@
 import type { AnswerWriteResult, IdempotentAnswer, Recording } from '../core/recording.ts';
 
 /**
- * Given to the request that has to make an answer for others. The duty ends by `finish` or
- * `release`, or by `release` after a `finish` that failed.
+ * Held by the request whose answer others wait for. Must be ended by `finish` or `release`, or by
+ * `release` after a failed `finish`.
  */
 export interface InFlightEntry {
   /**
-   * The answer is complete, and is charged before anybody can get it again. A recording of null was
-   * too long to be kept; without a charge, nothing is owed. Rejects when the answer is another
-   * request's to give, or cannot be charged.
+   * Charges and publishes the complete answer, in this order. A null recording was too long to
+   * store. Without a charge, nothing is owed. Rejects if another request has taken over, or if the
+   * charge can't be written.
    */
   finish(recording: Recording | null, charge?: ChargeWriter): Promise<void>;
-  /** There is no paid answer: another request may make one. */
+  /** Gives up without an answer, so that another request can be sent. */
   release(): Promise<void>;
 }
 
-/** The charge for an answer; one of the two methods writes it down. */
+/** Writes the charge for an answer. Only one of the methods is called. */
 export interface ChargeWriter {
   saveSettlement(): Promise<void> | void;
   /**
-   * Writes charge and answer in one change; the charge alone while the store is away; nothing if
-   * another request took the answer over.
+   * Writes the charge and the answer in one transaction. Writes only the charge if the store is
+   * unreachable, and nothing if another request has taken over.
    */
   saveWithAnswer(answer: IdempotentAnswer): Promise<AnswerWriteResult>;
 }

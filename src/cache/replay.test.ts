@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'bun:test';
 import { callerOf } from '../../tests/support/caller.ts';
-import { chatAsk } from '../../tests/support/question.ts';
+import { chatRequestInfo } from '../../tests/support/prompts.ts';
 import type { Call, Operation } from '../call.ts';
 import type { CacheMode, Caller } from '../core/caller.ts';
 import type { IdempotencyClaim, Recording } from '../core/recording.ts';
@@ -36,22 +36,22 @@ beforeEach(() => {
   offered = new Set(['a/one at p']);
 });
 
-/** Knows the answer that it is told to, and notes who asked for it. */
+/** Returns `named` as the first answer and records the claims. */
 const idempotency = {
   lookUp: async (
     claim: IdempotencyClaim,
     _client: AbortSignal,
-    use: (one: Recording) => unknown,
+    toReplay: (recording: Recording) => unknown,
   ) => {
     claims.push(claim);
     if (!named) return { inFlight: {} };
-    const found = use(named);
-    if (found === undefined) throw new Error('It cannot be given in this form.');
+    const found = toReplay(named);
+    if (found === undefined) throw new Error('The format does not match.');
     return { found };
   },
 } as Partial<Idempotency> as Idempotency;
 
-/** Asks a question; tells whether it was answered before, or is recorded now. */
+/** Looks up a request, and returns its replay and whether it is recorded. */
 async function send(requestCase: RequestCase = {}, cacheMode: CacheMode = 'auto') {
   const {
     cacheControl = null,
@@ -68,7 +68,7 @@ async function send(requestCase: RequestCase = {}, cacheMode: CacheMode = 'auto'
     recordingSession: undefined,
   } as Partial<Call> as Call;
   const operation = {
-    request: { ...chatAsk({ models: ['a/one'] }), ...requestCase.request },
+    request: { ...chatRequestInfo({ models: ['a/one'] }), ...requestCase.request },
     cacheIdentity: () => ({
       cacheKeyInput: () => cacheKeyInput,
       isRepeatable: requestCase.isRepeatable ?? true,
@@ -82,63 +82,59 @@ async function send(requestCase: RequestCase = {}, cacheMode: CacheMode = 'auto'
   return { call, replay, isRecorded: call.recordingSession !== undefined };
 }
 
-/** The same question was asked and answered before. */
+/** Sends the default request and records its answer. */
 async function answerFirst(): Promise<void> {
   const { call } = await send();
   await call.recordingSession?.inFlight.finish(recording);
 }
 
-describe('the answer to a question', () => {
-  test('is given again to the same one, with the model that gave it', async () => {
+describe('findReplay', () => {
+  test('returns the answer to an identical request and the model in a header', async () => {
     await answerFirst();
     const { call, replay, isRecorded } = await send();
-    expect(replay).toMatchObject({ recording: { text: 'It rained.' }, relay: 'It rained.' });
+    expect(replay).toMatchObject({ recording: { text: 'It rained.' }, reply: 'It rained.' });
     expect(call.headers).toEqual({ 'x-cache': 'HIT', 'x-cache-model': 'a/one' });
     expect(isRecorded).toBe(false);
   });
 
   test.each(['a/two at p', 'a/one at q'])(
-    'is not given again once only %s is offered',
-    async (left) => {
+    'ignores an answer if only %s is offered now',
+    async (remaining) => {
       await answerFirst();
-      offered = new Set([left]);
+      offered = new Set([remaining]);
       expect(await send()).toMatchObject({ replay: undefined, isRecorded: true });
     },
   );
 
   test.each<[string, RequestCase]>([
-    ['another tenant', { caller: { tenantId: 'ten_2' } }],
-    ['a key that may use less', { caller: { models: ['a/*'] } }],
-    ['one who asks other models', { request: { models: ['a/one', 'a/two'] } }],
-    ['one who prefers others', { request: { preferences: { only: ['p'] } as never } }],
-    ['another kind of request', { request: { operationName: 'embeddings' } }],
-    ['another question', { cacheKeyInput: 'Did it snow?' }],
-    ['one who wants it fresh', { cacheControl: 'no-cache' }],
-  ])('is not given to %s, whose own is recorded', async (_who, requestCase) => {
+    ['from another tenant', { caller: { tenantId: 'ten_2' } }],
+    ['from a key with an allow-list', { caller: { models: ['a/*'] } }],
+    ['for other models', { request: { models: ['a/one', 'a/two'] } }],
+    ['with other provider preferences', { request: { preferences: { only: ['p'] } as never } }],
+    ['of another operation', { request: { operationName: 'embeddings' } }],
+    ['with another prompt', { cacheKeyInput: 'Did it snow?' }],
+    ['with no-cache', { cacheControl: 'no-cache' }],
+  ])('records the answer to a request %s', async (_case, requestCase) => {
     await answerFirst();
     const { call, replay, isRecorded } = await send(requestCase);
     expect([replay, isRecorded, call.headers]).toEqual([undefined, true, {}]);
   });
 
   test.each<[string, RequestCase, CacheMode]>([
-    ['where nothing is kept', {}, 'off'],
-    ['by a key for which nothing is', { caller: { cacheMode: 'off' } }, 'always'],
-    ['where it may differ each time', { isRepeatable: false }, 'auto'],
-    ['of sounds, which go out as they come', { request: { operationName: 'speech' } }, 'always'],
-    ['whose client wants nothing kept', { cacheControl: 'no-store' }, 'always'],
-    [
-      'that nobody can tell from others',
-      { operation: { cacheIdentity: undefined as never } },
-      'always',
-    ],
-    ['that cannot be told twice', { operation: { replay: undefined as never } }, 'always'],
-  ])('is neither looked for nor recorded %s', async (_when, requestCase, mode) => {
+    ['with caching off', {}, 'off'],
+    ['from a key with caching off', { caller: { cacheMode: 'off' } }, 'always'],
+    ['with random output in mode auto', { isRepeatable: false }, 'auto'],
+    ['for speech', { request: { operationName: 'speech' } }, 'always'],
+    ['with no-store', { cacheControl: 'no-store' }, 'always'],
+    ['without a cache identity', { operation: { cacheIdentity: undefined as never } }, 'always'],
+    ['without a way to replay', { operation: { replay: undefined as never } }, 'always'],
+  ])('neither replays nor records a request %s', async (_case, requestCase, mode) => {
     await answerFirst();
     const { replay, isRecorded } = await send(requestCase, mode);
     expect([replay, isRecorded]).toEqual([undefined, false]);
   });
 
-  test('is recorded even if it may differ where the key or the operator wants that', async () => {
+  test('records random output if the key or the operator sets mode always', async () => {
     const [one, other] = [
       { isRepeatable: false },
       { isRepeatable: false, cacheKeyInput: 'Any news?' },
@@ -149,7 +145,7 @@ describe('the answer to a question', () => {
   });
 });
 
-test('an answer that credits cut short is kept for its own key, and nobody else', async () => {
+test('records an answer capped by credits only for its Idempotency-Key', async () => {
   const at = { dialect: 'openai', model: { id: 'a/one' }, provider: { name: 'p' } };
   const recordingOf = async (requestCase: RequestCase) => {
     const recorder = (await send(requestCase)).call.recordingSession?.recorder;
@@ -164,14 +160,14 @@ test('an answer that credits cut short is kept for its own key, and nobody else'
   ]);
 });
 
-describe('an Idempotency-Key', () => {
+describe('findReplay with an Idempotency-Key', () => {
   const requestCase: RequestCase = {
     idempotencyKey: 'k',
     isRepeatable: false,
     caller: { cacheMode: 'off' },
   };
 
-  test('claims the answer for its tenant and its question, whatever the cache does', async () => {
+  test('claims the key for the tenant and the request, even with caching off', async () => {
     expect((await send(requestCase)).isRecorded).toBe(true);
     await send({ ...requestCase, cacheKeyInput: 'Did it snow?' });
     expect(claims).toMatchObject([
@@ -181,23 +177,23 @@ describe('an Idempotency-Key', () => {
     expect(new Set(claims.map(({ fingerprint }) => fingerprint)).size).toBe(2);
   });
 
-  test('brings the earlier answer, and says so', async () => {
+  test('returns the first answer with the header idempotent-replayed', async () => {
     named = recording;
     const { call, replay, isRecorded } = await send(requestCase);
-    expect(replay).toMatchObject({ relay: 'It rained.' });
+    expect(replay).toMatchObject({ reply: 'It rained.' });
     expect(call.headers).toMatchObject({ 'idempotent-replayed': 'true', 'x-cache': 'HIT' });
     expect(isRecorded).toBe(false);
   });
 
-  test('brings nothing that cannot be given in the form that is asked for', async () => {
+  test('returns the ID of the first request, and fails for another format', async () => {
     const first = { requestId: 'r-1', receivedAt: 7, usage: noUsage, costCredits: 12, endedAt: 8 };
     named = { ...recording, first };
     expect((await send(requestCase)).call.headers).toMatchObject({ 'x-request-id': 'r-1' });
-    const elsewhere = send({ ...requestCase, operation: { replay: () => undefined } });
-    await expect(elsewhere).rejects.toThrow('It cannot be given in this form.');
+    const other = send({ ...requestCase, operation: { replay: () => undefined } });
+    await expect(other).rejects.toThrow('The format does not match.');
   });
 
-  test('tells nothing to a key that may use none of the models', async () => {
+  test('returns nothing to a key that can use none of the models', async () => {
     named = recording;
     const both = { ...requestCase, request: { models: ['a/one', 'b/two'] } };
     expect((await send({ ...both, caller: { models: ['c/*'] } })).replay).toBeUndefined();

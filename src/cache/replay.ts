@@ -15,23 +15,26 @@ import type { Idempotency } from './idempotency.ts';
 import type { ResponseCache } from './response-cache.ts';
 import { readDirectives } from './response-cache.ts';
 
-/** Whether a request was answered before: by its `Idempotency-Key`, or by what it asks. */
+/** Finds earlier answers, by `Idempotency-Key` or by identical request. */
 
 interface ReplayDeps {
   readonly cache: ResponseCache;
   readonly idempotency: Idempotency;
-  /** For keys without a mode of their own. */
+  /** For API keys without their own cache mode. */
   readonly cacheMode: CacheMode;
   /**
-   * Whether the provider still offers the model: cached answers of removed offers are not given.
+   * Returns whether the provider still offers the model. Answers of removed offers aren't replayed.
    */
   isOffered(model: string, provider: string): boolean;
 }
 
-/** An errand whose answers may be given again. */
+/** An operation whose answers can be replayed. */
 type ReplayableOperation = Operation & Required<Pick<Operation, 'cacheIdentity' | 'replay'>>;
 
-/** An earlier answer that will do, if there is one; else has the new one recorded where wanted. */
+/**
+ * Returns an earlier answer if there is one. Otherwise starts recording this one if it can be
+ * reused.
+ */
 export function findReplay(
   call: Call,
   operation: Operation,
@@ -48,14 +51,14 @@ function isReplayable(operation: Operation): operation is ReplayableOperation {
   return operation.cacheIdentity !== undefined && operation.replay !== undefined;
 }
 
-/** Looks for an answer to the same question. */
+/** Looks for an answer to an identical request. */
 function findIdentical(
   call: Call,
   operation: ReplayableOperation,
   deps: ReplayDeps,
 ): Promise<Replay | undefined> | undefined {
   const mode = call.caller.cacheMode ?? deps.cacheMode;
-  // Audio would fill any cache: it is kept for an Idempotency-Key only.
+  // Audio would fill the cache, so it is only stored for an Idempotency-Key.
   if (mode === 'off' || operation.request.operationName === 'speech') return undefined;
   const cacheIdentity = operation.cacheIdentity();
   if (mode === 'auto' && !cacheIdentity.isRepeatable) return undefined;
@@ -81,7 +84,7 @@ async function readCache(
   return undefined;
 }
 
-/** Looks for the answer under the same `Idempotency-Key`. */
+/** Looks for the first answer to the `Idempotency-Key`. */
 async function findByIdempotencyKey(
   call: Call,
   operation: ReplayableOperation,
@@ -89,7 +92,8 @@ async function findByIdempotencyKey(
   key: string,
 ): Promise<Replay | undefined> {
   const { caller, requestId, headers } = call;
-  // A key that may use none of the models is refused later; it learns nothing of other requests.
+  // An API key that can't use any of the models is rejected later, and must not learn about other
+  // requests.
   if (!operation.request.models.some((alias) => mayUseModel(caller, alias))) return undefined;
   const name = fingerprintOf(call, operation, operation.cacheIdentity());
   const claim = { tenantId: caller.tenantId, key, fingerprint: name, requestId };
@@ -109,8 +113,8 @@ async function findByIdempotencyKey(
 }
 
 /**
- * Includes the tenant, so that no answer ever crosses to another, and the models that the key may
- * use, because they decide which model answers.
+ * Identifies a request. Includes the tenant, so that no other tenant gets its answer, and the API
+ * key's allow-list, because it decides which model answers.
  */
 function fingerprintOf(
   { caller }: Call,
@@ -129,7 +133,7 @@ function fingerprintOf(
   ]);
 }
 
-/** A recording as the answer to a request; undefined when the request needs another form. */
+/** Converts a recording to a replay, or returns undefined if the request needs another format. */
 function toReplay(
   recording: Recording,
   operation: ReplayableOperation,
@@ -141,8 +145,8 @@ function toReplay(
 }
 
 /**
- * Like `replayed`, with the id and the price of the first request: a client that lost the first
- * answer learns from the repetition what was charged, and can find its receipt.
+ * Converts a recording to a replay with the ID and cost of the first request, so that a client that
+ * lost the first answer learns what was charged and finds its receipt.
  */
 function toFirstReplay(
   recording: Recording,

@@ -5,56 +5,56 @@ import { MemoryCacheStore } from './cache-store.ts';
 import type { ChargeWriter, InFlightEntry } from './in-flight-entry.ts';
 import { ResponseCache, readDirectives } from './response-cache.ts';
 
-const staying = new AbortController().signal;
+const connected = new AbortController().signal;
 
 function recording(text: string): Recording {
   return { dialect: 'openai', form: 'whole', text, model: 'a/b', provider: 'p' };
 }
 
-/** A cache, and requests to it that take any answer unless they say otherwise. */
-function make(now: () => number = Date.now) {
-  const cache = new ResponseCache(new MemoryCacheStore(1_000_000, now), 60, now);
-  const ask = (key: string, header: string | null = null, client = staying, isFit = true) =>
+/** Creates a cache. Its requests accept any recording unless `isFit` is false. */
+function create(now: () => number = Date.now, bytesMax = 1_000_000) {
+  const cache = new ResponseCache(new MemoryCacheStore(bytesMax, now), 60, now);
+  const lookUp = (key: string, header: string | null = null, client = connected, isFit = true) =>
     cache.lookUp(key, readDirectives(header), client, ({ text }) => (isFit ? text : undefined));
-  return { cache, ask };
+  return { cache, lookUp };
 }
 
-type LookUp = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
+type Result = Awaited<ReturnType<ReturnType<typeof create>['lookUp']>>;
 
-function inFlightOf(lookUp: LookUp): InFlightEntry {
-  if ('inFlight' in lookUp && lookUp.inFlight) return lookUp.inFlight;
-  throw new Error(`No duty, but ${JSON.stringify(lookUp)}.`);
+function inFlightOf(result: Result): InFlightEntry {
+  if ('inFlight' in result && result.inFlight) return result.inFlight;
+  throw new Error(`Expected an in-flight entry, got ${JSON.stringify(result)}.`);
 }
 
-/** What has come of a promise by now; 'waits' when nothing has. */
+/** Returns a promise's value, or 'waits' if it is still pending. */
 async function soFar<T>(promise: Promise<T>): Promise<T | 'waits'> {
   await Bun.sleep(1);
   return Promise.race([promise, Promise.resolve('waits' as const)]);
 }
 
-describe('identical requests at the same time', () => {
-  test('wait for the first, and all get what it brings', async () => {
-    const { ask } = make();
-    const lead = inFlightOf(await ask('q'));
-    const others = [ask('q'), ask('q'), ask('q')];
+describe('ResponseCache for identical concurrent requests', () => {
+  test('lets them wait for the first one and returns its answer to all', async () => {
+    const { lookUp } = create();
+    const lead = inFlightOf(await lookUp('q'));
+    const others = [lookUp('q'), lookUp('q'), lookUp('q')];
     expect(await Promise.all(others.map(soFar))).toEqual(['waits', 'waits', 'waits']);
     await lead.finish(recording('once'));
     for (const other of others) expect(await other).toEqual({ found: 'once' });
-    expect(await ask('q')).toEqual({ found: 'once' });
+    expect(await lookUp('q')).toEqual({ found: 'once' });
   });
 
-  test('get nothing before it is charged, and nothing that cannot be', async () => {
-    const { ask } = make();
-    const charge = (keep: ChargeWriter['saveSettlement']): ChargeWriter => {
+  test('returns no answer before it is charged, or if the charge fails', async () => {
+    const { lookUp } = create();
+    const charge = (saveSettlement: ChargeWriter['saveSettlement']): ChargeWriter => {
       return {
-        saveSettlement: keep,
-        saveWithAnswer: () => Promise.reject(new Error('It has no name.')),
+        saveSettlement,
+        saveWithAnswer: () => Promise.reject(new Error('Expected saveSettlement.')),
       };
     };
-    const failing = inFlightOf(await ask('q'));
-    const others = [ask('q'), ask('q')];
-    const refused = charge(() => Promise.reject(new Error('no journal')));
-    const error = await failing.finish(recording('not paid for'), refused).catch(String);
+    const failing = inFlightOf(await lookUp('q'));
+    const others = [lookUp('q'), lookUp('q')];
+    const failingCharge = charge(() => Promise.reject(new Error('no journal')));
+    const error = await failing.finish(recording('not paid for'), failingCharge).catch(String);
     expect(error).toContain('no journal');
     expect(await Promise.all(others.map(soFar))).toEqual(['waits', 'waits']);
     await failing.release();
@@ -64,38 +64,38 @@ describe('identical requests at the same time', () => {
       recording('paid for'),
       charge(() => charged.promise),
     );
-    const asked = ask('q');
-    expect(await soFar(asked)).toBe('waits');
+    const waiting = lookUp('q');
+    expect(await soFar(waiting)).toBe('waits');
     charged.resolve();
     await finishing;
-    expect(await asked).toEqual({ found: 'paid for' });
+    expect(await waiting).toEqual({ found: 'paid for' });
   });
 
-  test('get nothing of an answer that was too long to be kept, which is charged', async () => {
-    const { ask } = make();
-    const lead = inFlightOf(await ask('q'));
-    const other = ask('q');
+  test('charges an answer that was too long to record and sends the next request', async () => {
+    const { lookUp } = create();
+    const lead = inFlightOf(await lookUp('q'));
+    const other = lookUp('q');
     let charges = 0;
-    const keep = () => void charges++;
+    const saveSettlement = () => void charges++;
     await lead.finish(null, {
-      saveSettlement: keep,
-      saveWithAnswer: () => Promise.reject(new Error('It has no name.')),
+      saveSettlement,
+      saveWithAnswer: () => Promise.reject(new Error('Expected saveSettlement.')),
     });
     expect(charges).toBe(1);
     await inFlightOf(await other).finish(recording('shorter'));
-    expect(await ask('q')).toEqual({ found: 'shorter' });
+    expect(await lookUp('q')).toEqual({ found: 'shorter' });
   });
 
-  test('do not wait for another question', async () => {
-    const { ask } = make();
-    inFlightOf(await ask('q'));
-    inFlightOf(await ask('another'));
+  test('does not let a different request wait', async () => {
+    const { lookUp } = create();
+    inFlightOf(await lookUp('q'));
+    inFlightOf(await lookUp('another'));
   });
 
-  test('are sent one after the other while none brings anything', async () => {
-    const { ask } = make();
-    const first = inFlightOf(await ask('q'));
-    const [second, third] = [ask('q'), ask('q')];
+  test('sends the next one when the first fails', async () => {
+    const { lookUp } = create();
+    const first = inFlightOf(await lookUp('q'));
+    const [second, third] = [lookUp('q'), lookUp('q')];
     await first.release();
     const next = inFlightOf(await second);
     expect(await soFar(third)).toBe('waits');
@@ -103,132 +103,154 @@ describe('identical requests at the same time', () => {
     expect(await third).toEqual({ found: 'at last' });
   });
 
-  test('wait for two that bring nothing, and then go on their own', async () => {
-    const { ask } = make();
-    const first = inFlightOf(await ask('q'));
-    const [second, third, fourth] = [ask('q'), ask('q'), ask('q')];
+  test('sends all that waited for 2 failed requests', async () => {
+    const { lookUp } = create();
+    const first = inFlightOf(await lookUp('q'));
+    const [second, third, fourth] = [lookUp('q'), lookUp('q'), lookUp('q')];
     expect(await soFar(fourth)).toBe('waits');
     await first.release();
     const next = inFlightOf(await second);
-    const later = ask('q');
+    const later = lookUp('q');
     expect(await soFar(third)).toBe('waits');
     await next.release();
     const alone = inFlightOf(await third);
     await inFlightOf(await fourth).finish(recording('at last'));
-    expect(await ask('q')).toEqual({ found: 'at last' });
-    // The second request that this one waits for brings nothing, but another has brought something.
+    expect(await lookUp('q')).toEqual({ found: 'at last' });
+    // The second request that this one waits for fails, but another one has succeeded.
     expect(await soFar(later)).toBe('waits');
     await alone.release();
     expect(await later).toEqual({ found: 'at last' });
   });
 
-  test('go on without those whose client has left', async () => {
-    const { ask } = make();
-    const lead = inFlightOf(await ask('q'));
-    const leaving = new AbortController();
-    const [gone, here] = [ask('q', null, leaving.signal), ask('q')];
-    expect(await soFar(gone)).toBe('waits');
-    leaving.abort();
-    // Its client has left, so what it does with its duty changes nothing.
-    await inFlightOf(await gone).release();
-    const later = ask('q');
-    expect(await soFar(here)).toBe('waits');
+  test('is not affected by waiting clients that disconnect', async () => {
+    const { lookUp } = create();
+    const lead = inFlightOf(await lookUp('q'));
+    const client = new AbortController();
+    const [disconnected, other] = [lookUp('q', null, client.signal), lookUp('q')];
+    expect(await soFar(disconnected)).toBe('waits');
+    client.abort();
+    // Its client has disconnected, so releasing its entry changes nothing.
+    await inFlightOf(await disconnected).release();
+    const later = lookUp('q');
+    expect(await soFar(other)).toBe('waits');
     expect(await soFar(later)).toBe('waits');
-    await lead.finish(recording('for those that stayed'));
-    expect(await here).toEqual({ found: 'for those that stayed' });
-    expect(await later).toEqual({ found: 'for those that stayed' });
+    await lead.finish(recording('for the others'));
+    expect(await other).toEqual({ found: 'for the others' });
+    expect(await later).toEqual({ found: 'for the others' });
   });
 
-  test('do not wait when the client has left before', async () => {
-    const { ask } = make();
-    inFlightOf(await ask('q'));
-    inFlightOf(await ask('q', null, AbortSignal.abort()));
+  test('does not let a disconnected client wait', async () => {
+    const { lookUp } = create();
+    inFlightOf(await lookUp('q'));
+    inFlightOf(await lookUp('q', null, AbortSignal.abort()));
   });
 
-  test('do not wait when too many do already', async () => {
-    const { ask } = make();
-    const lead = inFlightOf(await ask('q'));
-    const crowd = Array.from({ length: cacheFollowersMax }, () => ask('q'));
+  test('sends requests separately when too many are waiting', async () => {
+    const { lookUp } = create();
+    const lead = inFlightOf(await lookUp('q'));
+    const followers = Array.from({ length: cacheFollowersMax }, () => lookUp('q'));
     await Bun.sleep(1);
-    await inFlightOf(await ask('q')).release();
-    expect(await soFar(crowd.at(-1) ?? ask('q'))).toBe('waits');
-    await lead.finish(recording('crowded'));
-    const answers = await Promise.all(crowd);
-    expect(answers.every((answer) => 'found' in answer && answer.found === 'crowded')).toBe(true);
+    await inFlightOf(await lookUp('q')).release();
+    expect(await soFar(followers.at(-1) ?? lookUp('q'))).toBe('waits');
+    await lead.finish(recording('shared'));
+    const answers = await Promise.all(followers);
+    expect(answers.every((answer) => 'found' in answer && answer.found === 'shared')).toBe(true);
   });
 
-  test('wait in the place of one that has left', async () => {
-    const { ask } = make();
-    const lead = inFlightOf(await ask('q'));
-    const leaving = new AbortController();
-    const gone = ask('q', null, leaving.signal);
-    const crowd = Array.from({ length: cacheFollowersMax - 1 }, () => ask('q'));
+  test('frees the position of a waiting client that disconnects', async () => {
+    const { lookUp } = create();
+    const lead = inFlightOf(await lookUp('q'));
+    const client = new AbortController();
+    const disconnected = lookUp('q', null, client.signal);
+    const followers = Array.from({ length: cacheFollowersMax - 1 }, () => lookUp('q'));
     await Bun.sleep(1);
-    leaving.abort();
-    await inFlightOf(await gone).release();
-    const next = ask('q');
+    client.abort();
+    await inFlightOf(await disconnected).release();
+    const next = lookUp('q');
     expect(await soFar(next)).toBe('waits');
-    await lead.finish(recording('crowded'));
-    expect(await next).toEqual({ found: 'crowded' });
-    expect(await Promise.all(crowd)).toHaveLength(cacheFollowersMax - 1);
+    await lead.finish(recording('shared'));
+    expect(await next).toEqual({ found: 'shared' });
+    expect(await Promise.all(followers)).toHaveLength(cacheFollowersMax - 1);
   });
 
-  test('of which one cannot use the answer: that one asks for itself', async () => {
-    const { ask } = make();
-    const lead = inFlightOf(await ask('q'));
-    const picky = ask('q', null, staying, false);
+  test('sends a request separately if it cannot use the answer', async () => {
+    const { lookUp } = create();
+    const lead = inFlightOf(await lookUp('q'));
+    const picky = lookUp('q', null, connected, false);
     await Bun.sleep(1); // Until it waits.
     await lead.finish(recording('odd'));
     await inFlightOf(await picky).finish(recording('fits'));
-    expect(await ask('q')).toEqual({ found: 'fits' });
+    expect(await lookUp('q')).toEqual({ found: 'fits' });
   });
 });
 
-describe('directives', () => {
-  test('no-store neither reads nor keeps, and does not wait', async () => {
-    const { ask } = make();
-    await inFlightOf(await ask('q')).finish(recording('kept'));
-    expect(await ask('q', 'no-store')).toEqual({ inFlight: undefined });
-    inFlightOf(await ask('other'));
-    expect(await ask('other', 'no-store')).toEqual({ inFlight: undefined });
+describe('ResponseCache', () => {
+  test('returns an answer until its lifetime ends', async () => {
+    let now = 0;
+    const { lookUp } = create(() => now);
+    await inFlightOf(await lookUp('q')).finish(recording('stored'));
+    now = 59_999;
+    expect(await lookUp('q')).toEqual({ found: 'stored' });
+    now = 60_000;
+    inFlightOf(await lookUp('q'));
   });
 
-  test('no-cache makes the answer anew, for those who come later too', async () => {
-    const { ask } = make();
-    await inFlightOf(await ask('q')).finish(recording('old'));
-    await inFlightOf(await ask('q', 'no-cache')).finish(recording('new'));
-    expect(await ask('q')).toEqual({ found: 'new' });
+  test('returns an answer too long for its store to waiting requests only', async () => {
+    const { lookUp } = create(() => 0, 100);
+    const lead = inFlightOf(await lookUp('q'));
+    const waiting = [lookUp('q'), lookUp('q')];
+    expect(await Promise.all(waiting.map(soFar))).toEqual(['waits', 'waits']);
+    await lead.finish(recording('long'));
+    expect(await Promise.all(waiting)).toEqual([{ found: 'long' }, { found: 'long' }]);
+    inFlightOf(await lookUp('q'));
+  });
+});
+
+describe('ResponseCache with Cache-Control', () => {
+  test('neither reads, stores, nor waits with no-store', async () => {
+    const { lookUp } = create();
+    await inFlightOf(await lookUp('q')).finish(recording('stored'));
+    expect(await lookUp('q', 'no-store')).toEqual({ inFlight: undefined });
+    inFlightOf(await lookUp('other'));
+    expect(await lookUp('other', 'no-store')).toEqual({ inFlight: undefined });
   });
 
-  test('no-cache beside a running request does not end that one’s flight', async () => {
-    const { ask } = make();
-    const lead = inFlightOf(await ask('q'));
-    const refresh = inFlightOf(await ask('q', 'no-cache'));
+  test('replaces the stored answer with no-cache', async () => {
+    const { lookUp } = create();
+    await inFlightOf(await lookUp('q')).finish(recording('old'));
+    await inFlightOf(await lookUp('q', 'no-cache')).finish(recording('new'));
+    expect(await lookUp('q')).toEqual({ found: 'new' });
+  });
+
+  test('keeps another request in flight with no-cache', async () => {
+    const { lookUp } = create();
+    const lead = inFlightOf(await lookUp('q'));
+    const refresh = inFlightOf(await lookUp('q', 'no-cache'));
     await refresh.release();
-    const follower = ask('q');
+    const follower = lookUp('q');
     expect(await soFar(follower)).toBe('waits');
     await lead.finish(recording('lead'));
     expect(await follower).toEqual({ found: 'lead' });
   });
 
-  test('max-age wants an answer of that age at most', async () => {
+  test('ignores answers older than max-age', async () => {
     let now = 100_000;
-    const { ask } = make(() => now);
-    await inFlightOf(await ask('q')).finish(recording('old'));
+    const { lookUp } = create(() => now);
+    await inFlightOf(await lookUp('q')).finish(recording('old'));
     now += 10_000;
-    expect(await ask('q', 'max-age=10')).toEqual({ found: 'old' });
+    expect(await lookUp('q', 'max-age=10')).toEqual({ found: 'old' });
     now += 1;
-    await inFlightOf(await ask('q', 'max-age=10')).finish(recording('new'));
-    expect(await ask('q', 'max-age=0')).toEqual({ found: 'new' });
+    await inFlightOf(await lookUp('q', 'max-age=10')).finish(recording('new'));
+    expect(await lookUp('q', 'max-age=0')).toEqual({ found: 'new' });
   });
 
-  test('max-age wants none whose age nobody knows: the clock was set back since', async () => {
+  test('ignores answers of unknown age with max-age after the clock was set back', async () => {
     let now = 4_000_000;
-    const { ask } = make(() => now);
-    await inFlightOf(await ask('q')).finish(recording('old'));
+    const { lookUp } = create(() => now);
+    await inFlightOf(await lookUp('q')).finish(recording('old'));
     now -= 3_600_000;
-    await inFlightOf(await ask('q', 'max-age=60')).release();
-    expect(await ask('q')).toEqual({ found: 'old' });
+    await inFlightOf(await lookUp('q', 'max-age=60')).release();
+    expect(await lookUp('q')).toEqual({ found: 'old' });
   });
 });
 
@@ -250,6 +272,6 @@ test.each([
   ['max-age=1e3', plain],
   ['max-age=9999999999', plain],
   ['x-no-store', plain],
-])('%p', (header, wanted) => {
-  expect(readDirectives(header)).toEqual(wanted);
+])('readDirectives parses %p', (header, expected) => {
+  expect(readDirectives(header)).toEqual(expected);
 });

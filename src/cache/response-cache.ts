@@ -9,13 +9,13 @@ interface Flight {
   followers: number;
 }
 
-/** How many fruitless requests another one waits for: each may take as long as a timeout. */
+/** How many failed requests another request waits for. Each can take a full timeout. */
 const failedFlightsMax = 2;
 
 /**
- * Answers that may be given again. Of identical requests at the same time one is sent, and the
- * others wait for its answer. If it brings none, the next is sent; if that one brings none either,
- * all requests that have waited for both are sent.
+ * Caches answers and coalesces identical requests: the first one is sent, and the others wait for
+ * its answer. If it fails, the next one is sent. If that fails too, all requests that have waited
+ * for both are sent.
  */
 export class ResponseCache {
   readonly #store: CacheStore;
@@ -24,8 +24,8 @@ export class ResponseCache {
   readonly #flights = new Map<string, Flight>();
 
   /**
-   * `now` is one clock for all processes that share the shelf, because they judge the age of each
-   * other's answers.
+   * `now` is the same clock in all processes that share the store, because they compare the ages of
+   * each other's answers.
    */
   constructor(store: CacheStore, ttlSeconds: number, now: () => number) {
     this.#store = store;
@@ -34,8 +34,8 @@ export class ResponseCache {
   }
 
   /**
-   * An answer, or the duty to make it; no duty for requests that want nothing kept. `use` turns a
-   * recording into the wanted answer; undefined: it cannot, and a new one must be made.
+   * Returns a cached answer, or an entry for this request's own answer. No entry if the request
+   * must not be stored. `toReplay` returns undefined if the request can't use a recording.
    */
   async lookUp<T>(
     key: string,
@@ -61,7 +61,7 @@ export class ResponseCache {
         failedFlights += 1;
         continue;
       }
-      // The answer was made after we asked, so it is young enough for any request.
+      // The answer is newer than this request, so it satisfies any max-age.
       const replayed = toReplay(result);
       if (replayed !== undefined) return { found: replayed };
       break;
@@ -70,7 +70,7 @@ export class ResponseCache {
   }
 
   #isFreshEnough({ recordedAt }: CachedRecording, { maxAgeSeconds }: CacheDirectives): boolean {
-    // A recording dated in the future is from before the clock was set back: its age is a guess.
+    // A recording from the future predates a clock change, so its age is unknown.
     const ageMs = Math.abs(this.#now() - recordedAt);
     return maxAgeSeconds === null || ageMs <= maxAgeSeconds * 1000;
   }
@@ -98,13 +98,13 @@ export class ResponseCache {
   }
 }
 
-/** What a request's `Cache-Control` asks of the response cache. */
+/** The parsed `Cache-Control` header of a request. */
 interface CacheDirectives {
-  /** False: the answer must be fresh. */
+  /** False if the answer must be new. */
   readonly mayRead: boolean;
-  /** False: the answer must not be kept. */
+  /** False if the answer must not be stored. */
   readonly mayWrite: boolean;
-  /** The greatest age of an answer that will do; null: as old as the cache keeps them. */
+  /** The maximum age of a cached answer. Null means the cache's lifetime. */
   readonly maxAgeSeconds: number | null;
 }
 

@@ -109,7 +109,7 @@ function keyProblems(
 ): readonly ConfigProblem[] {
   const key = readProviderKey(text, dialect);
   if (typeof key === 'string') return [{ path: `${path}.api_key`, message: key }];
-  if (key.kind === 'word' && !isValidHeader('authorization', text)) {
+  if (key.kind === 'plain' && !isValidHeader('authorization', text)) {
     return [{ path: `${path}.api_key`, message: invalidKeyMessage }];
   }
   if (key.kind !== 'aws' || regionIn(baseUrl) || region) return [];

@@ -1,66 +1,70 @@
 import type { Usage } from './usage.ts';
 
 /**
- * The words of an answer, as they come. Every upstream's dialect tells its answers in these words,
- * whole or streamed, and every client's dialect listens to them: they are the one vocabulary in
- * between. Methods and not objects, because a stream has thousands of them.
+ * Receives an answer as neutral events. Provider dialects parse both streams and full replies into
+ * these calls, and client dialects write them. Methods rather than event objects, because a stream
+ * has thousands of them.
  *
- * Told in order. Parts do not interleave, but for tool calls, whose arguments may.
+ * Calls arrive in order. Parts don't interleave, except the arguments of parallel tool calls.
  */
 export interface AnswerSink {
   text(text: string): void;
-  /** A piece of the model's visible thinking; `name` is the upstream's own, which clients know. */
+  /**
+   * Receives a piece of visible reasoning. `name` is the provider's field name if clients know it.
+   */
   reasoning(text: string, name?: ReasoningName): void;
   /**
-   * Ends the thought just told with the provider's proof of it, marked as in signature.ts. Perhaps
-   * there was no text: a proof that belongs to a tool call is told right before that call.
+   * Ends the current reasoning with the provider's signature, marked as in signature.ts. The
+   * reasoning can be empty: a tool call's signature arrives right before that call.
    */
   reasoningSignature(signature: string): void;
-  /** A whole encrypted thought. */
+  /** Receives a complete encrypted reasoning block. */
   redactedReasoning(data: string): void;
-  /** Begins a call; `call` counts from 0 in the order of appearance. `id` is never empty. */
+  /** Starts a tool call. `call` counts from 0 in order of appearance. `id` is never empty. */
   toolCall(call: number, id: string, name: string): void;
-  /** A piece of that call's JSON text. A call that gets none has no arguments. */
+  /** Receives a piece of that call's JSON arguments. A call without pieces has no arguments. */
   toolArguments(call: number, json: string): void;
   refusal(text: string): void;
-  /** The source of something said in the text. */
+  /** Receives the source of a statement in the text. */
   citation(citation: Citation): void;
-  /** A picture the model made. */
+  /** Receives an image the model generated. */
   image(mediaType: string, base64: string): void;
-  /** A picture that the upstream keeps; left out where its address has to be told as a text. */
+  /**
+   * Receives the URL of an image hosted by the provider. Absent if the client's format needs it as
+   * text.
+   */
   imageAt?(url: string): void;
   /**
-   * Why the answer ended. Usage may follow, and even words: then the last finish counts. `word` is
-   * the upstream's own, where it is new to us and the reason a guess.
+   * Receives why the answer ended. Usage and even text can follow; the last call counts.
+   * `upstreamReason` is the provider's own value if it isn't known here and `reason` is a guess.
    */
   finish(reason: FinishReason, stopSequence: string | null, upstreamReason?: string): void;
   /**
-   * All that was used so far, perhaps in part a guess; the last one counts. Left out where nobody
-   * asks: clients are told the settled numbers at the end.
+   * Receives the total usage so far, partly estimated if `isEstimate`. The last call counts. Absent
+   * if the client's format ignores it: clients get the settled usage at the end.
    */
   usage?(usage: Usage, isEstimate?: boolean): void;
   /**
-   * The listener to another choice of the same answer; asked for once for each, by its number, from
-   * 1 on. The words above are the first choice's. Undefined, or left out, where nobody wants more.
+   * Returns the sink of another choice, called once per choice with its number, from 1 on. The
+   * methods above receive the first choice. Undefined or absent if only one choice is requested.
    */
   choice?(number: number): AnswerSink | undefined;
 }
 
-/** Where many OpenAI-style upstreams put their thinking, and their clients look for it. */
+/** The field in which many OpenAI-compatible providers send reasoning, where clients expect it. */
 export type ReasoningName = 'reasoning_content';
 
 export interface Citation {
   readonly url: string;
   readonly title: string;
-  /** The words of the source; '' when they were not given. */
+  /** The quoted text of the source, or '' if the provider sent none. */
   readonly quote: string;
-  /** Which characters of the answer's text it is for; null when nobody said. */
+  /** The characters of the answer's text that it supports, or null if unknown. */
   readonly range: { readonly start: number; readonly end: number } | null;
 }
 
 /**
- * `context`: the model's window is full. `pause`: the provider stopped for a while and wants to be
- * asked to go on.
+ * `context`: the context window is full. `pause`: the provider paused and expects a continuation.
  */
 export type FinishReason =
   | 'stop'

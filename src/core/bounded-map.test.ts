@@ -1,22 +1,22 @@
 import { expect, test } from 'bun:test';
 import { ReadCache } from './bounded-map.ts';
 
-interface Found {
+interface Entry {
   readonly text: string;
 }
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('a reading is kept as it begins, and what it found afterwards', async () => {
-  const reads = new ReadCache<Found>(2);
-  const reading = reads.set('a', Promise.resolve({ text: 'one' }));
-  expect(reads.get('a')).toBe(reading);
+test('ReadCache returns the pending lookup first and its value afterwards', async () => {
+  const reads = new ReadCache<Entry>(2);
+  const pending = reads.set('a', Promise.resolve({ text: 'one' }));
+  expect(reads.get('a')).toBe(pending);
   await settled();
   expect(reads.get('a')).toEqual({ text: 'one' });
 });
 
-test('a reading that fails or finds nothing is asked for again', async () => {
-  const reads = new ReadCache<Found | undefined>(2);
+test('ReadCache does not cache lookups that fail or find nothing', async () => {
+  const reads = new ReadCache<Entry | undefined>(2);
   await reads.set('a', Promise.resolve(undefined));
   const failing = reads.set('b', Promise.reject(new Error('away')));
   const refusal = await failing.catch((error: Error) => error.message);
@@ -24,9 +24,9 @@ test('a reading that fails or finds nothing is asked for again', async () => {
   expect([reads.get('a'), reads.get('b'), refusal]).toEqual([undefined, undefined, 'away']);
 });
 
-test('a reading that began before a forget() is not kept', async () => {
-  const reads = new ReadCache<Found>(2);
-  const before = Promise.withResolvers<Found>();
+test('ReadCache does not cache a lookup that started before clear()', async () => {
+  const reads = new ReadCache<Entry>(2);
+  const before = Promise.withResolvers<Entry>();
   void reads.set('a', before.promise);
   reads.clear();
   before.resolve({ text: 'old' });
@@ -34,8 +34,8 @@ test('a reading that began before a forget() is not kept', async () => {
   expect(reads.get('a')).toBeUndefined();
 });
 
-test('a full cache drops the oldest', async () => {
-  const reads = new ReadCache<Found>(2);
+test('ReadCache drops the oldest entry when it is full', async () => {
+  const reads = new ReadCache<Entry>(2);
   for (const name of ['a', 'b', 'c']) await reads.set(name, Promise.resolve({ text: name }));
   await settled();
   expect(['a', 'b', 'c'].map((name) => reads.get(name))).toEqual([

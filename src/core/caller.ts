@@ -1,7 +1,5 @@
 import type { Secret } from './secret.ts';
 
-/** Who is calling, as every step after authentication knows them. */
-
 export const scopes = ['chat', 'embeddings', 'audio', 'images', 'jobs', 'customer'] as const;
 export type Scope = (typeof scopes)[number];
 
@@ -10,29 +8,34 @@ export type CacheMode = (typeof cacheModes)[number];
 
 export type KeyKind = 'routing' | 'management';
 
-/** A key and its tenant, joined and frozen. Lives in the auth cache; never holds a secret. */
+/**
+ * A key and its tenant, as every stage after authentication sees them. Frozen and cached, so it
+ * never contains a secret.
+ */
 export interface Caller {
   readonly tenantId: string;
   readonly keyId: string;
   readonly kind: KeyKind;
-  /** `null`: every scope. */
+  /** Null allows every scope. */
   readonly scopes: readonly Scope[] | null;
-  /** `null`: every model. A trailing `*` stands for any rest. */
+  /** Null allows every model. A trailing `*` is a wildcard. */
   readonly models: readonly string[] | null;
   readonly requestsPerMinute: number | null;
   readonly concurrentRequests: number | null;
   readonly cacheMode: CacheMode | null;
-  /** Credits this key may spend per period; `null`: as much as the wallet has. */
+  /** Credits this key can spend per period. Null means the wallet's balance is the only limit. */
   readonly limitCredits: number | null;
   readonly limitReset: LimitReset | null;
-  /** Epoch milliseconds after which the key (or its rotated-out secret) stops working. */
+  /**
+   * When the key, or its previous secret after a rotation, stops working, in epoch milliseconds.
+   */
   readonly expiresAt: number | null;
 }
 
 export const limitResets = ['daily', 'weekly', 'monthly'] as const;
 export type LimitReset = (typeof limitResets)[number];
 
-/** Whether a key's allow-list admits a model alias. */
+/** Returns whether the key's allow-list contains a model alias. */
 export function mayUseModel(caller: Caller, alias: string): boolean {
   if (caller.models === null) return true;
   return caller.models.some((pattern) =>
@@ -40,11 +43,11 @@ export function mayUseModel(caller: Caller, alias: string): boolean {
   );
 }
 
-/** The UTC day, week or month around a time, until the first millisecond of the next. */
+/** Returns the UTC day, week, or month that contains a time. `until` is exclusive. */
 export function limitPeriod(reset: LimitReset, now: number) {
   const date = new Date(now);
   const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()];
-  // getUTCDay counts from Sunday, weeks begin on Monday.
+  // getUTCDay starts at Sunday, but weeks start on Monday.
   const monday = day - ((date.getUTCDay() + 6) % 7);
   switch (reset) {
     case 'daily':
@@ -56,23 +59,27 @@ export function limitPeriod(reset: LimitReset, now: number) {
   }
 }
 
-/** Bring your own key: a tenant's account at a provider, used in place of the operator's. */
-
-/** `byok_first` falls back to shared capacity; `byok_only` never does. */
+/**
+ * Bring your own key: a tenant's provider account replaces the operator's. `byok_first` falls back
+ * to shared capacity; `byok_only` never does.
+ */
 export const byokModes = ['byok_first', 'byok_only'] as const;
 export type ByokMode = (typeof byokModes)[number];
 
-/** Whose account at the provider answered: the operator's or the caller's own. */
+/** Whose provider account was used: the operator's or the tenant's. */
 export type TrafficMode = 'shared' | 'byok';
 
-/** A tenant's credential as routing needs it. Lives in memory only. */
+/** A tenant's decrypted provider key. Exists only in memory. */
 export interface Credential {
   readonly provider: string;
-  /** `null`: what is stored cannot be read, so that it cannot be used either. */
+  /** Null if the stored key can't be decrypted. The credential is unusable then. */
   readonly apiKey: Secret | null;
-  /** `null`: the provider's own address. */
+  /** Null means the provider's configured URL. */
   readonly baseUrl: string | null;
   readonly mode: ByokMode;
-  /** Names this very credential: health is counted apart for it, and anew once it is replaced. */
+  /**
+   * Identifies this version of the credential. Health is tracked per scope, so it restarts when the
+   * key is replaced.
+   */
   readonly scope: string;
 }

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'bun:test';
-import { Awake } from '../../tests/support/awake.ts';
+import { ActiveClock } from '../../tests/support/active-clock.ts';
 import { boundedCall, Deadline, DeadlineWatcher } from './deadlines.ts';
 
-/** A waiting one that tells when it was fired, and may do something first. */
-class Told extends Deadline {
+/** A deadline that counts its calls of `fire` and can run a callback first. */
+class TestDeadline extends Deadline {
   readonly #fired = Promise.withResolvers<void>();
-  readonly #first: () => void;
-  times = 0;
+  readonly #onFire: () => void;
+  fireCount = 0;
 
-  constructor(inMs: number, first = () => {}) {
+  constructor(inMs: number, onFire = () => {}) {
     super();
-    this.#first = first;
+    this.#onFire = onFire;
     this.at = performance.now() + inMs;
   }
 
@@ -19,91 +19,93 @@ class Told extends Deadline {
   }
 
   fire(): void {
-    this.#first();
-    this.times += 1;
+    this.#onFire();
+    this.fireCount += 1;
     this.at = Number.POSITIVE_INFINITY;
     this.#fired.resolve();
   }
 }
 
-/** Blocks the whole thread, as a machine that stands still does. */
+/** Blocks the thread, like a suspended machine. */
 const sleep = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-describe('the watch', () => {
-  test('fires those whose time has come, and not those who moved it', async () => {
-    const watch = new DeadlineWatcher();
-    const [soon, moved] = [new Told(50), new Told(50)];
-    watch.add(soon);
-    watch.add(moved);
+describe('DeadlineWatcher', () => {
+  test('fires deadlines that passed, but not those that were moved', async () => {
+    const watcher = new DeadlineWatcher();
+    const [soon, moved] = [new TestDeadline(50), new TestDeadline(50)];
+    watcher.add(soon);
+    watcher.add(moved);
     moved.at = Number.POSITIVE_INFINITY;
     const due = soon.at;
-    using awake = new Awake();
+    using activeClock = new ActiveClock();
     await soon.fired;
     expect(performance.now()).toBeGreaterThanOrEqual(due);
-    expect(awake.ms).toBeLessThan(900);
-    expect([soon.times, moved.times]).toEqual([1, 0]);
-    watch.remove(soon);
-    watch.remove(moved);
+    expect(activeClock.ms).toBeLessThan(900);
+    expect([soon.fireCount, moved.fireCount]).toEqual([1, 0]);
+    watcher.remove(soon);
+    watcher.remove(moved);
   });
 
-  test('forgets those who were taken out, even by another in the same moment', async () => {
-    const watch = new DeadlineWatcher();
-    const second = new Told(0);
-    const first = new Told(0, () => watch.remove(second));
-    watch.add(first);
-    watch.add(second);
+  test('does not fire a deadline that another one removed in the same tick', async () => {
+    const watcher = new DeadlineWatcher();
+    const second = new TestDeadline(0);
+    const first = new TestDeadline(0, () => watcher.remove(second));
+    watcher.add(first);
+    watcher.add(second);
     await first.fired;
-    watch.remove(first);
-    expect(second.times).toBe(0);
+    watcher.remove(first);
+    expect(second.fireCount).toBe(0);
   });
 
-  test('keeps the others when one of them goes, in whatever order', async () => {
-    const watch = new DeadlineWatcher();
-    const [going, going2] = [new Told(50), new Told(50)];
-    const staying = [new Told(50), new Told(50), new Told(50)];
-    for (const one of [going, ...staying, going2]) watch.add(one);
-    for (const one of [going, going2, going]) watch.remove(one);
-    await Promise.all(staying.map(({ fired }) => fired));
-    for (const one of staying) watch.remove(one);
-    expect([...staying, going, going2].map(({ times }) => times)).toEqual([1, 1, 1, 0, 0]);
+  test('keeps the other deadlines when some are removed, in any order', async () => {
+    const watcher = new DeadlineWatcher();
+    const [removed, removed2] = [new TestDeadline(50), new TestDeadline(50)];
+    const remaining = [new TestDeadline(50), new TestDeadline(50), new TestDeadline(50)];
+    for (const one of [removed, ...remaining, removed2]) watcher.add(one);
+    for (const one of [removed, removed2, removed]) watcher.remove(one);
+    await Promise.all(remaining.map(({ fired }) => fired));
+    for (const one of remaining) watcher.remove(one);
+    expect([...remaining, removed, removed2].map(({ fireCount }) => fireCount)).toEqual([
+      1, 1, 1, 0, 0,
+    ]);
   });
 
-  test('gives those who are due some time after a late tick, and only once', async () => {
-    const watch = new DeadlineWatcher();
-    const [due, answered] = [new Told(50), new Told(50)];
-    watch.add(due);
-    watch.add(answered);
-    // Only then this process can read what came while it slept.
+  test('delays due deadlines after a late tick, but only once', async () => {
+    const watcher = new DeadlineWatcher();
+    const [due, answered] = [new TestDeadline(50), new TestDeadline(50)];
+    watcher.add(due);
+    watcher.add(answered);
+    // Simulates data that arrived while the process was suspended and is read now.
     setTimeout(() => {
       answered.at = Number.POSITIVE_INFINITY;
     }, 150);
     sleep(400);
-    while (due.times === 0) {
+    while (due.fireCount === 0) {
       await Bun.sleep(1);
       sleep(300);
     }
-    watch.remove(due);
-    watch.remove(answered);
-    expect([due.times, answered.times]).toEqual([1, 0]);
+    watcher.remove(due);
+    watcher.remove(answered);
+    expect([due.fireCount, answered.fireCount]).toEqual([1, 0]);
   });
 
-  test('waits until other threads, which slept as well, have read what came', async () => {
-    const watch = new DeadlineWatcher();
-    const due = new Told(50);
-    watch.add(due);
+  test('waits after a suspension until other threads have read received data', async () => {
+    const watcher = new DeadlineWatcher();
+    const due = new TestDeadline(50);
+    watcher.add(due);
     sleep(400);
     const awokenAt = performance.now();
     await due.fired;
-    watch.remove(due);
+    watcher.remove(due);
     expect(performance.now() - awokenAt).toBeGreaterThan(250);
   });
 
-  test('gives that time to a process that is stopped twice, too', async () => {
-    const watch = new DeadlineWatcher();
-    const [due, answered] = [new Told(50), new Told(50)];
-    watch.add(due);
-    watch.add(answered);
-    // Runs after the first tick and before the second.
+  test('delays due deadlines again when the process is suspended twice', async () => {
+    const watcher = new DeadlineWatcher();
+    const [due, answered] = [new TestDeadline(50), new TestDeadline(50)];
+    watcher.add(due);
+    watcher.add(answered);
+    // Runs between the first tick and the second.
     setTimeout(() => {
       sleep(400);
       setTimeout(() => {
@@ -112,65 +114,65 @@ describe('the watch', () => {
     }, 110);
     sleep(400);
     await due.fired;
-    watch.remove(due);
-    watch.remove(answered);
-    expect([due.times, answered.times]).toEqual([1, 0]);
+    watcher.remove(due);
+    watcher.remove(answered);
+    expect([due.fireCount, answered.fireCount]).toEqual([1, 0]);
   });
 
-  test('starts again after everybody had gone', async () => {
-    const watch = new DeadlineWatcher();
-    const early = new Told(0);
-    watch.add(early);
-    watch.remove(early);
-    const late = new Told(0);
-    watch.add(late);
+  test('restarts its ticker after all deadlines were removed', async () => {
+    const watcher = new DeadlineWatcher();
+    const early = new TestDeadline(0);
+    watcher.add(early);
+    watcher.remove(early);
+    const late = new TestDeadline(0);
+    watcher.add(late);
     await late.fired;
-    watch.remove(late);
-    expect([early.times, late.times]).toEqual([0, 1]);
+    watcher.remove(late);
+    expect([early.fireCount, late.fireCount]).toEqual([0, 1]);
   });
 });
 
 const hourMs = 3_600_000;
 
-/** A call that goes on until it is told that its time is over. */
-function untilOver(over: AbortSignal): Promise<string> {
-  if (over.aborted) return Promise.resolve('over before it began');
+/** A call that runs until its signal aborts. */
+function untilAborted(signal: AbortSignal): Promise<string> {
+  if (signal.aborted) return Promise.resolve('aborted at the start');
   const ended = Promise.withResolvers<string>();
-  over.addEventListener('abort', () => ended.resolve('over'));
+  signal.addEventListener('abort', () => ended.resolve('aborted'));
   return ended.promise;
 }
 
-test('a call hears when its time is over', async () => {
-  expect(await boundedCall(1, undefined, untilOver)).toBe('over');
+test('boundedCall aborts the call after its timeout', async () => {
+  expect(await boundedCall(1, undefined, untilAborted)).toBe('aborted');
 });
 
-test('a call hears when its client leaves', async () => {
+test('boundedCall aborts the call when the client disconnects', async () => {
   const client = new AbortController();
-  const call = boundedCall(hourMs, client.signal, untilOver);
+  const call = boundedCall(hourMs, client.signal, untilAborted);
   client.abort();
-  expect(await call).toBe('over');
+  expect(await call).toBe('aborted');
 });
 
-test('a call for a client that has left hears so from the beginning', async () => {
-  expect(await boundedCall(hourMs, AbortSignal.abort(), untilOver)).toBe('over before it began');
+test('boundedCall passes an aborted signal if the client has disconnected before', async () => {
+  expect(await boundedCall(hourMs, AbortSignal.abort(), untilAborted)).toBe('aborted at the start');
 });
 
-test('what a call left open is closed once it has an answer, and not before', async () => {
-  let told: AbortSignal | undefined;
-  const answer = await boundedCall(hourMs, undefined, async (over) => {
-    told = over;
-    return over.aborted ? 'too late' : 'an answer';
+test('boundedCall aborts its signal after the call has returned, not before', async () => {
+  let callSignal: AbortSignal | undefined;
+  const answer = await boundedCall(hourMs, undefined, async (signal) => {
+    callSignal = signal;
+    return signal.aborted ? 'too late' : 'an answer';
   });
-  expect([answer, told?.aborted]).toEqual(['an answer', true]);
+  expect([answer, callSignal?.aborted]).toEqual(['an answer', true]);
 });
 
-test('what a failed call left open is closed too, and its failure is passed on', async () => {
-  let told: AbortSignal | undefined;
-  const call = boundedCall(hourMs, undefined, (over) => {
-    told = over;
+test('boundedCall aborts its signal after a failure and rethrows the error', async () => {
+  let callSignal: AbortSignal | undefined;
+  const call = boundedCall(hourMs, undefined, (signal) => {
+    callSignal = signal;
     return Promise.reject(new Error('refused'));
   });
   expect(call).rejects.toThrow('refused');
   await call.catch(() => undefined);
-  expect(told?.aborted).toBe(true);
+  expect(callSignal?.aborted).toBe(true);
 });

@@ -1,9 +1,8 @@
 import { definedFields } from './json.ts';
 
 /**
- * `imageType` is what image endpoints call it; `blame` decides whether a job is tried again;
- * `retryHelps` tells SDKs whether repeating the same request can succeed (it becomes the
- * `x-should-retry` header).
+ * One row of the error table. `imageType` is the type that image endpoints report, `blame` decides
+ * whether a job is retried, and `retryHelps` becomes the `x-should-retry` header.
  */
 const row = <Status extends number>(
   status: Status,
@@ -12,7 +11,7 @@ const row = <Status extends number>(
   retryHelps: boolean,
 ) => ({ status, imageType, blame, retryHelps });
 
-/** Every way Tollgate refuses or fails, in one table. Nothing else in the code invents a status. */
+/** All errors that Tollgate returns. Statuses are defined only here. */
 export const errorTable = {
   invalid_request_error: row(400, 'invalid_request_error', 'caller', false),
   invalid_api_key: row(401, 'authentication_error', 'caller', false),
@@ -29,25 +28,27 @@ export type ErrorSymbol = keyof typeof errorTable;
 
 type DefaultStatus = (typeof errorTable)[ErrorSymbol]['status'];
 
-/** A symbol may carry another status than its own. */
+/** Statuses that an error can have instead of its symbol's default. */
 type ErrorStatus = DefaultStatus | 404 | 405 | 409 | 413 | 415 | 426 | 504;
 
 interface ErrorDetails {
   readonly status?: ErrorStatus;
-  /** Path of the offending field, as a client would write it: `messages[2].content[0].text`. */
+  /** Path of the invalid field, as clients write it: `messages[2].content[0].text`. */
   readonly param?: string;
   readonly retryAfterSeconds?: number;
-  /** Overrides the table when this one case differs from its symbol. */
+  /** Overrides the table for this error. */
   readonly retryHelps?: boolean;
-  /** The providers have too much to do: Anthropic's clients know a status of its own for it. */
+  /**
+   * True if the providers are overloaded. Anthropic's clients expect a separate status for this.
+   */
   readonly isOverload?: boolean;
-  /** The message without words of the request, where it repeats some: for what is kept. */
+  /** The message without text from the request, for logs and the database. */
   readonly unquoted?: string;
-  /** What really happened, for the operator's log; never sent to a client. */
+  /** The underlying error, for the operator's log. Never sent to clients. */
   readonly cause?: unknown;
 }
 
-/** The one error class. Thrown between steps; a step's expected refusals stay plain values. */
+/** The only error class. Expected rejections inside one step are plain values instead. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly symbol: ErrorSymbol;
@@ -71,7 +72,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** A malformed request; `param` names the field. */
+/** Creates the error for an invalid request. `param` names the field. */
 export function invalidRequest(
   message: string,
   param?: string,
@@ -80,39 +81,41 @@ export function invalidRequest(
   return new GatewayError('invalid_request_error', message, definedFields({ param, status }));
 }
 
-/** A record, model or route that does not exist, or belongs to somebody else: the same answer. */
+/**
+ * Creates the error for something that doesn't exist or belongs to another tenant. Both look alike.
+ */
 export function notFound(message: string, param?: string): GatewayError {
   return invalidRequest(message, param, 404);
 }
 
-/** What a request needs is away for now: SDKs ask again in a moment. */
+/** Creates the error for a temporary outage. SDKs retry after 2 seconds. */
 export function unavailable(message: string, cause?: unknown): GatewayError {
   return new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
 }
 
-/** For requests that come while the process stops, and for those it cannot wait for. */
+/** Creates the error for requests that arrive during shutdown or outlast it. */
 export function shuttingDown(): GatewayError {
-  const message = 'This Tollgate is shutting down; send the request again.';
+  const message = 'The gateway is shutting down. Send the request again.';
   return new GatewayError('service_unavailable', message, { retryAfterSeconds: 1 });
 }
 
-/** Whatever was thrown, as the error a client may see. Unknown failures keep their cause to us. */
+/** Converts any thrown value to an error for clients. Unknown errors become its hidden cause. */
 export function asGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   return new GatewayError(
     'internal_error',
-    'Tollgate failed to handle this request; the request id helps to find out why.',
+    'Tollgate failed to handle this request. Its operator can find the cause by the request ID.',
     { cause: error },
   );
 }
 
-/** The code that a driver or the system gave a failure: `SQLITE_FULL`, `ECONNREFUSED`, `23505`. */
+/** Returns the error code of a driver or the OS: `SQLITE_FULL`, `ECONNREFUSED`, `23505`. */
 export function failureCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** The message of a failure, whatever was thrown. */
+/** Returns the message of any thrown value. */
 export function failureMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -86,7 +86,7 @@ export interface Upload extends LongBytes {
 /** Stores the files of one request. */
 export interface UploadDirectory {
   /** Stores the bytes as they arrive. If the source fails, nothing is stored. */
-  keep(chunks: AsyncIterable<Uint8Array>): Promise<Upload>;
+  store(chunks: AsyncIterable<Uint8Array>): Promise<Upload>;
   /** Deletes all files. Can be called repeatedly. */
   clear(): Promise<void>;
 }

@@ -9,8 +9,8 @@ import {
   toRequestId,
 } from './ids.ts';
 
-describe('random text', () => {
-  test('has exactly the wanted length, of small letters and digits', () => {
+describe('randomText', () => {
+  test('returns the requested number of lowercase letters and digits', () => {
     for (const length of [0, 1, 16, 48, 500]) {
       const text = randomText(length);
       expect(text).toHaveLength(length);
@@ -18,12 +18,12 @@ describe('random text', () => {
     }
   });
 
-  test('uses each of its 36 symbols about as often as any other', () => {
+  test('draws all 36 symbols with equal probability', () => {
     const counts = new Map<string, number>();
     const length = 360_000;
     for (const symbol of randomText(length)) counts.set(symbol, (counts.get(symbol) ?? 0) + 1);
     expect(counts.size).toBe(36);
-    // Seven standard deviations of an even draw; taking every byte modulo 36 misses by twelve.
+    // 7 standard deviations of a uniform draw. Taking every byte modulo 36 would be off by 12.
     const allowed = 7 * Math.sqrt(length / 36);
     for (const count of counts.values()) {
       expect(Math.abs(count - length / 36)).toBeLessThan(allowed);
@@ -31,13 +31,13 @@ describe('random text', () => {
   });
 });
 
-test('ids do not repeat and have their prefix', () => {
+test('newTenantId returns unique IDs with the prefix ten_', () => {
   expect(new Set(Array.from({ length: 1_000 }, newTenantId)).size).toBe(1_000);
   expect(newTenantId()).toMatch(/^ten_[0-9a-z]{16}$/);
 });
 
-describe('a request id', () => {
-  test('is a UUID of version 4, and none is like another', () => {
+describe('newRequestId', () => {
+  test('returns unique version 4 UUIDs', () => {
     const ids = Array.from({ length: 1_000 }, () => newRequestId());
     expect(new Set(ids.map((id) => id.slice(9))).size).toBe(1_000);
     for (const id of ids) {
@@ -45,18 +45,18 @@ describe('a request id', () => {
     }
   });
 
-  test('begins with its second, so that later ones are sorted behind', () => {
+  test('starts with the current second, so that IDs sort by time', () => {
     expect(newRequestId(Date.UTC(2026, 0, 1))).toStartWith('6955b900-');
     expect(newRequestId(1_999)).toStartWith('00000001-');
     expect(newRequestId(Date.UTC(2106, 1, 7, 6, 28, 15))).toStartWith('ffffffff-');
   });
 
   test.each([Date.UTC(2106, 1, 7, 6, 28, 16), Date.UTC(2155, 11, 31), -1])(
-    'has its form by a clock that says %d, or its charge could never be booked',
+    'returns a valid UUID when the clock is at %d',
     (now) => expect(newRequestId(now)).toMatch(requestIdPattern),
   );
 
-  test('tells its second again; anything else tells none', () => {
+  test('encodes a second that requestIdTime reads, which returns NaN for other text', () => {
     expect(requestIdTime(newRequestId(Date.UTC(2026, 0, 1, 0, 0, 7) + 999))).toBe(
       1_767_225_607_000,
     );
@@ -65,7 +65,7 @@ describe('a request id', () => {
   });
 });
 
-test('a completion id leads back to its request', () => {
+test('toRequestId converts a completion ID back and returns other IDs unchanged', () => {
   const requestId = newRequestId();
   expect(completionId(requestId)).toMatch(/^chatcmpl-[0-9a-f]{32}$/);
   expect(completionId(requestId)).toBe(completionId(requestId));

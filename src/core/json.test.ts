@@ -2,9 +2,9 @@ import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { exceededLimit, isDeeperThan } from './json.ts';
 
-const endless = Number.POSITIVE_INFINITY;
+const unlimited = Number.POSITIVE_INFINITY;
 const nestsDeeperThan = (levels: number, text: string) =>
-  exceededLimit(text, { levels, names: endless }) === 'levels';
+  exceededLimit(text, { levels, names: unlimited }) === 'levels';
 
 test.each<[string, number]>([
   ['1', 0],
@@ -16,7 +16,7 @@ test.each<[string, number]>([
   ['[1,"]\\"[[",[2]]', 2],
   ['["\\\\",[]]', 2],
   ['{"[":"é😀{","a":{}}', 2],
-])('%s has %d levels, as a text and as a value', (text, levels) => {
+])('isDeeperThan and exceededLimit agree that %s has %d levels', (text, levels) => {
   const value: unknown = JSON.parse(text);
   expect(nestsDeeperThan(levels, text)).toBe(false);
   expect(isDeeperThan(levels, value)).toBe(false);
@@ -25,7 +25,7 @@ test.each<[string, number]>([
   expect(isDeeperThan(levels - 1, value)).toBe(true);
 });
 
-test('a text is given up at the first bracket too many, whether or not it ends', () => {
+test('exceededLimit stops at the first bracket above the limit, even in incomplete JSON', () => {
   expect(nestsDeeperThan(128, '['.repeat(128))).toBe(false);
   expect(nestsDeeperThan(128, '['.repeat(1_000_000))).toBe(true);
   expect(nestsDeeperThan(128, '[]'.repeat(1_000_000))).toBe(false);
@@ -39,9 +39,9 @@ test.each<[string, number]>([
   ['{"a":1}', 1],
   ['{"a:b":"c:\\":d"}', 1],
   ['[{"a":1},{"a":{"b":[{"c":":"}]}}]', 4],
-])('%s has %d names of fields', (text, names) => {
-  expect(exceededLimit(text, { levels: endless, names })).toBeUndefined();
-  if (names > 0) expect(exceededLimit(text, { levels: endless, names: names - 1 })).toBe('names');
+])('exceededLimit counts in %s %d field names', (text, names) => {
+  expect(exceededLimit(text, { levels: unlimited, names })).toBeUndefined();
+  if (names > 0) expect(exceededLimit(text, { levels: unlimited, names: names - 1 })).toBe('names');
 });
 
 test.each<[string, number]>([
@@ -50,13 +50,13 @@ test.each<[string, number]>([
   ['[1,2]', 2],
   ['[[],[[]]]', 5],
   ['{"a":1,"b":{"c":[2,3]}}', 5],
-])('%s has %d commas and opening brackets, by which values are counted', (text, values) => {
-  const most = { levels: endless, names: endless };
+])('exceededLimit counts in %s %d values (commas and opening brackets)', (text, values) => {
+  const most = { levels: unlimited, names: unlimited };
   expect(exceededLimit(text, { ...most, values })).toBeUndefined();
   if (values > 0) expect(exceededLimit(text, { ...most, values: values - 1 })).toBe('values');
 });
 
-test('what strings say is not counted, however long they are and however much is escaped', () => {
+test('exceededLimit ignores the content of strings, including long and escaped ones', () => {
   const unit = fc.constantFrom('"', '\\', '[', '{', '}', ':', ',', '\n', 'é', 'a river '.repeat(9));
   const text = fc.string({ unit, maxLength: 60 });
   const { value } = fc.letrec((tie) => ({

@@ -1,43 +1,40 @@
-/** JSON as it comes from the network: unknown until somebody looks. */
-
-/** The fields of an object, by their names. */
 export type Fields = Record<string, unknown>;
 
 export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The fields of an object; whatever else came in its place has none. */
+/** Returns an object's fields, or none for any other value. */
 export function fieldsOf(value: unknown): Fields {
   return isObject(value) ? value : {};
 }
 
-/** The items of a list; whatever else came in its place has none. */
+/** Returns an array's items, or none for any other value. */
 export function itemsOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The objects among the items of a list. */
+/** Returns the objects in an array. */
 export function objectsIn(value: unknown): Fields[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
-/** A text with something in it. */
+/** Returns whether the value is a non-empty string. */
 export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-/** The text itself; an empty one for whatever else came in its place. */
+/** Returns a string, or '' for any other value. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Characters of a text; whatever else came in its place has none. */
+/** Returns a string's length, or 0 for any other value. */
 export function lengthOf(value: unknown): number {
   return typeof value === 'string' ? value.length : 0;
 }
 
-/** Parses without throwing: half of what upstreams send is not JSON. */
+/** Parses JSON. Returns undefined for invalid JSON, which providers often send. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -48,28 +45,26 @@ export function parseJson(text: string): unknown {
 
 type DefinedFields<F> = { [Name in keyof F]?: Exclude<F[Name], undefined> };
 
-/** The fields that were given: an optional field may be left out, but it may not be undefined. */
+/** Removes undefined fields, because an optional field can be absent but not undefined. */
 export function definedFields<F extends object>(fields: F): DefinedFields<F> {
   const defined = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(defined) as DefinedFields<F>;
 }
 
-/** How deep and wide JSON is: counted in its text before it is parsed, or in the value. */
-
-/** A text longer than this is looked at before it is parsed: parsing would block for longer. */
+/** Longer text is scanned before parsing, because parsing it would block for longer. */
 export const scanAboveLength = 256 * 1024;
 
 export interface JsonLimits {
   readonly levels: number;
   readonly names: number;
-  /** Counted by commas and opening brackets; left out where there may be any number. */
+  /** Counted as commas and opening brackets. Absent means unlimited. */
   readonly values?: number;
 }
 
 /**
- * What a text has too much of to be parsed; undefined when it may be. Counts brackets and colons
- * outside of strings: a million levels would parse to a hundred megabytes, and a million different
- * names would take seconds. `counted` carries the names on to the next of several texts.
+ * Returns the first limit that a JSON text exceeds, or undefined. Counts brackets and colons
+ * outside of strings: a million levels would parse to 100 MB, and a million distinct names would
+ * take seconds. `totals` carries the count of names from one text to the next.
  */
 export function exceededLimit(
   text: string,
@@ -97,8 +92,8 @@ export function exceededLimit(
 }
 
 /**
- * Where the string ends that begins at this quote. The runtime finds a far quote much faster than
- * we do, and a near one slower.
+ * Returns the index of a string's closing quote. The runtime finds a distant quote much faster than
+ * this loop, and a near one slower.
  */
 function endOfString(text: string, start: number): number {
   let at = start + 1;
@@ -120,7 +115,10 @@ function endOfString(text: string, start: number): number {
 
 const nearLength = 32;
 
-/** Walks by key: making a list of each object's values takes eight times as long. */
+/**
+ * Returns whether a value is nested deeper than this. Iterates by key, because Object.values takes
+ * 8 times as long.
+ */
 export function isDeeperThan(levels: number, value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (levels === 0) return true;

@@ -1,21 +1,21 @@
 /**
- * Reads an IP address into its bytes. Ranges are compared on bytes only: string prefixes are what
- * let `::ffff:7f00:1` and `0177.0.0.1` through in other gateways (CVE-2023-42282, CVE-2024-29415).
+ * Parses an IP address: 4 bytes for IPv4, 16 for IPv6, null for anything else, including zone IDs.
+ * Ranges are compared on bytes only, because string prefixes let `::ffff:7f00:1` and `0177.0.0.1`
+ * through in other gateways (CVE-2023-42282, CVE-2024-29415).
  */
 
-/** Four bytes for IPv4, sixteen for IPv6, null for anything else, zone ids included. */
 export function addressBytes(ip: string): Uint8Array | null {
   const bytes = ip.includes(':') ? ipv6Bytes(ip) : ipv4Bytes(ip);
   return bytes === null ? null : Uint8Array.from(bytes);
 }
 
-/** All addresses that begin with the same bits: `10.0.0.0/8`. */
+/** All addresses with the same leading bits, such as `10.0.0.0/8`. */
 interface AddressRange {
   readonly prefix: Uint8Array;
   readonly prefixBits: number;
 }
 
-/** A range, or an address as a range of one; null for anything else. */
+/** Parses a range, or an address as a range of one. Returns null for anything else. */
 export function addressRange(text: string): AddressRange | null {
   const [ip = '', bits, ...rest] = text.split('/');
   const prefix = addressBytes(ip);
@@ -26,7 +26,7 @@ export function addressRange(text: string): AddressRange | null {
   return isLength ? { prefix, prefixBits: Number(bits) } : null;
 }
 
-/** For the ranges that stand in the code. */
+/** Parses ranges written in the code. Throws if one is invalid. */
 export function addressRanges(...texts: readonly string[]): readonly AddressRange[] {
   return texts.map((text) => {
     const range = addressRange(text);
@@ -39,7 +39,7 @@ export function isWithin(bytes: Uint8Array, ranges: readonly AddressRange[]): bo
   return ranges.some(({ prefix, prefixBits }) => startsWithBits(bytes, prefix, prefixBits));
 }
 
-/** Whether the first `prefixBits` bits of both addresses agree. */
+/** Compares the first `prefixBits` bits of two addresses. */
 function startsWithBits(address: Uint8Array, prefix: Uint8Array, prefixBits: number): boolean {
   if (address.length !== prefix.length) return false;
   for (let bit = 0; bit < prefixBits; bit += 8) {
@@ -50,7 +50,7 @@ function startsWithBits(address: Uint8Array, prefix: Uint8Array, prefixBits: num
   return true;
 }
 
-/** Only the canonical form: a leading zero is octal to some readers and decimal to others. */
+/** Accepts only the canonical form, because some parsers read a leading zero as octal. */
 function ipv4Bytes(text: string): number[] | null {
   const parts = text.split('.');
   const isByte = (part: string) => /^(0|[1-9][0-9]{0,2})$/.test(part) && Number(part) <= 255;
@@ -74,7 +74,9 @@ function ipv6Bytes(text: string): number[] | null {
   return [...head, ...new Array<number>(gap).fill(0), ...tail];
 }
 
-/** Bytes of colon-separated groups; only the last group of an address may be a dotted IPv4. */
+/**
+ * Parses colon-separated groups. Only the last group of an address can be a dotted IPv4 address.
+ */
 function groupBytes(text: string, atEnd: boolean): number[] | null {
   if (text === '') return [];
   const groups = text.split(':');
@@ -94,9 +96,9 @@ function groupBytes(text: string, atEnd: boolean): number[] | null {
 }
 
 /**
- * The places besides the Internet that an operator can open to the addresses of users. All others
- * stay closed, whatever is written: link-local addresses, where most metadata services answer with
- * the credentials of the machine, 0.0.0.0, multicast, and IPv6 spellings that wrap an IPv4 address.
+ * The private ranges that an operator can open to URLs from users. All others stay blocked:
+ * link-local addresses, where most metadata services return the machine's credentials, 0.0.0.0,
+ * multicast, and IPv6 forms that embed an IPv4 address.
  */
 const privateRanges = addressRanges(
   '10.0.0.0/8',
@@ -108,10 +110,10 @@ const privateRanges = addressRanges(
   'fc00::/7',
 );
 
-/** Metadata services that answer inside those ranges: of Alibaba, AWS and Google. */
+/** Metadata services inside those ranges, of Alibaba, AWS, and Google. */
 const metadataServices = addressRanges('100.100.100.200', 'fd00:ec2::254', 'fd20:ce::254');
 
-/** Names of metadata services, whatever network they are asked in. */
+/** Host names of metadata services in any network. */
 const metadataName = /^(metadata|instance-data)(\.|$)/;
 
 export function isPrivateAddress(ip: string): boolean {
@@ -119,10 +121,10 @@ export function isPrivateAddress(ip: string): boolean {
   return range !== null && isPrivate(range);
 }
 
-/** What one entry of an operator's list opens: a host name, or a range of private addresses. */
+/** One entry of the operator's allow-list: a host name or a range of private addresses. */
 type PrivateTarget = { readonly name: string } | { readonly range: AddressRange };
 
-/** Undefined when it can open nothing. */
+/** Parses an allow-list entry. Returns undefined if it can't be allowed. */
 export function parsePrivateTarget(entry: string): PrivateTarget | undefined {
   const range = addressRange(entry);
   if (range) return isPrivate(range) ? { range } : undefined;
@@ -130,36 +132,36 @@ export function parsePrivateTarget(entry: string): PrivateTarget | undefined {
   return isHostName(name) && !metadataName.test(name) ? { name } : undefined;
 }
 
-/** As a whole: a range that is wider than a private one is in part the Internet. */
+/** Returns whether the entire range is private. A wider range would include public addresses. */
 function isPrivate({ prefix, prefixBits }: AddressRange): boolean {
   if (isWithin(prefix, metadataServices)) return false;
   return privateRanges.some((range) => prefixBits >= range.prefixBits && isWithin(prefix, [range]));
 }
 
-/** As it stands in a URL that was read; a name that ends in a number would be an address there. */
+/** Matches a host name as in a parsed URL. A name that ends in a number would be an address. */
 export function isHostName(name: string): boolean {
   const labels = name.split('.');
   const isWellFormed = labels.every((label) => /^[a-z0-9_-]{1,63}$/.test(label));
   return isWellFormed && name.length <= 253 && !/^\d+$/.test(labels.at(-1) ?? '');
 }
 
-/** A host as it stands in a URL: IPv6 in brackets, or its colons would be taken for the port's. */
+/** Formats a host for a URL. IPv6 needs brackets because of its colons. */
 export function hostInUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** A URL's host as it stands anywhere else, without brackets. */
+/** Returns a URL's host without IPv6 brackets. */
 export function hostIn({ hostname }: URL): string {
   return hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
-/** The port of a URL, also where it is left out. */
+/** Returns a URL's port, or the default of its protocol. */
 export function portIn({ port, protocol }: URL): number {
   if (port !== '') return Number(port);
   return protocol === 'https:' ? 443 : 80;
 }
 
-/** Whether a URL leads to this machine itself. */
+/** Returns whether a URL points to this machine. */
 export function isLoopback(url: string): boolean {
   return /^https?:\/\/(127\.|localhost[:/]|\[::1\])/i.test(url);
 }

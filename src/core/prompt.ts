@@ -1,13 +1,13 @@
 /**
- * A chat request in our own words. A client's dialect is read into it and an upstream's is written
- * from it, so that N clients and M upstreams need N + M translators. It is made only when the two
- * sides speak differently; the same dialect on both sides passes text through.
+ * A chat request in neutral form. Client dialects parse into it and provider dialects write from
+ * it, so N clients and M providers need N + M translators. Not used if both sides have the same
+ * dialect, which forwards bytes.
  */
 export interface Prompt {
-  /** System texts stand where the client put them; those at the beginning are the instructions. */
+  /** System messages stay at their position. Those at the start are the instructions. */
   readonly turns: readonly Turn[];
   readonly tools: readonly Tool[];
-  /** Null: the client did not say. */
+  /** Null means that the client didn't set it. */
   readonly toolChoice: ToolChoice | null;
   readonly parallelTools: boolean | null;
   readonly outputTokensMax: number | null;
@@ -15,20 +15,20 @@ export interface Prompt {
   readonly json: JsonFormat | null;
   readonly reasoning: ReasoningOptions | null;
   readonly sampling: Sampling;
-  /** Names the end user to the provider. */
+  /** The end user's ID, passed on to the provider. */
   readonly user: string | null;
-  /** How much the model is to say: a word that only OpenAI's models have learned. */
+  /** How detailed the answer should be. Only OpenAI's models support it. */
   readonly verbosity?: string | undefined;
-  /** The name by which OpenAI finds the prompt in its cache; no other tenant can have the same. */
+  /** OpenAI's `prompt_cache_key`, scoped to the tenant. */
   readonly promptCacheKey?: string | undefined;
-  /** The whole prompt is to be cached, as far as it goes. */
+  /** Set if the entire prompt should be cached. */
   readonly cacheControl?: CacheControl | undefined;
   readonly stream: boolean;
-  /** How many answers are wanted side by side. */
+  /** The number of answers (`n`). */
   readonly choices: number;
-  /** Fields that only the client's own dialect knows: told as dropped when it is left. */
+  /** Fields that exist only in the client's dialect. Reported as dropped in other dialects. */
   readonly foreign: readonly string[];
-  /** A message of which a dialogue can say nothing, named by the part that it consists of. */
+  /** A message type that the neutral form can't express. */
   readonly unsupportedPart?: UnsupportedPart | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface UnsupportedPart {
   readonly type: string;
 }
 
-/** All of it optional, and refused by some models: each absent one is undefined. */
+/** Sampling parameters. Some models reject some of them. */
 export interface Sampling {
   readonly temperature?: number | undefined;
   readonly topP?: number | undefined;
@@ -53,7 +53,7 @@ export interface Sampling {
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };
 
 export interface JsonFormat {
-  /** Null: any JSON object will do. */
+  /** Null allows any JSON object. */
   readonly schema: Readonly<Record<string, unknown>> | null;
   readonly name: string;
   readonly description?: string | undefined;
@@ -64,30 +64,30 @@ export const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'ma
 export type Effort = (typeof efforts)[number];
 
 export interface ReasoningOptions {
-  /** Null: the model's own default. `none` switches reasoning off where that is possible. */
+  /** Null means the model's default. `none` turns reasoning off if the model can. */
   readonly effort: Effort | null;
   readonly budgetTokens: number | null;
-  /** The model shall reason as much as it sees fit, as Anthropic's newer models are told. */
+  /** True for adaptive thinking of Anthropic's newer models. */
   readonly isAdaptive?: boolean;
-  /** False: the client does not want to see the reasoning's text. */
+  /** False if the client doesn't want the reasoning text. */
   readonly visible: boolean;
 }
 
 export interface Tool {
   readonly name: string;
   readonly description?: string | undefined;
-  /** JSON Schema of its arguments; null for none. */
+  /** JSON Schema of the arguments, or null if there are none. */
   readonly parameters: Readonly<Record<string, unknown>> | null;
   readonly strict?: boolean | undefined;
   readonly cacheControl?: CacheControl | undefined;
 }
 
-/** A mark for prompt caching as the client wrote it: Anthropic's, or the field that is OpenAI's. */
+/** A prompt cache marker as the client wrote it, in Anthropic's or OpenAI's format. */
 export type CacheControl = Readonly<Record<string, unknown>>;
 
 export type Turn =
   | { readonly role: 'system'; readonly parts: readonly TextPart[] }
-  /** Results of tools come first, then what the user says to them. */
+  /** Tool results come first, then the user's content. */
   | { readonly role: 'user'; readonly parts: readonly UserPart[] }
   | { readonly role: 'assistant'; readonly parts: readonly AssistantPart[] };
 
@@ -105,7 +105,7 @@ export interface TextPart extends Cacheable {
 
 export interface ImagePart extends Cacheable {
   readonly kind: 'image';
-  /** http(s), or a `data:` URL with the picture itself. */
+  /** An http(s) or `data:` URL. */
   readonly url: string;
   readonly detail?: string | undefined;
 }
@@ -142,14 +142,14 @@ export interface ToolCallPart extends Cacheable {
   readonly arguments: string;
 }
 
-/** A thought of an earlier turn. Right before a tool call it belongs to that call. */
+/** Reasoning of an earlier turn. Right before a tool call, it belongs to that call. */
 export interface ReasoningPart {
   readonly kind: 'reasoning';
-  /** May be empty where there is a signature. */
+  /** Can be empty if there is a signature. */
   readonly text: string;
-  /** The provider's proof that the thought is its own; see signature.ts for whose it is. */
+  /** The provider's signature; signature.ts marks which provider's. */
   readonly signature?: string | undefined;
-  /** A whole encrypted thought, in place of text; the same file tells whose that is, too. */
+  /** Complete encrypted reasoning instead of text, marked in the same way. */
   readonly redacted?: string | undefined;
 }
 
@@ -159,8 +159,8 @@ interface RefusalPart {
 }
 
 /**
- * The words of a prompt, in bytes: what is said in it and what its tools are called, not the JSON
- * around them. Only for prompts that nobody counted, or not yet; no request has an empty one.
+ * Estimates a prompt's length as the bytes of its text and tool definitions, without JSON syntax.
+ * Used only if no provider has counted the tokens. At least 1.
  */
 export function promptTextBytes({ turns, tools, json }: Prompt): number {
   let bytes = json?.schema ? Buffer.byteLength(JSON.stringify(json.schema)) : 0;
@@ -174,11 +174,11 @@ export function promptTextBytes({ turns, tools, json }: Prompt): number {
 
 type Part = Turn['parts'][number];
 
-/** A page of a PDF is some 50 KB in base64 and 2,000 tokens: eight letters count as one byte. */
+/** A PDF page is about 50 KB of base64 and 2,000 tokens, so 8 characters count as a byte. */
 const fileCharactersPerByte = 8;
-/** A second of sound is some 20 KB of MP3 in base64, 64 KB of samples, and at least 10 tokens. */
+/** A second of audio is about 20 KB of MP3 in base64, 64 KB of samples, and at least 10 tokens. */
 const audioCharactersPerByte = 500;
-/** The bytes of a picture say nothing about its tokens; the least that anybody counts is 85. */
+/** An image's bytes don't determine its tokens. The least that any provider counts is 85. */
 const imageTextBytes = 340;
 
 function partBytes(part: Part): number {

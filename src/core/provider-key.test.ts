@@ -8,8 +8,8 @@ const temporary = 'ASIAIOSFODNN7EXAMPLE';
 const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
 const google = 'https://oauth2.googleapis.com/token';
 
-describe('the key of AWS', () => {
-  test('is a pair, or a pair and a token', () => {
+describe('readProviderKey for AWS', () => {
+  test('reads a key pair with an optional session token', () => {
     expect(readProviderKey(`${id}:${secret}`, 'bedrock')).toEqual({
       kind: 'aws',
       accessKeyId: id,
@@ -23,32 +23,32 @@ describe('the key of AWS', () => {
     });
   });
 
-  test('is a word where it is an API key of Bedrock, or the dialect is another', () => {
-    const word = 'ABSKQmVkcm9ja0FQSUtleS1hYmNkZWY=';
-    expect(readProviderKey(word, 'bedrock')).toEqual({ kind: 'word', value: word });
+  test('reads a Bedrock API key, and any key of another dialect, as a plain key', () => {
+    const apiKey = 'ABSKQmVkcm9ja0FQSUtleS1hYmNkZWY=';
+    expect(readProviderKey(apiKey, 'bedrock')).toEqual({ kind: 'plain', value: apiKey });
     const pair = `${id}:${secret}`;
-    expect(readProviderKey(pair, 'openai')).toEqual({ kind: 'word', value: pair });
+    expect(readProviderKey(pair, 'openai')).toEqual({ kind: 'plain', value: pair });
   });
 
   test.each([
     [id, 'the secret access key is missing'],
     [`${id}:`, 'the secret access key is missing'],
-    [`${id}:${secret.slice(0, 9)}…`, 'the secret access key is missing, or was not copied whole'],
-    [`user:${secret}`, 'the access key id is AKIA or ASIA'],
+    [`${id}:${secret.slice(0, 9)}…`, 'the secret access key is missing or incomplete'],
+    [`user:${secret}`, 'the access key id must be AKIA or ASIA'],
     [`${temporary}:${secret}`, 'needs its session token'],
     [`${temporary}:${secret}:`, 'needs its session token'],
-    [`${temporary}:${secret}:two words`, 'the session token was not copied whole'],
-    [`${id}:${secret}:token:more`, 'more parts than these three'],
-  ])('%s is refused by the part that is wrong', (text, why) => {
-    const refusal = readProviderKey(text, 'bedrock');
-    expect(refusal).toStartWith('must be <access key id>:<secret access key>[:<session token>]: ');
-    expect(refusal).toContain(why);
-    expect(refusal).not.toContain(secret.slice(0, 9));
+    [`${temporary}:${secret}:two words`, 'the session token is incomplete'],
+    [`${id}:${secret}:token:more`, 'more than 3 parts'],
+  ])('rejects %s and names the invalid part', (text, why) => {
+    const message = readProviderKey(text, 'bedrock');
+    expect(message).toStartWith('must be <access key id>:<secret access key>[:<session token>]: ');
+    expect(message).toContain(why);
+    expect(message).not.toContain(secret.slice(0, 9));
   });
 });
 
-describe('the key of a service account', () => {
-  test('is read with the line ends of its file, in every dialect', () => {
+describe('readProviderKey for Google service accounts', () => {
+  test('reads a key file with its line breaks in every dialect', () => {
     for (const dialect of ['gemini', 'openai', 'anthropic', 'bedrock']) {
       expect(readProviderKey(`\n${serviceAccount(google)}\n`, dialect)).toMatchObject({
         kind: 'service_account',
@@ -59,7 +59,7 @@ describe('the key of a service account', () => {
     }
   });
 
-  test("asks Google where the file does not say whom, and needs no key's id", () => {
+  test('defaults to the token URL of Google and accepts a missing key ID', () => {
     const bare = serviceAccount(google, { token_uri: undefined, private_key_id: undefined });
     expect(readProviderKey(bare, 'gemini')).toMatchObject({ tokenUrl: google, keyId: null });
   });
@@ -71,7 +71,7 @@ describe('the key of a service account', () => {
     });
 
   test.each([
-    ['{"type": "service_account",', 'this JSON cannot be read'],
+    ['{"type": "service_account",', 'the JSON is invalid'],
     ['{"type":"authorized_user"}', 'its type must be "service_account"'],
     [serviceAccount(google, { client_email: 'two words' }), 'its client_email'],
     [serviceAccount(google, { private_key_id: 7 }), 'its private_key_id'],
@@ -82,11 +82,11 @@ describe('the key of a service account', () => {
     [serviceAccount('file:///etc/passwd'), 'its token_uri'],
     [serviceAccount('https://me:secret@a.example/'), 'its token_uri'],
     [serviceAccount(google, { more: 'x'.repeat(16_384) }), 'at most 16384 characters'],
-  ])('is refused by the field that is wrong (%#)', (text, why) => {
-    const refusal = readProviderKey(text, 'gemini');
-    expect(refusal).toBeString();
-    expect(refusal).toContain(why);
-    expect(refusal).not.toContain('MIIE');
+  ])('rejects an invalid key file and names the field (%#)', (text, why) => {
+    const message = readProviderKey(text, 'gemini');
+    expect(message).toBeString();
+    expect(message).toContain(why);
+    expect(message).not.toContain('MIIE');
   });
 });
 
@@ -99,11 +99,11 @@ test.each([
   ['https://bedrock.acme.example', undefined],
   ['https://bedrock-runtime.us-east-1.amazonaws.com.evil.example', undefined],
   ['', undefined],
-])('the region in %p is %p', (url, region) => {
+])('regionIn returns for %p the region %p', (url, region) => {
   expect(regionIn(url)).toBe(region);
 });
 
-test('a key is told from another by how it ends, a service account by its name', () => {
+test('labelOfKey returns the last characters of a key, or the email of a service account', () => {
   expect(labelOfKey(`${id}:${secret}`)).toBe('•••EKEY');
   expect(labelOfKey('{"type":"service_account","client_email":"bot@acme.example"}')).toBe(
     'bot@acme.example',

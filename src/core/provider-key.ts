@@ -3,13 +3,13 @@ import { isObject, parseJson } from './json.ts';
 import { Secret } from './secret.ts';
 
 /**
- * What the key of a provider can be. Most are a word that goes into a header as it is; those of
- * AWS sign each request, and those of Google's service accounts are exchanged for a token.
+ * A provider key. Most are sent unchanged in a header. AWS keys sign each request, and Google
+ * service accounts are exchanged for a token.
  */
 type ProviderKey = PlainKey | AwsKey | ServiceAccount;
 
 interface PlainKey {
-  readonly kind: 'word';
+  readonly kind: 'plain';
   readonly value: string;
 }
 
@@ -17,7 +17,7 @@ export interface AwsKey {
   readonly kind: 'aws';
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** Only keys that expire have one. */
+  /** Set only for temporary keys. */
   readonly sessionToken: string | null;
 }
 
@@ -26,30 +26,32 @@ export interface ServiceAccount {
   readonly email: string;
   readonly keyId: string | null;
   readonly privateKey: KeyObject;
-  /** Where to get its tokens. */
+  /** The URL that issues its tokens. */
   readonly tokenUrl: string;
 }
 
-/** Session tokens, and words with one in them, have no stated limit; the JSON takes 2,400. */
+/** Session tokens have no documented limit. A service account's JSON has about 2,400 characters. */
 export const providerKeyLengthMax = 16_384;
 
-/** Where to get Google's own tokens. Only operators may send a gateway elsewhere. */
+/** Google's token endpoint. Only operators can configure another one. */
 export const googleTokenUrl = 'https://oauth2.googleapis.com/token';
 
-/** Dialects whose servers want requests signed by AWS's rules, unless they are shown a word. */
+/** Dialects whose requests are signed as AWS requires, unless the key is a plain API key. */
 const signedByAws: ReadonlySet<string> = new Set(['bedrock']);
 
-/** The key that a text is, or the rest of a sentence that begins with its field's name. */
+/**
+ * Parses a provider key. Returns an error message that continues the field's name if it is invalid.
+ */
 export function readProviderKey(text: string, dialect: string): ProviderKey | string {
   if (text.length > providerKeyLengthMax) {
     return `must have at most ${providerKeyLengthMax} characters`;
   }
   if (/^\s*\{/.test(text)) return readServiceAccount(text);
   const isPair = /^A[KS]IA[A-Z0-9]{12,}$|:/.test(text);
-  return signedByAws.has(dialect) && isPair ? readAwsKey(text) : { kind: 'word', value: text };
+  return signedByAws.has(dialect) && isPair ? readAwsKey(text) : { kind: 'plain', value: text };
 }
 
-/** How people tell one key from another without seeing it. */
+/** Returns a label that identifies a key without revealing it. */
 export function labelOfKey(text: string): string {
   const account = parseJson(text);
   const email = isObject(account) ? account.client_email : undefined;
@@ -60,46 +62,48 @@ const awsFormat = 'must be <access key id>:<secret access key>[:<session token>]
 
 function readAwsKey(text: string): AwsKey | string {
   const [accessKeyId = '', secretAccessKey = '', sessionToken = null, ...more] = text.split(':');
-  if (more.length > 0) return `${awsFormat}: it has more parts than these three`;
+  if (more.length > 0) return `${awsFormat}: it has more than 3 parts`;
   if (!/^A[KS]IA[A-Z0-9]{12,124}$/.test(accessKeyId)) {
-    return `${awsFormat}: the access key id is AKIA or ASIA and 12 or more capitals and digits`;
+    return `${awsFormat}: the access key id must be AKIA or ASIA followed by at least 12 uppercase letters or digits`;
   }
   if (!/^[\w+/=-]{16,128}$/.test(secretAccessKey)) {
-    return `${awsFormat}: the secret access key is missing, or was not copied whole`;
+    return `${awsFormat}: the secret access key is missing or incomplete`;
   }
   if (accessKeyId.startsWith('ASIA') && !sessionToken) {
-    return `${awsFormat}: an access key id that begins with ASIA needs its session token`;
+    return `${awsFormat}: an access key id that starts with ASIA needs its session token`;
   }
   if (sessionToken !== null && !/^[\w+/=-]+$/.test(sessionToken)) {
-    return `${awsFormat}: the session token was not copied whole`;
+    return `${awsFormat}: the session token is incomplete`;
   }
   return { kind: 'aws', accessKeyId, secretAccessKey, sessionToken };
 }
 
-const accountFormat = 'begins as JSON, so it must be the key of a Google service account';
+const accountFormat = 'starts like JSON, so it must be a Google service account key';
 
 function readServiceAccount(text: string): ServiceAccount | string {
   const fields = parseJson(text);
-  if (!isObject(fields))
-    return `${accountFormat}: this JSON cannot be read, or was not copied whole`;
+  if (!isObject(fields)) return `${accountFormat}: the JSON is invalid or incomplete`;
   const { type, client_email: email, private_key_id: keyId, token_uri: tokenUri } = fields;
   if (type !== 'service_account') return `${accountFormat}: its type must be "service_account"`;
   if (typeof email !== 'string' || !/^[\x21-\x7e]{3,320}$/.test(email)) {
-    return `${accountFormat}: its client_email is missing or is none`;
+    return `${accountFormat}: its client_email is missing or invalid`;
   }
   if (keyId !== undefined && (typeof keyId !== 'string' || !/^\w{1,200}$/.test(keyId))) {
-    return `${accountFormat}: its private_key_id must be letters and digits`;
+    return `${accountFormat}: its private_key_id must contain only letters, digits, and underscores`;
   }
   const privateKey = readPrivateKey(fields.private_key);
   if (!privateKey) return `${accountFormat}: its private_key must be an RSA key in PEM`;
   const tokenUrl = tokenUri === undefined ? googleTokenUrl : tokenUri;
   if (typeof tokenUrl !== 'string' || !isHttpAddress(tokenUrl)) {
-    return `${accountFormat}: its token_uri must be an http(s) address`;
+    return `${accountFormat}: its token_uri must be an http(s) URL`;
   }
   return { kind: 'service_account', email, keyId: keyId ?? null, privateKey, tokenUrl };
 }
 
-/** Google makes 2,048 bits. More than 4,096 would hold the whole process up at each signature. */
+/**
+ * Parses an RSA key. Google creates 2,048 bits. Above 4,096 bits, each signature would block the
+ * process for too long.
+ */
 function readPrivateKey(pem: unknown): KeyObject | undefined {
   if (typeof pem !== 'string') return undefined;
   try {
@@ -121,7 +125,7 @@ const hostOfRegion = new RegExp(
     '\\.(?:vpce\\.)?(?:amazonaws\\.com(?:\\.cn)?|api\\.aws)$',
 );
 
-/** The region that an address of AWS is in; undefined when it does not say. */
+/** Returns the region in an AWS URL, or undefined. */
 export function regionIn(baseUrl: string): string | undefined {
   return hostOfRegion.exec(URL.parse(baseUrl)?.hostname ?? '')?.[1];
 }

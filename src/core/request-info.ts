@@ -50,7 +50,7 @@ export interface SearchOptions {
   readonly allowedName: string;
   readonly excludedName: string;
   /** Fields with search options that the gateway doesn't support. */
-  readonly unmet: readonly string[];
+  readonly unsupported: readonly string[];
 }
 
 /** Capabilities that the model needs for this request. */

@@ -3,7 +3,7 @@ import { GatewayError } from './errors.ts';
 import { isObject } from './json.ts';
 import { didYouMean } from './text.ts';
 
-/** The value in its type, or a refusal that names the first field that does not fit. 400 */
+/** Returns the typed value. Throws 400 and names the first invalid field otherwise. */
 export function validate<T>(
   compiled: { Check(value: unknown): value is T },
   schema: object,
@@ -15,10 +15,13 @@ export function validate<T>(
 
 const unknownIssue: ValidationIssue = { path: '', message: 'does not have the expected shape' };
 
-/** Why a value that a schema refused does not fit it. `place` is where in the request it stands. */
+/**
+ * Returns the error for a value that a schema rejected. `basePath` is the value's path in the
+ * request.
+ */
 export function validationError(schema: object, value: unknown, basePath = ''): GatewayError {
   const issues = explain(schema, value);
-  // A misspelt field explains a missing one better than the other way round.
+  // A misspelled field explains a missing one better than the other way around.
   const issue = issues.find(({ message }) => message.includes('did you mean')) ?? issues[0];
   const { path, message, unquoted = message } = issue ?? unknownIssue;
   const param = [basePath, path].filter((segment) => segment !== '').join('.');
@@ -31,15 +34,15 @@ export function validationError(schema: object, value: unknown, basePath = ''): 
 }
 
 /**
- * Says in plain words why a value does not fit a JSON Schema. The compiled validators answer yes
- * or no in microseconds; this walk runs only after a no, so it can afford to be exact: the path a
- * person would write (`messages[2].content[0].type`) and what would have been right.
+ * One reason why a value doesn't match a JSON Schema, with the path as a person writes it
+ * (`messages[2].content[0].type`). Compiled validators answer yes or no in microseconds; `explain`
+ * runs only after a no, so it can be slower and exact.
  */
 export interface ValidationIssue {
   readonly path: string;
-  /** Reads on from the path: «must be a string». */
+  /** Continues the path: `must be a string`. */
   readonly message: string;
-  /** The same without the value that was wrong, where that is repeated. */
+  /** The message without the invalid value, if it quotes it. */
   readonly unquoted?: string;
 }
 
@@ -61,20 +64,23 @@ export interface Schema {
   readonly minItems?: number | undefined;
   readonly maxItems?: number | undefined;
   readonly pattern?: string | undefined;
-  /** With nothing in it, as only `Type.Never` has it: no value is right. */
+  /** An empty object, as in `Type.Never`: no value is valid. */
   readonly not?: object | undefined;
-  /** What a pattern stands for, in words: «a decimal number in quotes». */
+  /** Describes a pattern: `a decimal number in quotes`. */
   readonly expected?: string | undefined;
-  /** The same for a text that is nearly right: what it is like, and what it lacks. */
+  /** Describes what a nearly correct string, which matches this pattern, is missing. */
   readonly nearly?: { readonly pattern: string; readonly expected: string } | undefined;
-  /** The value may hold a credential: a complaint about it does not repeat it. */
+  /** The value can be a credential, so error messages never quote it. */
   readonly hidden?: boolean | undefined;
 }
 
-/** Nobody reads on after these, and a body of half a million wrong items takes a second. */
-const problemsMax = 100;
+/** Explaining a body of 500,000 invalid items would take a second. */
+const issuesMax = 100;
 
-/** Takes any schema object: the schema library's own types say more than we need here. */
+/**
+ * Lists why a value doesn't match a schema. Accepts any schema object, because the schema library's
+ * types declare more than this needs.
+ */
 export function explain(schema: object, value: unknown): ValidationIssue[] {
   return walk(schema, value, '');
 }
@@ -99,7 +105,7 @@ function explainArray(schema: Schema, value: readonly unknown[], path: string): 
   }
   const { items } = schema;
   const issues: ValidationIssue[] = [];
-  for (let i = 0; items && i < value.length && issues.length < problemsMax; i++) {
+  for (let i = 0; items && i < value.length && issues.length < issuesMax; i++) {
     issues.push(...walk(items, value[i], `${path}[${i}]`));
   }
   return issues;
@@ -112,9 +118,9 @@ function explainObject(
 ): ValidationIssue[] {
   const issues: ValidationIssue[] = [];
   const known = schema.properties ?? {};
-  // What is there and wrong comes first: a mistyped `type` explains what seems to be missing.
+  // Invalid fields come before missing ones: a mistyped `type` explains what seems to be missing.
   for (const [name, field] of Object.entries(value)) {
-    if (issues.length >= problemsMax) break;
+    if (issues.length >= issuesMax) break;
     if (field === undefined) continue;
     const rule = Object.hasOwn(known, name) ? known[name] : unlistedRule(schema, name);
     if (rule === false) {
@@ -135,7 +141,7 @@ function explainObject(
   return issues;
 }
 
-/** Where a field is that was written one level too high: `port` for `server.port`. */
+/** Suggests the path of a field that was written one level too high: `server.port` for `port`. */
 function oneLevelDown(name: string, known: Readonly<Record<string, Schema>>, path: string): string {
   const section = Object.keys(known).find((one) =>
     Object.hasOwn(known[one]?.properties ?? {}, name),
@@ -151,7 +157,10 @@ function unlistedRule(schema: Schema, name: string): Schema | false | undefined 
   return isObject(schema.additionalProperties) ? schema.additionalProperties : undefined;
 }
 
-/** Picks the branch the writer meant: whose fixed fields match, else the one of its type. */
+/**
+ * Explains the branch that was probably meant: the one whose constants match, or the one of its
+ * type.
+ */
 function explainUnion(
   schema: Schema,
   branches: readonly Schema[],
@@ -171,21 +180,22 @@ function explainUnion(
     if (value[tag] !== undefined) return [mismatch(choice, value[tag], tagPath)];
     return [{ path: tagPath, message: `is required and must be ${describe(choice)}` }];
   }
-  const attempts = sameType.map((branch) => walk(branch, value, path));
-  // One branch fits: nothing to complain about. Else the one that is named, or the nearest miss.
-  const nearestMiss = attempts.reduce((a, b) => (b.length < a.length ? b : a));
+  const issuesByBranch = sameType.map((branch) => walk(branch, value, path));
+  // If one branch matches, there is no issue. Otherwise explain the matching constant or the branch
+  // with the fewest issues.
+  const nearestMiss = issuesByBranch.reduce((a, b) => (b.length < a.length ? b : a));
   if (nearestMiss.length === 0) return [];
-  return attempts[sameType.findIndex((branch) => isNamed(branch, value))] ?? nearestMiss;
+  return issuesByBranch[sameType.findIndex((branch) => isNamed(branch, value))] ?? nearestMiss;
 }
 
-/** Whether a fixed field of a branch, such as its `type`, is what was written. */
+/** Returns whether a constant of a branch, such as its `type`, matches the value. */
 function isNamed({ properties = {} }: Schema, value: unknown): boolean {
   return Object.entries(properties).some(
     ([name, { const: fixed }]) => fixed !== undefined && isObject(value) && value[name] === fixed,
   );
 }
 
-/** The field that tells the branches of a union apart, such as `type`. */
+/** Returns the field that distinguishes the branches of a union, such as `type`. */
 function tagOf(branches: readonly Schema[]): string | undefined {
   const [first] = branches;
   return Object.keys(first?.properties ?? {}).find((name) =>
@@ -202,7 +212,7 @@ function fitsType(schema: Schema, value: unknown): boolean {
   return type === undefined || (typeChecks[type]?.(value) ?? typeof value === type);
 }
 
-/** Types that JavaScript has no word for, or a word that means more. */
+/** Checks of types for which `typeof` isn't enough. */
 const typeChecks: Readonly<Record<string, (value: unknown) => boolean>> = {
   object: isObject,
   array: Array.isArray,
@@ -234,8 +244,8 @@ function mismatch(schema: Schema, value: unknown, path: string): ValidationIssue
 }
 
 /**
- * Whether a wrong value may be quoted: not where any part of what belongs there is secret. A text
- * in place of a section may be its key, pasted one level too high.
+ * Returns whether an invalid value can be quoted: not if any part of the schema is hidden, because
+ * a string in place of a section can be a key pasted one level too high.
  */
 function mayQuote(schema: Schema): boolean {
   if (schema.hidden) return false;
@@ -244,13 +254,13 @@ function mayQuote(schema: Schema): boolean {
   return [...anyOf, ...inside].every(mayQuote);
 }
 
-/** What a schema asks for instead of this value, as the end of a sentence. */
+/** Describes what a schema expects, as the end of a sentence. */
 function describe(schema: Schema, value?: unknown): string {
   if (schema.expected) return schema.expected;
   if (schema.const !== undefined) return formatValue(schema.const);
   if (schema.enum) return listChoices(schema.enum);
   if (schema.anyOf) {
-    // «or null» is true of nearly every optional field and helps nobody.
+    // Nearly every optional field can be null, so don't mention it.
     const branches = schema.anyOf.filter((branch) => branch.type !== 'null');
     const constants = branches.filter((branch) => branch.const !== undefined);
     const others = branches
@@ -283,7 +293,7 @@ const largestInteger = Number.MAX_SAFE_INTEGER;
 
 function describeRange(schema: Schema, value: unknown): string {
   const low = schema.minimum ?? schema.minLength;
-  // The largest exact number is a fence of ours: it is mentioned only to those who went beyond it.
+  // Mention the largest safe integer only if the value exceeds it.
   const isBeyond = schema.type === 'integer' && typeof value === 'number' && value > largestInteger;
   const maximum = schema.maximum === largestInteger ? undefined : schema.maximum;
   const high = maximum ?? (isBeyond ? largestInteger : schema.maxLength);
@@ -294,7 +304,7 @@ function describeRange(schema: Schema, value: unknown): string {
   return '';
 }
 
-/** A value as it may stand in a message: short, on one line, quoted when it is text. */
+/** Formats a value for a message: short, on one line, with quotes around strings. */
 function formatValue(value: unknown): string {
   if (Array.isArray(value)) return 'a list';
   if (isObject(value)) return 'an object';
@@ -307,7 +317,7 @@ const quotedLengthMax = 60;
 function quote(text: string): string {
   const fullText = JSON.stringify(text.slice(0, quotedLengthMax));
   if (text.length <= quotedLengthMax && fullText.length <= quotedLengthMax) return fullText;
-  // Character by character, so that neither an escape nor a pair of surrogates is cut in two.
+  // Drop whole characters, so that no escape or surrogate pair is cut.
   const characters = [...text.slice(0, quotedLengthMax)];
   let start: string;
   do {
@@ -321,13 +331,13 @@ function join(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`;
 }
 
-/** Schema builders that are shared by rooms that may not import each other. */
+/** Schema builders shared by modules that can't import each other. */
 
 export function nullable<S extends TSchema>(schema: S) {
   return Type.Union([schema, Type.Null()]);
 }
 
-/** May be left out; `null` says the same, as SDKs write it for «not set». */
+/** Makes a field optional. SDKs send `null` for fields that aren't set. */
 export function optional<S extends TSchema>(schema: S) {
   return Type.Optional(nullable(schema));
 }

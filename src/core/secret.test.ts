@@ -5,7 +5,7 @@ import { Secret } from './secret.ts';
 const value = 'sk-live-0123456789abcdef';
 const secret = new Secret(value);
 
-test('reveal() is the way to the value', () => {
+test('Secret.reveal returns the value', () => {
   expect(secret.reveal()).toBe(value);
 });
 
@@ -15,17 +15,17 @@ test.each([
   ['JSON', () => JSON.stringify({ secret, list: [secret] })],
   ['a debugger', () => inspect({ deep: { secret } }, { depth: 9, showHidden: true })],
   ['a format', () => format('%s %o %j', secret, secret, secret)],
-  ['Bun’s inspector', () => Bun.inspect({ secret })],
+  ['Bun.inspect', () => Bun.inspect({ secret })],
   ['an error', () => String(new Error(`${secret}`, { cause: secret }))],
   ['its fields', () => JSON.stringify([Object.entries(secret), { ...secret }])],
-])('%s never shows it', (_, print) => {
+])('Secret hides its value in %s', (_, print) => {
   expect(print()).not.toContain(value.slice(0, -4));
 });
 
-test('people can tell two apart by how they end', () => {
+test('Secret shows its last 4 characters', () => {
   expect(String(secret)).toBe('•••cdef');
 });
 
-test('a short one shows nothing at all', () => {
+test('Secret shows nothing of a short value', () => {
   expect(String(new Secret('hunter2'))).toBe('•••');
 });

@@ -2,8 +2,8 @@ import { hkdfSync } from 'node:crypto';
 import { inspect } from 'node:util';
 
 /**
- * A credential that cannot be printed by accident: as text, as JSON and in a debugger it shows
- * only how it ends. `reveal()` is the one way to the value, and easy to search for.
+ * A credential that can't be printed by accident: as text, in JSON, and in a debugger, it shows
+ * only its last characters. `reveal()` is the only way to read the value.
  */
 export class Secret {
   readonly #value: string;
@@ -30,20 +30,20 @@ export class Secret {
 }
 
 /**
- * The operator's secret key, and behind it the one that it replaces, if any: the first makes what
- * is new, and both are accepted.
+ * The operator's secret key, followed by its predecessors. The first encrypts and signs; all are
+ * accepted.
  */
 export type SecretKeys = readonly [Secret, ...Secret[]];
 
 /**
- * A key of its own for each use, made from the operator's secret key: what was signed or sealed for
- * one use must never be accepted by another.
+ * Derives a key for one use from the operator's secret key, so that a signature for one use is
+ * never accepted for another.
  */
 export function derivedKey(secret: Secret, use: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', secret.reveal(), '', `tollgate ${use} v1`, 32));
 }
 
-/** One derived key from each secret, in the same order. */
+/** Derives a key from each secret, in the same order. */
 export function derivedKeys(
   [current, ...previous]: SecretKeys,
   use: string,

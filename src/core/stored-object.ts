@@ -2,9 +2,7 @@ import { GatewayError } from './errors.ts';
 import { randomText } from './ids.ts';
 import { audioTypes } from './media/audio.ts';
 
-/** Names of stored objects: made here, never taken from a client. */
-
-/** What an object is follows from how its key ends, so that no driver has to keep it. */
+/** Content types by the extension of the object's key, so drivers don't need to store them. */
 const contentTypes: Readonly<Record<string, string>> = {
   ...audioTypes,
   json: 'application/json',
@@ -13,7 +11,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   vtt: 'text/vtt; charset=utf-8',
 };
 
-/** 26 of 36 symbols are 134 bits: nobody guesses a key. */
+/** 26 of 36 symbols are 134 bits, so keys can't be guessed. */
 const randomLength = 26;
 const keyPattern = /^[0-9a-z]{26}\.([0-9a-z]{2,5})$/;
 
@@ -30,13 +28,16 @@ export function contentTypeOf(key: string): string {
   return contentTypes[key.split('.')[1] ?? ''] ?? 'application/octet-stream';
 }
 
-/** What to do where processes on one database do not see each other's objects. */
+/** Advice for processes that share a database but not their objects. */
 export const shareObjectsHint =
-  'Processes that share a database must share their objects: set objects (OBJECTS_URL) to S3, ' +
-  'or to a folder that all of them reach.';
+  'Processes that share a database must share an object store: set objects (OBJECTS_URL) to S3 ' +
+  'or to a folder that all of them can access.';
 
-/** An object of another process that we cannot find; that process may make the next attempt. */
+/**
+ * Creates the error for an object that only another process can read. That process may make the
+ * next attempt.
+ */
 export function missingObject(what: string): GatewayError {
-  const message = `${what} is not where this process keeps objects. ${shareObjectsHint}`;
+  const message = `${what} isn't in this process's object store. ${shareObjectsHint}`;
   return new GatewayError('internal_error', message);
 }

@@ -15,29 +15,31 @@ test.each([
   ['\ud800\ue000', 2],
   ['\ue000\udc00', 2],
   ['\ud7ff\udc00', 2],
-])('the characters of %j are %i', (text, count) => expect(countCharacters(text)).toBe(count));
+])('countCharacters counts in %j %i code points', (text, count) =>
+  expect(countCharacters(text)).toBe(count),
+);
 
-test('one is counted in the singular, all else in the plural', () => {
+test('pluralize uses the singular only for 1', () => {
   expect(pluralize(1, 'credit')).toBe('1 credit');
   expect(pluralize(0, 'credit')).toBe('0 credits');
   expect(pluralize(2, 'credit')).toBe('2 credits');
   expect(pluralize(-1, 'credit')).toBe('-1 credits');
 });
 
-test('the plural may be another word, and bring its verb', () => {
+test('pluralize accepts an irregular plural with a verb', () => {
   expect(pluralize(1, 'entry is', 'entries are')).toBe('1 entry is');
   expect(pluralize(3, 'entry is', 'entries are')).toBe('3 entries are');
 });
 
-test('plain words stay as they are', () => {
+test('logText returns well-formed text unchanged', () => {
   expect(logText('openai/gpt-5 “ünï” 日本 😀')).toBe('openai/gpt-5 “ünï” 日本 😀');
 });
 
-test('zero bytes and halves of characters become the sign for what cannot be shown', () => {
+test('logText replaces NUL and lone surrogates with U+FFFD', () => {
   expect(logText('a\0b\ud83dc')).toBe('a\ufffdb\ufffdc');
 });
 
-test('long words are cut, and a character at the cut is not halved', () => {
+test('logText truncates to 200 characters without splitting a surrogate pair', () => {
   expect(logText('x'.repeat(1_000))).toHaveLength(200);
   expect(logText(`${'x'.repeat(199)}😀`)).toBe(`${'x'.repeat(199)}\ufffd`);
 });
@@ -50,16 +52,16 @@ test.each([
   ['body_byte', 'body_bytes'],
   ['bdoy_bytes', 'body_bytes'],
   ['body_bytes', 'body_bytes'],
-])('%s was meant as %s', (word, meant) => {
-  expect(nearest(word, known)).toBe(meant);
+])('nearest suggests for %s the word %s', (word, expected) => {
+  expect(nearest(word, known)).toBe(expected);
 });
 
-test('the closest of several wins, whatever their order', () => {
+test('nearest returns the closest word, whatever their order', () => {
   expect(nearest('chst', ['chart', 'chat', 'cat'])).toBe('chat');
   expect(nearest('chst', ['cat', 'chat', 'chart'])).toBe('chat');
 });
 
-test('a word like none of them gets no suggestion', () => {
+test('nearest returns undefined if no word is close', () => {
   expect(nearest('zzzzzz', known)).toBeUndefined();
   expect(nearest('', known)).toBeUndefined();
   expect(nearest('anything', [])).toBeUndefined();

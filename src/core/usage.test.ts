@@ -11,12 +11,12 @@ const all = {
   reasoningTokens: 7,
 };
 
-test('a prompt is all input, heard, cached or not; reasoning is output already', () => {
+test('promptTokens adds all input, totalTokens also output but not reasoning twice', () => {
   expect(promptTokens(all)).toBe(54_321);
   expect(totalTokens(all)).toBe(654_321);
 });
 
-test('what several calls used is added up class by class', () => {
+test('addUsage adds each class of tokens', () => {
   const twice = addUsage(all, all);
   expect(twice).toEqual({
     inputTokens: 2,
@@ -27,7 +27,7 @@ test('what several calls used is added up class by class', () => {
     outputTokens: 1_200_000,
     reasoningTokens: 14,
   });
-  // Where one of them heard nothing and kept nothing for an hour, the other's stay.
+  // Optional classes that one side lacks keep the other side's value.
   expect(addUsage(all, noUsage)).toEqual(all);
   expect(addUsage(noUsage, all)).toEqual(all);
   expect(addUsage(noUsage, noUsage)).toEqual(noUsage);

@@ -1,20 +1,20 @@
 /**
- * What a request used, in classes that never overlap, so that double billing cannot be written.
- * Upstreams disagree on whether `prompt_tokens` includes cached ones; each dialect converts.
+ * A request's usage in classes that never overlap, so nothing can be billed twice. Providers
+ * disagree on whether `prompt_tokens` includes cached tokens; each dialect converts.
  */
 export interface Usage {
   /** Input that was neither read from nor written to the provider's prompt cache. */
   readonly inputTokens: number;
-  /** The same for sound, where it is counted apart. Usually there is none, and it is left out. */
+  /** Uncached audio input, if the provider counts it separately. Usually absent. */
   readonly inputAudioTokens?: number | undefined;
   readonly cacheReadTokens: number;
-  /** Written to the provider's cache for as long as is usual there. */
+  /** Written to the provider's cache with its default lifetime. */
   readonly cacheWriteTokens: number;
-  /** Written for an hour, at OpenAI for twelve. Left out if there are none, and in older books. */
+  /** Written with a lifetime of 1 hour (12 at OpenAI). Absent if none, and in older records. */
   readonly cacheWrite1hTokens?: number | undefined;
-  /** All output, reasoning included. */
+  /** All output, including reasoning. */
   readonly outputTokens: number;
-  /** The part of the output that was reasoning; shown, never priced apart. */
+  /** The part of the output that was reasoning. Displayed, but not priced separately. */
   readonly reasoningTokens: number;
 }
 
@@ -26,12 +26,12 @@ export const noUsage: Usage = {
   reasoningTokens: 0,
 };
 
-/** All input that no cache had to do with, words and sounds. */
+/** Returns the input tokens, text and audio, that weren't read from or written to a cache. */
 export function uncachedTokens(usage: Usage): number {
   return usage.inputTokens + (usage.inputAudioTokens ?? 0);
 }
 
-/** All that was written to the cache, for however long. */
+/** Returns the tokens written to the cache with any lifetime. */
 export function writtenTokens(usage: Usage): number {
   return usage.cacheWriteTokens + (usage.cacheWrite1hTokens ?? 0);
 }
@@ -44,44 +44,44 @@ export function totalTokens(usage: Usage): number {
   return promptTokens(usage) + usage.outputTokens;
 }
 
-/** What a picture counts for while nobody has told its tokens: models bill some 1,300 for one. */
+/** The estimate for an image until its tokens are known. Models bill about 1,300. */
 export const charactersPerImage = 5_200;
 
-/** What is counted besides tokens, where an operation is priced by it. */
+/** Units other than tokens that an operation can be priced by. */
 export interface Units {
   readonly inputImages?: number;
   readonly outputImages?: number;
-  /** Of the text that is spoken. */
+  /** Characters of the synthesized text. */
   readonly characters?: number;
   readonly bytes?: number;
   readonly audioMs?: number;
-  /** Of a request that took several calls, each by itself: prices may go by a prompt's length. */
+  /** The usage of each call of a request, because prices can depend on one prompt's length. */
   readonly calls?: readonly Usage[];
 }
 
 export const noUnits: Units = {};
 
-/** Where nobody counted: the rule of thumb of every major tokenizer for prose. */
+/** The estimate if no one counted: the rule of thumb of all major tokenizers for prose. */
 export const charactersPerToken = 4;
 
-/** What an answer used, as far as anybody knows. */
+/** The measured or estimated usage of an answer. */
 export interface Measured {
   readonly usage: Usage;
   readonly units: Units;
-  /** True when we counted because the upstream did not. */
+  /** True if the gateway estimated it because the provider didn't report usage. */
   readonly isEstimate: boolean;
-  /** The part of an estimate that the upstream did count: no guess, whatever was held for it. */
+  /** The part of an estimate that the provider did report. */
   readonly reported?: Usage;
-  /** A sentence for the bill; null when it speaks for itself. */
+  /** A sentence for the receipt, or null. */
   readonly note: string | null;
-  /** Nothing is charged for it, not even a request's own price. */
+  /** True if nothing is charged, not even a fee per request. */
   readonly isFree?: boolean;
-  /** Successful searches, and their fee. */
+  /** Successful searches. `toolCredits` is their fee. */
   readonly searches?: number;
   readonly toolCredits?: number;
 }
 
-/** For a request that took several calls. */
+/** Adds up the usage of a request's calls. */
 export function addUsage(a: Usage, b: Usage): Usage {
   return {
     inputTokens: a.inputTokens + b.inputTokens,

@@ -3,54 +3,54 @@ import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { FileObjects } from '../../src/store/objects/files.ts';
 import { newFolder, run, startGateway } from '../support/gateway.ts';
-import { JobBench } from '../support/job-bench.ts';
+import { JobHarness } from '../support/job-harness.ts';
 import { startPostgres } from '../support/postgres.ts';
 
 const testMs = 120_000;
 const advice =
-  'Processes that share a database must share their objects: set objects (OBJECTS_URL) to S3, ' +
-  'or to a folder that all of them reach.';
+  'Processes that share a database must share an object store: set objects (OBJECTS_URL) to S3 ' +
+  'or to a folder that all of them can access.';
 
 test('a job whose text is in the folder of another process is left to that process', async () => {
-  const bench = await JobBench.open();
-  const caller = await bench.newCaller();
-  const id = await bench.speech(caller, 'Short.');
-  const here = new FileObjects(newFolder(), bench.links);
-  for (const storage of [here, bench.storage]) {
-    const worker = bench.worker({ storage });
+  const harness = await JobHarness.open();
+  const caller = await harness.newCaller();
+  const id = await harness.speech(caller, 'Short.');
+  const here = new FileObjects(newFolder(), harness.links);
+  for (const storage of [here, harness.storage]) {
+    const worker = harness.worker({ storage });
     await worker.claim();
     await worker.idle();
-    bench.now += 15_000;
+    harness.now += 15_000;
   }
-  expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded' });
-  await bench.close();
+  expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded' });
+  await harness.close();
 });
 
 test('a job whose text is never found fails, free of charge, and names the setting', async () => {
-  const bench = await JobBench.open();
-  const caller = await bench.newCaller();
-  const id = await bench.speech(caller, 'Short.');
-  const worker = bench.worker({ storage: new FileObjects(newFolder(), bench.links) });
-  const message = `The input of the job is not where this process keeps objects. ${advice}`;
+  const harness = await JobHarness.open();
+  const caller = await harness.newCaller();
+  const id = await harness.speech(caller, 'Short.');
+  const worker = harness.worker({ storage: new FileObjects(newFolder(), harness.links) });
+  const message = `The input of the job isn't in this process's object store. ${advice}`;
   for (const waitMs of [0, 15_000, 300_000]) {
-    bench.now += waitMs;
-    expect((await bench.job(caller, id)).status).toBe('queued');
+    harness.now += waitMs;
+    expect((await harness.job(caller, id)).status).toBe('queued');
     await worker.claim();
     await worker.idle();
   }
-  expect(await bench.job(caller, id)).toMatchObject({
+  expect(await harness.job(caller, id)).toMatchObject({
     status: 'failed',
     costCredits: 0,
     failure: { message, type: 'internal_error', code: 500 },
   });
-  expect([bench.runner.speechPieces, bench.runner.charged]).toEqual([[], 0]);
+  expect([harness.runner.speechPieces, harness.runner.charged]).toEqual([[], 0]);
   // Each attempt is reported to the operator.
-  expect(bench.failures.map((error) => error instanceof Error && error.message)).toEqual([
+  expect(harness.failures.map((error) => error instanceof Error && error.message)).toEqual([
     message,
     message,
     message,
   ]);
-  await bench.close();
+  await harness.close();
 });
 
 test(

@@ -102,10 +102,10 @@ describe('the jobs API', () => {
   });
 
   test('uses MP3 when the client sets no response_format', async () => {
-    server.bench.runner.synthesize = () => mp3File(2);
+    server.harness.runner.synthesize = () => mp3File(2);
     const id = await created(speech({ response_format: undefined }));
     await server.runJobs();
-    server.bench.runner.synthesize = ({ input }) => wavFile(input.length);
+    server.harness.runner.synthesize = ({ input }) => wavFile(input.length);
     const { status, output } = (await show(id)).json;
     expect({ status, output }).toMatchObject({ output: { content_type: 'audio/mpeg' } });
   });
@@ -131,10 +131,10 @@ describe('the jobs API', () => {
   });
 
   test('shows why a job failed', async () => {
-    server.bench.runner.synthesize = () => Buffer.from('<html>');
+    server.harness.runner.synthesize = () => Buffer.from('<html>');
     const id = await created();
     await server.runJobs();
-    server.bench.runner.synthesize = ({ input }) => wavFile(input.length);
+    server.harness.runner.synthesize = ({ input }) => wavFile(input.length);
     expect((await show(id)).json).toMatchObject({
       status: 'failed',
       output: null,
@@ -170,17 +170,17 @@ describe('the jobs API', () => {
   test('expires a job and its link a day after it ended', async () => {
     const id = await created();
     await server.runJobs();
-    server.bench.now += 23 * 3_600_000 + 1_800_000;
+    server.harness.now += 23 * 3_600_000 + 1_800_000;
     const { json } = await show(id);
     const output = isObject(json.output) ? json.output : {};
     // The output expires in half an hour, and the link with it.
     expect(output.url_expires_at).toBe(String(json.expires_at));
-    server.bench.now += 1_800_000;
+    server.harness.now += 1_800_000;
     expect((await show(id)).json).toMatchObject({ status: 'expired', output: null, progress: 1 });
     expect((await fetch(String(output.url))).status).toBe(403);
-    await server.bench.sweep();
-    expect(server.bench.stored()).toEqual([]);
-    server.bench.now -= 24 * 3_600_000;
+    await server.harness.sweep();
+    expect(server.harness.stored()).toEqual([]);
+    server.harness.now -= 24 * 3_600_000;
   });
 
   test('lists jobs newest first, by status, and in pages', async () => {
@@ -188,7 +188,7 @@ describe('the jobs API', () => {
     expect(before).toEqual([]);
     const ids: string[] = [];
     for (let at = 0; at < 3; at += 1) {
-      server.bench.now += 1;
+      server.harness.now += 1;
       // Includes the lowest and highest speed.
       ids.unshift(await created(speech({ speed: [0.25, 1, 4][at] })));
     }
@@ -242,7 +242,7 @@ describe('the isolation of jobs', () => {
     'answers 404 for the malformed id %p without a lookup',
     async (id) => {
       // A lookup would fail on Postgres, which rejects zero bytes.
-      const find = spyOn(server.bench.store.jobs.book, 'find');
+      const find = spyOn(server.harness.store.jobs.book, 'find');
       const reply = await show(encodeURI(id));
       expect([reply.status, find.mock.calls]).toEqual([404, []]);
       find.mockRestore();
@@ -255,10 +255,10 @@ describe('POST /v1/jobs', () => {
 
   /** Returns the objects and rows, which a rejected request must not add to. */
   async function contents(): Promise<string> {
-    const { read } = server.bench.store.database;
+    const { read } = server.harness.store.database;
     const rows = await read.selectFrom('jobs').select('id').orderBy('id').execute();
     const objects = await read.selectFrom('job_objects').select('key').orderBy('key').execute();
-    return JSON.stringify([server.bench.stored(), rows, objects]);
+    return JSON.stringify([server.harness.stored(), rows, objects]);
   }
 
   test.each<[string, object, string, string]>([
@@ -286,7 +286,7 @@ describe('POST /v1/jobs', () => {
       'an unpaired surrogate',
       { input: 'a\ud800b' },
       'input',
-      'input has half of a character: an unpaired surrogate.',
+      'input contains an unpaired surrogate. Send valid Unicode.',
     ],
     [
       'no voice',
@@ -358,7 +358,7 @@ describe('POST /v1/jobs', () => {
   });
 
   test('accepts a text of the maximum length in characters, whatever its bytes', async () => {
-    server.bench.speechModel = {
+    server.harness.speechModel = {
       limit: { unit: 'bytes', max: 1_000 },
       isStrict: true,
       voices: null,
@@ -367,7 +367,7 @@ describe('POST /v1/jobs', () => {
     await server.send('DELETE', `/v1/jobs/${id}`);
     const reply = await server.post(speech({ input: '😀'.repeat(200_001) }));
     expect(reply.error.param).toBe('input');
-    server.bench.speechModel = {
+    server.harness.speechModel = {
       limit: { unit: 'characters', max: 20 },
       isStrict: true,
       voices: null,
@@ -375,15 +375,15 @@ describe('POST /v1/jobs', () => {
   });
 
   test('accepts any speed for a model that ignores it', async () => {
-    const strict = server.bench.speechModel;
-    server.bench.speechModel = { ...strict, isStrict: false };
+    const strict = server.harness.speechModel;
+    server.harness.speechModel = { ...strict, isStrict: false };
     const id = await created(speech({ speed: 5 }));
     await server.send('DELETE', `/v1/jobs/${id}`);
-    server.bench.speechModel = strict;
+    server.harness.speechModel = strict;
   });
 
   test('rejects a voice that a strict model does not have', async () => {
-    server.bench.speechModel = {
+    server.harness.speechModel = {
       limit: { unit: 'characters', max: 20 },
       isStrict: true,
       voices: ['echo', 'nova'],
@@ -393,7 +393,7 @@ describe('POST /v1/jobs', () => {
       message: 'voice must be one of echo, nova with test/speech.',
       param: 'voice',
     });
-    server.bench.speechModel = {
+    server.harness.speechModel = {
       limit: { unit: 'characters', max: 20 },
       isStrict: true,
       voices: null,
@@ -447,7 +447,7 @@ describe('POST /v1/jobs', () => {
       () => transcription({ file: script }),
       400,
       'file',
-      `file is no audio that is known here; ${hint}`,
+      `file isn't a supported audio format; ${hint}`,
     ],
     [
       'an ELF file with an audio extension',
@@ -457,7 +457,7 @@ describe('POST /v1/jobs', () => {
         }),
       400,
       'file',
-      `file is no audio that is known here; ${hint}`,
+      `file isn't a supported audio format; ${hint}`,
     ],
     [
       'a zip file with an audio extension',
@@ -467,7 +467,7 @@ describe('POST /v1/jobs', () => {
         }),
       400,
       'file',
-      `file is no audio that is known here; ${hint}`,
+      `file isn't a supported audio format; ${hint}`,
     ],
     [
       'an extension that is not for audio',
@@ -570,8 +570,8 @@ describe('POST /v1/jobs', () => {
       socket: { data() {} },
     });
     socket.write(Buffer.from(head + parts.join(''), 'latin1'));
-    const stored = server.bench.stored().length;
-    while (server.bench.stored().length === stored) await Bun.sleep(2);
+    const stored = server.harness.stored().length;
+    while (server.harness.stored().length === stored) await Bun.sleep(2);
     socket.terminate();
     while ((await contents()) !== before) await Bun.sleep(2);
   });
@@ -589,7 +589,7 @@ describe('POST /v1/jobs', () => {
       expect(reply.status).toBe(202);
       await server.send('DELETE', `/v1/jobs/${reply.json.id}`);
     }
-    for (const key of server.bench.stored()) expect(key).toMatch(/^[0-9a-z]{26}\.\w+$/);
-    await server.bench.sweep();
+    for (const key of server.harness.stored()) expect(key).toMatch(/^[0-9a-z]{26}\.\w+$/);
+    await server.harness.sweep();
   });
 });

@@ -54,7 +54,7 @@ test('is heard again byte by byte, of the same type, for nothing', async () => {
   // The receipt of either is that of the one which was paid for.
   expect([again.requestId, await creditsOf(again)]).toEqual([first.requestId, paid]);
   expect(before - (await audio.gateway.balance())).toBe(paid);
-  expect(audio.openai.book).toHaveLength(1);
+  expect(audio.openai.requests).toHaveLength(1);
 });
 
 test('has the type that was asked for', async () => {
@@ -87,19 +87,19 @@ test.each([{ input: 'Hullo' }, { voice: 'nova' }, { response_format: 'opus' }, {
     const refused = await speak(key, change);
     expect([refused.status, refused.error.param]).toEqual([409, 'Idempotency-Key']);
     expect(await creditsOf(refused)).toBe(0);
-    expect(audio.openai.book).toHaveLength(1);
+    expect(audio.openai.requests).toHaveLength(1);
   },
 );
 
 test('is waited for while it is still being made', async () => {
   audio.openai.script('tts-1', gated('rest', 0, recorded()));
   const both = [speak('both'), speak('both')];
-  await audio.openai.until((book) => book.find(({ bodyAt }) => bodyAt !== null));
+  await audio.openai.until((requests) => requests.find(({ bodyAt }) => bodyAt !== null));
   audio.openai.open('rest');
   const [one, other] = await Promise.all(both);
   expect([one, other].map((reply) => reply?.bytes.equals(sound))).toEqual([true, true]);
   expect([one?.isReplayed, other?.isReplayed].toSorted()).toEqual([false, true]);
-  expect(audio.openai.book).toHaveLength(1);
+  expect(audio.openai.requests).toHaveLength(1);
 });
 
 test('that broke off is made anew', async () => {
@@ -121,10 +121,10 @@ test('too long to be kept is charged once, and not made a second time', async ()
   const again = await speak('long');
   expect([again.status, String(again.error.message)]).toEqual([
     409,
-    expect.stringContaining('too long to be kept'),
+    expect.stringContaining('too long to store'),
   ]);
   expect([await creditsOf(first), await creditsOf(again)]).toEqual([paid, 0]);
-  expect(audio.openai.book).toHaveLength(1);
+  expect(audio.openai.requests).toHaveLength(1);
 }, 120_000);
 
 test('without a key is made each time, whatever the cache is told to keep', async () => {
@@ -132,6 +132,6 @@ test('without a key is made each time, whatever the cache is told to keep', asyn
   audio.openai.script('tts-1', speech());
   const replies = [await audio.speak(words, key), await audio.speak(words, key)];
   expect(replies.map(({ headers }) => headers.get('x-cache'))).toEqual([null, null]);
-  expect(audio.openai.book).toHaveLength(2);
+  expect(audio.openai.requests).toHaveLength(2);
   expect(await Promise.all(replies.map(creditsOf))).toEqual([paid, paid]);
 });

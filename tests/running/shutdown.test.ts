@@ -9,7 +9,7 @@ import {
   gated,
   hangBeforeHeaders,
   hangMidStream,
-  say,
+  chatAnswer,
   startFakeUpstream,
   words,
 } from '../support/fake-upstream.ts';
@@ -55,7 +55,7 @@ test(
   async () => {
     const rig = newUpstream();
     const { upstream } = rig;
-    upstream.script('slow', gated('the rest', 3, say(words(12))));
+    upstream.script('slow', gated('the rest', 3, chatAnswer(words(12))));
     const { gateway, stream } = await answering(rig);
     gateway.signal('SIGTERM');
     await gateway.untilLogged('draining');
@@ -75,11 +75,11 @@ test(
     expect(refused.error.type).toBe('service_unavailable');
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
     expect(Number(refused.headers.get('retry-after-ms'))).toBeGreaterThanOrEqual(1);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
 
     upstream.open('the rest');
     expect(await stream.read()).toBe(words(12));
-    expect(upstream.book[0]?.outcome).toBe('complete');
+    expect(upstream.requests[0]?.outcome).toBe('complete');
     const { exitCode, stderr } = await gateway.finished;
     expect(exitCode).toBe(0);
     expect(stderr).not.toMatch(/\.ts:\d/);
@@ -96,7 +96,7 @@ test(
   async () => {
     const rig = newUpstream();
     const { upstream } = rig;
-    upstream.script('slow', gated('the rest', 3, say(words(12))));
+    upstream.script('slow', gated('the rest', 3, chatAnswer(words(12))));
     const { gateway, stream } = await answering(rig);
     const { hostname, port } = new URL(gateway.url);
     const [answered, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -139,7 +139,7 @@ test(
   testMs,
 );
 
-const shuttingDown = 'This Tollgate is shutting down; send the request again.';
+const shuttingDown = 'The gateway is shutting down. Send the request again.';
 
 test.concurrent.each<[string, object]>([
   ['/v1/chat/completions', { messages }],
@@ -157,7 +157,7 @@ test.concurrent.each<[string, object]>([
     const text = await answer.text();
     expect(text).toContain(shuttingDown);
     expect(text).not.toMatch(/\[DONE\]|message_stop|response\.completed/);
-    await upstream.until((book) => book[0]?.outcome === 'client-left');
+    await upstream.until((requests) => requests[0]?.outcome === 'client-left');
   },
   testMs,
 );
@@ -173,14 +173,14 @@ test.concurrent(
       config: { server: { drain_seconds: 1 } },
     });
     const answers = [gateway.chat(ask), gateway.chat({ ...ask, stream: true })];
-    await upstream.until((book) => book.length === 2);
+    await upstream.until((requests) => requests.length === 2);
     expect(await gateway.stop()).toBe(0);
     for (const { status, error, headers } of await Promise.all(answers)) {
       expect(status).toBe(503);
       expect(error).toMatchObject({ type: 'service_unavailable', message: shuttingDown });
       expect(headers.get('retry-after')).toBe('1');
     }
-    expect(upstream.book).toHaveLength(2);
+    expect(upstream.requests).toHaveLength(2);
   },
   testMs,
 );
@@ -202,7 +202,7 @@ test.concurrent(
     });
     const speech = { model: 'openai/tts-1', input: 'Hello.', voice: 'alloy' };
     await gateway.call('POST', '/v1/jobs', { key: gateway.keys.api, body: speech });
-    await upstream.until((book) => book.length === 1);
+    await upstream.until((requests) => requests.length === 1);
     const stream = await gateway.stream(ask);
     expect(await stream.read(2)).toBe('w1');
     expect(await gateway.stop()).toBe(0);

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { checkSignature } from '../support/aws-signature.ts';
 import { makeByokTenant } from '../support/byok.ts';
-import { json, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { json, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -48,7 +48,7 @@ const converse = json(200, {
 });
 
 function lastAsked() {
-  const asked = upstream.book.at(-1);
+  const asked = upstream.requests.at(-1);
   if (!asked) throw new Error('Nothing was asked.');
   return asked;
 }
@@ -78,7 +78,7 @@ test('a Bedrock API key is sent as the word that it is', async () => {
 test('a refused key leads to the next provider and is told to nobody', async () => {
   const message = `The security token AKIAIOSFODNN7EXAMPLE is invalid, not ${secret}.`;
   upstream.script('*', json(403, { message }));
-  upstream.script('backup', say('From the backup.'));
+  upstream.script('backup', chatAnswer('From the backup.'));
   const reply = await gateway.post({ ...asking, model: 'acme/both' });
   expect(contentOf(reply)).toBe('From the backup.');
   const { attempts } = await gateway.record(reply.requestId);
@@ -88,7 +88,7 @@ test('a refused key leads to the next provider and is told to nobody', async () 
   });
   const refused = await gateway.post(asking);
   expect(refused.status).toBe(502);
-  expect(upstream.book).toHaveLength(3);
+  expect(upstream.requests).toHaveLength(3);
   expect(refused.text + gateway.logged.join('')).not.toMatch(/AKIAIOSFODNN7|wJalrXUtnFEMI/);
 });
 
@@ -116,7 +116,7 @@ describe("a tenant's own key", () => {
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
     expect(put.error.message).toBe(
       'api_key must be <access key id>:<secret access key>[:<session token>]: ' +
-        'an access key id that begins with ASIA needs its session token.',
+        'an access key id that starts with ASIA needs its session token.',
     );
     expect((await tenant.manage('GET', '/api/v1/byok/aws')).status).toBe(404);
   });

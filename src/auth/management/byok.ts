@@ -95,7 +95,7 @@ function refusalOfKey(
   const key = readProviderKey(text, known.dialect);
   if (typeof key === 'string') return key;
   switch (key.kind) {
-    case 'word':
+    case 'plain':
       // The key becomes a header value, so it must not contain a line break.
       if (/^[\x21-\x7e]+$/.test(key.value)) return undefined;
       return 'must contain only visible ASCII characters, without spaces';

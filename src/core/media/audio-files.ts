@@ -1,10 +1,8 @@
-/** MPEG audio, Layer III, which people call MP3: where its frames are. */
-
 export interface Mp3Frame {
   readonly bytes: number;
   readonly samples: number;
   readonly sampleRate: number;
-  /** Version, sample rate and channels: frames that differ here cannot follow each other. */
+  /** Version, sample rate, and channels. Frames that differ here can't be joined. */
   readonly kind: string;
 }
 
@@ -12,7 +10,7 @@ const kbitsMpeg1 = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256,
 const kbitsMpeg2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
 const sampleRatesMpeg1 = [44_100, 48_000, 32_000];
 
-/** The frame that starts here, if one does. */
+/** Parses the header of an MP3 frame (MPEG audio, Layer III) that starts at this offset. */
 export function mp3FrameAt(bytes: Uint8Array, at: number): Mp3Frame | undefined {
   if (at + 4 > bytes.length || bytes[at] !== 0xff) return undefined;
   const b = bytes[at + 1] ?? 0;
@@ -24,7 +22,7 @@ export function mp3FrameAt(bytes: Uint8Array, at: number): Mp3Frame | undefined 
   const kbits = (isMpeg1 ? kbitsMpeg1 : kbitsMpeg2)[c >> 4] ?? 0;
   const fullRate = sampleRatesMpeg1[(c >> 2) & 3];
   if (kbits === 0 || fullRate === undefined) return undefined;
-  // MPEG-2 halves the sample rates of MPEG-1, MPEG-2.5 halves them again.
+  // MPEG-2 halves the sample rates of MPEG-1; MPEG-2.5 halves them again.
   const sampleRate = isMpeg1 ? fullRate : version === 2 ? fullRate / 2 : fullRate / 4;
   const samples = isMpeg1 ? 1_152 : 576;
   return {
@@ -35,7 +33,7 @@ export function mp3FrameAt(bytes: Uint8Array, at: number): Mp3Frame | undefined 
   };
 }
 
-/** The size of an ID3v2 tag that starts here, written in four bytes of seven bits. */
+/** Returns the size of an ID3v2 tag that starts here, or 0. Its 4 bytes hold 7 bits each. */
 export function id3Bytes(bytes: Uint8Array, at = 0): number {
   const isTag = bytes[at] === 0x49 && bytes[at + 1] === 0x44 && bytes[at + 2] === 0x33;
   if (!isTag || at + 10 > bytes.length) return 0;
@@ -46,8 +44,8 @@ export function id3Bytes(bytes: Uint8Array, at = 0): number {
 }
 
 /**
- * A first frame that holds no sound but the length and seek table of its file. Behind other frames,
- * or in front of more than its own file, what it says is wrong.
+ * Returns whether a frame holds the length and seek table of its file instead of audio. After other
+ * frames, or in a joined file, that table is wrong.
  */
 export function isTableFrame(frame: Uint8Array): boolean {
   const text = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
@@ -57,18 +55,20 @@ export function isTableFrame(frame: Uint8Array): boolean {
   });
 }
 
-/** Frames start with a byte of ones: looking for it is far quicker than looking at every byte. */
+/**
+ * Returns the distance to the next possible frame. indexOf is much faster than testing each byte.
+ */
 export function bytesToNextFrame(bytes: Uint8Array, at: number): number {
   const next = bytes.indexOf(0xff, at + 1);
   return (next === -1 ? bytes.length : next) - at;
 }
 
-/** Bytes outside of frames, such as tags and damage. With more than this it is no MP3 file. */
+/** Bytes outside of frames, such as tags and damage. A file with more isn't MP3. */
 export const junkBytesMax = 4 * 1024 * 1024;
 
 /**
- * Only the sounding frames of a file, and what kind they are. Undefined when there is none. Servers
- * that speak sentence by sentence send one file behind the other, each with its tags and its table.
+ * Returns the audio frames of a file and their kind, or undefined if it has none. Servers that
+ * synthesize sentence by sentence send one file after another, each with tags and a table.
  */
 export function extractFrames(
   file: Uint8Array,
@@ -78,8 +78,8 @@ export function extractFrames(
   let junkBytes = 0;
   for (let at = 0; at < file.length && junkBytes <= junkBytesMax; ) {
     at += id3Bytes(file, at);
-    // Rubbish between tag and sound is passed over; two frames in a row prove that it has ended.
-    const run = startsHere(file, at) ? runAt(file, at) : undefined;
+    // Skip garbage between tag and audio. Two consecutive frames prove that it has ended.
+    const run = isFrameStart(file, at) ? runAt(file, at) : undefined;
     const step = run && run.end > at ? run.end - at : bytesToNextFrame(file, at);
     if (run && run.end > run.start) {
       kind ||= run.kind;
@@ -93,7 +93,7 @@ export function extractFrames(
   return only && { frames: runs.length === 1 ? only : Buffer.concat(runs), kind };
 }
 
-/** The frames from here on that follow each other, without the table in front of them. */
+/** Returns the consecutive frames from this offset, without a leading table frame. */
 function runAt(file: Uint8Array, at: number) {
   let start = at;
   let end = at;
@@ -108,26 +108,29 @@ function runAt(file: Uint8Array, at: number) {
   return { start, end, kind };
 }
 
-function startsHere(file: Uint8Array, at: number): boolean {
+function isFrameStart(file: Uint8Array, at: number): boolean {
   const first = mp3FrameAt(file, at);
   if (first === undefined) return false;
   return at + first.bytes >= file.length || mp3FrameAt(file, at + first.bytes) !== undefined;
 }
 
-/** WAV files: what is in front of the samples. */
+/** The part of a WAV file before the samples. */
 
 export interface WavHead {
-  /** The `fmt ` chunk, which says how samples are written. */
+  /** The `fmt ` chunk, which describes the sample format. */
   readonly format: Uint8Array;
-  /** Samples of all channels at one moment: the smallest unit that can be cut. */
+  /** Bytes per sample across all channels, the smallest unit to cut at. */
   readonly blockBytes: number;
   readonly bytesPerSecond: number;
   readonly dataStart: number;
-  /** As declared; recorders that stream declare 0 or 2³²−1 and mean to the end of the file. */
+  /**
+   * The declared size. Streaming recorders declare 0 or 2³²−1, which means up to the end of the
+   * file.
+   */
   readonly dataBytes: number;
 }
 
-/** Reads the chunks in front of the samples; undefined for what is no WAV file. */
+/** Reads the chunks before the samples. Returns undefined if the file isn't WAV. */
 export function readWavHead(start: Uint8Array): WavHead | undefined {
   const bytes = Buffer.from(start.buffer, start.byteOffset, start.byteLength);
   const isWav =
@@ -152,11 +155,11 @@ function headOf(format: Buffer, dataStart: number, declared: number): WavHead | 
   return { format, blockBytes, bytesPerSecond, dataStart, dataBytes };
 }
 
-/** Everything that stands in front of this many bytes of samples. */
+/** Writes the header for this many bytes of samples. */
 export function writeWavHead(format: Uint8Array, dataBytes: number): Uint8Array<ArrayBuffer> {
   const head = Buffer.alloc(20 + format.length + 8);
   head.write('RIFF', 0, 'latin1');
-  // Odd data is followed by a byte of padding, which the file's size counts.
+  // Odd data is followed by a padding byte, which the file's size includes.
   head.writeUInt32LE(head.length - 8 + dataBytes + (dataBytes % 2), 4);
   head.write('WAVEfmt ', 8, 'latin1');
   head.writeUInt32LE(format.length, 16);
@@ -166,5 +169,5 @@ export function writeWavHead(format: Uint8Array, dataBytes: number): Uint8Array<
   return head;
 }
 
-/** Sizes in a WAV file have four bytes. */
+/** Sizes in a WAV file have 4 bytes. */
 export const wavDataBytesMax = 0xffff_ffff - 1024;

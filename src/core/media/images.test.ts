@@ -11,7 +11,7 @@ function bytes(...parts: (string | number[])[]): Buffer {
 
 const png = bytes('\x89PNG\r\n\x1a\n\0\0\0\rIHDR', [0, 0, 2, 128, 0, 0, 1, 224]);
 
-/** Start of image, a JFIF segment, a fill byte, a Huffman table, then the frame. */
+/** Start of image, a JFIF segment, a fill byte, a Huffman table, and the frame. */
 const jpeg = bytes(
   [0xff, 0xd8, 0xff, 0xe0, 0, 16],
   'JFIF\0\x01\x01\0\0\x01\0\x01\0\0',
@@ -21,7 +21,7 @@ const jpeg = bytes(
 
 const webpHead = (kind: string) => bytes('RIFF\0\0\0\0WEBP', kind, '\0\0\0\0');
 
-test('sizes are read from PNG, JPEG and the three kinds of WebP', () => {
+test('readImageSize reads PNG, JPEG, and the 3 kinds of WebP', () => {
   const [lossy, lossless, extended] = [
     bytes(webpHead('VP8 ').toString('latin1'), '\0\0\0\x9d\x01\x2a', [0x80, 0x02, 0xe0, 0x01]),
     // 14 bits each of width - 1 and height - 1: 639 and 479.
@@ -35,14 +35,14 @@ test('sizes are read from PNG, JPEG and the three kinds of WebP', () => {
   }
 });
 
-test('a data URL is measured, any other address is not', () => {
+test('readDataUrlImageSize reads data URLs and ignores other URLs', () => {
   const url = `data:image/png;base64,${png.toString('base64')}`;
   expect(readDataUrlImageSize(url)).toEqual({ kind: 'PNG', width: 640, height: 480 });
   expect(readDataUrlImageSize('https://example.com/a.png')).toBeUndefined();
   expect(readDataUrlImageSize('data:image/png,plain')).toBeUndefined();
 });
 
-test('whatever is cut off anywhere has no size and does no harm', () => {
+test('readImageSize returns no wrong size for truncated files', () => {
   for (const image of [png, jpeg]) {
     for (let length = 0; length < image.length - 1; length += 1) {
       const size = readImageSize(image.subarray(0, length));
@@ -52,7 +52,7 @@ test('whatever is cut off anywhere has no size and does no harm', () => {
   expect(readImageSize(bytes([0xff, 0xd8, 0xff, 0xe0, 0, 0, 0, 0, 0, 0, 0, 0]))).toBeUndefined();
 });
 
-test('in a data URL a size hidden behind more metadata than the bound is not looked for', () => {
+test('readDataUrlImageSize stops after 256 KB of metadata, readImageSize does not', () => {
   const segment = bytes([0xff, 0xe1, 0xff, 0xff], '\0'.repeat(0xfffd));
   const bury = (segments: number) =>
     Buffer.concat([jpeg.subarray(0, 2), ...Array(segments).fill(segment), jpeg.subarray(2)]);

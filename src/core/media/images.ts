@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 
-/** What a picture or a document is by how it begins: the kinds that models look at. */
+/** Magic numbers of the image and document types that models accept. */
 
 const signatures: readonly (readonly [string, RegExp])[] = [
   ['image/png', /^\x89PNG\r\n/],
@@ -10,7 +10,7 @@ const signatures: readonly (readonly [string, RegExp])[] = [
   ['application/pdf', /^%PDF-/],
 ];
 
-/** The longest of these beginnings. */
+/** The length of the longest magic number. */
 const signatureBytes = 12;
 
 export function fileTypeOf(bytes: Uint8Array): string | undefined {
@@ -19,26 +19,25 @@ export function fileTypeOf(bytes: Uint8Array): string | undefined {
   return signatures.find(([, signature]) => signature.test(head))?.[0];
 }
 
-/** The dimensions of a PNG, JPEG or WebP, from its first bytes; nothing is decoded. */
-
 export interface ImageSize {
   readonly kind: 'PNG' | 'JPEG' | 'WebP';
   readonly width: number;
   readonly height: number;
 }
 
-/** JPEG metadata (Exif with a preview, colour profiles) can push the size this far back. */
+/** JPEG metadata (Exif with a preview, color profiles) can push the size this far back. */
 export const imageHeaderBytesUsual = 256 * 1024;
-/** Proofs of origin with thumbnails, and maps of depth, push it further. */
+/** Content credentials with thumbnails, and depth maps, push it further. */
 export const imageHeaderBytesMax = 4 * 1024 * 1024;
 
+/** Reads the dimensions from a file's first bytes, without decoding it. */
 export function readImageSize(bytes: Uint8Array): ImageSize | undefined {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const size = pngSize(head) ?? jpegSize(head) ?? webpSize(head);
   return size !== undefined && size.width > 0 && size.height > 0 ? size : undefined;
 }
 
-/** The size of an image in a `data:` URL. Other addresses are not fetched. */
+/** Returns the size of an image in a `data:` URL. Doesn't fetch other URLs. */
 export function readDataUrlImageSize(url: string): ImageSize | undefined {
   const match = /^data:[^,]{0,200};base64,/i.exec(url.slice(0, 256));
   if (match === null) return undefined;
@@ -58,7 +57,7 @@ function jpegSize(head: Buffer): ImageSize | undefined {
   let at = 2;
   while (at + 9 <= head.length && head[at] === 0xff) {
     const marker = head[at + 1] ?? 0;
-    // A marker may be preceded by any number of 0xff fill bytes.
+    // Any number of 0xff fill bytes can precede a marker.
     if (marker === 0xff) {
       at += 1;
       continue;
@@ -71,7 +70,7 @@ function jpegSize(head: Buffer): ImageSize | undefined {
   return undefined;
 }
 
-/** SOF0 to SOF15, without the three codes in that range that mean other things. */
+/** Matches SOF0 to SOF15, except 3 codes in that range with other meanings. */
 function isFrameStart(marker: number): boolean {
   return marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
 }
@@ -100,10 +99,9 @@ function webpSize(head: Buffer): ImageSize | undefined {
   }
 }
 
-/** How every PNG file begins. */
 export const pngSignature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
 
-/** A whole file of 8 bits a sample, not interlaced; `colour` is the number of a kind of pixels. */
+/** Builds a PNG with 8 bits per sample, not interlaced. `color` is the PNG color type. */
 export function pngFile(
   size: { readonly width: number; readonly height: number },
   color: number,
@@ -117,7 +115,7 @@ export function pngFile(
   return Buffer.concat([pngSignature, first, ...chunks, last]);
 }
 
-/** One chunk of a PNG: a length, a kind of four letters, the data, a checksum of these two. */
+/** Builds a PNG chunk: length, four-letter type, data, and a checksum of type and data. */
 export function pngChunk(kind: string, data: Uint8Array): Buffer {
   const bytes = Buffer.alloc(12 + data.length);
   bytes.writeUInt32BE(data.length, 0);

@@ -1,15 +1,15 @@
-/** Subtitles in SRT and WebVTT: cues with times. */
+/** A cue of an SRT or WebVTT file. */
 
 interface Cue {
   readonly startMs: number;
   readonly endMs: number;
-  /** Behind the times of a WebVTT cue: where it stands on the screen. */
+  /** The settings after a WebVTT cue's times, such as its position on the screen. */
   readonly settings: string;
   readonly text: string;
 }
 
 const clock = '((?:\\d+:)?\\d{1,2}:\\d{2}[.,]\\d{3})';
-/** White space within a line: a gap over many lines would be tried again from each line. */
+/** White space within a line. Across lines, the match would be retried from each line. */
 const gap = '[^\\S\\n]';
 const timing = new RegExp(`^${gap}*${clock}${gap}+-->${gap}+${clock}([^\\n]*)$`, 'm');
 
@@ -23,7 +23,7 @@ export function writeSubtitles(format: 'srt' | 'vtt', cues: readonly Cue[]): str
   return `${format === 'vtt' ? 'WEBVTT\n\n' : ''}${blocks.join('')}`;
 }
 
-/** Blocks without times are headers and notes; they are left out. */
+/** Parses the cues of a subtitle file. Skips blocks without times, which are headers and notes. */
 export function readCues(body: string): Cue[] {
   const blocks = body.replaceAll('\r\n', '\n').split(/\n{2,}/);
   return blocks.flatMap((block) => {
@@ -41,7 +41,7 @@ export function readCues(body: string): Cue[] {
   });
 }
 
-/** `00:01:02,345`, or without hours. */
+/** Parses `00:01:02,345` or `01:02,345` to milliseconds. */
 function readClock(text: string): number {
   const [ms = 0, seconds = 0, minutes = 0, hours = 0] = text.split(/[:.,]/).reverse().map(Number);
   return ((hours * 60 + minutes) * 60 + seconds) * 1000 + ms;

@@ -96,7 +96,7 @@ export class SearchOperation implements Operation {
     this.#prompt = {
       ...prompt,
       choices: 1,
-      foreign: [...unsupported, ...options.unmet, ...foreign],
+      foreign: [...unsupported, ...options.unsupported, ...foreign],
     };
     const { inputBytes } = clientRequest.request;
     const moreBytes = toolBytes + addedBytes(clientRequest.toPrompt(), prompt);

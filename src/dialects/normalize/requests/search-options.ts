@@ -98,7 +98,7 @@ function toSearchOptions(fields: OptionFields, param: string): SearchOptions {
     excluded_domains: fields.excluded_domains,
     blocked_domains: fields.blocked_domains,
   });
-  const unmet = [...unsupportedIn(fields), ...allowed.others, ...excluded.others];
+  const unsupported = [...unsupportedIn(fields), ...allowed.others, ...excluded.others];
   return {
     param,
     isVendors: false,
@@ -108,7 +108,7 @@ function toSearchOptions(fields: OptionFields, param: string): SearchOptions {
     allowedName: allowed.name,
     excludedDomains: excluded.domains,
     excludedName: excluded.name,
-    unmet: unmet.map((name) => `${param}.${name}`),
+    unsupported: unsupported.map((name) => `${param}.${name}`),
   };
 }
 
