@@ -96,8 +96,8 @@ async function quickStart(text: string, env: Readonly<Record<string, string>> = 
   return { printed, complaints, exitCode };
 }
 
-const tried = sectionsOf(chapter('Run by the tests').text, '###');
-const described = sectionsOf(chapter('By description').text, '###');
+const tried = sectionsOf(chapter('Tested with every release').text, '###');
+const described = sectionsOf(chapter('Other clients').text, '###');
 
 function quickStartOf(name: string): string {
   const found = tried.find((section) => section.name === name);
@@ -180,7 +180,7 @@ describe('the table of base URLs', () => {
 });
 
 describe('the settings that are described', () => {
-  const { text } = chapter('By description');
+  const { text } = chapter('Other clients');
 
   test('can be read and name a model that exists', () => {
     const settings = [
@@ -220,7 +220,7 @@ describe('the settings that are described', () => {
 });
 
 describe('what is not served', () => {
-  const routes = chapter('Not served')
+  const routes = chapter('Unsupported endpoints')
     .text.split('\n')
     .flatMap((line) => codeIn(/^\| ([^|]+)\|/.exec(line)?.[1] ?? ''));
 

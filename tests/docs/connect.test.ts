@@ -30,7 +30,7 @@ const onThePage: SettingValues = {
 };
 const inItsShells: SettingValues = { ...onThePage, url: '$TOLLGATE_URL', key: '$TOLLGATE_KEY' };
 
-const [quickStarts = ''] = page.split('\n## Seen working\n');
+const [quickStarts = ''] = page.split('\n## Tested versions\n');
 const sections = new Map(
   quickStarts
     .split(/^### /m)

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
-import { mask, picture } from '../support/pictures.ts';
+import { mask, opaquePng } from '../support/images.ts';
 
 const docs = join(import.meta.dir, '../../docs');
 /** Where the pages say that Tollgate is. */
@@ -27,7 +27,7 @@ beforeAll(async () => {
   gateway = await startGateway();
   // A refusal is a failure, and the reader's own files are there.
   writeFileSync(join(folder, '.curlrc'), 'fail-with-body\nsilent\nshow-error\n');
-  writeFileSync(join(folder, 'photo.png'), picture(4, 2));
+  writeFileSync(join(folder, 'photo.png'), opaquePng(4, 2));
   writeFileSync(join(folder, 'sky.png'), mask(['####', '....']));
 }, timeoutMs);
 

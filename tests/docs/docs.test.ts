@@ -119,7 +119,7 @@ describe('the configuration', () => {
   });
 
   test('is documented option by option, and no other option is', () => {
-    const rows = rowsOf(section(page, 'Options of the file')).map(({ name }) => name);
+    const rows = rowsOf(section(page, 'Configuration file')).map(({ name }) => name);
     expect(sorted(rows)).toEqual(options);
     expect(rows.length).toBe(options.length);
   });

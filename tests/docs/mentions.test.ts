@@ -66,7 +66,7 @@ describe('files', () => {
       'g',
     );
     // These two make up files to try their own rules on.
-    const rules = ['tests/tidy.test.ts', 'tests/docs/mentions.test.ts'];
+    const rules = ['tests/house-rules.test.ts', 'tests/docs/mentions.test.ts'];
     const named = [...tree.values()]
       .filter(({ path }) => !path.startsWith('fixtures/') && !rules.includes(path))
       .flatMap(({ path, text }) => (text.match(mention) ?? []).map((code) => ({ path, code })));
@@ -150,7 +150,7 @@ test('routes exist with their methods', async () => {
     const place = path.replace(/:\w+\{\.\+\}/g, '.+').replace(/:\w+/g, '[^/]+');
     return new RegExp(`^${method} ${place}$`);
   });
-  const [served = ''] = textOf('docs/clients.md').split('## Not served');
+  const [served = ''] = textOf('docs/clients.md').split('## Unsupported endpoints');
   const named = [
     ...spans.filter(({ path }) => path !== 'docs/clients.md'),
     ...spansOf('docs/clients.md', served),
@@ -244,7 +244,7 @@ test('log events are documented with their level, and no others are', () => {
     .flatMap(({ uncommented }) => [...uncommented.matchAll(levelled)])
     .map(([, a, b, event, level, line]) => `${event ?? line} ${a ?? b ?? level}`);
   expect(written).toContain('redis_away warn');
-  const [, part = ''] = textOf('docs/observability.md').split('## Other lines');
+  const [, part = ''] = textOf('docs/observability.md').split('## Log events');
   const rows = (part.split(/^## /m)[0] ?? '').matchAll(/^\| `(\w+)` +\| (\w+) /gm);
   const documented = [...rows].map(([, event, level]) => `${event} ${level}`);
   expect(documented).toEqual([...new Set(written)].sort());

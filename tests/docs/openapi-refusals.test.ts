@@ -1,24 +1,24 @@
 /** Every route refuses as /openapi.json says, in the shape that its clients know. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { wavFile } from '../support/audio-files.ts';
-import { type Held, type Json, object } from '../support/described-api.ts';
-import { DescribedGateway, type Question } from '../support/described-gateway.ts';
+import { type CheckedAnswer, type Json, object } from '../support/openapi-checker.ts';
+import { CheckedGateway, type RequestOptions } from '../support/checked-gateway.ts';
 import { status as failing } from '../support/fake-upstream.ts';
-import { withinOneMinute } from '../support/one-minute.ts';
-import { picture } from '../support/pictures.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
+import { opaquePng } from '../support/images.ts';
 
-let rig: DescribedGateway;
+let rig: CheckedGateway;
 /** A key of a tenant that has never had a credit. */
 let poorKey: string;
 
 beforeAll(async () => {
-  rig = await DescribedGateway.start();
+  rig = await CheckedGateway.start();
   const { admin: key } = rig.gateway.keys;
   const tenants = '/admin/v1/tenants';
   const body = { id: 'poor', name: 'Poor' };
-  await rig.done(`POST ${tenants}`, tenants, { key, body });
+  await rig.sendOk(`POST ${tenants}`, tenants, { key, body });
   const path = `${tenants}/poor/keys`;
-  const made = await rig.done(`POST ${tenants}/{id}/keys`, path, { key, body: { name: 'a' } });
+  const made = await rig.sendOk(`POST ${tenants}/{id}/keys`, path, { key, body: { name: 'a' } });
   poorKey = String(made.json.key);
 });
 afterAll(() => rig.stop());
@@ -56,12 +56,12 @@ async function refused(
   expected: Refusal,
   name: string,
   path: string,
-  question: Question = {},
+  question: RequestOptions = {},
 ): Promise<Json> {
-  return refusalIn(await rig.ask(name, path, question), expected, name);
+  return refusalIn(await rig.send(name, path, question), expected, name);
 }
 
-function refusalIn(held: Held, expected: Refusal, name: string): Json {
+function refusalIn(held: CheckedAnswer, expected: Refusal, name: string): Json {
   expect([name, held.status, held.text]).toEqual([name, expected.status, held.text]);
   expect(held.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
   const error = object(held.json.error);
@@ -80,7 +80,7 @@ function expectedOf(name: string, { status, symbol, ofImages, ofMessages }: Refu
 }
 
 /** The error without what differs from case to case. */
-function toldBy(name: string, { json }: Held): unknown {
+function toldBy(name: string, { json }: CheckedAnswer): unknown {
   const { message: _message, param: _param, ...rest } = object(json.error);
   // The document says which shape has which fields; this says which shape a route has.
   expect([name, 'request_id' in json]).toEqual([name, shapeOf(name) === 'messages']);
@@ -127,7 +127,7 @@ const calls: readonly Call[] = [
   },
   {
     name: 'POST /v1/images/edits',
-    body: (it) => form({ model: 'test/image', prompt: 'A', image: picture(4, 3), ...it }),
+    body: (it) => form({ model: 'test/image', prompt: 'A', image: opaquePng(4, 3), ...it }),
   },
   { name: 'POST /v1/jobs', body: (it) => fields({ ...spoken, ...it }) },
 ];
@@ -170,7 +170,7 @@ describe.each(named(calls))('%s refuses', (name, { body }) => {
   test('a key that has asked too often, and says when to come again', async () => {
     const [first, second] = await withinOneMinute(async () => {
       const key = await rig.gateway.makeKey({ requests_per_minute: 1 });
-      const ask = () => rig.ask(name, path, { key, body: body({ model: 'test/absent' }) });
+      const ask = () => rig.send(name, path, { key, body: body({ model: 'test/absent' }) });
       return [await ask(), await ask()] as const;
     });
     expect(first.status).toBe(404);
@@ -313,7 +313,7 @@ test('a second tenant of one name, and another use of an idempotency key', async
   await refused(refusals[409], `POST ${tenants}`, tenants, { key, body });
   const name = 'POST /v1/embeddings';
   const headers = { 'idempotency-key': 'once' };
-  await rig.done(name, pathOf(name), { headers, body: { model: embed, input: 'one' } });
+  await rig.sendOk(name, pathOf(name), { headers, body: { model: embed, input: 'one' } });
   const another = { headers, body: { model: embed, input: 'two' } };
   await refused(refusals[409], name, pathOf(name), another);
 });
@@ -322,6 +322,6 @@ test('every route that can refuse was seen to; these were not', () => {
   // They are open to anybody and take nothing that could be wrong.
   const never =
     /^GET \/(?:api\/hello|healthz|readyz|metrics|openapi\.json|docs|dashboard)? default /;
-  const isMissing = (one: string) => one.includes(' default ') && !rig.api.seen.has(one);
-  expect(rig.api.promises().filter((one) => isMissing(one) && !never.test(one))).toEqual([]);
+  const isMissing = (one: string) => one.includes(' default ') && !rig.api.checkedAnswers.has(one);
+  expect(rig.api.documentedAnswers().filter((one) => isMissing(one) && !never.test(one))).toEqual([]);
 });

@@ -5,20 +5,20 @@ import SwaggerParser from '@apidevtools/swagger-parser';
 import { openApiDocument } from '../../src/contract/openapi.ts';
 import type { Route } from '../../src/http/routes.ts';
 import { docsPage } from '../../src/http/system/reference-page.ts';
-import { type DescribedApi, type Json, misfits, object } from '../support/described-api.ts';
-import { DescribedGateway } from '../support/described-gateway.ts';
+import { type OpenApiChecker, type Json, schemaErrors, object } from '../support/openapi-checker.ts';
+import { CheckedGateway } from '../support/checked-gateway.ts';
 import type { InProcessGateway } from '../support/in-process.ts';
 import { routesInCode } from '../support/routes-in-code.ts';
 
-let rig: DescribedGateway;
+let rig: CheckedGateway;
 let gateway: InProcessGateway;
-let api: DescribedApi;
+let api: OpenApiChecker;
 let document: Json;
 let routes: Route[];
 
 beforeAll(async () => {
   routes = await routesInCode();
-  rig = await DescribedGateway.start();
+  rig = await CheckedGateway.start();
   ({ gateway, api } = rig);
   document = (await gateway.get('/openapi.json')).json;
 });
@@ -102,7 +102,7 @@ describe('the document', () => {
       if (example === undefined) throw new Error(`${name} has a body and no example of one.`);
       // In a form every value is text, and files are named.
       if (type !== 'application/json') continue;
-      expect([name, misfits(object(api.whole(schema)), example)]).toEqual([name, []]);
+      expect([name, schemaErrors(object(api.resolveSchema(schema)), example)]).toEqual([name, []]);
     }
   });
 

@@ -7,7 +7,7 @@ import { isObject } from '../../src/core/json.ts';
 import { type Effort, efforts } from '../../src/core/prompt.ts';
 import { dialects } from '../../src/dialects/registry.ts';
 import { isChatModel } from '../../src/route/capability.ts';
-import { question, targetOf } from '../support/question.ts';
+import { makePrompt, makeTarget } from '../support/prompts.ts';
 
 const page = readFileSync(new URL('../../docs/reasoning.md', import.meta.url), 'utf8');
 
@@ -54,8 +54,8 @@ function askedOf({ model, dialect, quirks }: Place, effort: Effort): string {
   if (!upstream) throw new Error(`${dialect} does not chat`);
   const reasoning = { effort, budgetTokens: null, visible: true };
   const { body } = upstream.write(
-    question({ reasoning }),
-    targetOf({
+    makePrompt({ reasoning }),
+    makeTarget({
       quirks,
       thinking: model.thinking ?? null,
       modelOutputTokensMax: model.max_completion_tokens ?? null,
