@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
-import { callTools, say } from '../support/fake-upstream.ts';
+import { callTools, chatAnswer } from '../support/fake-upstream.ts';
 import { AnthropicRig, served } from './anthropic-rig.ts';
 
 let rig: AnthropicRig;
@@ -28,9 +28,9 @@ const weather = betaTool({
 test.each(served)('a tool runner tells $by the whole conversation', async (offer) => {
   const { model, upstreamModel } = offer;
   const call = { name: 'weather', arguments: { town: 'Bern' } };
-  rig.upstream.script(upstreamModel, [callTools([call]), say('Take a coat.')]);
+  rig.upstream.script(upstreamModel, [callTools([call]), chatAnswer('Take a coat.')]);
   const client = new Anthropic({ baseURL: rig.baseURL, apiKey: rig.apiKey, maxRetries: 0 });
-  const before = rig.upstream.book.length;
+  const before = rig.upstream.requests.length;
   const answer = await client.beta.messages.toolRunner({
     model,
     max_tokens: 100,
@@ -38,7 +38,7 @@ test.each(served)('a tool runner tells $by the whole conversation', async (offer
     messages: [{ role: 'user', content: 'How is Bern?' }],
   });
   expect(answer.content).toMatchObject([{ type: 'text', text: 'Take a coat.' }]);
-  const [, second, ...more] = rig.upstream.book.slice(before);
+  const [, second, ...more] = rig.upstream.requests.slice(before);
   expect(more).toEqual([]);
   const told = new TextDecoder().decode(second?.raw);
   expect(told).toContain('How is Bern?');
@@ -49,7 +49,7 @@ test.each(served)('a tool runner tells $by the whole conversation', async (offer
 test.each([{ type: 'create' }, { type: 'continue', previous_message_id: 'msg_1' }])(
   'a thread is refused with the code that clients know: %j',
   async (thread) => {
-    const before = rig.upstream.book.length;
+    const before = rig.upstream.requests.length;
     const answer = await fetch(`${rig.baseURL}/v1/messages`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${rig.apiKey}` },
@@ -66,11 +66,11 @@ test.each([{ type: 'create' }, { type: 'continue', previous_message_id: 'msg_1' 
       error: {
         type: 'invalid_request_error',
         message:
-          'thread asks for a conversation to be kept, but nothing is kept here: ' +
-          'send all of its messages.',
+          "thread isn't supported, because this gateway doesn't store conversations. " +
+          'Send all messages.',
         details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
       },
     });
-    expect(rig.upstream.book.length).toBe(before);
+    expect(rig.upstream.requests.length).toBe(before);
   },
 );

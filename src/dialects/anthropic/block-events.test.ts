@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { identity } from '../../../tests/support/reply-identity.ts';
-import { hearEvents } from '../../../tests/support/told-answer.ts';
+import { readEvents } from '../../../tests/support/recording-sink.ts';
 import { bufferedArgumentsMax } from '../../core/bounds.ts';
 import { noUsage } from '../../core/usage.ts';
 import { type AnthropicEvent, BlockNormalizer, BlockOrder } from './block-events.ts';
@@ -151,14 +151,14 @@ const events = [
 ];
 
 test('an answer that stands in its opening is told', () => {
-  const { told } = hearEvents((sink) => new AnthropicStreamReader(sink), events);
-  expect([told.said, told.finishReason, told.isEstimate]).toEqual([
+  const { sink } = readEvents((sink) => new AnthropicStreamReader(sink), events);
+  expect([sink.fullText, sink.finishReason, sink.isEstimate]).toEqual([
     'One more.',
     'tool_calls',
     false,
   ]);
-  expect(told.calls).toMatchObject([{ id: 'toolu_1', name: 'look', arguments: '{"id":7}' }]);
-  expect(told.lastUsage).toMatchObject({ inputTokens: 0, outputTokens: 0 });
+  expect(sink.calls).toMatchObject([{ id: 'toolu_1', name: 'look', arguments: '{"id":7}' }]);
+  expect(sink.lastUsage).toMatchObject({ inputTokens: 0, outputTokens: 0 });
 });
 
 test('an empty block in an opening is not told: the block itself follows', () => {

@@ -4,24 +4,24 @@ import type { SseMessage } from '../dialect.ts';
 import { newCallId } from '../normalize/responses/identity.ts';
 import { inputText, toolInput } from './tool-input.ts';
 
-/** The events of an answer's blocks, one block after the other and mended for the client. */
+/** Orders and normalizes block events: the result has one block after the other. */
 export class BlockEvents {
   readonly #order = new BlockOrder();
   readonly #normalizer = new BlockNormalizer();
 
-  /** The events that can be told now that this one came. */
+  /** Returns the events that can be sent now that this one has arrived. */
   take(event: AnthropicEvent): readonly AnthropicEvent[] {
     const now = this.#order.defers(event) ? [] : this.#normalize(event);
     const due = this.#order.due();
     return due.length === 0 ? now : [...now, ...due.flatMap((queued) => this.#normalize(queued))];
   }
 
-  /** The events that still wait for their turn; asked for when no more blocks follow. */
+  /** Returns the events that still wait. Called when no more blocks follow. */
   flush(): readonly AnthropicEvent[] {
     return this.#order.due(true).flatMap((queued) => this.#normalize(queued));
   }
 
-  /** The end of the block that is still open, for an answer that left this end out. */
+  /** Returns the stop event of the block that is still open, if the upstream omitted it. */
   end(): readonly AnthropicEvent[] {
     return this.#normalizer.end();
   }
@@ -32,9 +32,9 @@ export class BlockEvents {
 }
 
 /**
- * Puts the events of an answer's blocks in order, one block after the other, as Anthropic sends
- * them. Some servers mix the pieces of several blocks: then the later blocks wait until the first
- * is over. Otherwise clients would mix up their words, or end a block where the next one begins.
+ * Orders the events of an answer's blocks, one block after the other, as Anthropic sends them. Some
+ * servers interleave the events of several blocks. Then the later blocks wait until the first one
+ * ends. Otherwise clients would mix up their text, or end a block where the next one starts.
  */
 
 export interface AnthropicEvent {
@@ -43,41 +43,39 @@ export interface AnthropicEvent {
   readonly data: string;
 }
 
-/** Some servers leave out the end of a block: after this many events of others it has ended. */
-const silentEventsMax = 16;
-
-const noEvents: readonly never[] = [];
+/** Some servers omit a block's stop event. After this many events of others, it has ended. */
+const idleEventsMax = 16;
 
 export class BlockOrder {
-  /** The number of the block that is being told. */
+  /** The index of the block that is being sent. */
   #current: unknown;
   /** Events of other blocks since the last one of the current block. */
-  #silence = 0;
+  #idleEvents = 0;
   readonly #waiting = new Map<unknown, AnthropicEvent[]>();
   #waitingLength = 0;
 
-  /** Whether this event has to wait for its turn; then it is kept for `due`. */
+  /** Returns true if the event has to wait. Then `due` returns it later. */
   defers(event: AnthropicEvent): boolean {
     const { type, index } = event.fields;
     if (this.#current === undefined || this.#current === index) {
       this.#current = type === 'content_block_stop' ? undefined : index;
-      this.#silence = 0;
+      this.#idleEvents = 0;
       return false;
     }
-    const before = this.#waiting.get(index);
-    if (before === undefined) this.#waiting.set(index, [event]);
-    else before.push(event);
+    const queue = this.#waiting.get(index);
+    if (queue === undefined) this.#waiting.set(index, [event]);
+    else queue.push(event);
     this.#waitingLength += event.data.length;
-    this.#silence += 1;
+    this.#idleEvents += 1;
     return true;
   }
 
-  /** The events whose turn has come; at the end of an answer, all that wait. */
+  /** Returns the events that no longer have to wait; at the end of an answer, all of them. */
   due(isEnd = false): readonly AnthropicEvent[] {
-    if (this.#waiting.size === 0) return noEvents;
+    if (this.#waiting.size === 0) return none;
     const isLong = this.#waitingLength > bufferedArgumentsMax;
-    const isAll = isEnd || isLong || this.#silence >= silentEventsMax;
-    if (!isAll && this.#current !== undefined) return noEvents;
+    const isAll = isEnd || isLong || this.#idleEvents >= idleEventsMax;
+    if (!isAll && this.#current !== undefined) return none;
     const due: AnthropicEvent[] = [];
     for (const [index, events] of this.#waiting) {
       this.#waiting.delete(index);
@@ -87,7 +85,7 @@ export class BlockOrder {
       }
       const isOver = events.at(-1)?.fields.type === 'content_block_stop';
       this.#current = isOver ? undefined : index;
-      this.#silence = 0;
+      this.#idleEvents = 0;
       if (!isOver && !isAll) break;
     }
     return due;
@@ -95,19 +93,18 @@ export class BlockOrder {
 }
 
 /**
- * The blocks of an answer as clients expect them: each begins once, ends once and holds words of
- * one kind, and the numbers have no gap. Anthropic sends them so. Other servers of this dialect
- * leave out beginnings or ends, number every block alike, or put words in the middle of a call;
- * clients would lose such words or fail.
+ * Makes each block start once, stop once, and contain deltas of one type, with indexes without
+ * gaps. Anthropic sends blocks like this. Other servers of this dialect omit start or stop events,
+ * reuse one index, or put text in the middle of a call, which makes clients fail or lose text.
  */
 
-/** The fields that deltas add to, by the type of block. Only these blocks can be begun by us. */
+/** The fields that deltas append to, by block type. Only these blocks can be started here. */
 const textFieldsByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['text', ['text']],
   ['thinking', ['thinking', 'signature']],
 ]);
 
-/** The type of block that each type of delta belongs to. */
+/** The block type that each delta type belongs to. */
 const blockTypeByDelta: ReadonlyMap<unknown, string> = new Map([
   ['text_delta', 'text'],
   ['citations_delta', 'text'],
@@ -120,14 +117,14 @@ const deltaBlockTypes: ReadonlySet<unknown> = new Set(blockTypeByDelta.values())
 
 interface OpenBlock {
   readonly kind: unknown;
-  /** The id of a call as the upstream wrote it. */
+  /** The ID of a call as the upstream wrote it. */
   readonly id: unknown;
-  /** The block's number at the upstream, and below it the one that the client gets. */
+  /** The block's index at the upstream. `number` is the one that the client gets. */
   readonly upstreamIndex: unknown;
   readonly number: number;
-  /** The start event until it is told: a text block is not begun before its first word. */
+  /** The start event until it's sent. A text block isn't started before its first text. */
   start: AnthropicEvent | undefined;
-  /** The start event had all of the call's input; deltas that follow only repeat it. */
+  /** True if the start event had the call's full input. Deltas that follow only repeat it. */
   readonly isComplete: boolean;
 }
 
@@ -136,11 +133,11 @@ const none: readonly never[] = [];
 export class BlockNormalizer {
   #open: OpenBlock | undefined;
   #next = 0;
-  /** Words that came in the middle of a call. */
+  /** Text and reasoning deltas that came in the middle of a call. */
   #interleaved: Fields[] = [];
   #interleavedLength = 0;
 
-  /** Whether an event can be told as it came, as nearly all can; any other goes to `mend`. */
+  /** Returns true if the event can be sent unchanged, as nearly all can. */
   passes({ fields }: AnthropicEvent): boolean {
     const open = this.#open;
     if (open === undefined || fields.type !== 'content_block_delta') return false;
@@ -149,7 +146,7 @@ export class BlockNormalizer {
     return isObject(fields.delta) && isOfKind(open.kind, fields.delta.type);
   }
 
-  /** The events to tell in the place of this one. */
+  /** Returns the events to send instead of this one. */
   normalize(event: AnthropicEvent): readonly AnthropicEvent[] {
     const { type, index, content_block: block, delta } = event.fields;
     if (type === 'content_block_start') return isObject(block) ? this.#start(event, block) : none;
@@ -163,7 +160,7 @@ export class BlockNormalizer {
     const open = this.#open;
     if (open === undefined) return none;
     this.#open = undefined;
-    // An empty text block is not told: a request that sent it back would be refused.
+    // Drop an empty text block, because a request that sends it back would be rejected.
     const isEmpty = open.start !== undefined;
     if (isEmpty) this.#next = open.number;
     const isOwn = own !== undefined && own.fields.index === open.number;
@@ -174,8 +171,8 @@ export class BlockNormalizer {
   #start(event: AnthropicEvent, block: Fields): readonly AnthropicEvent[] {
     const { index } = event.fields;
     const deltas = extractDeltas(block).map((delta) => deltaEvent(index, delta));
-    // Some servers repeat the start event of a block with every piece.
-    if (this.#isOpen(index, block)) return deltas.flatMap((piece) => this.normalize(piece));
+    // Some servers repeat the start event of a block with every delta.
+    if (this.#isOpen(index, block)) return deltas.flatMap((delta) => this.normalize(delta));
     const { type: kind, id } = block;
     const isChanged = completeBlock(block) || deltas.length > 0;
     const ended = this.end();
@@ -185,8 +182,8 @@ export class BlockNormalizer {
     const start =
       isChanged || index !== number ? eventOf({ ...event.fields, index: number }) : event;
     this.#open = { kind, id, upstreamIndex: index, number, start, isComplete };
-    const begun = kind === 'text' ? none : this.#takeStart();
-    return [...ended, ...begun, ...deltas.flatMap((piece) => this.#emit(piece))];
+    const started = kind === 'text' ? none : this.#takeStart();
+    return [...ended, ...started, ...deltas.flatMap((delta) => this.#emit(delta))];
   }
 
   #isOpen(upstreamIndex: unknown, { type, id }: Fields): boolean {
@@ -207,11 +204,11 @@ export class BlockNormalizer {
       return open.isComplete ? none : this.#emit(event);
     }
     const type = blockTypeByDelta.get(delta.type);
-    // A citation may come before the first word of its text, or without any words.
+    // A citation may come before its text, or without any text.
     const hasContent = textOfDelta(delta) !== '' || (!isCurrent && isObject(delta.citation));
     if (!textFieldsByBlock.has(type) || !hasContent) return none;
     if (isCurrent && open.kind === 'tool_use') return this.#interleave(delta);
-    // The block was never begun, or its words change between text and thought: begin a new one.
+    // The block wasn't started, or changes between text and reasoning, so start a new one.
     const start = eventOf({ type: 'content_block_start', index, content_block: { type } });
     return [...this.normalize(start), ...this.#emit(event)];
   }
@@ -236,11 +233,11 @@ export class BlockNormalizer {
   #interleave(delta: Fields): readonly AnthropicEvent[] {
     this.#interleaved.push(delta);
     this.#interleavedLength += textOfDelta(delta).length;
-    // With this many words inside it, the call counts as over, even if its input is incomplete.
+    // Bound the buffer by ending the call, even if its input is incomplete.
     return this.#interleavedLength > bufferedArgumentsMax ? this.end() : none;
   }
 
-  /** Tells words from inside a call in new blocks; but not mere line breaks, as SGLang sends. */
+  /** Sends text from inside a call in new blocks. Drops mere line breaks, as SGLang sends. */
   #emitInterleaved(upstreamIndex: unknown): readonly AnthropicEvent[] {
     const interleaved = this.#interleaved;
     this.#interleaved = [];
@@ -251,7 +248,7 @@ export class BlockNormalizer {
   }
 }
 
-/** Whether a delta fits a block; unknown types of blocks and deltas always fit. */
+/** Returns true if a delta fits a block. Unknown types of blocks and deltas always fit. */
 function isOfKind(kind: unknown, deltaType: unknown): boolean {
   return !deltaBlockTypes.has(kind) || (blockTypeByDelta.get(deltaType) ?? kind) === kind;
 }
@@ -269,8 +266,8 @@ function deltaEvent(index: unknown, delta: Fields): AnthropicEvent {
 }
 
 /**
- * Adds, in place, what some servers leave out of a block: the id and the input of a call, and the
- * empty text that clients append to without checking. Returns whether anything was missing.
+ * Adds, in place, what some servers omit from a block: the ID and input of a call, and the empty
+ * text that clients append to without checking. Returns true if anything was missing.
  */
 export function completeBlock(block: Fields): boolean {
   const names = textFieldsByBlock.get(block.type) ?? [];
@@ -284,7 +281,7 @@ export function completeBlock(block: Fields): boolean {
   return true;
 }
 
-/** Moves the words in a start event into deltas: many clients read words only there. */
+/** Moves the text in a start event into deltas, because many clients read text only there. */
 function extractDeltas(block: Fields): readonly Fields[] {
   if (block.type === 'tool_use') return extractInput(block);
   const names = textFieldsByBlock.get(block.type) ?? [];
@@ -304,8 +301,9 @@ function extractInput(block: Fields): readonly Fields[] {
 }
 
 /**
- * The content of a `message_start`, as the events that usually tell it. When a program that runs
- * at Anthropic continues and calls tools, all content is there and only the last event follows.
+ * Returns the content of a `message_start` as the events that usually carry it. When Anthropic's
+ * code execution continues and calls tools, `message_start` has the full content and only the last
+ * event follows.
  */
 export function openingEvents({
   content,
@@ -313,7 +311,7 @@ export function openingEvents({
   stop_sequence = null,
   usage,
 }: Fields): readonly SseMessage[] {
-  // Some servers put the first block here while it is still empty, and tell it again later.
+  // Some servers put the first block here while it's still empty, and send it again later.
   const blocks = objectsIn(content).filter((block) => charactersOfBlock(block) > 0);
   const events = blocks.flatMap((content_block, index) => [
     sseMessage({ type: 'content_block_start', index, content_block }),
@@ -328,15 +326,15 @@ function sseMessage(fields: Readonly<Fields> & { readonly type: string }): SseMe
   return { event: fields.type, data: JSON.stringify(fields) };
 }
 
-/** How many characters a client receives: an answer that is cut off is billed by these. */
+/** Counts the characters that a client receives, by which interrupted answers are billed. */
 
-/** The characters of a block, either whole or as it starts in a stream. */
+/** Counts the characters of a complete block, or of a start event. */
 export function charactersOfBlock(block: Fields): number {
   const { type, text, thinking, data, name, input } = block;
   if (type === 'text') return lengthOf(text);
   if (type === 'thinking') return lengthOf(thinking);
   if (type === 'redacted_thinking') return lengthOf(data);
-  // The model writes the input of the provider's own tools, too.
+  // The model also writes the input of the provider's own tools.
   const inputJson = isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : '';
   return lengthOf(name) + inputJson.length;
 }

@@ -15,7 +15,7 @@ import { passMessages } from './same/request.ts';
 import { AnthropicPassThrough } from './same/stream.ts';
 import { anthropicUpstream } from './upstream/reader.ts';
 
-/** An Anthropic client's request, and the ways it can be put to an upstream. */
+/** Creates an Anthropic client's request, which can be sent to any chat upstream. */
 export function anthropicClientRequest(request: MessagesRequest, headers: Headers): ClientRequest {
   return new AnthropicClientRequest(request, readVersion(headers));
 }
@@ -34,7 +34,7 @@ class AnthropicClientRequest extends AbstractClientRequest<MessagesRequest> {
     return anthropicClient(this);
   }
 
-  /** Estimated from the translated words, as is the bill when the upstream counts nothing. */
+  /** Estimated from the translated text, like the charge when the upstream counts nothing. */
   get inputTokensEstimate(): number {
     return Math.ceil(promptTextBytes(this.toPrompt()) / charactersPerToken);
   }
@@ -66,27 +66,27 @@ class AnthropicClientRequest extends AbstractClientRequest<MessagesRequest> {
   }
 }
 
-/** For a request that is not translated: its bytes without pictures, and the most per picture. */
+/** Estimates a request that isn't translated: its text bytes, and the maximum per image. */
 function estimateInput({ inputBytes, images }: ChatRequestInfo): number {
   const imageBytes = images.reduce((sum, { url }) => sum + url.length, 0);
   const tokens = Math.ceil((inputBytes - imageBytes) / charactersPerToken);
   return Math.max(1, tokens + images.length * tokensPerImageMax);
 }
 
-/** Puts our instructions after the client's own. */
+/** Appends the gateway's instructions to the client's. */
 function withInstructions(body: MessagesBody, text: string): MessagesBody {
   const { system } = body;
-  const more = { type: 'text' as const, text };
-  const before = typeof system === 'string' ? [{ ...more, text: system }] : (system ?? []);
-  return { ...body, system: [...before, more] };
+  const added = { type: 'text' as const, text };
+  const own = typeof system === 'string' ? [{ ...added, text: system }] : (system ?? []);
+  return { ...body, system: [...own, added] };
 }
 
 interface AnthropicClientOptions {
-  /** A stream begins with the size of its prompt, a guess until its end. Read only for streams. */
+  /** The prompt size to report at the start of a stream. Read only for streams. */
   readonly inputTokensEstimate: number;
 }
 
-/** How an answer told in our words is written for an Anthropic client. */
+/** Writes neutral answers for Anthropic clients. */
 export function anthropicClient(options: AnthropicClientOptions): ClientDialect {
   return {
     writeStream: (identity) => new AnthropicStreamWriter(identity, options.inputTokensEstimate),

@@ -28,13 +28,13 @@ import { countEndpoint, readVersion, type VersionHeaders } from './hosts.ts';
 import { normalizeMessages, systemOf, withoutHoistedInstructions } from './same/request.ts';
 import { anthropicUpstream } from './upstream/reader.ts';
 
-/** A client's request to count tokens, for an Anthropic-style upstream: edited where needed. */
+/** Forwards a client's request to count tokens to an Anthropic-style upstream. */
 
 /**
- * Fields about the answer. Clients send the whole request to be counted, but Anthropic refuses
- * such a request if it has one of these fields; its SDK has them for messages only.
+ * Fields that Anthropic's count endpoint rejects. Clients send them anyway, because they count the
+ * same request that they send as a message.
  */
-const aboutTheAnswer = [
+const messageOnlyFields = [
   ...['max_tokens', 'stream', 'temperature', 'top_p', 'top_k', 'stop_sequences', 'metadata'],
   ...['service_tier', 'container', 'inference_geo', 'diagnostics'],
   ...['fallbacks', 'fallback_credit_token', 'thread'],
@@ -58,21 +58,21 @@ function writeCount(
   const { quirks } = target;
   const { path, headers, fields } = countEndpoint(target, version);
   const body: CountRequest['body'] & Fields = checked;
-  // Of the gateway's own search, upstreams get another tool than the client wrote, or none.
+  // With the gateway's own search, the upstream gets a different tool, or none.
   const isOurs = ({ type }: Fields) => type === 'web_search';
   if (search?.isVendors === false || body.tools?.some(isOurs)) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && request.images.some(isRemote)) return undefined;
   const edits: Edits = { ...fields };
   const refused = withDependents(quirks.drop_params ?? []);
-  const omitted = new Set([...gatewayFields, ...aboutTheAnswer, ...refused]);
+  const omitted = new Set([...gatewayFields, ...messageOnlyFields, ...refused]);
   dropFields(body, omitted, edits, countSchema.properties);
   const remaining = withoutHoistedInstructions(body.messages, quirks);
-  const { messages, lostThoughts } = normalizeMessages(remaining, new Map());
+  const { messages, lostThinking } = normalizeMessages(remaining, new Map());
   if (messages !== body.messages) edits.messages = messages;
   const system = systemOf(body, remaining);
   if (system !== body.system) edits.system = system;
-  if (lostThoughts && body.thinking?.type === 'enabled') edits.thinking = undefined;
+  if (lostThinking && body.thinking?.type === 'enabled') edits.thinking = undefined;
   return { path, headers, body: editBody({ body, source }, edits) };
 }
 
@@ -80,7 +80,7 @@ function read(status: number, text: string): TokenCountResult | undefined {
   const answer = parseJson(text);
   if (!isObject(answer)) return undefined;
   if (status === 200) return tokensIn(answer);
-  // Any other status is about the account, or comes from a server that cannot count.
+  // Any other status is about the account, or comes from a server that can't count.
   if (status !== 400) return undefined;
   const { kind, message } = readErrorObject(answer);
   return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;
@@ -97,7 +97,7 @@ function isCount(tokens: unknown): tokens is number {
   return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0;
 }
 
-/** The parts of a request that count as input: its texts, one by one, its pictures and files. */
+/** Estimates the input tokens of a request from its texts, images, and files. */
 
 /** Tokens that Anthropic adds around each message and each tool. */
 const tokensPerMessage = 4;
@@ -107,11 +107,12 @@ const tokensPerTool = 8;
 const pixelsPerToken = 750;
 export const tokensPerImageMax = 1_600;
 
-/** A page of a PDF is some 50 KB and 2,000 tokens. */
+/** A PDF page has about 50 KB and 2,000 tokens. */
 const base64PerToken = 32;
 
 type Countable = string | { readonly tokens: number };
 
+/** Yields the texts to count, and the tokens of everything else. */
 export function* countable({ system, messages, tools }: CountBody): Generator<Countable> {
   yield* inContent(system);
   for (const tool of tools ?? []) {
@@ -138,7 +139,7 @@ function* inBlock(block: AnyBlock): Generator<Countable> {
   else if (block.type === 'document') yield* inDocument(block.source);
   else if (block.type === 'tool_use') yield `${block.name} ${JSON.stringify(block.input)}`;
   else if (block.type === 'tool_result') yield* inContent(block.content);
-  // Thoughts of earlier turns cost nothing: the model does not read them again.
+  // Thinking of earlier turns is free, because the model doesn't read it again.
 }
 
 function imageTokens(url: string): number {

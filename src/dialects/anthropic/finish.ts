@@ -1,4 +1,4 @@
-/** Why an answer ended, in Anthropic's words and in ours. */
+/** Converts between Anthropic's stop reasons and neutral finish reasons. */
 import type { FinishReason } from '../../core/answer.ts';
 
 const stopReasons: Readonly<Record<FinishReason, string>> = {
@@ -11,7 +11,7 @@ const stopReasons: Readonly<Record<FinishReason, string>> = {
   pause: 'pause_turn',
 };
 
-/** Proxies that speak this dialect may pass on OpenAI's reasons unchanged. */
+/** OpenAI's finish reasons, which some proxies with this dialect forward unchanged. */
 const foreignReasons: ReadonlyMap<string, string> = new Map([
   ['stop', 'end_turn'],
   ['tool_calls', 'end_turn'],
@@ -20,38 +20,38 @@ const foreignReasons: ReadonlyMap<string, string> = new Map([
 ]);
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map(
-  Object.entries(stopReasons).map(([reason, word]) => [word, reason as FinishReason]),
+  Object.entries(stopReasons).map(([finish, stop]) => [stop, finish as FinishReason]),
 );
 
 export const noStopReason = 'The upstream ended its answer without a stop reason.';
 
-/** A reason that is not listed becomes `stop`: the answer is over, and clients know no more. */
-export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
-  const reason = finishReasons.get(foreignReasons.get(word) ?? word) ?? 'stop';
+/** Returns the neutral finish reason. Unknown reasons become `stop`. */
+export function finishReasonOf(stopReason: string, hasCalls: boolean): FinishReason {
+  const reason = finishReasons.get(foreignReasons.get(stopReason) ?? stopReason) ?? 'stop';
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
 }
 
-/** The stop reason for an Anthropic client whose upstream speaks the same dialect. */
-export function ownStopReason(word: string, hasTools: boolean): string {
-  const reason = foreignReasons.get(word) ?? word;
+/** Returns the stop reason for a client whose upstream has the same dialect. */
+export function ownStopReason(stopReason: string, hasTools: boolean): string {
+  const reason = foreignReasons.get(stopReason) ?? stopReason;
   return reason === 'end_turn' && hasTools ? 'tool_use' : reason;
 }
 
-/** Collects why an answer ended while its words are told. */
+/** Collects why an answer ended while it's written. */
 export class Stop {
   reason: FinishReason = 'stop';
   sequence: string | null = null;
   hasTools = false;
   isRefused = false;
 
-  /** Clients run tools only when the reason says so, and then wait for ever if there are none. */
+  /** Clients run tools only for `tool_use`, and wait forever if it comes without any. */
   get fields() {
     const isPlain = this.reason === 'stop' || this.reason === 'tool_calls';
-    const word = isPlain ? this.#plainWord : stopReasons[this.reason];
-    return { stop_reason: word, stop_sequence: this.sequence };
+    const reason = isPlain ? this.#plainReason : stopReasons[this.reason];
+    return { stop_reason: reason, stop_sequence: this.sequence };
   }
 
-  get #plainWord(): string {
+  get #plainReason(): string {
     if (this.hasTools) return 'tool_use';
     return this.isRefused ? 'refusal' : 'end_turn';
   }

@@ -1,24 +1,24 @@
-/** The paths and headers of requests in this dialect: Vertex AI's differ from all others'. */
+/** Returns the paths and headers of requests, which differ on Vertex AI. */
 import type { Quirks } from '../../config/provider-schema.ts';
 import type { Target } from '../dialect.ts';
 
 export const defaultVersion = '2023-06-01';
 
-/** Vertex AI's only version so far, which goes into the body and not into a header. */
+/** Vertex AI's only version so far. It's sent in the body instead of a header. */
 const vertexVersion = { anthropic_version: 'vertex-2023-10-16' };
 
-/** The version of the dialect that the client's headers name. */
+/** The API version and betas in the client's headers. */
 export interface VersionHeaders {
   readonly version: string;
-  /** Separated by commas; '' for none. */
+  /** Comma-separated; '' for none. */
   readonly betas: string;
 }
 
-/** The parts of a request that depend on its host; the rest of the body is the same everywhere. */
+/** The parts of a request that depend on its host. */
 interface HostEndpoint {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Fields of the body that name the model and the version; undefined leaves a field out. */
+  /** The body fields with the model and the version. An undefined field is removed. */
   readonly fields: Readonly<Record<string, string | undefined>>;
 }
 
@@ -32,7 +32,7 @@ export function messagesEndpoint(
   const { quirks, upstreamModel: model } = target;
   if (quirks.hosted_by !== 'vertex') return standardEndpoint('/messages', target, version);
   const verb = isStream ? 'streamRawPredict' : 'rawPredict';
-  // Vertex AI calls its models `name@date`, and its own SDK does not escape the `@`.
+  // Vertex AI names its models `name@date`, and its own SDK doesn't escape the `@`.
   const name = encodeURIComponent(model.toWellFormed()).replaceAll('%40', '@');
   const fields = { model: undefined, ...vertexVersion };
   return { path: `/models/${name}:${verb}`, headers: betaHeader(version, quirks), fields };
@@ -42,7 +42,7 @@ export function countEndpoint(target: RequestTarget, version: VersionHeaders): H
   const { quirks, upstreamModel: model } = target;
   if (quirks.hosted_by !== 'vertex')
     return standardEndpoint('/messages/count_tokens', target, version);
-  // No betas: a count needs none, and Vertex AI refuses some here that it takes with messages
+  // Don't send betas: a count needs none, and Vertex AI rejects some that it accepts for messages
   // (anthropics/anthropic-sdk-typescript#1016).
   const fields = { model, ...vertexVersion };
   return { path: '/models/count-tokens:rawPredict', headers: {}, fields };
@@ -68,10 +68,10 @@ function betaHeader(
 }
 
 const isPlain = /^[\w.:-]{1,100}$/;
-/** Claude Code sends eight. */
+/** Claude Code sends 8. */
 const betasMax = 64;
 
-/** The client's version headers, as far as they may be sent to an upstream. */
+/** Reads the client's version headers. Drops invalid values, which must not go upstream. */
 export function readVersion(headers: Headers): VersionHeaders {
   const version = headers.get('anthropic-version')?.trim() ?? '';
   const betas = (headers.get('anthropic-beta') ?? '').split(',').map((beta) => beta.trim());

@@ -1,8 +1,8 @@
 /** Whatever a client or an upstream sends is answered or refused: nothing is thrown by accident. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { targetOf } from '../../../tests/support/question.ts';
-import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { makeTarget } from '../../../tests/support/prompts.ts';
+import { RecordingSink } from '../../../tests/support/recording-sink.ts';
 import { dialectNames } from '../../config/provider-schema.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
@@ -18,7 +18,7 @@ const runs = { numRuns: 200 };
 const timeoutMs = 120_000;
 
 /** Deaf to what is told: only the reader is tested here. */
-class Anything extends ToldAnswer {
+class Anything extends RecordingSink {
   override text(): void {}
   override reasoning(): void {}
   override reasoningSignature(): void {}
@@ -169,7 +169,7 @@ test(
           for (const dialect of dialectNames) {
             const written = anthropicClientRequest(read, new Headers())
               .adapterFor(dialect)
-              ?.write(targetOf());
+              ?.write(makeTarget());
             if (written) JSON.parse(String(written.body));
           }
           const count = readCountRequest(JSON.parse(text), source);

@@ -1,14 +1,14 @@
 import { type Fields, isObject, textOf } from '../../core/json.ts';
 import { parseArguments } from '../normalize/exact-json.ts';
 
-/** Arguments as an object, as Anthropic, Bedrock and Gemini demand; models may write other JSON. */
+/** Returns arguments as an object, which Anthropic, Bedrock, and Gemini require. */
 export function toolInput(json: string): Fields {
   if (json.trim() === '') return {};
   const value = parseArguments(json);
   return isObject(value) ? value : { arguments: value === undefined ? json : value };
 }
 
-/** The input in the start event of a call, as JSON; '' if it is missing or an empty object. */
+/** Returns a start event's tool input as JSON; '' if it's missing or an empty object. */
 export function inputText(input: unknown): string {
   const hasFields = isObject(input) && Object.keys(input).length > 0;
   return hasFields ? JSON.stringify(input) : textOf(input);

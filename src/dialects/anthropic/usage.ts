@@ -1,4 +1,4 @@
-/** Token counts as Anthropic reports them, in and out. */
+/** Converts between Anthropic's token counts and neutral usage. */
 import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import {
   addUsage,
@@ -13,22 +13,22 @@ import {
 import { readCount } from '../normalize/responses/counts.ts';
 
 /**
- * Iterations that are billed but missing from the totals at the top of the report: Anthropic's
- * summaries of the conversation, and the advice of another model.
+ * Iterations that are billed but missing from the top-level totals: Anthropic's summaries of the
+ * conversation, and the answers of an advisor model.
  */
 const billedSeparately: ReadonlySet<unknown> = new Set(['compaction', 'advisor_message']);
 
-/** Anthropic's counts do not overlap, as ours do not. Undefined if they cannot be trusted. */
+/** Reads a usage report. Returns undefined if its counts are implausible. */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const top = readCounts(raw);
   if (top === undefined) return undefined;
-  const rounds = objectsIn(raw.iterations);
-  const separate = rounds.filter(({ type }) => billedSeparately.has(type)).map(readCounts);
+  const iterations = objectsIn(raw.iterations);
+  const separate = iterations.filter(({ type }) => billedSeparately.has(type)).map(readCounts);
   const usage = separate.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
-  // No request has an empty prompt: a server that reports one has not counted. The exception is a
-  // program that runs at Anthropic and continues by calling tools: that uses no tokens, and its
-  // report has `server_tool_use`.
+  // No prompt is empty, so a server that reports 0 tokens hasn't counted. The exception is
+  // Anthropic's code execution that continues by calling tools: it uses no tokens, and its report
+  // has `server_tool_use`.
   const isFree = totalTokens(usage) === 0 && isObject(raw.server_tool_use);
   return promptTokens(usage) > 0 || isFree ? usage : undefined;
 }
@@ -46,9 +46,9 @@ function readCounts(raw: Fields): Usage | undefined {
 }
 
 /**
- * The tokens written to a cache, and how many of them are kept for an hour. Some servers report
- * the parts but no total. The end of a stream may report a larger total without parts: then the
- * part for an hour stays as first reported. Parts that exceed the total are ignored.
+ * Reads the tokens written to a cache, by TTL. Some servers report the TTLs but no total. The end
+ * of a stream may report a larger total without TTLs, which leaves the 1-hour count as first
+ * reported. TTL counts that exceed the total are ignored.
  */
 function readWritten({ cache_creation_input_tokens: total, cache_creation: breakdown }: Fields) {
   const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } =
@@ -59,9 +59,7 @@ function readWritten({ cache_creation_input_tokens: total, cache_creation: break
   return { cacheWriteTokens: written - forHour, cacheWrite1hTokens: forHour || undefined };
 }
 
-/**
- * Servers that count the prompt at the start may report zeros at the end: the first count stays.
- */
+/** Keeps the prompt's first count if the server reports zeros at the end of the stream. */
 function withoutEmptyPrompt(raw: Fields): Fields {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, ...rest } = raw;
   const isEmpty = !(input_tokens || cache_read_input_tokens || cache_creation_input_tokens);
@@ -69,8 +67,8 @@ function withoutEmptyPrompt(raw: Fields): Fields {
 }
 
 /**
- * The usage of a stream while it comes. The first report counts the prompt but has a placeholder
- * for the output; a client that leaves before the last report still pays for the words it got.
+ * Tracks the usage of a running stream. The first report counts the prompt but has a placeholder
+ * for the output, so a client that disconnects before the last report pays for the text it got.
  */
 export class StreamUsage {
   #raw: Fields = {};
@@ -78,12 +76,12 @@ export class StreamUsage {
   #isFinal = false;
   outputCharacters = 0;
 
-  /** The report of `message_start`. */
+  /** Reads the report in `message_start`. */
   begin(raw: unknown): void {
     this.#merge(raw);
   }
 
-  /** The report of `message_delta`: it corrects the first report, and may omit unchanged counts. */
+  /** Reads the report in `message_delta`, which may omit unchanged counts. */
   end(raw: unknown): void {
     this.#isFinal ||= isObject(raw) && typeof raw.output_tokens === 'number';
     this.#merge(isObject(raw) ? withoutEmptyPrompt(raw) : raw);
@@ -96,7 +94,7 @@ export class StreamUsage {
     return delivered > read.outputTokens ? { ...read, outputTokens: delivered } : read;
   }
 
-  /** Whether the count of the output is still a placeholder or a guess. */
+  /** True while the output count is a placeholder or an estimate. */
   get isEstimate(): boolean {
     return !this.#isFinal;
   }
@@ -109,7 +107,7 @@ export class StreamUsage {
   }
 }
 
-/** The `usage` object that our clients see. */
+/** Writes the `usage` object for clients. */
 export function writeUsage(usage: Usage) {
   return {
     input_tokens: uncachedTokens(usage),
@@ -123,14 +121,14 @@ export function writeUsage(usage: Usage) {
   };
 }
 
-/** Written only if some is kept for an hour: not every upstream says how long it keeps a cache. */
+/** Writes the TTLs only if the upstream reported a 1-hour cache. Not every upstream does. */
 function writeCacheBreakdown({ cacheWriteTokens, cacheWrite1hTokens }: Usage) {
   if (!cacheWrite1hTokens) return {};
   const forMinutes = { ephemeral_5m_input_tokens: cacheWriteTokens };
   return { cache_creation: { ...forMinutes, ephemeral_1h_input_tokens: cacheWrite1hTokens } };
 }
 
-/** The usage in the first event of a stream: an estimate until its end. */
+/** Writes the estimated usage in the first event of a stream. */
 export function openingUsage(inputTokensEstimate: number) {
   return writeUsage({ ...noUsage, inputTokens: inputTokensEstimate });
 }

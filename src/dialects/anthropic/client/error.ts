@@ -1,4 +1,4 @@
-/** Our errors as Anthropic's clients know them: type, status, message and details. */
+/** Writes gateway errors in Anthropic's format. */
 import type { GatewayError } from '../../../core/errors.ts';
 
 const types: Readonly<Record<number, string>> = {
@@ -14,17 +14,17 @@ const types: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 };
 
-/** Anthropic's name for an error, by its status. */
+/** Returns Anthropic's name for an error, by its status. */
 export function anthropicErrorType({ status }: GatewayError): string {
   return types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
 }
 
-/** An overload has a status of its own at Anthropic, by which Claude Code knows to wait. */
+/** Returns Anthropic's status for an overload, because Claude Code waits for it. */
 export function anthropicStatus({ status, isOverload }: GatewayError): number {
   return isOverload ? 529 : status;
 }
 
-/** How other providers say that a conversation has outgrown its model. */
+/** Other providers' messages about a prompt that exceeds the context window. */
 const contextOverflow = new RegExp(
   [
     'context (?:length|window|size)',
@@ -40,26 +40,27 @@ const contextOverflow = new RegExp(
   ].join('|'),
   'i',
 );
-/** The request asked for too long an answer: a shorter conversation would not help. */
+
+/** Messages about the output limit, for which a shorter prompt wouldn't help. */
 const maxTokensTooLarge = /max_(?:completion_|output_)?tokens\W.{0,40}too large/i;
 
 /**
- * Claude Code shortens a conversation only when it reads Anthropic's sentence about its length,
- * and just shows any other error. So that sentence is put before another provider's words.
+ * Puts Anthropic's wording before another provider's message about a full context window. Claude
+ * Code compacts a conversation only for this wording and just shows any other error.
  */
 export function anthropicMessage({ status, message }: GatewayError): string {
   if (status !== 400) return message;
-  const start = message.slice(0, providersLengthMax);
+  const start = message.slice(0, searchedLengthMax);
   const isContextOverflow = contextOverflow.test(start) && !maxTokensTooLarge.test(start);
   return isContextOverflow && !/prompt is too long/i.test(start)
     ? `prompt is too long: ${message}`
     : message;
 }
 
-/** Messages of our own may quote megabytes of a request: only the beginning is searched. */
-const providersLengthMax = 1_000;
+/** Only the start is searched, because the gateway's own messages may quote megabytes. */
+const searchedLengthMax = 1_000;
 
-/** On this code, Anthropic's SDK gives the thread up and sends the whole conversation. */
+/** For this code, Anthropic's SDK abandons the thread and sends the full conversation. */
 const noThreads = {
   details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
 };

@@ -29,7 +29,7 @@ import {
   messagesSchema,
 } from './schema.ts';
 
-/** An Anthropic client's request in our own words, for upstreams that speak differently. */
+/** Converts an Anthropic client's request to a neutral prompt. */
 
 type PromptSource = Pick<MessagesRequest, 'body' | 'source'>;
 
@@ -44,7 +44,7 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
     tools,
     toolChoice: readToolChoice(body.tool_choice),
     parallelTools: readParallel(body.tool_choice),
-    // Only Anthropic takes 0, which fills its cache without an answer.
+    // Only Anthropic accepts 0, which fills its cache without an answer.
     outputTokensMax: Math.max(1, body.max_tokens),
     stop: nonEmptyStops(body.stop_sequences),
     json: readJsonFormat(body),
@@ -62,7 +62,7 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   };
 }
 
-/** Wishes that only Anthropic can grant: fields unknown to us, at the top or inside known ones. */
+/** Yields unknown fields, at the top or inside known ones. Only Anthropic may know them. */
 function* unsupportedFields(body: MessagesBody): Iterable<string> {
   yield* Object.keys(unknownFields(body, messagesSchema.properties));
   for (const name in unknownFields(body.output_config ?? {}, outputConfigFields))
@@ -76,11 +76,11 @@ function* unsupportedFields(body: MessagesBody): Iterable<string> {
 const outputConfigFields = { effort: 0, format: 0 };
 const messageFields = { role: 0, content: 0 };
 
-/** The tools of a request, and those that its messages add; other dialects have a single list. */
+/** Reads the tools of a request and of its messages. Other dialects have a single list. */
 function readTools(body: MessagesBody, foreign: UnsupportedNames): readonly Tool[] {
   const tools = (body.tools ?? []).flatMap((tool, at) => {
     if (isCustom(tool)) return [readTool(tool, foreign)];
-    // The managed search replaces a tool of the client, which it finds by this path.
+    // The managed search finds the client's tool to replace by this path.
     foreign.add(`tools[${at}]`);
     return [];
   });
@@ -133,7 +133,7 @@ function readReasoningOptions(body: MessagesBody): ReasoningOptions | null {
   const effort = body.output_config?.effort ?? null;
   if (!thinking) return effort ? { effort, budgetTokens: null, visible: true } : null;
   if (thinking.type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
-  // Other dialects have no such mode: nearest is low, the least effort of always thinking models.
+  // Other dialects lack this mode. `low` is the lowest effort of models that always think.
   if (thinking.type === 'between_tools') {
     return { effort: effort ?? 'low', budgetTokens: null, visible: true };
   }
@@ -142,7 +142,7 @@ function readReasoningOptions(body: MessagesBody): ReasoningOptions | null {
   return { effort, budgetTokens, isAdaptive, visible: thinking.display !== 'omitted' };
 }
 
-/** The messages of an Anthropic client as turns. */
+/** Converts messages to turns. */
 
 function readTurns({ system, messages }: MessagesBody, foreign: UnsupportedNames): Turn[] {
   const turns: Turn[] = [];
@@ -163,7 +163,7 @@ function readTurns({ system, messages }: MessagesBody, foreign: UnsupportedNames
   return turns;
 }
 
-/** A tool that the block defines is read together with the request's other tools. */
+/** Reads a block of instructions. A tool that it defines is read with the request's tools. */
 function readInstruction(block: AnyBlock, foreign: UnsupportedNames): readonly TextPart[] {
   if (block.type === 'text') return readText(block);
   const tool = addedTool(block);
@@ -204,10 +204,10 @@ function readAssistant(block: AnyBlock, foreign: UnsupportedNames): readonly Ass
 
 function readUser(block: AnyBlock, foreign: UnsupportedNames): readonly UserPart[] {
   if (isKnown(block) && block.type === 'tool_result') return [readResult(block, foreign)];
-  return readShown(block, foreign);
+  return readContent(block, foreign);
 }
 
-function readShown(block: AnyBlock, foreign: UnsupportedNames): readonly Shown[] {
+function readContent(block: AnyBlock, foreign: UnsupportedNames): readonly ContentPart[] {
   if (!isKnown(block)) {
     const readable = readFoundTool(block) ?? readSearchResult(block) ?? readSummary(block);
     if (readable !== undefined) return readable;
@@ -230,8 +230,8 @@ function readShown(block: AnyBlock, foreign: UnsupportedNames): readonly Shown[]
 }
 
 /**
- * A tool that Claude Code's search for tools has found. For other upstreams the tool itself is in
- * the request already, so its name is enough; an empty result would mean that none was found.
+ * Reads a result of Claude Code's tool search as the tool's name. Other upstreams already have the
+ * tool itself in the request. Without the name, they would see an empty result.
  */
 function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
   const { type, tool_name: text } = fieldsOf(block);
@@ -240,7 +240,7 @@ function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
     : undefined;
 }
 
-/** A passage to answer from: for other upstreams a document, named by its title and source. */
+/** Reads a search result as a document, named by its title and source. */
 function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined {
   const { type, title, source, content } = fieldsOf(block);
   if (type !== 'search_result' || !Array.isArray(content)) return undefined;
@@ -249,7 +249,7 @@ function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined 
   return [{ kind: 'document', source: { text: texts.join('\n\n') }, name }];
 }
 
-/** Anthropic's summary of a long conversation, kept because the earlier messages may be gone. */
+/** Reads Anthropic's summary of a long conversation, which may replace earlier messages. */
 function readSummary(block: AnyBlock): readonly TextPart[] | undefined {
   const { type, content: text } = fieldsOf(block);
   return type === 'compaction' && isText(text) ? [{ kind: 'text', text }] : undefined;
@@ -260,30 +260,33 @@ function readResult(block: BlockOf<'tool_result'>, foreign: UnsupportedNames): T
   return {
     kind: 'tool_result',
     callId,
-    parts: blocksIn(content ?? []).flatMap((inner) => readShown(inner, foreign)),
+    parts: blocksIn(content ?? []).flatMap((inner) => readContent(inner, foreign)),
     isError: isError === true,
     ...cacheMark(block),
   };
 }
 
-type Shown = TextPart | ImagePart | DocumentPart;
+type ContentPart = TextPart | ImagePart | DocumentPart;
 
-/** Other upstreams take a document as one text; pictures inside it follow as parts. */
-function readDocument(block: BlockOf<'document'>, foreign: UnsupportedNames): readonly Shown[] {
+/** Reads a document as one text. Images inside it follow as separate parts. */
+function readDocument(
+  block: BlockOf<'document'>,
+  foreign: UnsupportedNames,
+): readonly ContentPart[] {
   if (block.citations?.enabled) foreign.add('document.citations');
   if (block.context) foreign.add('document.context');
   const { source } = block;
-  const inside =
+  const inner =
     source.type === 'content'
-      ? blocksIn(source.content).flatMap((inner) => readShown(inner, foreign))
+      ? blocksIn(source.content).flatMap((block) => readContent(block, foreign))
       : [];
-  const texts = inside.filter((part) => part.kind === 'text').map(({ text }) => text);
-  const shown = inside.filter((part) => part.kind !== 'text');
+  const texts = inner.filter((part) => part.kind === 'text').map(({ text }) => text);
+  const images = inner.filter((part) => part.kind !== 'text');
   const name = block.title || undefined;
-  if (shown.length > 0 && texts.length === 0 && name === undefined) return shown;
+  if (images.length > 0 && texts.length === 0 && name === undefined) return images;
   const documentSource =
     source.type === 'content' ? { text: texts.join('\n\n') } : readSource(source);
-  return [{ kind: 'document', source: documentSource, name, ...cacheMark(block) }, ...shown];
+  return [{ kind: 'document', source: documentSource, name, ...cacheMark(block) }, ...images];
 }
 
 type Source = Exclude<BlockOf<'document'>['source'], { readonly type: 'content' }>;
@@ -301,7 +304,7 @@ function readSource(source: Source): DocumentPart['source'] {
   }
 }
 
-/** Leaves a block out, and notes its type to tell the client. */
+/** Drops a block and records its type, to report it to the client. */
 function omit({ type }: AnyBlock, foreign: UnsupportedNames): readonly [] {
   foreign.add(`messages.${type}`);
   return [];

@@ -1,4 +1,4 @@
-/** An answer told in our words, as one Anthropic message. */
+/** Writes a neutral answer as one Anthropic message. */
 import type { Citation, FinishReason } from '../../../core/answer.ts';
 import type { ReplyIdentity, ReplyWriter, SettledUsage } from '../../dialect.ts';
 import { answerId } from '../../normalize/responses/identity.ts';
@@ -31,11 +31,11 @@ export class AnthropicReplyWriter implements ReplyWriter {
   }
 
   reasoning(text: string): void {
-    this.#openThought().thinking += text;
+    this.#openThinking().thinking += text;
   }
 
   reasoningSignature(signature: string): void {
-    this.#openThought().signature = signature;
+    this.#openThinking().signature = signature;
   }
 
   redactedReasoning(data: string): void {
@@ -89,20 +89,20 @@ export class AnthropicReplyWriter implements ReplyWriter {
     });
   }
 
-  /** Clients take the last block for the answer, so signatures after the text are left out. */
+  /** Drops signatures after the text, because clients take the last block as the answer. */
   #endWithText(): void {
-    const isProof = (block: Block) => block.type === 'thinking' && block.thinking === '';
-    const last = this.#blocks.findLastIndex((block) => !isProof(block));
+    const isSignature = (block: Block) => block.type === 'thinking' && block.thinking === '';
+    const last = this.#blocks.findLastIndex((block) => !isSignature(block));
     if (this.#blocks[last]?.type === 'text') this.#blocks.length = last + 1;
   }
 
-  /** The thought that is being told: a new one if the last has its signature and so is over. */
-  #openThought(): { thinking: string; signature: string } {
+  /** Returns the open thinking block. A signature ends a block, so a new one follows it. */
+  #openThinking(): { thinking: string; signature: string } {
     const last = this.#blocks.at(-1);
     if (last?.type === 'thinking' && last.signature === '') return last;
-    const fresh = { type: 'thinking' as const, thinking: '', signature: '' };
-    this.#blocks.push(fresh);
-    return fresh;
+    const next = { type: 'thinking' as const, thinking: '', signature: '' };
+    this.#blocks.push(next);
+    return next;
   }
 }
 

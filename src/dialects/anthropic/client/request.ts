@@ -43,24 +43,23 @@ const messagesValidator = Compile(messagesSchema);
 const countValidator = Compile(countSchema);
 const toolValidator = Compile(customToolSchema);
 
-/** A request in Anthropic's words, checked. */
+/** A validated request in Anthropic's format. */
 export interface MessagesRequest {
   readonly request: ChatRequestInfo;
   readonly body: MessagesBody;
-  /** The bytes that the client sent; null once `body` no longer says the same. */
+  /** The bytes that the client sent; null once `body` was changed. */
   readonly source: RawBody | null;
 }
 
-/** Without the earlier messages, a model would see nothing but a tool's result. */
+/** Without the earlier messages, a model would only see a tool's result. */
 const threadUnsupported =
-  'asks for a conversation to be kept, but nothing is kept here: send all of its messages.';
+  "thread isn't supported, because this gateway doesn't store conversations. Send all messages.";
 
 export function readMessagesRequest(
   value: Record<string, unknown>,
   source: RawBody,
 ): MessagesRequest {
-  if ((value.thread ?? null) !== null)
-    throw invalidRequest(`thread ${threadUnsupported}`, 'thread');
+  if ((value.thread ?? null) !== null) throw invalidRequest(threadUnsupported, 'thread');
   if (!messagesValidator.Check(value)) throw validationError(messagesSchema, value);
   checkContent(value);
   const blocks = blocksOf(value);
@@ -133,7 +132,7 @@ function isClientTool({ type }: AnyTool): boolean {
   return type === undefined || type === null || type === 'custom';
 }
 
-/** True for a tool that the client runs, as opposed to the provider's own. */
+/** Returns true for a tool that the client runs, as opposed to the provider's own. */
 export function isCustom(tool: AnyTool): tool is CustomTool {
   return isClientTool(tool) && toolValidator.Check(tool);
 }
@@ -144,14 +143,14 @@ interface LocatedBlock {
 }
 
 /**
- * All blocks of the conversation but its texts, including blocks inside others. Pictures that a
- * model made are left out: no model is shown them again.
+ * Returns all blocks except texts, including nested ones. Omits images that a model generated,
+ * because they aren't sent to a model again.
  */
 function blocksOf({ messages }: CountBody): readonly LocatedBlock[] {
   const found: LocatedBlock[] = [];
   for (const [at, { role, content }] of messages.entries()) {
-    const isLeftOut = (block: AnyBlock) => block.type === 'text' || isGeneratedImage(block, role);
-    if (Array.isArray(content)) addBlocks(found, content, `messages[${at}].content`, isLeftOut);
+    const isOmitted = (block: AnyBlock) => block.type === 'text' || isGeneratedImage(block, role);
+    if (Array.isArray(content)) addBlocks(found, content, `messages[${at}].content`, isOmitted);
   }
   return found;
 }
@@ -160,18 +159,18 @@ function addBlocks(
   found: LocatedBlock[],
   blocks: readonly AnyBlock[],
   parentPath: string,
-  isLeftOut: (block: AnyBlock) => boolean,
+  isOmitted: (block: AnyBlock) => boolean,
 ): void {
   for (const [at, block] of blocks.entries()) {
-    if (isLeftOut(block)) continue;
+    if (isOmitted(block)) continue;
     const path = `${parentPath}[${at}]`;
     found.push({ block, path });
     const inner = innerBlocks(block);
-    if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`, isLeftOut);
+    if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`, isOmitted);
   }
 }
 
-/** The size of pictures that a model made: these are not sent, so no credits are held for them. */
+/** Returns the size of generated images. They aren't sent, so no credits are held for them. */
 function generatedImageBytes({ messages }: CountBody): number {
   let bytes = 0;
   for (const { role, content } of messages) {
@@ -188,8 +187,8 @@ function imageIn({ block, path }: LocatedBlock): readonly AddressInput[] {
 }
 
 /**
- * The addresses in documents, and in blocks, tools and fields that only an upstream knows. Those
- * in the input of a tool call are not fetched by the upstream again.
+ * Returns the URLs that the upstream may fetch: in documents, and in blocks, tools, and fields
+ * unknown to the gateway. Upstreams don't fetch URLs in the input of past tool calls.
  */
 function addressesOf(
   { tools }: CountBody,
@@ -213,8 +212,8 @@ function addressesInBlock({ block, path }: LocatedBlock): readonly AddressInput[
 }
 
 /**
- * Why the request needs an account of the tenant's own: a picture, a document, or a block, tool or
- * field that only an upstream knows refers to a file there. Past results of tools do not count.
+ * Returns the first reference to a file at the provider, for which the request needs the tenant's
+ * own account. Results of past tool calls don't count.
  */
 function ownAccountFor(
   { tools }: CountBody,
@@ -250,7 +249,7 @@ function readNeeds(body: MessagesBody, blocks: readonly LocatedBlock[]): ModelNe
     images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
     files: blocks.some(({ block }) => isFile(block)),
-    // Never demanded: models that refuse a budget say so, and the first adaptive ones take one.
+    // Never required: the first adaptive models accept a budget, and others reject it themselves.
     thinkingBudget: false,
   };
 }
@@ -268,7 +267,7 @@ export function formatOf({ output_config: config, output_format: older }: CountB
   return config?.format ?? older ?? null;
 }
 
-/** The parameters of the request by OpenAI's names, which the model list uses. */
+/** Returns the request's parameters by OpenAI's names, which the model list uses. */
 function parametersOf(body: CountBody): readonly string[] {
   return presentParameterNames({
     max_tokens: body.max_tokens,
@@ -284,36 +283,36 @@ function parametersOf(body: CountBody): readonly string[] {
 }
 
 /**
- * Blocks by which a message adds a tool in the middle of a conversation, or takes one away. A block
- * may hold the full definition of the tool, which then counts like one in `tools`.
+ * Blocks that add a tool in the middle of a conversation, or remove one. A block may contain the
+ * tool's full definition, which then counts like one in `tools`.
  */
 
 export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 
-/** The tool that a block defines; undefined for every other block. */
+/** Returns the tool that a block defines; undefined for other blocks. */
 export function addedTool({ type, tool }: Readonly<Fields>): AnyTool | undefined {
   const { definition } = fieldsOf(tool);
   return type === 'tool_addition' && isObject(definition) ? definition : undefined;
 }
 
-/** The name of the tool that a block adds or removes; undefined for every other block. */
+/** Returns the name of the tool that a block adds or removes; undefined for other blocks. */
 function nameIn({ type, tool }: Readonly<Fields>): unknown {
   const isChange = type === 'tool_addition' || type === 'tool_removal';
   return isChange ? fieldsOf(tool).name : undefined;
 }
 
-/** The changes of tools in a block: a summary of the conversation lists all changes before it. */
+/** Returns the tool changes in a block. A summary lists all changes before it. */
 export function changesIn(block: AnyBlock): readonly Readonly<Fields>[] {
   return block.type === 'compaction' ? objectsIn(fieldsOf(block).tool_changes) : [block];
 }
 
 interface RemainingMessages {
   readonly messages: Messages;
-  /** The paths of what was left out, such as `messages[2].content[0]`. */
+  /** The paths of the dropped blocks, such as `messages[2].content[0]`. */
   readonly dropped: readonly string[];
 }
 
-/** Takes out unwanted tools and blocks that name them: Anthropic refuses the name of no tool. */
+/** Drops excluded tools and the blocks that name them, because Anthropic rejects those. */
 export function withoutAdded(
   messages: Messages,
   isExcluded: (tool: AnyTool) => boolean,
@@ -321,7 +320,7 @@ export function withoutAdded(
 ): RemainingMessages {
   const removed = new Set(alsoRemoved);
   const dropped: string[] = [];
-  const isLeft = (block: Readonly<Fields>, path: string) => {
+  const isKept = (block: Readonly<Fields>, path: string) => {
     const tool = addedTool(block);
     const name = nameIn(block);
     if (!(tool ? isExcluded(tool) : name !== undefined && removed.has(name))) return true;
@@ -329,11 +328,11 @@ export function withoutAdded(
     dropped.push(path);
     return false;
   };
-  const leftOf = (block: AnyBlock, path: string): readonly AnyBlock[] => {
-    if (!isLeft(block, path)) return [];
+  const remainingOf = (block: AnyBlock, path: string): readonly AnyBlock[] => {
+    if (!isKept(block, path)) return [];
     if (block.type !== 'compaction') return [block];
     const changes = changesIn(block);
-    const left = changes.filter((one, at) => isLeft(one, `${path}.tool_changes[${at}]`));
+    const left = changes.filter((change, at) => isKept(change, `${path}.tool_changes[${at}]`));
     const changed = { ...block, tool_changes: left };
     return left.length === changes.length ? [block] : [changed];
   };
@@ -341,14 +340,16 @@ export function withoutAdded(
     const { content } = message;
     if (!Array.isArray(content) || !content.some(isAboutTools)) return [message];
     const path = `messages[${at}].content`;
-    const blocks = content.flatMap((block, blockIndex) => leftOf(block, `${path}[${blockIndex}]`));
+    const blocks = content.flatMap((block, blockIndex) =>
+      remainingOf(block, `${path}[${blockIndex}]`),
+    );
     if (sameIfUnchanged(content, blocks) === content) return [message];
     return blocks.length > 0 ? [{ ...message, content: blocks }] : [];
   });
   return { messages: sameIfUnchanged(messages, left), dropped };
 }
 
-/** A cheap first look: most conversations are long and have no such blocks. */
+/** A cheap first check, because most conversations are long and have no such blocks. */
 function isAboutTools({ type }: AnyBlock): boolean {
   return type === 'tool_addition' || type === 'tool_removal' || type === 'compaction';
 }

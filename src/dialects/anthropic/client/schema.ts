@@ -11,12 +11,12 @@ import { addedFields } from '../../normalize/requests/search-options.ts';
 import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tools.ts';
 
 /**
- * The content blocks of Anthropic's messages that we know. Blocks of other types go to Anthropic
- * unchanged: it often adds new types, and clients send back the blocks that they got from it.
+ * The known content blocks of Anthropic's messages. Blocks of other types go to Anthropic
+ * unchanged, because it often adds types and clients send back the blocks they received.
  */
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
-/** A block inside another block, or one that was not checked yet. */
+/** A nested block, or one that wasn't validated yet. */
 const anyBlock = Type.Object({ type: Type.String({ minLength: 1 }) });
 export type AnyBlock = Static<typeof anyBlock>;
 
@@ -90,7 +90,7 @@ const known = new SchemasByType(schemas);
 
 type Role = 'user' | 'assistant' | 'system';
 
-/** The only roles that may have a block of each type; models that draw answer with images. */
+/** The roles that may have a block of each type. Assistants may have generated images. */
 const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
   ['image', ['user', 'assistant']],
   ['document', ['user']],
@@ -100,7 +100,7 @@ const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
   ['redacted_thinking', ['assistant']],
 ]);
 
-/** Refuses the first block that does not fit the schema of its type, or the role of its message. */
+/** Throws 400 for the first block that doesn't fit its schema or its message's role. */
 export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: string): void {
   for (const [at, block] of blocks.entries()) {
     const blockPath = `${path}[${at}]`;
@@ -122,14 +122,14 @@ function checkSource(block: AnyBlock, path: string): void {
   if (block.source.type === 'base64') checkBase64(block.source.data, path);
 }
 
-/** Content may be a plain text, which means one text block. */
+/** Returns content as blocks. A string means one text block. */
 export function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
   if (typeof content !== 'string') return content;
   const only = { type: 'text', text: content };
   return [only];
 }
 
-/** The blocks inside another block, and the field that holds them. */
+/** Returns the blocks inside another block, and the field that contains them. */
 export function innerBlocks(
   block: AnyBlock,
 ): { readonly blocks: AnyBlock[]; readonly field: string } | undefined {
@@ -142,36 +142,36 @@ export function innerBlocks(
   return Array.isArray(content) ? { blocks: content, field: 'source.content' } : undefined;
 }
 
-/** True for blocks that were checked by `checkBlocks` and are of a type we know. */
+/** Returns true for a block of a known type. Requires `checkBlocks` to have passed. */
 export function isKnown(block: AnyBlock): block is KnownBlock {
   return known.has(block.type);
 }
 
-/** A picture that a model made: it came with an answer, and no model is shown it again. */
+/** Returns true for an image that a model generated. It isn't sent to a model again. */
 export function isGeneratedImage(block: AnyBlock, role: Role): block is BlockOf<'image'> {
   return role === 'assistant' && isKnown(block) && block.type === 'image';
 }
 
-/** The address of a picture, or its `data:` URL; undefined for a file that the provider keeps. */
+/** Returns an image's URL, or its `data:` URL; undefined for a file at the provider. */
 export function imageUrl({ source }: BlockOf<'image'>): string | undefined {
   if (source.type === 'url') return source.url;
   return source.type === 'base64' ? `data:${source.media_type};base64,${source.data}` : undefined;
 }
 
 /**
- * What a client may send to `/v1/messages`. Known fields are checked; unknown ones pass on to
- * Anthropic-style upstreams. Blocks are checked one by one, each by the schema of its type.
+ * The schema of `/v1/messages`. Known fields are validated, and unknown ones are forwarded to
+ * Anthropic-style upstreams. Each block is validated by the schema of its type.
  */
 
 const content = Type.Union([Type.String(), Type.Array(anyBlock)]);
-/** A message with content. A message without any only changes settings such as `output_config`. */
+/** A message with content. One without content only changes settings like `output_config`. */
 export const contentMessageSchema = Type.Object({ content });
 const messageSchema = Type.Object({
   role: oneOf('user', 'assistant', 'system'),
   content: optional(content),
 });
 
-/** Tools of other types than `custom` are the provider's own, and have fields of their own. */
+/** Tools of types other than `custom` are the provider's own, with their own fields. */
 const toolSchema = Type.Object({
   type: optional(Type.String()),
   name: optional(Type.String()),
@@ -236,13 +236,13 @@ const fields = {
   ...addedFields,
 };
 
-/** May be 0: then Anthropic reads the prompt into its cache and does not answer. */
+/** With 0, Anthropic reads the prompt into its cache and doesn't answer. */
 const limit = Type.Integer({ ...outputLimitSchema, minimum: 0 });
 
 export const messagesSchema = Type.Object({ ...fields, max_tokens: limit });
 export type MessagesBody = Static<typeof messagesSchema>;
 export type Messages = MessagesBody['messages'];
 
-/** A request that is only counted needs no limit. */
+/** Counting requires no output limit. */
 export const countSchema = Type.Object({ ...fields, max_tokens: optional(limit) });
 export type CountBody = Static<typeof countSchema>;

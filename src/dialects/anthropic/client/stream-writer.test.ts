@@ -38,7 +38,7 @@ describe('a stream for an Anthropic client', () => {
     writer.text('');
     expect(writer.take()).toBe('');
     const answer = seen((to) => to.finish('stop', null));
-    expect(answer).toMatchObject({ blocks: [], stopReason: 'end_turn', ended: 'whole' });
+    expect(answer).toMatchObject({ blocks: [], stopReason: 'end_turn', ended: 'complete' });
   });
 
   test('begins with an estimate of its prompt and ends with what was settled', () => {
@@ -284,7 +284,7 @@ test('whatever is told, in whatever pieces, obeys the rules and loses nothing', 
       });
       const said = (kinds: readonly string[]) =>
         told.flatMap((word) => ('text' in word && kinds.includes(word.kind) ? [word.text] : []));
-      expect(answer.ended).toBe('whole');
+      expect(answer.ended).toBe('complete');
       expect(answer.text).toBe(said(['text', 'refusal']).join(''));
       expect(answer.thinking).toBe(said(['reasoning']).join(''));
       expect(answer.signatures).toEqual(signaturesIn(told));

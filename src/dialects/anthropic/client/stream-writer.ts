@@ -1,4 +1,4 @@
-/** An answer told in our words, as the events of an Anthropic stream. */
+/** Writes a neutral answer as the events of an Anthropic stream. */
 import type { Citation, FinishReason } from '../../../core/answer.ts';
 import {
   bufferedArgumentsMax,
@@ -16,7 +16,7 @@ import { openingUsage, writeUsage } from '../usage.ts';
 import { anthropicErrorType, anthropicMessage } from './error.ts';
 import { citationOf, imageBlock } from './reply-writer.ts';
 
-/** A call whose block has to wait: only one block may be open at a time. */
+/** A call whose block has to wait, because only one block may be open at a time. */
 interface WaitingCall {
   readonly call: number;
   readonly id: string;
@@ -29,7 +29,7 @@ interface OpenTool {
   readonly kind: 'tool';
   readonly call: number;
   readonly end: JsonEndScanner;
-  /** The input so far, while it is blank or not an object; null once an object has begun. */
+  /** The input so far, while it's blank or not an object; null once an object has started. */
   pending: string | null;
   isBlank: boolean;
 }
@@ -41,14 +41,14 @@ export class AnthropicStreamWriter implements StreamWriter {
   readonly #inputTokensEstimate: number;
   #out = '';
   #hasBegun = false;
-  /** The number of the block that is open, or else of the last one. */
+  /** The index of the open block, or of the last one. */
   #index = -1;
   #open: OpenBlock | undefined;
-  /** Signatures of the text. Clients take the last block for the answer: they never come last. */
+  /** Signatures of the text. Never sent last: clients take the last block as the answer. */
   readonly #textSignatures: string[] = [];
   readonly #waiting = new Map<number, WaitingCall>();
   readonly #ended = new EndedCalls();
-  /** Whether a block was closed before its input was complete. */
+  /** True if a block was closed before its input was complete. */
   #hasPartialInput = false;
   #waitingLength = 0;
   #namesLength = 0;
@@ -73,7 +73,7 @@ export class AnthropicStreamWriter implements StreamWriter {
 
   reasoningSignature(signature: string): void {
     if (this.#open?.kind === 'text') this.#textSignatures.push(signature);
-    else this.#endThought(signature);
+    else this.#endThinking(signature);
   }
 
   redactedReasoning(data: string): void {
@@ -84,7 +84,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#stop.hasTools = true;
     this.#namesLength += id.length + name.length;
     if (this.#waiting.size >= toolCallsPerAnswerMax || this.#namesLength > toolCallNamesLengthMax) {
-      throw new MalformedAnswer('more tool calls than anybody could run');
+      throw new MalformedAnswer('too many tool calls');
     }
     this.#waiting.set(call, { call, id, name, json: '', end: new JsonEndScanner() });
     if (this.#open?.kind !== 'tool' || this.#open.end.isComplete) this.#openNextTool();
@@ -115,7 +115,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   citation(citation: Citation): void {
-    // A citation belongs in the block of its text, which may be closed by now.
+    // A citation belongs in the block of its text, which may already be closed.
     if (this.#open?.kind !== 'text') return;
     this.#delta(JSON.stringify({ type: 'citations_delta', citation: citationOf(citation) }));
   }
@@ -130,7 +130,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#begin();
   }
 
-  /** A stop reason other than `tool_use` says what happened; after this one, clients run tools. */
+  /** Returns true only for `tool_use`, because clients run tools for no other stop reason. */
   get hasOpenToolCall(): boolean {
     if (this.#stop.fields.stop_reason !== 'tool_use') return false;
     if (this.#hasPartialInput || isPartialInput(this.#open)) return true;
@@ -183,28 +183,28 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   #ensureBlock(kind: 'text' | 'thinking'): void {
-    // Words after a signature get a new block: the signature must stand between the two.
+    // Text after a signature gets a new block, so that the signature stays between the two.
     if (this.#open?.kind === kind && this.#textSignatures.length === 0) return;
     this.#closeAll();
     const empty = kind === 'text' ? { text: '' } : { thinking: '', signature: '' };
     this.#start({ type: kind, ...empty }, { kind });
   }
 
-  /** Tells a block whose content is all in its start event. */
+  /** Writes a block whose content is all in its start event. */
   #writeCompleteBlock(block: object): void {
     this.#closeAll();
     this.#start(block, undefined);
     this.#event('content_block_stop', { index: this.#index });
   }
 
-  #endThought(signature: string): void {
+  #endThinking(signature: string): void {
     this.#ensureBlock('thinking');
     this.#delta(JSON.stringify({ type: 'signature_delta', signature }));
     this.#close();
   }
 
   #start(block: object, open: OpenBlock | undefined): void {
-    for (const signature of this.#textSignatures.splice(0)) this.#endThought(signature);
+    for (const signature of this.#textSignatures.splice(0)) this.#endThinking(signature);
     this.#begin();
     this.#index += 1;
     this.#open = open;
@@ -217,8 +217,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   /**
-   * Clients parse an input as an object when its block ends: any other value is put into one, and
-   * what some servers send after the object is left out.
+   * Sends tool input as an object, because clients parse it as one when its block ends. Wraps any
+   * other value in an object, and drops what some servers send after the object.
    */
   #sendArguments(fragment: string, open: OpenTool): void {
     const length = open.end.push(fragment);
@@ -237,7 +237,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
   }
 
-  /** Opens the next waiting call, and goes on to the following one while each is complete. */
+  /** Opens the next waiting call. Continues with the following ones while each is complete. */
   #openNextTool(): void {
     for (const { call, id, name, json } of this.#waiting.values()) {
       this.#waiting.delete(call);
@@ -276,7 +276,7 @@ export function eventText(type: string, fields: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 }
 
-/** What the gateway itself says to an Anthropic client, outside of an upstream's answer. */
+/** Writes the gateway's own stream errors for Anthropic clients. */
 export const anthropicStreamFormat: StreamFormat = {
   fail(error) {
     const message = anthropicMessage(error);

@@ -1,4 +1,4 @@
-/** A whole message of an Anthropic-style upstream on its way to an Anthropic client. */
+/** Forwards a non-streaming message from an Anthropic-style upstream to an Anthropic client. */
 import { fieldsOf } from '../../../core/json.ts';
 import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from '../../dialect.ts';
 import { malformed } from '../../failure.ts';
@@ -33,9 +33,9 @@ export function readReply(text: string, identity: ReplyIdentity): ReadResult<Tra
     const stopped = { stop_reason: ownStopReason(reason, hasTools) };
     const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
     const own = { ...rest, ...stopped, ...counted, ...known };
-    // Fields beside the content may name the upstream's models: the one that answered, or others.
-    const named = renameModel(JSON.stringify(own), upstreamModel, model);
-    return `${named.slice(0, -1)},"content":${JSON.stringify(content)}}`;
+    // Fields besides the content may name the upstream's model.
+    const renamed = renameModel(JSON.stringify(own), upstreamModel, model);
+    return `${renamed.slice(0, -1)},"content":${JSON.stringify(content)}}`;
   };
   return { ok: true, value: { metrics, write } };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { targetOf } from '../../../../tests/support/question.ts';
+import { makeTarget } from '../../../../tests/support/prompts.ts';
 import type { Target } from '../../dialect.ts';
 import { readMessagesRequest } from '../client/request.ts';
 import { passMessages, systemOf, withoutHoistedInstructions } from './request.ts';
@@ -16,7 +16,7 @@ function pass(given: object, to: Partial<Target> = {}, betas = '') {
   const text = JSON.stringify(body);
   const bytes = new TextEncoder().encode(text);
   const request = readMessagesRequest(JSON.parse(text), { text, bytes });
-  const passed = passMessages(request, { ...version, betas }, targetOf(to));
+  const passed = passMessages(request, { ...version, betas }, makeTarget(to));
   return { ...passed, body: JSON.parse(String(passed.body)) as Record<string, unknown> };
 }
 
@@ -114,7 +114,7 @@ describe('what the vendor charges for beside the price of a token', () => {
     const messages = [{ role: 'user', content: 'Hi' }];
     const body = { model: 'a/b', max_tokens: 90, messages, tools: [runs, called] };
     const source = { text: '{}', bytes: Buffer.from('{}') };
-    expect(passMessages(readMessagesRequest(body, source), version, targetOf()).dropped).toEqual([
+    expect(passMessages(readMessagesRequest(body, source), version, makeTarget()).dropped).toEqual([
       'tools[0]',
     ]);
     expect(looks).toBeLessThan(100);

@@ -30,7 +30,7 @@ import { messagesEndpoint, type VersionHeaders } from '../hosts.ts';
 import { generationOf } from '../upstream/parameters.ts';
 import { imageSource } from '../upstream/request.ts';
 
-/** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
+/** Forwards an Anthropic client's request to an Anthropic-style upstream, edited as needed. */
 
 type Body = MessagesRequest['body'] & Record<string, unknown>;
 
@@ -50,15 +50,15 @@ export function passMessages(
   const remaining = withoutHoistedInstructions(body.messages, target.quirks);
   const system = systemOf(body, remaining);
   if (system !== body.system) edits.system = system;
-  leaveOutEmptyStops(body, edits);
+  dropEmptyStops(body, edits);
   const dropped = [
-    ...leaveOutRefused(body, target, edits),
+    ...dropRefused(body, target, edits),
     ...((headers['anthropic-beta'] ?? '') === version.betas ? [] : ['anthropic-beta']),
     ...dropSurcharged(body, target, edits),
-    ...leaveOutEffort(request, target, edits),
+    ...dropEffort(request, target, edits),
   ];
-  const paid = leaveOutPaidTools(body, target, edits);
-  const { messages, lostThoughts, lost } = prepareMessages(remaining, target, paid.lost);
+  const paid = dropPaidTools(body, target, edits);
+  const { messages, lostThinking, lost } = prepareMessages(remaining, target, paid.lost);
   dropped.push(...paid.dropped, ...lost, ...droppedByHoisting(body.messages, remaining));
   if (messages !== body.messages) {
     const exact = withoutHoistedInstructions(
@@ -69,40 +69,41 @@ export function passMessages(
       exact === remaining ? messages : prepareMessages(exact, target, paid.lost).messages;
   }
   const { thinking } = body;
-  // Thinking by budget is refused if the thoughts behind the latest calls are missing, or if the
-  // budget is not below the output limit. A client's own limit that is too low stays its mistake.
+  // A thinking budget is rejected if the thinking behind the latest calls is missing, or if the
+  // budget isn't below the output limit. If the client's own limit is too low, let the upstream
+  // reject it.
   const isCrowded = thinking?.type === 'enabled' && thinking.budget_tokens >= limit;
-  if (thinking?.type === 'enabled' && (lostThoughts || (isCrowded && limit < body.max_tokens))) {
+  if (thinking?.type === 'enabled' && (lostThinking || (isCrowded && limit < body.max_tokens))) {
     edits.thinking = undefined;
     dropped.push('thinking');
   }
   return { path, headers, body: editBody({ body, source }, edits), dropped };
 }
 
-function leaveOutEmptyStops({ stop_sequences: sequences }: Body, edits: Edits): void {
+function dropEmptyStops({ stop_sequences: sequences }: Body, edits: Edits): void {
   const stops = nonEmptyStops(sequences);
   if (stops.length === (sequences?.length ?? 0)) return;
   edits.stop_sequences = stops.length > 0 ? stops : undefined;
 }
 
-/** Leaves out the parameters that the quirks name; a choice that forces a call becomes `auto`. */
-function leaveOutRefused(body: Body, { quirks }: Target, edits: Edits): readonly string[] {
+/** Drops the parameters that the quirks name. A forced tool choice becomes `auto`. */
+function dropRefused(body: Body, { quirks }: Target, edits: Edits): readonly string[] {
   const { tool_choice: choice } = body;
-  const isDemand = choice?.type === 'any' || choice?.type === 'tool';
+  const isForcedChoice = choice?.type === 'any' || choice?.type === 'tool';
   const dropped = (quirks.drop_params ?? []).filter((name) =>
-    name === 'tool_choice' ? isDemand : (body[name] ?? null) !== null,
+    name === 'tool_choice' ? isForcedChoice : (body[name] ?? null) !== null,
   );
   for (const name of dropped) {
     const left = name === 'tool_choice' ? { ...choice, type: 'auto', name: undefined } : undefined;
     edits[name] = left;
   }
-  // Anthropic refuses a tool choice without tools.
+  // Anthropic rejects a tool choice without tools.
   if (dropped.includes('tools')) edits.tool_choice = undefined;
   return dropped;
 }
 
-/** A model that thinks by budget refuses an effort, unless it is known to take efforts as well. */
-function leaveOutEffort(
+/** Drops the effort for models with a thinking budget, unless they also accept efforts. */
+function dropEffort(
   { body, source }: MessagesRequest,
   { thinking, quirks, upstreamModel }: Target,
   edits: Edits,
@@ -117,7 +118,7 @@ function leaveOutEffort(
   return ['output_config.effort'];
 }
 
-/** The messages as they are sent, and the names of what was left out of them. */
+/** Returns the messages to send and the names of what was dropped from them. */
 function prepareMessages(messages: Messages, target: Target, lost: readonly AnyTool[]) {
   const isPaid = (tool: AnyTool) => withoutPaidTools([tool], target).removed.length > 0;
   const removedNames = lost.map(({ name }) => name);
@@ -126,7 +127,7 @@ function prepareMessages(messages: Messages, target: Target, lost: readonly AnyT
   return { ...normalized, lost: normalized.lostImages ? [...dropped, 'messages.image'] : dropped };
 }
 
-function leaveOutPaidTools(
+function dropPaidTools(
   { tools: requestedTools, tool_choice: choice }: Body,
   target: Target,
   edits: Edits,
@@ -137,7 +138,7 @@ function leaveOutPaidTools(
   const removedTypes = new Set<unknown>(lost.map(({ type }) => type));
   const remainingTools = tools.map((tool) => withoutCallers(tool, removedTypes));
   edits.tools = remainingTools.length > 0 ? remainingTools : undefined;
-  // Anthropic refuses a tool choice without tools, or of a tool that is not there.
+  // Anthropic rejects a tool choice without tools, or for a missing tool.
   const isLost = choice?.type === 'tool' && lost.some(({ name }) => name === choice.name);
   if (tools.length === 0 || isLost) edits.tool_choice = undefined;
   const changed = tools.filter((tool, at) => tool !== remainingTools[at]);
@@ -147,7 +148,7 @@ function leaveOutPaidTools(
   return { lost, dropped: [...dropped, ...droppedPaths] };
 }
 
-/** Anthropic refuses a tool with a missing caller; without `allowed_callers` any may call it. */
+/** Drops removed tools from `allowed_callers`, because Anthropic rejects missing callers. */
 function withoutCallers(tool: AnyTool, removedTypes: ReadonlySet<unknown>): AnyTool {
   const { allowed_callers: callers } = fieldsOf(tool);
   if (!Array.isArray(callers)) return tool;
@@ -158,37 +159,37 @@ function withoutCallers(tool: AnyTool, removedTypes: ReadonlySet<unknown>): AnyT
 }
 
 /**
- * A conversation may have begun with another provider. Whatever that provider left in it and
- * Anthropic would refuse is taken out. If there is nothing to take out, the same list is returned.
+ * Drops content of other providers that Anthropic would reject, for conversations that started
+ * elsewhere. Returns the same list if there's nothing to drop.
  */
 
 interface NormalizedMessages {
   readonly messages: Messages;
-  /** Thoughts that are not Anthropic's were taken out. */
-  readonly lostThoughts: boolean;
-  /** Pictures that another provider made were taken out. */
+  /** True if another provider's thinking was dropped. */
+  readonly lostThinking: boolean;
+  /** True if generated images were dropped. */
   readonly lostImages: boolean;
 }
 
 export function normalizeMessages(messages: Messages, images: FetchedImages): NormalizedMessages {
-  let lostThoughts = false;
+  let lostThinking = false;
   let lostImages = false;
   const normalized = messages.flatMap((message) => {
     const { content } = message;
-    const isAssistants = message.role === 'assistant';
+    const isAssistant = message.role === 'assistant';
     if (!Array.isArray(content) && typeof content !== 'string') return [message];
-    if (typeof content === 'string') return isAssistants && !isFilled(content) ? [] : [message];
-    // A user's message of blank texts only is not emptied: Anthropic is to refuse it, so that the
-    // user learns of the mistake.
-    const dropsEmpty = isAssistants || !content.every(isEmpty);
+    if (typeof content === 'string') return isAssistant && !isFilled(content) ? [] : [message];
+    // Leave a user message of only blank texts as it is, so that Anthropic rejects it and the user
+    // learns about the mistake.
+    const dropsEmpty = isAssistant || !content.every(isEmpty);
     const remaining = content.filter((block) => !isGeneratedImage(block, message.role));
     const blocks = sameIfUnchanged(content, normalizeBlocks(remaining, dropsEmpty, images));
     if (blocks === content) return [message];
     lostImages ||= remaining.length < content.length;
-    lostThoughts ||= thoughtsIn(blocks) < thoughtsIn(content);
+    lostThinking ||= thinkingBlocksIn(blocks) < thinkingBlocksIn(content);
     return blocks.length > 0 ? [{ ...message, content: blocks }] : [];
   });
-  return { messages: sameIfUnchanged(messages, normalized), lostThoughts, lostImages };
+  return { messages: sameIfUnchanged(messages, normalized), lostThinking, lostImages };
 }
 
 function isFilled(text: string): boolean {
@@ -199,7 +200,7 @@ function isEmpty(block: AnyBlock): boolean {
   return isKnown(block) && block.type === 'text' && !isFilled(block.text);
 }
 
-function thoughtsIn(blocks: readonly AnyBlock[]): number {
+function thinkingBlocksIn(blocks: readonly AnyBlock[]): number {
   return blocks.filter(({ type }) => type.endsWith('thinking')).length;
 }
 
@@ -236,34 +237,32 @@ function normalizeBlock(
       const id = plainCallId(block.tool_use_id);
       const { content } = block;
       // A tool's result may be empty.
-      const inside = Array.isArray(content) ? normalizeBlocks(content, true, images) : content;
-      if (id === block.tool_use_id && inside === content) return [block];
+      const inner = Array.isArray(content) ? normalizeBlocks(content, true, images) : content;
+      if (id === block.tool_use_id && inner === content) return [block];
       const normalized = {
         ...block,
         tool_use_id: id,
-        content: inside?.length ? inside : undefined,
+        content: inner?.length ? inner : undefined,
       };
       return [normalized];
     }
     case 'document': {
       const { source } = block;
       if (source.type !== 'content' || !Array.isArray(source.content)) return [block];
-      const inside = normalizeBlocks(source.content, dropsEmpty, images);
-      const normalized = { ...block, source: { ...source, content: inside } };
-      return inside === source.content ? [block] : [normalized];
+      const inner = normalizeBlocks(source.content, dropsEmpty, images);
+      const normalized = { ...block, source: { ...source, content: inner } };
+      return inner === source.content ? [block] : [normalized];
     }
     case 'image': {
       const fetched = block.source.type === 'url' ? images.get(block.source.url) : undefined;
       if (fetched === undefined) return [block];
-      const shown = { ...block, source: imageSource(fetched) };
-      return [shown];
+      const inline = { ...block, source: imageSource(fetched) };
+      return [inline];
     }
   }
 }
 
-/**
- * Citations from our own search, or another provider's, lack the index that Anthropic requires.
- */
+/** Drops citations from other search engines, which lack the index that Anthropic requires. */
 function withoutForeignSources(block: AnyBlock): AnyBlock {
   const cited = itemsOf(fieldsOf(block).citations);
   const own = cited.filter((source) => fieldsOf(source).encrypted_index !== '');
@@ -273,13 +272,13 @@ function withoutForeignSources(block: AnyBlock): AnyBlock {
 }
 
 /**
- * Claude Code sends instructions in the middle of a conversation. Anthropic's newer models take
- * them there; its older models and other servers of this dialect take them only in `system`.
+ * Claude Code sends instructions in the middle of a conversation. Anthropic's newer models accept
+ * them there. Its older models and other servers of this dialect accept them only in `system`.
  */
 
 const isInstruction = ({ role }: Messages[number]) => role === 'system';
 
-/** The messages without instructions if those must go into `system`; else the very same list. */
+/** Removes instructions that must go into `system`. Otherwise returns the same list. */
 export function withoutHoistedInstructions(
   messages: Messages,
   { system_messages: placement }: Quirks,
@@ -290,7 +289,7 @@ export function withoutHoistedInstructions(
 
 type SystemAndMessages = Pick<MessagesBody, 'system' | 'messages'>;
 
-/** The `system` to send: the client's, then the instructions that `spoken` leaves out. */
+/** Returns the `system` to send: the client's, then the instructions not in `remaining`. */
 export function systemOf(
   { system, messages }: SystemAndMessages,
   remaining: Messages,
@@ -303,7 +302,7 @@ export function systemOf(
   return all.length > 0 ? all : undefined;
 }
 
-/** The names of what `system` cannot hold: `messages.tool_addition`, `messages.clear_at`. */
+/** Returns the names of what `system` can't contain, such as `messages.tool_addition`. */
 function droppedByHoisting(messages: Messages, remaining: Messages): readonly string[] {
   if (remaining === messages) return [];
   const names = messages.filter(isInstruction).flatMap(({ role: _, content, ...more }) => {
@@ -313,7 +312,7 @@ function droppedByHoisting(messages: Messages, remaining: Messages): readonly st
   return [...new Set(names)].map((name) => `messages.${name}`);
 }
 
-/** Anthropic refuses a blank text. */
+/** Drops blank texts, which Anthropic rejects. */
 function withoutBlank(system: SystemAndMessages['system']): SystemAndMessages['system'] {
   if (typeof system === 'string') return system.trim() === '' ? undefined : system;
   const filled = system?.filter(hasText) ?? [];

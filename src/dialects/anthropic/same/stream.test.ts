@@ -149,13 +149,13 @@ describe('an Anthropic stream that passes through', () => {
   test('is written anew where its data came in several lines', () => {
     const { relay, said } = push([begin, ...hello, JSON.stringify(end(), null, 1), over]);
     const seen = checkAnthropicStream(said + relay.close(settled));
-    expect(seen).toMatchObject({ ended: 'whole', text: 'Hi' });
+    expect(seen).toMatchObject({ ended: 'complete', text: 'Hi' });
   });
 
   test('lets nothing pass before its beginning, twice, or after its end', () => {
     const { relay, said } = push([{ type: 'ping' }, ...hello, begin, begin, end(), over, ...hello]);
     const seen = checkAnthropicStream(said + relay.close(settled));
-    expect(seen).toMatchObject({ ended: 'whole', text: '' });
+    expect(seen).toMatchObject({ ended: 'complete', text: '' });
   });
 
   test('does not name an event by what an upstream likes', () => {

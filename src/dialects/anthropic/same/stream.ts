@@ -1,7 +1,7 @@
 /**
- * An Anthropic stream on its way to an Anthropic client. Every event but the first and the last
- * passes as the text it came in, so that unknown blocks and fields survive. Only blocks that some
- * servers begin, end or number wrongly are mended.
+ * Forwards an Anthropic stream to an Anthropic client. Every event except the first and the last is
+ * forwarded as text, so that unknown blocks and fields survive. Only blocks with missing or wrong
+ * start events, stop events, or indexes are normalized.
  */
 import type { GatewayError } from '../../../core/errors.ts';
 import { type Fields, fieldsOf, isObject } from '../../../core/json.ts';
@@ -40,15 +40,15 @@ export class AnthropicPassThrough implements StreamTransform {
   readonly metrics = new StreamMetrics();
   started = false;
   finished = false;
-  /** Nothing more is forwarded after the end, a failure or the gateway's own last words. */
+  /** Set after the end, a failure, or the gateway's own closing event. */
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #inputTokensEstimate: number;
-  /** What the upstream calls its model, once it said so. */
+  /** The upstream's name of the model; '' until received. */
   #upstreamModel = '';
   #hasTools = false;
   readonly #blocks = new BlockEvents();
-  /** `message_delta` waits for the settled numbers, in case it has none of its own. */
+  /** The `message_delta`, held until usage is settled in case it has none of its own. */
   #held: AnthropicEvent | undefined;
   /** The `delta` of the last event that had a stop reason. */
   #end: unknown;
@@ -123,10 +123,10 @@ export class AnthropicPassThrough implements StreamTransform {
     this.started = true;
     if (typeof message.model === 'string') this.#upstreamModel = message.model;
     const { id, model } = this.#identity;
-    // Clients read `usage` without checking that it is there.
+    // Clients read `usage` without checking that it exists.
     const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
-    const nothingYet = { content: [], stop_reason: null };
-    const own = { ...message, id: answerId('msg', id), model, usage, ...nothingYet };
+    const empty = { content: [], stop_reason: null };
+    const own = { ...message, id: answerId('msg', id), model, usage, ...empty };
     const emitted = eventText('message_start', { ...fields, message: own });
     return openingEvents(message).reduce((text, event) => text + this.push(event), emitted);
   }
@@ -142,7 +142,7 @@ export class AnthropicPassThrough implements StreamTransform {
       const own = ownStopReason(reason, this.#hasTools);
       this.#end = own === reason ? delta : { ...fieldsOf(delta), stop_reason: own };
     }
-    // Clients believe the last report, so one without a stop reason repeats the one before it.
+    // Clients use the last report, so one without a stop reason repeats the previous one.
     this.#held = this.#end === undefined ? event : withDelta(event, this.#end);
     return earlier;
   }
@@ -154,7 +154,7 @@ export class AnthropicPassThrough implements StreamTransform {
     return '';
   }
 
-  /** Data that is no event of this dialect matters only if it tells a failure. */
+  /** Reads data that isn't an event of this dialect. It matters only if it's a failure. */
   #findFailure(fields: Fields): string {
     const failure = failureInside(fields);
     return failure ? this.#break(failure) : '';
@@ -167,8 +167,8 @@ export class AnthropicPassThrough implements StreamTransform {
   }
 
   /**
-   * The held event: as it came, or with the settled usage if the upstream counted no output, or
-   * reports zeros here for a prompt that it counted at the beginning.
+   * Returns the held event. Adds the settled usage if the upstream counted no output, or reports
+   * zeros here for a prompt that it counted at the start.
    */
   #release(settled: Usage | undefined): string {
     const held = this.#held;
@@ -184,9 +184,9 @@ export class AnthropicPassThrough implements StreamTransform {
         ? { ...fields, usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) } }
         : fields;
     const text = own === fields && !data.includes('\n') ? data : JSON.stringify(own);
-    // The event may name the upstream's model again, as one that was tried or is recommended.
-    const named = renameModel(text, this.#upstreamModel, this.#identity.model);
-    return `event: message_delta\ndata: ${named}\n\n`;
+    // The event may name the upstream's model again, as one that was tried or recommended.
+    const renamed = renameModel(text, this.#upstreamModel, this.#identity.model);
+    return `event: message_delta\ndata: ${renamed}\n\n`;
   }
 
   #forward(fields: Fields, data: string): string {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question, targetOf } from '../../../../tests/support/question.ts';
+import { makePrompt, makeTarget } from '../../../../tests/support/prompts.ts';
 import type { Tool } from '../../../core/prompt.ts';
 import { inputSchema } from './json-schema.ts';
 import { writeMessages } from './request.ts';
@@ -23,7 +23,7 @@ interface Written {
 }
 
 function write(tools: readonly Tool[], quirks = {}) {
-  const { body, dropped } = writeMessages(question({ tools }), targetOf({ quirks }));
+  const { body, dropped } = writeMessages(makePrompt({ tools }), makeTarget({ quirks }));
   return { tools: JSON.parse(String(body)).tools as Written[], dropped };
 }
 

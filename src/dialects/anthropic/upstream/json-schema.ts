@@ -1,11 +1,11 @@
 import { type Fields, fieldsOf, isObject, itemsOf, objectsIn } from '../../../core/json.ts';
 import type { Tool } from '../../../core/prompt.ts';
 
-/** JSON Schemas reduced to the part of the language that Anthropic takes. */
+/** Reduces JSON Schemas to the subset that Anthropic supports. */
 
 type Schema = Readonly<Fields>;
 
-/** Keys that structured output refuses. They are left out, so the model is not held to them. */
+/** Keywords that structured output rejects. They're dropped, so the model may violate them. */
 const refused = new Set([
   'minimum',
   'maximum',
@@ -29,12 +29,12 @@ const refused = new Set([
   'else',
 ]);
 
-/** Keys whose value maps names to schemas. */
+/** Keywords whose value maps names to schemas. */
 const named = new Set(['properties', '$defs', 'definitions']);
-/** Keys whose value is a list of schemas. */
+/** Keywords whose value is a list of schemas. */
 const listed = new Set(['anyOf', 'allOf', 'prefixItems']);
 
-/** A schema for `output_config.format`, without the keys that are refused there. */
+/** Returns a schema for `output_config.format`, without unsupported keywords. */
 export function outputSchema(schema: unknown): unknown {
   if (!isObject(schema)) return schema;
   const cleaned: Fields = {};
@@ -58,13 +58,13 @@ function cleanedValue(key: string, value: unknown): unknown {
 
 const unions = ['anyOf', 'oneOf', 'allOf'] as const;
 
-/** A schema for the `input_schema` of a tool: an object at its root, and no union there. */
+/** Returns a schema for a tool's `input_schema`: an object, without a union at its root. */
 export function inputSchema(schema: Schema | null): Schema {
   const { anyOf, oneOf, allOf, ...rest } = schema ?? {};
   if (anyOf === undefined && oneOf === undefined && allOf === undefined) {
     return rest.type === 'object' ? rest : { ...rest, type: 'object' };
   }
-  // All alternatives become one object that has the properties of each of them.
+  // Merge all alternatives into one object that has the properties of each.
   const branches = unions.flatMap((name) => objectsIn(schema?.[name]));
   const propertySets = [...branches, rest].map(({ properties }) => properties).filter(isObject);
   const properties = Object.fromEntries(
@@ -74,8 +74,8 @@ export function inputSchema(schema: Schema | null): Schema {
 }
 
 /**
- * Anthropic holds a model to the schemas of strict tools, but limits the size of all of them
- * together and refuses a request beyond that. In such a request no tool is sent as strict.
+ * Anthropic enforces the schemas of strict tools, but rejects a request if they're too large
+ * together. No tool of such a request is sent as strict.
  */
 
 const toolsMax = 20;
@@ -84,13 +84,13 @@ const unionsMax = 16;
 
 type ToolSchema = Readonly<Fields>;
 
-/** The schema of a tool's input; for a strict tool, without the keys that are refused there. */
+/** Returns the schema of a tool's input; for a strict tool, without unsupported keywords. */
 export function toolSchema({ parameters, strict }: Tool, isEnforced: boolean): ToolSchema {
   const schema = inputSchema(parameters);
   return strict && isEnforced ? fieldsOf(outputSchema(schema)) : schema;
 }
 
-/** Whether tools are sent as strict; if not although one asks for it, `strict` is dropped. */
+/** Returns true if tools can be sent as strict. Otherwise reports `strict` as dropped. */
 export function enforcesStrict(
   tools: readonly Tool[],
   isSupported: boolean,
@@ -101,7 +101,7 @@ export function enforcesStrict(
   return isEnforced;
 }
 
-/** Whether all tools that ask to be strict stay within Anthropic's limits together. */
+/** Returns true if all strict tools together stay within Anthropic's limits. */
 function mayBeStrict(tools: readonly Tool[]): boolean {
   const strict = tools.filter((tool) => tool.strict === true);
   const size = { optional: 0, unions: 0 };
@@ -119,8 +119,8 @@ function measure(schema: unknown, size: Size): void {
   const { type, properties, required, anyOf, allOf, items, $defs, definitions } = schema;
   if (Array.isArray(type) || Array.isArray(anyOf)) size.unions += 1;
   const names = Object.keys(fieldsOf(properties));
-  const needed = new Set(itemsOf(required));
-  size.optional += names.filter((name) => !needed.has(name)).length;
+  const requiredNames = new Set(itemsOf(required));
+  size.optional += names.filter((name) => !requiredNames.has(name)).length;
   const nestedMaps = [properties, $defs, definitions].filter(isObject).flatMap(Object.values);
   const nestedLists = [anyOf, allOf].filter(Array.isArray).flat();
   for (const inner of [...nestedMaps, ...nestedLists, items]) measure(inner, size);

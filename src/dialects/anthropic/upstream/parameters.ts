@@ -10,12 +10,12 @@ import { isForced } from '../../normalize/requests/tools.ts';
 import { dropParameters } from '../../normalize/requests/unsupported.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
 
-/** The part of a dialogue that Anthropic's API, or Bedrock's, has words for. */
+/** Drops from a prompt what Anthropic's and Bedrock's APIs can't express. */
 
-/** For models whose limit is unknown: enough for an answer. One that gives less needs its limit. */
+/** For models whose limit is unknown. A model with a lower limit needs it in the catalog. */
 const outputTokensDefault = 8_192;
 
-/** Parameters that neither API has, by the names that clients give them. */
+/** Parameters that neither API has, by the clients' names. */
 const unsupportedParameters = [
   'seed',
   'presence_penalty',
@@ -31,18 +31,18 @@ const unsupportedParameters = [
 interface SupportedPrompt {
   readonly prompt: Prompt;
   readonly reasoning: ThinkingFields;
-  /** The output cap: what the client named, or what it can pay for; null for none. */
+  /** The output cap: the client's, or the most it can pay for; null for none. */
   readonly limit: number | null;
-  /** The output cap; without one, the most that the model gives. */
+  /** The output cap; without one, the model's maximum. */
   readonly outputTokensMax: number;
-  /** What was left out, by the client's names. Code that writes the request adds more names. */
+  /** The dropped parameters, by the client's names. The request writers add more. */
   readonly dropped: Set<string>;
 }
 
 interface ModelLimits {
-  /** More parameters that this API does not have. */
+  /** More parameters that this API doesn't have. */
   readonly alsoUnsupported?: readonly string[];
-  /** The model takes `temperature` or `top_p`, not both. */
+  /** True if the model accepts only one of `temperature` and `top_p`. */
   readonly isSamplingExclusive?: boolean;
 }
 
@@ -62,7 +62,7 @@ export function toSupportedPrompt(
   const reasoning = thinkingFor(supported.prompt, target, outputTokensMax);
   const { temperature } = supported.prompt.sampling;
   const excluded = temperature !== undefined && isSamplingExclusive ? ['top_p'] : [];
-  // Models that think refuse sampling parameters.
+  // Thinking models reject sampling parameters.
   const refused = reasoning.isOn ? ['temperature', 'top_p', 'top_k'] : excluded;
   const sampled = dropParameters(supported.prompt, refused);
   const dropped = new Set([...supported.dropped, ...sampled.dropped, ...detailNames(requested)]);
@@ -70,7 +70,7 @@ export function toSupportedPrompt(
   return { prompt: sampled.prompt, reasoning, limit, outputTokensMax, dropped };
 }
 
-/** Both APIs refuse blank stop sequences, and temperatures above 1, where OpenAI goes up to 2. */
+/** Both APIs reject blank stop sequences and temperatures above 1. OpenAI allows up to 2. */
 export function writeLimits({ sampling, stop }: Prompt, dropped: Set<string>) {
   const { temperature } = sampling;
   const stops = stop.filter((text) => text.trim() !== '');
@@ -82,8 +82,8 @@ export function writeLimits({ sampling, stop }: Prompt, dropped: Set<string>) {
 }
 
 /**
- * How Anthropic's models think, found by their names. The catalogue says this of its models; the
- * table is for models that an operator adds, which Bedrock and Vertex call by longer names.
+ * Finds how Anthropic's models think, by their names. The catalog states this for its models; the
+ * table is for models that an operator adds. Bedrock and Vertex AI use longer names.
  */
 
 type EffortNames = Readonly<Record<string, string>>;
@@ -91,11 +91,11 @@ type EffortNames = Readonly<Record<string, string>>;
 interface Generation {
   readonly names: RegExp;
   readonly thinking: 'adaptive' | 'budget';
-  /** Left out for models that refuse a request with an effort. */
+  /** Undefined for models that reject an effort. */
   readonly efforts?: EffortNames;
 }
 
-/** There is no word for `none`: a model that gets no effort decides by itself. */
+/** `none` has no equivalent: a model without an effort decides by itself. */
 const usualEfforts: EffortNames = {
   minimal: 'low',
   low: 'low',
@@ -108,7 +108,7 @@ const usualEfforts: EffortNames = {
 /** The first whose `names` match is the model's generation. */
 const generations: readonly Generation[] = [
   { names: /claude-opus-4[-.]5\b/, thinking: 'budget', efforts: usualEfforts },
-  // The first models of generation 4 may also have their family last: `claude-4-sonnet`.
+  // The first models of generation 4 may also end with their family: `claude-4-sonnet`.
   { names: /claude-(?:3\b|(?:(?:opus|sonnet|haiku)-)?4\b(?![-.][6-9]\b))/, thinking: 'budget' },
   {
     names: /claude-\w+-4[-.]6\b/,
@@ -120,30 +120,30 @@ const generations: readonly Generation[] = [
     thinking: 'adaptive',
     efforts: usualEfforts,
   },
-  // Models whose thinking cannot be turned off, and models that are newer than this table.
+  // Models whose thinking can't be turned off, and models newer than this table.
   { names: /claude-/, thinking: 'adaptive', efforts: { none: 'low', ...usualEfforts } },
 ];
 
-/** Undefined for other vendors' models, which may not think in either way. */
+/** Returns undefined for other vendors' models, which may think in neither way. */
 export function generationOf(upstreamModel: string): Generation | undefined {
   return generations.find(({ names }) => names.test(upstreamModel));
 }
 
-/** How a wish for reasoning is sent to Anthropic's models; each generation has its own fields. */
+/** Writes reasoning options, which have different fields in each model generation. */
 
 interface ThinkingFields {
   readonly thinking?: object;
   readonly effort?: string | undefined;
-  /** The model will think, and so refuses sampling parameters. */
+  /** True if the model will think, and so rejects sampling parameters. */
   readonly isOn: boolean;
-  /** The wish could not be granted. */
+  /** True if the reasoning options can't be applied. */
   readonly isDropped: boolean;
 }
 
 const noThinking: ThinkingFields = { isOn: false, isDropped: false };
 const unsupportedThinking: ThinkingFields = { isOn: false, isDropped: true };
 
-/** Anthropic's lowest budget, and the least that should be left for the answer after it. */
+/** Anthropic's minimum budget, and the minimum left for the answer after it. */
 const budgetTokensMin = 1_024;
 const answerTokensMin = 1_024;
 
@@ -165,14 +165,14 @@ function thinkingFor(
   if (reasoning === null) return noThinking;
   switch (target.thinking) {
     case 'adaptive':
-      return adaptive(reasoning, target, lacksThought(turns));
+      return adaptive(reasoning, target, lacksThinking(turns));
     case 'effort':
       return effortOnly(reasoning, target);
     case 'budget':
       if (reasoning.effort === 'none') return noThinking;
-      // Thinking is refused together with a forced tool; the tool stays, as the client needs it.
+      // Thinking is rejected with a forced tool. Keep the tool, because the client needs it.
       if (tools.length > 0 && isForced(toolChoice)) return unsupportedThinking;
-      return lacksThought(turns) ? unsupportedThinking : budget(reasoning, outputTokensMax);
+      return lacksThinking(turns) ? unsupportedThinking : budget(reasoning, outputTokensMax);
     case null:
       return reasoning.effort === 'none' ? noThinking : unsupportedThinking;
   }
@@ -181,17 +181,17 @@ function thinkingFor(
 function adaptive(
   options: ReasoningOptions,
   target: Target,
-  isWithoutThought: boolean,
+  isWithoutThinking: boolean,
 ): ThinkingFields {
   const efforts = effortsOf(target);
   const effort = vendorEffort(effortOf(options), { efforts });
   // Only models that always think have an effort for `none`.
   const isOptional = efforts.none === undefined;
-  if (isOptional && (options.effort === 'none' || isWithoutThought)) {
+  if (isOptional && (options.effort === 'none' || isWithoutThinking)) {
     const isDropped = options.effort !== 'none';
     return { thinking: { type: 'disabled' }, isOn: false, isDropped };
   }
-  // Without `display`, newer models do not show their thinking.
+  // Without `display`, newer models don't return their thinking.
   const display = options.visible ? 'summarized' : 'omitted';
   return { thinking: { type: 'adaptive', display }, effort, isOn: true, isDropped: false };
 }
@@ -217,10 +217,10 @@ function budget(options: ReasoningOptions, outputTokensMax: number): ThinkingFie
 }
 
 /**
- * Whether the latest tool calls of the model lack the thought that led to them, as after a client
- * that drops fields unknown to it. While it thinks, a model refuses such a conversation.
+ * Returns true if the model's latest tool calls lack the thinking that led to them, because the
+ * client dropped unknown fields. With thinking on, a model rejects such a conversation.
  */
-function lacksThought(turns: readonly Turn[]): boolean {
+function lacksThinking(turns: readonly Turn[]): boolean {
   const last = turns.findLast(({ role }) => role === 'assistant');
   if (last?.role !== 'assistant') return false;
   if (!last.parts.some(({ kind }) => kind === 'tool_call')) return false;

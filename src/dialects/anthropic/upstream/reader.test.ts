@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { hearEvents, ToldAnswer } from '../../../../tests/support/told-answer.ts';
+import { readEvents, RecordingSink } from '../../../../tests/support/recording-sink.ts';
 import { AnthropicStreamReader, readFullReply } from './reader.ts';
 
 const begin = { type: 'message_start', message: { usage: { input_tokens: 3, output_tokens: 1 } } };
@@ -23,36 +23,36 @@ const text = (index: number, said: string) => [
 ];
 
 const hear = (events: readonly (object | string)[]) =>
-  hearEvents((sink) => new AnthropicStreamReader(sink), events);
+  readEvents((sink) => new AnthropicStreamReader(sink), events);
 
 describe('a stream of Anthropic', () => {
   test('is over with message_stop, and nothing after it is heard', () => {
-    const { told, reader } = hear([
+    const { sink, reader } = hear([
       begin,
       ...text(0, 'Hi'),
       end('end_turn'),
       over,
       ...text(1, 'x'),
     ]);
-    expect([told.said, told.finishReason, reader.finished]).toEqual(['Hi', 'stop', true]);
+    expect([sink.fullText, sink.finishReason, reader.finished]).toEqual(['Hi', 'stop', true]);
   });
 
   test('ends as it said, though a second report has nothing to say about it', () => {
-    const { told, failure } = hear([begin, ...text(0, 'Hi'), end('max_tokens'), end(null), over]);
-    expect([failure, told.finishReason]).toEqual([undefined, 'length']);
+    const { sink, failure } = hear([begin, ...text(0, 'Hi'), end('max_tokens'), end(null), over]);
+    expect([failure, sink.finishReason]).toEqual([undefined, 'length']);
   });
 
   test('that is cut costs its prompt and the words that came, at four letters a token', () => {
-    const { told, reader } = hear([begin, ...text(0, 'x'.repeat(40))]);
+    const { sink, reader } = hear([begin, ...text(0, 'x'.repeat(40))]);
     expect(reader.finished).toBe(false);
-    expect([told.lastUsage, told.isEstimate]).toMatchObject([
+    expect([sink.lastUsage, sink.isEstimate]).toMatchObject([
       { inputTokens: 3, outputTokens: 10 },
       true,
     ]);
   });
 
   test('may leave out the opening of a block of words', () => {
-    const { told } = hear([
+    const { sink } = hear([
       begin,
       delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
       stop(0),
@@ -62,7 +62,7 @@ describe('a stream of Anthropic', () => {
       end('end_turn'),
       over,
     ]);
-    expect([told.thought, told.said, told.calls, told.finishReason]).toEqual([
+    expect([sink.reasoningText, sink.fullText, sink.calls, sink.finishReason]).toEqual([
       ...['Hm.', 'Hi'],
       [],
       'stop',
@@ -72,7 +72,7 @@ describe('a stream of Anthropic', () => {
   test('may carry the whole input of a tool at its start, and repeat it in pieces', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: { a: 1 } };
     const piece = { type: 'input_json_delta', partial_json: '{"a":1}' };
-    const { told } = hear([
+    const { sink } = hear([
       begin,
       start(0, block),
       delta(0, piece),
@@ -80,18 +80,18 @@ describe('a stream of Anthropic', () => {
       end('tool_use'),
       over,
     ]);
-    expect(told.calls).toMatchObject([{ id: 'toolu_1', name: 'look', arguments: '{"a":1}' }]);
+    expect(sink.calls).toMatchObject([{ id: 'toolu_1', name: 'look', arguments: '{"a":1}' }]);
   });
 
   test('gives a call without an id one of its own', () => {
     const block = { type: 'tool_use', id: '', name: 'look', input: {} };
-    const { told } = hear([begin, start(0, block), stop(0), end('tool_use'), over]);
-    expect(told.calls[0]?.id).toMatch(/^toolu_\w{24}$/);
-    expect(told.calls[0]?.arguments).toBe('{}');
+    const { sink } = hear([begin, start(0, block), stop(0), end('tool_use'), over]);
+    expect(sink.calls[0]?.id).toMatch(/^toolu_\w{24}$/);
+    expect(sink.calls[0]?.arguments).toBe('{}');
   });
 
   test('may send a signature in pieces', () => {
-    const { told } = hear([
+    const { sink } = hear([
       begin,
       start(0, { type: 'thinking', thinking: '', signature: '' }),
       delta(0, { type: 'signature_delta', signature: 'ab' }),
@@ -100,11 +100,11 @@ describe('a stream of Anthropic', () => {
       end('end_turn'),
       over,
     ]);
-    expect(told.signatures).toEqual(['abcd']);
+    expect(sink.signatures).toEqual(['abcd']);
   });
 
   test('tells nothing of tools that the provider runs', () => {
-    const { told } = hear([
+    const { sink } = hear([
       begin,
       start(0, { type: 'server_tool_use', id: 's', name: 'web_search', input: {} }),
       delta(0, { type: 'input_json_delta', partial_json: '{"query":"x"}' }),
@@ -115,7 +115,7 @@ describe('a stream of Anthropic', () => {
       end('end_turn'),
       over,
     ]);
-    expect(told.order).toEqual(['text', 'finish']);
+    expect(sink.order).toEqual(['text', 'finish']);
   });
 
   test('tells of each source which characters of the text it is for', () => {
@@ -126,20 +126,20 @@ describe('a stream of Anthropic', () => {
       delta(index, { type: 'text_delta', text: said }),
       stop(index),
     ];
-    const { told } = hear([
+    const { sink } = hear([
       begin,
       ...cited(0, 'Ruby 💎 ', source('https://a.example')),
       ...cited(1, 'is red', source('https://b.example')),
       ...cited(2, '.', { type: 'char_location', document_title: 'mine' }),
     ]);
-    expect(told.citations.map(({ url, range }) => [url, range?.start, range?.end])).toEqual([
+    expect(sink.citations.map(({ url, range }) => [url, range?.start, range?.end])).toEqual([
       ['https://a.example', 0, 7],
       ['https://b.example', 7, 13],
     ]);
   });
 
   test('tells of the sources in a whole answer too, with their words', () => {
-    const told = new ToldAnswer();
+    const sink = new RecordingSink();
     const citation = {
       ...{ type: 'web_search_result_location', url: 'https://a.example', title: 'A' },
       cited_text: 'Rubies are red.',
@@ -150,9 +150,9 @@ describe('a stream of Anthropic', () => {
     ];
     const usage = { input_tokens: 3, output_tokens: 5 };
     const reply = { type: 'message', content, stop_reason: 'end_turn', usage };
-    expect(readFullReply(JSON.stringify(reply), told)).toBeUndefined();
-    expect(told.said).toBe('It is red.');
-    expect(told.citations).toEqual([
+    expect(readFullReply(JSON.stringify(reply), sink)).toBeUndefined();
+    expect(sink.fullText).toBe('It is red.');
+    expect(sink.citations).toEqual([
       {
         ...{ url: 'https://a.example', title: 'A', quote: 'Rubies are red.' },
         range: { start: 3, end: 10 },
@@ -170,17 +170,17 @@ describe('a stream of Anthropic', () => {
     ['something_new', 'stop'],
     ['constructor', 'stop'],
   ] as const)('that ends with %s has the finish %s', (word, reason) => {
-    expect(hear([begin, end(word), over]).told.finishReason).toBe(reason);
+    expect(hear([begin, end(word), over]).sink.finishReason).toBe(reason);
   });
 
   test('that says end_turn after a call wants it to be run', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
-    const { told } = hear([begin, start(0, block), stop(0), end('end_turn'), over]);
-    expect(told.finishReason).toBe('tool_calls');
+    const { sink } = hear([begin, start(0, block), stop(0), end('end_turn'), over]);
+    expect(sink.finishReason).toBe('tool_calls');
   });
 
   test('may leave out the ends of its blocks', () => {
-    const { told } = hear([
+    const { sink } = hear([
       begin,
       start(0, { type: 'thinking', thinking: '', signature: '' }),
       delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
@@ -189,8 +189,8 @@ describe('a stream of Anthropic', () => {
       end('tool_use'),
       over,
     ]);
-    expect(told.order).toEqual(['reasoning', 'signature', 'call', 'arguments', 'finish']);
-    expect(told.calls).toMatchObject([{ name: 'look', arguments: '{}' }]);
+    expect(sink.order).toEqual(['reasoning', 'signature', 'call', 'arguments', 'finish']);
+    expect(sink.calls).toMatchObject([{ name: 'look', arguments: '{}' }]);
   });
 
   test('may repeat its opening at once, but fails if it begins again after words', () => {
@@ -222,5 +222,5 @@ test.each([
   ['{"type":"message","stop_reason":"end_turn"}', 'malformed'],
   ['<html>', 'malformed'],
 ] as const)('the reply %s is no answer', (reply, kind) => {
-  expect(readFullReply(reply, new ToldAnswer())?.kind).toBe(kind);
+  expect(readFullReply(reply, new RecordingSink())?.kind).toBe(kind);
 });

@@ -27,7 +27,7 @@ import { readUsage, StreamUsage } from '../usage.ts';
 import { generationOf } from './parameters.ts';
 import { writeMessages } from './request.ts';
 
-/** Anthropic-style upstreams, for clients that speak differently. */
+/** Anthropic-style upstreams, for clients of other dialects. */
 export const anthropicUpstream: UpstreamDialect = {
   parameters: [
     ...commonParameters,
@@ -41,7 +41,7 @@ export const anthropicUpstream: UpstreamDialect = {
   readReply: readFullReply,
 };
 
-/** Answers of Anthropic-style upstreams in our own words. */
+/** Reads answers of Anthropic-style upstreams as neutral events. */
 
 function emitFinish(
   sink: AnswerSink,
@@ -54,7 +54,7 @@ function emitFinish(
   return true;
 }
 
-/** Whether this is an event of an unknown kind: that is no error, even if it has a `message`. */
+/** Returns true for an event of an unknown type. It isn't an error, even with a `message`. */
 export function isNamedEvent(event: string | null, { type, error }: Fields): boolean {
   return event !== null && event === type && error === undefined;
 }
@@ -66,7 +66,7 @@ export class AnthropicStreamReader implements StreamReader {
   readonly #sink: AnswerSink;
   readonly #emitter: BlockEmitter;
   readonly #usage = new StreamUsage();
-  /** The `delta` with the stop reason, told only once the end is certain. */
+  /** The `delta` with the stop reason, emitted only at `message_stop`. */
   #end: Fields = {};
 
   constructor(sink: AnswerSink) {
@@ -104,7 +104,7 @@ export class AnthropicStreamReader implements StreamReader {
     }
   }
 
-  /** A repeated opening is harmless before the first word; after words it is another answer. */
+  /** Allows a repeated opening before the first output. After output, it's another answer. */
   #begin(message: unknown): UpstreamFailure | undefined {
     if (this.#usage.outputCharacters > 0) return malformed(startedAgain);
     const opening = fieldsOf(message);
@@ -136,7 +136,7 @@ export class AnthropicStreamReader implements StreamReader {
   }
 }
 
-/** Tells a whole answer; returns the failure if the text is none. */
+/** Emits a non-streaming answer. Returns the failure if the text isn't an answer. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
   const message = parseMessage(text);
   if (!message.ok) return message.failure;
@@ -148,7 +148,7 @@ export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure |
   return emitFinish(sink, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
 }
 
-/** The usage of a whole answer; an estimate if the upstream did not count the output. */
+/** Reads a report. It's an estimate if the upstream didn't count the output. */
 export function readReport(raw: unknown) {
   const isEstimate = typeof fieldsOf(raw).output_tokens !== 'number';
   return { usage: readUsage(raw), isEstimate };
@@ -171,15 +171,15 @@ export function parseMessage(text: string): ReadResult<MessageBody> {
 }
 
 /**
- * Tells the blocks of an answer in our words, whether the answer is whole or a stream. The events
- * of a stream are mended first, see block-events.ts. Bedrock's blocks come here as Anthropic's.
+ * Emits the blocks of an answer as neutral events, for streams and non-streaming answers. Stream
+ * events are normalized first, see block-events.ts. Bedrock's blocks are converted to these.
  */
 
 interface OpenBlock {
-  /** The number of the block's tool call, as long as no input of that call has come. */
+  /** The number of the block's tool call, while no input of that call has been received. */
   callWithoutInput: number | undefined;
   signature: string;
-  /** Where the block's text begins in the text of the whole answer. */
+  /** Where the block's text starts in the text of the answer. */
   readonly start: number;
   readonly citations: Omit<Citation, 'range'>[];
 }
@@ -187,7 +187,7 @@ interface OpenBlock {
 export class BlockEmitter {
   readonly #sink: AnswerSink;
   readonly #events = new BlockEvents();
-  /** Undefined between blocks, and in a block of which nothing more can be told. */
+  /** Undefined between blocks, and in a block whose type isn't emitted. */
   #open: OpenBlock | undefined;
   #calls = 0;
   #textLength = 0;
@@ -200,22 +200,22 @@ export class BlockEmitter {
     return this.#calls > 0;
   }
 
-  /** Returns how many characters were told, as `rest` and `end` do. */
+  /** Returns how many characters were emitted, like `flush` and `end`. */
   take(event: AnthropicEvent): number {
     return this.#emitAll(this.#events.take(event));
   }
 
-  /** Tells the events that still wait for their turn; called when no more blocks follow. */
+  /** Emits the events that still wait. Called when no more blocks follow. */
   flush(): number {
     return this.#emitAll(this.#events.flush());
   }
 
-  /** Does what `rest` does, and ends the last block where the answer did not. */
+  /** Flushes, and ends the last block if the upstream didn't. */
   end(): number {
     return this.flush() + this.#emitAll(this.#events.end());
   }
 
-  /** A block of a whole answer. */
+  /** Emits a block of a non-streaming answer. */
   emitBlock(block: Fields): void {
     this.#begin(block);
     this.#end();
@@ -243,7 +243,7 @@ export class BlockEmitter {
     this.#open = open;
     switch (block.type) {
       case 'text':
-        for (const one of itemsOf(citations)) cite(open, one);
+        for (const citation of itemsOf(citations)) cite(open, citation);
         return this.#emit('text', block.text);
       case 'thinking':
         open.signature = textOf(signature);
@@ -252,7 +252,7 @@ export class BlockEmitter {
         return this.#emitCall(open, block);
       default:
         this.#open = undefined;
-        // Blocks of other types are about the provider's own tools, or are unknown to us.
+        // Blocks of other types are unknown, or about the provider's own tools.
         return block.type === 'redacted_thinking' ? this.#emit('redactedReasoning', block.data) : 0;
     }
   }
@@ -292,7 +292,7 @@ export class BlockEmitter {
     return textOf(name).length + this.#emitInput(open, inputText(input));
   }
 
-  /** Tells a piece of the input of the call that began last. */
+  /** Emits a piece of the input of the call that started last. */
   #emitInput(open: OpenBlock, json: string): number {
     if (json === '') return 0;
     open.callWithoutInput = undefined;
@@ -301,7 +301,7 @@ export class BlockEmitter {
   }
 }
 
-/** Keeps only sources with a web address: the others are documents that the client itself sent. */
+/** Adds a citation with a web URL. Others are documents that the client itself sent. */
 function cite({ citations }: OpenBlock, raw: unknown): void {
   if (!isObject(raw) || citations.length >= citationsMax) return;
   const url = textOf(raw.url) || textOf(raw.source);

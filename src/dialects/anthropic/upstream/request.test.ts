@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question, says, targetOf } from '../../../../tests/support/question.ts';
+import { makePrompt, userTurn, makeTarget } from '../../../../tests/support/prompts.ts';
 import { builtinCatalog } from '../../../config/catalog/index.ts';
 import { isObject } from '../../../core/json.ts';
 import type { Prompt, Turn } from '../../../core/prompt.ts';
@@ -8,8 +8,8 @@ import { writeMessages } from './request.ts';
 
 function write(given: Partial<Prompt> = {}, to: Partial<Target> = {}) {
   const { body, dropped, ...rest } = writeMessages(
-    question(given),
-    targetOf({ thinking: null, ...to }),
+    makePrompt(given),
+    makeTarget({ thinking: null, ...to }),
   );
   const value: unknown = JSON.parse(String(body));
   if (!isObject(value)) throw new Error('no object');
@@ -45,7 +45,7 @@ describe('the conversation', () => {
 
   // Work that grows with the square of the conversation misses the deadline of a test here.
   test('is joined in one go, however many messages there are', () => {
-    const turns = Array.from({ length: 40_000 }, () => says('Hi'));
+    const turns = Array.from({ length: 40_000 }, () => userTurn('Hi'));
     expect(messagesOf(turns)).toEqual([
       { role: 'user', content: turns.map(() => ({ type: 'text', text: 'Hi' })) },
     ]);
@@ -55,7 +55,7 @@ describe('the conversation', () => {
     const { body } = write({
       turns: [
         { role: 'system', parts: [{ ...text('Be brief.'), cacheControl: { type: 'ephemeral' } }] },
-        says('Hi'),
+        userTurn('Hi'),
         { role: 'system', parts: [text('Now be long.')] },
       ],
     });
@@ -68,7 +68,7 @@ describe('the conversation', () => {
 
   test('has all results of a turn first in one message, then what the user says', () => {
     const messages = messagesOf([
-      says('Hi'),
+      userTurn('Hi'),
       { role: 'assistant', parts: [call('a'), call('b')] },
       { role: 'user', parts: [result('a', 'one')] },
       { role: 'user', parts: [text('and')] },
@@ -90,7 +90,7 @@ describe('the conversation', () => {
 
   test('has no texts without a letter and no turns without a block', () => {
     const messages = messagesOf([
-      says('Hi'),
+      userTurn('Hi'),
       { role: 'assistant', parts: [text(' \n')] },
       { role: 'user', parts: [text(''), text('there')] },
     ]);
@@ -106,7 +106,7 @@ describe('the conversation', () => {
   });
 
   test('begins with a user', () => {
-    expect(messagesOf([{ role: 'assistant', parts: [text('Hi')] }, says('Yes')])).toMatchObject([
+    expect(messagesOf([{ role: 'assistant', parts: [text('Hi')] }, userTurn('Yes')])).toMatchObject([
       { role: 'user' },
       { role: 'assistant' },
       { role: 'user' },
@@ -117,7 +117,7 @@ describe('the conversation', () => {
   });
 
   test('ends with a user where models want that, else without a space', () => {
-    const turns: Turn[] = [says('Count'), { role: 'assistant', parts: [text('One, ')] }];
+    const turns: Turn[] = [userTurn('Count'), { role: 'assistant', parts: [text('One, ')] }];
     expect(messagesOf(turns, { thinking: 'adaptive' })).toMatchObject([
       { role: 'user' },
       { role: 'assistant', content: [{ text: 'One, ' }] },
@@ -135,20 +135,20 @@ describe('the conversation', () => {
     ['[1]', { arguments: [1] }],
     ['{"a":', { arguments: '{"a":' }],
   ])('has the arguments %p of a call as an object', (json, input) => {
-    const turns: Turn[] = [says('Hi'), { role: 'assistant', parts: [call('a', json)] }, says('x')];
+    const turns: Turn[] = [userTurn('Hi'), { role: 'assistant', parts: [call('a', json)] }, userTurn('x')];
     expect(messagesOf(turns)).toMatchObject([{}, { content: [{ type: 'tool_use', input }] }, {}]);
   });
 
   test('has long numbers in arguments as they were', () => {
     const parts = [call('a', '{"a":12345678901234567890}')];
-    const turns: Turn[] = [says('Hi'), { role: 'assistant', parts }, says('x')];
-    const { body } = writeMessages(question({ turns }), targetOf());
+    const turns: Turn[] = [userTurn('Hi'), { role: 'assistant', parts }, userTurn('x')];
+    const { body } = writeMessages(makePrompt({ turns }), makeTarget());
     expect(String(body)).toContain('"input":{"a":12345678901234567890}');
   });
 
   test('has ids that Anthropic takes, the same for a call and its result', () => {
     const turns: Turn[] = [
-      says('Hi'),
+      userTurn('Hi'),
       { role: 'assistant', parts: [call('functions.look:0'), call('functions_look:0')] },
       { role: 'user', parts: [result('functions.look:0', 'x'), result('functions_look:0', 'y')] },
     ];
@@ -432,7 +432,7 @@ describe('a wish for reasoning', () => {
   });
 
   const calling = (thought: object[]): Turn[] => [
-    says('Hi'),
+    userTurn('Hi'),
     { role: 'assistant', parts: [...thought, call('a')] as never },
     { role: 'user', parts: [result('a', 'x')] },
   ];

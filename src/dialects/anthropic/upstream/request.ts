@@ -20,7 +20,7 @@ import { toolInput } from '../tool-input.ts';
 import { enforcesStrict, outputSchema, toolSchema } from './json-schema.ts';
 import { toSupportedPrompt, writeLimits } from './parameters.ts';
 
-/** A dialogue as a request to an Anthropic-style upstream. */
+/** Writes a prompt as a request to an Anthropic-style upstream. */
 
 export function writeMessages(requested: Prompt, target: Target): UpstreamRequest {
   const { prompt, reasoning, outputTokensMax, dropped } = toSupportedPrompt(requested, target);
@@ -91,7 +91,7 @@ function writeJson({ json }: Prompt, { quirks }: Target) {
   return { format: { type: 'json_schema', schema: outputSchema(json.schema) } };
 }
 
-/** The turns of a dialogue as Anthropic's `system` and `messages`. */
+/** Writes turns as Anthropic's `system` and `messages`. */
 
 function writeTurns({ turns }: Prompt, target: Target, isThinking: boolean, dropped: Set<string>) {
   return toAlternatingTurns<Block>(turns, {
@@ -99,19 +99,19 @@ function writeTurns({ turns }: Prompt, target: Target, isThinking: boolean, drop
     assistantPart: writeAssistantPart,
     userPart: (part) => writeUserPart(part, dropped),
     arrange: resultsFirst,
-    // Older models take instructions in one place only.
+    // Older models accept instructions only in `system`.
     allowsInlineSystem: target.quirks.system_messages === 'keep',
     needsUserTurn: isThinking || target.thinking === 'adaptive',
   });
 }
 
-/** Anthropic finds the results of one turn only if all of them come first in one message. */
+/** Moves tool results to the front, because Anthropic finds them only there. */
 function resultsFirst(content: readonly Block[]): readonly Block[] {
   const results = content.filter(({ type }) => type === 'tool_result');
   return [...results, ...content.filter(({ type }) => type !== 'tool_result')];
 }
 
-/** Turns as Anthropic and Bedrock want them: instructions apart, user and assistant alternating. */
+/** Separates instructions and alternates roles, as Anthropic and Bedrock require. */
 
 interface Message<Block> {
   readonly role: Turn['role'];
@@ -123,22 +123,20 @@ interface AlternatingTurns<Block> {
   readonly messages: readonly Message<Block>[];
 }
 
-/** How one of the two APIs writes turns. */
+/** Writes turns for one of the two APIs. */
 interface TurnWriter<Block> {
   text(part: TextPart): readonly Block[];
   assistantPart(part: AssistantPart): readonly Block[];
   userPart(part: UserPart): readonly Block[];
-  /** The blocks of one message of the user's, in the order that this upstream takes. */
+  /** Returns the blocks of a user message in the order that this upstream requires. */
   arrange(content: readonly Block[]): readonly Block[];
-  /** Instructions may also stand in the middle of the conversation. */
+  /** True if instructions may also be in the middle of the conversation. */
   readonly allowsInlineSystem: boolean;
-  /**
-   * The model does not continue a last answer by itself, as while it thinks: the user has to ask.
-   */
+  /** True if the model doesn't continue an assistant message, so that a user turn must follow. */
   readonly needsUserTurn: boolean;
 }
 
-/** What the user says where the API insists on a user's message and there is none. */
+/** Sent where the API requires a user message and there is none. */
 const continueMessage: TextPart = { kind: 'text', text: 'Continue.' };
 
 export function toAlternatingTurns<Block extends Readonly<Record<string, unknown>>>(
@@ -151,9 +149,9 @@ export function toAlternatingTurns<Block extends Readonly<Record<string, unknown
     const content = writeTurn(turn, writer);
     if (content.length === 0) continue;
     const last = merged.at(-1);
-    const isInside = writer.allowsInlineSystem && last !== undefined;
-    // Turns of one side in a row become one message; each block is copied once, not once per turn.
-    if (turn.role === 'system' && !isInside) for (const block of content) system.push(block);
+    const isInline = writer.allowsInlineSystem && last !== undefined;
+    // Merge consecutive turns of one role. Copy each block once, not once per turn.
+    if (turn.role === 'system' && !isInline) for (const block of content) system.push(block);
     else if (last?.role === turn.role) for (const block of content) last.content.push(block);
     else merged.push({ role: turn.role, content: [...content] });
   }
@@ -180,7 +178,7 @@ function writeTurn<Block>(turn: Turn, writer: TurnWriter<Block>): readonly Block
   }
 }
 
-/** An upstream that continues the last answer refuses one that ends with a space. */
+/** Trims the last answer, because an upstream that continues it rejects a trailing space. */
 function withoutLastSpace<Block extends Readonly<Record<string, unknown>>>(
   answer: Message<Block>,
 ): Message<Block> {
@@ -191,11 +189,11 @@ function withoutLastSpace<Block extends Readonly<Record<string, unknown>>>(
   return { role, content: content.with(at, { ...block, text: block.text.trimEnd() }) };
 }
 
-/** The parts of a dialogue as Anthropic's content blocks. */
+/** Writes prompt parts as Anthropic's content blocks. */
 
 type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** Anthropic refuses blank texts. */
+/** Drops blank texts, which Anthropic rejects. */
 function writeText(part: TextPart): readonly Block[] {
   if (part.text.trim() === '') return [];
   return [{ type: 'text', text: part.text, ...cacheField(part) }];
@@ -208,7 +206,7 @@ function writeAssistantPart(part: AssistantPart): readonly Block[] {
     case 'refusal':
       return writeText({ kind: 'text', text: part.text });
     case 'reasoning': {
-      // Anthropic refuses a request with a thought that it did not sign.
+      // Anthropic rejects thinking that it didn't sign.
       if (isAnthropicRedacted(part.redacted))
         return [{ type: 'redacted_thinking', data: part.redacted }];
       const signature = ownSignature('anthropic', part.signature);
@@ -231,11 +229,11 @@ function writeUserPart(part: UserPart, dropped: Set<string>): readonly Block[] {
       dropped.add('input_audio');
       return [];
     default:
-      return writeShown(part);
+      return writeContent(part);
   }
 }
 
-function writeShown(part: TextPart | ImagePart | DocumentPart): readonly Block[] {
+function writeContent(part: TextPart | ImagePart | DocumentPart): readonly Block[] {
   switch (part.kind) {
     case 'text':
       return writeText(part);
@@ -249,7 +247,7 @@ function writeShown(part: TextPart | ImagePart | DocumentPart): readonly Block[]
 }
 
 function writeResult(part: ToolResultPart): Block {
-  const blocks = part.parts.flatMap(writeShown);
+  const blocks = part.parts.flatMap(writeContent);
   return {
     type: 'tool_result',
     tool_use_id: plainCallId(part.callId),
@@ -259,7 +257,7 @@ function writeResult(part: ToolResultPart): Block {
   };
 }
 
-/** The bytes of a `data:` URL in Anthropic's words; undefined for any other address. */
+/** Returns the source of a `data:` URL; undefined for any other URL. */
 function base64Source(url: string) {
   const inline = readDataUrl(url);
   if (!inline) return undefined;
@@ -275,7 +273,7 @@ function documentSource({ source }: DocumentPart): object {
   if ('fileId' in source) return { type: 'file', file_id: source.fileId };
   const bytes = base64Source(source.url);
   if (!bytes) return { type: 'url', url: source.url };
-  // Anthropic takes only PDFs as bytes; a text document is sent as plain text.
+  // Anthropic accepts only PDFs as bytes. Send text documents as plain text.
   if (!bytes.media_type.startsWith('text/')) return bytes;
   return textSource(Buffer.from(bytes.data, 'base64').toString('utf8'));
 }
