@@ -103,7 +103,7 @@ async function openWallet(store: Store): Promise<void> {
   const tenant = { id: 'default', name: 'Bench', disabled: false, ...limits };
   await store.directory.addTenant({ ...tenant, createdAt: now, updatedAt: now });
   const grant = { tenantId: 'default', amount: 10 ** 14, note: 'bench', idempotencyKey: null, now };
-  await store.creditBook.change(grant);
+  await store.creditStore.change(grant);
 }
 
 function median(numbers: readonly number[]): number {

@@ -11,7 +11,7 @@ import { Translation } from '../src/dialects/engine.ts';
 import { openAiClient } from '../src/dialects/openai-chat/client/stream-writer.ts';
 import { OpenAiPassThrough } from '../src/dialects/openai-chat/same/stream.ts';
 import { openAiUpstream } from '../src/dialects/openai-chat/upstream/reader.ts';
-import { question } from '../tests/support/question.ts';
+import { makePrompt } from '../tests/support/prompts.ts';
 
 const chunks = 2_000;
 const rounds = 50;
@@ -53,12 +53,12 @@ const ways: readonly [string, () => StreamTransform, readonly SseMessage[]][] = 
   ['Anthropic, passed through', () => new AnthropicPassThrough(identity, 9), anthropicStream],
   [
     'OpenAI for an Anthropic client',
-    () => new Translation(question(), toAnthropic, openAiUpstream).transformStream(identity),
+    () => new Translation(makePrompt(), toAnthropic, openAiUpstream).transformStream(identity),
     openAiStream,
   ],
   [
     'Anthropic for an OpenAI client',
-    () => new Translation(question(), toOpenAi, anthropicUpstream).transformStream(identity),
+    () => new Translation(makePrompt(), toOpenAi, anthropicUpstream).transformStream(identity),
     anthropicStream,
   ],
 ];

@@ -3,14 +3,14 @@ import { byokModes } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import type { Command, Topic } from './command.ts';
-import { servicesForTenant, tenantOf, tenantOption } from './command.ts';
+import { servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
 import { minute, printJson, printTable } from './output.ts';
 
 const operand = '<provider>';
 
 const list: Command = {
   name: 'list',
-  summary: 'List the providers that a tenant has brought a key for',
+  summary: "List a tenant's provider keys",
   options: tenantOption,
   async run(context) {
     const { args } = context;
@@ -25,32 +25,33 @@ const list: Command = {
       minute(credential.updated_at),
     ]);
     const header = ['PROVIDER', 'KEY', 'MODE', 'BASE URL', 'UPDATED (UTC)'];
-    printTable(context, 'keys of providers', header, rows);
+    printTable(context, 'provider keys', header, rows);
   },
 };
 
 const set: Command = {
   name: 'set',
-  summary: 'Keep the key of a tenant for a provider, in place of the one before',
+  summary: "Save a tenant's key for a provider, replacing the previous one",
   operand,
   options: {
     ...tenantOption,
     'api-key': {
       value: '<key>',
-      summary: 'The key; better left out and given on standard input, where no history keeps it',
+      summary:
+        'The key; leave it out to enter it on stdin, which keeps it out of the shell history',
     },
     mode: {
       value: byokModes.join('|'),
-      summary: 'Whether shared capacity may follow (default: byok_first)',
+      summary: 'Whether requests may fall back to shared capacity (default: byok_first)',
     },
     'base-url': {
       value: '<address>',
-      summary: 'An address of its own, where the provider allows one',
+      summary: 'Custom address, if the provider allows one',
     },
   },
   async run(context) {
     const { args } = context;
-    const question = { text: `The key for ${args.operand}`, isSecret: true };
+    const question = { text: `API key for ${args.operand}`, isSecret: true };
     const apiKey = args.text('api-key') ?? (await context.input(question)).trim();
     if (apiKey === '') throw missingKeyError(args.operand);
     const body = definedFields({
@@ -59,25 +60,25 @@ const set: Command = {
       base_url: args.text('base-url'),
     });
     const services = await context.services();
-    const data = await manage.setCredential(services, tenantOf(args), args.operand, body);
+    const data = await manage.setCredential(services, tenantIdOf(args), args.operand, body);
     if (args.has('json')) return printJson(context, { data });
-    context.out(`The key ${data.label} is kept for ${data.provider} (${data.mode}).`);
+    context.out(`The key ${data.label} was saved for ${data.provider} (${data.mode}).`);
   },
 };
 
 function missingKeyError(provider: string): Error {
   const example = `tollgate byok set ${provider} < key.txt`;
-  return invalidRequest(`No key came on standard input: write "${example}".`, 'api_key');
+  return invalidRequest(`There is no key on stdin. Run "${example}".`, 'api_key');
 }
 
 const remove: Command = {
   name: 'delete',
-  summary: 'Forget the key of a tenant for a provider',
+  summary: "Delete a tenant's key for a provider",
   operand,
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    await manage.deleteCredential(await context.services(), tenantOf(args), args.operand);
+    await manage.deleteCredential(await context.services(), tenantIdOf(args), args.operand);
     if (args.has('json')) return printJson(context, { deleted: true });
     context.out(`The key for ${args.operand} was deleted.`);
   },
@@ -85,7 +86,7 @@ const remove: Command = {
 
 export const byok: Topic = {
   name: 'byok',
-  summary: "Manage tenants' own keys at providers",
+  summary: "Manage tenants' own provider keys",
   commands: [list, set, remove],
   examples: [
     'tollgate byok set openai --tenant acme < key.txt',

@@ -18,20 +18,18 @@ import { callGateway, ownAddress, urlOption } from './gateway-address.ts';
 import { counted, fields, printJson, table } from './output.ts';
 import { commandLine } from './program.ts';
 
-/**
- * Prints what to set in another program so that it uses this gateway. Changes no program's files.
- */
+/** Prints the settings that make another program use this gateway. Changes no files. */
 export const connect = singleCommandTopic(
   'connect',
-  'Print how to point a client at this gateway, and try it',
+  'Print the settings that a client needs for this gateway',
   {
-    summary: 'Print how to point a client at this gateway; without a name, list the clients',
+    summary: 'Print the settings that a client needs for this gateway, or list the clients',
     operand: '[client]',
     options: {
-      url: { value: '<address>', summary: 'Where clients reach it, if not as configured' },
-      key: { value: '<sk-tg-…>', summary: 'The key to put in' },
-      model: { value: '<name>', summary: 'The model to ask for (default: one that can chat)' },
-      try: { summary: 'Ask one small question, as the client would' },
+      url: { value: '<address>', summary: 'Address of the gateway (default: as configured)' },
+      key: { value: '<sk-tg-…>', summary: 'Routing key for the settings' },
+      model: { value: '<name>', summary: 'Model (default: one that can chat)' },
+      try: { summary: 'Send a short test request the way the client would' },
     },
     run: connectTo,
   },
@@ -54,7 +52,7 @@ async function connectTo(context: Context): Promise<void> {
   out(settingsText(client, values));
   if (!args.has('key')) {
     out(
-      `\nTo make a key: ${commandLine('keys create', `--name "${client.title}"`, context.flags)}`,
+      `\nTo create a key: ${commandLine('keys create', `--name "${client.title}"`, context.flags)}`,
     );
   }
   if (args.has('try')) out(`\n${trialText(await runTrial(client, values))}`);
@@ -71,7 +69,7 @@ function unknownClient(name: string): string {
   const byPrefix = names.filter((known) => known.startsWith(name));
   const near =
     byPrefix.length > 0 ? `; did you mean ${byPrefix.join(', ')}?` : didYouMean(name, names);
-  return `There is no client "${name}"${near || '; "tollgate connect" lists those it knows.'}`;
+  return `There is no client "${name}"${near || '; run "tollgate connect" to list all.'}`;
 }
 
 function clientObject(client: Client, values: SettingValues) {
@@ -89,21 +87,20 @@ function clientObject(client: Client, values: SettingValues) {
 
 function trialText({ answer, cost, request_id }: Trial): string {
   return fields({
-    answer: answer || 'one without words',
+    answer: answer || 'no text',
     cost: cost === null ? null : counted(cost, 'credit'),
     request: request_id,
   });
 }
 
-/** Finds the values for the gaps: on the command line, else in the configuration. */
-
 const keyPlaceholder = 'sk-tg-…';
 
-/** For a model without known limits: small enough to be true of most models. */
+/** Used if a model's limits are unknown. Most models have at least these. */
 const defaultLimits = { contextLength: 128_000, outputTokens: 4_096 };
 
 type ModelInfo = Pick<Model, 'id' | 'name' | 'context_length' | 'max_completion_tokens'>;
 
+/** Returns the values of the placeholders, from the command line or the configuration. */
 async function resolveValues(context: Context): Promise<SettingValues> {
   const url = urlOf(context);
   const model = modelOf(context.args, await context.models());
@@ -112,7 +109,7 @@ async function resolveValues(context: Context): Promise<SettingValues> {
     container_url: fromContainer(url),
     key: keyOf(context.args),
     model: model.id,
-    // The settings of some clients hold the name inside double quotes.
+    // Some clients' settings put the name between double quotes.
     model_name: model.name.replace(/["\\\p{Cc}]/gu, ''),
     context: String(model.context_length ?? defaultLimits.contextLength),
     output: String(model.max_completion_tokens ?? defaultLimits.outputTokens),
@@ -126,7 +123,7 @@ function urlOf({ args, flags }: Context): string {
   return server.publicUrl ?? ownAddress(server);
 }
 
-/** Inside a container, loopback addresses mean the container, not the machine that it runs on. */
+/** Replaces a loopback address, which inside a container means the container itself. */
 function fromContainer(url: string): string {
   return url.replace(/\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?=[:/]|$)/, '//host.docker.internal');
 }
@@ -134,10 +131,10 @@ function fromContainer(url: string): string {
 function keyOf(args: Args): string {
   const key = args.text('key') ?? keyPlaceholder;
   if (key === keyPlaceholder || /^sk-tg-[\w-]+$/.test(key)) return key;
-  throw invalidRequest('--key must be a routing key: it begins with sk-tg-.', 'key');
+  throw invalidRequest('--key must be a routing key, which starts with sk-tg-.', 'key');
 }
 
-/** A gateway at another `--url` may have models that this configuration does not know. */
+/** Returns the model in --model. A gateway at --url may have models that aren't configured here. */
 function modelOf(args: Args, models: readonly ListedModel[]): ModelInfo {
   const modelName = args.text('model');
   if (modelName === undefined) return defaultModel(models);
@@ -158,26 +155,25 @@ function modelOf(args: Args, models: readonly ListedModel[]): ModelInfo {
 function defaultModel(models: readonly ListedModel[]): Model {
   const model = chatModelOf(models.filter(({ isLive }) => isLive));
   if (model) return model;
-  const message = 'No model can be called yet: configure a provider, or name one with --model.';
+  const message = 'No models are available. Configure a provider, or set --model.';
   throw invalidRequest(message, 'model');
 }
 
-/** One small question to a running gateway, asked the way a client asks. */
-
+/** The result of a test request, sent to a running gateway the way a client would. */
 interface Trial {
   readonly request_id: string;
   readonly answer: string;
-  /** Null if the answer does not say what it cost. */
+  /** Null if the gateway has no receipt for the request. */
   readonly cost: number | null;
 }
 
-/** A model may think for a while before it says hello. */
+/** Long, because a model may reason before it answers. */
 const trialTimeoutMs = 60_000;
 const question = 'Say hello in one short sentence.';
 const messages = [{ role: 'user', content: question }];
-/** Enough for a model that thinks before it answers. */
+/** Leaves room for a model that reasons before it answers. */
 const outputTokens = 512;
-/** Characters of the answer that are shown: enough to recognise it as an answer. */
+/** Characters of the answer that are printed: enough to recognize it. */
 const shownMax = 80;
 
 interface TrialFormat {
@@ -222,7 +218,7 @@ function shorten(text: string): string {
   return text.length > shownMax ? `${text.slice(0, shownMax)}…` : text;
 }
 
-/** Throws an error with the message of the server that refused. */
+/** Sends a test request. If it is rejected, throws an error with the server's message. */
 async function runTrial({ speaks, base, appends }: Client, values: SettingValues): Promise<Trial> {
   const { headers, body, textOfAnswer } = trialFormats[speaks];
   const call = {
@@ -236,10 +232,14 @@ async function runTrial({ speaks, base, appends }: Client, values: SettingValues
   const answer = parseJson(text);
   if (response.status !== 200) {
     const { message } = fieldsOf(fieldsOf(answer).error);
-    throw new Error(textOf(message) || `It answered with ${response.status} and no reason.`);
+    throw new Error(
+      textOf(message) || `The server returned ${response.status} without an error message.`,
+    );
   }
   const requestId = response.headers.get('x-request-id');
-  if (requestId === null) throw new Error(`What answers at ${values.url} is no Tollgate.`);
+  if (requestId === null) {
+    throw new Error(`The server at ${values.url} isn't a Tollgate gateway. Check --url.`);
+  }
   return {
     request_id: requestId,
     answer: shorten(textOfAnswer(answer)),

@@ -3,22 +3,22 @@ import { entriesPerPage } from '../contract/admin.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import type { Command, Context, Option, Topic } from './command.ts';
-import { offsetOf, offsetOption, servicesForTenant, tenantOf, tenantOption } from './command.ts';
-import { counted, fields, minute, nextPage, printJson, table } from './output.ts';
+import { offsetOf, offsetOption, servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
+import { counted, fields, minute, hintAtNextPage, printJson, table } from './output.ts';
 
 const changeOptions: Readonly<Record<string, Option>> = {
   ...tenantOption,
-  amount: { value: '<credits>', summary: 'How many', required: true },
-  note: { value: '<text>', summary: 'Why, for the books' },
+  amount: { value: '<credits>', summary: 'Number of credits', required: true },
+  note: { value: '<text>', summary: 'Reason, shown with the entry' },
   'idempotency-key': {
     value: '<text>',
-    summary: 'Repeating the command with the same key books nothing again',
+    summary: 'Makes retries safe: the same key is booked only once',
   },
 };
 
 const show: Command = {
   name: 'show',
-  summary: 'Show the balance of a tenant and its latest entries',
+  summary: "Show a tenant's balance and latest entries",
   options: { ...tenantOption, ...offsetOption },
   async run(context) {
     const { args } = context;
@@ -38,18 +38,19 @@ const show: Command = {
       entry.note,
     ]);
     context.out(`\n${table(['ID', 'TIME (UTC)', 'TYPE', 'AMOUNT', 'BALANCE', 'NOTE'], rows)}`);
-    nextPage(context, offset, entries.length, entriesPerPage);
+    hintAtNextPage(context, offset, entries.length, entriesPerPage);
   },
 };
 
 const grant: Command = {
   name: 'grant',
-  summary: 'Give credits to a tenant',
+  summary: 'Grant credits to a tenant',
   options: changeOptions,
   async run(context) {
     const amount = context.args.number('amount');
     if (typeof amount === 'number' && amount < 0) {
-      const message = 'A grant gives credits; use "tollgate credits correct" to take them back.';
+      const message =
+        'A grant must be positive. Use "tollgate credits correct" to take credits back.';
       throw invalidRequest(message, 'amount');
     }
     await change(context, amount);
@@ -58,12 +59,14 @@ const grant: Command = {
 
 const correct: Command = {
   name: 'correct',
-  summary: 'Take credits back, never below zero: --amount -500',
+  summary: 'Take credits back, down to 0 at most: --amount -500',
   options: changeOptions,
   async run(context) {
     const amount = context.args.number('amount');
     if (typeof amount === 'number' && amount > 0) {
-      const message = `A correction takes credits back: write --amount -${amount}, or use grant.`;
+      const message =
+        `A correction must be negative. Write --amount -${amount}, or use ` +
+        '"tollgate credits grant".';
       throw invalidRequest(message, 'amount');
     }
     await change(context, amount);
@@ -72,7 +75,7 @@ const correct: Command = {
 
 export const credits: Topic = {
   name: 'credits',
-  summary: 'Show, grant and correct the credits of a tenant',
+  summary: "Show, grant, and correct a tenant's credits",
   commands: [show, grant, correct],
   examples: [
     'tollgate credits grant --tenant acme --amount 5000000 --note "Invoice 12"',
@@ -88,9 +91,9 @@ async function change(context: Context, amount: unknown): Promise<void> {
     idempotency_key: args.text('idempotency-key'),
   });
   const services = await context.services();
-  const { entry, repeated } = await manage.changeCredits(services, tenantOf(args), body);
+  const { entry, repeated } = await manage.changeCredits(services, tenantIdOf(args), body);
   if (args.has('json')) return printJson(context, { data: entry });
-  const sentence = repeated ? 'was booked before; nothing changed' : 'was booked';
+  const sentence = repeated ? 'was already booked; nothing changed' : 'was booked';
   context.out(
     `Entry ${entry.id} of ${counted(entry.amount, 'credit')} ${sentence}. ` +
       `Balance after it: ${entry.balance.toLocaleString('en-US')}.`,

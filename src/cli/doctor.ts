@@ -19,12 +19,12 @@ import { ledgerChecks, StoreProbe, storeChecks } from './doctor/store.ts';
 import { counted, printJson } from './output.ts';
 
 export const doctor = singleCommandTopic('doctor', 'Find out what keeps a gateway from working', {
-  summary: 'Check configuration, store, servers and provider keys; exits with 1 at a cross',
+  summary: 'Check configuration, store, servers, and provider keys; exits with 1 if a check fails',
   options: {},
   run: runDoctor,
 });
 
-/** Starts nothing and leaves no change behind, so it may run beside a gateway. */
+/** Runs all checks. They change nothing, so they can run while a gateway is running. */
 async function runDoctor(context: Context): Promise<void> {
   const report = new Report(context);
   const config = readConfig(context.flags);
@@ -38,7 +38,7 @@ async function runDoctor(context: Context): Promise<void> {
     report.fitWidth(groups.flat());
     report.add('configuration', configFinding(config));
     for (const group of groups) {
-      // The checks of a group run at the same time and are reported in their order.
+      // The checks of a group run concurrently and are reported in order.
       const running = group.map((check) => ({ check, found: runCheck(check) }));
       for (const { check, found } of running) report.add(check.name, await found);
     }
@@ -49,13 +49,13 @@ async function runDoctor(context: Context): Promise<void> {
 }
 
 function groupsFor(config: Config, store: StoreProbe): readonly (readonly Check[])[] {
-  const oneByOne = [
+  const sequential = [
     dataFolder(config),
     ...storeChecks(config, store),
     ...serverChecks(config, store),
   ];
   return [
-    ...oneByOne.map((check) => [check]),
+    ...sequential.map((check) => [check]),
     [...providerChecks(config), ...searchChecks(config)],
     ...ledgerChecks(config, store).map((check) => [check]),
   ];
@@ -76,10 +76,10 @@ function configFinding(config: Config): Finding {
   return healthy(`Settings from ${config.source}: ${counted(live.length, 'model')}${demo}.`);
 }
 
-/** The widest that the column of names gets; a longer name shifts only its own line. */
+/** The maximum width of the name column. A longer name shifts only its own line. */
 const nameWidthMax = 24;
 
-/** Prints each line as soon as it is known, or at the end all of them as JSON. */
+/** Prints each finding as soon as it is known, or all of them at the end as JSON. */
 class Report {
   readonly #context: Context;
   readonly #findings: ({ readonly name: string } & Finding)[] = [];
@@ -101,33 +101,33 @@ class Report {
       this.#context.out(formatLine(name.padEnd(this.#width), found));
   }
 
-  /** Throws if any check failed, so that the exit code says so. */
+  /** Throws if a check failed, so that the exit code is 1. */
   finish(): void {
-    const failed = this.#findings.filter(({ isHealthy: isWell }) => !isWell).length;
+    const failed = this.#findings.filter(({ isHealthy }) => !isHealthy).length;
     const isJson = this.#context.args.has('json');
     if (isJson) {
-      const data = this.#findings.map(({ name, isHealthy: isWell, found, fix }) => ({
+      const data = this.#findings.map(({ name, isHealthy, found, fix }) => ({
         name,
-        ok: isWell,
+        ok: isHealthy,
         found,
         fix,
       }));
       printJson(this.#context, { ok: failed === 0, data });
     }
     const all = counted(this.#findings.length, 'check');
-    if (failed > 0) throw new Error(`${failed} of ${all} found something wrong.`);
-    if (!isJson) this.#context.out(`All is well: ${all}.`);
+    if (failed > 0) throw new Error(`${failed} of ${all} failed.`);
+    if (!isJson) this.#context.out(`All ${all} passed.`);
   }
 }
 
-function formatLine(name: string, { isHealthy: isWell, found, fix }: Finding): string {
-  const mark = isWell ? colored('✓', '32') : colored('✗', '31');
-  // Configuration problems come one to a line; these lines are indented.
+function formatLine(name: string, { isHealthy, found, fix }: Finding): string {
+  const mark = isHealthy ? colored('✓', '32') : colored('✗', '31');
+  // A finding can have several lines, such as one per configuration problem. Indent them.
   const text = (fix === null ? found : `${found} ${fix}`).replaceAll('\n', '\n  ');
   return `${mark} ${name}  ${text}`;
 }
 
-/** The runtime also knows whether the user turned colours off. */
+/** Colors a mark, unless the output isn't a terminal or the user turned colors off. */
 function colored(mark: string, color: string): string {
   const useColor = process.stdout.isTTY && Bun.enableANSIColors;
   return useColor ? `\u001b[${color}m${mark}\u001b[0m` : mark;

@@ -8,12 +8,12 @@ import { ownAddress } from './gateway-address.ts';
 import { counted } from './output.ts';
 import { commandLine } from './program.ts';
 
-/** What the greeting needs to know of a process that is ready; a worker sends it to its parent. */
+/** What the greeting shows about a process that is ready. A worker sends it to its parent. */
 export interface Ready {
   readonly port: number;
   readonly engine: string;
   readonly models: number;
-  /** A model to chat with; null if no model can chat. */
+  /** The model of the example request, or null if no model can chat. */
   readonly model: string | null;
   readonly firstSecrets: GeneratedSecrets | null;
 }
@@ -29,7 +29,7 @@ export function readyOf(tollgate: Tollgate, port: number): Ready {
   };
 }
 
-/** The first text that a person sees. It shows secrets on the first start only. */
+/** Returns the text that is printed when the gateway is ready. Only the first start has secrets. */
 export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1): string {
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
@@ -37,22 +37,22 @@ export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1
   const url = publicUrl ?? ownAddress({ host, port: ready.port });
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
   const models = counted(ready.models, 'model');
-  const demo = config.demo ? ', the demo among them' : '';
+  const demo = config.demo ? ', including the demo' : '';
   const lines = [
     `Tollgate ${version} is ready at ${ownUrl}`,
     `${models}${demo}; ${data}; settings from ${config.source}.`,
     ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
-    ...(publicUrl === null || url === ownUrl ? [] : [`Clients reach it at ${url}`]),
+    ...(publicUrl === null || url === ownUrl ? [] : [`Public address: ${url}`]),
     `Dashboard: ${url}/dashboard`,
   ];
   if (!firstSecrets) {
-    lines.push(`New keys: ${commandLine('keys create', '--name "my app"', flags)}`);
+    lines.push(`Create a key: ${commandLine('keys create', '--name "my app"', flags)}`);
     return lines.join('\n');
   }
   return [
     ...lines,
     '',
-    'These are shown once, keep them:',
+    'Save these secrets now. They are shown only once:',
     `  Routing key     ${firstSecrets.apiKey}`,
     `  Management key  ${firstSecrets.managementKey}`,
     `  Admin token     ${firstSecrets.adminToken}`,
@@ -62,7 +62,7 @@ export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1
   ].join('\n');
 }
 
-/** A curl command for a first chat; if no model can chat, one that lists the models. */
+/** Returns a curl command that chats, or one that lists the models if none of them can chat. */
 function tryItLines(url: string, key: string, model: string | null): string[] {
   const authorization = `    -H "Authorization: Bearer ${key}"`;
   if (model === null) return [`  curl ${url}/v1/models \\`, authorization];
@@ -74,11 +74,11 @@ function tryItLines(url: string, key: string, model: string | null): string[] {
   ];
 }
 
-/** Says whether workers count limits together or each for itself, so that no bill surprises. */
+/** Warns if each worker counts limits on its own, because that multiplies every limit. */
 function aboutWorkers(workers: number, { redis }: Config): string {
-  if (redis !== null) return `${workers} workers; they count limits together in Redis.`;
+  if (redis !== null) return `${workers} workers share their limits through Redis.`;
   return (
-    `${workers} workers; each counts limits for itself, so up to ${workers} times as much ` +
-    'passes. Set REDIS_URL to count them together.'
+    `${workers} workers count limits separately, so up to ${workers} times each limit is allowed. ` +
+    'Set REDIS_URL to share the limits.'
   );
 }

@@ -5,11 +5,11 @@ import { callGateway, ownAddress, urlOption } from './gateway-address.ts';
 
 const timeoutMs = 5_000;
 
-/** For health checks in containers, whose image has no other HTTP client. */
-export const health = singleCommandTopic('health', 'Ask a running gateway whether it can serve', {
-  summary: 'Ask a running gateway whether it can serve; exits with 1 when it cannot',
+/** Used for health checks in containers, because the image has no other HTTP client. */
+export const health = singleCommandTopic('health', 'Check whether a running gateway is ready', {
+  summary: 'Check whether a running gateway is ready; exits with 1 if not',
   options: {
-    url: { value: '<address>', summary: 'Where it runs, if not as configured' },
+    url: { value: '<address>', summary: 'Address of the gateway (default: as configured)' },
   },
   run: checkHealth,
 });
@@ -19,6 +19,6 @@ async function checkHealth({ args, flags, out }: Context): Promise<void> {
   const call = { method: 'GET', url: `${address}/readyz`, headers: {} } as const;
   const response = await callGateway(call, timeoutMs);
   const text = await response.text();
-  if (response.status !== 200) throw new Error(`Not ready: ${text.slice(0, 500)}`);
+  if (response.status !== 200) throw new Error(`The gateway isn't ready: ${text.slice(0, 500)}`);
   out(text);
 }

@@ -2,29 +2,24 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { parseJson } from '../core/json.ts';
 
-/** What a command asks for on standard input, shown if that is a terminal. */
+/** A prompt for input on stdin. It is shown only if stdin is a terminal. */
 export interface Question {
   readonly text: string;
-  /** A secret is one line, not echoed; otherwise the input is everything up to Ctrl-D. */
+  /** True reads one line without echo. False reads everything up to Ctrl-D. */
   readonly isSecret?: boolean;
 }
 
-/**
- * Reads all of standard input. At a terminal it first says what it waits for: silence looks like a
- * hang.
- */
+/** Reads all of stdin. At a terminal, it prints a prompt first, because silence looks like a hang. */
 export function readInput({ text, isSecret = false }: Question): Promise<string> {
   if (!process.stdin.isTTY) return Bun.stdin.text();
-  // Hiding begins before the question is shown, so that no typed character is echoed or lost.
+  // Turn off the echo before the prompt appears, so that no typed character is echoed or lost.
   const read = isSecret ? readHiddenLine() : Bun.stdin.text();
-  const hint = isSecret
-    ? 'it is not shown; end with Enter'
-    : 'end with Ctrl-D on a line of its own';
+  const hint = isSecret ? 'hidden; end with Enter' : 'end with Ctrl-D on an empty line';
   process.stderr.write(`${text} (${hint}):\n`);
   return read;
 }
 
-/** Reads a line without echo. Ctrl-C or Ctrl-D gives an empty text. */
+/** Reads a line without echo. Resolves to '' on Ctrl-C or Ctrl-D. */
 function readHiddenLine(): Promise<string> {
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });
   const editor = createInterface({ input: process.stdin, output, terminal: true });
@@ -42,8 +37,8 @@ function readHiddenLine(): Promise<string> {
 }
 
 /**
- * A pasted Google account is JSON of many lines: any line not read here would go to the shell,
- * which runs it and keeps it in its history.
+ * Recognizes the first lines of pasted JSON, such as a Google service account. The shell would run
+ * the lines that aren't read here, and store them in its history.
  */
 function isIncompleteJson(text: string): boolean {
   return text.trimStart().startsWith('{') && parseJson(text) === undefined;

@@ -3,14 +3,12 @@ import { type KeyObject, keysPerPage } from '../contract/keys.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
 import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Option, Topic } from './command.ts';
-import { offsetOf, offsetOption, servicesForTenant, tenantOf, tenantOption } from './command.ts';
-import { fields, minute, nextPage, printJson, printTable } from './output.ts';
+import { offsetOf, offsetOption, servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
+import { fields, minute, hintAtNextPage, printJson, printTable } from './output.ts';
 
 const operand = '<key id>';
 
-/**
- * What the output shows for a key without this restriction, and what the option takes to lift it.
- */
+/** Shown for a key without the restriction, and accepted by the option to remove it. */
 const unrestricted = {
   limit: 'none',
   'limit-reset': 'never',
@@ -22,28 +20,28 @@ const unrestricted = {
 } as const;
 
 const restrictions: Readonly<Record<keyof typeof unrestricted, Option>> = {
-  limit: { value: '<credits>', summary: `The most it may spend, or "${unrestricted.limit}"` },
+  limit: { value: '<credits>', summary: `Maximum spend, or "${unrestricted.limit}"` },
   'limit-reset': {
     value: limitResets.join('|'),
-    summary: `How often the limit starts anew, or "${unrestricted['limit-reset']}"`,
+    summary: `How often the limit resets, or "${unrestricted['limit-reset']}"`,
   },
   'expires-at': {
     value: '<time>',
-    summary: `UTC, as 2030-01-31T00:00:00Z, or "${unrestricted['expires-at']}"`,
+    summary: `UTC time such as 2030-01-31T00:00:00Z, or "${unrestricted['expires-at']}"`,
   },
-  models: { value: '<a/b,c/*>', summary: `Models it may use, or "${unrestricted.models}"` },
-  scopes: { value: '<a,b>', summary: `Of ${scopes.join(', ')}, or "${unrestricted.scopes}"` },
+  models: { value: '<a/b,c/*>', summary: `Allowed models, or "${unrestricted.models}"` },
+  scopes: { value: '<a,b>', summary: `Any of ${scopes.join(', ')}, or "${unrestricted.scopes}"` },
   'requests-per-minute': {
     value: '<n>',
-    summary: `Its own rate limit, or "${unrestricted['requests-per-minute']}"`,
+    summary: `Rate limit of this key, or "${unrestricted['requests-per-minute']}"`,
   },
-  cache: { value: cacheModes.join('|'), summary: `Its own cache mode, or "${unrestricted.cache}"` },
+  cache: {
+    value: cacheModes.join('|'),
+    summary: `Cache mode of this key, or "${unrestricted.cache}"`,
+  },
 };
 
-/**
- * LEFT has its own column: LIMIT minus SPENT is not what is left, because a limit may start again
- * each day, week or month while SPENT goes on.
- */
+/** LEFT isn't always LIMIT minus SPENT, because a limit can reset while SPENT keeps growing. */
 const header = [
   'ID',
   'KEY',
@@ -58,10 +56,10 @@ const header = [
 
 const list: Command = {
   name: 'list',
-  summary: 'List the keys of a tenant',
+  summary: "List a tenant's keys",
   options: {
     ...tenantOption,
-    'include-disabled': { summary: 'Disabled keys too' },
+    'include-disabled': { summary: 'Include disabled keys' },
     ...offsetOption,
   },
   async run(context) {
@@ -82,25 +80,25 @@ const list: Command = {
       minute(key.last_used_at),
     ]);
     printTable(context, page.includeDisabled ? 'keys' : 'enabled keys', header, rows);
-    nextPage(context, page.offset, data.length, keysPerPage);
+    hintAtNextPage(context, page.offset, data.length, keysPerPage);
   },
 };
 
-const name = { value: '<text>', summary: 'What the key is for' } as const;
+const name = { value: '<text>', summary: 'Name of the key' } as const;
 
 const create: Command = {
   name: 'create',
-  summary: 'Create a key and show its secret, once',
+  summary: 'Create a key and print its secret once',
   options: {
     ...tenantOption,
     name: { ...name, required: true },
-    management: { summary: 'A management key (sk-mgmt-…), not a routing key' },
+    management: { summary: 'Create a management key (sk-mgmt-…) instead of a routing key' },
     ...restrictions,
   },
   async run(context) {
     const { args } = context;
-    const body = { ...settingsIn(args), management: args.has('management') };
-    const issued = await manage.createKey(await context.services(), tenantOf(args), body);
+    const body = { ...fieldsIn(args), management: args.has('management') };
+    const issued = await manage.createKey(await context.services(), tenantIdOf(args), body);
     printSecret(context, issued, `Key ${issued.key.id} was created.`);
   },
 };
@@ -113,7 +111,7 @@ const show: Command = {
   async run(context) {
     const { args } = context;
     const services = await context.services();
-    const key = await manage.showKey(services, tenantOf(args), args.operand);
+    const key = await manage.showKey(services, tenantIdOf(args), args.operand);
     if (args.has('json')) return printJson(context, { data: key });
     context.out(
       fields({
@@ -143,36 +141,36 @@ const show: Command = {
 
 const change: Command = {
   name: 'change',
-  summary: 'Change what a key may do; what is not named stays',
+  summary: 'Change a key; settings without an option stay the same',
   operand,
   options: { ...tenantOption, name, ...restrictions },
   changes: ['name', ...Object.keys(restrictions)],
-  run: (context) => applyChange(context, settingsIn(context.args), 'was changed'),
+  run: (context) => applyChange(context, fieldsIn(context.args), 'was changed'),
 };
 
 const rotate: Command = {
   name: 'rotate',
-  summary: 'Replace the secret of a key; its id and its usage stay',
+  summary: 'Replace the secret of a key; its ID and usage stay the same',
   operand,
   options: {
     ...tenantOption,
     'overlap-seconds': {
       value: '<n>',
-      summary: 'How long the old secret still works (default: 0)',
+      summary: 'How long the old secret keeps working (default: 0)',
     },
   },
   async run(context) {
     const { args } = context;
     const body = definedFields({ overlap_seconds: args.number('overlap-seconds') });
     const services = await context.services();
-    const issued = await manage.rotateKey(services, tenantOf(args), args.operand, body);
+    const issued = await manage.rotateKey(services, tenantIdOf(args), args.operand, body);
     printSecret(context, issued, `Key ${issued.key.id} has a new secret.`);
   },
 };
 
 const disable: Command = {
   name: 'disable',
-  summary: 'Refuse a key until it is enabled again',
+  summary: 'Reject a key until it is enabled again',
   operand,
   options: tenantOption,
   run: (context) => applyChange(context, { disabled: true }, 'is disabled'),
@@ -188,12 +186,12 @@ const enable: Command = {
 
 const remove: Command = {
   name: 'delete',
-  summary: 'Delete a key for good; its logs stay',
+  summary: 'Delete a key permanently; its logs stay',
   operand,
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    await manage.deleteKey(await context.services(), tenantOf(args), args.operand);
+    await manage.deleteKey(await context.services(), tenantIdOf(args), args.operand);
     if (args.has('json')) return printJson(context, { deleted: true });
     context.out(`Key ${args.operand} was deleted.`);
   },
@@ -201,7 +199,7 @@ const remove: Command = {
 
 export const keys: Topic = {
   name: 'keys',
-  summary: 'Manage the API keys of a tenant',
+  summary: "Manage a tenant's API keys",
   commands: [list, create, show, change, rotate, disable, enable, remove],
   examples: [
     'tollgate keys create --name "CI" --limit 500000 --limit-reset monthly',
@@ -211,8 +209,8 @@ export const keys: Topic = {
   ],
 };
 
-/** The fields of the API's request body for the options that were given. */
-function settingsIn(args: Args): Record<string, unknown> {
+/** Returns the API's request body with a field for each option that is set. */
+function fieldsIn(args: Args): Record<string, unknown> {
   const orNull = <T>(name: keyof typeof unrestricted, value: T) =>
     args.text(name) === unrestricted[name] ? null : value;
   return definedFields({
@@ -229,14 +227,19 @@ function settingsIn(args: Args): Record<string, unknown> {
 
 async function applyChange(context: Context, body: object, done: string): Promise<void> {
   const { args } = context;
-  const data = await manage.changeKey(await context.services(), tenantOf(args), args.operand, body);
+  const data = await manage.changeKey(
+    await context.services(),
+    tenantIdOf(args),
+    args.operand,
+    body,
+  );
   if (args.has('json')) return printJson(context, { data });
   context.out(`Key ${data.id} ${done}.`);
 }
 
 function printSecret(context: Context, { key, text }: manage.IssuedKey, sentence: string): void {
   if (context.args.has('json')) printJson(context, { data: key, key: text });
-  else context.out(`${sentence}\n\n  ${text}\n\nKeep it now: it is not shown again.`);
+  else context.out(`${sentence}\n\n  ${text}\n\nSave it now. It won't be shown again.`);
 }
 
 function stateOf(key: KeyObject, now: number): string {

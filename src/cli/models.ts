@@ -3,17 +3,19 @@ import { unitPrices } from '../money/price/fee-kinds.ts';
 import { singleCommandTopic } from './command.ts';
 import { printJson, table } from './output.ts';
 
-export const models = singleCommandTopic('models', 'List the models that can be called', {
-  summary: 'List the models that can be called',
+export const models = singleCommandTopic('models', 'List the models that are available', {
+  summary: 'List the models that are available',
   options: {
-    all: { summary: 'Also models whose provider is not configured' },
+    all: { summary: "Include models whose provider isn't configured" },
   },
   async run(context) {
     const all = await context.models();
     const listed = context.args.has('all') ? all : all.filter(({ isLive }) => isLive);
     if (context.args.has('json')) return printJson(context, { data: listed.map(modelObject) });
     if (listed.length === 0) {
-      return context.out('No model can be called yet: configure a provider, or add --all.');
+      return context.out(
+        'No models are available. Configure a provider, or add --all to list all models.',
+      );
     }
     const rows = listed.map((model) => {
       const pricing = model.endpoints[0]?.pricing ?? {};
@@ -27,7 +29,7 @@ export const models = singleCommandTopic('models', 'List the models that can be 
         `${model.isLive ? '' : 'not configured: '}${providersOf(model).join(', ')}`,
       ];
     });
-    const prices = ['USD/M IN', 'USD/M OUT', 'USD BESIDES'];
+    const prices = ['USD/M IN', 'USD/M OUT', 'OTHER PRICES (USD)'];
     context.out(table(['ID', 'NAME', 'CONTEXT', ...prices, 'PROVIDERS'], rows));
   },
 });

@@ -19,12 +19,13 @@ import { type Context, singleCommandTopic } from './command.ts';
 import { progressReporter, verificationSummary } from './ledger.ts';
 import { counted, printJson, table } from './output.ts';
 
-export const move = singleCommandTopic('move', 'Take all data from SQLite to Postgres', {
-  summary: 'Copy the whole store into an empty Postgres database; the file stays as it is',
+export const move = singleCommandTopic('move', 'Copy all data from SQLite to Postgres', {
+  summary: 'Copy all data from SQLite into an empty Postgres database; the file stays unchanged',
   options: {
     to: {
       value: '<address>',
-      summary: 'postgres://…; with a password better given on standard input',
+      summary:
+        'postgres://…; leave it out to enter it on stdin, for example because of its password',
     },
   },
   run: moveAll,
@@ -33,10 +34,10 @@ export const move = singleCommandTopic('move', 'Take all data from SQLite to Pos
 async function moveAll(context: Context): Promise<void> {
   const { args, flags, now } = context;
   const config = loadConfig(flags, environment, ['data_dir', 'database']);
-  const question = { text: 'Type the address of the new database', isSecret: true };
+  const question = { text: 'Address of the new database', isSecret: true };
   const url = args.text('to') ?? (await context.input(question)).trim();
   if (!/^postgres(ql)?:\/\//.test(url)) {
-    const problem = { path: '--to', message: 'must begin with postgres://.' };
+    const problem = { path: '--to', message: 'must start with postgres://.' };
     throw new ConfigProblems('command line', [problem]);
   }
   const source = await openSource(config);
@@ -56,25 +57,23 @@ async function moveAll(context: Context): Promise<void> {
 async function openSource({ database, dataDir }: Config): Promise<ReadOnlyDatabase> {
   if (!database.reveal().startsWith('sqlite:')) {
     throw new Error(
-      'The store is in Postgres already. To move from a file, leave DATABASE_URL (database) unset.',
+      'The store is already in Postgres. To move from a file, unset DATABASE_URL (database).',
     );
   }
   const source = await openReadOnly(database.reveal());
   if (source) return source;
-  throw new Error(`There is no database in ${dataDir}: name its folder with --data-dir.`);
+  throw new Error(`There is no database in ${dataDir}. Set --data-dir to its folder.`);
 }
 
-/**
- * Refuses to move while requests wait in the journal: their charges would be missing in the copy.
- */
+/** Throws if requests wait in the journal, because their charges would be missing in the copy. */
 function requireEmptyJournal({ dataDir }: Config): void {
   const root = journalRoot(dataDir);
   const names = existsSync(root) ? readdirSync(root) : [];
   const [owner] = names.flatMap((name) => readFolderName(name) ?? []);
   if (!owner) return;
   throw new Error(
-    `Process ${owner.pid} on ${owner.host} keeps a journal in ${root}: stop that gateway. If it ` +
-      'was killed, start one there, which books what it left, and stop that one.',
+    `Process ${owner.pid} on ${owner.host} has a journal in ${root}. Stop that gateway. If it was ` +
+      'killed, start a gateway there to book its last requests, then stop it.',
   );
 }
 
@@ -93,7 +92,9 @@ async function reportMove(
     printJson(context, { ok, tables: Object.fromEntries(rows), ...found });
   }
   if (found.discrepancies > 0) {
-    err('All was moved as it is: "tollgate ledger verify" should say the same of the file.');
+    err(
+      'All data was copied unchanged. "tollgate ledger verify" should report the same for the file.',
+    );
   }
   const summary = verificationSummary(found);
   if (!isJson) out(`${summary}\n${nextSteps(config)}`);
@@ -104,7 +105,7 @@ async function verifyTarget(
   ...callbacks: [report: Report, onProgress: Progress]
 ): Promise<Verification> {
   const target = await openReadOnly(url);
-  assert(target, 'Postgres is never a file that is not there.');
+  assert(target, 'A Postgres database either opens or throws.');
   try {
     return await verifyLedger(target, ...callbacks);
   } finally {
@@ -116,13 +117,13 @@ function nextSteps({ database, dataDir, secretKey }: Config): string {
   const file = database.reveal().slice('sqlite:'.length);
   const key = join(dataDir, 'secret.key');
   const keyStep = secretKey
-    ? 'Keep TOLLGATE_SECRET_KEY: provider keys of tenants are encrypted with it.'
-    : `Keep ${key}, which provider keys of tenants are encrypted with; for a gateway with ` +
-      'another data folder, set TOLLGATE_SECRET_KEY to what is in it.';
+    ? "Keep TOLLGATE_SECRET_KEY, because tenants' provider keys are encrypted with it."
+    : `Keep ${key}, because tenants' provider keys are encrypted with it. For a gateway with ` +
+      'another data folder, set TOLLGATE_SECRET_KEY to the content of this file.';
   return [
-    `All of it is in Postgres now; ${file} is as it was. Next:`,
-    '1. Set DATABASE_URL (database in the configuration) to the address that you moved to.',
+    `All data is now in Postgres; ${file} is unchanged. Next steps:`,
+    '1. Set DATABASE_URL (database in the configuration) to the new address.',
     `2. ${keyStep}`,
-    '3. Start the gateway, and no other on the file any more.',
+    "3. Start the gateway. Don't start a gateway on the file again.",
   ].join('\n');
 }

@@ -18,10 +18,9 @@ import { refusalBy } from '../upstream/guard/pinned-call.ts';
 import { readInput } from './input.ts';
 import type { CommandEnvironment } from './run.ts';
 
-// Each write reports its own failure; an unhandled 'error' event would end a gateway whose output
-// was closed.
+// Each write handles its own failure. Without this listener, a closed stdout would end the process.
 process.stdout.on('error', () => undefined);
-// The same for the log: a failure to write it would be told in the log, and so on for ever.
+// Don't log a failed write to the log: that would fail again.
 process.stderr.on('error', () => undefined);
 let printed: Promise<unknown> = Promise.resolve();
 
@@ -29,12 +28,12 @@ function print(text: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   process.stdout.write(text, (failure) => (failure ? reject(failure) : resolve()));
   printed = Promise.all([printed, promise]);
-  // flush() passes a failure on; until then it must not count as unhandled.
+  // flush() rejects with this error later. Until then, it must not count as unhandled.
   printed.catch(() => undefined);
   return promise;
 }
 
-/** The process around the commands: its streams, its clock, its configuration, its store. */
+/** Connects commands to this process: its streams, clock, configuration, and store. */
 export const commandEnvironment: CommandEnvironment = {
   version,
   out: (text) => void print(`${text}\n`).catch(() => undefined),
@@ -51,7 +50,7 @@ export const commandEnvironment: CommandEnvironment = {
   async openStore(flags, mustExist) {
     const config = loadConfig(flags, environment, ['data_dir', 'database']);
     const store = await openStore(config.database.reveal(), mustExist);
-    const { database, directory, credentials, creditBook, keySpending, statements } = store;
+    const { database, directory, credentials, creditStore, keySpending, statements } = store;
     const { now } = await StoreClock.open(database);
     return {
       now,
@@ -59,7 +58,7 @@ export const commandEnvironment: CommandEnvironment = {
       credentials,
       providers: config.providers,
       vault: async () => {
-        // A key made beside one in use might be refused, and would stay behind as a file.
+        // Don't generate a key if provider keys are stored: it couldn't decrypt them.
         const isInUse = await credentials.hasKey();
         const secrets = isInUse ? knownSecretKeys(config) : secretKeysOf(config);
         if (!secrets) throw wrongKey();
@@ -76,9 +75,9 @@ export const commandEnvironment: CommandEnvironment = {
       }),
       credits: {
         change: (order) =>
-          changeWithRecall(creditBook, order, (id) => store.ledger.recall(walletName(id), '')),
-        balance: (id) => creditBook.balance(id),
-        entries: (id, page) => creditBook.entries(id, page),
+          changeWithRecall(creditStore, order, (id) => store.ledger.recall(walletName(id), '')),
+        balance: (id) => creditStore.balance(id),
+        entries: (id, page) => creditStore.entries(id, page),
       },
       spending: keySpending,
       statements,

@@ -3,15 +3,12 @@ import type { Environment } from '../config/read-file.ts';
 
 const isCompiled = Bun.main.startsWith('/$bunfs') || Bun.main.startsWith('B:/~BUN');
 
-/**
- * The command line that starts this program again: the executable, or the runtime and our main
- * file.
- */
+/** Returns the command that starts this program: the executable, or Bun with the main file. */
 export function programCommand(): string[] {
   return [process.execPath, ...(isCompiled ? [] : [...process.execArgv, Bun.main])];
 }
 
-/** The options with which another command uses the same configuration and data. */
+/** Returns the options that make another command use the same configuration and data. */
 export function configOptions({ config, dataDir }: Flags): string[] {
   return [
     ...(config === undefined ? [] : ['--config', config]),
@@ -20,8 +17,8 @@ export function configOptions({ config, dataDir }: Flags): string[] {
 }
 
 /**
- * A Tollgate command as a person would type it here, for the same data. Where the compiled
- * executable runs, there may be no npm.
+ * Returns a Tollgate command for a user to type, for the same configuration and data. Where the
+ * compiled executable runs, npm may not be installed.
  */
 export function commandLine(command: string, options: string, flags: Flags): string {
   const program = isCompiled ? 'tollgate' : 'npm run tollgate --';
@@ -32,27 +29,27 @@ function shellQuoted(word: string): string {
   return /^[\w./:@%+,=~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** Settings that the runtime takes only from its environment, before our first line runs. */
+/** Settings that Bun reads only from the environment, before any of our code runs. */
 const settings = {
-  // The runtime's `fetch` makes at most 256 calls at once: behind a proxy, the 257th stream would
-  // wait.
+  // By default, Bun's `fetch` makes at most 256 calls at once. Behind a proxy, the 257th stream
+  // would wait.
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
-  // Milliseconds until freed memory goes back to the system. Under load it is needed again at once,
-  // and giving it back sooner costs a few percent of the processor.
+  // Milliseconds until freed memory is returned to the system. Under load it is soon needed again,
+  // and returning it earlier costs a few percent of CPU time.
   MIMALLOC_PURGE_DELAY: '1000',
 };
 
 /**
- * Replaces this process by the same program with these variables set, unless the operator set them:
- * same process id, a few milliseconds.
+ * Replaces this process with the same program and these variables, unless the operator set them.
+ * The process ID stays the same, and it takes a few milliseconds.
  */
 export function setUpRuntime(argv: readonly string[], environment: Environment): void {
   if (argv[0] !== 'serve' || typeof process.execve !== 'function') return;
   if (Object.keys(settings).every((name) => environment[name] !== undefined)) return;
-  const more = { ...settings, ...environment };
+  const extended = { ...settings, ...environment };
   try {
-    process.execve(process.execPath, [...programCommand(), ...argv], more);
+    process.execve(process.execPath, [...programCommand(), ...argv], extended);
   } catch {
-    // The system refuses it, for want of room for the variables for one. All works without, too.
+    // For example, the environment is too large. The gateway also works without these settings.
   }
 }

@@ -68,7 +68,7 @@ async function tollgate(...words: string[]) {
         throw new ConfigProblems('broken.yaml', [{ path: 'port', message: 'must be a number' }]);
       }
       const store = await openStore(`sqlite:${folder}/cli.db`);
-      const { database, directory, credentials, creditBook, keySpending, statements } = store;
+      const { database, directory, credentials, creditStore, keySpending, statements } = store;
       opened++;
       return {
         now,
@@ -94,7 +94,7 @@ async function tollgate(...words: string[]) {
           now,
           onChanged: () => undefined,
         }),
-        credits: creditBook,
+        credits: creditStore,
         spending: keySpending,
         statements,
         requests: store.requestLog,

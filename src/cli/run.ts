@@ -14,11 +14,11 @@ import {
   type Topic,
 } from './command.ts';
 
-/** What the commands need of the process around them. */
+/** What commands need from the process, such as its streams, clock, and store. */
 export interface CommandEnvironment
   extends Pick<Context, 'out' | 'write' | 'err' | 'input' | 'now'> {
   readonly version: string;
-  /** Resolves when all output has been written; rejects if some of it could not be. */
+  /** Resolves when all output is written. Rejects if any write failed. */
   flush(): Promise<void>;
   openStore(flags: Flags, mustExist: boolean): Promise<OpenStore>;
   loadModels(flags: Flags): ReturnType<Context['models']>;
@@ -26,10 +26,10 @@ export interface CommandEnvironment
 
 type OpenStore = CommandServices & { close(): Promise<void> };
 
-/** All the spellings by which programs are usually asked for their version. */
+/** The usual ways to ask a program for its version. */
 const versionArgs = new Set(['version', '--version', '-v', '-V']);
 
-/** What other programs call the same command. */
+/** Names that other programs use for the same command. They are only suggested. */
 const commandAliases: ReadonlyMap<string, string> = new Map([
   ['start', 'serve'],
   ['run', 'serve'],
@@ -37,16 +37,16 @@ const commandAliases: ReadonlyMap<string, string> = new Map([
   ['status', 'health'],
 ]);
 
-/** If one of these were empty, the command would silently use the default. */
-const settings = ['config', 'data-dir', 'host', 'port'];
+/** Options that must not be empty, because the command would silently use the default. */
+const nonEmptyOptions = ['config', 'data-dir', 'host', 'port'];
 
-/** Runs one command line and answers the exit code: 0 done, 1 refused or failed, 2 misused. */
+/** Runs a command and returns the exit code: 0 for success, 1 for a failure, 2 for wrong usage. */
 export async function runCommand(
   argv: readonly string[],
   topics: readonly Topic[],
   environment: CommandEnvironment,
 ): Promise<number> {
-  // People try `-h` first.
+  // Most programs accept `-h` for help.
   const [first = 'help', ...rest] = argv.map((word) => (word === '-h' ? '--help' : word));
   if (versionArgs.has(first)) {
     environment.out(environment.version);
@@ -81,7 +81,7 @@ function runTopic(
   const page = `tollgate ${topic.name} --help`;
   if (name === undefined) {
     const known = topic.commands.map((command) => command.name).join(', ');
-    const message = `"tollgate ${topic.name}" needs one more word: ${known}.`;
+    const message = `"tollgate ${topic.name}" needs a subcommand: ${known}.`;
     return usageError(environment, message, page);
   }
   const command = topic.commands.find((one) => one.name === name);
@@ -97,14 +97,14 @@ async function runOne(
 ): Promise<number> {
   const path = ['tollgate', topic.name, command.name].filter((word) => word !== '').join(' ');
   const parsed = readArgs(command, argv);
-  if (parsed.kind === 'wrong') return usageError(environment, parsed.message, `${path} --help`);
+  if (parsed.kind === 'invalid') return usageError(environment, parsed.message, `${path} --help`);
   const { args } = parsed;
   if (args.has('help')) {
     environment.out(commandHelp(topic, command));
     return 0;
   }
-  // As a script with an unset variable does it: `--data-dir "$DATA"`.
-  const empty = settings.find((name) => args.text(name) === '');
+  // A script with an unset variable passes an empty value: `--data-dir "$DATA"`.
+  const empty = nonEmptyOptions.find((name) => args.text(name) === '');
   if (empty !== undefined) return usageError(environment, `--${empty} is empty.`, `${path} --help`);
   const flags: Flags = definedFields({
     config: args.text('config'),
@@ -125,7 +125,7 @@ async function runOne(
     await environment.flush();
     return 0;
   } catch (error) {
-    // A reader that closes the pipe, as `head` does, has all that it wanted: this is no failure.
+    // Programs such as `head` close the pipe when they have read enough. That isn't a failure.
     if (failureCode(error) === 'EPIPE') return 0;
     environment.err(failureMessage(error) + (isNotFound(error) ? tenantHint(command, args) : ''));
     return error instanceof ConfigProblems ? 2 : 1;
@@ -134,19 +134,20 @@ async function runOne(
   }
 }
 
-/** A tenant or a thing of a tenant does not exist; a wrong value of a field has a `param`. */
+/** Recognizes a missing tenant or resource. A 404 about a field's value has a `param`. */
 function isNotFound(error: unknown): boolean {
   return error instanceof GatewayError && error.status === 404 && error.param === null;
 }
 
-/** Without `--tenant` the first tenant is used; the person may have meant another. */
+/** Returns a hint to append if the default tenant was used, because it may be the wrong one. */
 function tenantHint({ options }: Command, args: Args): string {
   if (!Object.hasOwn(options, 'tenant') || args.has('tenant')) return '';
-  return ' The tenant is "default" unless --tenant names another.';
+  return ' This searched the tenant "default". Set --tenant to use another.';
 }
 
 function unknownTopic(word: string, topics: readonly Topic[]): string {
-  if (word.startsWith('-')) return 'The command comes first: tollgate <command> [options].';
+  if (word.startsWith('-'))
+    return 'Put the command before its options: tollgate <command> [options].';
   const other = commandAliases.get(word);
   if (other !== undefined) return `There is no command "${word}"; did you mean "${other}"?`;
   return unknownCommand(word, topics);
@@ -162,7 +163,7 @@ function usageError(environment: CommandEnvironment, message: string, help: stri
   return 2;
 }
 
-/** The help pages: all topics, one topic, one command. */
+/** The help pages: of all topics, of one topic, and of one command. */
 
 export function overviewHelp(topics: readonly Topic[]): string {
   return [
@@ -173,8 +174,8 @@ export function overviewHelp(topics: readonly Topic[]): string {
     'Commands:',
     ...columns(topics.map(({ name, summary }) => [name, summary])),
     '',
-    'Run "tollgate <command> --help" to learn more about one of them,',
-    '"tollgate version" for the version.',
+    'Run "tollgate <command> --help" for more about a command.',
+    'Run "tollgate version" for the version.',
   ].join('\n');
 }
 
@@ -188,7 +189,7 @@ export function topicHelp(topic: Topic): string {
     ...columns(topic.commands.map((command) => [synopsis(command), command.summary])),
     ...examples(topic),
     '',
-    `Run "tollgate ${topic.name} <command> --help" for the options of one command.`,
+    `Run "tollgate ${topic.name} <command> --help" for the options of a command.`,
   ].join('\n');
 }
 

@@ -3,44 +3,52 @@ import { printJson } from './output.ts';
 
 const show: Command = {
   name: 'show',
-  summary: 'Count what is encrypted with the secret key and with the former one',
+  summary: 'Count the provider keys encrypted with the current and the previous secret key',
   options: {},
   async run(context) {
-    const { current, previous, undecryptable } = await (await context.services())
-      .rotation()
-      .count();
+    const services = await context.services();
+    const { current, previous, undecryptable } = await services.rotation().count();
     if (context.args.has('json')) {
-      return printJson(context, { data: { current, previous, undecryptable } });
+      const counts = [...countsFor(current, undecryptable), ['former', previous]];
+      return printJson(context, { data: Object.fromEntries(counts) });
     }
     context.out(
-      `Provider keys of tenants: ${current} encrypted with the secret key, ` +
-        `${previous} with the former one, ${undecryptable} that cannot be opened.`,
+      `Tenants' provider keys: ${current} encrypted with the current secret key, ` +
+        `${previous} with the previous one, ${undecryptable} that can't be decrypted.`,
     );
   },
 };
 
 const rotate: Command = {
   name: 'rotate',
-  summary: 'Encrypt with the secret key what the former one has encrypted',
+  summary: 'Re-encrypt provider keys with the current secret key',
   options: {},
   async run(context) {
-    const { current, previous, undecryptable } = await (await context.services())
-      .rotation()
-      .rotate();
+    const services = await context.services();
+    const { current, previous, undecryptable } = await services.rotation().rotate();
     if (context.args.has('json')) {
-      return printJson(context, { data: { rotated: previous, current, undecryptable } });
+      const counts = [['rotated', previous], ...countsFor(current, undecryptable)];
+      return printJson(context, { data: Object.fromEntries(counts) });
     }
     context.out(
-      `Provider keys of tenants: ${previous} encrypted anew, ${current} already before, ` +
-        `${undecryptable} that cannot be opened. ` +
-        'The former secret key is not needed for them any more.',
+      `Tenants' provider keys: ${previous} re-encrypted, ${current} already up to date, ` +
+        `${undecryptable} that can't be decrypted. ` +
+        'The previous secret key is no longer needed for them.',
     );
   },
 };
 
+/** Returns the counts in both JSON outputs. Scripts read these names, so they must not change. */
+function countsFor(current: number, undecryptable: number): [string, number][] {
+  return [
+    ['current', current],
+    ['unreadable', undecryptable],
+  ];
+}
+
 export const secret: Topic = {
   name: 'secret',
-  summary: 'Replace the key that secrets in the store are encrypted with',
+  summary: 'Rotate the secret key that encrypts provider keys',
   commands: [show, rotate],
   examples: ['tollgate secret show', 'tollgate secret rotate'],
 };

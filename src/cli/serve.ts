@@ -25,18 +25,18 @@ export const serve = singleCommandTopic('serve', 'Start the gateway', {
   summary: 'Start the gateway',
   options: {
     host: { value: '<address>', summary: 'Address to listen on' },
-    port: { value: '<number>', summary: 'Port to listen on; 0 for any free one' },
+    port: { value: '<number>', summary: 'Port to listen on; 0 picks a free one' },
     workers: {
       value: '<number>',
-      summary: 'Processes that share the port (Linux); 1 when left out',
+      summary: 'Processes that share the port, on Linux only (default: 1)',
     },
     worker: {
       value: '<number>',
-      summary: 'Set by --workers for each process that it starts',
+      summary: 'Number of this worker, set by its parent process',
       isInternal: true,
     },
     joining: {
-      summary: 'Set by --workers where others serve at the port already',
+      summary: 'Set by the parent process if other workers already serve the port',
       isInternal: true,
     },
   },
@@ -52,9 +52,9 @@ async function serveUntilStopped(context: Context): Promise<void> {
   };
   const isWorker = args.has('worker');
   if (isWorker && !process.send) {
-    throw usageError('--worker', 'is set by --workers; start with that instead.');
+    throw usageError('--worker', 'is for internal use. Use --workers instead.');
   }
-  // Installed before anything slow: a stop during the start must not be lost.
+  // Install these before any slow step, so that a signal during the start isn't lost.
   const stop = stopSignal();
   const hup = reloadSignal(stop);
   const log = createLog(
@@ -72,7 +72,9 @@ async function serveUntilStopped(context: Context): Promise<void> {
     return serveOne({ ...serveContext, config, member, announce });
   }
   if (process.platform !== 'linux') {
-    throw new Error('--workers needs Linux, where processes can share a port; start one without.');
+    throw new Error(
+      '--workers requires Linux, where processes can share a port. Leave it out to start one process.',
+    );
   }
   const pool = new WorkerPool(workerArgs(flags, port, workers), text, log);
   let running = text;
@@ -86,10 +88,10 @@ async function serveUntilStopped(context: Context): Promise<void> {
   await pool.run(workers, stop, greet);
 }
 
-/** Serves as one of several processes on one port, with what its parent process sends it. */
+/** Serves as one of several processes on a port, with the configuration that the parent sends. */
 async function serveAsWorker(args: Args, serveContext: ServeContext): Promise<void> {
   const { flags, stop } = serveContext;
-  // Nobody would restart or stop a worker whose parent is gone.
+  // Without its parent, nothing would restart or stop this worker.
   process.on('disconnect', stop.request);
   const workerConfig = await Promise.race([receiveWorkerConfig(), stop.requested]);
   if (!workerConfig) return;
@@ -101,7 +103,7 @@ async function serveAsWorker(args: Args, serveContext: ServeContext): Promise<vo
   await serveOne({ ...serveContext, config, reloaded, member, announce });
 }
 
-/** The first and only thing that a parent tells its worker. */
+/** Resolves with the only message that a parent sends to its worker. */
 function receiveWorkerConfig(): Promise<WorkerConfig> {
   return new Promise((resolve) => void process.once('message', resolve));
 }
@@ -109,7 +111,7 @@ function receiveWorkerConfig(): Promise<WorkerConfig> {
 const configIn = (text: ConfigText, flags: Flags) =>
   loadConfig(flags, environment, everySection, text);
 
-/** An exception that nobody caught must not end all other requests. */
+/** Logs uncaught errors instead of exiting, because exiting would abort all running requests. */
 function logUncaught(log: Log): void {
   const logFailure = (error: unknown) => log.error('unexpected_failure', { reason: reason(error) });
   process.on('uncaughtException', logFailure);
@@ -125,24 +127,24 @@ interface ServeContext {
 
 interface ServeOptions extends ServeContext {
   readonly config: Config;
-  /** The configuration that a reload gave the other workers before this one started. */
+  /** The latest configuration, if the other workers have reloaded theirs. */
   readonly reloaded?: Config | undefined;
   readonly member: WorkerContext;
   announce(ready: Ready): void;
 }
 
-/** One gateway in this process, from its start until its last request has ended. */
+/** Runs a gateway in this process until its last request has ended. */
 async function serveOne(options: ServeOptions): Promise<void> {
   const { config, flags, log, stop, hup, member } = options;
   let running = config;
-  // Imported only here: without it, the other commands start in half the time.
-  const { buildWhenReachable: buildLate } = await import('../compose/build.ts');
-  const building = buildLate(config, log, member).catch((error) => {
+  // Imported late, because the other commands start in half the time without it.
+  const { buildWhenReachable } = await import('../compose/build.ts');
+  const building = buildWhenReachable(config, log, member).catch((error) => {
     throw failureCode(error) === 'EADDRINUSE'
       ? new Error(listenError(config, flags, error))
       : error;
   });
-  // On a second stop signal the start is given up; migrations not yet applied stay unapplied.
+  // A second stop signal aborts the start. Migrations that are not applied yet stay unapplied.
   const tollgate = await Promise.race([building, stop.forced]);
   if (!tollgate) return;
   if (options.reloaded) running = tollgate.reload(options.reloaded).config;
@@ -159,14 +161,14 @@ async function serveOne(options: ServeOptions): Promise<void> {
     try {
       const { config: next, needRestart, models } = tollgate.reload(reread.config);
       running = next;
-      const waits = needRestart.length > 0 ? needRestart.join(', ') : undefined;
-      log.info('config_reloaded', { source: next.source, models, needs_restart: waits });
+      const pending = needRestart.length > 0 ? needRestart.join(', ') : undefined;
+      log.info('config_reloaded', { source: next.source, models, needs_restart: pending });
     } catch (error) {
       log.error('config_refused', { problem: reason(error) });
     }
   });
   options.announce(readyOf(tollgate, port));
-  // Gives back five megabytes of code that only a start needs.
+  // Frees about 5 MB of code that only the start needs.
   setTimeout(Bun.shrink, 500).unref();
   await stop.requested;
   const { drainSeconds } = running.server;
@@ -174,7 +176,7 @@ async function serveOne(options: ServeOptions): Promise<void> {
   await Promise.race([tollgate.drain(drainSeconds), stop.forced]);
 }
 
-/** Reads the configuration again; undefined if it is wrong, with every problem in the log. */
+/** Reads the configuration again. If it is invalid, logs every problem and returns undefined. */
 function rereadConfig(
   { flags, log }: ServeContext,
   before: string,
@@ -201,15 +203,15 @@ function usageError(path: string, message: string): ConfigProblems {
   return new ConfigProblems('command line', [{ path, message }]);
 }
 
-/** The arguments of a worker. They name the port, so that all workers listen on the same one. */
+/** Returns a worker's arguments. They include the port, so that all workers share one. */
 function workerArgs(flags: Flags, port: number, workers: number): string[] {
   const host = flags.host === undefined ? [] : ['--host', flags.host];
   return [...configOptions(flags), ...host, '--port', String(port), '--workers', String(workers)];
 }
 
 /**
- * Tries the port before anything else: a first start makes secrets and shows them once, which must
- * not happen if it then cannot listen.
+ * Checks that the port is free before anything else happens. A first start prints its secrets only
+ * once, which must not happen if it then can't listen.
  */
 function probePort(config: Config, flags: Flags): number {
   const { host: hostname, port } = config.server;
@@ -228,17 +230,17 @@ function listenError(config: Config, flags: Flags, error: unknown): string {
   const where = `${host}:${port}`;
   if (code === 'EADDRINUSE') {
     const other = commandLine('serve', `--port ${port < 65_535 ? port + 1 : port - 1}`, flags);
-    return `Port ${port} on ${host} is already in use; choose another: "${other}".`;
+    return `Port ${port} on ${host} is already in use. Choose another: "${other}".`;
   }
   if (code === 'EACCES') {
     const other = commandLine('serve', '--port 8080', flags);
-    return `Listening on ${where} is not allowed for this user; choose another port: "${other}".`;
+    return `This user isn't allowed to listen on ${where}. Choose another port: "${other}".`;
   }
-  // The error for a host name that cannot be resolved has no code; for what is no name, such as
-  // `[::1]` or a blank, it is ENOTFOUND.
+  // A host name that can't be resolved gives an error without a code. An invalid name, such as
+  // `[::1]` or a space, gives ENOTFOUND.
   if (code === 'EADDRNOTAVAIL' || code === undefined || code === 'ENOTFOUND') {
-    const other = 'set --host to 127.0.0.1, or to 0.0.0.0 for all that it has';
-    return `Cannot listen on ${where}: "${host}" is no address of this machine; ${other}.`;
+    const other = 'Set --host to 127.0.0.1, or to 0.0.0.0 for all its addresses.';
+    return `Can't listen on ${where}: "${host}" isn't an address of this machine. ${other}`;
   }
-  return `Cannot listen on ${where}: ${failureMessage(error)}`;
+  return `Can't listen on ${where}: ${failureMessage(error)}`;
 }

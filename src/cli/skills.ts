@@ -9,7 +9,7 @@ const operand = '<name>';
 
 const list: Command = {
   name: 'list',
-  summary: 'List the skills that requests of a tenant may name',
+  summary: 'List the skills that a tenant can use',
   options: tenantOption,
   async run(context) {
     const { services, tenantId } = await servicesForTenant(context);
@@ -27,7 +27,7 @@ const list: Command = {
 
 const show: Command = {
   name: 'show',
-  summary: 'Show one skill with its instructions',
+  summary: 'Show a skill with its instructions',
   operand,
   options: tenantOption,
   async run(context) {
@@ -41,20 +41,24 @@ const show: Command = {
 
 const put: Command = {
   name: 'put',
-  summary: 'Save a skill of a tenant from a Markdown file on standard input',
+  summary: "Save a tenant's skill from a Markdown file on stdin",
   operand,
   options: {
     ...tenantOption,
     description: {
       value: '<text>',
-      summary: 'One line about it (default: the description in the front matter of the file)',
+      summary: "One-line description (default: the one in the file's front matter)",
     },
   },
   async run(context) {
     const { args } = context;
-    const file = readSkillFile(await context.input({ text: `The skill ${args.operand}` }));
+    const file = readSkillFile(
+      await context.input({ text: `Markdown file of the skill ${args.operand}` }),
+    );
     if (file.name !== undefined && file.name !== args.operand) {
-      const message = `The file calls the skill "${file.name}", not "${args.operand}".`;
+      const message =
+        `name must match the command: the file has "${file.name}", the command ` +
+        `"${args.operand}".`;
       throw invalidRequest(message, 'name');
     }
     const description = args.text('description') ?? file.description;
@@ -63,13 +67,13 @@ const put: Command = {
     const data = await services.skills.put(tenantId, args.operand, body);
     if (args.has('json')) return printJson(context, { data });
     const length = counted(data.instructions.length, 'character');
-    context.out(`The skill ${data.name} is saved (${length}).`);
+    context.out(`The skill ${data.name} was saved (${length}).`);
   },
 };
 
 const remove: Command = {
   name: 'delete',
-  summary: 'Delete a skill of a tenant; a built-in one of its name is back then',
+  summary: "Delete a tenant's skill; a built-in skill of the same name applies again",
   operand,
   options: tenantOption,
   async run(context) {
@@ -83,7 +87,7 @@ const remove: Command = {
 
 export const skills: Topic = {
   name: 'skills',
-  summary: "Manage tenants' skills: named instructions that requests can ask for",
+  summary: "Manage tenants' skills: named instructions that requests can use",
   commands: [list, show, put, remove],
   examples: [
     'tollgate skills list --tenant acme',

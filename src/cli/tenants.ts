@@ -4,20 +4,17 @@ import { type TenantFields, tenantsPerPage } from '../contract/admin.ts';
 import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Topic } from './command.ts';
 import { offsetOf, offsetOption } from './command.ts';
-import { fields, minute, nextPage, printJson, printTable } from './output.ts';
+import { fields, minute, hintAtNextPage, printJson, printTable } from './output.ts';
 import { commandLine } from './program.ts';
 
-const name = { value: '<text>', summary: 'What people call the tenant' } as const;
+const name = { value: '<text>', summary: 'Display name' } as const;
 
-/**
- * What `show` prints for a limit that the tenant does not have, and what `change` takes to lift
- * one.
- */
+/** Shown for a tenant without the limit, and accepted by `change` to remove it. */
 const unrestricted = 'default';
 
 const limits = {
-  'requests-per-minute': { value: '<n>', summary: 'Default for its keys' },
-  'concurrent-requests': { value: '<n>', summary: 'Requests running at once' },
+  'requests-per-minute': { value: '<n>', summary: 'Default rate limit of its keys' },
+  'concurrent-requests': { value: '<n>', summary: 'Maximum number of requests at the same time' },
 } as const;
 
 const list: Command = {
@@ -45,7 +42,7 @@ const list: Command = {
     ]);
     const header = ['ID', 'NAME', 'STATE', 'CREDITS', 'HELD', 'CREATED (UTC)'];
     printTable(context, 'tenants', header, rows);
-    nextPage(context, offset, data.length, tenantsPerPage);
+    hintAtNextPage(context, offset, data.length, tenantsPerPage);
   },
 };
 
@@ -55,7 +52,7 @@ const create: Command = {
   summary: 'Create a tenant',
   options: {
     name: { ...name, required: true },
-    id: { value: '<id>', summary: 'Its id, such as "acme" (default: made up)' },
+    id: { value: '<id>', summary: 'ID, such as "acme" (default: generated)' },
     ...limits,
   },
   async run(context) {
@@ -67,13 +64,13 @@ const create: Command = {
       `--tenant ${tenant.id} --amount 1000000`,
       context.flags,
     );
-    await print(context, tenant, `Tenant ${tenant.id} was created. Credits for it: ${grant}`);
+    await print(context, tenant, `Tenant ${tenant.id} was created. To grant it credits: ${grant}`);
   },
 };
 
 const show: Command = {
   name: 'show',
-  summary: 'Show one tenant',
+  summary: 'Show a tenant',
   operand: '<tenant id>',
   options: {},
   async run(context) {
@@ -83,7 +80,7 @@ const show: Command = {
 
 const rename: Command = {
   name: 'rename',
-  summary: 'Give a tenant another name',
+  summary: 'Rename a tenant',
   operand: '<tenant id>',
   options: { name: { ...name, required: true } },
   run: (context) => applyChange(context, { name: context.args.text('name') }, 'was renamed'),
@@ -91,7 +88,7 @@ const rename: Command = {
 
 const change: Command = {
   name: 'change',
-  summary: `Change the limits of a tenant; "${unrestricted}" lifts one`,
+  summary: `Change a tenant's limits; "${unrestricted}" removes one`,
   operand: '<tenant id>',
   options: limits,
   changes: Object.keys(limits),
@@ -100,7 +97,7 @@ const change: Command = {
 
 const disable: Command = {
   name: 'disable',
-  summary: 'Refuse all keys of a tenant',
+  summary: 'Reject all keys of a tenant',
   operand: '<tenant id>',
   options: {},
   run: (context) => applyChange(context, { disabled: true }, 'is disabled'),
@@ -116,7 +113,7 @@ const enable: Command = {
 
 export const tenants: Topic = {
   name: 'tenants',
-  summary: 'Manage tenants: the owners of keys, credits and logs',
+  summary: 'Manage tenants: the owners of keys, credits, and logs',
   commands: [list, create, show, rename, change, disable, enable],
   examples: [
     'tollgate tenants create --name "Acme Ltd" --id acme',
@@ -125,7 +122,7 @@ export const tenants: Topic = {
   ],
 };
 
-/** The fields of the API's request body for the options that were given. */
+/** Returns the API's request body with a field for each option that is set. */
 function limitsIn(args: Args): Record<string, unknown> {
   const orNull = (name: keyof typeof limits) =>
     args.text(name) === unrestricted ? null : args.number(name);
@@ -141,7 +138,7 @@ async function applyChange(context: Context, body: object, done: string): Promis
   await print(context, tenant, `Tenant ${tenant.id} ${done}.`);
 }
 
-/** Prints the whole record for `--json` and `show`, and one sentence after a change. */
+/** Prints the sentence after a change, or the full record for `show` and `--json`. */
 async function print(context: Context, tenant: TenantFields, sentence?: string): Promise<void> {
   const credits = await showWallet(await context.services(), tenant.id);
   if (context.args.has('json')) return printJson(context, { data: { ...tenant, credits } });

@@ -14,7 +14,7 @@ import { skills } from './skills.ts';
 import { tenants } from './tenants.ts';
 import { why } from './why.ts';
 
-/** Every first word of the command line, in the order the help lists them. */
+/** All topics, in the order in which the help lists them. */
 export const topics: readonly Topic[] = [
   serve,
   tenants,

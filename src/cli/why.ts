@@ -11,14 +11,14 @@ import { type CommandServices, type Context, singleCommandTopic } from './comman
 import { type Cell, counted, fields, printJson, table } from './output.ts';
 
 /**
- * Explains one request to the operator: the receipt that its tenant sees, and the providers'
- * messages about the operator's accounts, which no tenant sees.
+ * Explains one request to the operator: the receipt that its tenant sees, plus the providers'
+ * messages about the operator's accounts, which tenants don't see.
  */
 export const why = singleCommandTopic(
   'why',
-  'Tell the story of one request: attempts, times, tokens, charge',
+  'Explain one request: attempts, times, tokens, charge',
   {
-    summary: 'Tell the story of one request, by its x-request-id or the id of its answer',
+    summary: 'Explain one request, by its x-request-id or the ID of its answer',
     operand: '<request id>',
     options: {},
     run: explainRequest,
@@ -41,18 +41,18 @@ async function explainRequest(context: Context): Promise<void> {
   if (args.has('json')) return printJson(context, { data: { ...receipt, ...caller } });
   const sections = [
     head(receipt, caller),
-    attempts(receipt),
-    receipt.tokens.total === 0 ? null : fields(tokens(receipt)),
+    attemptTable(receipt),
+    receipt.tokens.total === 0 ? null : fields(tokenFields(receipt)),
     bill(receipt),
     longPrompt(receipt),
     receipt.billing_note,
   ];
-  out(sections.filter((part) => part !== null).join('\n\n'));
+  out(sections.filter((section) => section !== null).join('\n\n'));
 }
 
 type CallerNames = Awaited<ReturnType<typeof callerOf>>;
 
-/** The names of the tenant and the key; a deleted key has no name any more. */
+/** Returns the names of the tenant and the key. A deleted key has no name. */
 async function callerOf({ directory }: CommandServices, { tenantId, keyId }: RequestRecord) {
   const tenant = await directory.getTenant(tenantId);
   const key = await directory.getKey(tenantId, keyId);
@@ -64,7 +64,7 @@ async function callerOf({ directory }: CommandServices, { tenantId, keyId }: Req
 
 function head(receipt: ReceiptObject, { tenant, key }: CallerNames): string {
   const { answered_by: by, first_byte_ms: firstByteMs } = receipt;
-  const requested = [receipt.model || 'no model named', receipt.operation];
+  const requested = [receipt.model || 'no model', receipt.operation];
   if (receipt.streamed) requested.push('streamed');
   const optional = {
     ...(receipt.job_id === null ? {} : { job: receipt.job_id }),
@@ -80,22 +80,23 @@ function head(receipt: ReceiptObject, { tenant, key }: CallerNames): string {
     ...optional,
     'answered by': by.provider === null ? null : `${by.provider}, ${by.model}`,
     ended: outcomeText(receipt),
-    'first byte': firstByteMs === null ? null : `${formatMs(firstByteMs)} after its attempt began`,
-    'whole answer': formatMs(receipt.latency_ms),
+    'first byte':
+      firstByteMs === null ? null : `${formatMs(firstByteMs)} after its attempt started`,
+    'total time': formatMs(receipt.latency_ms),
   });
 }
 
 function outcomeText(receipt: ReceiptObject): string {
   if (receipt.failure !== null) return `${receipt.error}. ${receipt.failure}`;
   const finish = receipt.finish_reason === null ? '' : `, finish reason "${receipt.finish_reason}"`;
-  if (receipt.cache_hit) return `well, with an answer given before${finish}`;
-  return receipt.cancelled ? `the client left early${finish}` : `well${finish}`;
+  if (receipt.cache_hit) return `complete, replayed from an earlier answer${finish}`;
+  return `${receipt.cancelled ? 'the client disconnected' : 'complete'}${finish}`;
 }
 
-function attempts({ attempts: tried }: ReceiptObject): string {
-  if (tried.length === 0) return 'It was sent to no provider.';
-  const rows = tried.map(({ provider, model, outcome, status, ms, message }, at) => [
-    at + 1,
+function attemptTable({ attempts }: ReceiptObject): string {
+  if (attempts.length === 0) return 'The request was not sent to a provider.';
+  const rows = attempts.map(({ provider, model, outcome, status, ms, message }, index) => [
+    index + 1,
     provider,
     model,
     outcome.replaceAll('_', ' '),
@@ -103,37 +104,35 @@ function attempts({ attempts: tried }: ReceiptObject): string {
     formatMs(ms),
     message ?? '',
   ]);
-  return table(['ATTEMPT', 'PROVIDER', 'MODEL', 'ENDED', 'STATUS', 'TOOK', 'WHY'], rows);
+  return table(['ATTEMPT', 'PROVIDER', 'MODEL', 'OUTCOME', 'STATUS', 'TIME', 'MESSAGE'], rows);
 }
 
-function tokens({ tokens: used, usage_estimated }: ReceiptObject): Record<string, Cell> {
-  const { input, cache_read, cache_write, completion, total } = used;
+function tokenFields({ tokens, usage_estimated }: ReceiptObject): Record<string, Cell> {
+  const { input, cache_read, cache_write, completion, total } = tokens;
   return {
     'input tokens': input,
-    ...(used.audio === 0 ? {} : { 'input that was audio': used.audio }),
-    'read from the cache': cache_read,
-    'written to the cache': cache_write,
-    ...(used.cache_write_1h === 0 ? {} : { 'the same for an hour': used.cache_write_1h }),
+    ...(tokens.audio === 0 ? {} : { 'audio input': tokens.audio }),
+    'cached input': cache_read,
+    'cache writes': cache_write,
+    ...(tokens.cache_write_1h === 0 ? {} : { '1-hour cache writes': tokens.cache_write_1h }),
     'output tokens': completion,
-    'of which reasoning': used.reasoning,
-    [usage_estimated ? 'all, an estimate' : 'all tokens']: total,
+    'of which reasoning': tokens.reasoning,
+    [usage_estimated ? 'total tokens, estimated' : 'total tokens']: total,
   };
 }
 
 function longPrompt({ prices_above_tokens: above }: ReceiptObject): string | null {
   if (above === null) return null;
-  return `The prices are those of prompts above ${above.toLocaleString('en-US')} tokens.`;
+  return `The prices for prompts above ${above.toLocaleString('en-US')} tokens apply.`;
 }
 
 function formatMs(ms: number): string {
   return `${Math.round(ms).toLocaleString('en-US')} ms`;
 }
 
-/** What was charged for one request, line by line. */
+type BillRow = readonly [label: string, detail: string, credits: string];
 
-type BillRow = readonly [what: string, how: string, credits: string];
-
-/** Every column of amounts adds up to its last line, exactly. */
+/** Formats the charge line by line. Every column of amounts adds up to its last line exactly. */
 function bill(receipt: ReceiptObject): string {
   const { lines, cost, cost_breakdown: fees, not_charged: notCharged, prices } = receipt;
   const isOwn = receipt.traffic_mode === 'byok';
@@ -141,15 +140,15 @@ function bill(receipt: ReceiptObject): string {
   const listed = lines.map((line): BillRow => [line.price, rate(line), line.credits]);
   const modelRows: BillRow[] = [
     ...listed,
-    ...(roundedUpBy === '0' ? [] : [['rounded up, once', '', roundedUpBy] as const]),
+    ...(roundedUpBy === '0' ? [] : [['rounded up once', '', roundedUpBy] as const]),
   ];
   const basisPoints = Number(prices?.byok_fee_basis_points ?? 0);
-  const ownFee = `${basisPoints / 100}% of the list price, rounded up, once`;
+  const ownFee = `${basisPoints / 100}% of the list price, rounded up once`;
   const { name: ownFeeName } = feeKinds.byokPlatformFee;
   const ownRows: BillRow[] = [
     [feeLabel(ownFeeName), ownFee, String(fees[ownFeeName] + notCharged)],
   ];
-  const more = feeEntries
+  const otherFees = feeEntries
     .filter(([, { counted: isCounted }]) => isCounted)
     .map(([, { name, quantity }]): BillRow => {
       const used = quantity && counted(receipt[quantity.field], quantity.singular, quantity.plural);
@@ -158,11 +157,11 @@ function bill(receipt: ReceiptObject): string {
   const charge = columns('CREDITS', [
     ...(isOwn ? ownRows : modelRows),
     ...(notCharged === 0 ? [] : [['not charged', '', String(-notCharged)] as const]),
-    ...more.filter(([, , credits]) => credits !== '0'),
+    ...otherFees.filter(([, , credits]) => credits !== '0'),
     ['charged', '', String(cost)],
   ]);
   if (!isOwn) return charge;
-  return `${columns('AT LIST PRICE', [...listed, ['all of it', '', exact]])}\n\n${charge}`;
+  return `${columns('AT LIST PRICE', [...listed, ['total', '', exact]])}\n\n${charge}`;
 }
 
 function feeLabel(name: FeeName): string {
@@ -171,15 +170,15 @@ function feeLabel(name: FeeName): string {
 
 function columns(title: string, rows: readonly BillRow[]): string {
   const width = Math.max(...rows.map(([, , credits]) => integerPart(credits).length));
-  const shown = rows.map(([what, detail, credits]) => [
-    what,
+  const shown = rows.map(([label, detail, credits]) => [
+    label,
     detail,
     ' '.repeat(width - integerPart(credits).length) + credits,
   ]);
   return table(['CHARGE', '', title], shown);
 }
 
-/** For aligning a column of amounts at their decimal points. */
+/** Returns the part before the decimal point, at which a column of amounts is aligned. */
 function integerPart(amount: string): string {
   return amount.split('.')[0] ?? '';
 }
@@ -187,6 +186,6 @@ function integerPart(amount: string): string {
 function rate({ quantity, usd, per }: ReceiptLineObject): string {
   const used = quantity.toLocaleString('en-US');
   if (per === 1) return `${used} × $${usd} each`;
-  // Prices per minute are quoted per 60 units: the usage itself is in seconds.
+  // The usage of a price per minute is in seconds, so the price is per 60 units.
   return per === 60 ? `${used} s × $${usd} per minute` : `${used} × $${usd} per million`;
 }

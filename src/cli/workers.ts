@@ -4,20 +4,19 @@ import type { Log } from '../telemetry/log.ts';
 import type { Ready } from './greeting.ts';
 import { programCommand } from './program.ts';
 
-/** How long to wait before a dead worker is replaced; the wait doubles while workers keep dying. */
+/** Delay before a dead worker is replaced. It doubles while workers keep dying. */
 const restartMsFirst = 200;
 const restartMsMax = 30_000;
-/** A worker that lived this long did not fail at its start. */
+/** A worker that ran this long has started successfully, so the delay is reset. */
 const stableMs = 60_000;
 
 /**
- * The configuration that workers start with. They read the file only when told to reload: it may
- * have changed without that, and a replacement with another database would keep other books than
- * its fellows.
+ * The configuration that workers start with. They don't read the file themselves, because it may
+ * have changed since the last reload, and a replacement worker must not use another database.
  */
 export interface WorkerConfig {
   readonly atStart: ConfigText;
-  /** Undefined until a reload was asked for. */
+  /** Undefined until the first reload. */
   readonly reloaded?: ConfigText;
 }
 
@@ -27,7 +26,7 @@ interface Worker {
   readonly ready: Promise<Ready | undefined>;
 }
 
-/** Worker processes that share one port. Replaces those that die, and ends when all have ended. */
+/** Worker processes that share a port. Replaces those that die. */
 export class WorkerPool {
   readonly #args: readonly string[];
   readonly #log: Log;
@@ -43,7 +42,8 @@ export class WorkerPool {
   }
 
   /**
-   * Starts the first worker alone: it migrates the store and makes what only a first start makes.
+   * Runs until all workers have ended. The first worker starts alone, because it migrates the store
+   * and creates the first tenant and its secrets.
    */
   async run(count: number, stop: StopSignal, greet: (ready: Ready) => void): Promise<void> {
     const numbers = Array.from({ length: count }, (_, i) => i + 1);
@@ -55,24 +55,24 @@ export class WorkerPool {
     if (started && this.#failed) {
       this.#stop();
       await this.#exited();
-      throw new Error('The workers could not be started.');
+      throw new Error('The workers failed to start. The log says why.');
     }
     if (started) for (const number of numbers) void this.#supervise(number);
     await stop.requested;
     const alive = [...this.#workers].filter(([, { child }]) => !hasEnded(child));
     this.#stop();
-    // Not SIGTERM again: two signals of the same kind may arrive as one.
+    // Don't send SIGTERM again, because two signals of the same kind may be delivered as one.
     void stop.forced.then(() => this.#signal('SIGINT'));
     await this.#exited();
     await starting;
     for (const [number, { child }] of alive) {
-      // A worker that was still starting has no handler for SIGTERM yet and dies of it: no failure.
+      // A worker without a SIGTERM handler yet is killed by the signal. That isn't a failure.
       if (child.exitCode === 0 || child.signalCode === 'SIGTERM') continue;
-      throw new Error(`Worker ${number} did not end well; the log says why.`);
+      throw new Error(`Worker ${number} didn't shut down cleanly. The log says why.`);
     }
   }
 
-  /** A worker that is starting gets SIGHUP when it is ready; before that, SIGHUP would end it. */
+  /** Reloads all workers. SIGHUP is sent once a worker is ready, because earlier it would kill it. */
   reload(reloaded: ConfigText): void {
     this.#config = { ...this.#config, reloaded };
     for (const { child, ready } of this.#workers.values()) {
@@ -85,8 +85,8 @@ export class WorkerPool {
   }
 
   /**
-   * Resolves with what the greeting shows when all workers are ready, or in any case if the first
-   * one made secrets, which are shown only once.
+   * Starts all workers. Resolves with the greeting's data once they are ready, or despite a failure
+   * if the first worker created secrets, which are shown only once.
    */
   async #start([first = 1, ...rest]: readonly number[]): Promise<Ready | undefined> {
     const ready = await this.#spawn(first, false).ready;
@@ -97,9 +97,7 @@ export class WorkerPool {
     return areReady || ready?.firstSecrets ? ready : undefined;
   }
 
-  /**
-   * A worker that joins others listens only once it has the database: the others serve meanwhile.
-   */
+  /** Starts a worker. A joining one listens only after it reaches the database, as others serve. */
   #spawn(number: number, isJoining = true): Worker {
     const { promise: ready, resolve } = Promise.withResolvers<Ready | undefined>();
     const child = Bun.spawn(
@@ -108,8 +106,7 @@ export class WorkerPool {
         stdin: 'ignore',
         stdout: 'inherit',
         stderr: 'inherit',
-        // In a process group of its own: Ctrl-C then reaches only the parent, which tells each
-        // worker once.
+        // With its own process group, a worker doesn't receive Ctrl-C. The parent signals it once.
         detached: true,
         ipc: (message: Ready) => resolve(message),
       },
@@ -121,7 +118,7 @@ export class WorkerPool {
     return worker;
   }
 
-  /** Starts a replacement whenever the worker ends without having been asked to. */
+  /** Replaces the worker whenever it ends, until the pool stops. */
   async #supervise(number: number): Promise<void> {
     let restartMs = restartMsFirst;
     let startedAt = performance.now();
@@ -162,16 +159,16 @@ function slotArgs(number: number, isJoining: boolean): string[] {
   return ['--worker', String(number), ...(isJoining ? ['--joining'] : [])];
 }
 
-/** Exit code and signal are both null while the process runs; one is set when it has ended. */
+/** Returns whether the process has ended. While it runs, exit code and signal are both null. */
 function hasEnded({ exitCode, signalCode }: Bun.Subprocess): boolean {
   return exitCode !== null || signalCode !== null;
 }
 
-/** The first signal asks to finish running requests, the second not to wait for them. */
+/** The first signal finishes running requests and stops. The second one stops at once. */
 export interface StopSignal {
   readonly requested: Promise<void>;
   readonly forced: Promise<void>;
-  /** Asks to stop, as a signal would. */
+  /** Has the same effect as a signal. */
   request(): void;
 }
 
@@ -186,9 +183,9 @@ export function stopSignal(): StopSignal {
 }
 
 /**
- * SIGHUP asks to read the configuration again. Before there is anything to reload it must not end
- * the process, as it would by default. When it comes because the terminal was closed it must end
- * it: nobody could find the process afterwards.
+ * Handles SIGHUP, which reloads the configuration. By default it would end a process that is still
+ * starting. If it was sent because the terminal closed, the process stops, because otherwise it
+ * would keep running unnoticed.
  */
 export function reloadSignal(stop: StopSignal): { onReload(reload: () => void): void } {
   const hadTerminal = isatty(0);

@@ -128,7 +128,7 @@ async function assemble(
 }
 
 async function grantOnce(store: Store, tenantId: string, credits: number): Promise<void> {
-  await store.creditBook.change({
+  await store.creditStore.change({
     tenantId,
     amount: credits,
     note: 'First grant',

@@ -102,7 +102,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
 function managementDepsOf({ store, accounting, authenticator, changes, now }: RouteDeps) {
   return {
     directory: store.directory,
-    credits: settledCreditStore(store.creditBook, accounting, (tenantId) =>
+    credits: settledCreditStore(store.creditStore, accounting, (tenantId) =>
       store.ledger.recall(walletName(tenantId), ''),
     ),
     spending: {

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from 'bun:test';
 import { connect } from 'node:net';
-import { Awake } from '../../tests/support/awake.ts';
+import { ActiveClock } from '../../tests/support/active-clock.ts';
 import { startDemoUpstream } from './server.ts';
 
 const demo = startDemoUpstream();
@@ -100,8 +100,8 @@ test('a stream ends when its client disconnects', async () => {
   await response.body?.getReader().read();
   expect(demo.openStreams()).toBe(1);
   hangUp.abort();
-  using awake = new Awake();
-  while (demo.openStreams() > 0 && awake.ms < 2_000) await Bun.sleep(20);
+  using activeClock = new ActiveClock();
+  while (demo.openStreams() > 0 && activeClock.ms < 2_000) await Bun.sleep(20);
   expect(demo.openStreams()).toBe(0);
 });
 

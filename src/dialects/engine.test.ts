@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
-import { question, says, targetOf } from '../../tests/support/question.ts';
+import { makePrompt, userTurn, makeTarget } from '../../tests/support/prompts.ts';
 import { valueIn } from '../../tests/support/read-result.ts';
-import { ToldAnswer } from '../../tests/support/told-answer.ts';
+import { RecordingSink } from '../../tests/support/recording-sink.ts';
 import type { Prompt } from '../core/prompt.ts';
 import { noUsage } from '../core/usage.ts';
 import { anthropicClient } from './anthropic/client-request.ts';
@@ -14,7 +14,7 @@ import { openAiClientRequest } from './openai-chat/client-request.ts';
 import { dialects } from './registry.ts';
 
 test('MeteringSink forwards whether usage is an estimate', () => {
-  const answer = new ToldAnswer();
+  const answer = new RecordingSink();
   const metering = new MeteringSink(answer);
   metering.usage(noUsage, true);
   expect([answer.isEstimate, metering.metrics.isEstimate]).toEqual([true, true]);
@@ -35,7 +35,7 @@ test.each<[string, (to: MeteringSink) => void, number]>([
 ])(
   'MeteringSink counts the characters of %s and marks the answer as started',
   (_, emit, characters) => {
-    const metering = new MeteringSink(new ToldAnswer());
+    const metering = new MeteringSink(new RecordingSink());
     expect([metering.started, metering.metrics.outputCharacters]).toEqual([false, 0]);
     emit(metering);
     expect([metering.started, metering.metrics.outputCharacters]).toEqual([true, characters]);
@@ -43,7 +43,7 @@ test.each<[string, (to: MeteringSink) => void, number]>([
 );
 
 test('MeteringSink counts call names and arguments but not the finish', () => {
-  const metering = new MeteringSink(new ToldAnswer());
+  const metering = new MeteringSink(new RecordingSink());
   metering.toolCall(0, 'call_1', 'look');
   metering.toolArguments(0, '{"a":1}');
   metering.finish('tool_calls', null);
@@ -79,7 +79,7 @@ describe('Translation of a tool call without a name', () => {
       const upstream = dialects[dialect].chat;
       if (!upstream) throw new Error(`There is no upstream dialect ${dialect}.`);
       const anthropic = anthropicClient({ inputTokensEstimate: 9 });
-      const translation = new Translation(question({}), anthropic, upstream);
+      const translation = new Translation(makePrompt({}), anthropic, upstream);
       const transform = translation.transformStream(identity);
       const pushAll = () => stream.map((data) => transform.push({ event: null, data }));
       expect(pushAll).toThrow(MalformedAnswer);
@@ -103,14 +103,18 @@ describe('Translation of a tool call without a name', () => {
 });
 
 const call = { kind: 'tool_call', id: 'call_1', name: 'look', arguments: '{}' } as const;
-const earlier: Prompt['turns'] = [says('Look.'), { role: 'assistant', parts: [call] }, says('So?')];
+const earlier: Prompt['turns'] = [
+  userTurn('Look.'),
+  { role: 'assistant', parts: [call] },
+  userTurn('So?'),
+];
 
 test('Translation keeps image URLs when it converts between streams and replies', () => {
   const upstream = dialects.openai.chat;
   if (!upstream) throw new Error('There is no upstream dialect openai.');
   const identity = { id: 'chatcmpl-1', model: 'acme/a', provider: 'acme', created: 1 };
   const closing = { usage: noUsage, costCredits: 0 };
-  const translation = new Translation(question({}), client, upstream);
+  const translation = new Translation(makePrompt({}), client, upstream);
   const images = [{ type: 'image_url', image_url: { url: 'https://a.example/b.png' } }];
   const message = { role: 'assistant', content: 'Here:', images };
   const chunk = { choices: [{ index: 0, delta: message, finish_reason: 'stop' }] };
@@ -130,8 +134,8 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
     const upstream = dialects[name].chat;
     if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
     const written = (change: Partial<Prompt>) => {
-      const { body, dropped } = new Translation(question(change), client, upstream).write(
-        targetOf(),
+      const { body, dropped } = new Translation(makePrompt(change), client, upstream).write(
+        makeTarget(),
       );
       return { choice: /tool_?choice/i.test(String(body)), dropped };
     };
@@ -160,7 +164,7 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
     if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
     const image = (name: string) => ({ kind: 'image', url: `https://a.example/${name}` }) as const;
     const result = { kind: 'tool_result', callId: 'call_1', isError: false } as const;
-    const prompt = question({
+    const prompt = makePrompt({
       turns: [
         { role: 'user', parts: [image('said')] },
         { role: 'assistant', parts: [call] },
@@ -171,7 +175,7 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
       ['https://a.example/said', 'data:image/png;base64,U2FpZA=='],
       ['https://a.example/shown', 'data:image/png;base64,U2hvd24='],
     ]);
-    const { body } = new Translation(prompt, client, upstream).write(targetOf({ images }));
+    const { body } = new Translation(prompt, client, upstream).write(makeTarget({ images }));
     expect(String(body)).not.toContain('a.example');
     for (const bytes of ['U2FpZA==', 'U2hvd24=']) expect(String(body)).toContain(bytes);
   },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question, targetOf } from '../../tests/support/question.ts';
+import { makePrompt, makeTarget } from '../../tests/support/prompts.ts';
 import type { Prompt } from '../core/prompt.ts';
 import { presentParameterNames } from './normalize/requests/vendor-parameters.ts';
 import { supportedParameters, supportsParameter } from './parameters.ts';
@@ -123,8 +123,8 @@ test.each(['anthropic', 'gemini', 'bedrock', 'openai-responses'] as const)(
   (dialect) => {
     const takes = (name: string) => supportsParameter({ dialect, quirks: {} }, name);
     const isSent = (name: string) => {
-      const prompt = question(options[name]);
-      const { dropped = [] } = dialects[dialect].chat?.write(prompt, targetOf()) ?? {};
+      const prompt = makePrompt(options[name]);
+      const { dropped = [] } = dialects[dialect].chat?.write(prompt, makeTarget()) ?? {};
       return !dropped.includes(name);
     };
     const names = Object.keys(options);

@@ -92,7 +92,7 @@ export class Jobs {
     this.#webhooks = new WebhookSender({
       ...shared,
       queue: store.jobs.webhooks,
-      jobs: store.jobs.book,
+      jobs: store.jobs.store,
       signer: this.#signer,
       post: (url, call) => createGuardedFetch(this.#requireContext().addressPolicy)(url, call),
       baseUrl: () => this.#baseUrl(),
@@ -131,7 +131,7 @@ export class Jobs {
     const models = { catalogOf, health };
     const chargeContext = { accounting, creditsPerUsd: config.creditsPerUsd };
     const service = new JobService({
-      jobs: store.jobs.book,
+      jobs: store.jobs.store,
       objects: store.jobs.objects,
       storage: this.#storage,
       speechModel: async (caller, alias) => {
@@ -154,7 +154,7 @@ export class Jobs {
       admission,
       webhookSecretOf: (tenantId: string) => this.#signer.secretOf(tenantId),
       createOnce: (request: IdempotentJobRequest, create: CreateJob) =>
-        createOnce(request, create, { idempotency, book: store.jobs.book, now }),
+        createOnce(request, create, { idempotency, jobs: store.jobs.store, now }),
     };
   }
 
@@ -201,7 +201,7 @@ type CreateJob = (claim: JobIdempotencyClaim) => Promise<CreatedJob>;
 
 interface OnceDeps {
   readonly idempotency: Idempotency;
-  readonly book: JobStore;
+  readonly jobs: JobStore;
   now(): number;
 }
 
@@ -209,13 +209,13 @@ interface OnceDeps {
 async function createOnce(
   { caller, key, body, requestId, client }: IdempotentJobRequest,
   create: CreateJob,
-  { idempotency, book, now }: OnceDeps,
+  { idempotency, jobs, now }: OnceDeps,
 ): Promise<CreateOnceResult> {
   const { tenantId } = caller;
   const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
   const result = await idempotency.lookUp(claim, client, ({ text }) => text);
   if ('found' in result) {
-    const model = (await book.find(tenantId, result.found))?.model;
+    const model = (await jobs.find(tenantId, result.found))?.model;
     // Another key of the tenant may have created the job, and this key may not use its model.
     if (model !== undefined && !mayUseModel(caller, model)) throw forbiddenModel(model);
     return { kind: 'existing', id: result.found };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { chatAsk, noNeeds } from '../../tests/support/question.ts';
+import { chatRequestInfo, noNeeds } from '../../tests/support/prompts.ts';
 import type { Model } from '../config/config.ts';
 import type { SpeechSettings } from '../config/model-schema.ts';
 import type { ChatRequestInfo, ModelNeeds } from '../core/request-info.ts';
@@ -26,7 +26,7 @@ function request(
   needs: Partial<ModelNeeds> = {},
   images: ChatRequestInfo['images'] = [],
 ): ChatRequestInfo {
-  return chatAsk({ models: ['acme/all'], needs: { ...noNeeds, ...needs }, images });
+  return chatRequestInfo({ models: ['acme/all'], needs: { ...noNeeds, ...needs }, images });
 }
 
 describe('a model fits', () => {

@@ -20,10 +20,10 @@ import { SqlDirectory } from './directory/directory.ts';
 import { SqlSkills } from './directory/skills.ts';
 import { isLoginRefused, storeError, toUnreachableError } from './errors.ts';
 import { SqlIdempotencyClaims } from './idempotency-claims.ts';
-import { SqlJobBook } from './jobs/jobs.ts';
+import { SqlJobs } from './jobs/jobs.ts';
 import { SqlJobObjects } from './jobs/objects.ts';
 import { SqlJobQueue, SqlWebhooks } from './jobs/queue.ts';
-import { SqlCreditBook } from './ledger/accounts.ts';
+import { SqlCredits } from './ledger/accounts.ts';
 import { SqlLedger } from './ledger/ledger.ts';
 import { SqlRequestLog } from './ledger/request-log.ts';
 import { migrate } from './migrations/migrate.ts';
@@ -41,7 +41,7 @@ export interface Store {
   readonly directory: Directory;
   readonly credentials: VaultStore & RotationStore;
   readonly skills: SkillStore;
-  readonly creditBook: CreditStore;
+  readonly creditStore: CreditStore;
   readonly ledger: LedgerStore;
   readonly requestLog: RequestLog & AllTenantsLog;
   readonly logs: LogReads;
@@ -68,7 +68,7 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
     directory: new SqlDirectory(database),
     credentials: new SqlCredentials(database),
     skills: new SqlSkills(database),
-    creditBook: new SqlCreditBook(database),
+    creditStore: new SqlCredits(database),
     ledger: new SqlLedger(database),
     requestLog: new SqlRequestLog(database),
     logs: new SqlLogReads(reports),
@@ -312,7 +312,7 @@ function isLocked(error: unknown): error is GatewayError {
 
 /** The repositories of jobs. */
 export interface JobStores {
-  readonly book: JobStore;
+  readonly store: JobStore;
   readonly queue: JobQueue;
   readonly objects: JobObjects;
   readonly webhooks: WebhookQueue;
@@ -320,7 +320,7 @@ export interface JobStores {
 
 function openJobStores(database: Database): JobStores {
   return {
-    book: new SqlJobBook(database),
+    store: new SqlJobs(database),
     queue: new SqlJobQueue(database),
     objects: new SqlJobObjects(database),
     webhooks: new SqlWebhooks(database),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { endedRequest } from '../../tests/support/ended-request.ts';
-import { Scrape } from '../../tests/support/exposition.ts';
+import { Scrape } from '../../tests/support/prometheus.ts';
 import { metricSeriesMax } from '../core/bounds.ts';
 import { labels, Metrics, writeFamilies } from './prometheus.ts';
 import { Traffic } from './traffic.ts';

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, spyOn, test } from 'bun:test';
-import { Awake } from '../../tests/support/awake.ts';
+import { ActiveClock } from '../../tests/support/active-clock.ts';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
@@ -307,13 +307,13 @@ describe.concurrent('StreamAnswer, after a disconnect', () => {
 
   test('cancels the call after 2 seconds when no usage arrives', async () => {
     const startedAt = performance.now();
-    using awake = new Awake();
+    using activeClock = new ActiveClock();
     const { disconnected, call, settledMetrics } = await disconnectAfter(
       chunk('hi') + chunk(null, 'stop'),
     );
     await disconnected;
     expect(performance.now() - startedAt).toBeGreaterThan(1_900);
-    expect(awake.ms).toBeLessThan(4_000);
+    expect(activeClock.ms).toBeLessThan(4_000);
     expect(settledMetrics[0]?.usage).toBeUndefined();
     expect(call.signal.aborted).toBe(true);
   });
@@ -339,22 +339,22 @@ describe.concurrent('StreamAnswer, after a disconnect', () => {
   });
 
   test('cancels a long answer and settles the output that the client received', async () => {
-    using awake = new Awake();
+    using activeClock = new ActiveClock();
     const { send, disconnected, call, settledMetrics } = await disconnectAfter(chunk('hi'));
     const talk = setInterval(() => !call.signal.aborted && send(chunk('more')), 20);
     await disconnected;
     clearInterval(talk);
-    expect(awake.ms).toBeLessThan(1_000);
+    expect(activeClock.ms).toBeLessThan(1_000);
     expect(settledMetrics[0]).toMatchObject({ outputCharacters: 2, usage: undefined });
   });
 
   test('cancels a long answer in which every piece has a finish reason', async () => {
-    using awake = new Awake();
+    using activeClock = new ActiveClock();
     const { send, disconnected, call } = await disconnectAfter(chunk('hi', 'stop'));
     const talk = setInterval(() => !call.signal.aborted && send(chunk('more', 'stop')), 20);
     await disconnected;
     clearInterval(talk);
-    expect(awake.ms).toBeLessThan(1_000);
+    expect(activeClock.ms).toBeLessThan(1_000);
   });
 
   test('cancels the call immediately when the usage is known already', async () => {

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createKey } from '../../src/auth/management/keys.ts';
 import { scopes } from '../../src/core/caller.ts';
-import { Management } from '../support/management.ts';
+import { ManagementServer } from '../support/management-server.ts';
 
-let rig: Management;
+let rig: ManagementServer;
 let acme: { manager: string; app: string };
 let other: { manager: string; app: string };
 
 beforeAll(async () => {
-  rig = await Management.start();
+  rig = await ManagementServer.start();
   acme = await rig.addTenant('acme');
   other = await rig.addTenant('other', { requests_per_minute: 100 });
 });
@@ -156,7 +156,7 @@ describe('a key object', () => {
 describe('a list of keys', () => {
   test('has pages of 100, hides disabled keys unless asked, stays within its tenant', async () => {
     const { manager } = await rig.addTenant('many');
-    for (let i = 0; i < 99; i++) await createKey(rig.desk, 'many', { name: `number ${i}` });
+    for (let i = 0; i < 99; i++) await createKey(rig.service, 'many', { name: `number ${i}` });
     const list = async (query: string) =>
       (await rig.call('GET', `/api/v1/keys${query}`, { key: manager })).list;
     const first = await list('');
@@ -175,7 +175,8 @@ describe('a list of keys', () => {
 
   test('has those that are searched for, wherever they would stand', async () => {
     const { manager } = await rig.addTenant('searched');
-    for (let i = 0; i < 120; i++) await createKey(rig.desk, 'searched', { name: `customer @${i}` });
+    for (let i = 0; i < 120; i++)
+      await createKey(rig.service, 'searched', { name: `customer @${i}` });
     // No label has an @ in it; 119 alone may be in one.
     const names = async (query: string) => {
       const { list } = await rig.call('GET', `/api/v1/keys?${query}`, { key: manager });

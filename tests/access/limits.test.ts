@@ -13,12 +13,12 @@ import { Admission, ConcurrencyLimiter } from '../../src/limits/admission.ts';
 import { RateLimiter } from '../../src/limits/rate.ts';
 import { callerOf } from '../support/caller.ts';
 import {
-  type Behaviour,
+  type Behavior,
   cutMidStream,
   gated,
   hangBeforeHeaders,
   hangMidStream,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status,
   status500,
@@ -65,7 +65,7 @@ describe('requests per minute', () => {
 
   test('every routing response says where the key stands, errors included', async () => {
     const key = await gateway.makeKey({ requests_per_minute: 100 });
-    upstream.script('chat-up', [say('ok'), status500(), status(400), say('ok')]);
+    upstream.script('chat-up', [chatAnswer('ok'), status500(), status(400), chatAnswer('ok')]);
     const replies = [
       await gateway.post(chat, { key }),
       await gateway.post(chat, { key }),
@@ -142,7 +142,7 @@ describe('requests per minute', () => {
     expect(reply.headers.get('retry-after')).toBe('43');
     expect(reply.headers.get('retry-after-ms')).toBe('42500');
     expect(reply.headers.has('x-should-retry')).toBe(false);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   });
 
   test('each key has its own count', async () => {
@@ -188,9 +188,9 @@ const caller = callerOf('default', { keyId: 'key_1' });
 
 describe('requests at the same time', () => {
   test('one more than the limit is 429 at once, and a place given back is free', async () => {
-    upstream.script('chat-up', gated('go', 0, say('done')));
+    upstream.script('chat-up', gated('go', 0, chatAnswer('done')));
     const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
-    await upstream.until((book) => book.length === concurrentMax);
+    await upstream.until((requests) => requests.length === concurrentMax);
     const refused = await gateway.post(chat);
     expect(refused.status).toBe(429);
     expect(refused.error.type).toBe('rate_limit_exceeded');
@@ -206,9 +206,9 @@ describe('requests at the same time', () => {
       const replies = await Promise.all(paths.map((path) => gateway.post(chat, { path })));
       return replies.map(({ status }) => status);
     };
-    upstream.script('chat-up', gated('go', 0, say('done')));
+    upstream.script('chat-up', gated('go', 0, chatAnswer('done')));
     const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
-    await upstream.until((book) => book.length === concurrentMax);
+    await upstream.until((requests) => requests.length === concurrentMax);
     expect(await statuses()).toEqual([429, 429]);
     upstream.open('go');
     await Promise.all(running);
@@ -219,28 +219,28 @@ describe('requests at the same time', () => {
 
   test('another tenant has places of its own', async () => {
     const other = await gateway.makeTenant({ id: 'other', name: 'Other' });
-    upstream.script('chat-up', gated('go', 0, say('done')));
+    upstream.script('chat-up', gated('go', 0, chatAnswer('done')));
     const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
-    await upstream.until((book) => book.length === concurrentMax);
+    await upstream.until((requests) => requests.length === concurrentMax);
     const theirs = gateway.post(chat, { key: other });
-    await upstream.until((book) => book.length === concurrentMax + 1);
+    await upstream.until((requests) => requests.length === concurrentMax + 1);
     upstream.open('go');
     expect((await theirs).status).toBe(200);
     await Promise.all(running);
   });
 
-  const endings: [string, Behaviour, object][] = [
-    ['a whole answer', say('ok'), chat],
-    ['a stream', say('ok'), { ...chat, stream: true }],
+  const endings: [string, Behavior, object][] = [
+    ['a whole answer', chatAnswer('ok'), chat],
+    ['a stream', chatAnswer('ok'), { ...chat, stream: true }],
     ['an upstream error', status500(), chat],
     ['a refusal by the upstream', status(400), chat],
     ['a stream cut in the middle', cutMidStream(3), { ...chat, stream: true }],
-    ['an unknown model', say('ok'), { ...chat, model: 'acme/none' }],
-    ['a bad body', say('ok'), { nothing: true }],
+    ['an unknown model', chatAnswer('ok'), { ...chat, model: 'acme/none' }],
+    ['a bad body', chatAnswer('ok'), { nothing: true }],
   ];
 
-  test.each(endings)('the place comes back after %s', async (_, behaviour, body) => {
-    upstream.script('chat-up', behaviour);
+  test.each(endings)('the place comes back after %s', async (_, behavior, body) => {
+    upstream.script('chat-up', behavior);
     for (let i = 0; i < concurrentMax + 2; i++) {
       const reply = await gateway.post(body);
       expect(reply.status).not.toBe(429);
@@ -248,20 +248,20 @@ describe('requests at the same time', () => {
     await expectAllFree();
   });
 
-  test.each<[string, Behaviour, string | null]>([
+  test.each<[string, Behavior, string | null]>([
     ['before the headers', hangBeforeHeaders(), null],
     ['before the first event', hangMidStream(0), null],
     ['in the middle', hangMidStream(4), 'w3'],
-  ])('the place comes back after a client left %s', async (_, behaviour, seen) => {
-    upstream.script('chat-up', behaviour);
+  ])('the place comes back after a client left %s', async (_, behavior, seen) => {
+    upstream.script('chat-up', behavior);
     for (let i = 0; i < concurrentMax + 2; i++) {
       const leaving = new AbortController();
       const answer = gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
       if (seen !== null) await new SlowReader(await answer).readUntil(seen);
-      await upstream.until((book) => book[i]?.outcome === 'hung');
+      await upstream.until((requests) => requests[i]?.outcome === 'hung');
       leaving.abort();
       await answer.catch(() => undefined);
-      await upstream.until((book) => book[i]?.outcome === 'client-left');
+      await upstream.until((requests) => requests[i]?.outcome === 'client-disconnected');
     }
     await expectAllFree();
   });
@@ -269,9 +269,9 @@ describe('requests at the same time', () => {
   /** As many requests as there are places run at once. */
   async function expectAllFree(): Promise<void> {
     upstream.reset();
-    upstream.script('chat-up', gated('all', 0, say('ok')));
+    upstream.script('chat-up', gated('all', 0, chatAnswer('ok')));
     const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
-    await upstream.until((book) => book.length === concurrentMax);
+    await upstream.until((requests) => requests.length === concurrentMax);
     upstream.open('all');
     const statuses = (await Promise.all(running)).map((reply) => reply.status);
     expect(statuses).toEqual(Array.from({ length: concurrentMax }, () => 200));

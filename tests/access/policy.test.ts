@@ -3,7 +3,7 @@
  * routes, and a route that was opened by mistake would be described as open.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { DescribedGateway } from '../support/described-gateway.ts';
+import { CheckedGateway } from '../support/checked-gateway.ts';
 
 const scopes = ['chat', 'embeddings', 'audio', 'images', 'jobs', 'customer'] as const;
 type Scope = (typeof scopes)[number];
@@ -48,7 +48,7 @@ const rows = Object.entries(policy).flatMap(([who, routes]) =>
     .map((route) => [route, who as Who] as const),
 );
 
-let rig: DescribedGateway;
+let rig: CheckedGateway;
 /** Every credential there is, by what it is. */
 const keys = new Map<string, string | null>([
   ['nobody', null],
@@ -58,7 +58,7 @@ const keys = new Map<string, string | null>([
 const strangers = new Set(['nobody', 'guesser', 'mistyped']);
 
 beforeAll(async () => {
-  rig = await DescribedGateway.start();
+  rig = await CheckedGateway.start();
   for (const scope of scopes) keys.set(scope, await rig.gateway.makeKey({ scopes: [scope] }));
   keys.set('manager', rig.gateway.keys.management);
   keys.set('operator', rig.gateway.keys.admin);
@@ -82,7 +82,7 @@ test.each(rows)('%s is for %s', async (route, who) => {
   const seen: Record<string, string> = {};
   const expected: Record<string, string> = {};
   for (const [holder, key] of keys) {
-    const { status } = await rig.ask(route, path, { key });
+    const { status } = await rig.send(route, path, { key });
     // A link without its signature is refused to all alike; nothing about it depends on a key.
     const isClosed = status === 401 || (status === 403 && route !== 'GET /v1/objects/{key}');
     seen[holder] = isClosed ? String(status) : 'passes';

@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import { parseJson } from '../../src/core/json.ts';
 import { startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
-import { picture } from '../support/pictures.ts';
+import { opaquePng } from '../support/images.ts';
 
 const testMs = 120_000;
 const upstream = startFakeUpstream();
@@ -17,7 +17,7 @@ const receiver = Bun.serve({
   port: 0,
   async fetch(request) {
     received.push({ path: new URL(request.url).pathname, body: await request.text() });
-    return new Response(picture(3, 2), { headers: { 'content-type': 'image/png' } });
+    return new Response(opaquePng(3, 2), { headers: { 'content-type': 'image/png' } });
   },
 });
 const home = `http://127.0.0.1:${receiver.port}`;
@@ -103,7 +103,7 @@ test(
 
     expect((await picturing(`${home}/cat.png`)).status).toBe(200);
     expect(received[1]?.path).toBe('/cat.png');
-    const [seen] = upstream.book;
+    const [seen] = upstream.requests;
     expect(JSON.stringify(seen?.json)).toContain('data:image/png;base64,');
 
     await open();
@@ -122,12 +122,12 @@ test(
     const asking = { model: 'test/chat', messages: [{ role: 'user', content: 'one two' }] };
     const only = { ...asking, provider: { allow_fallbacks: false } };
     expect((await gateway.chat(only)).status).toBe(200);
-    expect(upstream.book.map(({ headers }) => headers.authorization)).toEqual([
+    expect(upstream.requests.map(({ headers }) => headers.authorization)).toEqual([
       'Bearer sk-of-the-tenant',
     ]);
     await open('10.0.0.0/8');
     expect((await gateway.chat(only)).status).toBe(502);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
     await gateway.manage('DELETE', '/api/v1/byok/fake');
   },
   testMs,

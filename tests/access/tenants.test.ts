@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Method } from '../../src/http/routes.ts';
-import { Management } from '../support/management.ts';
+import { ManagementServer } from '../support/management-server.ts';
 
-let rig: Management;
+let rig: ManagementServer;
 
 beforeAll(async () => {
-  rig = await Management.start();
+  rig = await ManagementServer.start();
   await rig.addTenant('acme');
 });
 afterAll(() => rig.stop());

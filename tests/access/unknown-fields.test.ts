@@ -6,7 +6,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { isObject } from '../../src/core/json.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { type ByokTenant, makeByokTenant } from '../support/byok.ts';
-import { images, say, speech, startFakeUpstream, transcription } from '../support/fake-upstream.ts';
+import {
+  images,
+  chatAnswer,
+  speech,
+  startFakeUpstream,
+  transcription,
+} from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, readReply } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -43,14 +49,14 @@ beforeEach(() => {
   upstream.script('voice-up', speech());
   upstream.script('ears-up', transcription('heard', 1));
   upstream.script('painter-up', images());
-  upstream.script('*', say('Yes.'));
+  upstream.script('*', chatAnswer('Yes.'));
 });
 
 const hi = [{ role: 'user', content: 'Hi' }];
 
 /** What the upstream was asked. */
 function asked(): Readonly<Record<string, unknown>> {
-  const body = upstream.book.at(-1)?.json;
+  const body = upstream.requests.at(-1)?.json;
   return isObject(body) ? body : {};
 }
 
@@ -89,12 +95,12 @@ describe('words between the machines of an inference server', () => {
     const body = `{"model":"acme/chat","messages":${JSON.stringify(hi)},${twice}}`;
     const reply = await gateway.post(body);
     expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
-    expect(Buffer.from(upstream.book[0]?.raw ?? []).toString()).not.toContain('priority');
+    expect(Buffer.from(upstream.requests[0]?.raw ?? []).toString()).not.toContain('priority');
   });
 
   test('reach a server of the tenant’s own', async () => {
     await owner.chat(words);
-    expect(upstream.book[0]?.headers.authorization).toBe('Bearer k-own');
+    expect(upstream.requests[0]?.headers.authorization).toBe('Bearer k-own');
     expect(asked()).toMatchObject(words);
   });
 });
@@ -104,7 +110,7 @@ test('names of kept prompts are each tenant’s own', async () => {
   await gateway.post({ model: 'acme/chat', messages: hi, ...names });
   await gateway.post({ model: 'acme/chat', messages: hi, ...names }, { key: owner.key });
   for (const name of Object.keys(names)) {
-    const sent = upstream.book.map(({ json }) => (isObject(json) ? json[name] : undefined));
+    const sent = upstream.requests.map(({ json }) => (isObject(json) ? json[name] : undefined));
     expect(sent).toEqual(Array(2).fill(expect.stringMatching(/^[\w-]{43}$/)));
     expect(new Set(sent).size).toBe(2);
   }
@@ -118,7 +124,7 @@ describe('what stands beside the words of a known part', () => {
   test('is looked at like any other address', async () => {
     const part = { type: 'text', text: 'x', video_url: { url: 'http://169.254.169.254/' } };
     const reply = await gateway.post({ model: 'acme/chat', messages: inParts(part) });
-    expect([reply.status, reply.error.param, upstream.book]).toEqual([
+    expect([reply.status, reply.error.param, upstream.requests]).toEqual([
       400,
       'messages[0].content[1].video_url.url',
       [],
@@ -160,7 +166,7 @@ describe('a name that is one of ours but for capitals stays out of', () => {
         `${name} is 10, but a request generates one image.`,
       ]);
     }
-    expect(upstream.book.length).toBe(1);
+    expect(upstream.requests.length).toBe(1);
   });
 });
 
@@ -173,7 +179,7 @@ describe('a transcript is made of the file that was sent, and not of', () => {
     const headers = { authorization: `Bearer ${gateway.keys.routing}` };
     const init = { method: 'POST', headers, body: form };
     const reply = await readReply(await fetch(`${gateway.url}/v1/audio/transcriptions`, init));
-    expect([reply.status, reply.error.param, upstream.book.length]).toEqual([400, name, 0]);
+    expect([reply.status, reply.error.param, upstream.requests.length]).toEqual([400, name, 0]);
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
   });
 });

@@ -9,9 +9,9 @@ import {
   embeddings,
   gated,
   json,
-  noUsage,
+  withoutUsage,
   replay,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status500,
 } from '../support/fake-upstream.ts';
@@ -21,7 +21,7 @@ import {
   type Reply,
   type SendOptions,
 } from '../support/in-process.ts';
-import { withinOneMinute } from '../support/one-minute.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { readSse, SlowReader } from '../support/sse-client.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 
@@ -72,7 +72,7 @@ function question(fields: object = {}): object {
   return { model: 'test/chat', temperature: 0, messages, ...fields };
 }
 
-const asked = () => upstream.book.length;
+const asked = () => upstream.requests.length;
 
 async function ask(fields: object = {}, options: SendOptions = {}) {
   const reply = await gateway.post(JSON.stringify(question(fields)), options);
@@ -89,7 +89,7 @@ const spoken = ({ text, headers }: Reply) => new Response(text, { headers });
 
 describe('the response cache', () => {
   test('gives an answer at temperature 0 again, under a new name, free of charge', async () => {
-    upstream.script('chat', say('Forty-two'));
+    upstream.script('chat', chatAnswer('Forty-two'));
     const first = await ask();
     const second = await ask();
     expect([first.cache, second.cache]).toEqual(['MISS', 'HIT']);
@@ -107,7 +107,7 @@ describe('the response cache', () => {
   });
 
   test('serves streams and whole replies from one entry, in either order', async () => {
-    upstream.script('chat', say('Both of them'));
+    upstream.script('chat', chatAnswer('Both of them'));
     await ask();
     const streamed = await ask({ stream: true, stream_options: { include_usage: true } });
     expect(streamed.cache).toBe('HIT');
@@ -118,7 +118,7 @@ describe('the response cache', () => {
     expect(asked()).toBe(1);
 
     turn += 1000;
-    upstream.script('chat', say('The other way'));
+    upstream.script('chat', chatAnswer('The other way'));
     const live = await ask({ stream: true });
     const whole = await ask();
     const again = await ask({ stream: true });
@@ -175,7 +175,7 @@ describe('the response cache', () => {
     const again = await ask({ modalities });
     expect(again.cache).toBe('HIT');
     expect(again.json.choices).toMatchObject([{ message: { audio } }]);
-    upstream.script('chat', say('Heard'));
+    upstream.script('chat', chatAnswer('Heard'));
     expect((await ask({ modalities, stream: true })).cache).toBe('MISS');
   });
 
@@ -260,16 +260,16 @@ describe('the response cache', () => {
   });
 
   test('keeps nothing that failed', async () => {
-    upstream.script('chat', [status500(), say('Now')]);
+    upstream.script('chat', [status500(), chatAnswer('Now')]);
     expect((await ask()).status).toBe(502);
     const next = await ask();
     expect([next.cache, textOf(next.json)]).toEqual(['MISS', 'Now']);
   });
 
   test('sends one of many identical requests at once; the others cost nothing', async () => {
-    upstream.script('chat', gated('go', 0, say('Once')));
+    upstream.script('chat', gated('go', 0, chatAnswer('Once')));
     const many = Array.from({ length: 20 }, (_, i) => ask(i % 2 ? { stream: true } : {}));
-    await upstream.until((book) => book.length > 0);
+    await upstream.until((requests) => requests.length > 0);
     upstream.open('go');
     const answers = await Promise.all(many);
     expect(asked()).toBe(1);
@@ -279,7 +279,7 @@ describe('the response cache', () => {
   });
 
   test('tells the estimate of the first time where no provider counted', async () => {
-    upstream.script('chat', noUsage(say('Silent')));
+    upstream.script('chat', withoutUsage(chatAnswer('Silent')));
     const first = await ask();
     const again = await ask();
     const streamed = await ask({ stream: true, stream_options: { include_usage: true } });
@@ -308,7 +308,7 @@ describe('the response cache', () => {
 describe('whose answer it is', () => {
   test('another tenant never gets it', async () => {
     const stranger = await gateway.makeTenant({ id: `stranger${turn}`, name: 'Stranger' });
-    upstream.script('chat', [say('Ours'), say('Theirs')]);
+    upstream.script('chat', [chatAnswer('Ours'), chatAnswer('Theirs')]);
     await ask();
     const theirs = await gateway.post(question(), { key: stranger });
     expect([theirs.headers.get('x-cache'), textOf(theirs.json)]).toEqual(['MISS', 'Theirs']);
@@ -342,7 +342,7 @@ describe('whose answer it is', () => {
       await gateway.post(body, { path, key });
     }
     for (const field of ['prompt_cache_key', 'cache_salt']) {
-      const [ours, theirs, again] = upstream.book.map(({ json }) =>
+      const [ours, theirs, again] = upstream.requests.map(({ json }) =>
         isObject(json) ? json[field] : undefined,
       );
       expect([ours, theirs, again]).toEqual(Array(3).fill(expect.stringMatching(/^[\w-]{43}$/)));
@@ -383,7 +383,7 @@ test('a hit counts no tokens', async () => {
     providers: { first: fake },
     models: [chatModel('test/chat', [{ provider: 'first', model: 'chat' }])],
   });
-  upstream.script('chat', say('Sixty', { usage: { prompt: 50, completion: 10 } }));
+  upstream.script('chat', chatAnswer('Sixty', { usage: { prompt: 50, completion: 10 } }));
   const counted = await withinOneMinute(async () => {
     turn += 1;
     const key = await limited.makeKey({});
@@ -401,7 +401,7 @@ test('a hit counts no tokens', async () => {
 
 describe('what is not kept', () => {
   test('a stream that breaks off', async () => {
-    upstream.script('chat', [cutMidStream(3), say('Whole')]);
+    upstream.script('chat', [cutMidStream(3), chatAnswer('Whole')]);
     const cut = await ask({ stream: true });
     expect(cut.text).toContain('"error"');
     const next = await ask();
@@ -409,12 +409,17 @@ describe('what is not kept', () => {
   });
 
   test('a stream whose client leaves', async () => {
-    upstream.script('chat', [gated('leave', 3, say('one two three four five')), say('Stayed')]);
+    upstream.script('chat', [
+      gated('leave', 3, chatAnswer('one two three four five')),
+      chatAnswer('Stayed'),
+    ]);
     const leaving = new AbortController();
     const response = await gateway.fetch(question({ stream: true }), { signal: leaving.signal });
     await new SlowReader(response).readUntil('two');
     leaving.abort();
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     const next = await ask();
     expect([next.cache, textOf(next.json)]).toEqual(['MISS', 'Stayed']);
   });
@@ -464,7 +469,7 @@ describe('what is given again', () => {
     expect(again.json.content).toEqual(first.json.content);
     expect(again.json.id).not.toBe(first.json.id);
     const seen = checkAnthropicStream(streamed.text);
-    expect(seen).toMatchObject({ ended: 'whole', text: 'One moment.', stopReason: 'tool_use' });
+    expect(seen).toMatchObject({ ended: 'complete', text: 'One moment.', stopReason: 'tool_use' });
     expect(seen).toMatchObject({ thinking: 'Where is it?', tools: [{ input: { place: 'here' } }] });
     // A client of the other kind asks in other words, and is not answered from here.
     const other = await ask({ model, max_tokens: 100, tools: [tool] });

@@ -4,8 +4,8 @@
  */
 import { afterAll, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
-import { discrepancies } from '../support/book-check.ts';
-import { startDyingOnPostgres, startDyingOnSqlite } from '../support/dying-gateway.ts';
+import { discrepancies } from '../support/ledger-check.ts';
+import { startCrashingOnPostgres, startCrashingOnSqlite } from '../support/crashing-gateway.ts';
 import {
   type FakeUpstream,
   gated,
@@ -20,9 +20,9 @@ import {
   credits,
   headers,
   optionsFor,
-  sharing,
+  sharedStoreEnv,
   textOf,
-} from '../support/named-question.ts';
+} from '../support/idempotent-request.ts';
 import { type OwnPostgres, startOwnPostgres, startPostgres } from '../support/postgres.ts';
 
 const testMs = 240_000;
@@ -54,7 +54,7 @@ const replayed = (answer: Answer) => [answer.status, answer.headers.get('idempot
 /** Given again, and charged by the one call that the upstream knows of. */
 async function expectPaidOnce(gateway: Gateway, upstream: FakeUpstream): Promise<void> {
   expect(replayed(await gateway.chat(body, { headers }))).toEqual([200, 'true']);
-  expect(upstream.book).toHaveLength(1);
+  expect(upstream.requests).toHaveLength(1);
   expect(await gateway.balance()).toBe(credits - answerCost);
 }
 
@@ -69,7 +69,7 @@ test.concurrent.each([false, true])(
   'on SQLite: killed between its answer and its charge (streamed: %p)',
   async (stream) => {
     const upstream = newUpstream();
-    const dying = await startDyingOnSqlite(optionsFor(upstream));
+    const dying = await startCrashingOnSqlite(optionsFor(upstream));
     await askInVain(dying, stream);
     const next = await dying.another(optionsFor(upstream));
     await expectPaidOnce(next, upstream);
@@ -84,9 +84,9 @@ test.concurrent.each([false, true])(
   async (stream) => {
     const upstream = newUpstream();
     const url = await (await startPostgres()).createDatabase();
-    const dying = await startDyingOnPostgres(optionsFor(upstream, sharing(url)), url);
+    const dying = await startCrashingOnPostgres(optionsFor(upstream, sharedStoreEnv(url)), url);
     await askInVain(dying, stream);
-    const shared = { ...optionsFor(upstream, sharing(url)), keys: dying.keys };
+    const shared = { ...optionsFor(upstream, sharedStoreEnv(url)), keys: dying.keys };
     // It has nothing of the dead one's disk.
     const other = await startGateway(shared);
     await expectPaidOnce(other, upstream);
@@ -107,7 +107,7 @@ async function answerAndDie(
   upstream: FakeUpstream,
 ): Promise<void> {
   const first = gateway.chat(body, { headers });
-  await upstream.until((book) => book.length > 0);
+  await upstream.until((requests) => requests.length > 0);
   await postgres.halt('immediate');
   upstream.open('go');
   expect((await first).status).toBe(200);
@@ -120,14 +120,14 @@ test.concurrent(
   async () => {
     const upstream = newUpstream();
     const postgres = await startOwnPostgres({ durable: true });
-    const gateway = await startGateway(optionsFor(upstream, sharing(postgres.url)));
+    const gateway = await startGateway(optionsFor(upstream, sharedStoreEnv(postgres.url)));
     upstream.script('chat', gated('go', 0, answer));
     await answerAndDie(gateway, postgres, upstream);
     const next = await gateway.another();
     // It waits for the dead one's lease to end.
     const again = await next.chat(body, { headers });
     expect([again.status, again.error.message]).toEqual([409, expect.stringContaining('was lost')]);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
     expect(await next.balance()).toBe(credits - answerCost);
     await next.stop();
     await expectRightBooks(postgres.url);
@@ -141,7 +141,7 @@ test.concurrent(
   async () => {
     const upstream = newUpstream();
     const postgres = await startOwnPostgres({ durable: true });
-    const shared = optionsFor(upstream, sharing(postgres.url));
+    const shared = optionsFor(upstream, sharedStoreEnv(postgres.url));
     const gateway = await startGateway(shared);
     upstream.script('chat', [gated('go', 0, answer), answer]);
     await answerAndDie(gateway, postgres, upstream);
@@ -150,7 +150,7 @@ test.concurrent(
     expect(replayed(await other.chat(body, { headers }))).toEqual([200, null]);
     const back = await gateway.another();
     expect(replayed(await back.chat(body, { headers }))).toEqual([200, 'true']);
-    expect(upstream.book).toHaveLength(2);
+    expect(upstream.requests).toHaveLength(2);
     expect(await back.balance()).toBe(credits - answerCost);
     await back.stop();
     await other.stop();
@@ -164,19 +164,19 @@ test.concurrent(
   'one killed in the middle of its answer: another makes it when the lease has ended',
   async () => {
     const upstream = newUpstream();
-    const shared = sharing(await (await startPostgres()).createDatabase());
+    const shared = sharedStoreEnv(await (await startPostgres()).createDatabase());
     const one = await startGateway(optionsFor(upstream, shared));
     const two = await startGateway({ ...optionsFor(upstream, shared), keys: one.keys });
     upstream.script('chat', [hangMidStream(2), answer]);
     const broken = one.chat(body, { headers }).catch(() => 'broken');
-    await upstream.until((book) => book.length > 0);
+    await upstream.until((requests) => requests.length > 0);
     await one.kill9();
     expect(await broken).toBe('broken');
     const again = await two.chat(body, { headers });
     expect([again.status, textOf(again)]).toEqual([200, 'One two three']);
     expect(replayed(again)).toEqual([200, null]);
     expect(replayed(await two.chat(body, { headers }))).toEqual([200, 'true']);
-    expect(upstream.book).toHaveLength(2);
+    expect(upstream.requests).toHaveLength(2);
     expect(await two.balance()).toBe(credits - answerCost);
     await two.stop();
   },

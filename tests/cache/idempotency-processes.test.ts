@@ -10,9 +10,9 @@ import {
   credits,
   headers,
   optionsFor,
-  sharing,
+  sharedStoreEnv,
   textOf,
-} from '../support/named-question.ts';
+} from '../support/idempotent-request.ts';
 import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
 
 const testMs = 240_000;
@@ -52,7 +52,7 @@ test(
     const other = await later.chat({ ...body, seed: 1 }, { headers });
     expect(other.status).toBe(409);
     expect(await later.balance()).toBe(credits - answerCost);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   },
   testMs,
 );
@@ -61,11 +61,11 @@ test(
   'an answer made while the store is away goes out, is charged once and known later',
   async () => {
     const postgres = await startOwnPostgres({ durable: true });
-    const shared = sharing(postgres.url);
+    const shared = sharedStoreEnv(postgres.url);
     const gateway = await startGateway(optionsFor(upstream, shared));
     upstream.script('chat', gated('go', 0, answer));
     const first = gateway.chat(body, { headers });
-    await upstream.until((book) => book.length > 0);
+    await upstream.until((requests) => requests.length > 0);
     await postgres.halt('immediate');
     upstream.open('go');
     expect(textOf(await first)).toBe('One two three');
@@ -82,7 +82,7 @@ test(
     await gateway.stop();
     await using later = await gateway.another();
     expect(replayed(await later.chat(body, { headers }))).toBe('true');
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
     expect(await later.balance()).toBe(credits - answerCost);
     await later.stop();
     await postgres.stop();
@@ -97,7 +97,7 @@ describe('two processes on one Postgres', () => {
 
   beforeAll(async () => {
     database = await (await startPostgres()).createDatabase();
-    const shared = sharing(database);
+    const shared = sharedStoreEnv(database);
     one = await startGateway(optionsFor(upstream, shared));
     two = await startGateway({ ...optionsFor(upstream, shared), keys: one.keys });
   }, testMs);
@@ -111,7 +111,7 @@ describe('two processes on one Postgres', () => {
       upstream.script('chat', gated('go', 0, answer));
       const before = await one.balance();
       const first = one.chat(body, { headers });
-      await upstream.until((book) => book.length > 0);
+      await upstream.until((requests) => requests.length > 0);
       const waiting = [two.chat(body, { headers }), one.chat(body, { headers })];
       const different = await two.chat({ ...body, seed: 1 }, { headers });
       expect(different.status).toBe(409);
@@ -120,7 +120,7 @@ describe('two processes on one Postgres', () => {
       expect(ended.map(textOf)).toEqual(Array(3).fill('One two three'));
       expect(ended.map(replayed)).toEqual([null, 'true', 'true']);
       expect(replayed(await two.chat(body, { headers }))).toBe('true');
-      expect(upstream.book).toHaveLength(1);
+      expect(upstream.requests).toHaveLength(1);
       expect(before - (await one.balance())).toBe(answerCost);
     },
     testMs,
@@ -133,7 +133,7 @@ describe('two processes on one Postgres', () => {
       const mine = { 'idempotency-key': `order-9-${stream}` };
       const before = await two.balance();
       const late = one.chat({ ...body, stream }, { headers: mine });
-      await upstream.until((book) => book.length > 0);
+      await upstream.until((requests) => requests.length > 0);
       one.process.kill('SIGSTOP');
       await endLeases(database);
       const taken = await two.chat(body, { headers: mine });

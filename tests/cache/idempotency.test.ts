@@ -9,7 +9,7 @@ import {
   embeddings,
   gated,
   images,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status500,
 } from '../support/fake-upstream.ts';
@@ -70,7 +70,7 @@ beforeEach(async () => {
 const tokens = (prompt: number, completion: number) => ({ usage: { prompt, completion } });
 const messages = [{ role: 'user', content: 'Count to three.' }];
 const chat = (fields: object = {}) => ({ model: 'test/chat', messages, ...fields });
-const asked = () => upstream.book.length;
+const asked = () => upstream.requests.length;
 
 /** Each test has a key of its own. */
 function named(options: SendOptions = {}, key = `key-${turn}`): SendOptions {
@@ -87,7 +87,7 @@ const chargeOf = async (requestId: string) => {
 
 describe('a repetition', () => {
   test('gets the first answer, whole or streamed, and costs nothing', async () => {
-    upstream.script('chat', say('One two three', tokens(40, 5)));
+    upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const first = await gateway.post(chat(), named());
     const second = await gateway.post(chat(), named());
     const streamed = await gateway.stream(
@@ -108,7 +108,7 @@ describe('a repetition', () => {
   });
 
   test('says what was left out of the first request', async () => {
-    upstream.script('chat', say('One two three', tokens(40, 5)));
+    upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const body = chat({ service_tier: 'priority' });
     const both = [await gateway.post(body, named()), await gateway.post(body, named())];
     expect(both.map(replayed)).toEqual([null, 'true']);
@@ -144,7 +144,7 @@ describe('a repetition', () => {
   });
 
   test('of a stream gets the stream again, or the whole of it', async () => {
-    upstream.script('chat', say('One two three', tokens(40, 5)));
+    upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const first = await gateway.stream(chat(), named());
     const [again, whole] = [
       await gateway.stream(chat(), named()),
@@ -164,7 +164,7 @@ describe('a repetition', () => {
   });
 
   test('works the same for Anthropic clients', async () => {
-    upstream.script('chat', say('One two three', tokens(40, 5)));
+    upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const path = '/v1/messages';
     const body = chat({ max_tokens: 100 });
     const first = await gateway.post(body, named({ path }));
@@ -173,7 +173,7 @@ describe('a repetition', () => {
     expect(whole.json.content).toEqual([{ type: 'text', text: 'One two three' }]);
     expect(whole.json.content).toEqual(first.json.content);
     expect(checkAnthropicStream(stream.text)).toMatchObject({
-      ended: 'whole',
+      ended: 'complete',
       text: 'One two three',
     });
     expect([replayed(whole), replayed(stream), asked()]).toEqual(['true', 'true', 1]);
@@ -229,7 +229,7 @@ describe('a repetition', () => {
   test('of a request with searches searches no second time', async () => {
     engine.answer([{ title: 'News', url: 'https://news.example/', snippet: 'Rain.' }]);
     const search = callTools([{ name: 'web_search', arguments: { query: 'q' } }], tokens(10, 1));
-    upstream.script('chat', [search, say('Rain [1].', tokens(20, 2))]);
+    upstream.script('chat', [search, chatAnswer('Rain [1].', tokens(20, 2))]);
     const body = chat({ tools: [{ type: 'web_search' }] });
     const first = await gateway.post(body, named());
     const whole = await gateway.post(body, named());
@@ -238,7 +238,7 @@ describe('a repetition', () => {
     expect(JSON.stringify(whole.json)).toContain('url_citation');
     expect(streamed.content).toBe('Rain [1].');
     expect(JSON.stringify(streamed.chunks)).toContain('url_citation');
-    expect([asked(), engine.asked.length]).toEqual([2, 1]);
+    expect([asked(), engine.searches.length]).toEqual([2, 1]);
     // 10 + 2 × 1, then 20 + 2 × 2, and one search.
     expect(await spent()).toBe(12 + 24 + 5_000);
     expect(whole.text).toBe(first.text);
@@ -247,7 +247,7 @@ describe('a repetition', () => {
 
 describe('the same key', () => {
   test('with another request is 409, charged nothing, and the first stays', async () => {
-    upstream.script('chat', say('First', tokens(1, 1)));
+    upstream.script('chat', chatAnswer('First', tokens(1, 1)));
     await gateway.post(chat(), named());
     for (const other of [chat({ seed: 1 }), chat({ messages: [...messages, ...messages] })]) {
       const refused = await gateway.post(other, named());
@@ -269,7 +269,7 @@ describe('the same key', () => {
     );
     const key = String(made.json.key);
     expect((await gateway.post(chat(), named({ key }))).status).toBe(403);
-    upstream.script('chat', say('First', tokens(1, 1)));
+    upstream.script('chat', chatAnswer('First', tokens(1, 1)));
     await gateway.post(chat(), named());
     expect((await gateway.post(chat(), named({ key }))).status).toBe(403);
     expect((await gateway.post(chat({ seed: 1 }), named({ key }))).status).toBe(403);
@@ -278,7 +278,7 @@ describe('the same key', () => {
 
   test('of another tenant is another key', async () => {
     const stranger = await gateway.makeTenant({ id: `stranger${turn}`, name: 'Stranger' });
-    upstream.script('chat', [say('Ours'), say('Theirs')]);
+    upstream.script('chat', [chatAnswer('Ours'), chatAnswer('Theirs')]);
     await gateway.post(chat(), named());
     const theirs = await gateway.post(chat(), named({ key: stranger }));
     expect([contentOf(theirs), replayed(theirs)]).toEqual(['Theirs', null]);
@@ -296,7 +296,7 @@ describe('the same key', () => {
 
 describe('a first request that', () => {
   test('fails can be repeated, and is made again', async () => {
-    upstream.script('chat', [status500(), say('Now', tokens(3, 1))]);
+    upstream.script('chat', [status500(), chatAnswer('Now', tokens(3, 1))]);
     const first = await gateway.post(chat(), named());
     const second = await gateway.post(chat(), named());
     expect([first.status, second.status, replayed(second)]).toEqual([502, 200, null]);
@@ -311,7 +311,7 @@ describe('a first request that', () => {
   });
 
   test('breaks off in the middle can be repeated', async () => {
-    upstream.script('chat', [cutMidStream(3), say('Whole')]);
+    upstream.script('chat', [cutMidStream(3), chatAnswer('Whole')]);
     const cut = await gateway.stream(chat(), named());
     expect(cut.error?.message).toBe("The provider's answer was interrupted.");
     const again = await gateway.stream(chat(), named());
@@ -319,21 +319,26 @@ describe('a first request that', () => {
   });
 
   test('is left by its client can be repeated', async () => {
-    upstream.script('chat', [gated('never', 3, say('one two three four')), say('Whole')]);
+    upstream.script('chat', [
+      gated('never', 3, chatAnswer('one two three four')),
+      chatAnswer('Whole'),
+    ]);
     const leaving = new AbortController();
     const options = { ...named(), signal: leaving.signal };
     const response = await gateway.fetch(chat({ stream: true }), options);
     await new SlowReader(response).readUntil('two');
     leaving.abort();
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     const again = await gateway.post(chat(), named());
     expect([contentOf(again), replayed(again)]).toEqual(['Whole', null]);
   });
 
   test('is still running makes its repetitions wait; they cost nothing', async () => {
-    upstream.script('chat', gated('go', 0, say('For all', tokens(30, 10))));
+    upstream.script('chat', gated('go', 0, chatAnswer('For all', tokens(30, 10))));
     const first = gateway.post(chat(), named());
-    await upstream.until((book) => book.length > 0);
+    await upstream.until((requests) => requests.length > 0);
     const others = [
       gateway.post(chat(), named()),
       gateway.fetch(chat({ stream: true }), named()).then(readSse),
@@ -349,9 +354,12 @@ describe('a first request that', () => {
   });
 
   test('fails makes one of those who wait the first', async () => {
-    upstream.script('chat', [gated('fail', 0, status500()), say('Second try', tokens(3, 1))]);
+    upstream.script('chat', [
+      gated('fail', 0, status500()),
+      chatAnswer('Second try', tokens(3, 1)),
+    ]);
     const first = gateway.post(chat(), named());
-    await upstream.until((book) => book.length > 0);
+    await upstream.until((requests) => requests.length > 0);
     const others = [gateway.post(chat(), named()), gateway.post(chat(), named())];
     await Bun.sleep(20);
     upstream.open('fail');

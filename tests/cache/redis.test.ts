@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { RedisCacheStore } from '../../src/store/redis/cache-store.ts';
 import { Redis } from '../../src/store/redis/redis.ts';
-import { type FakeUpstream, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { type FakeUpstream, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import {
   type Answer,
   type Gateway,
@@ -11,7 +11,7 @@ import {
   startGateway,
 } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { patient, startRedis, type TestRedis } from '../support/redis.ts';
+import { longRedisTimeout, startRedis, type TestRedis } from '../support/redis.ts';
 
 const testMs = 240_000;
 let redis: TestRedis | undefined;
@@ -30,7 +30,7 @@ beforeAll(async () => {
     env: {
       DATABASE_URL: await (await startPostgres()).createDatabase(),
       REDIS_URL: redis.url,
-      ...patient,
+      ...longRedisTimeout,
       TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
     },
   };
@@ -67,7 +67,7 @@ test(
   'an answer made by one of four is a HIT on the others, and never for another tenant',
   async () => {
     if (!redis) return;
-    upstream.script('chat', [say('Made by one'), say('For the stranger')]);
+    upstream.script('chat', [chatAnswer('Made by one'), chatAnswer('For the stranger')]);
     expect(cacheOf(await one.chat(ask('shared')))).toBe('MISS');
     await untilKept(1);
     for (const other of others) {
@@ -79,7 +79,7 @@ test(
       'Made by one',
       'HIT',
     ]);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
 
     await one.admin('POST', '/admin/v1/tenants', { id: 'stranger', name: 'Stranger' });
     await one.admin('POST', '/admin/v1/tenants/stranger/credits', { amount: 1_000_000 });
@@ -108,7 +108,7 @@ test(
   'a Redis that dies is an empty cache and no error, and is found again',
   async () => {
     if (!redis) return;
-    upstream.script('chat', say('Still here'));
+    upstream.script('chat', chatAnswer('Still here'));
     await redis.kill();
     for (const gateway of [one, two]) {
       const reply = await gateway.chat(ask('without'));
@@ -128,10 +128,10 @@ test(
   async () => {
     if (!redis) return;
     await redis.command('FLUSHALL');
-    upstream.script('chat', [say('Made here'), say('Made there')]);
+    upstream.script('chat', [chatAnswer('Made here'), chatAnswer('Made there')]);
     await using stranger = await startGateway({
       upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
-      env: { REDIS_URL: redis.url, ...patient },
+      env: { REDIS_URL: redis.url, ...longRedisTimeout },
     });
     await one.chat(ask('whose'));
     await untilKept(1);
@@ -146,7 +146,7 @@ test(
 
 test('an answer that somebody else wrote into Redis is not given', async () => {
   if (!redis) return;
-  upstream.script('chat', say('Made here'));
+  upstream.script('chat', chatAnswer('Made here'));
   await redis.command('FLUSHALL');
   for (const dialect of ['openai', 'gemini', 'none', 'constructor']) {
     await one.chat(ask('forged'));

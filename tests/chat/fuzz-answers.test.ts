@@ -1,8 +1,7 @@
 /**
- * Recorded answers with a place or two replaced by raw JSON that no schema foresaw, cut anywhere,
- * with events lost, doubled and moved. Whatever comes of it: no exception but the one for what no
- * client can use, and every event that the client gets can be read. A failure prints its seed and
- * the shortest answer that shows it.
+ * Recorded answers with values replaced by unexpected JSON, truncated, or with events dropped,
+ * repeated and moved. The adapters may throw only MalformedAnswer, and every event they write must
+ * parse. A failure prints its seed and the shortest answer that reproduces it.
  */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
@@ -31,7 +30,7 @@ const clients: Readonly<Record<string, ClientRequest>> = {
   anthropic: anthropicClientRequest(readMessagesRequest(body, source), new Headers()),
 };
 const identity = { id: 'chatcmpl-0', model: 'acme/chat', provider: 'acme', created: 1_800_000_000 };
-const broken = new GatewayError('upstream_error', 'It broke.');
+const broken = new GatewayError('upstream_error', 'The upstream failed.');
 const usage = {
   inputTokens: 1,
   cacheReadTokens: 0,
@@ -40,8 +39,8 @@ const usage = {
   reasoningTokens: 0,
 };
 
-/** As text, because some of it is no value that a program could hold. */
-const oddities = [
+/** Raw JSON, because some of it can't be represented by a parsed value. */
+const unexpectedJson = [
   ...['null', 'true', '0', '-1', '1e9', '1e400', '9007199254740993', '-98765432109876543210'],
   ...['""', '"odd"', '"\\u0000"', '"\\ud800"', '"__proto__"', '"constructor"', '"tool_use"'],
   ...['[]', '{}', '[null]', '[{}]', '[[9007199254740993]]', '{"a":[{}]}', '{"constructor":null}'],
@@ -49,78 +48,79 @@ const oddities = [
   `${'['.repeat(5_000)}${']'.repeat(5_000)}`,
 ];
 
-type Place = readonly [holder: Record<string, unknown>, name: string];
+type Location = readonly [parent: Record<string, unknown>, name: string];
 
-function placesIn(value: unknown): Place[] {
+function locationsIn(value: unknown): Location[] {
   if (typeof value !== 'object' || value === null) return [];
-  const holder = value as Record<string, unknown>;
-  return Object.keys(holder).flatMap((name) => [[holder, name], ...placesIn(holder[name])]);
+  const parent = value as Record<string, unknown>;
+  return Object.keys(parent).flatMap((name) => [[parent, name], ...locationsIn(parent[name])]);
 }
 
-/** The text with oddities at some of its places; `picks` choose which at which. */
-function spoil(json: string, picks: readonly (readonly [number, number])[]): string {
+/** Replaces some values with unexpected JSON; `picks` choose which with which. */
+function corrupt(json: string, picks: readonly (readonly [number, number])[]): string {
   const value = parseJson(json);
   if (value === undefined) return json;
-  const places = placesIn(value);
-  const odd = new Map<string, string>();
-  for (const [where, what] of picks) {
-    const [holder, name] = places[where % places.length] ?? [];
-    const mark = `odd-${odd.size}-odd`;
-    odd.set(JSON.stringify(mark), oddities[what % oddities.length] ?? 'null');
-    if (holder && name !== undefined) holder[name] = mark;
+  const locations = locationsIn(value);
+  const replacements = new Map<string, string>();
+  for (const [location, replacement] of picks) {
+    const [parent, name] = locations[location % locations.length] ?? [];
+    const mark = `mark-${replacements.size}-mark`;
+    const json = unexpectedJson[replacement % unexpectedJson.length] ?? 'null';
+    replacements.set(JSON.stringify(mark), json);
+    if (parent && name !== undefined) parent[name] = mark;
   }
-  return JSON.stringify(value).replace(/"odd-\d-odd"/g, (mark) => odd.get(mark) ?? mark);
+  return JSON.stringify(value).replace(/"mark-\d-mark"/g, (mark) => replacements.get(mark) ?? mark);
 }
 
 const picks = fc.array(fc.tuple(fc.nat(), fc.nat()), { minLength: 1, maxLength: 3 });
 const change = fc.oneof(
-  fc.record({ how: fc.constant('spoil' as const), at: fc.nat(), picks }),
-  fc.record({ how: fc.constantFrom('drop', 'double', 'move', 'cut'), at: fc.nat(), to: fc.nat() }),
+  fc.record({ kind: fc.constant('corrupt' as const), at: fc.nat(), picks }),
+  fc.record({ kind: fc.constantFrom('drop', 'repeat', 'move', 'cut'), at: fc.nat(), to: fc.nat() }),
 );
-type Change = typeof change extends fc.Arbitrary<infer Kind> ? Kind : never;
+type Change = typeof change extends fc.Arbitrary<infer Value> ? Value : never;
 
 function changed(events: readonly string[], step: Change): readonly string[] {
   if (events.length === 0) return events;
   const at = step.at % events.length;
   const event = events[at] ?? '';
   if ('picks' in step) {
-    const spoiled = event.replace(
+    const corrupted = event.replace(
       /^data: ([{[].*)$/m,
-      (_, data) => `data: ${spoil(data, step.picks)}`,
+      (_, data) => `data: ${corrupt(data, step.picks)}`,
     );
-    return events.with(at, spoiled);
+    return events.with(at, corrupted);
   }
   const rest = events.toSpliced(at, 1);
-  if (step.how === 'drop') return rest;
-  if (step.how === 'double') return events.toSpliced(at, 0, event);
-  if (step.how === 'move') return rest.toSpliced(step.to % events.length, 0, event);
+  if (step.kind === 'drop') return rest;
+  if (step.kind === 'repeat') return events.toSpliced(at, 0, event);
+  if (step.kind === 'move') return rest.toSpliced(step.to % events.length, 0, event);
   return [...events.slice(0, at), event.slice(0, step.to % (event.length + 1))];
 }
 
-function hearStream(crossing: Adapter, text: string): void {
-  const relay = crossing.transformStream(identity);
+function transformStream(adapter: Adapter, text: string): void {
+  const transform = adapter.transformStream(identity);
   const reader = new EventStreamReader();
   let out = '';
-  const isUsable = canHear(() => {
-    for (const message of [...reader.push(text), ...reader.end()]) out += relay.push(message);
+  const isUsable = isAccepted(() => {
+    for (const message of [...reader.push(text), ...reader.end()]) out += transform.push(message);
   });
-  const isWhole = isUsable && relay.finished && !relay.metrics.failure;
-  out += isWhole ? relay.close({ usage, costCredits: 1 }) : relay.fail(broken);
+  const isComplete = isUsable && transform.finished && !transform.metrics.failure;
+  out += isComplete ? transform.close({ usage, costCredits: 1 }) : transform.fail(broken);
   for (const { data } of framesOf(out)) if (data !== '[DONE]') JSON.parse(data);
 }
 
-function hearWhole(crossing: Adapter, text: string): void {
-  canHear(() => {
-    const reply = crossing.transformReply(text, identity);
+function transformReply(adapter: Adapter, text: string): void {
+  isAccepted(() => {
+    const reply = adapter.transformReply(text, identity);
     if (!reply.ok) expect(reply.failure.message).not.toBe('');
     else JSON.parse(reply.value.write({ usage, costCredits: 1 }));
   });
 }
 
-/** False for an answer that is refused while it is heard. */
-function canHear(hear: () => void): boolean {
+/** Returns false if the answer is rejected as malformed. */
+function isAccepted(transform: () => void): boolean {
   try {
-    hear();
+    transform();
     return true;
   } catch (error) {
     if (error instanceof MalformedAnswer) return false;
@@ -131,26 +131,26 @@ function canHear(hear: () => void): boolean {
 const dialects: readonly DialectName[] = [
   ...(['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses'] as const),
 ];
-const ways = dialects.flatMap((dialect) =>
-  Object.entries(clients).map(([client, conversation]) => ({ dialect, client, conversation })),
+const pairs = dialects.flatMap((dialect) =>
+  Object.entries(clients).map(([client, request]) => ({ dialect, client, request })),
 );
 
 const options = { seed: 20_261_115, numRuns: 600 };
 
-test.each(ways)(
-  'spoiled answers of $dialect reach a client of $client as answers or failures',
-  ({ dialect, conversation }) => {
-    const crossing = conversation.adapterFor(dialect);
-    if (!crossing) throw new Error(`There is no way to ${dialect}.`);
+test.each(pairs)(
+  'corrupted $dialect answers reach $client clients as answers or as failures',
+  ({ dialect, request }) => {
+    const adapter = request.adapterFor(dialect);
+    if (!adapter) throw new Error(`There is no adapter for ${dialect}.`);
     const recorded = readExpectations(dialect);
     const textsOf = (isStream: boolean) =>
       recorded
         .filter(({ expected }) => expected.stream === isStream)
         .map(({ path }): [string, string] => [path, readFixture(path)]);
-    const wholes = new Map(textsOf(false));
+    const replies = new Map(textsOf(false));
     const streams = new Map(textsOf(true));
     if (dialect === 'openai-responses') {
-      for (const [path, text] of wholes)
+      for (const [path, text] of replies)
         streams.set(path, streamOf(parseJson(text) as WholeResponse));
     }
     const steps = fc.array(change, { minLength: 1, maxLength: 3 });
@@ -158,13 +158,13 @@ test.each(ways)(
       fc.property(fc.constantFrom(...streams.keys()), steps, (path, all) => {
         const text = streams.get(path) ?? '';
         const events = text.split(/\r?\n\r?\n/).filter((event) => event !== '');
-        hearStream(crossing, `${all.reduce(changed, events).join('\n\n')}\n\n`);
+        transformStream(adapter, `${all.reduce(changed, events).join('\n\n')}\n\n`);
       }),
       options,
     );
     fc.assert(
-      fc.property(fc.constantFrom(...wholes.keys()), picks, (path, all) => {
-        hearWhole(crossing, spoil(wholes.get(path) ?? '', all));
+      fc.property(fc.constantFrom(...replies.keys()), picks, (path, all) => {
+        transformReply(adapter, corrupt(replies.get(path) ?? '', all));
       }),
       options,
     );
@@ -187,13 +187,13 @@ const openings: Readonly<Record<string, (id: string, index: number) => string>> 
 const nameless = (id: string, index: number) =>
   chunk({ index, id, type: 'function', function: { arguments: '{"a":"'.padEnd(10_000, 'x') } });
 
-/** How many events are heard before somebody has had enough. */
-function eventsHeard(crossing: Adapter | undefined, write: (at: number) => string): number {
-  const relay = crossing?.transformStream(identity);
+/** Returns how many events are accepted before the adapter rejects the answer. */
+function eventsAccepted(adapter: Adapter | undefined, write: (at: number) => string): number {
+  const transform = adapter?.transformStream(identity);
   const reader = new EventStreamReader();
   for (let at = 0; at < 5_000; at++) {
     try {
-      for (const message of reader.push(write(at))) relay?.push(message);
+      for (const message of reader.push(write(at))) transform?.push(message);
     } catch (error) {
       expect(error).toBeInstanceOf(MalformedAnswer);
       return at;
@@ -202,7 +202,7 @@ function eventsHeard(crossing: Adapter | undefined, write: (at: number) => strin
   return Number.POSITIVE_INFINITY;
 }
 
-describe('an upstream that never stops calling tools is stopped before it fills the memory', () => {
+describe('an upstream that never stops calling tools', () => {
   const { openai, anthropic } = clients;
   const short = (at: number) => `call_${at}`;
   const long = (at: number) => `call_${at}`.padEnd(100_000, 'x');
@@ -211,18 +211,18 @@ describe('an upstream that never stops calling tools is stopped before it fills 
     ['openai', 'openai', openai],
     ['openai', 'anthropic', anthropic],
     ['openai-responses', 'anthropic', anthropic],
-  ] as const)('%s to %s', (dialect, _, conversation) => {
-    const crossing = conversation?.adapterFor(dialect);
+  ] as const)('is rejected before it exhausts memory: %s to %s', (dialect, _, request) => {
+    const adapter = request?.adapterFor(dialect);
     const open = openings[dialect];
-    if (!open) throw new Error('Nobody knows how it opens a call.');
-    // One call may be told while the others wait for its end.
-    expect([1_024, 1_025]).toContain(eventsHeard(crossing, (at) => open(short(at), at)));
-    // Forty-one of them are 4 MB, and a little is their names.
-    expect(eventsHeard(crossing, (at) => open(long(at), at))).toBe(41);
+    if (!open) throw new Error(`There is no opening of a call for ${dialect}.`);
+    // One call may be sent while the others wait for its end.
+    expect([1_024, 1_025]).toContain(eventsAccepted(adapter, (at) => open(short(at), at)));
+    // 41 of these ids are 4 MB; the limit also includes the names.
+    expect(eventsAccepted(adapter, (at) => open(long(at), at))).toBe(41);
   });
 
-  test('arguments of calls without names wait only so long', () => {
-    const crossing = anthropic?.adapterFor('openai');
-    expect(eventsHeard(crossing, (at) => nameless(short(at), at))).toBe(419);
+  test('is rejected if calls without names have too many arguments', () => {
+    const adapter = anthropic?.adapterFor('openai');
+    expect(eventsAccepted(adapter, (at) => nameless(short(at), at))).toBe(419);
   });
 });

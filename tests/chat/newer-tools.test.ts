@@ -48,7 +48,7 @@ const history = [
 ];
 
 function lastAsked(): Record<string, unknown> {
-  const asked = upstream.book.at(-1)?.json;
+  const asked = upstream.requests.at(-1)?.json;
   if (!isObject(asked)) throw new Error('The upstream was asked nothing readable.');
   return asked;
 }
@@ -165,7 +165,7 @@ describe('a choice of some of the tools', () => {
     const reply = await ask('newest', wrong);
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(reply.error.message).toStartWith(param);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
   });
 });
@@ -398,6 +398,6 @@ describe('a tool that takes a free text', () => {
   ])('is refused where it is %j', async (wrong, param) => {
     const reply = await gateway.post({ model: 'acme/other', messages: [question], ...wrong });
     expect([reply.status, reply.error.param]).toEqual([400, param]);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 });

@@ -1,6 +1,6 @@
 /** An offer that recovers is found well by a request that is sent there, whoever else plans to. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
-import { say, startFakeUpstream, status, status500 } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream, status, status500 } from '../support/fake-upstream.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { twoProviders } from '../support/two-providers.ts';
 
@@ -25,7 +25,7 @@ async function circuit(): Promise<string | undefined> {
 
 beforeEach(async () => {
   upstream.script('broken', status500());
-  upstream.script('works', say('Instead.'));
+  upstream.script('works', chatAnswer('Instead.'));
   for (let n = 0; n < 5; n++) expect((await gateway.post(body)).status).toBe(200);
   expect(await circuit()).not.toBe('closed');
   while ((await circuit()) !== 'half_open') await Bun.sleep(50);
@@ -33,7 +33,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   expect(await circuit()).toBe('half_open');
-  upstream.script('broken', say('Again.'));
+  upstream.script('broken', chatAnswer('Again.'));
   expect((await gateway.post(body)).text).toContain('Again.');
   expect(await circuit()).toBe('closed');
 });
@@ -49,7 +49,7 @@ test('nor is one that the provider refuses for its own fault', async () => {
 });
 
 test('of many at once one is it, also of those with nowhere to go in their model', async () => {
-  const toBroken = () => upstream.book.filter((entry) => entry.model === 'broken').length;
+  const toBroken = () => upstream.requests.filter((entry) => entry.model === 'broken').length;
   const before = toBroken();
   const alone = { ...body, provider: { allow_fallbacks: false } };
   const models = ['test/two', 'test/chat'];

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
 /** The two reads beside chat: which models there are, and what became of a request. */
@@ -25,7 +25,7 @@ beforeAll(async () => {
       chatModel('other/chat', [{ provider: 'vendor', model: 'up-4' }]),
     ],
   });
-  upstream.script('*', say('one two three'));
+  upstream.script('*', chatAnswer('one two three'));
 });
 afterAll(async () => {
   await gateway.stop();

@@ -28,7 +28,7 @@ afterAll(async () => {
   await gateway.stop();
   upstream.stop();
 });
-afterEach(() => expect(upstream.book).toHaveLength(0));
+afterEach(() => expect(upstream.requests).toHaveLength(0));
 
 const messages = [{ role: 'user', content: 'hello' }];
 const chat = { model: 'acme/chat', messages };
@@ -270,7 +270,7 @@ describe('images', () => {
     expect((await gateway.post({ model: 'acme/small-eyes', messages: fits })).status).toBe(200);
     const large = [{ role: 'user', content: [image(png(9000, 9000))] }];
     expect((await gateway.post({ model: 'acme/chat', messages: large })).status).toBe(200);
-    expect(upstream.book).toHaveLength(2);
+    expect(upstream.requests).toHaveLength(2);
     upstream.reset();
   });
 

@@ -43,10 +43,10 @@ const chat = { model: 'acme/chat', messages };
 
 /** What the upstream is asked when a client sends this. */
 async function forwarded(body: unknown): Promise<Record<string, unknown>> {
-  const before = upstream.book.length;
+  const before = upstream.requests.length;
   const reply = await gateway.post(body);
   if (reply.status !== 200) throw new Error(`Refused: ${reply.text}`);
-  const seen = upstream.book[before]?.json;
+  const seen = upstream.requests[before]?.json;
   if (!isObject(seen)) throw new Error('The upstream was asked nothing readable.');
   return seen;
 }
@@ -196,7 +196,7 @@ describe('reasoning effort', () => {
       param: 'reasoning.budget_tokens',
     });
     expect(refused.error.message).toContain('reasoning.effort');
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
     const effort = { model: 'acme/adaptive', messages, reasoning: { effort: 'max' } };
     expect((await forwarded(effort)).reasoning_effort).toBe('max');
   });
@@ -392,14 +392,14 @@ describe('input in place of messages', () => {
   ])('%j is refused as on the Responses endpoint', async (more, param) => {
     const reply = await gateway.post({ model: 'acme/chat', input: 'Weather?', ...more });
     expect([reply.status, reply.error.param]).toEqual([400, param]);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('messages and input together are 400', async () => {
     const reply = await gateway.post({ ...chat, input: 'too much' });
     expect(reply.status).toBe(400);
     expect(reply.error.param).toBe('input');
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('a stream works with input as with messages', async () => {

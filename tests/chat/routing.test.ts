@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { Awake } from '../support/awake.ts';
+import { ActiveClock } from '../support/active-clock.ts';
 import {
-  type Behaviour,
+  type Behavior,
+  chatAnswer,
   errorInside200,
   gated,
   hangBeforeHeaders,
@@ -11,7 +12,6 @@ import {
   replay,
   resetBeforeHeaders,
   resetMidStream,
-  say,
   slowDrip,
   startFakeUpstream,
   status,
@@ -106,7 +106,7 @@ function ask(model: string, more: object = {}): Record<string, unknown> {
   return { model, messages: [{ role: 'user', content: 'hi' }], ...more };
 }
 
-const asked = () => upstream.book.map((entry) => entry.model);
+const asked = () => upstream.requests.map((entry) => entry.model);
 
 async function trailOf(requestId: string): Promise<string[]> {
   const { attempts } = await gateway.record(requestId);
@@ -118,7 +118,7 @@ async function firstTried(model: string, more: object = {}): Promise<string | un
   upstream.reset();
   const reply = await gateway.post(ask(model, more));
   expect(reply.status).toBe(200);
-  return upstream.book[0]?.model;
+  return upstream.requests[0]?.model;
 }
 
 describe('the order of candidates', () => {
@@ -163,7 +163,7 @@ describe('the order of candidates', () => {
       expect(String(reply.error.message).includes(`provider.${wish}`)).toBe(wish in provider);
     }
     expect(reply.error).toMatchObject({ type: 'invalid_request_error', param: 'provider' });
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('provider.sort price asks the cheapest first', async () => {
@@ -179,9 +179,9 @@ describe('the order of candidates', () => {
   });
 
   test('provider.sort latency asks whoever answered fastest', async () => {
-    upstream.script('picky-p', gated('slow', 0, say('at last')));
+    upstream.script('picky-p', gated('slow', 0, chatAnswer('at last')));
     const slow = gateway.post(ask('acme/picky'));
-    await upstream.until((book) => book.find(({ model }) => model === 'picky-p'));
+    await upstream.until((requests) => requests.find(({ model }) => model === 'picky-p'));
     // All of this call lies within the slow one, and so does whatever delays it.
     await gateway.post(ask('acme/picky', { provider: { only: ['beta'] } }));
     await Bun.sleep(80);
@@ -205,12 +205,12 @@ describe('the order of candidates', () => {
   test('require_parameters skips endpoints that would drop one', async () => {
     const strict = { provider: { require_parameters: true } };
     expect(await firstTried('acme/picky', { seed: 7 })).toBe('picky-p');
-    expect(upstream.book[0]?.json).not.toHaveProperty('seed');
+    expect(upstream.requests[0]?.json).not.toHaveProperty('seed');
     expect(await firstTried('acme/picky', { seed: 7, ...strict })).toBe('picky-b');
-    expect(upstream.book[0]?.json).toHaveProperty('seed', 7);
+    expect(upstream.requests[0]?.json).toHaveProperty('seed', 7);
     expect(await firstTried('acme/picky', { top_p: 1, ...strict })).toBe('picky-p');
     expect(await firstTried('acme/nameless', { user: 'ann', ...strict })).toBe('nameless-b');
-    expect(upstream.book[0]?.json).toHaveProperty('user', 'ann');
+    expect(upstream.requests[0]?.json).toHaveProperty('user', 'ann');
   });
 
   test('a model that cannot serve the request is passed over for one that can', async () => {
@@ -235,7 +235,7 @@ describe('the order of candidates', () => {
 });
 
 describe('moving on before the first byte', () => {
-  const movesOn: [string, Behaviour, string][] = [
+  const movesOn: [string, Behavior, string][] = [
     ['401', status(401), 'credential'],
     ['403', status(403), 'credential'],
     ['408', status(408), 'timeout'],
@@ -259,7 +259,7 @@ describe('moving on before the first byte', () => {
     test.each(movesOn)(`${form}: %s leads to the next provider`, async (_, failure, outcome) => {
       const { model, first, second } = freshCase();
       upstream.script(first, failure);
-      upstream.script(second, say('from the second'));
+      upstream.script(second, chatAnswer('from the second'));
       const body = ask(model);
       const reply = stream ? await gateway.stream(body) : await gateway.post(body);
       expect(reply.status).toBe(200);
@@ -282,7 +282,7 @@ describe('moving on before the first byte', () => {
     async (_, refusal) => {
       const [bad, good] = [freshCase(), freshCase()];
       upstream.script(bad.first, refusal);
-      upstream.script(good.first, say('another model'));
+      upstream.script(good.first, chatAnswer('another model'));
       const reply = await gateway.post(ask(bad.model, { models: [good.model] }));
       expect(asked()).toEqual([bad.first, good.first]);
       expect(reply.json.model).toBe(good.model);
@@ -342,13 +342,13 @@ describe('moving on before the first byte', () => {
     upstream.script('*', status500());
     const reply = await gateway.post(ask('acme/many'));
     expect(reply.status).toBe(502);
-    expect(upstream.book).toHaveLength(16);
+    expect(upstream.requests).toHaveLength(16);
     expect((await gateway.record(reply.requestId)).attempts).toHaveLength(16);
   });
 
   test('the longest chain that is allowed is tried to its end', async () => {
     upstream.script('*', status(400));
-    upstream.script('link-15', say('at last'));
+    upstream.script('link-15', chatAnswer('at last'));
     const chain = Array.from({ length: 16 }, (_, i) => `acme/link-${i}`);
     const reply = await gateway.post({ ...ask(''), model: undefined, models: chain });
     expect(reply.status).toBe(200);
@@ -361,7 +361,7 @@ describe('moving on before the first byte', () => {
       const models = Array.from({ length: again }, () => 'acme/other');
       expect((await gateway.post(ask('acme/other', { models }))).status).toBe(502);
     }
-    expect(upstream.book).toHaveLength(2);
+    expect(upstream.requests).toHaveLength(2);
   });
 });
 
@@ -386,7 +386,7 @@ describe('after the first byte', () => {
     ['short', 100, 50],
   ])('each piece of a %s answer has its time, not all of it together', async (_, count, bytes) => {
     const words = 'word '.repeat(count);
-    upstream.script('long-a', slowDrip(bytes, 150, say(words)));
+    upstream.script('long-a', slowDrip(bytes, 150, chatAnswer(words)));
     const reply = await gateway.post(ask('acme/long'));
     expect(reply.status).toBe(200);
     expect(contentOf(reply)).toBe(words);
@@ -418,10 +418,10 @@ describe('what the client hears when everybody failed', () => {
   test('silence to the end is 504', async () => {
     const { model, first } = freshCase();
     upstream.script(first, hangBeforeHeaders());
-    using awake = new Awake();
+    using activeClock = new ActiveClock();
     const reply = await gateway.post(ask(model, { provider: { only: ['alpha'] } }));
     expect(reply.status).toBe(504);
-    expect(awake.ms).toBeLessThan(1_500);
+    expect(activeClock.ms).toBeLessThan(1_500);
   });
 
   test.each([401, 403])(
@@ -477,7 +477,7 @@ describe('the circuit breaker', () => {
     upstream.script(first, status500());
     for (let i = 0; i < 5; i++) expect(await firstTriedNow(model)).toBe(first);
     expect(await firstTriedNow(model)).toBe(second);
-    expect(upstream.book.slice(10).map((entry) => entry.model)).toEqual([second]);
+    expect(upstream.requests.slice(10).map((entry) => entry.model)).toEqual([second]);
   });
 
   test('an offer with an open circuit is still the last resort', async () => {
@@ -493,15 +493,15 @@ describe('the circuit breaker', () => {
 
   test('five answers in a row that break off do so too, though each had begun', async () => {
     const { model, first, second } = freshCase();
-    upstream.script(first, resetMidStream(2, say('one two three')));
+    upstream.script(first, resetMidStream(2, chatAnswer('one two three')));
     for (let i = 0; i < 6; i++) await gateway.stream(ask(model));
     expect(asked()).toEqual([first, first, first, first, first, second]);
   });
 
   test('so does an offer that goes on breaking every second answer off', async () => {
     const { model, first, second } = freshCase();
-    const broken = resetMidStream(2, say('one two three'));
-    const turns = Array.from({ length: 20 }, (_, i) => (i % 2 ? broken : say('whole')));
+    const broken = resetMidStream(2, chatAnswer('one two three'));
+    const turns = Array.from({ length: 20 }, (_, i) => (i % 2 ? broken : chatAnswer('whole')));
     upstream.script(first, turns);
     for (let i = 0; i < 20; i++) await gateway.stream(ask(model));
     expect(asked().slice(-2)).toEqual([second, second]);
@@ -534,9 +534,9 @@ describe('the circuit breaker', () => {
 
   /** Like firstTried, but keeps the scripts. */
   async function firstTriedNow(model: string): Promise<string | undefined> {
-    const before = upstream.book.length;
+    const before = upstream.requests.length;
     await gateway.post(ask(model));
-    return upstream.book[before]?.model;
+    return upstream.requests[before]?.model;
   }
 });
 

@@ -13,7 +13,7 @@ import { openAiClientRequest } from '../../src/dialects/openai-chat/client-reque
 import { readResponsesRequest } from '../../src/dialects/responses/client/request.ts';
 import { responsesClientRequest } from '../../src/dialects/responses/client-request.ts';
 import { ChatOperation } from '../../src/operations/chat/chat-operation.ts';
-import { targetOf } from '../support/question.ts';
+import { makeTarget } from '../support/prompts.ts';
 import { readFixture } from '../support/upstream-conformance.ts';
 
 const model = 'acme/chat-large';
@@ -127,7 +127,7 @@ function sentBack(dialect: DialectName, path: string, client: Client): readonly 
   const relay = new ChatOperation(client.open([asked])).replay(recording, identity);
   const answer = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';
   const crossing = client.open([asked, ...client.sendBack(answer)]).adapterFor(dialect);
-  const body = JSON.parse(String(crossing?.write(targetOf()).body)) as Record<string, unknown[]>;
+  const body = JSON.parse(String(crossing?.write(makeTarget()).body)) as Record<string, unknown[]>;
   return (body.messages ?? body.contents ?? body.input ?? []).slice(1);
 }
 

@@ -49,7 +49,7 @@ const cities = [
 
 /** What the upstream was told about its answers. */
 function configSent(): Record<string, unknown> {
-  const asked = upstream.book.at(-1)?.json;
+  const asked = upstream.requests.at(-1)?.json;
   const config = isObject(asked) ? asked.generationConfig : undefined;
   return isObject(config) ? config : {};
 }

@@ -3,14 +3,14 @@ import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
 import { connect } from 'node:net';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { OpenAiPassThrough } from '../../src/dialects/openai-chat/same/stream.ts';
-import { Awake } from '../support/awake.ts';
+import { ActiveClock } from '../support/active-clock.ts';
 import {
-  type Behaviour,
+  type Behavior,
+  chatAnswer,
   delayed,
   gated,
   hangBeforeHeaders,
   hangMidStream,
-  say,
   startFakeUpstream,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
@@ -53,12 +53,12 @@ test.concurrent(
     const leaving = new AbortController();
     const ask = (model: string) =>
       near.fetch({ model, messages, stream: true }, { signal: leaving.signal });
-    upstream.script('spoken', hangMidStream(3, say('first words of many')));
+    upstream.script('spoken', hangMidStream(3, chatAnswer('first words of many')));
     // Only the opening comes here: it is held back until silence gives it away.
     upstream.script('opened', hangMidStream(1));
     const startedAt = performance.now();
-    using awake = new Awake();
-    const now = () => ({ ms: performance.now() - startedAt, awakeMs: awake.ms });
+    using activeClock = new ActiveClock();
+    const now = () => ({ ms: performance.now() - startedAt, awakeMs: activeClock.ms });
     const reader = new SlowReader(await ask('acme/spoken'));
     const opened = ask('acme/opened').then(now);
     await reader.readUntil(': keep-alive\n\n');
@@ -76,9 +76,9 @@ test.concurrent(
 
 /** The one call of this model was given up by us. */
 function untilLeft(model: string): Promise<unknown> {
-  return upstream.until((book) => {
-    const calls = book.filter(({ json }) => isObject(json) && json.model === model);
-    return calls.length === 1 && calls[0]?.outcome === 'client-left';
+  return upstream.until((requests) => {
+    const calls = requests.filter(({ json }) => isObject(json) && json.model === model);
+    return calls.length === 1 && calls[0]?.outcome === 'client-disconnected';
   });
 }
 
@@ -89,14 +89,14 @@ function stumble(this: OpenAiPassThrough, ...args: Parameters<typeof push>): str
   return push.apply(this, args);
 }
 
-test.concurrent.each<[string, Behaviour]>([
-  ['late', delayed(15_500, say('stumble'))],
-  ['torn', gated('rest', 2, say('one stumble'))],
+test.concurrent.each<[string, Behavior]>([
+  ['late', delayed(15_500, chatAnswer('stumble'))],
+  ['torn', gated('rest', 2, chatAnswer('one stumble'))],
 ])(
   'a mistake of ours in an answer that had begun is in the log: %s',
-  async (model, behaviour) => {
+  async (model, behavior) => {
     spyOn(OpenAiPassThrough.prototype, 'push').mockImplementation(stumble);
-    upstream.script(model, behaviour);
+    upstream.script(model, behavior);
     const response = await near.fetch({ model: `acme/${model}`, messages, stream: true });
     upstream.open('rest');
     const reading = await readSse(response);
@@ -110,13 +110,13 @@ test.concurrent.each<[string, Behaviour]>([
   testMs,
 );
 
-test.concurrent.each<[string, Behaviour]>([
+test.concurrent.each<[string, Behavior]>([
   ['begins', hangBeforeHeaders()],
-  ['ends', hangMidStream(0, say('', { usage: { prompt: 5_000 } }))],
+  ['ends', hangMidStream(0, chatAnswer('', { usage: { prompt: 5_000 } }))],
 ])(
   'the estimate answers in the place of a provider whose count never %s',
-  async (model, behaviour) => {
-    upstream.script(model, behaviour);
+  async (model, behavior) => {
+    upstream.script(model, behavior);
     const path = '/v1/messages/count_tokens';
     const reply = await near.post({ model: `acme/${model}`, messages }, { path });
     expect(reply.status).toBe(200);

@@ -7,13 +7,13 @@ import type { SseMessage, UpstreamDialect } from '../../src/dialects/dialect.ts'
 import { MalformedAnswer } from '../../src/dialects/failure.ts';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
+import { RecordingSink } from '../support/recording-sink.ts';
 import { streamOf, type WholeResponse } from '../support/response-events.ts';
-import { ToldAnswer } from '../support/told-answer.ts';
 import {
-  hear,
   messagesOf,
   readExpectations,
   readFixture,
+  readMessages,
 } from '../support/upstream-conformance.ts';
 
 const oddities: readonly unknown[] = [null, 3, -1, '', 'odd', true, [], [null], {}, { a: [{}] }];
@@ -56,12 +56,12 @@ function expectNoHarm(upstream: UpstreamDialect, raw: string): void {
   let tried = 0;
   for (const messages of spoilStream(messagesOf(raw))) {
     tried += 1;
-    const heard = unlessUnusable(() => hear(upstream, messages));
+    const heard = unlessUnusable(() => readMessages(upstream, messages));
     if (!heard) continue;
-    const { failure, finished, told } = heard;
+    const { failure, finished, sink } = heard;
     // Nothing is complete that failed, and nothing ends without having said so.
     if (failure !== undefined && finished) throw new Error('complete and failed');
-    if (finished !== (told.finishReason !== null)) throw new Error('finished without a reason');
+    if (finished !== (sink.finishReason !== null)) throw new Error('finished without a reason');
   }
   expect(tried).toBeGreaterThan(100);
 }
@@ -95,11 +95,11 @@ test.each(
   'a whole answer: $path',
   ({ path, upstream }) => {
     for (const spoiled of spoil(JSON.parse(readFixture(path)))) {
-      const told = new ToldAnswer();
+      const sink = new RecordingSink();
       const heard = unlessUnusable(() => ({
-        failure: upstream.readReply(JSON.stringify(spoiled), told),
+        failure: upstream.readReply(JSON.stringify(spoiled), sink),
       }));
-      if (heard && (heard.failure === undefined) !== (told.finishReason !== null)) {
+      if (heard && (heard.failure === undefined) !== (sink.finishReason !== null)) {
         throw new Error(`neither an answer nor a failure: ${JSON.stringify(spoiled)}`);
       }
     }

@@ -1,28 +1,28 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { Awake } from '../support/awake.ts';
+import { ActiveClock } from '../support/active-clock.ts';
 import { postText } from '../support/fake-upstream/raw-client.ts';
 import {
-  afterDone,
-  type Behaviour,
+  type Behavior,
   callTools,
+  chatAnswer,
   cutMidStream,
+  dataAfterDone,
   doneTwice,
   errorInside200,
   gated,
-  halfUtf8Character,
   hangBeforeHeaders,
   hangMidStream,
   malformedSse,
   manyTinyEvents,
-  noDone,
-  noUsage,
   replay,
   resetMidStream,
-  say,
   slowDrip,
+  splitCharacters,
   sseSyntax,
   startFakeUpstream,
+  withoutDone,
+  withoutUsage,
   words,
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
@@ -53,8 +53,8 @@ beforeEach(() => upstream.reset());
 const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'hello' }] };
 const withUsage = { stream_options: { include_usage: true } };
 
-function play(behaviour: Behaviour): void {
-  upstream.script(upstreamModel, behaviour);
+function play(behavior: Behavior): void {
+  upstream.script(upstreamModel, behavior);
 }
 
 describe('the words of a stream', () => {
@@ -68,7 +68,7 @@ describe('the words of a stream', () => {
   ];
 
   test.each(nasty)('arrive as one event each with the text as it was: %j', async (text) => {
-    play(say(text, { chunks: 3 }));
+    play(chatAnswer(text, { chunks: 3 }));
     const reading = await gateway.stream(chat);
     expect(reading.content).toBe(text);
     expect(reading.finishReasons).toEqual(['stop']);
@@ -85,7 +85,7 @@ describe('the words of a stream', () => {
     ['several data lines', { manyDataLines: true }],
     ['unknown fields and events', { oddFields: true }],
   ] as const)('survive every spelling of events: %s', async (_, syntax) => {
-    play(sseSyntax(syntax, say('naïve words 日本 in a row')));
+    play(sseSyntax(syntax, chatAnswer('naïve words 日本 in a row')));
     const reading = await gateway.stream(chat);
     expect(reading.content).toBe('naïve words 日本 in a row');
     expect(reading.dones).toBe(1);
@@ -93,9 +93,9 @@ describe('the words of a stream', () => {
   });
 
   test('survive any cut between the bytes', async () => {
-    play(slowDrip(1, 0, say('日本 😀')));
+    play(slowDrip(1, 0, chatAnswer('日本 😀')));
     expect((await gateway.stream(chat)).content).toBe('日本 😀');
-    play(halfUtf8Character());
+    play(splitCharacters());
     expect((await gateway.stream(chat)).content).toBe('naïve 日本 😀 café');
   });
 
@@ -109,7 +109,7 @@ describe('the words of a stream', () => {
   });
 
   test('a stream and a whole answer say and cost the same', async () => {
-    play(say(words(40)));
+    play(chatAnswer(words(40)));
     const whole = await gateway.post(chat);
     const reading = await gateway.stream({ ...chat, ...withUsage });
     expect(reading.content).toBe(String(contentOf(whole)));
@@ -119,7 +119,7 @@ describe('the words of a stream', () => {
 
 describe('the identity of an answer', () => {
   test('is ours in every chunk: id, model, time and kind', async () => {
-    play(say(words(5)));
+    play(chatAnswer(words(5)));
     const askedAt = Math.floor(Date.now() / 1000);
     const reading = await gateway.stream({ ...chat, ...withUsage });
     const id = `chatcmpl-${reading.requestId.replaceAll('-', '')}`;
@@ -142,14 +142,14 @@ describe('the identity of an answer', () => {
   })}\n\n`;
 
   test.each([
-    ['a good one', say(words(3))],
+    ['a good one', chatAnswer(words(3))],
     ['one that breaks off', resetMidStream(3)],
     ['one with an error inside', errorInside200(3)],
     ['one with garbage inside', malformedSse(3)],
     ['an error that names names', replay(leakyChunk + leakyError, sse())],
     ['an early error that names names', replay(leakyError, sse())],
-  ])('never tells the upstream model, its ids or our key to it: %s', async (_, behaviour) => {
-    play(behaviour);
+  ])('never tells the upstream model, its ids or our key to it: %s', async (_, behavior) => {
+    play(behavior);
     const { text, headers } = await gateway.stream({ ...chat, ...withUsage });
     const everything = `${JSON.stringify([...headers.entries()])}${text}`;
     for (const secret of [upstreamModel, upstreamKey, 'fake-', 'req_fake', upstream.url]) {
@@ -164,11 +164,11 @@ function sse() {
 
 describe('usage', () => {
   test('is always asked of the upstream and shown only to clients that asked', async () => {
-    play(say('one two three'));
+    play(chatAnswer('one two three'));
     const without = await gateway.stream(chat);
     expect(without.usage).toBeUndefined();
     expect(without.text).not.toContain('prompt_tokens');
-    expect(upstream.book[0]?.json).toMatchObject({ stream_options: { include_usage: true } });
+    expect(upstream.requests[0]?.json).toMatchObject({ stream_options: { include_usage: true } });
 
     const reading = await gateway.stream({ ...chat, ...withUsage });
     const last = reading.chunks.at(-1);
@@ -184,23 +184,23 @@ describe('usage', () => {
   });
 
   test('asking with false is not asking', async () => {
-    play(say('one'));
+    play(chatAnswer('one'));
     const body = { ...chat, stream_options: { include_usage: false } };
     expect((await gateway.stream(body)).usage).toBeUndefined();
-    expect(upstream.book[0]?.json).toMatchObject({ stream_options: { include_usage: true } });
+    expect(upstream.requests[0]?.json).toMatchObject({ stream_options: { include_usage: true } });
   });
 
   test('comes with its cost on /api/v1 without being asked, and with usage.include', async () => {
-    play(say('one two three'));
+    play(chatAnswer('one two three'));
     const path = '/api/v1/chat/completions';
     expect((await gateway.stream(chat, { path })).usage).toMatchObject({ cost: 7 });
     const included = await gateway.stream({ ...chat, usage: { include: true } });
     expect(included.usage).toMatchObject({ cost: 7 });
-    expect(upstream.book[1]?.json).not.toHaveProperty('usage');
+    expect(upstream.requests[1]?.json).not.toHaveProperty('usage');
   });
 
   test('is estimated when the upstream tells none', async () => {
-    play(noUsage(say('abcdefgh')));
+    play(withoutUsage(chatAnswer('abcdefgh')));
     const reading = await gateway.stream({ ...chat, ...withUsage });
     expect(reading.usage).toMatchObject({ completion_tokens: 2 });
     expect(await gateway.record(reading.requestId)).toMatchObject({ usageEstimated: true });
@@ -209,11 +209,11 @@ describe('usage', () => {
 
 describe('the end of a stream', () => {
   test.each([
-    ['a missing [DONE]', noDone()],
+    ['a missing [DONE]', withoutDone()],
     ['two [DONE]', doneTwice()],
-    ['data behind [DONE]', afterDone()],
-  ])('%s: the client sees one terminator and nothing behind it', async (_, behaviour) => {
-    play(behaviour);
+    ['data behind [DONE]', dataAfterDone()],
+  ])('%s: the client sees one terminator and nothing behind it', async (_, behavior) => {
+    play(behavior);
     const reading = await gateway.stream(chat);
     expect(reading.content).toBe('all said');
     expect(reading.dones).toBe(1);
@@ -251,7 +251,7 @@ describe('the end of a stream', () => {
 
   test('an upstream that falls silent behind its last word has answered all the same', async () => {
     // Opening, two words, finish, usage and [DONE] are six events.
-    play(hangMidStream(6, say('two words')));
+    play(hangMidStream(6, chatAnswer('two words')));
     const reading = await gateway.stream({ ...chat, model: 'acme/brisk', ...withUsage });
     expect(reading.content).toBe('two words');
     expect(reading.dones).toBe(1);
@@ -260,39 +260,43 @@ describe('the end of a stream', () => {
 });
 
 describe('a client that leaves', () => {
-  const phases: [string, Behaviour, string | null][] = [
+  const phases: [string, Behavior, string | null][] = [
     ['before the headers', hangBeforeHeaders(), null],
     ['before the first event', hangMidStream(0), null],
     ['before the first word', hangMidStream(1), null],
     ['in the middle', hangMidStream(6), 'w5'],
   ];
 
-  test.each(phases)('%s stops the upstream within a second', async (_, behaviour, seen) => {
-    play(behaviour);
+  test.each(phases)('%s stops the upstream within a second', async (_, behavior, seen) => {
+    play(behavior);
     const leaving = new AbortController();
     const answer = gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
-    await upstream.until((book) => book.find((entry) => entry.outcome === 'hung'));
+    await upstream.until((requests) => requests.find((entry) => entry.outcome === 'hung'));
     if (seen !== null) await new SlowReader(await answer).readUntil(seen);
-    using awake = new Awake();
+    using activeClock = new ActiveClock();
     leaving.abort();
     await answer.catch(() => undefined);
-    await upstream.until((book) =>
-      book.find(({ outcome, closedAt }) => outcome === 'client-left' && closedAt !== null),
+    await upstream.until((requests) =>
+      requests.find(
+        ({ outcome, closedAt }) => outcome === 'client-disconnected' && closedAt !== null,
+      ),
     );
-    expect(awake.ms).toBeLessThan(1_000);
-    expect(upstream.book).toHaveLength(1);
+    expect(activeClock.ms).toBeLessThan(1_000);
+    expect(upstream.requests).toHaveLength(1);
   });
 
   test('while a whole answer is being made stops the upstream too', async () => {
     play(hangBeforeHeaders());
     const leaving = new AbortController();
     const answer = gateway.fetch(chat, { signal: leaving.signal });
-    await upstream.until((book) => book.find((entry) => entry.outcome === 'hung'));
-    using awake = new Awake();
+    await upstream.until((requests) => requests.find((entry) => entry.outcome === 'hung'));
+    using activeClock = new ActiveClock();
     leaving.abort();
     await answer.catch(() => undefined);
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
-    expect(awake.ms).toBeLessThan(1_000);
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
+    expect(activeClock.ms).toBeLessThan(1_000);
   });
 
   test('in the middle is a cancelled request in the log, billed for what was sent', async () => {
@@ -301,7 +305,9 @@ describe('a client that leaves', () => {
     const response = await gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
     await new SlowReader(response).readUntil('w5');
     leaving.abort();
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     const record = await gateway.record(response.headers.get('x-request-id') ?? '');
     expect(record).toMatchObject({ cancelled: true, streamed: true, usageEstimated: true });
     expect(record.charges.modelCharge).toBeGreaterThan(0);
@@ -319,15 +325,17 @@ describe('a client that does not read', () => {
     const body = { ...chat, stream: true };
     const authorization = `authorization: Bearer ${gateway.keys.routing}\r\n`;
     connection.write(postText('/v1/chat/completions', body, authorization));
-    const entry = await upstream.until((book) => book.find(({ pauses }) => pauses > 0));
+    const entry = await upstream.until((requests) => requests.find(({ pauses }) => pauses > 0));
     const sentAt = await settled(() => entry.bytesSent);
     expect(entry.outcome).toBe('open');
     expect(sentAt).toBeLessThan(40 * 1024 * 1024);
     expect(memoryInUse() - before).toBeLessThan(60 * 1024 * 1024);
-    using awake = new Awake();
+    using activeClock = new ActiveClock();
     connection.terminate();
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
-    expect(awake.ms).toBeLessThan(1_000);
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
+    expect(activeClock.ms).toBeLessThan(1_000);
   });
 
   /** What is held on to; what only waits for its collection would be a matter of luck. */
@@ -356,7 +364,7 @@ describe('a client that does not read', () => {
 });
 
 test('a stream starts before its answer is complete', async () => {
-  play(gated('later', 3, say('first then rest')));
+  play(gated('later', 3, chatAnswer('first then rest')));
   const response = await gateway.fetch({ ...chat, stream: true });
   const reader = new SlowReader(response);
   await reader.readUntil('then');
@@ -369,10 +377,10 @@ test('a stream starts before its answer is complete', async () => {
 });
 
 test('the connection to the upstream is used again', async () => {
-  play(say('again'));
+  play(chatAnswer('again'));
   for (let i = 0; i < 4; i++) await gateway.stream(chat);
   for (let i = 0; i < 4; i++) await gateway.post(chat);
-  const connections = new Set(upstream.book.map((entry) => entry.connection));
-  expect(upstream.book).toHaveLength(8);
+  const connections = new Set(upstream.requests.map((entry) => entry.connection));
+  expect(upstream.requests).toHaveLength(8);
   expect(connections.size).toBe(1);
 });

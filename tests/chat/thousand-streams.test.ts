@@ -7,12 +7,12 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';
 import { isObject } from '../../src/core/json.ts';
 import {
-  type BookEntry,
-  type BookSummary,
+  chatAnswer,
   type FakeUpstreamProcess,
   gated,
   hangMidStream,
-  say,
+  type LoggedRequest,
+  type RequestTotals,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
@@ -42,9 +42,9 @@ let gateway: Gateway;
 let memoryBefore = 0;
 let memoryAfter = 0;
 let reports: readonly StreamReport[] = [];
-let summary: BookSummary;
+let summary: RequestTotals;
 /** What the upstream wrote down about each client. */
-let book: ReadonlyMap<unknown, BookEntry> = new Map();
+let book: ReadonlyMap<unknown, LoggedRequest> = new Map();
 
 beforeAll(async () => {
   upstream = await startFakeUpstreamProcess();
@@ -58,7 +58,7 @@ beforeAll(async () => {
   memoryBefore = residentBytes(gateway.process.pid);
   reports = await load(streams);
   summary = await upstream.summary();
-  const entries = await upstream.book();
+  const entries = await upstream.requests();
   book = new Map(entries.map((entry) => [isObject(entry.json) ? entry.json.user : null, entry]));
   const idleSince = performance.now();
   do {
@@ -78,7 +78,7 @@ afterAll(async () => {
  */
 async function load(count: number): Promise<readonly StreamReport[]> {
   await upstream.reset();
-  const told = gated('all open', 2, say(answer, { chunkDelayMs: 100 }));
+  const told = gated('all open', 2, chatAnswer(answer, { chunkDelayMs: 100 }));
   await upstream.script('chat', told);
   // Whose clients leave never ends: only hanging up can.
   await upstream.script('endless', hangMidStream(28, told));
@@ -124,12 +124,15 @@ test('the upstream sees every hang-up', () => {
     return { user, outcome, ms: (finishedAt ?? Number.NaN) - (leftAt ?? 0) };
   });
   const inTime = ({ outcome, ms }: (typeof noticed)[number]) =>
-    outcome === 'client-left' && ms < noticedMsMax;
+    outcome === 'client-disconnected' && ms < noticedMsMax;
   expect(noticed.filter((one) => !inTime(one))).toEqual([]);
 });
 
 test('nothing stays open behind them', () => {
-  expect(summary.byOutcome).toEqual({ complete: streams - leavers, 'client-left': leavers });
+  expect(summary.byOutcome).toEqual({
+    complete: streams - leavers,
+    'client-disconnected': leavers,
+  });
   expect(summary.open).toBe(0);
   // The runtime keeps some idle connections for the next requests, but not one per stream.
   expect(summary.connectionsOpen).toBeLessThan(streams / 10);

@@ -66,7 +66,7 @@ async function expectRefused(client: Client, part: object, where: string, why: s
   const param = clients[client].place + where;
   expect([reply.status, reply.error.message]).toEqual([400, `${param} ${why}`]);
   if (client !== 'messages') expect(reply.error.param).toBe(param);
-  expect(upstream.book).toHaveLength(0);
+  expect(upstream.requests).toHaveLength(0);
   expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
 }
 
@@ -119,7 +119,7 @@ describe('taken as clients write it', () => {
     ['responses', given('file', { file_data: `data:application/pdf;base64,${bytes}` })],
   ])('%s: %j', async (client, part) => {
     expect((await send(client, part)).status).toBe(200);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   });
 });
 
@@ -143,7 +143,7 @@ describe('a message of nothing but a part of an unknown kind', () => {
     const reply = await ask([]);
     expect([reply.status, reply.error.param]).toEqual([400, 'input[0]']);
     expect(reply.error.message).toBe(`input[0] ${unseen('hologram_call')}`);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
     expect((await ask([{ role: 'user', content: 'Hello' }])).status).toBe(200);
   });
 
@@ -151,7 +151,7 @@ describe('a message of nothing but a part of an unknown kind', () => {
     for (const model of ['acme/claude', 'acme/either']) {
       upstream.reset();
       expect((await send('messages', upload, model)).status).toBe(200);
-      expect(upstream.book.map(({ json }) => json)).toMatchObject([
+      expect(upstream.requests.map(({ json }) => json)).toMatchObject([
         { messages: [{ content: [upload] }] },
       ]);
     }
@@ -162,7 +162,7 @@ describe('a message of nothing but a part of an unknown kind', () => {
       upstream.reset();
       const reply = await send(client, { type: 'quotation', text: 'To be.' });
       expect(reply.status).toBe(200);
-      expect(upstream.book[0]?.json).toMatchObject({ messages: [{ content: 'To be.' }] });
+      expect(upstream.requests[0]?.json).toMatchObject({ messages: [{ content: 'To be.' }] });
     }
   });
 });
@@ -180,7 +180,7 @@ describe('a conversation that is, or is to be, made shorter by OpenAI', () => {
     const { status, error } = await gateway.post({ model: 'acme/plain', input }, { path });
     expect([status, error.param]).toEqual([400, param]);
     expect(error.message).toContain(`its type is "${type}"`);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('goes to those who can', async () => {
@@ -190,7 +190,7 @@ describe('a conversation that is, or is to be, made shorter by OpenAI', () => {
     const input = [hello, wish];
     const { status, json: reply } = await gateway.post({ model: 'acme/mixed', input }, { path });
     expect([status, reply.output]).toEqual([200, [short]]);
-    expect(upstream.book.map(({ json: sent }) => sent)).toMatchObject([{ input }]);
+    expect(upstream.requests.map(({ json: sent }) => sent)).toMatchObject([{ input }]);
   });
 });
 

@@ -2,31 +2,31 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { isObject } from '../../src/core/json.ts';
 import {
   answerEarly,
-  type Behaviour,
+  type Behavior,
+  chatAnswer,
   compressionBomb,
   cutMidStream,
   emptyBody,
   encoded,
   endlessHeaders,
-  halfUtf8Character,
   htmlWith200,
   hugeEvent,
   interimReplies,
   json,
   manyTinyEvents,
+  rawUsage,
   redirect,
   replay,
   resetBeforeHeaders,
-  say,
   setCookieAndOddHeaders,
   slowDrip,
-  sseWhenJsonAsked,
+  splitCharacters,
+  sseForJson,
   startFakeUpstream,
   status,
   truncatedJson,
   unfinishedCharacter,
   untilClose,
-  weirdUsage,
   wrongContentLength,
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
@@ -71,13 +71,13 @@ beforeEach(() => {
 
 const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'hello' }] };
 
-function play(behaviour: Behaviour): void {
-  upstream.script('vendor-model', behaviour);
+function play(behavior: Behavior): void {
+  upstream.script('vendor-model', behavior);
 }
 
 /** The answer to the next plain request: proof that the process goes on as before. */
 async function expectWell(): Promise<void> {
-  play(say('well again'));
+  play(chatAnswer('well again'));
   expect(contentOf(await gateway.post(chat))).toBe('well again');
 }
 
@@ -85,7 +85,7 @@ const rss = () => process.memoryUsage.rss();
 const megabyte = 1024 * 1024;
 
 describe('an answer that cannot be used is 502, whole or streamed', () => {
-  const broken: [string, Behaviour][] = [
+  const broken: [string, Behavior][] = [
     ['an empty body', emptyBody()],
     ['204 without a body', emptyBody(204)],
     ['a page of HTML with 200', htmlWith200()],
@@ -101,14 +101,14 @@ describe('an answer that cannot be used is 502, whole or streamed', () => {
     ['a redirect without a place', status(302)],
   ];
   for (const stream of [false, true]) {
-    test.each(broken)(`${stream ? 'streamed' : 'whole'}: %s`, async (_, behaviour) => {
-      play(behaviour);
+    test.each(broken)(`${stream ? 'streamed' : 'whole'}: %s`, async (_, behavior) => {
+      play(behavior);
       const reply = await gateway.post({ ...chat, stream });
       expect(reply.status).toBe(502);
       expect(reply.error).toMatchObject({ type: 'upstream_error', code: 502, param: null });
       expect(reply.headers.get('content-type')).toBe('application/json');
       expect(reply.text).not.toMatch(/<html|chatcmpl-fake|vendor-model|sk-theirs/);
-      expect(upstream.book).toHaveLength(1);
+      expect(upstream.requests).toHaveLength(1);
       await expectWell();
     });
   }
@@ -121,7 +121,7 @@ describe('an answer that cannot be used is 502, whole or streamed', () => {
   });
 
   test('a stream where JSON was asked for', async () => {
-    play(sseWhenJsonAsked());
+    play(sseForJson());
     expect((await gateway.post(chat)).status).toBe(502);
   });
 
@@ -151,7 +151,7 @@ describe('an answer that cannot be used is 502, whole or streamed', () => {
   });
 
   test('a stream cut at any byte is never a finished answer unless it was one', async () => {
-    play(say('one two'));
+    play(chatAnswer('one two'));
     const full = (await gateway.stream(chat)).text;
     const finishAt = full.indexOf('"finish_reason":"stop"');
     const source = replay(full.replaceAll('acme/chat', 'vendor-model'), {
@@ -167,15 +167,15 @@ describe('an answer that cannot be used is 502, whole or streamed', () => {
 });
 
 describe('an odd answer that can still be used', () => {
-  const usable: [string, Behaviour, string][] = [
+  const usable: [string, Behavior, string][] = [
     ['interim replies before the real one', interimReplies(500), 'ok'],
     ['no length and no chunks', untilClose(), 'ok'],
-    ['characters split between two packets', halfUtf8Character(), 'naïve 日本 😀 café'],
+    ['characters split between two packets', splitCharacters(), 'naïve 日本 😀 café'],
     ['one byte at a time', slowDrip(1, 0), 'ok'],
   ];
   for (const stream of [false, true]) {
-    test.each(usable)(`${stream ? 'streamed' : 'whole'}: %s`, async (_, behaviour, text) => {
-      play(behaviour);
+    test.each(usable)(`${stream ? 'streamed' : 'whole'}: %s`, async (_, behavior, text) => {
+      play(behavior);
       const body = { ...chat, stream };
       const content = stream
         ? (await gateway.stream(body)).content
@@ -265,7 +265,7 @@ describe('headers', () => {
   });
 
   test('of the client do not reach the upstream, nor does its key', async () => {
-    play(say('ok'));
+    play(chatAnswer('ok'));
     await gateway.post(chat, {
       headers: {
         cookie: 'session=1',
@@ -281,7 +281,7 @@ describe('headers', () => {
         'user-agent': 'the-client/1.0',
       },
     });
-    const headers = upstream.book[0]?.headers ?? {};
+    const headers = upstream.requests[0]?.headers ?? {};
     expect(Object.keys(headers).sort()).toEqual([
       'accept',
       'accept-encoding',
@@ -304,7 +304,7 @@ describe('the address of the upstream', () => {
   const overrides = ['api_base', 'base_url', 'baseURL', 'custom_host', 'host', 'url', 'endpoint'];
 
   test('cannot be changed by anything in the body', async () => {
-    play(say('ok'));
+    play(chatAnswer('ok'));
     const lures = Object.fromEntries(overrides.map((name) => [name, `${stranger.url}/v1`]));
     const nested = { extra_body: lures, metadata: { deep: [{ ...lures }] }, ...lures };
     for (const body of [
@@ -313,8 +313,8 @@ describe('the address of the upstream', () => {
     ]) {
       expect((await gateway.post(body)).status).toBe(200);
     }
-    expect(stranger.book).toHaveLength(0);
-    expect(upstream.book).toHaveLength(2);
+    expect(stranger.requests).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(2);
   });
 
   test.each([301, 302, 303, 307, 308])('%d is not followed', async (code) => {
@@ -324,7 +324,7 @@ describe('the address of the upstream', () => {
       expect(reply.status).toBe(502);
       expect(reply.text).not.toContain(stranger.url);
     }
-    expect(stranger.book).toHaveLength(0);
+    expect(stranger.requests).toHaveLength(0);
   });
 });
 
@@ -353,8 +353,8 @@ describe('size', () => {
     play(hugeEvent(200 * megabyte));
     const before = rss();
     expect((await gateway.post({ ...chat, stream: true })).status).toBe(502);
-    const entry = await upstream.until((book) =>
-      book.find(({ outcome }) => outcome === 'client-left'),
+    const entry = await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );
     expect(entry.bytesSent).toBeLessThan(40 * megabyte);
     expect(rss() - before).toBeLessThan(100 * megabyte);
@@ -364,8 +364,8 @@ describe('size', () => {
     const comments = Buffer.alloc(40 * megabyte, `: ${'x'.repeat(1_021)}\n`);
     play(replay(comments, { contentType: 'text/event-stream' }));
     expect((await gateway.post({ ...chat, stream: true })).error).toMatchObject({ code: 502 });
-    const entry = await upstream.until((book) =>
-      book.find(({ outcome }) => outcome === 'client-left'),
+    const entry = await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );
     expect(entry.bytesSent).toBeLessThan(40 * megabyte);
     await expectWell();
@@ -410,7 +410,7 @@ describe('usage that cannot be true is not billed', () => {
     ['all zero', { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
     ['empty', {}],
   ])('%s', async (_, usage) => {
-    play(weirdUsage(usage, say('abcdefgh')));
+    play(rawUsage(usage, chatAnswer('abcdefgh')));
     for (const stream of [false, true]) {
       const body = { ...chat, stream, stream_options: { include_usage: true } };
       const answer = stream ? await gateway.stream(body) : await gateway.post(body);
@@ -435,13 +435,17 @@ describe('a connection that dies under a request', () => {
   test.each([false, true])(
     'that was idle: it is tried on a new one, stream: %p',
     async (stream) => {
-      steady.script('steady-model', [say('warm'), resetBeforeHeaders(), say('well again')]);
+      steady.script('steady-model', [
+        chatAnswer('warm'),
+        resetBeforeHeaders(),
+        chatAnswer('well again'),
+      ]);
       const ask = { ...chat, model: 'acme/steady' };
       await gateway.post(ask);
       await Bun.sleep(600);
       const reply = await gateway.post({ ...ask, stream });
       expect([reply.status, reply.text.includes('well')]).toEqual([200, true]);
-      const outcomes = steady.book.map((entry) => entry.outcome);
+      const outcomes = steady.requests.map((entry) => entry.outcome);
       expect(outcomes).toEqual(['complete', 'reset', 'complete']);
       const record = await gateway.record(reply.headers.get('x-request-id') ?? '');
       expect(record.attempts).toMatchObject([{ outcome: 'answered', status: 200 }]);

@@ -6,15 +6,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import {
   callTools,
+  chatAnswer,
   json,
-  jsonWhenStreamAsked,
+  jsonForStream,
   replay,
-  say,
   startFakeUpstream,
   truncatedJson,
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
-import { answerIt, searchFor, chat as searching, startSearchRig } from '../support/search-rig.ts';
+import {
+  answerRound,
+  chat as searching,
+  searchRound,
+  startSearchGateway,
+} from '../support/search-gateway.ts';
 import {
   checkAnthropicStream,
   checkOpenAiStream,
@@ -153,9 +158,9 @@ const ways = [
   ['openai', 'one chunk', replay(inOneChunk, eventStream)] as const,
 ];
 
-describe.each(ways)('of an %s upstream %s', (name, _, behaviour) => {
+describe.each(ways)('of an %s upstream %s', (name, _, behavior) => {
   const model = `acme/${name}`;
-  const play = () => upstream.script(`${name}-up`, behaviour);
+  const play = () => upstream.script(`${name}-up`, behavior);
 
   async function paid(requestId: string) {
     const { charges, usage, ...row } = await gateway.record(requestId);
@@ -183,7 +188,7 @@ describe.each(ways)('of an %s upstream %s', (name, _, behaviour) => {
     expect(reply.status).toBe(200);
     expect(reply.headers.get('content-type')).toStartWith('text/event-stream');
     const seen = checkOpenAiStream(reply.text);
-    expect(seen).toMatchObject({ ended: 'whole', model, text: 'Let me look.' });
+    expect(seen).toMatchObject({ ended: 'complete', model, text: 'Let me look.' });
     expect(seen).toMatchObject({ finishReason: 'tool_calls', usage: { cost: 80 } });
     expect(seen.tools).toMatchObject([{ name: 'weather', json: '{"city":"Oslo"}' }]);
     expect(reply.text).not.toMatch(/theirs|their-model/);
@@ -198,7 +203,7 @@ describe.each(ways)('of an %s upstream %s', (name, _, behaviour) => {
       { path: '/v1/messages' },
     );
     const seen = checkAnthropicStream(reply.text);
-    expect(seen).toMatchObject({ ended: 'whole', text: 'Let me look.', stopReason: 'tool_use' });
+    expect(seen).toMatchObject({ ended: 'complete', text: 'Let me look.', stopReason: 'tool_use' });
     expect(seen.tools).toMatchObject([{ name: 'weather', input: { city: 'Oslo' } }]);
     expect(seen.usage).toMatchObject({ input_tokens: 10, output_tokens: 5 });
     expect(await paid(reply.requestId)).toMatchObject(bill);
@@ -212,7 +217,7 @@ describe.each(ways)('of an %s upstream %s', (name, _, behaviour) => {
       { path: '/v1/responses' },
     );
     const seen = checkResponsesStream(reply.text);
-    expect(seen).toMatchObject({ ended: 'whole', status: 'completed', text: 'Let me look.' });
+    expect(seen).toMatchObject({ ended: 'complete', status: 'completed', text: 'Let me look.' });
     expect(seen.tools).toMatchObject([{ name: 'weather', input: '{"city":"Oslo"}' }]);
     expect(seen.usage).toMatchObject({ input_tokens: 10, output_tokens: 5 });
     expect(await paid(reply.requestId)).toMatchObject(bill);
@@ -244,7 +249,7 @@ describe('every recorded whole answer', () => {
       const whole = await gateway.record((await gateway.post(asked, { path })).requestId);
       const reply = await gateway.post({ ...asked, stream: true }, { path });
       const streamed = await gateway.record(reply.requestId);
-      expect(check(reply.text).ended).toBe('whole');
+      expect(check(reply.text).ended).toBe('complete');
       expect(streamed.finishReason).toBe(whole.finishReason);
       expect(streamed.usageEstimated).toBe(whole.usageEstimated);
       // What is estimated is estimated by the length of the request, which is not the same.
@@ -311,7 +316,7 @@ describe('a whole answer for a stream', () => {
     expect(again).toMatchObject({ content: 'Let me look.', dones: 1 });
     expect((await gateway.record(again.requestId)).cacheHit).toBe(true);
     expect(contentOf(await gateway.post(repeatable))).toBe('Let me look.');
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   });
 
   test('that broke off, says nothing or is an error leaves the word to the next', async () => {
@@ -323,9 +328,9 @@ describe('a whole answer for a stream', () => {
       json(200, { detail: 'Not Found' }),
       json(200, [answers.openai]),
     ];
-    upstream.script('anthropic-up', say('the other one'));
-    for (const behaviour of unusable) {
-      upstream.script('openai-up', behaviour);
+    upstream.script('anthropic-up', chatAnswer('the other one'));
+    for (const behavior of unusable) {
+      upstream.script('openai-up', behavior);
       const heard = await gateway.stream(chat);
       expect(heard).toMatchObject({ content: 'the other one', dones: 1 });
       expect((await gateway.record(heard.requestId)).provider).toBe('anthropic');
@@ -345,11 +350,11 @@ describe('a whole answer for a stream', () => {
   });
 
   test('may ask for searches, and be one of several rounds', async () => {
-    const rig = await startSearchRig();
+    const rig = await startSearchGateway();
     try {
       rig.reset();
-      const rounds = [searchFor('weather today'), answerIt('It rained [1].')];
-      rig.upstream.script('chat', rounds.map(jsonWhenStreamAsked));
+      const rounds = [searchRound('weather today'), answerRound('It rained [1].')];
+      rig.upstream.script('chat', rounds.map(jsonForStream));
       const heard = await rig.gateway.stream(searching());
       expect(heard).toMatchObject({ content: 'It rained [1].', dones: 1 });
       // 100 + 2 × 10, then 300 + 2 × 20; one search.
@@ -364,8 +369,8 @@ describe('a whole answer for a stream', () => {
     const usage = { prompt: 40, completion: 7 };
     const spoken = callTools([{ name: 'weather', arguments: { city: 'Oslo' } }], { usage });
     const tools = [{ type: 'function', function: { name: 'weather', parameters } }];
-    for (const behaviour of [spoken, jsonWhenStreamAsked(spoken)]) {
-      upstream.script('openai-up', behaviour);
+    for (const behavior of [spoken, jsonForStream(spoken)]) {
+      upstream.script('openai-up', behavior);
       const heard = await gateway.stream({ ...chat, model: 'acme/openai', tools });
       expect(heard.finishReasons).toEqual(['tool_calls']);
       // 40 × 2 + 7 × 12

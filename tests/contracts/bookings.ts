@@ -27,7 +27,7 @@ export async function grant(
   amount: number,
   now = Date.UTC(2020, 0, 1),
 ): Promise<void> {
-  const outcome = await store.creditBook.change({
+  const outcome = await store.creditStore.change({
     tenantId,
     amount,
     note: 'test',

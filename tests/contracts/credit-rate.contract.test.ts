@@ -20,7 +20,7 @@ describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
     expect(await ensureDeploymentName(other.database)).toBe(deployment);
     const tenantId = await addTenant(one);
     const grant = { tenantId, amount: 7, note: '', idempotencyKey: null, now: 1_000 };
-    await one.creditBook.change(grant);
+    await one.creditStore.change(grant);
     expect(await fixCreditRate(other.database, 1000)).toBe(500);
     expect(await fixCreditRate(one.database, 500)).toBe(500);
   });

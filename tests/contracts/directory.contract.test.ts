@@ -55,7 +55,7 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
 
     test('a new tenant has an empty wallet', async () => {
       const tenant = await addedTenant();
-      expect(await stores.one.creditBook.balance(tenant.id)).toEqual({ balance: 0, leased: 0 });
+      expect(await stores.one.creditStore.balance(tenant.id)).toEqual({ balance: 0, leased: 0 });
     });
 
     test('a change touches only what it names', async () => {

@@ -66,7 +66,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
   async function queued(change: Partial<NewJob> = {}): Promise<NewJob> {
     const job = newJob(change);
     await jobs.objects.register(job.inputKey, job.id, start + day);
-    expect(await jobs.book.enqueue(job, plenty, null)).toEqual({ ok: true });
+    expect(await jobs.store.enqueue(job, plenty, null)).toEqual({ ok: true });
     return job;
   }
 
@@ -99,7 +99,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
 
   test('come back as they were queued, and only to their tenant', async () => {
     const job = await queued({ webhookUrl: 'https://hooks.example/a?b=c' });
-    const found = await elsewhere.book.find(tenantId, job.id);
+    const found = await elsewhere.store.find(tenantId, job.id);
     expect(found).toEqual({
       ...job,
       status: 'queued',
@@ -115,9 +115,9 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       expiresAt: null,
     });
     const other = await newTenant();
-    expect(await elsewhere.book.find(other, job.id)).toBeUndefined();
-    expect(await elsewhere.book.cancel(other, job.id, start)).toBeUndefined();
-    expect((await jobs.book.find(tenantId, job.id))?.status).toBe('queued');
+    expect(await elsewhere.store.find(other, job.id)).toBeUndefined();
+    expect(await elsewhere.store.cancel(other, job.id, start)).toBeUndefined();
+    expect((await jobs.store.find(tenantId, job.id))?.status).toBe('queued');
   });
 
   test('are listed newest first, in pages, by status, for one tenant', async () => {
@@ -125,11 +125,11 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     for (let at = 0; at < 5; at += 1) made.unshift((await queued({ createdAt: start + at })).id);
     await queued({ tenantId: await newTenant(), createdAt: start - 1 });
     const ids = async (limit: number, offset: number, status: Job['status'] | null = null) =>
-      (await elsewhere.book.list(tenantId, { limit, offset, status }, start)).map(({ id }) => id);
+      (await elsewhere.store.list(tenantId, { limit, offset, status }, start)).map(({ id }) => id);
     expect(await ids(10, 0)).toEqual(made);
     expect(await ids(2, 1)).toEqual(made.slice(1, 3));
     expect(await ids(10, 5)).toEqual([]);
-    await jobs.book.cancel(tenantId, made[2] ?? '', start);
+    await jobs.store.cancel(tenantId, made[2] ?? '', start);
     expect(await ids(10, 0, 'cancelled')).toEqual(made.slice(2, 3));
     expect(await ids(10, 0, 'queued')).toEqual(made.filter((_, at) => at !== 2));
     expect(await ids(10, 0, 'failed')).toEqual([]);
@@ -142,7 +142,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     await jobs.queue.finish(lease, { status: 'succeeded', ...output, now: start });
     const listed = async (status: Job['status'], now: number) => {
       const page = { limit: 10, offset: 0, status };
-      return (await elsewhere.book.list(tenantId, page, now)).map((job) => job.id);
+      return (await elsewhere.store.list(tenantId, page, now)).map((job) => job.id);
     };
     const [before, after] = [start + 999, start + 1_000];
     expect(await listed('succeeded', before)).toEqual([id]);
@@ -163,7 +163,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(found.toSorted()).toEqual(made.map(({ id }) => id).toSorted());
     expect(await claimAt(start + 100)).toBeUndefined();
     const [first] = made;
-    expect((await jobs.book.find(tenantId, first?.id ?? ''))?.startedAt).toBe(start + 100);
+    expect((await jobs.store.find(tenantId, first?.id ?? ''))?.startedAt).toBe(start + 100);
   });
 
   test('run as long as their lease is renewed, then belong to whoever comes', async () => {
@@ -182,7 +182,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
     expect(await jobs.queue.release(lease, { notBefore: start, isAttempt: true })).toBe(false);
     expect(await jobs.queue.finish(lease, success(start))).toBe(false);
-    const now = await jobs.book.find(tenantId, id);
+    const now = await jobs.store.find(tenantId, id);
     expect(now).toMatchObject({ status: 'running', piecesTotal: null, costCredits: 0 });
     expect(await jobs.queue.pieces(id)).toEqual([]);
   });
@@ -199,7 +199,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(again.job).toMatchObject({ piecesDone: 1, piecesTotal: 3, attempts: 2 });
     expect(await elsewhere.queue.addPiece(again.lease, two)).toBe(true);
     expect(await jobs.queue.pieces(id)).toEqual([two, one]);
-    expect(await jobs.book.find(tenantId, id)).toMatchObject({
+    expect(await jobs.store.find(tenantId, id)).toMatchObject({
       piecesDone: 2,
       costCredits: 42,
       units: 1_009,
@@ -211,13 +211,13 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const { id } = await queued();
     const { lease } = await claimed();
     await jobs.queue.addLateUnits(id, 500);
-    expect(await jobs.book.find(tenantId, id)).toMatchObject({ units: 0 });
+    expect(await jobs.store.find(tenantId, id)).toMatchObject({ units: 0 });
     expect(await jobs.queue.isCanceled(id)).toBe(false);
-    await elsewhere.book.cancel(tenantId, id, start);
+    await elsewhere.store.cancel(tenantId, id, start);
     expect(await jobs.queue.isCanceled(id)).toBe(true);
     expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
     await jobs.queue.addLateUnits(id, 500);
-    expect(await elsewhere.book.find(tenantId, id)).toMatchObject({
+    expect(await elsewhere.store.find(tenantId, id)).toMatchObject({
       status: 'cancelled',
       costCredits: 0,
       units: 500,
@@ -233,10 +233,10 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       makeRecord({ tenantId, jobId, charges: { ...noCharges, modelCharge } });
     const told = async (of = id) => {
       const page = { limit: 9, offset: 0, status: null };
-      const listed = (await elsewhere.book.list(tenantId, page, start)).find(
+      const listed = (await elsewhere.store.list(tenantId, page, start)).find(
         (job) => job.id === of,
       );
-      const found = await jobs.book.find(tenantId, of);
+      const found = await jobs.store.find(tenantId, of);
       return [found?.costCredits, listed?.costCredits];
     };
     const done = paid(30);
@@ -248,7 +248,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await told()).toEqual([40, 40]);
     // The worker dies: no piece is written down for this one.
     await book(stores.other, [paid(20)]);
-    expect((await jobs.book.cancel(tenantId, id, start))?.costCredits).toBe(60);
+    expect((await jobs.store.cancel(tenantId, id, start))?.costCredits).toBe(60);
     // Its journal is found later, with a line that was booked before and more than is left to pay.
     const entries = [done, paid(30)].map((record) =>
       toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
@@ -266,7 +266,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       const { lease } = await claimed();
       // Booked by a process of an older version, which left the cost to the pieces.
       await Promise.all([0, 1, 2].map((number) => jobs.queue.addPiece(lease, piece(number))));
-      expect((await jobs.book.find(tenantId, id))?.costCredits).toBe(120);
+      expect((await jobs.store.find(tenantId, id))?.costCredits).toBe(120);
     }
   });
 
@@ -276,7 +276,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     await jobs.queue.addPiece(lease, piece(0));
     const outcome = await jobs.queue.addPiece(lease, piece(0)).catch(() => 'refused');
     expect(outcome).toBe('refused');
-    expect(await jobs.book.find(tenantId, job.id)).toMatchObject({
+    expect(await jobs.store.find(tenantId, job.id)).toMatchObject({
       piecesDone: 1,
       costCredits: 40,
     });
@@ -286,7 +286,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     await queued();
     const first = await claimed();
     await jobs.queue.release(first.lease, { notBefore: start + 5_000, isAttempt: true });
-    expect((await jobs.book.find(tenantId, first.job.id))?.status).toBe('queued');
+    expect((await jobs.store.find(tenantId, first.job.id))?.status).toBe('queued');
     expect(await claimAt(start + 4_999)).toBeUndefined();
     const second = await claimed(start + 5_000);
     expect(second.job.attempts).toBe(2);
@@ -312,7 +312,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
         jobs.queue.finish(lease, success(start)),
         elsewhere.queue.finish(lease, { status: 'failed', failure, now: start }),
         ...Array.from({ length: 10 }, (_, at) =>
-          (at % 2 === 0 ? jobs : elsewhere).book
+          (at % 2 === 0 ? jobs : elsewhere).store
             .cancel(tenantId, id, start)
             .then((job) => job?.status),
         ),
@@ -335,7 +335,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const { id } = await queued();
     const end = success(start + 7);
     expect(await jobs.queue.finish((await claimed()).lease, end)).toBe(true);
-    expect(await elsewhere.book.find(tenantId, id)).toMatchObject({
+    expect(await elsewhere.store.find(tenantId, id)).toMatchObject({
       status: 'succeeded',
       output: { key: end.outputKey, bytes: 77 },
       failure: null,
@@ -347,7 +347,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     await jobs.queue.addPiece(lease, piece(0));
     const failed = { status: 'failed', failure, now: start + 8 } as const;
     await jobs.queue.finish(lease, failed);
-    expect(await elsewhere.book.find(tenantId, other)).toMatchObject({
+    expect(await elsewhere.store.find(tenantId, other)).toMatchObject({
       status: 'failed',
       failure,
       output: null,
@@ -361,7 +361,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const bounds = { waitingMax: 5, inputBytesMax: 1_000_000 };
     const outcomes = await Promise.all(
       Array.from({ length: 12 }, (_, at) =>
-        (at % 2 === 0 ? jobs : elsewhere).book.enqueue(newJob(), bounds, null),
+        (at % 2 === 0 ? jobs : elsewhere).store.enqueue(newJob(), bounds, null),
       ),
     );
     expect(outcomes.filter((outcome) => outcome.ok).length).toBe(5);
@@ -369,11 +369,11 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(refusals).toEqual(Array(7).fill({ ok: false, reason: 'too_many_jobs' }));
     // Running ones count, ended ones do not, and other tenants have their own.
     const { lease } = await claimed();
-    expect(await jobs.book.enqueue(newJob(), bounds, null)).toMatchObject({ ok: false });
+    expect(await jobs.store.enqueue(newJob(), bounds, null)).toMatchObject({ ok: false });
     await jobs.queue.finish(lease, success(start));
-    expect(await jobs.book.enqueue(newJob(), bounds, null)).toEqual({ ok: true });
+    expect(await jobs.store.enqueue(newJob(), bounds, null)).toEqual({ ok: true });
     const another = newJob({ tenantId: await newTenant() });
-    expect(await jobs.book.enqueue(another, bounds, null)).toEqual({ ok: true });
+    expect(await jobs.store.enqueue(another, bounds, null)).toEqual({ ok: true });
   });
 
   test('made for an idempotency key are there if and only if it is theirs', async () => {
@@ -383,12 +383,12 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const keptUntil = start + day;
     expect(await claims[0].claim(late, start, minute)).toEqual({ state: 'ours' });
     expect(await claims[1].claim(taker, start + minute, minute)).toEqual({ state: 'ours' });
-    const lost = await jobs.book.enqueue(newJob(), plenty, { ...late, answerExpiresAt: keptUntil });
+    const lost = await jobs.store.enqueue(newJob(), plenty, { ...late, answerExpiresAt: keptUntil });
     expect(lost).toEqual({ ok: false, reason: 'claim_taken_over' });
     expect(await claimAt(start)).toBeUndefined();
     const job = newJob();
     expect(
-      await elsewhere.book.enqueue(job, plenty, { ...taker, answerExpiresAt: keptUntil }),
+      await elsewhere.store.enqueue(job, plenty, { ...taker, answerExpiresAt: keptUntil }),
     ).toEqual({ ok: true });
     // Even if its process dies now, a repetition finds the job and makes no other.
     const again = await claims[0].claim(newClaim(), start + 2 * minute, minute);
@@ -397,7 +397,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
 
   test('are refused once their inputs take too much', async () => {
     const bounds = { waitingMax: 100, inputBytesMax: 1_000 };
-    const enqueue = (inputBytes: number) => jobs.book.enqueue(newJob({ inputBytes }), bounds, null);
+    const enqueue = (inputBytes: number) => jobs.store.enqueue(newJob({ inputBytes }), bounds, null);
     expect(await enqueue(600)).toEqual({ ok: true });
     expect(await enqueue(401)).toEqual({ ok: false, reason: 'too_many_bytes' });
     expect(await enqueue(400)).toEqual({ ok: true });
@@ -464,7 +464,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const { id, inputKey } = await queued();
     const orphan = newObjectKey('wav');
     await jobs.objects.register(orphan, 'job_that_never_was', start + day);
-    await jobs.book.cancel(tenantId, id, start + 5);
+    await jobs.store.cancel(tenantId, id, start + 5);
     expect(await jobs.objects.due(start + 5, 10)).toEqual([inputKey]);
     expect((await jobs.objects.due(start + day, 10)).toSorted()).toEqual(
       [inputKey, orphan].toSorted(),
@@ -482,7 +482,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await jobs.objects.releaseUnused(orphan)).toBe(true);
     const job = newJob();
     await jobs.objects.register(job.inputKey, job.id, start + day);
-    await jobs.book.enqueue(job, plenty, null);
+    await jobs.store.enqueue(job, plenty, null);
     expect(await elsewhere.objects.releaseUnused(job.inputKey)).toBe(false);
     expect(await elsewhere.objects.due(start, 10)).toEqual([orphan]);
   });
@@ -493,13 +493,13 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     await jobs.queue.addPiece(lease, piece(0));
     await jobs.queue.finish(lease, success(start));
     await jobs.objects.expire(start + day - 1, start - 30 * day);
-    expect((await jobs.book.find(tenantId, id))?.status).toBe('succeeded');
+    expect((await jobs.store.find(tenantId, id))?.status).toBe('succeeded');
     await jobs.objects.expire(start + day, start - 29 * day);
-    expect((await jobs.book.find(tenantId, id))?.status).toBe('expired');
+    expect((await jobs.store.find(tenantId, id))?.status).toBe('expired');
     await jobs.objects.expire(start + 30 * day, start);
-    expect((await jobs.book.find(tenantId, id))?.status).toBe('expired');
+    expect((await jobs.store.find(tenantId, id))?.status).toBe('expired');
     await jobs.objects.expire(start + 31 * day, start + 1);
-    expect(await jobs.book.find(tenantId, id)).toBeUndefined();
+    expect(await jobs.store.find(tenantId, id)).toBeUndefined();
     expect(await jobs.queue.pieces(id)).toEqual([]);
   });
 
@@ -532,13 +532,13 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
 
     async function ended(change: Partial<NewJob> = {}): Promise<string> {
       const { id } = await queued({ webhookUrl: hook, ...change });
-      await jobs.book.cancel(change.tenantId ?? tenantId, id, start);
+      await jobs.store.cancel(change.tenantId ?? tenantId, id, start);
       return id;
     }
 
     test('once they have ended, and nobody when no address was given', async () => {
       const { id } = await queued();
-      await jobs.book.cancel(tenantId, id, start);
+      await jobs.store.cancel(tenantId, id, start);
       expect(await next(start + day)).toBeUndefined();
       const jobId = await ended();
       expect(await next(start - 1)).toBeUndefined();

@@ -4,7 +4,7 @@ import type { LimitReset } from '../../src/core/caller.ts';
 import { randomText } from '../../src/core/ids.ts';
 import { keyOwner, toSettlementEntry } from '../../src/money/ledger.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
-import { discrepancies } from '../support/book-check.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
 import { addCustomer } from './bookings.ts';
 import { engines, openTwice, type TwoStores } from './engines.ts';

@@ -4,7 +4,7 @@ import { logText } from '../../src/core/text.ts';
 import type { LeaseRequest, Settlement } from '../../src/money/ledger.ts';
 import { keyOwner, type Owner, toSettlementEntry, walletOwner } from '../../src/money/ledger.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
-import { discrepancies } from '../support/book-check.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
@@ -30,7 +30,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
     const { id } = await addTenant();
     if (credits === 0) return id;
     const grant = { tenantId: id, amount: credits, note: '', idempotencyKey: null, now: 1 };
-    await stores.one.creditBook.change(grant);
+    await stores.one.creditStore.change(grant);
     return id;
   }
 

@@ -66,7 +66,7 @@ test('charges, and leases that end, of the same accounts both get through', asyn
   for (const [at, tenantId] of tenantIds.entries()) {
     await holder.directory.addTenant(makeTenant({ id: tenantId }));
     const grant = { tenantId, amount: 10, note: '', idempotencyKey: null, now: 1 };
-    await holder.creditBook.change(grant);
+    await holder.creditStore.change(grant);
     const order = { processId: 'dead', number: at + 1, startNew: false, credits: 10, oneHold: 0 };
     await holder.ledger.lease({ ...order, owner: walletOwner(tenantId), until: 5, now: 1 });
   }
@@ -99,7 +99,7 @@ test('a piece of a job that costs nothing waits for nobody who changes the job',
   const tenant = makeTenant();
   await holder.directory.addTenant(tenant);
   const job = speechJob({ tenantId: tenant.id });
-  await holder.jobs.book.enqueue(job, { waitingMax: 1, inputBytesMax: job.inputBytes }, null);
+  await holder.jobs.store.enqueue(job, { waitingMax: 1, inputBytesMax: job.inputBytes }, null);
   const { id: jobId } = job;
   const record = makeRecord({ tenantId: tenant.id, jobId, charges: noCharges });
   const slip = toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 });

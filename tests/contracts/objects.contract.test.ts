@@ -343,7 +343,7 @@ test('an S3 that takes everything and answers nothing is not waited for', async 
     const credentials = { accessKeyId: secret, secretAccessKey: secret, sessionToken: null };
     const store = new S3Objects(place, credentials, 100);
     const key = newObjectKey('txt');
-    const silence = 'The object storage did not answer within 100 ms.';
+    const silence = "The object storage didn't respond within 100 ms.";
     expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', silence);
     expect(await failureOf(store.put(key, brokenOff()))).toHaveProperty('message', 'gone');
     expect(await failureOf(store.open(key))).toHaveProperty('message', silence);
@@ -373,7 +373,7 @@ test.each([403, 503])('an S3 that answers %d without a word was reached', async 
 test('an S3 that is not there is named as such', async () => {
   const store = storeAt('http://127.0.0.1:1');
   const key = newObjectKey('txt');
-  const message = 'The object storage cannot be reached (ConnectionRefused).';
+  const message = 'The object storage is unreachable (ConnectionRefused).';
   expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', message);
   expect(await failureOf(store.open(key))).toHaveProperty('message', message);
   expect(await failureOf(store.delete(key))).toHaveProperty('message', message);

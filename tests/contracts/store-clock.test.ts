@@ -62,7 +62,7 @@ test('a clock that is set forward ends nobody else’s lease, only what is over'
   const { one, other } = await openOnPostgres();
   const tenantId = await addTenant(one);
   const grant = { tenantId, amount: 1_000, note: '', idempotencyKey: null, now: Date.now() };
-  await one.creditBook.change(grant);
+  await one.creditStore.change(grant);
   const clock = await StoreClock.open(other.database);
   const ledger = withStoreClock(other.ledger, clock);
   const owner = { name: `tenant:${tenantId}`, tenantId, allowance: null };
@@ -81,7 +81,7 @@ test('a machine that slept for an hour holds nothing on leases that are over', a
   const { one, other } = await openOnPostgres();
   const tenantId = await addTenant(one);
   const grant = { tenantId, amount: 1_000, note: '', idempotencyKey: null, now: Date.now() };
-  await one.creditBook.change(grant);
+  await one.creditStore.change(grant);
   // Its clocks stood still for the hour, and tell of ten minutes until it asks.
   let behindMs = hourMs;
   const now = () => Date.now() - behindMs;

@@ -1,18 +1,23 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { cutMidStream, say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import {
+  cutMidStream,
+  chatAnswer,
+  startFakeUpstream,
+  status500,
+} from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
-import { awayFromMidnight } from '../support/one-minute.ts';
+import { avoidMidnight } from '../support/clock-boundaries.ts';
 
 /** What the dashboard's pages read beside the older endpoints, through the front door. */
 
 const upstream = startFakeUpstream();
-const hello = say('Hello', { usage: { prompt: 150, completion: 7 }, cachedTokens: 100 });
+const hello = chatAnswer('Hello', { usage: { prompt: 150, completion: 7 }, cachedTokens: 100 });
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
-  await awayFromMidnight();
+  await avoidMidnight();
   const vendor = { dialect: 'openai', base_url: `${upstream.url}/v1` };
   const pricing = { prompt: '3', completion: '15', cache_read: '0.30', request: '0.000001' };
   gateway = await InProcessGateway.start({

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { SqlLogReads } from '../../src/store/reports/logs.ts';
-import { say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
-import { awayFromMidnight } from '../support/one-minute.ts';
+import { avoidMidnight } from '../support/clock-boundaries.ts';
 
 /** What customers read of their requests and credits, through the front door. */
 
@@ -12,7 +12,7 @@ let gateway: InProcessGateway;
 let otherTenant: string;
 
 beforeAll(async () => {
-  await awayFromMidnight();
+  await avoidMidnight();
   const vendor = { dialect: 'openai', base_url: `${upstream.url}/v1` };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 10_000, concurrent_requests: 64 },
@@ -22,7 +22,7 @@ beforeAll(async () => {
       chatModel('acme/broken', [{ provider: 'vendor', model: 'up-broken' }]),
     ],
   });
-  upstream.script('*', say('one two three'));
+  upstream.script('*', chatAnswer('one two three'));
   upstream.script('up-broken', status500());
   otherTenant = await gateway.makeTenant({ name: 'Other' });
 });

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { parseCsv, readTable, unarmed } from '../support/csv.ts';
-import { gated, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { parseCsv, readTable, removeFormulaGuard } from '../support/csv.ts';
+import { gated, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
-import { awayFromMidnight } from '../support/one-minute.ts';
+import { avoidMidnight } from '../support/clock-boundaries.ts';
 
 /** Reports of a tenant, as JSON and as tables, against what the tenant was told when it paid. */
 
@@ -16,7 +16,7 @@ let costs: number[];
 const hostile = '=cmd|"/c calc"!A1, and\nmore';
 
 beforeAll(async () => {
-  await awayFromMidnight();
+  await avoidMidnight();
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 10_000, concurrent_requests: 64 },
     providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
@@ -27,7 +27,7 @@ beforeAll(async () => {
       ]),
     ],
   });
-  upstream.script('*', say('one two three'));
+  upstream.script('*', chatAnswer('one two three'));
   key = await gateway.makeTenant({ name: 'Reports' });
   const first = await chat('acme/chat', hostile);
   const replies = [first, await chat('acme/large'), await chat('acme/large', 'alice')];
@@ -125,7 +125,7 @@ describe('tables', () => {
       logs.map(({ request_id }) => String(request_id)),
     );
     expect(rows[0]?.model).toBe(`'${hostile}`);
-    expect(rows.map(({ model = '' }) => unarmed(model))).toEqual(
+    expect(rows.map(({ model = '' }) => removeFormulaGuard(model))).toEqual(
       logs.map((row) => String(row.model)),
     );
     expect(sum(column(rows, 'total_charge'))).toBe(sum(costs));
@@ -205,15 +205,15 @@ describe('tables', () => {
 
 describe('credits', () => {
   test('of a running request are held, and available again when it has ended', async () => {
-    upstream.script('up-2', gated('half-way', 2, say('one two three')));
+    upstream.script('up-2', gated('half-way', 2, chatAnswer('one two three')));
     const running = chat('acme/large');
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'open'));
+    await upstream.until((requests) => requests.find(({ outcome }) => outcome === 'open'));
     const during = objectIn((await read('credits')).json, 'balance');
     expect(Number(during.held)).toBeGreaterThan(0);
     expect(Number(during.available) + Number(during.held)).toBe(Number(during.total));
     upstream.open('half-way');
     costs.push(Number(objectIn((await running).json, 'usage').cost));
-    upstream.script('up-2', say('one two three'));
+    upstream.script('up-2', chatAnswer('one two three'));
     expect(objectIn((await read('credits')).json, 'balance').held).toBe(0);
   });
 

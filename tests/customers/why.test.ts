@@ -4,7 +4,7 @@ import { isObject, parseJson } from '../../src/core/json.ts';
 import {
   type FakeUpstream,
   replay,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status,
 } from '../support/fake-upstream.ts';
@@ -30,7 +30,7 @@ beforeAll(async () => {
   upstream.script('broken', status(503, 'Too \u001b[2Jbusy'));
   upstream.script('owing', status(401, 'Acme Ltd owes us 4,711 dollars.'));
   upstream.script('page', replay('<h1>squid-3.inner is busy</h1>'));
-  upstream.script('works', say('Good day', { usage: { prompt: 101, completion: 7 } }));
+  upstream.script('works', chatAnswer('Good day', { usage: { prompt: 101, completion: 7 } }));
 }, timeoutMs);
 
 afterAll(async () => {

@@ -100,7 +100,7 @@ test('it can be packed into a single executable', async () => {
     const program = join(folder, 'program');
     await Bun.$`${process.execPath} build --compile main.ts ${pack} --outfile ${program}`
       .cwd(folder)
-      .quiet();
+      .secondary();
     // Somewhere else, so that no source can be found by chance.
     const [page, sizes] = await Bun.$`${program}`.cwd(tmpdir()).json();
     const { bytes } = await fetched('/dashboard');

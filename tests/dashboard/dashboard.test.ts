@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Browser, Page } from 'playwright-core';
 import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
-import { say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
 /** The dashboard as people use it: a real gateway, a real browser, real clicks. */
@@ -17,9 +17,9 @@ beforeAll(async () => {
   upstream.script('up-broken', status500());
   upstream.script(
     'up-good',
-    say('Good day!', { usage: { prompt: 1_200, completion: 340 }, cachedTokens: 200 }),
+    chatAnswer('Good day!', { usage: { prompt: 1_200, completion: 340 }, cachedTokens: 200 }),
   );
-  upstream.script('up-hostile', say(script, { usage: { prompt: 1, completion: 1 } }));
+  upstream.script('up-hostile', chatAnswer(script, { usage: { prompt: 1, completion: 1 } }));
   gateway = await startGateway({
     config: { demo: true },
     upstreams: {

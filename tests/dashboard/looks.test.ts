@@ -5,7 +5,7 @@ import { openStore } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from '../contracts/bookings.ts';
 import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';
 import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
-import { seedBusyMonths } from '../support/busy-months.ts';
+import { seedTraffic } from '../support/seed-traffic.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 
 /** What a careful eye would complain about, measured in the page as it stands. */
@@ -24,7 +24,7 @@ let browser: Browser;
 
 beforeAll(async () => {
   const dataDir = join(newFolder(), 'data');
-  await seedBusyMonths(dataDir);
+  await seedTraffic(dataDir);
   await seedTroubled(dataDir);
   gateway = await startGateway({ dataDir, env });
   browser = await openBrowser();
@@ -288,7 +288,7 @@ test(
       page.evaluate(
         `[...document.querySelectorAll('${selector}')].map((one) => getComputedStyle(one).${name})`,
       ) as Promise<string[]>;
-    for (const place of ['.segments', '.pick']) {
+    for (const place of ['.segments', '.metric-tiles']) {
       const [chosen] = await stylesOf(`${place} [aria-pressed=true]`, 'borderColor');
       const others = await stylesOf(`${place} [aria-pressed=false]`, 'borderColor');
       expect(others.length).toBeGreaterThan(3);

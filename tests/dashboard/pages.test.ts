@@ -3,7 +3,7 @@ import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
-import { seedBusyMonths } from '../support/busy-months.ts';
+import { seedTraffic } from '../support/seed-traffic.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 
 /**
@@ -27,7 +27,7 @@ let failedId: string;
 
 beforeAll(async () => {
   const dataDir = join(newFolder(), 'data');
-  await seedBusyMonths(dataDir);
+  await seedTraffic(dataDir);
   gateway = await startGateway({ dataDir, env });
   const asked = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
   requestId = (await gateway.chat(asked)).headers.get('x-request-id') ?? '';

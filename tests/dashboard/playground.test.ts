@@ -3,12 +3,12 @@ import type { Browser, Locator } from 'playwright-core';
 import { isObject } from '../../src/core/json.ts';
 import { desk, openBrowser, Tab } from '../support/browser.ts';
 import {
-  type BookEntry,
+  type LoggedRequest,
   callTools,
   cutMidStream,
   type FakeUpstream,
   hangMidStream,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status,
 } from '../support/fake-upstream.ts';
@@ -27,12 +27,12 @@ beforeAll(async () => {
   upstream = startFakeUpstream();
   upstream.script('cut', cutMidStream(5));
   upstream.script('silent', hangMidStream(5));
-  upstream.script('arabic', say(arabic));
-  upstream.script('picky', [status(400), status(400), say('Yes.')]);
+  upstream.script('arabic', chatAnswer(arabic));
+  upstream.script('picky', [status(400), status(400), chatAnswer('Yes.')]);
   const look = callTools([{ name: 'look', arguments: {}, id: 'call_1' }]);
-  upstream.script('calling', [look, status(400), say('Rain.')]);
+  upstream.script('calling', [look, status(400), chatAnswer('Rain.')]);
   const names = ['cut', 'silent', 'arabic', 'picky', 'calling'];
-  upstream.script('seeing', say('I see.'));
+  upstream.script('seeing', chatAnswer('I see.'));
   const seeing = { model: { input_modalities: ['text', 'image'] } };
   const models = {
     ...Object.fromEntries(names.map((name) => [`test/${name}`, {}])),
@@ -100,11 +100,11 @@ test(
     await said.fill('Too much');
     await said.press('Enter');
     await page.getByRole('button', { name: 'Try again' }).click();
-    const refused = () => upstream.book.filter(({ model }) => model === 'picky');
+    const refused = () => upstream.requests.filter(({ model }) => model === 'picky');
     await upstream.until(() => refused().length === 2);
     await page.locator('.turn.user').getByText('left out').waitFor();
     await ask(tab, 'Less');
-    const content = ({ json }: BookEntry) => isObject(json) && json.messages;
+    const content = ({ json }: LoggedRequest) => isObject(json) && json.messages;
     expect(refused().map(content)).toEqual([
       [{ role: 'user', content: 'Too much' }],
       [{ role: 'user', content: 'Too much' }],
@@ -128,8 +128,8 @@ test(
     await page.locator('.turn.user').getByText('left out').waitFor();
     await page.getByLabel('Result of look').fill('wet');
     await page.getByRole('button', { name: 'Send the result' }).click();
-    await page.locator('.said').getByText('Rain.').waitFor();
-    const { json } = upstream.book.at(-1) ?? {};
+    await page.locator('.message-text').getByText('Rain.').waitFor();
+    const { json } = upstream.requests.at(-1) ?? {};
     expect(json).toMatchObject({
       messages: [
         { role: 'user', content: 'Weather?' },
@@ -170,7 +170,7 @@ test(
     await using tab = await open();
     await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/arabic');
     await ask(tab, 'Hi');
-    const { first, last } = await placesIn(tab, '.assistant .said');
+    const { first, last } = await placesIn(tab, '.assistant .message-text');
     expect(last).toBeLessThan(first);
   },
   patienceMs,
@@ -262,17 +262,17 @@ test(
     await page.getByRole('img', { name: 'b.png' }).waitFor();
     await attach.setInputFiles([picture('c', 5)]);
     await page.getByText('The images have 15.0 MB together; a request takes 14 MB.').waitFor();
-    expect(await page.locator('.pictures img').count()).toBe(2);
+    expect(await page.locator('.attachments img').count()).toBe(2);
     await attach.setInputFiles([picture('d', 4)]);
     await page.getByRole('img', { name: 'd.png' }).waitFor();
     // What was let through is taken.
     await ask(tab, 'And these?');
-    expect(upstream.book.filter(({ model }) => model === 'seeing')).toHaveLength(1);
+    expect(upstream.requests.filter(({ model }) => model === 'seeing')).toHaveLength(1);
     // All of it goes along with the next message.
     await attach.setInputFiles([picture('e', 1)]);
     const crowded = 'With those of earlier messages, the images have 15.0 MB together;';
     await page.getByText(`${crowded} a request takes 14 MB.`).waitFor();
-    expect(await page.locator('.pictures img').count()).toBe(0);
+    expect(await page.locator('.attachments img').count()).toBe(0);
     expect(await page.evaluate('previews.size')).toBe(0);
   },
   patienceMs,

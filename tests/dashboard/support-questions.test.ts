@@ -4,7 +4,7 @@ import { desk, openBrowser, Tab } from '../support/browser.ts';
 import {
   cutMidStream,
   type FakeUpstream,
-  say,
+  chatAnswer,
   startFakeUpstream,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
@@ -20,9 +20,9 @@ let browser: Browser;
 
 beforeAll(async () => {
   upstream = startFakeUpstream();
-  upstream.script('chat', say('An answer'));
+  upstream.script('chat', chatAnswer('An answer'));
   upstream.script('cut', cutMidStream(5));
-  upstream.script('dear', say('An answer', { usage: { prompt: 100_000, completion: 3 } }));
+  upstream.script('dear', chatAnswer('An answer', { usage: { prompt: 100_000, completion: 3 } }));
   const dear = { prompt: '10', completion: '1' };
   const models = { 'test/chat': {}, 'test/cut': {}, 'test/dear': dear };
   gateway = await startGateway({ upstreams: { fake: { url: upstream.url, models } } });

@@ -120,7 +120,7 @@ describe('credits.md', () => {
   );
 
   test('says that a correction of more than there is is refused', async () => {
-    expect(credits).toMatch(/one of more than the wallet\s+has available is refused/);
+    expect(credits).toMatch(/a correction larger than the\s+available balance is rejected/);
     const { body } = await gateway.admin('POST', '/admin/v1/tenants', { name: 'Corrected' });
     const id = isObject(body.data) ? String(body.data.id) : '';
     const book = (amount: number) =>

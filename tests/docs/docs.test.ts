@@ -246,7 +246,7 @@ describe('the providers', () => {
   const page = read('docs/providers.md');
 
   test('that are built in are listed as they are', () => {
-    const documented = rowsOf(section(page, 'Built in')).map(({ name, cells }) =>
+    const documented = rowsOf(section(page, 'Built-in providers')).map(({ name, cells }) =>
       [name, ...cells.flatMap(codeIn)].join(' '),
     );
     const real = builtinCatalog.providers.map((provider) =>

@@ -3,31 +3,31 @@ import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { WebhookSender, WebhookSigner } from '../../src/jobs/webhooks.ts';
-import { JobBench } from '../support/job-bench.ts';
+import { JobHarness } from '../support/job-harness.ts';
 
 /** 3 pieces of up to 13 characters, at 2 credits per character. */
 const text = 'Number one. Number two. Number three.';
 const credits = { one: 22, two: 22, three: 26 };
 
-let bench: JobBench;
+let harness: JobHarness;
 let caller: Caller;
 
 beforeEach(async () => {
-  bench = await JobBench.open(13);
-  caller = await bench.newCaller();
+  harness = await JobHarness.open(13);
+  caller = await harness.newCaller();
 });
-afterEach(() => bench.close());
+afterEach(() => harness.close());
 
 /** Returns the cost in the polled job, in the list, and in the webhook. */
 async function reportedCosts(id: string): Promise<unknown[]> {
-  const { service, store, storage } = bench;
+  const { service, store, storage } = harness;
   const polled = await service.show(caller.tenantId, id, 'http://g.test');
   const page = { limit: 1, offset: 0, status: null };
   const { data } = await service.list(caller.tenantId, page, 'http://g.test');
   const costs = [polled.cost, data[0]?.cost];
   const sender = new WebhookSender({
     queue: store.jobs.webhooks,
-    jobs: store.jobs.book,
+    jobs: store.jobs.store,
     storage,
     signer: new WebhookSigner(new Secret('a secret of the operator, long enough')),
     async post(_url, { body }) {
@@ -37,21 +37,21 @@ async function reportedCosts(id: string): Promise<unknown[]> {
     },
     baseUrl: () => 'http://g.test',
     onDropped: () => {},
-    now: () => bench.now,
+    now: () => harness.now,
   });
-  bench.now += 3_600_000;
+  harness.now += 3_600_000;
   await sender.send();
   await sender.stop();
   return costs;
 }
 
 function createJob(): Promise<string> {
-  return bench.speech(caller, text, { webhook_url: 'https://hooks.example/' });
+  return harness.speech(caller, text, { webhook_url: 'https://hooks.example/' });
 }
 
 test('includes pieces charged by a worker that crashed before storing them', async () => {
   const id = await createJob();
-  const { queue } = bench.store.jobs;
+  const { queue } = harness.store.jobs;
   const addPiece = queue.addPiece.bind(queue);
   const crashed = Promise.withResolvers<void>();
   let unstored = 0;
@@ -61,41 +61,41 @@ test('includes pieces charged by a worker that crashed before storing them', asy
     if (unstored === 2) crashed.resolve();
     return new Promise(() => {});
   });
-  await bench.worker().claim();
+  await harness.worker().claim();
   await crashed.promise;
   spy.mockRestore();
-  const { cost } = await bench.service.cancel(caller.tenantId, id, 'http://g.test');
+  const { cost } = await harness.service.cancel(caller.tenantId, id, 'http://g.test');
   const total = credits.one + credits.two + credits.three;
   expect(cost).toBe(total);
   expect(await reportedCosts(id)).toEqual([total, total, total]);
-  expect(bench.runner.charged).toBe(total);
+  expect(harness.runner.charged).toBe(total);
 });
 
 test('includes a piece that a journal replay charges after the cancellation', async () => {
   const id = await createJob();
   const called = Promise.withResolvers<string>();
-  bench.runner.onCall = ({ requestId }) => {
+  harness.runner.onCall = ({ requestId }) => {
     called.resolve(requestId);
     return new Promise(() => {});
   };
-  await bench.worker().claim();
+  await harness.worker().claim();
   const requestId = await called.promise;
-  await bench.service.cancel(caller.tenantId, id, 'http://g.test');
+  await harness.service.cancel(caller.tenantId, id, 'http://g.test');
   expect(await reportedCosts(id)).toEqual([0, 0, 0]);
-  await bench.runner.bookInterrupted(requestId, credits.one);
+  await harness.runner.bookInterrupted(requestId, credits.one);
   expect(await reportedCosts(id)).toEqual([credits.one, credits.one, credits.one]);
 });
 
 test('counts a piece once if its worker stores it after the cancellation', async () => {
   const id = await createJob();
-  bench.runner.onCall = async ({ requestId }) => {
-    if (bench.runner.requestIds.length === 0) return;
-    bench.runner.onCall = async () => {};
-    await bench.service.cancel(caller.tenantId, id, 'http://g.test');
-    expect(bench.runner.requestIds).not.toContain(requestId);
+  harness.runner.onCall = async ({ requestId }) => {
+    if (harness.runner.requestIds.length === 0) return;
+    harness.runner.onCall = async () => {};
+    await harness.service.cancel(caller.tenantId, id, 'http://g.test');
+    expect(harness.runner.requestIds).not.toContain(requestId);
   };
-  await bench.runJobs();
-  expect(bench.runner.charged).toBeGreaterThan(credits.one);
-  const { charged } = bench.runner;
+  await harness.runJobs();
+  expect(harness.runner.charged).toBeGreaterThan(credits.one);
+  const { charged } = harness.runner;
   expect(await reportedCosts(id)).toEqual([charged, charged, charged]);
 });

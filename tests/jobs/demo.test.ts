@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
 import { isObject } from '../../src/core/json.ts';
 import { wavFile } from '../support/audio-files.ts';
-import { discrepancies } from '../support/book-check.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { dataOf } from '../support/byok.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 

@@ -2,32 +2,32 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { FormPart } from '../../src/core/form.ts';
 import { wavFile } from '../support/audio-files.ts';
-import { formOf, JobBench } from '../support/job-bench.ts';
+import { formOf, JobHarness } from '../support/job-harness.ts';
 
-let bench: JobBench;
+let harness: JobHarness;
 
 beforeAll(async () => {
-  bench = await JobBench.open();
+  harness = await JobHarness.open();
 });
-afterAll(() => bench.close());
+afterAll(() => harness.close());
 
 test('the 33rd concurrent upload of a tenant is rejected unread until others end', async () => {
-  const [caller, other] = [await bench.newCaller(), await bench.newCaller()];
+  const [caller, other] = [await harness.newCaller(), await harness.newCaller()];
   const gate = Promise.withResolvers<void>();
   async function* slow(): AsyncGenerator<FormPart> {
     await gate.promise;
     yield* formOf(wavFile(1), { model: 'test/transcription' });
   }
   const { tenantId } = caller;
-  const uploads = Array.from({ length: 32 }, () => bench.service.receive(tenantId, slow()));
+  const uploads = Array.from({ length: 32 }, () => harness.service.receive(tenantId, slow()));
   const unread = formOf(wavFile(1), { model: 'test/transcription' });
-  const rejected = bench.service.receive(tenantId, unread);
+  const rejected = harness.service.receive(tenantId, unread);
   await expect(rejected).rejects.toMatchObject({
     ...{ status: 429, symbol: 'rate_limit_exceeded', retryAfterSeconds: 5 },
   });
   expect((await unread.next()).value).toMatchObject({ kind: 'file' });
-  expect(await bench.transcription(other, wavFile(1))).toStartWith('job_');
+  expect(await harness.transcription(other, wavFile(1))).toStartWith('job_');
   gate.resolve();
-  for (const form of await Promise.all(uploads)) await bench.service.discardForm(form);
-  expect(await bench.transcription(caller, wavFile(1))).toStartWith('job_');
+  for (const form of await Promise.all(uploads)) await harness.service.discardForm(form);
+  expect(await harness.transcription(caller, wavFile(1))).toStartWith('job_');
 });

@@ -242,7 +242,7 @@ describe('the isolation of jobs', () => {
     'answers 404 for the malformed id %p without a lookup',
     async (id) => {
       // A lookup would fail on Postgres, which rejects zero bytes.
-      const find = spyOn(server.harness.store.jobs.book, 'find');
+      const find = spyOn(server.harness.store.jobs.store, 'find');
       const reply = await show(encodeURI(id));
       expect([reply.status, find.mock.calls]).toEqual([404, []]);
       find.mockRestore();

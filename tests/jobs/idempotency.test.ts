@@ -163,9 +163,9 @@ describe.each([...engines])('an Idempotency-Key of a transcription job on $name'
 
 test('no job is created if another process has taken over its Idempotency-Key', async () => {
   const server = await JobServer.start();
-  const { database } = server.bench.store;
+  const { database } = server.harness.store;
   const taken = { tenant_id: 'default', key: 'late', fingerprint: '', request_id: 'another' };
-  const running = { is_done: 0 as const, recording: null, expires_at: server.bench.now + 30_000 };
+  const running = { is_done: 0 as const, recording: null, expires_at: server.harness.now + 30_000 };
   await database.write
     .insertInto('idempotency_claims')
     .values({ ...taken, ...running })
@@ -177,7 +177,7 @@ test('no job is created if another process has taken over its Idempotency-Key', 
   });
   expect([reply.status, reply.error.param]).toEqual([409, 'Idempotency-Key']);
   expect((await server.send('GET', '/v1/jobs')).json.data).toEqual([]);
-  expect(server.bench.stored()).toEqual([]);
+  expect(server.harness.stored()).toEqual([]);
   expect(await database.read.selectFrom('job_objects').selectAll().execute()).toEqual([]);
   await server.stop();
 }, 120_000);

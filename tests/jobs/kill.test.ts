@@ -4,16 +4,16 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isObject } from '../../src/core/json.ts';
-import { discrepancies } from '../support/book-check.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import {
   createStoryJob,
-  type JobStory,
+  type JobGateway,
   sendStory,
-  startJobStory,
-  storyReply,
-} from '../support/job-story.ts';
+  startJobGateway,
+  transcriptionReply,
+} from '../support/job-gateway.ts';
 
-const script = join(import.meta.dir, '../support/run-job-story.ts');
+const script = join(import.meta.dir, '../support/run-job-gateway.ts');
 
 let folder: string;
 let calls: number;
@@ -23,7 +23,7 @@ let upstream: Bun.Server<undefined>;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tollgate-job-kill-'));
   calls = 0;
-  answer = storyReply;
+  answer = transcriptionReply;
   upstream = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -73,19 +73,19 @@ async function killAt(step: string): Promise<string> {
   return id;
 }
 
-type OnStart = (story: JobStory) => Promise<void>;
+type OnStart = (gateway: JobGateway) => Promise<void>;
 
 /** Starts a second gateway after the lease of the killed one has expired. */
-async function finishJob(id: string, onStart: OnStart): Promise<JobStory> {
-  answer = storyReply;
-  const story = await startJobStory(folder, String(upstream.url));
-  await onStart(story);
-  const lease = story.store.database.write.updateTable('jobs').set({ claimable_at: 1 });
+async function finishJob(id: string, onStart: OnStart): Promise<JobGateway> {
+  answer = transcriptionReply;
+  const gateway = await startJobGateway(folder, String(upstream.url));
+  await onStart(gateway);
+  const lease = gateway.store.database.write.updateTable('jobs').set({ claimable_at: 1 });
   await lease.where('id', '=', id).where('status', '=', 'running').execute();
   for (;;) {
-    await story.jobs.periodicTasks()[0]?.run();
-    const { json } = await sendStory(story, 'GET', `/v1/jobs/${id}`);
-    if (json.status === 'succeeded') return story;
+    await gateway.jobs.periodicTasks()[0]?.run();
+    const { json } = await sendStory(gateway, 'GET', `/v1/jobs/${id}`);
+    if (json.status === 'succeeded') return gateway;
     if (json.status !== 'running') throw new Error(JSON.stringify(json));
     await Bun.sleep(10);
   }
@@ -93,15 +93,15 @@ async function finishJob(id: string, onStart: OnStart): Promise<JobStory> {
 
 /** Finishes the job on another gateway. Returns its cost and the number of provider calls. */
 async function billAfterSuccess(id: string, onStart: OnStart = async () => {}) {
-  const story = await finishJob(id, onStart);
-  const { json } = await sendStory(story, 'GET', `/v1/jobs/${id}`);
-  await sendStory(story, 'GET', '/v1/customer/credits');
-  const { read } = story.store.database;
+  const gateway = await finishJob(id, onStart);
+  const { json } = await sendStory(gateway, 'GET', `/v1/jobs/${id}`);
+  await sendStory(gateway, 'GET', '/v1/customer/credits');
+  const { read } = gateway.store.database;
   const rows = await read.selectFrom('request_log').selectAll().orderBy('id').execute();
   const accounts = await read.selectFrom('accounts').select('spent').execute();
-  const found = await discrepancies(story.store.database);
-  const { json: log } = await sendStory(story, 'GET', '/v1/customer/logs');
-  await story.stop();
+  const found = await discrepancies(gateway.store.database);
+  const { json: log } = await sendStory(gateway, 'GET', '/v1/customer/logs');
+  await gateway.stop();
   return {
     calls,
     cost: json.cost,
@@ -153,7 +153,7 @@ describe('a killed gateway', () => {
       idempotencyKey: 'none left',
     };
     const bill = await billAfterSuccess(id, async ({ store }) => {
-      await store.creditBook.change({ ...change, now: Date.now() });
+      await store.creditStore.change({ ...change, now: Date.now() });
     });
     expect(bill).toEqual({ ...chargedOnce, calls: 2 });
   }, 120_000);

@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 test('a tenant gets 2 job lists at a time, without delaying other tenants', async () => {
-  const { service } = server.bench;
+  const { service } = server.harness;
   const list = service.list.bind(service);
   const othersServed = Promise.withResolvers<void>();
   const tenantId = 'default';

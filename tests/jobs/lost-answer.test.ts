@@ -1,6 +1,6 @@
 /** The connection to the store breaks at the commit of a new job, so its outcome is unknown. */
 import { afterAll, afterEach, beforeAll, expect, spyOn, test } from 'bun:test';
-import { SqlJobBook } from '../../src/store/jobs/jobs.ts';
+import { SqlJobs } from '../../src/store/jobs/jobs.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
 
@@ -16,9 +16,9 @@ afterAll(() => gateway.stop());
 
 /** Makes the next enqueue succeed in the store, but fail for its caller. */
 function loseNextResult(): void {
-  const { enqueue } = SqlJobBook.prototype;
-  const spy = spyOn(SqlJobBook.prototype, 'enqueue').mockImplementationOnce(async function (
-    this: SqlJobBook,
+  const { enqueue } = SqlJobs.prototype;
+  const spy = spyOn(SqlJobs.prototype, 'enqueue').mockImplementationOnce(async function (
+    this: SqlJobs,
     ...args
   ) {
     await enqueue.apply(this, args);

@@ -50,7 +50,7 @@ test('two processes run each of 36 queued jobs once', async () => {
   await Promise.all(Array.from({ length: lanes }, (_, start) => lane(start)));
   // Both run as many jobs as one tenant may, and claim the next ones at the same moment.
   await upstream.until((calls) => calls.length === 6, 120_000);
-  const callers = upstream.book.map(({ headers }) => headers['x-gateway']).toSorted();
+  const callers = upstream.requests.map(({ headers }) => headers['x-gateway']).toSorted();
   expect(callers).toEqual(['first', 'first', 'first', 'second', 'second', 'second']);
   upstream.open('all queued');
 
@@ -69,7 +69,7 @@ test('two processes run each of 36 queued jobs once', async () => {
   for (; seen.some(isUnfinished); seen = await statuses()) await Bun.sleep(100);
   expect(seen).toEqual(texts.map(() => 'succeeded'));
   // A job that runs twice is charged only once, so check the calls at the provider.
-  const inputs = upstream.book.map(({ json }) => isObject(json) && json.input);
+  const inputs = upstream.requests.map(({ json }) => isObject(json) && json.input);
   expect(inputs.toSorted()).toEqual(texts);
   // Each process books its own requests; reading the log flushes them.
   await read(second, '/v1/customer/logs?limit=1');

@@ -19,13 +19,13 @@ const content = '0123456789';
 
 async function storeObject(extension = 'mp3'): Promise<string> {
   const key = newObjectKey(extension);
-  await server.bench.storage.put(key, [Buffer.from(content)]);
+  await server.harness.storage.put(key, [Buffer.from(content)]);
   return key;
 }
 
 function link(key: string, seconds = 3_600): string {
-  const { now } = server.bench;
-  return server.bench.storage.link(key, {
+  const { now } = server.harness;
+  return server.harness.storage.link(key, {
     now,
     expiresAt: now + seconds * 1000,
     baseUrl: server.url,
@@ -122,7 +122,7 @@ describe('GET /v1/objects/:key', () => {
 
   test('rejects a link signed with another secret', async () => {
     const key = await storeObject();
-    const { now } = server.bench;
+    const { now } = server.harness;
     const foreign = new ObjectLinks(new Secret('the secret of another operator'));
     const options = { now, expiresAt: now + 3_600_000, baseUrl: server.url };
     expect((await fetch(foreign.make(key, options))).status).toBe(403);
@@ -146,17 +146,17 @@ describe('GET /v1/objects/:key', () => {
 
   test('accepts a link until the exact second of its expiry', async () => {
     const url = link(await storeObject(), 60);
-    server.bench.now += 59_999;
+    server.harness.now += 59_999;
     expect((await fetch(url)).status).toBe(200);
-    server.bench.now += 1;
+    server.harness.now += 1;
     expect((await fetch(url)).status).toBe(403);
-    server.bench.now -= 60_000;
+    server.harness.now -= 60_000;
   });
 
   test('answers 404 for a deleted object', async () => {
     const key = await storeObject();
     const url = link(key);
-    await server.bench.storage.delete(key);
+    await server.harness.storage.delete(key);
     const response = await fetch(url);
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({

@@ -4,31 +4,31 @@ import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
 import { newObjectKey } from '../../src/core/stored-object.ts';
 import { wavFile } from '../support/audio-files.ts';
-import { JobBench } from '../support/job-bench.ts';
+import { JobHarness } from '../support/job-harness.ts';
 
 /** This version splits it after each sentence. */
 const text = 'Number 🥇. Number two. Number three.';
 
-let bench: JobBench;
+let harness: JobHarness;
 let caller: Caller;
 
 beforeEach(async () => {
-  bench = await JobBench.open(13);
-  caller = await bench.newCaller();
+  harness = await JobHarness.open(13);
+  caller = await harness.newCaller();
 });
-afterEach(() => bench.close());
+afterEach(() => harness.close());
 
 /** Creates a job with these pieces finished by the other version, one note per character. */
 async function startedJob(pieces: ReadonlyMap<number, string>): Promise<string> {
-  const id = await bench.speech(caller, text);
-  const { queue, objects } = bench.store.jobs;
-  const { now } = bench;
+  const id = await harness.speech(caller, text);
+  const { queue, objects } = harness.store.jobs;
+  const { now } = harness;
   const claimed = await queue.claim({ now, until: now + 60_000, exceptTenants: [] });
   if (!claimed) throw new Error("The job isn't waiting.");
   for (const [number, input] of pieces) {
     const objectKey = newObjectKey('wav');
     await objects.register(objectKey, id, now + 60_000);
-    await bench.storage.put(objectKey, [wavFile(input.length)]);
+    await harness.storage.put(objectKey, [wavFile(input.length)]);
     const units = [...input].length;
     const piece = { number, objectKey, costCredits: 7, units, provider: 'fake' };
     expect(await queue.addPiece(claimed.lease, piece)).toBe(true);
@@ -40,11 +40,11 @@ async function startedJob(pieces: ReadonlyMap<number, string>): Promise<string> 
 test('a job continues after its finished pieces, without missing or repeated text', async () => {
   const finished = ['Number', '🥇. Number'];
   const id = await startedJob(new Map(finished.entries()));
-  await bench.runJobs();
-  expect(bench.runner.speechPieces.map(({ input }) => input)).toEqual(['two.', 'Number three.']);
+  await harness.runJobs();
+  expect(harness.runner.speechPieces.map(({ input }) => input)).toEqual(['two.', 'Number three.']);
   const notes = [...finished, 'two.', 'Number three.'].join('').length;
-  expect(await bench.output(caller, id)).toHaveLength(wavFile(notes).length);
-  expect(await bench.job(caller, id)).toMatchObject({
+  expect(await harness.output(caller, id)).toHaveLength(wavFile(notes).length);
+  expect(await harness.job(caller, id)).toMatchObject({
     status: 'succeeded',
     piecesDone: 4,
     piecesTotal: 4,
@@ -53,23 +53,23 @@ test('a job continues after its finished pieces, without missing or repeated tex
 });
 
 test('a job continues after a piece of the same version that contains emoji', async () => {
-  const id = await bench.speech(caller, text);
-  bench.runner.onCall = async ({ provider }) => {
+  const id = await harness.speech(caller, text);
+  harness.runner.onCall = async ({ provider }) => {
     if (provider !== null) throw new GatewayError('upstream_error', 'Not now.');
   };
-  await bench.runJobs();
-  bench.runner.onCall = async () => {};
-  bench.now += 15_000;
-  await bench.runJobs();
-  const job = await bench.job(caller, id);
+  await harness.runJobs();
+  harness.runner.onCall = async () => {};
+  harness.now += 15_000;
+  await harness.runJobs();
+  const job = await harness.job(caller, id);
   expect(job).toMatchObject({ status: 'succeeded', piecesTotal: 3, units: 9 + 11 + 13 });
 });
 
 test('a job whose pieces are all finished is only joined', async () => {
   const id = await startedJob(new Map(['Number 🥇.', 'Number', 'two. Number', 'three.'].entries()));
-  await bench.runJobs();
-  expect(bench.runner.speechPieces).toEqual([]);
-  expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', piecesTotal: 4 });
+  await harness.runJobs();
+  expect(harness.runner.speechPieces).toEqual([]);
+  expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', piecesTotal: 4 });
 });
 
 test('a job fails if the text of a missing piece is unknown', async () => {
@@ -80,11 +80,11 @@ test('a job fails if the text of a missing piece is unknown', async () => {
     ]),
   );
   for (const waitMs of [0, 15_000, 300_000]) {
-    bench.now += waitMs;
-    await bench.runJobs();
+    harness.now += waitMs;
+    await harness.runJobs();
   }
-  expect(bench.runner.speechPieces).toEqual([]);
-  expect(await bench.job(caller, id)).toMatchObject({
+  expect(harness.runner.speechPieces).toEqual([]);
+  expect(await harness.job(caller, id)).toMatchObject({
     status: 'failed',
     costCredits: 14,
     failure: { message: expect.stringContaining('split its text differently'), code: 500 },
@@ -98,7 +98,7 @@ test('a missing piece is run if both versions split the text around it alike', a
       [2, 'Number three.'],
     ]),
   );
-  await bench.runJobs();
-  expect(bench.runner.speechPieces.map(({ input }) => input)).toEqual(['Number two.']);
-  expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', piecesDone: 3 });
+  await harness.runJobs();
+  expect(harness.runner.speechPieces.map(({ input }) => input)).toEqual(['Number two.']);
+  expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', piecesDone: 3 });
 });

@@ -2,28 +2,28 @@
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
-import { JobBench } from '../support/job-bench.ts';
+import { JobHarness } from '../support/job-harness.ts';
 
 /** 6 pieces of up to 13 characters, at 2 credits per character. */
 const text = 'Number one. Number two. Number three. Number four. Number five. Number six.';
 const credits = { one: 22, two: 22, three: 26, four: 24 };
 
-let bench: JobBench;
+let harness: JobHarness;
 let caller: Caller;
 
 beforeEach(async () => {
-  bench = await JobBench.open(13);
-  caller = await bench.newCaller();
+  harness = await JobHarness.open(13);
+  caller = await harness.newCaller();
 });
-afterEach(() => bench.close());
+afterEach(() => harness.close());
 
 /**
  * Creates a job that waits for a retry because the store was unreachable after `stored` pieces: the
  * others were charged, but their results weren't stored.
  */
 async function jobWithLostPieces(input: string, stored: number): Promise<string> {
-  const id = await bench.speech(caller, input);
-  const { queue } = bench.store.jobs;
+  const id = await harness.speech(caller, input);
+  const { queue } = harness.store.jobs;
   const addPiece = queue.addPiece.bind(queue);
   let added = 0;
   const spy = spyOn(queue, 'addPiece').mockImplementation(async (lease, piece) => {
@@ -31,67 +31,67 @@ async function jobWithLostPieces(input: string, stored: number): Promise<string>
     added += 1;
     return addPiece(lease, piece);
   });
-  await bench.runJobs();
+  await harness.runJobs();
   spy.mockRestore();
   return id;
 }
 
 /** Makes the retry fail because the key was revoked. */
 async function failWithRevokedKey(): Promise<void> {
-  bench.runner.onCall = async () => {
+  harness.runner.onCall = async () => {
     throw new GatewayError('invalid_api_key', 'The API key of this job has been deleted.');
   };
-  bench.now += 15_000;
-  await bench.runJobs();
+  harness.now += 15_000;
+  await harness.runJobs();
 }
 
 test('a failed job includes the cost of its only piece, whose result was lost', async () => {
   const id = await jobWithLostPieces('Number one.', 0);
   await failWithRevokedKey();
-  const job = await bench.job(caller, id);
+  const job = await harness.job(caller, id);
   expect(job).toMatchObject({ status: 'failed', piecesDone: 0, costCredits: credits.one });
-  expect(bench.runner.charged).toBe(credits.one);
+  expect(harness.runner.charged).toBe(credits.one);
 });
 
 test('a failed job includes the cost of several lost pieces', async () => {
   const id = await jobWithLostPieces(text, 1);
   await failWithRevokedKey();
-  const job = await bench.job(caller, id);
+  const job = await harness.job(caller, id);
   const costCredits = credits.one + credits.two + credits.three + credits.four;
   expect(job).toMatchObject({ status: 'failed', piecesDone: 1, costCredits });
-  expect(bench.runner.charged).toBe(costCredits);
+  expect(harness.runner.charged).toBe(costCredits);
 });
 
 test('a job canceled before its retry includes each lost piece once', async () => {
   const id = await jobWithLostPieces(text, 1);
   const costCredits = credits.one + credits.two + credits.three + credits.four;
   for (let times = 0; times < 2; times += 1) {
-    const job = await bench.service.cancel(caller.tenantId, id, 'http://g.test');
+    const job = await harness.service.cancel(caller.tenantId, id, 'http://g.test');
     expect(job).toMatchObject({ status: 'cancelled', cost: costCredits });
   }
-  expect(bench.runner.charged).toBe(costCredits);
+  expect(harness.runner.charged).toBe(costCredits);
 });
 
 test('a job canceled during its retry includes the piece charged before', async () => {
   const id = await jobWithLostPieces('Number one.', 0);
-  bench.now += 15_000;
-  bench.runner.onCall = async () => {
-    await bench.service.cancel(caller.tenantId, id, 'http://g.test');
+  harness.now += 15_000;
+  harness.runner.onCall = async () => {
+    await harness.service.cancel(caller.tenantId, id, 'http://g.test');
   };
-  await bench.runJobs();
-  expect(await bench.job(caller, id)).toMatchObject({
+  await harness.runJobs();
+  expect(await harness.job(caller, id)).toMatchObject({
     status: 'cancelled',
     costCredits: credits.one,
   });
 });
 
 test('a job fails when all request ids of a piece were recorded free', async () => {
-  const id = await bench.speech(caller, 'Number one.');
-  const spy = spyOn(bench.runner, 'chargeOf').mockResolvedValue({ kind: 'free' });
+  const id = await harness.speech(caller, 'Number one.');
+  const spy = spyOn(harness.runner, 'chargeOf').mockResolvedValue({ kind: 'free' });
   for (const waitMs of [0, 15_000, 300_000]) {
-    bench.now += waitMs;
-    await bench.runJobs();
+    harness.now += waitMs;
+    await harness.runJobs();
   }
   spy.mockRestore();
-  expect(await bench.job(caller, id)).toMatchObject({ status: 'failed', costCredits: 0 });
+  expect(await harness.job(caller, id)).toMatchObject({ status: 'failed', costCredits: 0 });
 });

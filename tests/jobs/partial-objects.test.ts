@@ -3,24 +3,24 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import type { ObjectStorage, StoredObject } from '../../src/jobs/objects.ts';
 import { wavFile } from '../support/audio-files.ts';
-import { JobBench } from '../support/job-bench.ts';
+import { JobHarness } from '../support/job-harness.ts';
 
-let bench: JobBench;
+let harness: JobHarness;
 let caller: Caller;
 
 beforeEach(async () => {
-  bench = await JobBench.open();
-  caller = await bench.newCaller();
+  harness = await JobHarness.open();
+  caller = await harness.newCaller();
 });
 
-afterEach(() => bench.close());
+afterEach(() => harness.close());
 
 /** Longer than the delay before the second attempt. */
 const nextAttemptMs = 60_000;
 
 /** Runs the waiting jobs with a storage that changes the objects with matching keys. */
 async function runJobs(keys: RegExp, change: (object: StoredObject) => StoredObject) {
-  const real = bench.storage;
+  const real = harness.storage;
   const open: ObjectStorage['open'] = async (key) => {
     const object = await real.open(key);
     return object && keys.test(key) ? change(object) : object;
@@ -31,44 +31,44 @@ async function runJobs(keys: RegExp, change: (object: StoredObject) => StoredObj
     delete: (key) => real.delete(key),
     link: (key, options) => real.link(key, options),
   };
-  await bench.runJobs(bench.worker({ storage }));
+  await harness.runJobs(harness.worker({ storage }));
 }
 
 const unchanged = (object: StoredObject) => object;
 const half = ({ bytes, body }: StoredObject) => ({ bytes, body: body.slice(0, bytes / 2) });
 
 test('a truncated text is not synthesized; the next attempt reads it again', async () => {
-  const id = await bench.speech(caller, 'Hello world.');
+  const id = await harness.speech(caller, 'Hello world.');
   await runJobs(/\.txt$/, half);
-  expect(bench.runner.speechPieces).toEqual([]);
-  expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', costCredits: 0 });
-  bench.now += nextAttemptMs;
+  expect(harness.runner.speechPieces).toEqual([]);
+  expect(await harness.job(caller, id)).toMatchObject({ status: 'queued', costCredits: 0 });
+  harness.now += nextAttemptMs;
   await runJobs(/^/, unchanged);
-  expect(bench.runner.speechPieces.map(({ input }) => input)).toEqual(['Hello world.']);
-  expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 24 });
+  expect(harness.runner.speechPieces.map(({ input }) => input)).toEqual(['Hello world.']);
+  expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 24 });
 });
 
 test('a truncated piece is not joined; the next attempt reads it again without a charge', async () => {
   // 2 pieces of 13 characters, at 2 credits per character.
-  const id = await bench.speech(caller, 'Sentence one. Sentence two.');
+  const id = await harness.speech(caller, 'Sentence one. Sentence two.');
   await runJobs(/\.wav$/, half);
-  expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', output: null });
-  bench.now += nextAttemptMs;
+  expect(await harness.job(caller, id)).toMatchObject({ status: 'queued', output: null });
+  harness.now += nextAttemptMs;
   await runJobs(/^/, unchanged);
-  expect(bench.runner.speechPieces).toHaveLength(2);
-  const job = await bench.job(caller, id);
+  expect(harness.runner.speechPieces).toHaveLength(2);
+  const job = await harness.job(caller, id);
   expect(job).toMatchObject({ status: 'succeeded', costCredits: 52 });
   // One note for each of the 26 characters.
   expect(job.output?.bytes).toBe(wavFile(26).length);
 });
 
 test('a truncated recording is not sent to the provider', async () => {
-  await bench.transcription(caller, wavFile(10));
+  await harness.transcription(caller, wavFile(10));
   await runJobs(/\.wav$/, half);
-  expect(bench.runner.transcriptionPieces).toEqual([]);
-  bench.now += nextAttemptMs;
+  expect(harness.runner.transcriptionPieces).toEqual([]);
+  harness.now += nextAttemptMs;
   await runJobs(/^/, unchanged);
-  expect(bench.runner.transcriptionPieces.map(({ audio }) => audio.length)).toEqual([
+  expect(harness.runner.transcriptionPieces.map(({ audio }) => audio.length)).toEqual([
     wavFile(10).length,
   ]);
 });

@@ -32,6 +32,6 @@ test('a piece of a job, not its creation, probes a recovering provider', async (
   const job = async () => (await gateway.get(`/v1/jobs/${json.id}`)).json;
   while ((await job()).completed_at === null) await Bun.sleep(10);
   expect(await job()).toMatchObject({ status: 'succeeded' });
-  expect([openai.book.length, siliconflow.book.length]).toEqual([6, 5]);
+  expect([openai.requests.length, siliconflow.requests.length]).toEqual([6, 5]);
   expect(await circuit()).toBe('closed');
 }, 120_000);

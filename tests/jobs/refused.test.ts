@@ -5,7 +5,7 @@ import { wavFile } from '../support/audio-files.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
 import { speech as speechAnswer } from '../support/fake-upstream.ts';
 import { type Reply, readReply } from '../support/in-process.ts';
-import { withinOneMinute } from '../support/one-minute.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
 
 let audio: AudioGateway;
 

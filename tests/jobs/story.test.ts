@@ -20,20 +20,20 @@ import {
 } from '../../src/money/settle/journal-files.ts';
 import { replayJournals } from '../../src/money/settle/replay.ts';
 import { wavFile } from '../support/audio-files.ts';
-import { discrepancies } from '../support/book-check.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { type Reply, readReply } from '../support/in-process.ts';
 import {
   createStoryJob,
-  type JobStory,
-  storyKeys as keys,
+  type JobGateway,
+  jobGatewayKeys as keys,
   sendStory,
-  startJobStory,
-  storyReply,
-} from '../support/job-story.ts';
+  startJobGateway,
+  transcriptionReply,
+} from '../support/job-gateway.ts';
 import { journalLine } from '../support/money/journal-line.ts';
 
 let folder: string;
-let story: JobStory;
+let gateway: JobGateway;
 let answers: (() => Response | Promise<Response>)[];
 let calls = 0;
 let upstream: Bun.Server<undefined>;
@@ -44,15 +44,15 @@ beforeAll(async () => {
     port: 0,
     fetch: () => {
       calls += 1;
-      return (answers.shift() ?? storyReply)();
+      return (answers.shift() ?? transcriptionReply)();
     },
   });
   folder = mkdtempSync(join(tmpdir(), 'tollgate-job-story-'));
-  story = await startJobStory(folder, String(upstream.url));
+  gateway = await startJobGateway(folder, String(upstream.url));
 }, 120_000);
 
 afterAll(async () => {
-  await story.stop();
+  await gateway.stop();
   await upstream.stop(true);
   rmSync(folder, { recursive: true });
 });
@@ -63,12 +63,12 @@ beforeEach(() => {
 });
 
 const send = (method: string, path: string, body?: FormData, key?: string) =>
-  sendStory(story, method, path, body, key);
-const create = () => createStoryJob(story);
+  sendStory(gateway, method, path, body, key);
+const create = () => createStoryJob(gateway);
 
 /** Runs the worker and waits until the job is no longer running. */
 async function runJob(id: string): Promise<Reply> {
-  await story.jobs.periodicTasks()[0]?.run();
+  await gateway.jobs.periodicTasks()[0]?.run();
   for (;;) {
     const found = await send('GET', `/v1/jobs/${id}`);
     if (found.json.status !== 'running') return found;
@@ -96,7 +96,7 @@ describe('a job in the gateway', () => {
     const [row] = Array.isArray(page.logs) ? page.logs : [];
     expect(row).toMatchObject({ status: 'success', provider: 'acme' });
     expect(JSON.stringify(row)).toContain('"acme/hear"');
-    expect(await discrepancies(story.store.database)).toEqual([]);
+    expect(await discrepancies(gateway.store.database)).toEqual([]);
   });
 
   test('is requeued without a charge when the provider fails', async () => {
@@ -111,10 +111,10 @@ describe('a job in the gateway', () => {
 
   test('fails when its key was deleted', async () => {
     const id = await create();
-    const [key] = await story.store.directory.listKeys('default', {
+    const [key] = await gateway.store.directory.listKeys('default', {
       ...{ limit: 10, offset: 0, includeDisabled: true },
     });
-    const { write } = story.store.database;
+    const { write } = gateway.store.database;
     const owner = { key_id: 'key_deleted00000000' };
     await write.updateTable('jobs').set(owner).where('id', '=', id).execute();
     expect(key?.id).not.toBe(owner.key_id);
@@ -140,7 +140,7 @@ describe('a job in the gateway', () => {
     expect([unknown.status, unknown.error.param]).toEqual([404, 'model']);
     expect(unknown.error.message).toBe('There is no model "acme/heer"; did you mean "acme/hear"?');
     const speech = await readReply(
-      await fetch(`${story.url}/v1/jobs`, {
+      await fetch(`${gateway.url}/v1/jobs`, {
         method: 'POST',
         headers: { authorization: `Bearer ${keys.routing}`, 'content-type': 'application/json' },
         body: JSON.stringify({ model: 'acme/hear', input: 'Hello.', voice: 'alloy' }),
@@ -176,7 +176,7 @@ describe('a piece of a crashed worker that another worker repeats', () => {
     const left = linesFor(call).map((line) => journalLine(JSON.stringify(line)));
     writeFileSync(join(crashed, '00000000.jsonl'), left.join(''));
     utimesSync(crashed, 1, 1);
-    expect(await replayJournals(otherRoot, story.store.ledger, Date.now())).toBe(1);
+    expect(await replayJournals(otherRoot, gateway.store.ledger, Date.now())).toBe(1);
   }
 
   const unsettled = (call: DispatchedRequest): JournalLine[] => [{ kind: 'dispatched', call }];
@@ -191,10 +191,10 @@ describe('a piece of a crashed worker that another worker repeats', () => {
 
   async function runDuringReplay(linesFor: (call: DispatchedRequest) => JournalLine[]) {
     const before = await balance();
-    answers = [() => replay(linesFor).then(storyReply)];
+    answers = [() => replay(linesFor).then(transcriptionReply)];
     const { json } = await runJob(await create());
     expect(json).toMatchObject({ status: 'succeeded', cost: 20 });
-    expect(await discrepancies(story.store.database)).toEqual([]);
+    expect(await discrepancies(gateway.store.database)).toEqual([]);
     return { spent: before - (await balance()), calls };
   }
 

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
 import type { EnqueueRefusal } from '../../src/jobs/queue.ts';
 import { failureOf } from '../contracts/failure-of.ts';
-import { JobBench } from '../support/job-bench.ts';
+import { JobHarness } from '../support/job-harness.ts';
 
-let bench: JobBench;
+let harness: JobHarness;
 
 beforeAll(async () => {
-  bench = await JobBench.open();
+  harness = await JobHarness.open();
 });
-afterAll(() => bench.close());
+afterAll(() => harness.close());
 
 const queueFull = (limit: string) => ({
   ...{ status: 429, symbol: 'rate_limit_exceeded', retryAfterSeconds: 60 },
@@ -20,12 +20,12 @@ test.each<[EnqueueRefusal, object]>([
   ['too_many_bytes', queueFull('20 GB of input')],
   ['claim_taken_over', { status: 409, param: 'Idempotency-Key' }],
 ])('rejects a job and deletes its text when the queue answers %s', async (reason, refusal) => {
-  const caller = await bench.newCaller();
+  const caller = await harness.newCaller();
   const result = { ok: false, reason } as const;
-  const enqueue = spyOn(bench.store.jobs.book, 'enqueue').mockResolvedValueOnce(result);
-  expect(await failureOf(bench.speech(caller, 'Short.'))).toMatchObject(refusal);
+  const enqueue = spyOn(harness.store.jobs.store, 'enqueue').mockResolvedValueOnce(result);
+  expect(await failureOf(harness.speech(caller, 'Short.'))).toMatchObject(refusal);
   const bounds = { waitingMax: 10_000, inputBytesMax: 20 * 1024 ** 3 };
   expect(enqueue).toHaveBeenCalledWith(expect.anything(), bounds, null);
   enqueue.mockRestore();
-  expect(bench.stored()).toEqual([]);
+  expect(harness.stored()).toEqual([]);
 });

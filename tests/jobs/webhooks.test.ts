@@ -6,7 +6,7 @@ import { Secret } from '../../src/core/secret.ts';
 import type { Webhook } from '../../src/jobs/queue.ts';
 import { type PostToUserUrl, WebhookSender, WebhookSigner } from '../../src/jobs/webhooks.ts';
 import { createGuardedFetch } from '../../src/upstream/guard/guarded-fetch.ts';
-import { JobBench } from '../support/job-bench.ts';
+import { JobHarness } from '../support/job-harness.ts';
 
 interface Message {
   readonly headers: Headers;
@@ -15,7 +15,7 @@ interface Message {
 
 const chunk = new Uint8Array(1024);
 
-let bench: JobBench;
+let harness: JobHarness;
 let caller: Caller;
 let received: Message[];
 let answer: (message: Message) => Response | Promise<Response>;
@@ -28,20 +28,20 @@ const signer = new WebhookSigner(new Secret('a secret of the operator, long enou
 function makeSender(post?: PostToUserUrl): WebhookSender {
   const allowed = `127.0.0.1:${receiver.port}`;
   return new WebhookSender({
-    queue: bench.store.jobs.webhooks,
-    jobs: bench.store.jobs.book,
-    storage: bench.storage,
+    queue: harness.store.jobs.webhooks,
+    jobs: harness.store.jobs.store,
+    storage: harness.storage,
     signer,
     post: post ?? createGuardedFetch({ allowHosts: [allowed] }),
     baseUrl: () => 'https://gate.example',
     onDropped: (webhook) => dropped.push(webhook),
-    now: () => bench.now,
+    now: () => harness.now,
   });
 }
 
 beforeEach(async () => {
-  bench = await JobBench.open();
-  caller = await bench.newCaller();
+  harness = await JobHarness.open();
+  caller = await harness.newCaller();
   received = [];
   dropped = [];
   answer = () => new Response('thanks');
@@ -59,16 +59,16 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await receiver.stop(true);
-  await bench.close();
+  await harness.close();
 });
 
 /** Runs a job. Writes its webhook URL directly into the store, which skips the address check. */
 async function endedJob(path = '/hook', who = caller): Promise<string> {
-  const id = await bench.speech(who, 'Short.', { webhook_url: 'https://hooks.example/' });
+  const id = await harness.speech(who, 'Short.', { webhook_url: 'https://hooks.example/' });
   const url = path.startsWith('/') ? `http://127.0.0.1:${receiver.port}${path}` : path;
-  const { write } = bench.store.database;
+  const { write } = harness.store.database;
   await write.updateTable('jobs').set({ webhook_url: url }).where('id', '=', id).execute();
-  await bench.runJobs();
+  await harness.runJobs();
   return id;
 }
 
@@ -80,7 +80,7 @@ async function send(by = sender): Promise<void> {
 describe('a webhook', () => {
   test('contains the ended job with a fresh link', async () => {
     const id = await endedJob();
-    bench.now += 5_000;
+    harness.now += 5_000;
     await send();
     expect(received.length).toBe(1);
     expect(received[0]?.headers.get('content-type')).toBe('application/json');
@@ -104,8 +104,8 @@ describe('a webhook', () => {
   });
 
   test('is also sent for a cancellation', async () => {
-    const id = await bench.speech(caller, 'Short.', { webhook_url: 'https://hooks.example/' });
-    await bench.service.cancel(caller.tenantId, id, '');
+    const id = await harness.speech(caller, 'Short.', { webhook_url: 'https://hooks.example/' });
+    await harness.service.cancel(caller.tenantId, id, '');
     const urls: string[] = [];
     await send(
       makeSender(async (url, { body }) => {
@@ -131,7 +131,7 @@ describe('a webhook', () => {
     const signed = `${header('webhook-id')}.${header('webhook-timestamp')}.${message?.text}`;
     const expected = createHmac('sha256', key).update(signed).digest('base64');
     expect(header('webhook-signature')).toBe(`v1,${expected}`);
-    const other = await bench.newCaller();
+    const other = await harness.newCaller();
     expect(signer.secretOf(other.tenantId)).not.toBe(secret);
   });
 
@@ -153,16 +153,16 @@ describe('a webhook', () => {
     const waits = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000];
     await send();
     for (const [index, seconds] of waits.entries()) {
-      bench.now += seconds * 1000 - 1;
+      harness.now += seconds * 1000 - 1;
       await send();
       expect(received.length).toBe(index + 1);
-      bench.now += 1;
+      harness.now += 1;
       if (index === 5) answer = () => new Response(null, { status: 204 });
       await send();
       expect(received.length).toBe(index + 2);
       if (index === 5) break;
     }
-    bench.now += 100 * 3_600_000;
+    harness.now += 100 * 3_600_000;
     await send();
     expect(received.length).toBe(7);
     expect(new Set(received.map(({ headers }) => headers.get('webhook-id'))).size).toBe(1);
@@ -175,7 +175,7 @@ describe('a webhook', () => {
     answer = () => new Response('no', { status: 503 });
     for (let attempt = 0; attempt < 12; attempt += 1) {
       await send();
-      bench.now += 36_000_000;
+      harness.now += 36_000_000;
     }
     expect(received.length).toBe(8);
     expect(dropped).toMatchObject([{ jobId, attempts: 8 }]);
@@ -185,7 +185,7 @@ describe('a webhook', () => {
     await endedJob();
     answer = () => new Response('gone', { status: 410 });
     await send();
-    bench.now += 36_000_000;
+    harness.now += 36_000_000;
     await send();
     expect([received.length, dropped.length]).toEqual([1, 1]);
   });
@@ -195,7 +195,7 @@ describe('a webhook', () => {
     answer = () => Response.redirect(`http://127.0.0.1:${receiver.port}/elsewhere`, 302);
     await send();
     expect(received.length).toBe(1);
-    bench.now += 5_000;
+    harness.now += 5_000;
     await send();
     expect(received.length).toBe(2);
   });
@@ -241,7 +241,7 @@ describe('a webhook', () => {
     answer = reply;
     await send();
     expect(received.length).toBe(1);
-    const rows = await bench.store.database.read.selectFrom('webhooks').selectAll().execute();
+    const rows = await harness.store.database.read.selectFrom('webhooks').selectAll().execute();
     expect(rows).toEqual([]);
   });
 
@@ -254,7 +254,7 @@ describe('a webhook', () => {
     };
     await sender.send();
     while (received.length < 4) await Bun.sleep(1);
-    const other = await bench.newCaller();
+    const other = await harness.newCaller();
     const id = await endedJob('/quick', other);
     await sender.send();
     while (received.length < 5) await Bun.sleep(1);
@@ -270,7 +270,7 @@ describe('a webhook', () => {
     await crashed.send();
     await send();
     expect(received.length).toBe(0);
-    bench.now += 60_000;
+    harness.now += 60_000;
     await send();
     expect(received.length).toBe(1);
   });

@@ -3,8 +3,8 @@ import { parseBuffer } from 'music-metadata';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError, notFound } from '../../src/core/errors.ts';
 import { mp3File, noteSeconds, wavFile } from '../support/audio-files.ts';
-import { JobBench } from '../support/job-bench.ts';
-import { stalling } from '../support/job-story.ts';
+import { JobHarness } from '../support/job-harness.ts';
+import { stalling } from '../support/job-gateway.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -13,49 +13,49 @@ const hour = 60 * minute;
 const text = 'Sentence one. Sentence two. Sentence three.';
 const pieces = ['Sentence one.', 'Sentence two.', 'Sentence three.'];
 
-let bench: JobBench;
+let harness: JobHarness;
 let caller: Caller;
 
 beforeEach(async () => {
-  bench = await JobBench.open();
-  caller = await bench.newCaller();
+  harness = await JobHarness.open();
+  caller = await harness.newCaller();
 });
 
-afterEach(() => bench.close());
+afterEach(() => harness.close());
 
 /** Simulates a killed process: the returned promise never settles. */
 const never = () => new Promise<never>(() => {});
 
 describe('a speech job', () => {
   test('synthesizes its text in pieces and joins them into one file', async () => {
-    const id = await bench.speech(caller, text, { speed: 2, instructions: 'Softly.' });
-    await bench.runJobs();
-    const job = await bench.job(caller, id);
+    const id = await harness.speech(caller, text, { speed: 2, instructions: 'Softly.' });
+    await harness.runJobs();
+    const job = await harness.job(caller, id);
     expect(job).toMatchObject({ status: 'succeeded', piecesDone: 3, piecesTotal: 3, units: 41 });
     expect(job.costCredits).toBe(82);
-    expect(bench.runner.charged).toBe(82);
-    expect(bench.runner.speechPieces.map(({ input }) => input).toSorted()).toEqual(
+    expect(harness.runner.charged).toBe(82);
+    expect(harness.runner.speechPieces.map(({ input }) => input).toSorted()).toEqual(
       pieces.toSorted(),
     );
-    expect(bench.runner.speechPieces[0]).toMatchObject({
+    expect(harness.runner.speechPieces[0]).toMatchObject({
       ...{ tenantId: caller.tenantId, keyId: 'key_of_caller', model: 'test/speech' },
       ...{ voice: 'v', format: 'wav', speed: 2, instructions: 'Softly.' },
     });
-    const file = await bench.output(caller, id);
+    const file = await harness.output(caller, id);
     const { format } = await parseBuffer(file, { mimeType: 'audio/wav' }, { duration: true });
     expect(format.duration).toBeCloseTo(41 * noteSeconds, 6);
     expect(job.output?.bytes).toBe(file.length);
   });
 
   test('uses one provider for all pieces and a UUID for each piece', async () => {
-    await bench.speech(caller, text);
-    await bench.runJobs();
-    expect(bench.runner.speechPieces.map(({ provider }) => provider)).toEqual([
+    await harness.speech(caller, text);
+    await harness.runJobs();
+    expect(harness.runner.speechPieces.map(({ provider }) => provider)).toEqual([
       null,
       'fake',
       'fake',
     ]);
-    const ids = bench.runner.speechPieces.map(({ requestId }) => requestId);
+    const ids = harness.runner.speechPieces.map(({ requestId }) => requestId);
     expect(new Set(ids).size).toBe(3);
     const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
     for (const id of ids) expect(id).toMatch(uuid);
@@ -63,50 +63,50 @@ describe('a speech job', () => {
 
   test('joins the pieces in text order, whichever finishes first', async () => {
     const gate = Promise.withResolvers<void>();
-    bench.runner.onCall = async (piece) => {
+    harness.runner.onCall = async (piece) => {
       if ('input' in piece && piece.input === 'Sentence two.') await gate.promise;
       if ('input' in piece && piece.input === 'Sentence three.') gate.resolve();
     };
-    bench.runner.synthesize = ({ input }) => Buffer.from(input);
-    const id = await bench.speech(caller, text, { response_format: 'pcm' });
-    await bench.runJobs();
-    expect((await bench.output(caller, id)).toString()).toBe(pieces.join(''));
+    harness.runner.synthesize = ({ input }) => Buffer.from(input);
+    const id = await harness.speech(caller, text, { response_format: 'pcm' });
+    await harness.runJobs();
+    expect((await harness.output(caller, id)).toString()).toBe(pieces.join(''));
   });
 
   test('leaves only its output in storage, which expires after a day', async () => {
-    const id = await bench.speech(caller, text);
-    await bench.runJobs();
-    const { output } = await bench.job(caller, id);
-    await bench.sweep();
-    expect(bench.stored()).toEqual([output?.key ?? '']);
-    bench.now += 24 * hour;
-    await bench.sweep();
-    expect(bench.stored()).toEqual([]);
-    expect((await bench.job(caller, id)).status).toBe('expired');
+    const id = await harness.speech(caller, text);
+    await harness.runJobs();
+    const { output } = await harness.job(caller, id);
+    await harness.sweep();
+    expect(harness.stored()).toEqual([output?.key ?? '']);
+    harness.now += 24 * hour;
+    await harness.sweep();
+    expect(harness.stored()).toEqual([]);
+    expect((await harness.job(caller, id)).status).toBe('expired');
   });
 
   test('fails without a retry, with the error message, when the caller is to blame', async () => {
-    bench.runner.onCall = async () => {
+    harness.runner.onCall = async () => {
       throw new GatewayError('insufficient_credits', 'Needs 26 credits, has 3.');
     };
-    const id = await bench.speech(caller, text);
-    await bench.runJobs();
-    expect((await bench.job(caller, id)).failure).toEqual({
+    const id = await harness.speech(caller, text);
+    await harness.runJobs();
+    expect((await harness.job(caller, id)).failure).toEqual({
       message: 'Needs 26 credits, has 3.',
       type: 'insufficient_credits',
       code: 402,
     });
-    expect(bench.runner.speechPieces.length).toBe(1);
-    await bench.sweep();
-    expect(bench.stored()).toEqual([]);
+    expect(harness.runner.speechPieces.length).toBe(1);
+    await harness.sweep();
+    expect(harness.stored()).toEqual([]);
   });
 
   test('is attempted 3 times, with growing delays, when the provider fails', async () => {
-    bench.runner.onCall = async () => {
+    harness.runner.onCall = async () => {
       throw new GatewayError('upstream_error', 'Not now.');
     };
-    const id = await bench.speech(caller, text);
-    const worker = bench.worker();
+    const id = await harness.speech(caller, text);
+    const worker = harness.worker();
     for (const [waitMs, tries] of [
       [0, 1],
       [14_999, 1],
@@ -114,108 +114,111 @@ describe('a speech job', () => {
       [299_999, 2],
       [1, 3],
     ] as const) {
-      bench.now += waitMs;
-      await bench.runJobs(worker);
-      expect(bench.runner.speechPieces.length).toBe(tries);
+      harness.now += waitMs;
+      await harness.runJobs(worker);
+      expect(harness.runner.speechPieces.length).toBe(tries);
     }
-    expect((await bench.job(caller, id)).failure).toMatchObject({ message: 'Not now.', code: 502 });
-    bench.now += hour;
-    await bench.runJobs(worker);
-    expect(bench.runner.speechPieces.length).toBe(3);
+    expect((await harness.job(caller, id)).failure).toMatchObject({
+      message: 'Not now.',
+      code: 502,
+    });
+    harness.now += hour;
+    await harness.runJobs(worker);
+    expect(harness.runner.speechPieces.length).toBe(3);
   });
 
   test('gets all 3 attempts again after finishing a piece', async () => {
     let failing = pieces[0];
-    bench.runner.onCall = async (piece) => {
+    harness.runner.onCall = async (piece) => {
       const fails = 'input' in piece && piece.input === failing;
       if (fails) throw new GatewayError('upstream_error', 'Not now.');
     };
-    const id = await bench.speech(caller, text);
-    const worker = bench.worker();
+    const id = await harness.speech(caller, text);
+    const worker = harness.worker();
     for (const waitMs of [0, 15_000]) {
-      bench.now += waitMs;
-      await bench.runJobs(worker);
+      harness.now += waitMs;
+      await harness.runJobs(worker);
     }
     failing = pieces[1];
-    bench.now += 300_000;
-    await bench.runJobs(worker);
+    harness.now += 300_000;
+    await harness.runJobs(worker);
     // The third attempt failed, too, but only after finishing the first piece.
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 2 });
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 2 });
     for (const waitMs of [15_000, 300_000]) {
-      bench.now += waitMs;
-      expect((await bench.job(caller, id)).status).toBe('queued');
-      await bench.runJobs(worker);
+      harness.now += waitMs;
+      expect((await harness.job(caller, id)).status).toBe('queued');
+      await harness.runJobs(worker);
     }
-    expect((await bench.job(caller, id)).failure).toMatchObject({ message: 'Not now.' });
+    expect((await harness.job(caller, id)).failure).toMatchObject({ message: 'Not now.' });
   });
 
   test('stays queued for another process if this one does not know its model', async () => {
-    bench.runner.onCall = async () => {
+    harness.runner.onCall = async () => {
       throw notFound('There is no model "a/b".', 'model');
     };
-    const id = await bench.speech(caller, text);
-    await bench.runJobs(bench.worker());
-    expect((await bench.job(caller, id)).status).toBe('queued');
-    bench.runner.onCall = async () => {};
-    bench.now += 15_000;
-    await bench.runJobs(bench.worker());
-    expect((await bench.job(caller, id)).status).toBe('succeeded');
+    const id = await harness.speech(caller, text);
+    await harness.runJobs(harness.worker());
+    expect((await harness.job(caller, id)).status).toBe('queued');
+    harness.runner.onCall = async () => {};
+    harness.now += 15_000;
+    await harness.runJobs(harness.worker());
+    expect((await harness.job(caller, id)).status).toBe('succeeded');
   });
 
   test('waits for the duration of retryAfterSeconds', async () => {
-    bench.runner.onCall = async () => {
+    harness.runner.onCall = async () => {
       throw new GatewayError('rate_limit_exceeded', 'Slowly.', { retryAfterSeconds: 90 });
     };
-    await bench.speech(caller, text);
-    const worker = bench.worker();
-    await bench.runJobs(worker);
-    bench.now += 89_999;
-    await bench.runJobs(worker);
-    expect(bench.runner.speechPieces.length).toBe(1);
-    bench.now += 1;
-    await bench.runJobs(worker);
-    expect(bench.runner.speechPieces.length).toBe(2);
+    await harness.speech(caller, text);
+    const worker = harness.worker();
+    await harness.runJobs(worker);
+    harness.now += 89_999;
+    await harness.runJobs(worker);
+    expect(harness.runner.speechPieces.length).toBe(1);
+    harness.now += 1;
+    await harness.runJobs(worker);
+    expect(harness.runner.speechPieces.length).toBe(2);
   });
 
   test('continues with the missing pieces after a failure, without paying twice', async () => {
     let isBroken = true;
-    bench.runner.onCall = async (piece) => {
+    harness.runner.onCall = async (piece) => {
       const isThird = 'input' in piece && piece.input === 'Sentence three.';
       if (isThird && isBroken) throw new GatewayError('upstream_error', 'Not now.');
     };
-    const id = await bench.speech(caller, text);
-    const worker = bench.worker();
-    await bench.runJobs(worker);
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 2 });
+    const id = await harness.speech(caller, text);
+    const worker = harness.worker();
+    await harness.runJobs(worker);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 2 });
     isBroken = false;
-    bench.now += 15_000;
-    await bench.runJobs(worker);
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
-    expect(bench.runner.speechPieces.length).toBe(4);
-    expect(bench.runner.charged).toBe(82);
+    harness.now += 15_000;
+    await harness.runJobs(worker);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
+    expect(harness.runner.speechPieces.length).toBe(4);
+    expect(harness.runner.charged).toBe(82);
   });
 
   test('starts no further pieces after one was rejected', async () => {
     const refused = Promise.withResolvers<void>();
-    bench.runner.onCall = async (piece) => {
+    harness.runner.onCall = async (piece) => {
       if (!('input' in piece) || piece.input === 'Sentence 0.') return;
       if (piece.input !== 'Sentence 1.') return refused.promise.then(() => Bun.sleep(0));
       refused.resolve();
       throw new GatewayError('invalid_request_error', 'Not this.');
     };
     const sentences = Array.from({ length: 9 }, (_, number) => `Sentence ${number}.`);
-    const id = await bench.speech(caller, sentences.join(' '));
-    await bench.runJobs();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'failed', piecesDone: 3 });
-    expect(bench.runner.speechPieces.length).toBe(4);
+    const id = await harness.speech(caller, sentences.join(' '));
+    await harness.runJobs();
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'failed', piecesDone: 3 });
+    expect(harness.runner.speechPieces.length).toBe(4);
   });
 
   test('fails with the number of the piece that cannot be joined', async () => {
-    bench.runner.synthesize = ({ input }) =>
+    harness.runner.synthesize = ({ input }) =>
       input === 'Sentence two.' ? Buffer.from('<html>') : wavFile(1);
-    const id = await bench.speech(caller, text);
-    await bench.runJobs();
-    expect((await bench.job(caller, id)).failure).toEqual({
+    const id = await harness.speech(caller, text);
+    await harness.runJobs();
+    expect((await harness.job(caller, id)).failure).toEqual({
       message: "The audio can't be joined: the provider's answer for piece 2 isn't WAV.",
       type: 'upstream_error',
       code: 502,
@@ -223,117 +226,117 @@ describe('a speech job', () => {
   });
 
   test('fails before paying for more pieces if the first cannot be joined', async () => {
-    bench.runner.synthesize = () => Buffer.from('<html>');
-    const id = await bench.speech(caller, text);
-    await bench.runJobs();
+    harness.runner.synthesize = () => Buffer.from('<html>');
+    const id = await harness.speech(caller, text);
+    await harness.runJobs();
     const first = { status: 'failed', costCredits: 26, piecesDone: 1 };
-    expect(await bench.job(caller, id)).toMatchObject(first);
-    expect(bench.runner.charged).toBe(26);
+    expect(await harness.job(caller, id)).toMatchObject(first);
+    expect(harness.runner.charged).toBe(26);
   });
 });
 
 describe('a crashed worker', () => {
   /** Runs a second worker after the lease of the first has expired. */
   async function runSuccessor(): Promise<void> {
-    bench.runner.onCall = async () => {};
-    bench.now += minute;
-    await bench.runJobs();
+    harness.runner.onCall = async () => {};
+    harness.now += minute;
+    await harness.runJobs();
   }
 
   test('is replaced by another that runs the complete job, after a crash at the claim', async () => {
-    const id = await bench.speech(caller, text);
-    const { queue } = bench.store.jobs;
-    await queue.claim({ now: bench.now, until: bench.now + minute, exceptTenants: [] });
-    await bench.runJobs();
-    expect((await bench.job(caller, id)).status).toBe('running');
+    const id = await harness.speech(caller, text);
+    const { queue } = harness.store.jobs;
+    await queue.claim({ now: harness.now, until: harness.now + minute, exceptTenants: [] });
+    await harness.runJobs();
+    expect((await harness.job(caller, id)).status).toBe('running');
     await runSuccessor();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
-    expect(bench.runner.speechPieces.length).toBe(3);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
+    expect(harness.runner.speechPieces.length).toBe(3);
   });
 
   test('is replaced by another that repeats the call it was waiting for', async () => {
-    const id = await bench.speech(caller, text);
-    bench.runner.onCall = never;
-    await bench.worker().claim();
+    const id = await harness.speech(caller, text);
+    harness.runner.onCall = never;
+    await harness.worker().claim();
     await untilCalls(1);
     await runSuccessor();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
-    expect(bench.runner.speechPieces.length).toBe(4);
-    expect(bench.runner.charged).toBe(82);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
+    expect(harness.runner.speechPieces.length).toBe(4);
+    expect(harness.runner.charged).toBe(82);
   });
 
   test('is replaced by one with a new request id if its call was recorded free', async () => {
-    const id = await bench.speech(caller, text);
-    bench.runner.onCall = never;
-    await bench.worker().claim();
+    const id = await harness.speech(caller, text);
+    harness.runner.onCall = never;
+    await harness.worker().claim();
     await untilCalls(1);
-    const [lost] = bench.runner.speechPieces;
-    bench.runner.recordFree(lost?.requestId ?? '');
+    const [lost] = harness.runner.speechPieces;
+    harness.runner.recordFree(lost?.requestId ?? '');
     await runSuccessor();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
-    expect(bench.runner.charged).toBe(82);
-    expect(bench.runner.requestIds.length).toBe(4);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
+    expect(harness.runner.charged).toBe(82);
+    expect(harness.runner.requestIds.length).toBe(4);
   });
 
   test.each(['setPieces', 'addPiece', 'finish'] as const)(
     'does not make the tenant pay twice after a crash before %s',
     async (step) => {
-      const id = await bench.speech(caller, text);
+      const id = await harness.speech(caller, text);
       const reached = Promise.withResolvers<void>();
-      const queue = stalling(bench.store.jobs.queue, step, reached.resolve);
-      await bench.worker({ queue }).claim();
+      const queue = stalling(harness.store.jobs.queue, step, reached.resolve);
+      await harness.worker({ queue }).claim();
       await reached.promise;
       await runSuccessor();
-      const job = await bench.job(caller, id);
+      const job = await harness.job(caller, id);
       expect(job).toMatchObject({ status: 'succeeded', costCredits: 82, piecesDone: 3 });
-      expect(bench.runner.charged).toBe(82);
-      const calls = Map.groupBy(bench.runner.speechPieces, ({ input }) => input);
+      expect(harness.runner.charged).toBe(82);
+      const calls = Map.groupBy(harness.runner.speechPieces, ({ input }) => input);
       expect(Math.max(...[...calls.values()].map(({ length }) => length))).toBeLessThanOrEqual(2);
-      expect((await bench.output(caller, id)).length).toBe(wavFile(41).length);
+      expect((await harness.output(caller, id)).length).toBe(wavFile(41).length);
       // The objects of the crashed worker are swept, too.
-      bench.now += 25 * hour;
-      await bench.sweep();
-      expect(bench.stored()).toEqual([]);
+      harness.now += 25 * hour;
+      await harness.sweep();
+      expect(harness.stored()).toEqual([]);
     },
   );
 
   test('cannot change the job when it resumes after losing the lease', async () => {
-    const id = await bench.speech(caller, text);
+    const id = await harness.speech(caller, text);
     const gate = Promise.withResolvers<void>();
-    bench.runner.onCall = () => gate.promise;
-    const frozen = bench.worker();
+    harness.runner.onCall = () => gate.promise;
+    const frozen = harness.worker();
     await frozen.claim();
     await untilCalls(1);
     await runSuccessor();
-    const before = await bench.job(caller, id);
+    const before = await harness.job(caller, id);
     gate.resolve();
     await frozen.idle();
-    expect(await bench.job(caller, id)).toEqual(before);
+    expect(await harness.job(caller, id)).toEqual(before);
     expect(before).toMatchObject({ status: 'succeeded', costCredits: 82 });
-    expect(bench.runner.charged).toBe(82);
-    expect(bench.failures).toEqual([]);
+    expect(harness.runner.charged).toBe(82);
+    expect(harness.failures).toEqual([]);
   });
 
   test('fails a job after the third crash, and the queue continues', async () => {
-    const poison = await bench.speech(caller, 'Poison.');
-    const { queue } = bench.store.jobs;
+    const poison = await harness.speech(caller, 'Poison.');
+    const { queue } = harness.store.jobs;
     for (let attempt = 0; attempt < 3; attempt += 1) {
-      await queue.claim({ now: bench.now, until: bench.now + minute, exceptTenants: [] });
-      bench.now += minute;
+      await queue.claim({ now: harness.now, until: harness.now + minute, exceptTenants: [] });
+      harness.now += minute;
     }
-    const good = await bench.speech(caller, 'Good.');
-    await bench.runJobs();
-    expect((await bench.job(caller, poison)).failure).toEqual({
+    const good = await harness.speech(caller, 'Good.');
+    await harness.runJobs();
+    expect((await harness.job(caller, poison)).failure).toEqual({
       message: 'The job failed: 3 workers stopped while running it.',
       type: 'internal_error',
       code: 500,
     });
-    expect((await bench.job(caller, good)).status).toBe('succeeded');
-    expect(bench.runner.speechPieces.map(({ input }) => input)).toEqual(['Good.']);
+    expect((await harness.job(caller, good)).status).toBe('succeeded');
+    expect(harness.runner.speechPieces.map(({ input }) => input)).toEqual(['Good.']);
   });
 
   async function untilCalls(calls: number): Promise<void> {
-    while (bench.runner.speechPieces.length < calls) await Bun.sleep(1);
+    while (harness.runner.speechPieces.length < calls) await Bun.sleep(1);
   }
 });
 
@@ -342,7 +345,7 @@ describe('JobWorker', () => {
   function hold() {
     const gate = Promise.withResolvers<void>();
     const started = Promise.withResolvers<void>();
-    bench.runner.onCall = async ({ signal }) => {
+    harness.runner.onCall = async ({ signal }) => {
       started.resolve();
       const aborted = Promise.withResolvers<never>();
       signal.addEventListener('abort', () => aborted.reject(new Error('aborted')));
@@ -353,9 +356,9 @@ describe('JobWorker', () => {
 
   /** Returns a job whose first call has started, and its worker. */
   async function startJob(input = text) {
-    const id = await bench.speech(caller, input);
+    const id = await harness.speech(caller, input);
     const call = hold();
-    const worker = bench.worker();
+    const worker = harness.worker();
     await worker.claim();
     await call.started;
     return { id, call, worker };
@@ -364,40 +367,40 @@ describe('JobWorker', () => {
   test('keeps its job by renewing the lease', async () => {
     const { id, call, worker } = await startJob('Short.');
     for (let round = 0; round < 4; round += 1) {
-      bench.now += 45_000;
+      harness.now += 45_000;
       await worker.renew();
-      await bench.worker().claim();
+      await harness.worker().claim();
     }
     call.release();
     await worker.idle();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', attempts: 1 });
-    expect(bench.runner.speechPieces.length).toBe(1);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', attempts: 1 });
+    expect(harness.runner.speechPieces.length).toBe(1);
   });
 
   test('keeps its job and does not run it twice when the clock jumps ahead', async () => {
     const { id, call, worker } = await startJob('Short.');
-    bench.now += 2 * hour;
+    harness.now += 2 * hour;
     await worker.claim();
-    await bench.worker().claim();
+    await harness.worker().claim();
     call.release();
     await worker.idle();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', attempts: 1 });
-    expect(bench.runner.speechPieces.length).toBe(1);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', attempts: 1 });
+    expect(harness.runner.speechPieces.length).toBe(1);
   });
 
   test('keeps its job while the store is unreachable, until the lease expires', async () => {
     const [brief, long] = [await startJob('Short.'), await startJob('Short.')];
-    const renewal = spyOn(bench.store.jobs.queue, 'renew').mockRejectedValue(new Error('away'));
-    bench.now += 45_000;
+    const renewal = spyOn(harness.store.jobs.queue, 'renew').mockRejectedValue(new Error('away'));
+    harness.now += 45_000;
     await brief.worker.renew();
     brief.call.release();
     await brief.worker.idle();
-    expect(await bench.job(caller, brief.id)).toMatchObject({ status: 'succeeded', attempts: 1 });
-    bench.now += 15_000;
+    expect(await harness.job(caller, brief.id)).toMatchObject({ status: 'succeeded', attempts: 1 });
+    harness.now += 15_000;
     await long.worker.renew();
     renewal.mockRestore();
     await long.worker.idle();
-    expect(bench.runner.speechPieces.map(({ signal }) => signal.reason)).toEqual([
+    expect(harness.runner.speechPieces.map(({ signal }) => signal.reason)).toEqual([
       undefined,
       'lost',
     ]);
@@ -405,87 +408,87 @@ describe('JobWorker', () => {
 
   test('stops a job canceled by another process, without reporting a failure', async () => {
     const { id, worker } = await startJob();
-    await bench.service.cancel(caller.tenantId, id, 'http://g.test');
+    await harness.service.cancel(caller.tenantId, id, 'http://g.test');
     await worker.renew();
     await worker.idle();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', failure: null });
-    expect(bench.failures).toEqual([]);
-    await bench.sweep();
-    expect(bench.stored()).toEqual([]);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'cancelled', failure: null });
+    expect(harness.failures).toEqual([]);
+    await harness.sweep();
+    expect(harness.stored()).toEqual([]);
   });
 
   test('aborts a piece with the reason: canceled, or lost to another worker', async () => {
     const [mine, theirs] = [await startJob(), await startJob()];
-    await bench.service.cancel(caller.tenantId, mine.id, 'http://g.test');
+    await harness.service.cancel(caller.tenantId, mine.id, 'http://g.test');
     await mine.worker.renew();
-    bench.now += 61_000;
-    const { now } = bench;
-    await bench.store.jobs.queue.claim({ now, until: now + minute, exceptTenants: [] });
+    harness.now += 61_000;
+    const { now } = harness;
+    await harness.store.jobs.queue.claim({ now, until: now + minute, exceptTenants: [] });
     await theirs.worker.renew();
     await Promise.all([mine.worker.idle(), theirs.worker.idle()]);
-    const reasons = bench.runner.speechPieces.map(({ signal }) => signal.reason);
+    const reasons = harness.runner.speechPieces.map(({ signal }) => signal.reason);
     expect(reasons).toEqual(['cancelled', 'lost']);
   });
 
   test('aborts a job canceled by the same process and adds its cost', async () => {
     const { id, worker } = await startJob();
-    bench.onCanceled = (jobId) => worker.abortCanceled(jobId);
-    const [running] = bench.runner.speechPieces;
-    await bench.runner.bookInterrupted(running?.requestId ?? '', 7);
-    await bench.service.cancel(caller.tenantId, id, 'http://g.test');
+    harness.onCanceled = (jobId) => worker.abortCanceled(jobId);
+    const [running] = harness.runner.speechPieces;
+    await harness.runner.bookInterrupted(running?.requestId ?? '', 7);
+    await harness.service.cancel(caller.tenantId, id, 'http://g.test');
     await worker.idle();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 7 });
-    expect([bench.runner.speechPieces.length, bench.runner.charged]).toEqual([1, 7]);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 7 });
+    expect([harness.runner.speechPieces.length, harness.runner.charged]).toEqual([1, 7]);
   });
 
   test('adds the cost of a piece that finishes after the job was canceled', async () => {
     const { id, call, worker } = await startJob();
-    await bench.service.cancel(caller.tenantId, id, 'http://g.test');
+    await harness.service.cancel(caller.tenantId, id, 'http://g.test');
     call.release();
     await worker.idle();
     // 2 credits for each of the 13 characters of the first piece.
     const canceled = { status: 'cancelled', costCredits: 26, units: 13 };
-    expect(await bench.job(caller, id)).toMatchObject(canceled);
-    expect(bench.runner.charged).toBe(26);
-    await bench.sweep();
-    expect(bench.stored()).toEqual([]);
+    expect(await harness.job(caller, id)).toMatchObject(canceled);
+    expect(harness.runner.charged).toBe(26);
+    await harness.sweep();
+    expect(harness.stored()).toEqual([]);
   });
 
   test('does not repeat the call when storing a piece fails once', async () => {
-    const id = await bench.speech(caller, 'Short.');
+    const id = await harness.speech(caller, 'Short.');
     const connectionError = new Error('Connection terminated unexpectedly');
-    spyOn(bench.store.jobs.queue, 'addPiece').mockRejectedValueOnce(connectionError);
-    await bench.runJobs(bench.worker());
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 12 });
-    expect(bench.runner.speechPieces).toHaveLength(1);
+    spyOn(harness.store.jobs.queue, 'addPiece').mockRejectedValueOnce(connectionError);
+    await harness.runJobs(harness.worker());
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 12 });
+    expect(harness.runner.speechPieces).toHaveLength(1);
   });
 
   test('leaves no output of a job that is canceled while its pieces are joined', async () => {
-    const id = await bench.speech(caller, 'Short.');
-    const { objects } = bench.store.jobs;
-    const worker = bench.worker({
+    const id = await harness.speech(caller, 'Short.');
+    const { objects } = harness.store.jobs;
+    const worker = harness.worker({
       objects: {
         async register(key, jobId, deleteAt) {
-          const { piecesDone } = await bench.job(caller, jobId);
-          if (piecesDone > 0) await bench.service.cancel(caller.tenantId, jobId, 'http://g.test');
+          const { piecesDone } = await harness.job(caller, jobId);
+          if (piecesDone > 0) await harness.service.cancel(caller.tenantId, jobId, 'http://g.test');
           await objects.register(key, jobId, deleteAt);
         },
         releaseUnused: (key) => objects.releaseUnused(key),
       },
     });
-    await bench.runJobs(worker);
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 12 });
-    expect(bench.stored()).not.toEqual([]);
-    await bench.sweep();
-    expect(bench.stored()).toEqual([]);
+    await harness.runJobs(worker);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 12 });
+    expect(harness.stored()).not.toEqual([]);
+    await harness.sweep();
+    expect(harness.stored()).toEqual([]);
   });
 
   test('fails a job that runs for more than 6 hours', async () => {
     const { id, worker } = await startJob();
-    bench.now += 6 * hour + 1;
+    harness.now += 6 * hour + 1;
     await worker.renew();
     await worker.idle();
-    expect((await bench.job(caller, id)).failure).toEqual({
+    expect((await harness.job(caller, id)).failure).toEqual({
       message: "The job didn't finish within 6 hours.",
       type: 'upstream_error',
       code: 504,
@@ -495,12 +498,12 @@ describe('JobWorker', () => {
   test('returns its jobs to the queue when stopped, and another worker continues', async () => {
     const { id, worker } = await startJob();
     await worker.stop(10);
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', attempts: 0 });
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'queued', attempts: 0 });
     await worker.claim();
-    expect((await bench.job(caller, id)).status).toBe('queued');
-    bench.runner.onCall = async () => {};
-    await bench.runJobs();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
+    expect((await harness.job(caller, id)).status).toBe('queued');
+    harness.runner.onCall = async () => {};
+    await harness.runJobs();
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
   });
 
   test('finishes running pieces when stopped, but starts no new ones', async () => {
@@ -508,24 +511,24 @@ describe('JobWorker', () => {
     const stopped = worker.stop(60_000);
     call.release();
     await stopped;
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 1 });
-    expect(bench.runner.speechPieces.length).toBe(1);
-    await bench.runJobs();
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
-    expect(bench.runner.speechPieces.length).toBe(3);
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 1 });
+    expect(harness.runner.speechPieces.length).toBe(1);
+    await harness.runJobs();
+    expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
+    expect(harness.runner.speechPieces.length).toBe(3);
   });
 
   test('runs 4 jobs at the same time, at most 3 of them for one tenant', async () => {
     const call = hold();
-    for (let at = 0; at < 6; at += 1) await bench.speech(caller, 'Mine.');
-    const worker = bench.worker();
+    for (let at = 0; at < 6; at += 1) await harness.speech(caller, 'Mine.');
+    const worker = harness.worker();
     await worker.claim();
     const page = { limit: 9, offset: 0, status: 'running' } as const;
     const running = async ({ tenantId }: Caller) =>
-      (await bench.store.jobs.book.list(tenantId, page, Date.now())).length;
+      (await harness.store.jobs.store.list(tenantId, page, Date.now())).length;
     expect(await running(caller)).toBe(3);
-    const other = await bench.newCaller();
-    for (let at = 0; at < 3; at += 1) await bench.speech(other, 'Yours.');
+    const other = await harness.newCaller();
+    for (let at = 0; at < 3; at += 1) await harness.speech(other, 'Yours.');
     await worker.claim();
     expect([await running(caller), await running(other)]).toEqual([3, 1]);
     call.release();
@@ -533,63 +536,63 @@ describe('JobWorker', () => {
   });
 
   test('reports the cause of an internal error to the operator, not to the client', async () => {
-    bench.runner.onCall = async () => {
+    harness.runner.onCall = async () => {
       throw new Error('A bug of ours.');
     };
-    const id = await bench.speech(caller, 'Short.');
-    const worker = bench.worker();
+    const id = await harness.speech(caller, 'Short.');
+    const worker = harness.worker();
     for (const waitMs of [0, 15_000, 300_000]) {
-      bench.now += waitMs;
-      await bench.runJobs(worker);
+      harness.now += waitMs;
+      await harness.runJobs(worker);
     }
-    expect((await bench.job(caller, id)).failure).toMatchObject({
+    expect((await harness.job(caller, id)).failure).toMatchObject({
       type: 'internal_error',
       code: 500,
     });
-    expect(JSON.stringify(await bench.job(caller, id))).not.toContain('bug');
-    expect(bench.failures).toEqual(Array(3).fill(new Error('A bug of ours.')));
+    expect(JSON.stringify(await harness.job(caller, id))).not.toContain('bug');
+    expect(harness.failures).toEqual(Array(3).fill(new Error('A bug of ours.')));
   });
 });
 
 describe('a transcription job', () => {
   test('sends a small file in one piece, with the detected extension', async () => {
     const audio = wavFile(3);
-    const id = await bench.transcription(caller, audio, {
+    const id = await harness.transcription(caller, audio, {
       ...{ language: 'de', prompt: 'Namen', temperature: '0.2', response_format: 'verbose_json' },
       'timestamp_granularities[]': 'word',
     });
-    bench.runner.transcribe = () => '{"text":"Eins.","duration":0.72}';
-    await bench.runJobs();
-    const [sent] = bench.runner.transcriptionPieces;
+    harness.runner.transcribe = () => '{"text":"Eins.","duration":0.72}';
+    await harness.runJobs();
+    const [sent] = harness.runner.transcriptionPieces;
     expect(sent).toMatchObject({
       ...{ extension: 'wav', language: 'de', prompt: 'Namen', temperature: 0.2 },
       ...{ format: 'verbose_json', granularities: ['word'], provider: null },
     });
     expect(Buffer.from(sent?.audio ?? []).equals(audio)).toBe(true);
-    expect((await bench.output(caller, id)).toString()).toBe('{"text":"Eins.","duration":0.72}');
-    expect(await bench.job(caller, id)).toMatchObject({ costCredits: 50, units: 1_500 });
+    expect((await harness.output(caller, id)).toString()).toBe('{"text":"Eins.","duration":0.72}');
+    expect(await harness.job(caller, id)).toMatchObject({ costCredits: 50, units: 1_500 });
   });
 
   test('splits a large file and shifts the timestamps of its parts', async () => {
     // 2 hours of MP3 in 28.8 MB: parts of 50, 50, and 20 minutes.
-    const id = await bench.transcription(caller, mp3File(30_000), { response_format: 'srt' });
+    const id = await harness.transcription(caller, mp3File(30_000), { response_format: 'srt' });
     const started: number[] = [];
-    bench.runner.transcribe = () => {
-      started.push(bench.runner.transcriptionPieces.length);
+    harness.runner.transcribe = () => {
+      started.push(harness.runner.transcriptionPieces.length);
       return '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n';
     };
-    await bench.runJobs();
+    await harness.runJobs();
     // One at a time, because each is held in memory.
     expect(started).toEqual([1, 2, 3]);
-    expect((await bench.output(caller, id)).toString()).toBe(
+    expect((await harness.output(caller, id)).toString()).toBe(
       '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n' +
         '2\n00:50:01,000 --> 00:50:02,000\nHello\n\n' +
         '3\n01:40:01,000 --> 01:40:02,000\nHello\n\n',
     );
-    expect(bench.runner.transcriptionPieces.map(({ extension }) => extension)).toEqual(
+    expect(harness.runner.transcriptionPieces.map(({ extension }) => extension)).toEqual(
       Array(3).fill('mp3'),
     );
-    const job = await bench.job(caller, id);
+    const job = await harness.job(caller, id);
     expect(job).toMatchObject({ costCredits: 150, piecesTotal: 3, units: 4_500 });
     expect(job.output?.key).toEndWith('.srt');
   }, 120_000);
@@ -597,13 +600,13 @@ describe('a transcription job', () => {
   test('fails for a large file in a format that cannot be split', async () => {
     const flac = Buffer.alloc(26 * 1024 * 1024);
     flac.write('fLaC');
-    const id = await bench.transcription(caller, flac);
-    await bench.runJobs();
-    expect((await bench.job(caller, id)).failure).toEqual({
+    const id = await harness.transcription(caller, flac);
+    await harness.runJobs();
+    expect((await harness.job(caller, id)).failure).toEqual({
       message: "Files over 25 MB must be wav or mp3, because other formats can't be split.",
       type: 'invalid_request_error',
       code: 400,
     });
-    expect(bench.runner.transcriptionPieces).toEqual([]);
+    expect(harness.runner.transcriptionPieces).toEqual([]);
   }, 120_000);
 });

@@ -27,7 +27,7 @@ afterEach(() => upstream.reset());
 
 const embed = (input: string, encoding_format: string) =>
   gateway.post({ model: 'acme/vectors', input, encoding_format }, { path: '/v1/embeddings' });
-const asked = () => upstream.book.map(({ json: body }) => body);
+const asked = () => upstream.requests.map(({ json: body }) => body);
 
 /** Half, minus a quarter: as 32-bit floats 0x3f000000 and 0xbe800000, the last byte first. */
 const numbers = json(200, {
@@ -57,5 +57,5 @@ test('is not asked again when it refuses something else, or numbers too', async 
   expect((await embed('another text', 'base64')).status).toBe(400);
   upstream.script('vectors', [json(400, { error: inMessage }), embeddings()]);
   expect((await embed('a third text', 'float')).status).toBe(400);
-  expect(upstream.book).toHaveLength(2);
+  expect(upstream.requests).toHaveLength(2);
 });

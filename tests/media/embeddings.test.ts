@@ -9,7 +9,7 @@ import {
   json,
   refusingUrl,
   replay,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status,
 } from '../support/fake-upstream.ts';
@@ -117,7 +117,7 @@ function floatsIn(base64: unknown): number[] {
 }
 
 const sent = (at = 0): Record<string, unknown> => {
-  const body = upstream.book[at]?.json;
+  const body = upstream.requests[at]?.json;
   return isObject(body) ? body : {};
 };
 
@@ -174,7 +174,7 @@ describe('an OpenAI-style provider', () => {
     upstream.script('their-embed', embeddings());
     const extras = '"constructor":{"a":1},"toString":"b","__proto__":{"c":2}';
     await embed(JSON.parse(`{"model":"test/embed","input":"one",${extras}}`));
-    const [entry] = upstream.book;
+    const [entry] = upstream.requests;
     expect(Object.entries(sent())).toContainEqual(['constructor', { a: 1 }]);
     expect(Object.entries(sent())).toContainEqual(['toString', 'b']);
     expect(Buffer.from(entry?.raw ?? []).toString()).toContain('"__proto__":{"c":2}');
@@ -285,10 +285,10 @@ describe('an OpenAI-style provider', () => {
     upstream.script('their-embed', embeddings({ dimensions: 2 }));
     const wish = { model: 'test/embed', input, encoding_format: 'base64' };
     const packed = vectorsOf(await embed(wish)).map(floatsIn);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
     const plain = await embed({ model: 'test/embed', input });
     expect(vectorsOf(plain)).toEqual(packed);
-    expect(upstream.book.length).toBe(1 + 4);
+    expect(upstream.requests.length).toBe(1 + 4);
     // The fake counts words: two in each text.
     expect(plain.json.usage).toEqual({ prompt_tokens: 4_096, total_tokens: 4_096 });
     expect((await charged(plain)).credits).toBe(4_096);
@@ -298,7 +298,7 @@ describe('an OpenAI-style provider', () => {
     upstream.script('tei', embeddings({ dimensions: 2 }));
     const input = Array.from({ length: 70 }, (_, at) => `text ${at}`);
     expect(vectorsOf(await embed({ model: 'test/small', input }))).toHaveLength(70);
-    const sizes = upstream.book.map((_, at) => (sent(at).input as unknown[]).length);
+    const sizes = upstream.requests.map((_, at) => (sent(at).input as unknown[]).length);
     expect(sizes.toSorted((a, b) => b - a)).toEqual([32, 32, 6]);
   });
 
@@ -514,10 +514,10 @@ describe('an earlier answer', () => {
     expect(again.headers.get('x-cache-model')).toBe('test/embed');
     expect(vectorsOf(again).map(floatsIn)).toEqual(vectorsOf(first) as number[][]);
     expect(again.json.usage).toEqual({ prompt_tokens: 9, total_tokens: 9 });
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
     expect((await charged(again)).credits).toBe(0);
     await embed({ ...wish, dimensions: 2 }, {});
-    expect(upstream.book).toHaveLength(2);
+    expect(upstream.requests).toHaveLength(2);
   });
 });
 
@@ -560,7 +560,7 @@ describe('is refused, and nothing is sent or charged:', () => {
       { message: expect.any(String), type: 'invalid_request_error', code, param },
     ]);
     expect(String(reply.error.message)).toMatch(/^\S.*[.?]$/);
-    expect(upstream.book.length + others.calls.length).toBe(0);
+    expect(upstream.requests.length + others.calls.length).toBe(0);
     expect((await charged(reply)).credits).toBe(0);
   });
 
@@ -585,8 +585,8 @@ describe('is refused, and nothing is sent or charged:', () => {
     const tokens = { model: 'test/cohere', input: [1, 2, 3, 4, 5] };
     const tenLess = await gateway.makeKey({ limit: 9 });
     expect((await gateway.post(tokens, { path, key: tenLess })).status).toBe(402);
-    expect(upstream.book.length + others.calls.length).toBe(0);
-    upstream.script('their-embed', say('', { usage: { prompt: 3, completion: 0 } }));
+    expect(upstream.requests.length + others.calls.length).toBe(0);
+    upstream.script('their-embed', chatAnswer('', { usage: { prompt: 3, completion: 0 } }));
     const small = await gateway.post({ ...good, input: 'nine byte' }, { path, key });
     expect(small.status).toBe(200);
   });

@@ -10,20 +10,20 @@ import {
   gateway,
   generate,
   half,
-  leftOnDisk,
+  uploadsOnDisk,
   type Parts,
   send,
   sent,
   source,
-  startImageRig,
-  stopImageRig,
+  startImageGateway,
+  stopImageGateway,
   upstream,
-} from '../support/image-rig.ts';
+} from '../support/image-gateway.ts';
 import { readReply } from '../support/in-process.ts';
-import { mask, picture } from '../support/pictures.ts';
+import { mask, opaquePng } from '../support/images.ts';
 
-beforeAll(startImageRig);
-afterAll(stopImageRig);
+beforeAll(startImageGateway);
+afterAll(stopImageGateway);
 afterEach(() => upstream.reset());
 
 describe('is refused, nothing is sent, charged or left on disk:', () => {
@@ -69,7 +69,7 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
       { mask: jpeg(4, 3) },
       /^mask is not a PNG\. Send a PNG with an alpha/,
     ],
-    ['a mask without alpha', { mask: picture(4, 3) }, /^mask has no alpha channel/],
+    ['a mask without alpha', { mask: opaquePng(4, 3) }, /^mask has no alpha channel/],
     [
       'a mask that edits nothing',
       { mask: mask(['....', '--..', '....']) },
@@ -126,9 +126,9 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
       },
     ]);
     expect(String(reply.error.message)).toEndWith('.');
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
     expect((await charged(reply)).credits).toBe(0);
-    expect(leftOnDisk()).toEqual([]);
+    expect(uploadsOnDisk()).toEqual([]);
   });
 
   test('a model that does not edit, or does not make images from words', async () => {
@@ -145,7 +145,7 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
     expect([blind.status, blind.error.code]).toEqual([400, 'model_capability_mismatch']);
     const noWords = await generate({ model: 'test/edits', prompt: 'a cat' });
     expect([noWords.status, noWords.error.code]).toEqual([400, 'model_capability_mismatch']);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('a body that is no form, or no whole one', async () => {
@@ -154,14 +154,14 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
     const head = '--x\r\ncontent-disposition: form-data; name="image"; filename="a"\r\n\r\n';
     const cut = await send(`${head}abc`, { 'content-type': 'multipart/form-data; boundary=x' });
     expect([cut.status, cut.error.code]).toEqual([400, 'invalid_request_error']);
-    expect(leftOnDisk()).toEqual([]);
+    expect(uploadsOnDisk()).toEqual([]);
   });
 
   test('more than 100 MB, said or sent', async () => {
     const big = new Uint8Array(101 * 1024 * 1024);
     const said = await edit({ image: big });
     expect([said.status, said.error.code]).toEqual([413, 'invalid_request_error']);
-    expect(leftOnDisk()).toEqual([]);
+    expect(uploadsOnDisk()).toEqual([]);
     // Two files of 51 MB, of whose length nobody says anything.
     const part = (name: string) =>
       Buffer.from(`--x\r\ncontent-disposition: form-data; name="${name}"; filename="a"\r\n\r\n`);
@@ -184,7 +184,7 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
       }),
     );
     expect([sent.status, sent.error.code]).toEqual([413, 'invalid_request_error']);
-    expect(leftOnDisk()).toEqual([]);
+    expect(uploadsOnDisk()).toEqual([]);
   }, 120_000);
 
   test('words: n = 2, no prompt, a wrong size', async () => {
@@ -198,7 +198,7 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
       expect(reply.status).toBe(400);
       expect(String(reply.error.message)).toStartWith(`${word} `);
     }
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('a key without the scope, and one that cannot pay', async () => {
@@ -215,8 +215,8 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
       'billing_error',
       'insufficient_credits',
     ]);
-    expect(upstream.book).toHaveLength(0);
-    expect(leftOnDisk()).toEqual([]);
+    expect(upstream.requests).toHaveLength(0);
+    expect(uploadsOnDisk()).toEqual([]);
   });
 });
 
@@ -233,7 +233,7 @@ describe('a provider’s refusal as it was recorded', () => {
     expect([reply.status, reply.error.type]).toEqual([400, 'invalid_request_error']);
     expect(reply.error.message).toBe(message);
     expect((await charged(reply)).credits).toBe(0);
-    expect(leftOnDisk()).toEqual([]);
+    expect(uploadsOnDisk()).toEqual([]);
   });
 
   test('of `response_format` is not provoked: nobody is sent it', async () => {

@@ -19,22 +19,22 @@ import {
   generate,
   half,
   imageOf,
-  leftOnDisk,
+  uploadsOnDisk,
   onePixel,
   type Parts,
   sent,
   source,
-  startImageRig,
-  stopImageRig,
+  startImageGateway,
+  stopImageGateway,
   upstream,
-} from '../support/image-rig.ts';
-import { channelOf, formatOf, mask, picture } from '../support/pictures.ts';
+} from '../support/image-gateway.ts';
+import { channelOf, formatOf, mask, opaquePng } from '../support/images.ts';
 
 /** Base64 as it is written in addresses. */
 const inAddress = (base64: string) => base64.replaceAll('+', '-').replaceAll('/', '_');
 
-beforeAll(startImageRig);
-afterAll(stopImageRig);
+beforeAll(startImageGateway);
+afterAll(stopImageGateway);
 afterEach(() => upstream.reset());
 
 describe('an edit at an OpenAI-style provider', () => {
@@ -53,11 +53,11 @@ describe('an edit at an OpenAI-style provider', () => {
       output_format: 'png',
       usage: { prompt_tokens: 431, completion_tokens: 1364, total_tokens: 1795 },
     });
-    expect(upstream.book[0]?.path).toBe('/v1/images/edits');
+    expect(upstream.requests[0]?.path).toBe('/v1/images/edits');
     // Not every provider takes a body of unknown length.
     const { 'content-length': length, 'transfer-encoding': chunked } =
-      upstream.book[0]?.headers ?? {};
-    expect([Number(length), chunked]).toEqual([upstream.book[0]?.bodyBytes ?? 0, undefined]);
+      upstream.requests[0]?.headers ?? {};
+    expect([Number(length), chunked]).toEqual([upstream.requests[0]?.bodyBytes ?? 0, undefined]);
     expect(form().fields).toEqual({
       model: ['gpt-image'],
       prompt: ['make it green'],
@@ -75,7 +75,7 @@ describe('an edit at an OpenAI-style provider', () => {
     const paid = { credits: 862 + 5_456, tokens: [431, 1364], estimated: false };
     expect(await charged(reply)).toEqual({ ...paid, operation: 'images' });
     expect(reply.headers.get('x-ratelimit-remaining')).toMatch(/^\d+$/);
-    expect(leftOnDisk()).toEqual([]);
+    expect(uploadsOnDisk()).toEqual([]);
   });
 
   test.each(['rgba', 'rgba16', 'grey+alpha', 'interlaced'] as const)(
@@ -105,7 +105,7 @@ describe('an edit at an OpenAI-style provider', () => {
     ]);
   });
 
-  const other = picture(9, 9);
+  const other = opaquePng(9, 9);
   test.each<[string, Parts]>([
     ['under one name', { 'image[]': [source, other] }],
     ['under numbers, as PHP writes a list', { 'image[0]': source, 'image[1]': other }],
@@ -223,11 +223,13 @@ describe('an edit at an OpenAI-style provider', () => {
     upstream.script('good-image', images());
     imageOf(await edit({ model: 'test/spare', mask: mask(half) }));
     // Both got the whole picture and the whole mask.
-    const got = upstream.book.slice(1).map((entry) => entry.form?.files.map(({ bytes }) => bytes));
+    const got = upstream.requests
+      .slice(1)
+      .map((entry) => entry.form?.files.map(({ bytes }) => bytes));
     expect(got).toHaveLength(2);
     expect(got[0]).toEqual(got[1]);
     expect(got[0]).toHaveLength(2);
-    expect(leftOnDisk()).toEqual([]);
+    expect(uploadsOnDisk()).toEqual([]);
   });
 
   test('that is refused before it was all sent ends with what the provider said', async () => {
@@ -235,7 +237,7 @@ describe('an edit at an OpenAI-style provider', () => {
     const large = Buffer.concat([source, Buffer.alloc(30 * 1024 * 1024)]);
     const reply = await edit({ image: large });
     expect([reply.status, reply.error.message]).toEqual([400, 'Pictures may have 4 MB.']);
-    expect(leftOnDisk()).toEqual([]);
+    expect(uploadsOnDisk()).toEqual([]);
   });
 
   test('waits longer than the provider’s usual timeouts', async () => {
@@ -254,10 +256,12 @@ describe('an edit at an OpenAI-style provider', () => {
       body: formOf({ model: 'test/image', prompt: 'a', image: source }),
       signal: leaving.signal,
     }).catch(() => 'gone');
-    await upstream.until((book) => book.find(({ bodyAt }) => bodyAt !== null));
+    await upstream.until((requests) => requests.find(({ bodyAt }) => bodyAt !== null));
     leaving.abort();
     expect(await gone).toBe('gone');
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     expect(await nothingLeft()).toBe(true);
   });
 
@@ -277,10 +281,10 @@ describe('an edit at an OpenAI-style provider', () => {
     });
     socket.write(`${lines.join('\r\n')}\r\n\r\n${head}`);
     socket.write(Buffer.alloc(200_000, 7));
-    while (leftOnDisk().length === 0) await Bun.sleep(5);
+    while (uploadsOnDisk().length === 0) await Bun.sleep(5);
     socket.terminate();
     expect(await nothingLeft()).toBe(true);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('takes a photo with a megabyte of previews and proofs of origin in front', async () => {
@@ -304,7 +308,7 @@ describe('an edit at an OpenAI-style provider', () => {
 
   /** Waits for the gateway to notice that its client is gone; the test's own time bounds it. */
   async function nothingLeft(): Promise<boolean> {
-    while (leftOnDisk().length > 0) await Bun.sleep(5);
+    while (uploadsOnDisk().length > 0) await Bun.sleep(5);
     return true;
   }
 });
@@ -324,7 +328,7 @@ describe('an edit at Gemini', () => {
       quality: 'high',
       user: 'ann',
     });
-    const [entry] = upstream.book;
+    const [entry] = upstream.requests;
     expect(entry?.path).toBe('/v1beta/models/gemini-image:generateContent');
     const [words, ...pictures] = parts();
     expect(words?.text).toStartWith('make it green\n\nThe last image is a mask');
@@ -459,7 +463,7 @@ describe('an edit at SiliconFlow', () => {
   test('takes one picture beside the mask, not two', async () => {
     const reply = await edit({ model: 'test/kontext', image: [source, source], mask: mask(half) });
     expect([reply.status, reply.error.code]).toEqual([400, 'model_capability_mismatch']);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   function bytesIn(dataUrl: unknown): Buffer {
@@ -481,7 +485,7 @@ describe('an image from words', () => {
     };
     const reply = await generate({ model: 'test/image', ...wish, moderation: 'low' });
     expect(imageOf(reply).b64_json).toBeString();
-    expect(upstream.book[0]?.path).toBe('/v1/images/generations');
+    expect(upstream.requests[0]?.path).toBe('/v1/images/generations');
     const { n: _, ...asked } = wish;
     expect(sent()).toEqual({ model: 'gpt-image', ...asked, moderation: 'low' });
     expect((await charged(reply)).credits).toBe(7 * 2 + 272 * 4);
@@ -519,6 +523,6 @@ describe('an image from words', () => {
     // Its receipt is the first one's, and was paid once.
     expect([await charged(again), credits > 0]).toMatchObject([{ credits }, true]);
     expect(await gateway.balance()).toBe(balance);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   });
 });

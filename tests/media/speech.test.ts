@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { mp3File, opusFile, wavFile } from '../support/audio-files.ts';
-import { AudioGateway, type Spoken } from '../support/audio-gateway.ts';
+import { AudioGateway, type SpeechReply } from '../support/audio-gateway.ts';
 import { connectRaw, postText } from '../support/fake-upstream/raw-client.ts';
 import {
   cutMidStream,
@@ -74,7 +74,7 @@ const speak = (body: object) =>
 /** The fake's audio: the byte at position n is n modulo 251. */
 const noise = (length: number) => Uint8Array.from({ length }, (_, at) => at % 251);
 
-function expectNoise({ status: code, error, bytes }: Spoken, length: number): void {
+function expectNoise({ status: code, error, bytes }: SpeechReply, length: number): void {
   expect([code, error]).toEqual([200, {}]);
   expect(Buffer.from(bytes).equals(noise(length))).toBe(true);
 }
@@ -137,7 +137,7 @@ describe('every row of the price table', () => {
     const reply = await speak({ model: 'openai/mini-tts', instructions: 'Whisper.' });
     expectNoise(reply, 3000);
     expect(reply.headers.get('content-type')).toBe('audio/mpeg');
-    expect(audio.openai.book[0]?.json).toEqual({
+    expect(audio.openai.requests[0]?.json).toEqual({
       model: 'gpt-4o-mini-tts',
       input: mixed,
       voice: 'alloy',
@@ -179,8 +179,8 @@ describe('every row of the price table', () => {
     audio.siliconflow.script(theirs, speech());
     const reply = await speak({ model, input: chinese, voice: 'nova' });
     expectNoise(reply, 4096);
-    expect(audio.siliconflow.book[0]?.path).toBe('/v1/audio/speech');
-    expect(audio.siliconflow.book[0]?.json).toEqual({
+    expect(audio.siliconflow.requests[0]?.path).toBe('/v1/audio/speech');
+    expect(audio.siliconflow.requests[0]?.json).toEqual({
       model: theirs,
       input: chinese,
       voice: `${theirs}:anna`,
@@ -216,7 +216,7 @@ describe('the audio', () => {
     expectNoise(reply, 4096);
     expect(reply.headers.get('content-type')).toBe(type);
     expect(reply.headers.get('x-ratelimit-remaining')).toMatch(/^\d+$/);
-    expect(audio.openai.book[0]?.json).toEqual({
+    expect(audio.openai.requests[0]?.json).toEqual({
       model: 'tts-1',
       input: mixed,
       voice: 'alloy',
@@ -259,7 +259,7 @@ describe('the audio', () => {
     audio.siliconflow.script(cosyVoice, speech());
     const model = 'funaudio/cjk-tts-0.5b';
     expectNoise(await speak({ model, response_format: 'pcm', voice: 'no such voice' }), 4096);
-    expect(audio.siliconflow.book[0]?.json).toMatchObject({
+    expect(audio.siliconflow.requests[0]?.json).toMatchObject({
       sample_rate: 24_000,
       voice: `${cosyVoice}:alex`,
     });
@@ -270,7 +270,7 @@ describe('the audio', () => {
     const reply = await speak({ model: 'test/plain', voice: 'aria', instructions: 'Sing.' });
     expectNoise(reply, 4096);
     const sent = { voice: 'aria', instructions: 'Sing.' };
-    expect(audio.openai.book[0]?.json).toMatchObject(sent);
+    expect(audio.openai.requests[0]?.json).toMatchObject(sent);
     // 19 bytes at one credit.
     expect((await audio.bill(reply)).credits).toBe(19);
   });
@@ -278,7 +278,7 @@ describe('the audio', () => {
   test('of a model that names its default voice only has that one', async () => {
     audio.openai.script('plain-voice', speech());
     expectNoise(await speak({ model: 'test/one-voice', voice: 'alloy' }), 4096);
-    expect(audio.openai.book[0]?.json).toMatchObject({ voice: 'vivian' });
+    expect(audio.openai.requests[0]?.json).toMatchObject({ voice: 'vivian' });
   });
 
   test.each([
@@ -289,7 +289,7 @@ describe('the audio', () => {
   ])('of SiliconFlow has its own voices: %s, %s is %s', async (model, voice, theirs) => {
     audio.siliconflow.script('new/voice', speech());
     expectNoise(await speak({ model, voice }), 4096);
-    expect(audio.siliconflow.book[0]?.json).toMatchObject({ voice: `new/voice:${theirs}` });
+    expect(audio.siliconflow.requests[0]?.json).toMatchObject({ voice: `new/voice:${theirs}` });
   });
 
   test('of a mapped model takes no heed of speed and instructions, and says so', async () => {
@@ -298,7 +298,7 @@ describe('the audio', () => {
     const reply = await speak({ ...wishes, voice: 'speech:mine:a:b' });
     expectNoise(reply, 4096);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('speed, instructions');
-    const sent = JSON.stringify(audio.siliconflow.book[0]?.json);
+    const sent = JSON.stringify(audio.siliconflow.requests[0]?.json);
     expect(sent).not.toMatch(/speed|instructions/);
     expect(sent).toContain('"voice":"speech:mine:a:b"');
   });
@@ -320,8 +320,8 @@ describe('when the first provider fails', () => {
     audio.siliconflow.script(cosyVoice, speech());
     const reply = await speak({ input: chinese, voice: 'shimmer', speed: 2 });
     expectNoise(reply, 4096);
-    expect(audio.openai.book).toHaveLength(1);
-    expect(audio.siliconflow.book[0]?.json).toMatchObject({
+    expect(audio.openai.requests).toHaveLength(1);
+    expect(audio.siliconflow.requests[0]?.json).toMatchObject({
       voice: `${cosyVoice}:bella`,
       speed: 2,
     });
@@ -335,7 +335,7 @@ describe('when the first provider fails', () => {
     expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
     expect(reply.headers.get('content-type')).toStartWith('application/json');
     expect((await audio.bill(reply)).credits).toBe(0);
-    expect(audio.siliconflow.book).toHaveLength(0);
+    expect(audio.siliconflow.requests).toHaveLength(0);
   });
 
   test.each([
@@ -345,7 +345,7 @@ describe('when the first provider fails', () => {
     audio.openai.script('tts-1', status(500));
     const reply = await speak(wish);
     expect(reply.status).toBe(502);
-    expect(audio.siliconflow.book).toHaveLength(0);
+    expect(audio.siliconflow.requests).toHaveLength(0);
   });
 
   test('because its events have no sound in them, that is no answer', async () => {
@@ -360,7 +360,7 @@ describe('when the first provider fails', () => {
     audio.openai.script('tts-1', status(400, 'This text cannot be spoken'));
     const reply = await speak({});
     expect([reply.status, reply.error.message]).toEqual([400, 'This text cannot be spoken']);
-    expect(audio.siliconflow.book).toHaveLength(0);
+    expect(audio.siliconflow.requests).toHaveLength(0);
   });
 });
 
@@ -451,7 +451,9 @@ describe('a client that leaves', () => {
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     await reader.read();
     leaving.abort();
-    await audio.openai.until((book) => book.find((entry) => entry.outcome === 'client-left'));
+    await audio.openai.until((requests) =>
+      requests.find((entry) => entry.outcome === 'client-disconnected'),
+    );
     const bill = await audio.bill(idOf(response));
     expect(bill.note).toMatch(/^The client disconnected early; \d+ of about 20267 bytes/);
     expect([15, 30]).toContain(bill.credits);
@@ -544,6 +546,6 @@ describe('bad input', () => {
     const poor = await audio.gateway.makeKey({ limit: 100 });
     const reply = await audio.speak(body, poor);
     expect([reply.status, reply.error.type]).toEqual([402, 'insufficient_credits']);
-    expect(audio.openai.book).toHaveLength(0);
+    expect(audio.openai.requests).toHaveLength(0);
   });
 });

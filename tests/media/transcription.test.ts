@@ -62,13 +62,13 @@ const named = (name: string, bytes: Uint8Array = recording) =>
 const heard = (body: object) => json(200, body);
 
 function formAt(upstream: 'openai' | 'siliconflow', at = 0) {
-  const { form } = audio[upstream].book[at] ?? {};
+  const { form } = audio[upstream].requests[at] ?? {};
   if (!form) throw new Error('The upstream was sent no form.');
   return form;
 }
 
 /** The fake reads types from names; only the bytes show what was sent. */
-const rawForm = () => Buffer.from(audio.openai.book[0]?.raw ?? []).toString('latin1');
+const rawForm = () => Buffer.from(audio.openai.requests[0]?.raw ?? []).toString('latin1');
 
 describe('both rows of the price table', () => {
   test('stt-1: 0.006 dollars a minute of what the provider says that it heard', async () => {
@@ -84,7 +84,7 @@ describe('both rows of the price table', () => {
       estimated: false,
       status: 'success',
     });
-    expect(audio.leftOnDisk()).toEqual([]);
+    expect(audio.uploadsOnDisk()).toEqual([]);
   });
 
   test('emotion-stt-small: the same, by another provider', async () => {
@@ -211,7 +211,7 @@ describe('the provider gets', () => {
     expect(rawForm()).toContain('filename="audio.wav"\r\ncontent-type: audio/wav\r\n\r\nRIFF');
     expect(rawForm()).not.toContain('geheim');
     expect(Buffer.from(file?.bytes ?? []).equals(recording)).toBe(true);
-    const { headers, bodyBytes } = audio.openai.book[0] ?? {};
+    const { headers, bodyBytes } = audio.openai.requests[0] ?? {};
     expect(headers?.['content-length']).toBe(String(bodyBytes));
   });
 
@@ -334,12 +334,12 @@ describe('when the first provider fails', () => {
     audio.siliconflow.script(senseVoice, heard({ text: 'gehört', duration: 1 }));
     const reply = await transcribe();
     expect(reply.json).toEqual({ text: 'gehört', duration: 1 });
-    expect(audio.openai.book).toHaveLength(1);
+    expect(audio.openai.requests).toHaveLength(1);
     const [file] = formAt('siliconflow').files;
     expect(Buffer.from(file?.bytes ?? []).equals(recording)).toBe(true);
     const { credits, provider } = await audio.bill(reply);
     expect([credits, provider]).toEqual([100, 'siliconflow']);
-    expect(audio.leftOnDisk()).toEqual([]);
+    expect(audio.uploadsOnDisk()).toEqual([]);
   });
 
   test('subtitles do not go where there are no times', async () => {
@@ -347,9 +347,9 @@ describe('when the first provider fails', () => {
     const reply = await transcribe({ response_format: 'srt' });
     expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
     expect(reply.headers.get('content-type')).toStartWith('application/json');
-    expect(audio.siliconflow.book).toHaveLength(0);
+    expect(audio.siliconflow.requests).toHaveLength(0);
     expect((await audio.bill(reply)).credits).toBe(0);
-    expect(audio.leftOnDisk()).toEqual([]);
+    expect(audio.uploadsOnDisk()).toEqual([]);
   });
 });
 
@@ -444,11 +444,11 @@ describe('bad input', () => {
     const poor = await audio.gateway.makeKey({ limit: 479 });
     const refused = await audio.transcribe(formOf({}), poor);
     expect([refused.status, refused.error.type]).toEqual([402, 'insufficient_credits']);
-    expect(audio.openai.book).toHaveLength(0);
+    expect(audio.openai.requests).toHaveLength(0);
     audio.openai.script('whisper-1', transcription());
     const rich = await audio.gateway.makeKey({ limit: 480 });
     expect((await audio.transcribe(formOf({}), rich)).status).toBe(200);
-    expect(audio.leftOnDisk()).toEqual([]);
+    expect(audio.uploadsOnDisk()).toEqual([]);
   });
 });
 
@@ -467,12 +467,14 @@ describe('a request that ends otherwise', () => {
     const headers = { authorization: `Bearer ${keys.routing}` };
     const init = { method: 'POST', headers, body: formOf({ file: large() }) };
     const sent = fetch(url + path, { ...init, signal: leaving.signal }).catch(() => 'left');
-    await audio.openai.until((book) => book.find(({ bodyAt }) => bodyAt !== null));
+    await audio.openai.until((requests) => requests.find(({ bodyAt }) => bodyAt !== null));
     leaving.abort();
     expect(await sent).toBe('left');
-    const gone = await audio.openai.until((book) => book.find((e) => e.outcome === 'client-left'));
+    const gone = await audio.openai.until((requests) =>
+      requests.find((e) => e.outcome === 'client-disconnected'),
+    );
     expect(gone.bodyBytes).toBeGreaterThan(20 * 1024 * 1024);
-    expect(audio.leftOnDisk()).toEqual([]);
+    expect(audio.uploadsOnDisk()).toEqual([]);
     audio.openai.script('whisper-1', transcription());
     expect((await transcribe()).status).toBe(200);
   });
@@ -481,7 +483,7 @@ describe('a request that ends otherwise', () => {
     audio.openai.script('/v1/audio/transcriptions', answerEarly(status(400, 'Not this one')));
     const reply = await transcribe({ file: large() });
     expect([reply.status, (await audio.bill(reply)).credits]).toEqual([400, 0]);
-    expect(audio.leftOnDisk()).toEqual([]);
+    expect(audio.uploadsOnDisk()).toEqual([]);
   });
 
   test('because it was answered before, under the same Idempotency-Key', async () => {
@@ -496,7 +498,7 @@ describe('a request that ends otherwise', () => {
     const [first, again] = [await send(recording), await send(recording)];
     expect([again.status, again.text]).toEqual([200, first.text]);
     expect(again.headers.get('content-type')).toBe('application/json');
-    expect(audio.openai.book).toHaveLength(1);
+    expect(audio.openai.requests).toHaveLength(1);
     expect([again.requestId, (await audio.bill(again)).credits]).toEqual([first.requestId, 100]);
     expect(balance - (await audio.gateway.balance())).toBe(100);
     // The file is part of what makes a request the same.

@@ -5,7 +5,7 @@ import { isObject } from '../../src/core/json.ts';
 import { secretKeysOf } from '../../src/store/secret-key.ts';
 import { makeByokTenant } from '../support/byok.ts';
 import {
-  type Behaviour,
+  type Behavior,
   compressionBomb,
   emptyBody,
   gated,
@@ -15,7 +15,7 @@ import {
   redirect,
   replay,
   resetBeforeHeaders,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status,
   status429,
@@ -77,7 +77,7 @@ const path = '/v1/messages/count_tokens';
 const messages = [{ role: 'user', content: 'how are you' }];
 const count = (body: object, options: SendOptions = {}) =>
   gateway.post({ messages, ...body }, { path, ...options });
-const counting = (tokens: number) => say('', { usage: { prompt: tokens } });
+const counting = (tokens: number) => chatAnswer('', { usage: { prompt: tokens } });
 
 /** Three short words and what is around them; providers say numbers far from these. */
 async function expectEstimate(body: object, options: SendOptions = {}): Promise<void> {
@@ -88,7 +88,7 @@ async function expectEstimate(body: object, options: SendOptions = {}): Promise<
 }
 
 function asked(at = -1) {
-  const entry = upstream.book.at(at);
+  const entry = upstream.requests.at(at);
   if (!entry || !isObject(entry.json)) throw new Error('The upstream was asked nothing readable.');
   return { path: entry.path, headers: entry.headers, body: entry.json };
 }
@@ -203,17 +203,19 @@ describe('an Anthropic-style provider', () => {
   test('counts for a model that others serve before it', async () => {
     upstream.script('both-claude', counting(80));
     expect((await count({ model: 'acme/both' })).json).toEqual({ input_tokens: 80 });
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   });
 
   test('is hung up on when the client leaves', async () => {
     upstream.script('claude-x', hangBeforeHeaders());
     const leaving = new AbortController();
     const left = count({ model: 'acme/claude' }, { signal: leaving.signal }).catch(() => 'left');
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'hung'));
+    await upstream.until((requests) => requests.find(({ outcome }) => outcome === 'hung'));
     leaving.abort();
     expect(await left).toBe('left');
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
   });
 });
 
@@ -236,13 +238,13 @@ describe('nobody is asked', () => {
     ['about a search by the model’s name', { model: 'acme/claude:online' }],
   ])('%s', async (_, body) => {
     await expectEstimate(body);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('about a picture that would have to be fetched first', async () => {
     const body = { model: 'acme/picky', messages: [{ role: 'user', content: [picture] }] };
     expect((await count(body)).json).toEqual({ input_tokens: 1_604 });
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('about a picture inside our network, which no provider may be sent to', async () => {
@@ -255,7 +257,7 @@ describe('nobody is asked', () => {
       400,
       "The image can't be fetched: The address is not public.",
     ]);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('for a key that may not use the model', async () => {
@@ -272,7 +274,7 @@ describe('nobody is asked', () => {
     expect((await count({ model: 'acme/claude:online' }, { key })).status).toBe(403);
     await expectEstimate({ model: 'acme/claude', models: ['acme/open'] }, { key });
     await expectEstimate({ model: 'acme/unheard-of' }, { key });
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('about a request that is wrong', async () => {
@@ -285,7 +287,7 @@ describe('nobody is asked', () => {
       expect(status).toBe(400);
       expect(error.message).toStartWith('tools[0].max_uses ');
     }
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 });
 
@@ -293,7 +295,7 @@ describe('the estimate answers in the place of a provider', () => {
   const page = replay('<html><title>No</title></html>', { status: 400, contentType: 'text/html' });
   const limited = 'You have reached your specified API usage limits.';
   const poor = 'Your credit balance is too low to access the Anthropic API.';
-  test.each<[string, Behaviour]>([
+  test.each<[string, Behavior]>([
     ['that refuses the account', status(401, 'invalid x-api-key')],
     ['that refuses the account otherwise', status(403, 'not allowed')],
     ['whose account has no money', status(400, poor)],
@@ -315,10 +317,10 @@ describe('the estimate answers in the place of a provider', () => {
     ['that goes on and on', json(200, { input_tokens: 5_000, more: 'x'.repeat(16 * 1024) })],
     ['that sends more than it seems', compressionBomb(64 * 1024 * 1024)],
     ['that calls it packed', json(200, { input_tokens: 5_000 }, { 'content-encoding': 'br' })],
-  ])('%s', async (_, behaviour) => {
-    upstream.script('claude-x', behaviour);
+  ])('%s', async (_, behavior) => {
+    upstream.script('claude-x', behavior);
     await expectEstimate({ model: 'acme/claude' });
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   });
 
   test('that hangs up', async () => {
@@ -331,11 +333,11 @@ describe('the estimate answers in the place of a provider', () => {
     const other = await gateway.makeTenant({ id: 'busy-neighbour', name: 'Neighbour' });
     upstream.script('claude-x', gated('go', 0, counting(5_000)));
     const under = Array.from({ length: 32 }, () => count({ model: 'acme/claude' }));
-    await upstream.until((book) => book.length === 32);
+    await upstream.until((requests) => requests.length === 32);
     await expectEstimate({ model: 'acme/claude' });
-    expect(upstream.book).toHaveLength(32);
+    expect(upstream.requests).toHaveLength(32);
     const neighbour = count({ model: 'acme/claude' }, { key: other });
-    await upstream.until((book) => book.length === 33);
+    await upstream.until((requests) => requests.length === 33);
     upstream.open('go');
     for (const reply of await Promise.all([...under, neighbour])) {
       expect(reply.json).toEqual({ input_tokens: 5_000 });
@@ -376,7 +378,7 @@ describe('a tenant with an account of its own', () => {
     expect((await count({ model: 'acme/claude' }, { key })).json).toEqual({ input_tokens: 81 });
     expect(asked().headers['x-api-key']).toBe('sk-own-account');
     await expectEstimate({ model: 'acme/claude' }, { key });
-    expect(upstream.book.map(({ headers }) => headers['x-api-key'])).toEqual([
+    expect(upstream.requests.map(({ headers }) => headers['x-api-key'])).toEqual([
       'sk-own-account',
       'sk-own-account',
     ]);
@@ -386,7 +388,7 @@ describe('a tenant with an account of its own', () => {
     const { key, bring } = await makeByokTenant(gateway, 'only-count');
     await bring('open', { api_key: 'sk-own-account', mode: 'byok_only' });
     await expectEstimate({ model: 'acme/both' }, { key });
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('at an address of its own is counted only where users may lead us', async () => {
@@ -409,7 +411,7 @@ describe('a tenant with an account of its own', () => {
     const body = { model: 'acme/elsewhere', messages, max_tokens: 10 };
     const { error } = await gateway.post(body, { path: '/v1/messages', key });
     expect(error.message).toEndWith('refused: The address is not public.');
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 });
 
@@ -420,18 +422,18 @@ describe('the health of a provider', () => {
   test('is not judged by counts', async () => {
     upstream.script('two-first', Array.from({ length: 8 }, status500));
     for (let at = 0; at < 8; at += 1) await expectEstimate({ model: 'acme/two' });
-    upstream.script('two-first', say('still here'));
+    upstream.script('two-first', chatAnswer('still here'));
     expect((await message('acme/two')).status).toBe(200);
     expect(asked().path).toBe('/v1/messages');
-    expect(spare.book).toHaveLength(0);
+    expect(spare.requests).toHaveLength(0);
   });
 
   test('decides who counts: the next one while the first is known to be down', async () => {
     upstream.script('two-first', status500());
     for (let at = 0; at < 5; at += 1) await message('acme/two');
-    const before = upstream.book.length;
+    const before = upstream.requests.length;
     spare.script('two-second', counting(82));
     expect((await count({ model: 'acme/two' })).json).toEqual({ input_tokens: 82 });
-    expect(upstream.book).toHaveLength(before);
+    expect(upstream.requests).toHaveLength(before);
   });
 });

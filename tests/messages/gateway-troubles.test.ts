@@ -132,7 +132,7 @@ describe('a tool call of another provider whose input breaks off', () => {
     const again = await rig.gateway.fetch({ ...body, stream: true }, { path });
     expect(again.headers.get('x-cache')).toBe('MISS');
     expect(await again.text()).not.toContain('message_stop');
-    expect(rig.upstream.book.length).toBe(2);
+    expect(rig.upstream.requests.length).toBe(2);
   });
 });
 

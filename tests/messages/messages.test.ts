@@ -7,8 +7,8 @@ import {
   callTools,
   cutMidStream,
   gated,
-  noUsage,
-  say,
+  withoutUsage,
+  chatAnswer,
   status500,
   words,
 } from '../support/fake-upstream.ts';
@@ -49,9 +49,9 @@ async function stream(body: object, headers: Record<string, string> = {}) {
 describe("Claude Code's request", () => {
   test('as it was recorded, but for its texts, answers through another provider', async () => {
     const { headers, body } = recorded;
-    rig.upstream.script('open-fp8', say('Hello.'));
+    rig.upstream.script('open-fp8', chatAnswer('Hello.'));
     const { seen } = await stream({ ...body, model: 'acme/open' }, headers);
-    expect(seen).toMatchObject({ ended: 'whole', text: 'Hello.', stopReason: 'end_turn' });
+    expect(seen).toMatchObject({ ended: 'complete', text: 'Hello.', stopReason: 'end_turn' });
     const roles = rig.lastBody.messages as { role: string }[];
     // The last one stands behind the user's words in the recording, and stays there.
     expect(roles.map(({ role }) => role)).toEqual(['system', 'user', 'system']);
@@ -66,7 +66,7 @@ describe("Claude Code's request", () => {
       ...claudeCodeHeaders,
     });
     expect(seen).toMatchObject({
-      ended: 'whole',
+      ended: 'complete',
       model: 'acme/open',
       blocks: ['thinking', 'text', 'tool_use'],
       text: 'Again',
@@ -128,7 +128,7 @@ describe("Claude Code's request", () => {
   test('reaches an Anthropic-style provider but for names, a thought and a search', async () => {
     const sent = claudeCodeRequest('acme/claude');
     const { seen, response } = await stream(sent, { ...claudeCodeHeaders });
-    expect(seen).toMatchObject({ ended: 'whole', model: 'acme/claude' });
+    expect(seen).toMatchObject({ ended: 'complete', model: 'acme/claude' });
     const { headers } = rig.lastAsked;
     expect(headers['anthropic-beta']).toBe(claudeCodeHeaders['anthropic-beta'] ?? '');
     expect(headers['x-api-key']).toBe('upstream-account-secret');
@@ -233,7 +233,7 @@ describe('a request that is wrong', () => {
     });
     expect(reply.error.message).toStartWith(param);
     expect(reply.headers.get('x-should-retry')).toBe('false');
-    expect(rig.upstream.book).toHaveLength(0);
+    expect(rig.upstream.requests).toHaveLength(0);
     expect(await rig.gateway.record(reply.requestId)).toMatchObject({
       charges: { modelCharge: 0 },
       error: 'invalid_request_error',
@@ -244,7 +244,7 @@ describe('a request that is wrong', () => {
 describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
   test('costs what its provider counted, class by class', async () => {
     const usage = { prompt: 40, completion: 9 };
-    rig.upstream.script(upstreamModel, say('Fine', { usage, cachedTokens: 15 }));
+    rig.upstream.script(upstreamModel, chatAnswer('Fine', { usage, cachedTokens: 15 }));
     const { seen, requestId } = await stream(ask(model));
     expect(seen.usage).toMatchObject({
       input_tokens: 25,
@@ -256,7 +256,7 @@ describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
   });
 
   test('that nobody counted is estimated, and shows the numbers that are billed', async () => {
-    rig.upstream.script(upstreamModel, noUsage(say('12345678')));
+    rig.upstream.script(upstreamModel, withoutUsage(chatAnswer('12345678')));
     const { seen, requestId } = await stream(ask(model));
     const record = await rig.gateway.record(requestId);
     expect(record.usageEstimated).toBe(true);
@@ -267,7 +267,7 @@ describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
   });
 
   test('that breaks off is an error, and only its words are paid for', async () => {
-    rig.upstream.script(upstreamModel, cutMidStream(8, 'end-of-body', say(words(100))));
+    rig.upstream.script(upstreamModel, cutMidStream(8, 'end-of-body', chatAnswer(words(100))));
     const { seen, requestId } = await stream(ask(model));
     expect(seen).toMatchObject({ ended: 'error', error: { type: 'api_error' } });
     expect(seen.text).toStartWith('w1 w2');
@@ -277,7 +277,7 @@ describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
   });
 
   test('that its client leaves is paid for as far as it came', async () => {
-    const long = say(words(400));
+    const long = chatAnswer(words(400));
     rig.upstream.script(upstreamModel, gated('never', 300, long));
     const leaving = new AbortController();
     const response = await rig.gateway.fetch(
@@ -287,7 +287,9 @@ describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
     const reader = new SlowReader(response);
     await reader.readUntil('w250');
     leaving.abort();
-    await rig.upstream.until((book) => book.find((entry) => entry.outcome === 'client-left'));
+    await rig.upstream.until((requests) =>
+      requests.find((entry) => entry.outcome === 'client-disconnected'),
+    );
     const requestId = response.headers.get('x-request-id') ?? '';
     const { usage, cancelled } = await rig.gateway.record(requestId);
     expect(cancelled).toBe(true);
@@ -298,10 +300,10 @@ describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
   test('comes from the next model of the chain when the first one fails', async () => {
     rig.upstream.script('open-fp8', status500());
     rig.upstream.script('claude-x', status500());
-    rig.upstream.script(upstreamModel, say('saved'));
+    rig.upstream.script(upstreamModel, chatAnswer('saved'));
     const others = served.filter((other) => other.model !== model).map((other) => other.model);
     const { seen } = await stream(ask(others[0] ?? '', { models: [model] }));
-    expect(seen).toMatchObject({ ended: 'whole', model, text: 'saved' });
+    expect(seen).toMatchObject({ ended: 'complete', model, text: 'saved' });
   });
 });
 
@@ -314,7 +316,7 @@ describe('counting tokens', () => {
     const reply = await count(rest);
     expect(Object.keys(reply.json)).toEqual(['input_tokens']);
     expect(reply.json.input_tokens).toBeWithin(200, 500);
-    expect(rig.upstream.book).toHaveLength(0);
+    expect(rig.upstream.requests).toHaveLength(0);
   });
 
   test('costs nothing, and wants a body that is right', async () => {

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { json, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { json, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -29,7 +29,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   upstream.reset();
-  upstream.script('*', say('Yes.'));
+  upstream.script('*', chatAnswer('Yes.'));
 });
 
 const hi = { role: 'user', content: 'Hi' };
@@ -46,7 +46,7 @@ function ask(model: string, more: object) {
 }
 
 function sent(): Readonly<Record<string, unknown>> {
-  const body = upstream.book.at(-1)?.json;
+  const body = upstream.requests.at(-1)?.json;
   return isObject(body) ? body : {};
 }
 

@@ -1,11 +1,11 @@
 /**
- * Sounds in a prompt, on a real gateway. At OpenAI a token of words costs 2.5 credits, one of
- * sounds 40, a cached one 1.25, one out 10; at Google 0.3, 1, 0.03 and 2.5.
+ * Charges for audio in prompts. At OpenAI, a text token costs 2.5 credits, an audio token 40, a
+ * cached token 1.25, and an output token 10. At Google, they cost 0.3, 1, 0.03, and 2.5.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
-import { discrepancies } from '../support/book-check.ts';
-import { replay, say, startFakeUpstream, weirdUsage } from '../support/fake-upstream.ts';
+import { discrepancies } from '../support/ledger-check.ts';
+import { replay, chatAnswer, startFakeUpstream, rawUsage } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import {
   chargeFor,
@@ -14,18 +14,18 @@ import {
   expectPriceTold,
   receiptOf,
 } from '../support/money/price-class.ts';
-import { answerIt, searchFor, startSearchRig } from '../support/search-rig.ts';
+import { answerRound, searchRound, startSearchGateway } from '../support/search-gateway.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
-const words = { prompt: '2.5', completion: '10', cache_read: '1.25' };
-const pricing = { ...words, audio: '40.00' };
-const step = { above_tokens: 64, prompt: '5', audio: '80.00' };
+const textPricing = { prompt: '2.5', completion: '10', cache_read: '1.25' };
+const pricing = { ...textPricing, audio: '40.00' };
+const tier = { above_tokens: 64, prompt: '5', audio: '80.00' };
 const google = { prompt: '0.30', completion: '2.50', cache_read: '0.03', audio: '1.00' };
 
 beforeAll(async () => {
-  const api_key = 'sk-theirs-012345';
+  const api_key = 'sk-upstream-012345';
   const at = (prices: object, provider = 'openai') => [
     { provider, model: 'hearing', pricing: prices },
   ];
@@ -38,8 +38,8 @@ beforeAll(async () => {
     },
     models: [
       chatModel('acme/hearing', at(pricing)),
-      chatModel('acme/one-price', at(words)),
-      chatModel('acme/stepped', at({ ...pricing, long_prompts: [step] })),
+      chatModel('acme/one-price', at(textPricing)),
+      chatModel('acme/stepped', at({ ...pricing, long_prompts: [tier] })),
       chatModel('acme/google', at(google, 'google')),
     ],
   });
@@ -51,16 +51,16 @@ afterAll(async () => {
 });
 beforeEach(() => upstream.reset());
 
-const sound = { type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } };
-const ask = (model: string, more: object = {}) => ({
+const audioPart = { type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } };
+const chatBody = (model: string, more: object = {}) => ({
   model,
   max_tokens: 16,
-  messages: [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, sound] }],
+  messages: [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, audioPart] }],
   ...more,
 });
 
-/** 64 tokens in and 9 out. */
-const counts = (details: object) => ({
+/** Returns a usage of 64 input tokens and 9 output tokens. */
+const usageWith = (details: object) => ({
   prompt_tokens: 64,
   completion_tokens: 9,
   total_tokens: 73,
@@ -81,56 +81,58 @@ test.each([
   ['written/openai-audio-input-stream.sse', 'acme/hearing', 1_880],
   // 10 × 0.3 + 500 + 4 × 2.5
   ['gemini/audio-input.json', 'acme/google', 513],
-  // 900 of 1,800 sounds are cached: 76 × 0.3 + 900 + 1,024 × 0.03 + 5 × 2.5 = 966.02
+  // 900 of 1,800 audio tokens are cached: 76 × 0.3 + 900 + 1,024 × 0.03 + 5 × 2.5 = 966.02
   ['gemini/cached-audio-stream.sse', 'acme/google', 967],
-])('%s costs at %s %d', async (file, model, credits) => {
+])('charges for %s at %s: %d credits', async (file, model, credits) => {
   script(file);
-  expect(await chargeFor(gateway, ask(model, { stream: file.endsWith('.sse') }))).toBe(credits);
+  expect(await chargeFor(gateway, chatBody(model, { stream: file.endsWith('.sse') }))).toBe(
+    credits,
+  );
 });
 
 describe.each([
-  ['a chat', {}],
-  ['a streamed chat', { stream: true }],
-])('the charge for %s', (_, fields) => {
+  ['non-streaming chat', {}],
+  ['streaming chat', { stream: true }],
+])('charge of a %s', (_, fields) => {
   test.each<[string, string, object, number]>([
     // 60 × 40 + 4 × 2.5 + 90
-    ['sounds', 'acme/hearing', { audio_tokens: 60 }, 2_500],
-    // 20 of 60 sounds are cached: 40 × 40 + 24 × 1.25 + 90.
+    ['audio', 'acme/hearing', { audio_tokens: 60 }, 2_500],
+    // 20 of 60 audio tokens are cached: 40 × 40 + 24 × 1.25 + 90.
     [
-      'cached sounds',
+      'cached audio',
       'acme/hearing',
       { audio_tokens: 60, cached_tokens: 24, cached_tokens_details: { audio_tokens: 20 } },
       1_720,
     ],
     // 64 × 2.5 + 90
-    ['no sounds', 'acme/hearing', { audio_tokens: 0 }, 250],
-    ['more sounds than prompt', 'acme/hearing', { audio_tokens: 65 }, 250],
-    ['sounds that are no number', 'acme/hearing', { audio_tokens: '60' }, 250],
-    ['fewer sounds than none', 'acme/hearing', { audio_tokens: -60 }, 250],
-    // A prompt of 64 tokens is not above them.
-    ['a short prompt', 'acme/stepped', { audio_tokens: 60 }, 2_500],
-  ])('%s', async (_name, model, details, credits) => {
-    upstream.script('hearing', weirdUsage(counts(details), say('hi')));
-    expect(await chargeFor(gateway, ask(model, fields))).toBe(credits);
+    ['no audio', 'acme/hearing', { audio_tokens: 0 }, 250],
+    ['more audio tokens than prompt tokens', 'acme/hearing', { audio_tokens: 65 }, 250],
+    ['a count of audio tokens that is not a number', 'acme/hearing', { audio_tokens: '60' }, 250],
+    ['a negative count of audio tokens', 'acme/hearing', { audio_tokens: -60 }, 250],
+    // A prompt of 64 tokens isn't above 64 tokens.
+    ['a prompt at the tier’s limit', 'acme/stepped', { audio_tokens: 60 }, 2_500],
+  ])('covers %s', async (_name, model, details, credits) => {
+    upstream.script('hearing', rawUsage(usageWith(details), chatAnswer('hi')));
+    expect(await chargeFor(gateway, chatBody(model, fields))).toBe(credits);
   });
 
-  test('a long prompt', async () => {
-    const usage = { ...counts({ audio_tokens: 60 }), prompt_tokens: 65, total_tokens: 74 };
-    upstream.script('hearing', weirdUsage(usage, say('hi')));
+  test('covers a prompt above the tier’s limit', async () => {
+    const usage = { ...usageWith({ audio_tokens: 60 }), prompt_tokens: 65, total_tokens: 74 };
+    upstream.script('hearing', rawUsage(usage, chatAnswer('hi')));
     // 60 × 80 + 5 × 5 + 90
-    expect(await chargeFor(gateway, ask('acme/stepped', fields))).toBe(4_915);
+    expect(await chargeFor(gateway, chatBody('acme/stepped', fields))).toBe(4_915);
   });
 });
 
-describe('what clients are told', () => {
-  test('those of OpenAI hear how much of the prompt was sounds, from Google too', async () => {
+describe('reports of audio tokens', () => {
+  test('OpenAI clients get the audio tokens of a Google model', async () => {
     script('gemini/cached-audio-stream.sse');
-    const told = { stream: true, stream_options: { include_usage: true } };
-    const { text } = await gateway.post(ask('acme/google', told));
+    const streaming = { stream: true, stream_options: { include_usage: true } };
+    const { text } = await gateway.post(chatBody('acme/google', streaming));
     expect(text).toContain('"prompt_tokens":2000');
     expect(text).toContain('"prompt_tokens_details":{"cached_tokens":1024,"audio_tokens":900}');
     script('gemini/audio-input.json');
-    expect((await gateway.post(ask('acme/google'))).json.usage).toMatchObject({
+    expect((await gateway.post(chatBody('acme/google'))).json.usage).toMatchObject({
       prompt_tokens: 510,
       prompt_tokens_details: { cached_tokens: 0, audio_tokens: 500 },
       total_tokens: 514,
@@ -138,9 +140,9 @@ describe('what clients are told', () => {
     });
   });
 
-  test('the receipt has a line for it, and lines that add up', async () => {
+  test('a receipt has a line for audio, and its lines add up', async () => {
     script('written/openai-audio-input-stream.sse');
-    const { requestId } = await gateway.post(ask('acme/hearing', { stream: true }));
+    const { requestId } = await gateway.post(chatBody('acme/hearing', { stream: true }));
     expect(await receiptOf(gateway, requestId)).toMatchObject({
       tokens: { input: 4, audio: 44, cache_read: 16, prompt: 64, completion: 9, total: 73 },
       prices: pricing,
@@ -152,7 +154,7 @@ describe('what clients are told', () => {
       ],
       cost: 1_880,
     });
-    const unpriced = await gateway.post(ask('acme/one-price', { stream: true }));
+    const unpriced = await gateway.post(chatBody('acme/one-price', { stream: true }));
     const { lines } = await receiptOf(gateway, unpriced.requestId);
     expect(lines).toContainEqual({
       price: 'audio',
@@ -163,49 +165,49 @@ describe('what clients are told', () => {
     });
   });
 
-  test('the fee of an own account is a share of it', async () => {
+  test('the BYOK fee is a share of the list price with audio', async () => {
     script('openai/chat-audio-input.json');
-    await expectOwnAccountFee(gateway, 190, { provider: 'openai', body: ask('acme/hearing') });
+    await expectOwnAccountFee(gateway, 190, { provider: 'openai', body: chatBody('acme/hearing') });
   });
 
-  test('each place tells its price, and the model list keeps its four', async () => {
-    await expectPriceTold(gateway, 'acme/stepped', { pricing, long_prompts: [step] });
+  test('model listings report the audio price', async () => {
+    await expectPriceTold(gateway, 'acme/stepped', { pricing, long_prompts: [tier] });
   });
 });
 
-/** 600 bytes, so 200 tokens at most. */
+/** Returns a body of 600 bytes, which are at most 200 tokens. */
 function bytes600(model: string, parts: readonly object[]): string {
   const body = (text: string) => {
     const content = [{ type: 'text', text }, ...parts];
-    return JSON.stringify(ask(model, { messages: [{ role: 'user', content }] }));
+    return JSON.stringify(chatBody(model, { messages: [{ role: 'user', content }] }));
   };
   return body('x'.repeat(600 - body('').length));
 }
 
-describe('the hold', () => {
+describe('hold', () => {
   test.each<[string, string, readonly object[], number]>([
-    // If all of it were sounds, they would be 20 tokens: 20 × 40 + 16 × 10.
-    ['with sounds', 'acme/hearing', [sound], 960],
+    // If everything were audio, it would be 20 tokens: 20 × 40 + 16 × 10.
+    ['with audio', 'acme/hearing', [audioPart], 960],
     // 200 × 2.5 + 16 × 10
-    ['without any', 'acme/hearing', [], 660],
-    ['with sounds at no price of their own', 'acme/one-price', [sound], 660],
-  ])('for a prompt %s', async (_name, model, parts, credits) => {
-    upstream.script('hearing', say('hi', { usage: { prompt: 1, completion: 1 } }));
+    ['without audio', 'acme/hearing', [], 660],
+    ['with audio that has no separate price', 'acme/one-price', [audioPart], 660],
+  ])('covers a prompt %s', async (_name, model, parts, credits) => {
+    upstream.script('hearing', chatAnswer('hi', { usage: { prompt: 1, completion: 1 } }));
     await expectHold(gateway, credits, bytes600(model, parts));
   });
 });
 
-/** Rounds of 4 × 1 + 60 × 7 in and 9 × 2 out: 442 credits each. */
-test('the rounds of a search are charged together', async () => {
-  const rig = await startSearchRig({}, { audio: '7' });
+// Each round costs 442 credits: 4 × 1 + 60 × 7 of input and 9 × 2 of output.
+test('a web search charges the audio tokens of all rounds', async () => {
+  const rig = await startSearchGateway({}, { audio: '7' });
   rig.reset();
-  const rounds = [searchFor('weather today'), answerIt('It rained.')];
+  const rounds = [searchRound('weather today'), answerRound('It rained.')];
   rig.upstream.script(
     'chat',
-    rounds.map((round) => weirdUsage(counts({ audio_tokens: 60 }), round)),
+    rounds.map((round) => rawUsage(usageWith({ audio_tokens: 60 }), round)),
   );
   const tools = [{ type: 'web_search' }];
-  const answer = await rig.gateway.post(ask('test/chat', { tools }));
+  const answer = await rig.gateway.post(chatBody('test/chat', { tools }));
   expect(answer.json.usage).toMatchObject({
     prompt_tokens: 128,
     prompt_tokens_details: { audio_tokens: 120 },

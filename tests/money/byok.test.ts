@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { Vault } from '../../src/auth/vault.ts';
 import { isObject } from '../../src/core/json.ts';
 import { secretKeysOf } from '../../src/store/secret-key.ts';
-import { Awake } from '../support/awake.ts';
+import { ActiveClock } from '../support/active-clock.ts';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
 import {
   type FakeUpstream,
-  noUsage,
-  say,
+  withoutUsage,
+  chatAnswer,
   startFakeUpstream,
   status,
   status429,
@@ -19,7 +19,7 @@ import {
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const pricing = { prompt: '3', completion: '15' };
-const counted = say('counted', { usage: { prompt: 1_001, completion: 333 } });
+const counted = chatAnswer('counted', { usage: { prompt: 1_001, completion: 333 } });
 
 let north: FakeUpstream;
 let south: FakeUpstream;
@@ -80,7 +80,7 @@ const newTenant = (credits?: number): Promise<ByokTenant> =>
 
 /** The credentials that a provider was shown, in order. */
 function shown(at: FakeUpstream): string[] {
-  return at.book.map(({ headers }) => (headers.authorization ?? 'none').replace('Bearer ', ''));
+  return at.requests.map(({ headers }) => (headers.authorization ?? 'none').replace('Bearer ', ''));
 }
 
 /**
@@ -88,10 +88,10 @@ function shown(at: FakeUpstream): string[] {
  * pause, or a fast machine spends the key's 600 requests a minute before the change is noticed.
  */
 async function within(ms: number, isThere: () => Promise<boolean>): Promise<void> {
-  using awake = new Awake();
+  using activeClock = new ActiveClock();
   for (;;) {
     // A call that began in time may itself take long, and knows nothing of what came after.
-    const isLate = awake.ms > ms;
+    const isLate = activeClock.ms > ms;
     if (await isThere()) return;
     if (isLate) throw new Error(`It did not happen within ${ms} ms.`);
     await Bun.sleep(10);
@@ -186,8 +186,8 @@ describe('traffic', () => {
       ),
     );
     expect(replies.filter((reply) => reply.status !== 200)).toEqual([]);
-    expect(north.book.length).toBe(220);
-    for (const { json, headers } of north.book) {
+    expect(north.requests.length).toBe(220);
+    for (const { json, headers } of north.requests) {
       const messages = isObject(json) && Array.isArray(json.messages) ? json.messages : [];
       const [message] = messages.filter(isObject);
       expect(headers.authorization).toBe(`Bearer ${keys.get(String(message?.content))}`);
@@ -279,13 +279,13 @@ describe('traffic', () => {
     north.script('two', [...Array.from({ length: 6 }, () => status(401)), counted]);
     for (let i = 0; i < 6; i++) expect((await bad.chat(two)).status).toBe(200);
     // The sixth found its circuit open and went to the other provider first.
-    expect(north.book.length).toBe(5);
-    expect(south.book.length).toBe(6);
+    expect(north.requests.length).toBe(5);
+    expect(south.requests.length).toBe(6);
     north.script('two', counted);
     expect((await good.chat(two)).status).toBe(200);
     expect((await plain.chat(two)).status).toBe(200);
     expect(shown(north).slice(5)).toEqual(['sk-good-0123456789', 'sk-operator-north']);
-    expect(south.book.length).toBe(6);
+    expect(south.requests.length).toBe(6);
     // A new key is a new credential: it is tried at once.
     await bad.bring('north', { api_key: 'sk-mended-0123456789', mode: 'byok_only' });
     expect((await bad.chat(two)).status).toBe(200);
@@ -348,7 +348,7 @@ describe('the bill', () => {
   test('says both when the provider reported no usage', async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
-    north.script('chat', noUsage());
+    north.script('chat', withoutUsage());
     const reply = await tenant.chat({ stream: true });
     const record = await gateway.record(reply.requestId, tenant.id);
     expect(record.usageEstimated).toBe(true);
@@ -371,10 +371,13 @@ describe('the bill', () => {
     // 100 × 15 credits by the list and the input: more than there is; the fee on it is not.
     expect((await tenant.chat({ ...ask, max_tokens: 16 })).status).toBe(402);
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
-    north.script('chat', [say('ok', { usage: { prompt: 10, completion: 100 } }), status(401)]);
+    north.script('chat', [
+      chatAnswer('ok', { usage: { prompt: 10, completion: 100 } }),
+      status(401),
+    ]);
     const reply = await tenant.chat(ask);
     expect(reply.status).toBe(200);
-    expect(isObject(north.book[0]?.json) && north.book[0].json.max_tokens).toBe(100);
+    expect(isObject(north.requests[0]?.json) && north.requests[0].json.max_tokens).toBe(100);
     // 10 × 3 + 100 × 15 = 1,530; 5 % are 76.5.
     expect(await balance(tenant)).toBe(23);
     // The shared account behind it is out of reach, so it is not tried.
@@ -429,7 +432,7 @@ describe('an address of one’s own', () => {
     expect(reply.status).toBe(400);
     expect(reply.error).toMatchObject({ param: 'base_url', type: 'invalid_request_error' });
     expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([]);
-    expect(north.book.length).toBe(0);
+    expect(north.requests.length).toBe(0);
   });
 
   test('is kept when it is public', async () => {
@@ -479,7 +482,7 @@ describe('an address of one’s own', () => {
     const { key } = await withPrivateAddress('anywhere', 'acme/anywhere');
     const reply = await gateway.post(asked, { path, key });
     expect([reply.status, reply.error.message]).toEqual([502, refusal]);
-    expect(south.book.length).toBe(0);
+    expect(south.requests.length).toBe(0);
   });
 
   test('is not asked to count tokens, however it came into the store', async () => {
@@ -487,7 +490,7 @@ describe('an address of one’s own', () => {
     const asked = { model: 'acme/elsewhere', messages: [{ role: 'user', content: 'Hello!' }] };
     const reply = await gateway.post(asked, { path: '/v1/messages/count_tokens', key });
     expect(reply.status).toBe(200);
-    expect(south.book.length).toBe(0);
+    expect(south.requests.length).toBe(0);
   });
 });
 
@@ -522,7 +525,7 @@ describe('secrets', () => {
     const replies = [await tenant.bring('north', { api_key: marker })];
     const told = `Incorrect API key provided: ${marker}`;
     north.script('chat', [
-      say('fine'),
+      chatAnswer('fine'),
       status(401, told),
       status500(),
       status(400, told),

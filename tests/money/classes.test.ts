@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
-import { replay, say, startFakeUpstream, weirdUsage } from '../support/fake-upstream.ts';
+import { replay, chatAnswer, startFakeUpstream, rawUsage } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -93,7 +93,7 @@ test.each([
   ['five fifths', { prompt_tokens: 5, completion_tokens: 0, ...details(5) }, 1],
   ['six fifths', { prompt_tokens: 6, completion_tokens: 0, ...details(6) }, 2],
 ])('%s: rounded up once, at the end', async (_, usage, credits) => {
-  upstream.script('chat', weirdUsage(usage, say('hi')));
+  upstream.script('chat', rawUsage(usage, chatAnswer('hi')));
   for (const stream of [false, true]) {
     expect((await billed(stream)).charges.modelCharge).toBe(credits);
   }
@@ -121,7 +121,7 @@ describe('usage that cannot be true is replaced by an estimate that says so:', (
     expectEstimate({ prompt_tokens: 2_047_000, completion_tokens: 1_001 }, tooMuch));
 
   async function expectEstimate(usage: Record<string, unknown>, note: string): Promise<void> {
-    upstream.script('chat', weirdUsage(usage, say('12345678')));
+    upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
     for (const stream of [false, true]) {
       const record = await billed(stream);
       expect(record).toMatchObject({
@@ -136,7 +136,7 @@ describe('usage that cannot be true is replaced by an estimate that says so:', (
 
 test('a model’s context may be filled several times, by choices and rounds', async () => {
   const usage = { prompt_tokens: 2_047_000, completion_tokens: 1_000 };
-  upstream.script('chat', weirdUsage(usage, say('12345678')));
+  upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
   expect(await billed(false)).toMatchObject({
     usageEstimated: false,
     // Two credits a token in, eight a token out.

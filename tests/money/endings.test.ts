@@ -7,27 +7,27 @@ import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from '
 import { isObject } from '../../src/core/json.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
 import { UpstreamCall } from '../../src/upstream/upstream-call.ts';
-import { discrepancies } from '../support/book-check.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { connectRaw, postText } from '../support/fake-upstream/raw-client.ts';
 import {
-  type Behaviour,
+  type Behavior,
   cutMidStream,
   emptyBody,
   errorInside200,
   gated,
   hangMidStream,
   json,
-  noUsage,
+  withoutUsage,
   replay,
   resetMidStream,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status500,
-  weirdUsage,
+  rawUsage,
   words,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type SendOptions } from '../support/in-process.ts';
-import { withinOneMinute } from '../support/one-minute.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
 const upstream = startFakeUpstream();
@@ -66,11 +66,11 @@ function bytes400(fields: object): string {
 
 /** What the books say about a request to which the upstream does this. */
 async function ending(
-  behaviour: Behaviour,
+  behavior: Behavior,
   fields: object = {},
   options: SendOptions = {},
 ): Promise<RequestRecord> {
-  upstream.script('chat', behaviour);
+  upstream.script('chat', behavior);
   const { requestId } = await gateway.post(bytes400(fields), options);
   return gateway.record(requestId);
 }
@@ -94,7 +94,7 @@ describe('complete', () => {
     ['streamed', streamed],
   ])('%s: the reported usage', async (_, fields) => {
     const usage = { prompt: 10, completion: 4 };
-    const record = await ending(say('one two three four', { usage }), fields);
+    const record = await ending(chatAnswer('one two three four', { usage }), fields);
     expect(charge(record)).toBe(10 * 1 + 4 * 2);
     expect(record).toMatchObject({ status: 'success', usageEstimated: false, note: null });
     expect(record.prices).toMatchObject({ prompt: '1', completion: '2' });
@@ -104,7 +104,7 @@ describe('complete', () => {
     ['whole', {}],
     ['streamed', streamed],
   ])('%s without usage: an estimate that says so', async (_, fields) => {
-    const record = await ending(noUsage(say('12345678')), fields);
+    const record = await ending(withoutUsage(chatAnswer('12345678')), fields);
     expect(charge(record)).toBe(60 * 1 + 2 * 2);
     expect(record).toMatchObject({
       status: 'success',
@@ -125,7 +125,7 @@ describe('complete', () => {
     ['test/claude', { input_tokens: 10 }],
   ])('%s with only the prompt counted', (model, usage) => {
     test.each(formsOfClients)('that, and what was said: $path, streamed: $stream', async (form) => {
-      upstream.script('chat', weirdUsage(usage, say('12345678')));
+      upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
       const { path, stream } = form;
       const body = bytes400({ model, max_tokens: 100, stream });
       const { requestId, text } = await gateway.post(body, { path });
@@ -138,12 +138,12 @@ describe('complete', () => {
   });
 
   test('of nothing said, only the prompt has to be counted', async () => {
-    const record = await ending(weirdUsage(promptAlone, say('')));
+    const record = await ending(rawUsage(promptAlone, chatAnswer('')));
     expect(charge(record)).toBe(10 * 1);
   });
 
   test('streamed in the words of another dialect: it begins with the same estimate', async () => {
-    upstream.script('chat', noUsage(say('12345678')));
+    upstream.script('chat', withoutUsage(chatAnswer('12345678')));
     const body = bytes400({ max_tokens: 100, stream: true });
     const { text } = await gateway.post(body, { path: '/v1/anthropic/messages' });
     const told = [...text.matchAll(/"input_tokens":(\d+)/g)].map(([, tokens]) => tokens);
@@ -154,7 +154,7 @@ describe('complete', () => {
     'with usage that cannot be, and passed through: an estimate of its words, streamed: %s',
     async (stream) => {
       const usage = { input_tokens: 900_000_000, output_tokens: 5 };
-      upstream.script('chat', weirdUsage(usage, say('12345678')));
+      upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
       const path = '/v1/anthropic/messages';
       const body = bytes400({ model: 'test/claude', max_tokens: 100, stream });
       const { status, requestId } = await gateway.post(body, { path });
@@ -173,7 +173,7 @@ describe('complete', () => {
     'at %s without usage: a token for «hi», however much JSON is around it',
     async (path, body) => {
       for (const fields of [{}, streamed]) {
-        upstream.script('chat', noUsage(say('12345678')));
+        upstream.script('chat', withoutUsage(chatAnswer('12345678')));
         const { requestId } = await gateway.post(
           { model: 'test/chat', ...body, ...fields },
           { path },
@@ -184,7 +184,7 @@ describe('complete', () => {
   );
 
   test('an estimate never costs more than what was held', async () => {
-    const chatter = noUsage(say('y'.repeat(4_000)));
+    const chatter = withoutUsage(chatAnswer('y'.repeat(4_000)));
     const record = await ending(chatter, { max_tokens: 1 });
     // 1,000 tokens were said; held were 134 in and 1 out.
     expect(charge(record)).toBe(134 * 1 + 1 * 2);
@@ -196,7 +196,7 @@ describe('complete', () => {
 
   test('reported usage above the hold is charged as long as the wallet has it', async () => {
     const usage = { prompt: 10, completion: 5_000 };
-    const record = await ending(say('hello', { usage }), { max_tokens: 1 });
+    const record = await ending(chatAnswer('hello', { usage }), { max_tokens: 1 });
     expect(charge(record)).toBe(10 * 1 + 5_000 * 2);
   });
 });
@@ -217,18 +217,18 @@ describe('failed', () => {
         usage: { prompt_tokens: 7, completion_tokens: 0, total_tokens: 7 },
       }),
     ],
-  ])('an empty answer (%s): nothing', async (_, behaviour) => {
-    const record = await ending(behaviour);
+  ])('an empty answer (%s): nothing', async (_, behavior) => {
+    const record = await ending(behavior);
     expect(charge(record)).toBe(0);
     expect(record.status).toBe('error');
   });
 
   test.each([
-    ['ends too early', cutMidStream(5, 'end-of-body', say(words(24)))],
-    ['resets the connection', resetMidStream(5, say(words(24)))],
-    ['sends an error', errorInside200(5, 'data', say(words(24)))],
-  ])('an upstream that %s in the middle: input and what was delivered', async (_, behaviour) => {
-    const record = await ending(behaviour, streamed);
+    ['ends too early', cutMidStream(5, 'end-of-body', chatAnswer(words(24)))],
+    ['resets the connection', resetMidStream(5, chatAnswer(words(24)))],
+    ['sends an error', errorInside200(5, 'data', chatAnswer(words(24)))],
+  ])('an upstream that %s in the middle: input and what was delivered', async (_, behavior) => {
+    const record = await ending(behavior, streamed);
     // "w1 w2 w3 w4" is 11 characters: 3 tokens.
     expect(charge(record)).toBe(60 * 1 + 3 * 2);
     expect(record).toMatchObject({ status: 'error', error: 'upstream_error', note: estimateNote });
@@ -257,7 +257,7 @@ describe('failed', () => {
     async (path) => {
       const usage = { prompt: 70, completion: 24 };
       // Three events, then one for each of 39 words: 146 characters are 36 whole tokens.
-      upstream.script('chat', cutMidStream(42, 'end-of-body', say(words(50), { usage })));
+      upstream.script('chat', cutMidStream(42, 'end-of-body', chatAnswer(words(50), { usage })));
       const asked = path.endsWith('responses') ? { input: 'Hello' } : messagesOf('Hello');
       const body = { model: 'test/claude', max_tokens: 100, ...asked, ...streamed };
       const { requestId } = await gateway.post(body, { path });
@@ -269,7 +269,7 @@ describe('failed', () => {
 
   test('in the middle, a prompt counted beyond the hold: that, and no guess on top', async () => {
     const usage = { prompt: 7_000, completion: 24 };
-    upstream.script('chat', cutMidStream(42, 'end-of-body', say(words(50), { usage })));
+    upstream.script('chat', cutMidStream(42, 'end-of-body', chatAnswer(words(50), { usage })));
     const asked = { ...messagesOf('Hello'), max_tokens: 100, ...streamed };
     const { requestId } = await gateway.post({ model: 'test/claude', ...asked });
     const record = await gateway.record(requestId);
@@ -279,7 +279,7 @@ describe('failed', () => {
 
   test('first, then answered by another: the price of the one that answered, one row', async () => {
     upstream.script('broken', status500());
-    upstream.script('works', say('hi', { usage: { prompt: 10, completion: 1 } }));
+    upstream.script('works', chatAnswer('hi', { usage: { prompt: 10, completion: 1 } }));
     const { requestId } = await gateway.post(bytes400({ model: 'test/two' }));
     const record = await gateway.record(requestId);
     expect(charge(record)).toBe(10 * 5 + 1 * 2);
@@ -293,12 +293,14 @@ describe('failed', () => {
 
 describe('left by the client', () => {
   test('mid-stream: the upstream is cancelled and what was delivered is charged', async () => {
-    upstream.script('chat', gated('never', 5, say(words(24))));
+    upstream.script('chat', gated('never', 5, chatAnswer(words(24))));
     const leaving = new AbortController();
     const response = await gateway.fetch(bytes400(streamed), { signal: leaving.signal });
     await new SlowReader(response).readUntil('w4');
     leaving.abort();
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     const record = await gateway.record(response.headers.get('x-request-id') ?? '');
     expect(charge(record)).toBe(60 * 1 + 3 * 2);
     expect(record).toMatchObject({ status: 'success', cancelled: true, usageEstimated: true });
@@ -316,12 +318,12 @@ describe('left by the client before the first byte', () => {
 
   async function leave(fields: object): Promise<RequestRecord> {
     const before = await newest();
-    const { length } = upstream.book;
+    const { length } = upstream.requests;
     const client = await connectRaw(gateway.port);
     const headers = `authorization: Bearer ${gateway.keys.routing}\r\n`;
     client.send(postText('/v1/chat/completions', JSON.parse(bytes400(fields)), headers));
     // With its body read, so that this call has used up what was scripted for it.
-    await upstream.until((book) => book[length]?.model);
+    await upstream.until((requests) => requests[length]?.model);
     client.hangUp();
     let requestId = before;
     for (; requestId === before; requestId = await newest()) await Bun.sleep(1);
@@ -332,7 +334,7 @@ describe('left by the client before the first byte', () => {
     ['whole', {}],
     ['streamed', streamed],
   ])('%s: nothing, and no provider is blamed', async (_, fields) => {
-    upstream.script('broken', [...Array(6).fill(gated('never', 0)), say('Here.')]);
+    upstream.script('broken', [...Array(6).fill(gated('never', 0)), chatAnswer('Here.')]);
     for (let round = 0; round < 6; round += 1) {
       const record = await leave({ ...fields, model: 'test/two' });
       expect(charge(record)).toBe(0);
@@ -364,7 +366,7 @@ describe('left by the client before the usage', () => {
   }
 
   /** The client has read up to `last` when it leaves; the rest comes when that was noticed. */
-  async function leftAt(model: string, last: string, events: number, said: Behaviour) {
+  async function leftAt(model: string, last: string, events: number, said: Behavior) {
     upstream.script('chat', gated('left', events, said));
     const client = await connectRaw(gateway.port);
     const body = JSON.parse(bytes400({ ...streamed, model }));
@@ -376,7 +378,7 @@ describe('left by the client before the usage', () => {
     await noticed;
     upstream.open('left');
     const { text } = await client.finished();
-    await upstream.until((book) => book.find(({ finishedAt }) => finishedAt !== null));
+    await upstream.until((requests) => requests.find(({ finishedAt }) => finishedAt !== null));
     return gateway.record(/x-request-id: (\S+)/i.exec(text)?.[1] ?? '');
   }
 
@@ -385,7 +387,7 @@ describe('left by the client before the usage', () => {
     ['in the middle', 'test/chat', 'w20', 21],
     ['in the middle, at a provider that counts the output last', 'test/claude', 'w20', 24],
   ])('%s: the usage that comes all the same', async (_, model, last, events) => {
-    const record = await leftAt(model, last, events, say(words(24), { usage }));
+    const record = await leftAt(model, last, events, chatAnswer(words(24), { usage }));
     expect(charge(record)).toBe(10 * 1 + 24 * 2);
     expect(record).toMatchObject({ status: 'success', cancelled: true, usageEstimated: false });
     expect(record).toMatchObject({ note: null, finishReason: 'stop' });
@@ -393,7 +395,7 @@ describe('left by the client before the usage', () => {
 
   test('a whole answer of no tokens costs none', async () => {
     const nothing = { usage: { prompt: 10, completion: 0 } };
-    const record = await leftAt('test/chat', '"stop"', 26, say(words(24), nothing));
+    const record = await leftAt('test/chat', '"stop"', 26, chatAnswer(words(24), nothing));
     expect(charge(record)).toBe(10);
     expect(record).toMatchObject({ cancelled: true, usageEstimated: false });
   });
@@ -411,7 +413,7 @@ describe('refused by us', () => {
     const record = await gateway.record(refused.requestId);
     expect(charge(record)).toBe(0);
     expect(record).toMatchObject({ ...free, error });
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('403: nothing, and logged', async () => {
@@ -431,7 +433,7 @@ describe('refused by us', () => {
     expect(refused.status).toBe(429);
     const record = await gateway.record(refused.requestId);
     expect(record).toMatchObject({ ...free, error: 'rate_limit_exceeded' });
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   });
 
   test('402: nothing, and logged', async () => {
@@ -444,7 +446,7 @@ describe('refused by us', () => {
     );
     const record = await gateway.record(refused.requestId);
     expect(record).toMatchObject({ ...free, error: 'insufficient_credits' });
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 
   test('401: nobody knows whose log it would be', async () => {
@@ -491,8 +493,8 @@ describe('a picture of two megabytes that nobody counted', () => {
 describe('out of credits', () => {
   test('the cap sent upstream is what the credits afford', async () => {
     const key = await gateway.makeKey({ limit: 400 });
-    await ending(say('hi', { usage: { prompt: 10, completion: 1 } }), {}, { key });
-    const [entry] = upstream.book;
+    await ending(chatAnswer('hi', { usage: { prompt: 10, completion: 1 } }), {}, { key });
+    const [entry] = upstream.requests;
     // (400 − 134) / 2
     expect(entry?.json).toMatchObject({ max_tokens: 133 });
   });
@@ -500,11 +502,13 @@ describe('out of credits', () => {
   test('mid-stream: an upstream that ignores its cap is cut and costs what was held', async () => {
     const key = await gateway.makeKey({ limit: 400 });
     // 2,000 characters and then nothing: only we can end it.
-    const long = noUsage(say('word '.repeat(800), { chunks: 40 }));
+    const long = withoutUsage(chatAnswer('word '.repeat(800), { chunks: 40 }));
     upstream.script('chat', hangMidStream(21, long));
     const answer = await gateway.stream(JSON.parse(bytes400({})), { key });
     expect(answer.error).toMatchObject({ type: 'insufficient_credits', code: 402 });
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     const record = await gateway.record(answer.requestId);
     expect(charge(record)).toBe(400);
     expect(record).toMatchObject({ status: 'error', error: 'insufficient_credits' });
@@ -515,7 +519,7 @@ describe('out of credits', () => {
   test('at the end: the limit takes what is left of it, the wallet pays the rest', async () => {
     const key = await gateway.makeKey({ limit: 400 });
     const usage = { prompt: 10, completion: 1_000 };
-    const record = await ending(say('hello', { usage }), { max_tokens: 1 }, { key });
+    const record = await ending(chatAnswer('hello', { usage }), { max_tokens: 1 }, { key });
     expect(charge(record)).toBe(10 * 1 + 1_000 * 2);
     const next = await gateway.post(bytes400({}), { key });
     expect(next.status).toBe(402);
@@ -527,7 +531,7 @@ describe('out of credits', () => {
     const path = `/admin/v1/tenants/${tenant}`;
     await gateway.post({ amount: 500, note: 'all there is' }, admin(`${path}/credits`));
     const issued = await gateway.post({ name: 'small' }, admin(`${path}/keys`));
-    upstream.script('chat', say('hello', { usage: { prompt: 10, completion: 1_000 } }));
+    upstream.script('chat', chatAnswer('hello', { usage: { prompt: 10, completion: 1_000 } }));
     const key = String(issued.json.key);
     const answer = await gateway.post(bytes400({ max_tokens: 1 }), { key });
     expect(answer.status).toBe(200);
@@ -536,7 +540,7 @@ describe('out of credits', () => {
     const record = await gateway.record(answer.requestId, tenant);
     expect(charge(record)).toBe(500);
     expect(record.note).toBe('1510 credits were written off because the wallet was empty.');
-    const wallet = await gateway.store.creditBook.balance(tenant);
+    const wallet = await gateway.store.creditStore.balance(tenant);
     expect(wallet).toMatchObject({ balance: 0 });
   });
 });

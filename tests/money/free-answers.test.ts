@@ -1,7 +1,7 @@
 /** Answers that cost nothing have a row too, and a gateway that is killed does not lose it. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
-import { type FakeUpstream, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { type FakeUpstream, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 import { price } from '../support/money/bills.ts';
 
@@ -10,7 +10,7 @@ let upstream: FakeUpstream;
 
 beforeAll(() => {
   upstream = startFakeUpstream();
-  upstream.script('chat', say('It rained.'));
+  upstream.script('chat', chatAnswer('It rained.'));
 });
 afterAll(() => upstream.stop());
 

@@ -5,11 +5,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openStore } from '../../src/store/open.ts';
-import { balanceOf, discrepancies } from '../support/book-check.ts';
+import { balanceOf, discrepancies } from '../support/ledger-check.ts';
 import {
-  type BookEntry,
+  type LoggedRequest,
   type FakeUpstreamProcess,
-  say,
+  chatAnswer,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
@@ -35,7 +35,7 @@ interface Row {
 const traffic = new Traffic();
 let upstream: FakeUpstreamProcess;
 let gateway: Gateway;
-let sent: ReadonlyMap<string, BookEntry> = new Map();
+let sent: ReadonlyMap<string, LoggedRequest> = new Map();
 let rows: readonly Row[] = [];
 let verdict = { exitCode: -1, stdout: '' };
 let wrong: readonly string[] = [];
@@ -43,8 +43,8 @@ let balance = 0;
 
 beforeAll(async () => {
   upstream = await startFakeUpstreamProcess();
-  await upstream.script('chat', say(words(20), { chunkDelayMs: 4 }));
-  await upstream.script('plain', say(words(7)));
+  await upstream.script('chat', chatAnswer(words(20), { chunkDelayMs: 4 }));
+  await upstream.script('plain', chatAnswer(words(7)));
   gateway = await startGateway({
     upstreams: {
       fake: { url: upstream.url, models: { 'test/chat': price, 'test/plain': price } },

@@ -1,13 +1,13 @@
 /** Usage is told last: what comes late, comes behind a client that has left, or never comes. */
 import { expect, test } from 'bun:test';
-import { gated, say, startFakeUpstreamProcess } from '../support/fake-upstream.ts';
+import { gated, chatAnswer, startFakeUpstreamProcess } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
 const testMs = 120_000;
 /** Longer than the five seconds in which usage must follow a finished answer. */
 const stoppedMs = 5_500;
 
-const said = say('one two three', { usage: { prompt: 1_000, completion: 70 } });
+const said = chatAnswer('one two three', { usage: { prompt: 1_000, completion: 70 } });
 
 /** One for each test: they wait at once. */
 async function newUpstream() {
@@ -40,7 +40,7 @@ test.concurrent(
     const { stream, id } = await finished(gateway);
     gateway.process.kill('SIGSTOP');
     await upstream.open('usage');
-    await upstream.until((book) => book.every(({ outcome }) => outcome === 'complete'));
+    await upstream.until((requests) => requests.every(({ outcome }) => outcome === 'complete'));
     await Bun.sleep(stoppedMs);
     gateway.process.kill('SIGCONT');
     await stream.read();

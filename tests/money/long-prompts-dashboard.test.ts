@@ -1,24 +1,24 @@
-/** Prices that step with the prompt's length, as people see them. */
+/** How the dashboard shows price tiers for long prompts. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { Browser } from 'playwright-core';
 import { openBrowser, phone, Tab } from '../support/browser.ts';
-import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
-const patienceMs = 120_000;
+const testTimeoutMs = 120_000;
 const upstream = startFakeUpstream();
 let gateway: Gateway;
 let browser: Browser;
 
 beforeAll(async () => {
-  const step = { above_tokens: 200_000, prompt: '4', completion: '18.00' };
-  const pricing = { cache_read: '0.20', long_prompts: [step] };
-  const stepped = { prompt: '2', completion: '12', pricing };
+  const tier = { above_tokens: 200_000, prompt: '4', completion: '18.00' };
+  const pricing = { cache_read: '0.20', long_prompts: [tier] };
+  const tiered = { prompt: '2', completion: '12', pricing };
   gateway = await startGateway({
-    upstreams: { fake: { url: upstream.url, models: { 'acme/chat': stepped } } },
+    upstreams: { fake: { url: upstream.url, models: { 'acme/chat': tiered } } },
   });
   browser = await openBrowser();
-}, patienceMs);
+}, testTimeoutMs);
 
 afterAll(async () => {
   await browser?.close();
@@ -27,13 +27,13 @@ afterAll(async () => {
 });
 
 test(
-  'a model’s sheet lists them below its prices',
+  'lists price tiers below the prices of a model',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: phone });
     await tab.signIn(gateway.url, gateway.keys.api, '/models?model=acme/chat');
-    const place = tab.page.getByRole('dialog').locator('.endpoints');
-    await place.getByText('with a prompt above 200,000 tokens').waitFor();
-    expect(await place.locator('.prices').allInnerTexts()).toEqual([
+    const endpoints = tab.page.getByRole('dialog').locator('.endpoints');
+    await endpoints.getByText('with a prompt above 200,000 tokens').waitFor();
+    expect(await endpoints.locator('.prices').allInnerTexts()).toEqual([
       [
         '$2.00 input, per million tokens',
         '$12.00 output, per million tokens',
@@ -44,27 +44,27 @@ test(
     expect(await tab.barriers()).toEqual([]);
     expect(await tab.overhang()).toBe(0);
   },
-  patienceMs,
+  testTimeoutMs,
 );
 
 test(
-  'a receipt shows the ones that were used, and says so',
+  'shows the applied price tier in a receipt',
   async () => {
-    upstream.script('chat', say('Hi', { usage: { prompt: 200_001, completion: 10 } }));
+    upstream.script('chat', chatAnswer('Hi', { usage: { prompt: 200_001, completion: 10 } }));
     const messages = [{ role: 'user', content: 'Hi' }];
     const { headers } = await gateway.chat({ model: 'acme/chat', messages });
     const id = headers.get('x-request-id');
     await using tab = await Tab.open(browser, { theme: 'light', size: phone });
     await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${id}`);
-    const bill = tab.page.getByRole('table', { name: 'Charge, line by line' });
-    await bill.getByText('200,001 × $4.00 per million').waitFor();
-    await bill.getByText('10 × $18.00 per million').waitFor();
+    const charges = tab.page.getByRole('table', { name: 'Charge, line by line' });
+    await charges.getByText('200,001 × $4.00 per million').waitFor();
+    await charges.getByText('10 × $18.00 per million').waitFor();
     await tab.page.getByText('Prices of prompts above 200,000 tokens').waitFor();
-    // 800,004 and 180.
-    expect(await bill.getByRole('row', { name: 'Charged, in credits' }).innerText()).toContain(
+    // 800,004 for the prompt and 180 for the completion.
+    expect(await charges.getByRole('row', { name: 'Charged, in credits' }).innerText()).toContain(
       '800,184',
     );
     expect(await tab.barriers()).toEqual([]);
   },
-  patienceMs,
+  testTimeoutMs,
 );

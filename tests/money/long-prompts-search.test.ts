@@ -3,21 +3,21 @@ import { afterEach, expect, test } from 'bun:test';
 import { dataOf } from '../support/byok.ts';
 import { contentOf } from '../support/in-process.ts';
 import {
-  answerIt,
+  answerRound,
   chat,
-  type SearchRig,
-  searchFor,
-  startSearchRig,
-} from '../support/search-rig.ts';
+  type SearchGateway,
+  searchRound,
+  startSearchGateway,
+} from '../support/search-gateway.ts';
 
-let rig: SearchRig;
+let rig: SearchGateway;
 afterEach(() => rig.stop());
 
 /** One round of 100 in and 10 out, another of 300 in and 20 out. */
 async function start(long_prompts: object[]) {
-  rig = await startSearchRig({}, { long_prompts });
+  rig = await startSearchGateway({}, { long_prompts });
   rig.reset();
-  rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained.')]);
+  rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained.')]);
 }
 
 const step = (above_tokens: number) => ({ above_tokens, prompt: '3', completion: '5' });
@@ -32,7 +32,7 @@ test.each([
   await start([step(above)]);
   const whole = await rig.gateway.post(chat());
   expect((await rig.bill(whole)).model).toBe(credits);
-  rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained.')]);
+  rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained.')]);
   const streamed = await rig.gateway.stream(chat());
   expect((await rig.bill(streamed)).model).toBe(credits);
 });
@@ -62,8 +62,8 @@ test('another round is held for at the prices that its results may lead to', asy
     key: await rig.gateway.makeKey({ limit: 100_000 }),
   });
   expect(contentOf(broke)).toBe('The credits ran out before there was an answer.');
-  expect(rig.engine.asked).toHaveLength(0);
-  rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained.')]);
+  expect(rig.engine.searches).toHaveLength(0);
+  rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained.')]);
   const limit = 100_000_000;
   const answered = await rig.gateway.post(chat(), { key: await rig.gateway.makeKey({ limit }) });
   expect(contentOf(answered)).toBe('It rained.');

@@ -5,13 +5,13 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { discrepancies } from '../support/book-check.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { makeByokTenant } from '../support/byok.ts';
 import {
   cutMidStream,
   gated,
-  noUsage,
-  say,
+  withoutUsage,
+  chatAnswer,
   startFakeUpstream,
   status500,
   words,
@@ -72,7 +72,7 @@ function bytes400(model: string, fields: object = {}): string {
 }
 
 const used = (prompt: number, completion: number, cachedTokens = 0) =>
-  say('hello', { usage: { prompt, completion }, cachedTokens });
+  chatAnswer('hello', { usage: { prompt, completion }, cachedTokens });
 
 async function charged(model: string, fields: object = {}, options: SendOptions = {}) {
   const { requestId } = await gateway.post(bytes400(model, fields), options);
@@ -91,8 +91,8 @@ describe.each([
     // 40 plain and 61 cached are 101: 120 + 30.5 + 35, rounded up.
     ['one cached token above it', used(101, 7, 61), 186],
     ['far above it', used(1_000_000, 1), 3_000_005],
-  ])('%s', async (_name, behaviour, credits) => {
-    upstream.script('chat', behaviour);
+  ])('%s', async (_name, behavior, credits) => {
+    upstream.script('chat', behavior);
     expect(await charged('test/above-100', fields)).toBe(credits);
   });
 });
@@ -105,25 +105,27 @@ describe('an answer that does not come to its end', () => {
     ['test/above-100', 100 * 1 + 3 * 2],
     ['test/above-99', 100 * 3 + 3 * 5],
   ])('cut by the provider of %s: by the estimated length', async (model, credits) => {
-    upstream.script('chat', cutMidStream(5, 'end-of-body', say(words(24))));
+    upstream.script('chat', cutMidStream(5, 'end-of-body', chatAnswer(words(24))));
     const { requestId } = await gateway.post({ model, messages, stream: true });
     expect((await gateway.record(requestId)).charges.modelCharge).toBe(credits);
   });
 
   test('left by the client: the same', async () => {
-    upstream.script('chat', gated('never', 5, say(words(24))));
+    upstream.script('chat', gated('never', 5, chatAnswer(words(24))));
     const leaving = new AbortController();
     const body = { model: 'test/above-99', messages, stream: true };
     const response = await gateway.fetch(body, { signal: leaving.signal });
     await new SlowReader(response).readUntil('w4');
     leaving.abort();
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     const record = await gateway.record(response.headers.get('x-request-id') ?? '');
     expect(record.charges.modelCharge).toBe(100 * 3 + 3 * 5);
   });
 
   test('a stream that outgrows its hold gets more at the step’s price, or ends', async () => {
-    const long = noUsage(say('word '.repeat(2_600), { chunks: 26, chunkDelayMs: 1 }));
+    const long = withoutUsage(chatAnswer('word '.repeat(2_600), { chunks: 26, chunkDelayMs: 1 }));
     // 134 in and 4,096 out are held at first; three characters each later, 4,096 more.
     const [first, more] = [134 * 3 + 4_096 * 5, 4_096 * 5];
     const ended = async (limit: number) => {
@@ -157,22 +159,22 @@ describe('the wallet', () => {
     expect(answer.status).toBe(200);
     expect(answer.json.usage).toMatchObject({ cost: credits });
     await receiptOf(gateway, answer.requestId, { key: rich.key });
-    expect(await gateway.store.creditBook.balance(rich.id)).toMatchObject({ balance: 0 });
+    expect(await gateway.store.creditStore.balance(rich.id)).toMatchObject({ balance: 0 });
 
     const poor = await makeByokTenant(gateway, `${name}-short-of-one`, credits - 1);
     const refused = await gateway.post(bytes400(model, capped), { key: poor.key });
     expect([refused.status, refused.error.type]).toEqual([402, 'insufficient_credits']);
     expect(refused.error.message).toContain(`${credits}`);
-    const left = await gateway.store.creditBook.balance(poor.id);
+    const left = await gateway.store.creditStore.balance(poor.id);
     expect(left).toMatchObject({ balance: credits - 1 });
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
   });
 
   test('that is short gets as much output as the step’s price affords', async () => {
     upstream.script('chat', used(10, 1));
     const key = await gateway.makeKey({ limit: 134 * 3 + 50 * 5 + 4 });
     await charged('test/above-133', {}, { key });
-    expect(upstream.book[0]?.json).toMatchObject({ max_tokens: 50 });
+    expect(upstream.requests[0]?.json).toMatchObject({ max_tokens: 50 });
   });
 });
 

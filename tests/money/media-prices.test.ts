@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { wavFile } from '../support/audio-files.ts';
 import { json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { InProcessGateway, readReply } from '../support/in-process.ts';
-import { picture } from '../support/pictures.ts';
+import { opaquePng } from '../support/images.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -34,13 +34,13 @@ afterEach(() => upstream.reset());
 const charge = async (requestId: string) => (await gateway.record(requestId)).charges.modelCharge;
 
 describe('an edit costs', () => {
-  const png = Buffer.from(picture(1, 1)).toString('base64');
+  const png = Buffer.from(opaquePng(1, 1)).toString('base64');
 
   async function edit(model: string): Promise<number> {
     const form = new FormData();
     form.append('model', model);
     form.append('prompt', '把天空变成绿色');
-    form.append('image', new File([picture(2, 2) as Uint8Array<ArrayBuffer>], 'a.png'));
+    form.append('image', new File([opaquePng(2, 2) as Uint8Array<ArrayBuffer>], 'a.png'));
     const headers = { authorization: `Bearer ${gateway.keys.routing}` };
     const sent = { method: 'POST', headers, body: form };
     const reply = await readReply(await fetch(`${gateway.url}/v1/images/edits`, sent));

@@ -9,12 +9,12 @@ import { idempotencyLeaseMs, idempotencyTtlMs } from '../../src/core/bounds.ts';
 import type { Caller } from '../../src/core/caller.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { type EmptyDatabase, engines, makeTenant } from '../contracts/engines.ts';
-import { discrepancies } from '../support/book-check.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { newFolder } from '../support/gateway.ts';
 import { callerOf } from '../support/money/settlements.ts';
 import {
   type Fault,
-  type GivenAgain,
+  type ReplayedAnswer,
   SimProcess,
   type SimRequest,
   type StoreCall,
@@ -162,7 +162,7 @@ class World {
   readonly #store: Store;
   readonly #folder = newFolder();
   readonly #requests: SimRequest[] = [];
-  readonly #givenAgain: GivenAgain[] = [];
+  readonly #givenAgain: ReplayedAnswer[] = [];
   #processes: SimProcess[];
   #running: Promise<unknown>[] = [];
   #granted = 0;
@@ -314,7 +314,7 @@ class World {
 
   async #grant(amount: number): Promise<void> {
     const change = { tenantId: this.tenantId, amount, note: '', idempotencyKey: null };
-    const outcome = await this.#store.creditBook.change({ ...change, now: this.#now });
+    const outcome = await this.#store.creditStore.change({ ...change, now: this.#now });
     if (outcome.kind === 'booked') this.#granted += amount;
   }
 
@@ -322,7 +322,7 @@ class World {
     const dying = this.#at(position);
     await dying.crash(this.#now);
     this.#requests.push(...dying.requests);
-    this.#givenAgain.push(...dying.givenAgain);
+    this.#givenAgain.push(...dying.replayed);
     this.#processes[position] = this.#start();
   }
 
@@ -383,7 +383,7 @@ class World {
       await process.flush();
       await process.tendClaims();
       this.#requests.push(...process.requests);
-      this.#givenAgain.push(...process.givenAgain);
+      this.#givenAgain.push(...process.replayed);
     }
     // A lease that was on its way when its process died comes back by itself in two minutes.
     for (let round = 0; round < 3; round++) {

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { type ByokTenant, makeByokTenant } from '../support/byok.ts';
-import { json, say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import { json, chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -63,7 +63,7 @@ afterAll(async () => {
 beforeEach(() => {
   upstream.reset();
   upstream.script('responses-up', json(200, response));
-  upstream.script('*', say('Yes.'));
+  upstream.script('*', chatAnswer('Yes.'));
 });
 
 type Door = 'chat' | 'messages' | 'responses';
@@ -86,7 +86,7 @@ function ask(door: Door, more: object, key = gateway.keys.routing) {
 
 /** What the vendor was asked, of these fields. */
 function sent(fields: object): object {
-  const body = upstream.book.at(-1)?.json;
+  const body = upstream.requests.at(-1)?.json;
   const asked = isObject(body) ? body : {};
   return Object.fromEntries(Object.keys(fields).map((name) => [name, asked[name]]));
 }
@@ -271,7 +271,7 @@ test('a server of the operator’s own gets what costs apart, and still no ids',
   expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
   expect(sent(wish)).toEqual({ ...wish, model: 'mine-up' });
   const kept = await ask('chat', { model: 'acme/mine', novelty: { file_id: 'file-1' } });
-  expect([kept.status, upstream.book.length]).toEqual([400, 1]);
+  expect([kept.status, upstream.requests.length]).toEqual([400, 1]);
 });
 
 test('tools that a provider does not take stay out when a paid one is among them', async () => {
@@ -485,7 +485,7 @@ function file(fields: object) {
 describe('refused with the operator’s account, and kept with one’s own:', () => {
   test.each(kept)('%s %j', async (door, wish, param) => {
     const reply = await ask(door, wish);
-    expect([reply.status, upstream.book]).toEqual([400, []]);
+    expect([reply.status, upstream.requests]).toEqual([400, []]);
     expect(String(reply.error.message)).toStartWith(`${param} `);
     if (door !== 'messages') expect(reply.error.param).toBe(param);
     expect((await gateway.record(reply.requestId)).charges).toMatchObject({ modelCharge: 0 });
@@ -499,7 +499,7 @@ describe('refused with the operator’s account, and kept with one’s own:', ()
       const reply = await ask('chat', { model: `acme/${provider}`, messages });
       expect([provider, reply.status]).toEqual([provider, 400]);
     }
-    expect(upstream.book).toEqual([]);
+    expect(upstream.requests).toEqual([]);
   });
 
   test('where an address leads back to the provider itself', async () => {
@@ -520,7 +520,7 @@ describe('refused with the operator’s account, and kept with one’s own:', ()
 
 test('an own account that fails is not followed by the operator’s for such a thing', async () => {
   upstream.script('openai-up', status500());
-  const keysShown = () => upstream.book.map(({ headers }) => headers.authorization);
+  const keysShown = () => upstream.requests.map(({ headers }) => headers.authorization);
   await ask('chat', {}, owner.key);
   expect(keysShown()).toEqual(['Bearer k-own', 'Bearer k-op']);
   upstream.reset();
@@ -536,7 +536,7 @@ test('what lies there is not counted with the operator’s account either', asyn
   const count = (key: string) =>
     gateway.post({ model: 'acme/anthropic', messages }, { path: '/v1/messages/count_tokens', key });
   expect((await count(gateway.keys.routing)).status).toBe(200);
-  expect(upstream.book).toEqual([]);
+  expect(upstream.requests).toEqual([]);
   await count(owner.key);
-  expect(upstream.book).toMatchObject([{ path: '/v1/messages/count_tokens' }]);
+  expect(upstream.requests).toMatchObject([{ path: '/v1/messages/count_tokens' }]);
 });

@@ -5,10 +5,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import pg from 'pg';
 import { openStore } from '../../src/store/open.ts';
-import { chargesById, discrepancies } from '../support/book-check.ts';
+import { chargesById, discrepancies } from '../support/ledger-check.ts';
 import {
   type FakeUpstreamProcess,
-  say,
+  chatAnswer,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
@@ -32,8 +32,8 @@ let other: Rig;
 
 async function startRig(): Promise<Rig> {
   const upstream = await startFakeUpstreamProcess();
-  await upstream.script('chat', say(words(20), { chunkDelayMs: 20 }));
-  await upstream.script('plain', say(words(7), { chunkDelayMs: 0 }));
+  await upstream.script('chat', chatAnswer(words(20), { chunkDelayMs: 20 }));
+  await upstream.script('plain', chatAnswer(words(7), { chunkDelayMs: 0 }));
   return { upstream, postgres: await startOwnPostgres({ durable: true }) };
 }
 

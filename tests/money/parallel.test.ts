@@ -3,11 +3,11 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { isObject } from '../../src/core/json.ts';
 import { openStore } from '../../src/store/open.ts';
-import { balanceOf, chargesById, discrepancies } from '../support/book-check.ts';
+import { balanceOf, chargesById, discrepancies } from '../support/ledger-check.ts';
 import {
   type FakeUpstreamProcess,
   gated,
-  say,
+  chatAnswer,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
@@ -30,7 +30,7 @@ afterAll(() => upstream.stop());
 beforeEach(async () => {
   await upstream.reset();
   // Nobody is answered before everybody was admitted or refused.
-  await upstream.script('chat', gated('all asked', 0, say(words(wordsEach))));
+  await upstream.script('chat', gated('all asked', 0, chatAnswer(words(wordsEach))));
 });
 
 function settings(credits: number): GatewayOptions {
@@ -67,7 +67,7 @@ async function expectExactly(heard: readonly Heard[], url: string, account: stri
   const served = heard.filter(({ status }) => status === 200);
   expect(served).toHaveLength(affordable);
   expect(heard.filter(({ status }) => status === 402)).toHaveLength(asked - affordable);
-  const book = await upstream.book();
+  const book = await upstream.requests();
   expect(book).toHaveLength(affordable);
   const said = book.reduce((sum, { tokens }) => sum + tokens.completion, 0);
   expect(said).toBe(affordable * wordsEach);

@@ -3,30 +3,30 @@
  * what the round before it used is spent.
  */
 import { afterEach, expect, test } from 'bun:test';
-import { callTools, say } from '../support/fake-upstream.ts';
+import { callTools, chatAnswer } from '../support/fake-upstream.ts';
 import {
-  answerIt,
+  answerRound,
   chat,
   choiceOf,
-  type SearchRig,
-  searchFor,
-  startSearchRig,
+  type SearchGateway,
+  searchRound,
+  startSearchGateway,
   tokens,
-} from '../support/search-rig.ts';
+} from '../support/search-gateway.ts';
 
-let rig: SearchRig;
+let rig: SearchGateway;
 afterEach(() => rig.stop());
 
 const search = { name: 'web_search', arguments: { query: 'weather today' }, id: 'call_1' };
 
 /** How often a key with so many credits has searched, when its first round used so many tokens. */
 async function searchesOf(limit: number, completion: number, prices: object): Promise<number> {
-  rig = await startSearchRig({}, prices);
+  rig = await startSearchGateway({}, prices);
   rig.reset();
-  rig.upstream.script('chat', [callTools([search], tokens(100, completion)), answerIt('Rain.')]);
+  rig.upstream.script('chat', [callTools([search], tokens(100, completion)), answerRound('Rain.')]);
   const key = await rig.gateway.makeKey({ limit });
   expect((await rig.gateway.post(chat({ max_tokens: 50_000 }), { key })).status).toBe(200);
-  return rig.engine.asked.length;
+  return rig.engine.searches.length;
 }
 
 /** The first round needs less than a million credits, the results of a search some eight. */
@@ -52,14 +52,14 @@ test.each([
 test.each(['post', 'stream'] as const)(
   'what a round left over pays for others: %s',
   async (how) => {
-    rig = await startSearchRig();
+    rig = await startSearchGateway();
     rig.reset();
-    const rounds = [searchFor('a'), searchFor('b'), searchFor('c'), answerIt('Rain.')];
+    const rounds = [searchRound('a'), searchRound('b'), searchRound('c'), answerRound('Rain.')];
     rig.upstream.script('chat', rounds);
     const key = await rig.gateway.makeKey({ limit: 40_000 });
     const reply = await rig.gateway[how](chat({ max_tokens: 50_000 }), { key });
     expect(reply.text).toContain('Rain.');
-    expect(rig.engine.asked).toHaveLength(3);
+    expect(rig.engine.searches).toHaveLength(3);
     expect(await rig.bill(reply)).toMatchObject({ model: 3 * 120 + 340, tool: 15_000 });
   },
 );
@@ -71,10 +71,13 @@ test.each(['post', 'stream'] as const)(
 test.each(['post', 'stream'] as const)(
   'a round is told to stop where what is left ends: %s',
   async (how) => {
-    rig = await startSearchRig();
+    rig = await startSearchGateway();
     rig.reset();
     const key = await rig.gateway.makeKey({ limit: 40_000, cache: 'always' });
-    const rounds = [callTools([search], tokens(100, 5_000)), say('Rain.', tokens(300, 11_900))];
+    const rounds = [
+      callTools([search], tokens(100, 5_000)),
+      chatAnswer('Rain.', tokens(300, 11_900)),
+    ];
     const caps = () => [0, 1].map((round) => Number(rig.sentIn(round).max_tokens));
     rig.upstream.script('chat', rounds);
     const reply = await rig.gateway[how](chat({ max_tokens: 19_000 }), { key });
@@ -93,14 +96,14 @@ test.each(['post', 'stream'] as const)(
 
 test('a round that is paid for is never told to stop a token earlier', async () => {
   const prices = { prompt: '0.33', completion: '3.3', request: '0.0000007' };
-  rig = await startSearchRig({}, prices);
+  rig = await startSearchGateway({}, prices);
   /** What the second round may say, if there is one. */
   const capAt = async (limit: number) => {
     rig.reset();
-    rig.upstream.script('chat', [searchFor('a'), answerIt('Rain.')]);
+    rig.upstream.script('chat', [searchRound('a'), answerRound('Rain.')]);
     const key = await rig.gateway.makeKey({ limit });
     await rig.gateway.post(chat({ max_tokens: 16 }), { key });
-    return rig.upstream.book.length > 1 ? rig.sentIn(1).max_tokens : undefined;
+    return rig.upstream.requests.length > 1 ? rig.sentIn(1).max_tokens : undefined;
   };
   let [tooFew, enough] = [0, 1_024];
   while (enough - tooFew > 1) {
@@ -115,13 +118,13 @@ test('a round that is paid for is never told to stop a token earlier', async () 
 test.each(['post', 'stream'] as const)(
   'a round is told the operator’s cap only where that fits beside its prompt: %s',
   async (how) => {
-    rig = await startSearchRig();
+    rig = await startSearchGateway();
     rig.reset();
     const page = { title: 'T', snippet: 'x'.repeat(400) };
     rig.engine.answer([1, 2, 3, 4, 5].map((n) => ({ ...page, url: `https://news.example/${n}` })));
     const messages = [{ role: 'user', content: 'x'.repeat(10_000) }];
     for (const own of [{}, { max_tokens: 3_900 }]) {
-      rig.upstream.script('chat', [searchFor('a'), answerIt('Rain.')]);
+      rig.upstream.script('chat', [searchRound('a'), answerRound('Rain.')]);
       await rig.gateway[how](chat({ model: 'test/small', messages, ...own }));
     }
     const caps = [0, 1, 2, 3].map((round) => rig.sentIn(round).max_tokens);
@@ -137,14 +140,14 @@ test.each([
 ] as const)(
   'an answer that is short for want of credits is not given to others: %s, %d',
   async (how, limit, short) => {
-    rig = await startSearchRig();
+    rig = await startSearchGateway();
     rig.reset();
-    rig.upstream.script('chat', [searchFor('a'), answerIt('I could not look.')]);
+    rig.upstream.script('chat', [searchRound('a'), answerRound('I could not look.')]);
     const poor = await rig.gateway.makeKey({ limit, cache: 'always' });
     const first = await rig.gateway[how](chat({ max_tokens: 500 }), { key: poor });
     expect(first.text).toContain(short);
-    expect(rig.engine.asked).toEqual([]);
-    rig.upstream.script('chat', [searchFor('a'), answerIt('Rain.')]);
+    expect(rig.engine.searches).toEqual([]);
+    rig.upstream.script('chat', [searchRound('a'), answerRound('Rain.')]);
     const rich = await rig.gateway.makeKey({ cache: 'always' });
     const again = await rig.gateway[how](chat({ max_tokens: 500 }), { key: rich });
     expect(again.text).toContain('Rain.');
@@ -152,14 +155,14 @@ test.each([
 );
 
 test('under an idempotency key, an answer that is short for want of credits is kept', async () => {
-  rig = await startSearchRig();
+  rig = await startSearchGateway();
   rig.reset();
-  rig.upstream.script('chat', [searchFor('a'), answerIt('Rain.')]);
+  rig.upstream.script('chat', [searchRound('a'), answerRound('Rain.')]);
   const key = await rig.gateway.makeKey({ limit: 1_400, cache: 'always' });
   const named = { key, headers: { 'idempotency-key': 'order-4711' } };
   const once = await rig.gateway.post(chat({ max_tokens: 500 }), named);
   const again = await rig.gateway.post(chat({ max_tokens: 500 }), named);
   expect(again.headers.get('idempotent-replayed')).toBe('true');
   expect(choiceOf(again)).toEqual(choiceOf(once));
-  expect(rig.upstream.book).toHaveLength(1);
+  expect(rig.upstream.requests).toHaveLength(1);
 });

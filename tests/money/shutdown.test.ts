@@ -3,15 +3,15 @@ import { afterAll, expect, test } from 'bun:test';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { openStore } from '../../src/store/open.ts';
-import { discrepancies } from '../support/book-check.ts';
-import { hangMidStream, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import { discrepancies } from '../support/ledger-check.ts';
+import { hangMidStream, chatAnswer, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 
 const upstream = startFakeUpstream();
 afterAll(() => upstream.stop());
 
 test('a stream that the drain cuts off is charged as delivered', async () => {
-  upstream.script('chat', hangMidStream(5, say(words(24))));
+  upstream.script('chat', hangMidStream(5, chatAnswer(words(24))));
   const gateway = await startGateway({
     upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
     config: { server: { drain_seconds: 1 } },

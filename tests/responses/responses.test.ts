@@ -1,17 +1,27 @@
-/** The Responses endpoint over real sockets: what reaches each kind of provider, what it costs. */
+/** `/v1/responses` in front of each kind of provider: requests, streams, charges. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import codexRecording from '../../fixtures/requests/codex.json';
 import { isObject } from '../../src/core/json.ts';
-import { callTools, json, replay, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import {
+  callTools,
+  chatAnswer,
+  json,
+  replay,
+  startFakeUpstream,
+} from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
-import { type Spoken, type SpokenKind, spokenBy } from '../support/spoken-streams.ts';
 import { checkResponsesStream } from '../support/stream-checks.ts';
 import { readFixture } from '../support/upstream-conformance.ts';
+import {
+  type AnswerContent,
+  type StreamFormatName,
+  streamFormats,
+} from '../support/upstream-streams.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
-/** A dollar is a million credits: so many credits for each token. */
+/** Dollars per million tokens, so also credits per token. */
 const pricing = { prompt: '2', completion: '12', cache_read: '1' };
 const thinking = { thinking: 'effort' };
 
@@ -67,13 +77,13 @@ async function stream(body: object, headers: Record<string, string> = {}) {
   return { requestId, response, text, seen: checkResponsesStream(text) };
 }
 function lastBody(): Record<string, unknown> {
-  const body = upstream.book.at(-1)?.json;
-  if (!isObject(body)) throw new Error('The upstream was asked nothing readable.');
+  const body = upstream.requests.at(-1)?.json;
+  if (!isObject(body)) throw new Error('The upstream got no JSON object.');
   return body;
 }
 const eventStream = { contentType: 'text/event-stream', piece: 'event by event' as const };
-const speak = (kind: SpokenKind, spoken: Spoken) =>
-  upstream.script(`${kind}-up`, replay(spokenBy[kind](spoken), eventStream));
+const scriptAnswer = (kind: StreamFormatName, content: AnswerContent) =>
+  upstream.script(`${kind}-up`, replay(streamFormats[kind](content), eventStream));
 
 const tools = [
   { type: 'function', name: 'weather', parameters: { type: 'object', properties: {} } },
@@ -82,23 +92,27 @@ const calls = [
   { id: 'call_oslo01', name: 'weather', json: '{"at":"Oslo"}' },
   { id: 'call_bergen', name: 'weather', json: '{"at":"Bergen"}' },
 ];
-const eventsToFirstWords = { openai: 2, anthropic: 3, gemini: 1, responses: 5 };
-const kinds: readonly SpokenKind[] = ['openai', 'anthropic', 'gemini', 'responses'];
+const eventsToFirstText = { openai: 2, anthropic: 3, gemini: 1, responses: 5 };
+const kinds: readonly StreamFormatName[] = ['openai', 'anthropic', 'gemini', 'responses'];
 
-describe.each(kinds)('through a provider of the kind %s', (kind) => {
-  const ask = (more: object = {}) => ({ model: `acme/${kind}`, input: 'Weather?', ...more });
+describe.each(kinds)('/v1/responses in front of %s', (kind) => {
+  const requestWith = (more: object = {}) => ({
+    model: `acme/${kind}`,
+    input: 'Weather?',
+    ...more,
+  });
 
-  test('a text is streamed, counted, billed to the credit and logged', async () => {
-    speak(kind, { text: 'Rain in Oslo. 🌧' });
-    const { seen, requestId, text } = await stream(ask());
+  test('streams a text, charges its exact usage and logs it', async () => {
+    scriptAnswer(kind, { text: 'Rain in Oslo. 🌧' });
+    const { seen, requestId, text } = await stream(requestWith());
     expect(seen).toMatchObject({
-      ended: 'whole',
+      ended: 'complete',
       status: 'completed',
       model: `acme/${kind}`,
       id: `resp_${requestId.replaceAll('-', '')}`,
       text: 'Rain in Oslo. 🌧',
     });
-    // 60 tokens in at 2 credits, 40 from the cache at 1, and 20 out at 12.
+    // 60 input tokens at 2 credits, 40 cached ones at 1, and 20 output tokens at 12.
     expect(seen.usage).toMatchObject({
       input_tokens: 100,
       input_tokens_details: { cached_tokens: 40 },
@@ -114,10 +128,10 @@ describe.each(kinds)('through a provider of the kind %s', (kind) => {
     expect(found.json.data).toMatchObject({ id: requestId, total_cost: 400 });
   });
 
-  test('several tools are called, each under its own id', async () => {
-    speak(kind, { text: 'I look.', calls });
-    const { seen, requestId } = await stream(ask({ tools }));
-    expect(seen.text).toBe('I look.');
+  test('streams several tool calls, each with its own id', async () => {
+    scriptAnswer(kind, { text: 'Let me look.', calls });
+    const { seen, requestId } = await stream(requestWith({ tools }));
+    expect(seen.text).toBe('Let me look.');
     expect(seen.tools.map(({ name, input }) => [name, JSON.parse(input)])).toEqual([
       ['weather', { at: 'Oslo' }],
       ['weather', { at: 'Bergen' }],
@@ -126,39 +140,39 @@ describe.each(kinds)('through a provider of the kind %s', (kind) => {
     expect((await gateway.record(requestId)).finishReason).toBe('tool_calls');
   });
 
-  test('a thought is shown, and what proves it comes back to its maker', async () => {
-    const proof = kind === 'responses' ? 'gAAAAproof' : 'RXFZQ3Byb29m';
-    speak(kind, { thought: 'Where is it?', proof, calls: calls.slice(0, 1) });
-    const wish = { tools, reasoning: { effort: 'high', summary: 'auto' } };
-    const { seen } = await stream(ask(wish));
+  test('streams reasoning and sends its signature back to the provider', async () => {
+    const signature = kind === 'responses' ? 'gAAAAproof' : 'RXFZQ3Byb29m';
+    scriptAnswer(kind, { reasoning: 'Where is it?', signature, calls: calls.slice(0, 1) });
+    const options = { tools, reasoning: { effort: 'high', summary: 'auto' } };
+    const { seen } = await stream(requestWith(options));
     expect(seen.reasoning).toBe('Where is it?');
     const output = { type: 'function_call_output', call_id: 'call_oslo01', output: 'rain' };
     const input = [{ role: 'user', content: 'Weather?' }, ...seen.items, output];
-    speak(kind, { text: 'Rain.' });
-    const { seen: last } = await stream(ask({ ...wish, input }));
+    scriptAnswer(kind, { text: 'Rain.' });
+    const { seen: last } = await stream(requestWith({ ...options, input }));
     expect(last.text).toBe('Rain.');
     const sent = JSON.stringify(lastBody());
     expect(sent).toContain('rain');
-    // OpenAI-style servers give no proof, and get none.
-    expect(sent.includes(proof)).toBe(kind !== 'openai');
+    // OpenAI-style servers don't sign reasoning.
+    expect(sent.includes(signature)).toBe(kind !== 'openai');
     expect(sent).not.toContain('anthropic:');
     expect(sent).not.toContain('gemini:');
   });
 
-  test('a refusal is one, in the words that the provider has for it', async () => {
-    speak(kind, { refusal: 'I will not.' });
-    const { seen } = await stream(ask());
-    const hasWords = kind === 'openai' || kind === 'responses';
+  test('returns a refusal, or a content filter where the provider has no refusals', async () => {
+    scriptAnswer(kind, { refusal: 'I will not.' });
+    const { seen } = await stream(requestWith());
+    const hasRefusals = kind === 'openai' || kind === 'responses';
     expect([seen.refusal, seen.status, seen.incomplete]).toEqual(
-      hasWords ? ['I will not.', 'completed', null] : ['', 'incomplete', 'content_filter'],
+      hasRefusals ? ['I will not.', 'completed', null] : ['', 'incomplete', 'content_filter'],
     );
   });
 
-  test('an answer that ran out of tokens is incomplete', async () => {
-    speak(kind, { text: 'Rain in', isCut: true });
-    const { seen, requestId } = await stream(ask({ max_output_tokens: 20 }));
+  test('returns an incomplete response if the output limit was reached', async () => {
+    scriptAnswer(kind, { text: 'Rain in', isTruncated: true });
+    const { seen, requestId } = await stream(requestWith({ max_output_tokens: 20 }));
     expect(seen).toMatchObject({
-      ended: 'whole',
+      ended: 'complete',
       status: 'incomplete',
       incomplete: 'max_output_tokens',
       text: 'Rain in',
@@ -166,11 +180,11 @@ describe.each(kinds)('through a provider of the kind %s', (kind) => {
     expect((await gateway.record(requestId)).finishReason).toBe('length');
   });
 
-  test('an answer that breaks off is a failure, and never looks finished', async () => {
-    const events = spokenBy[kind]({ text: 'Rain in Oslo all day.' }).split(/(?<=\n\n)/);
-    const cut = events.slice(0, eventsToFirstWords[kind]).join('');
+  test('returns a failed response if the stream is cut off', async () => {
+    const events = streamFormats[kind]({ text: 'Rain in Oslo all day.' }).split(/(?<=\n\n)/);
+    const cut = events.slice(0, eventsToFirstText[kind]).join('');
     upstream.script(`${kind}-up`, replay(cut, eventStream));
-    const { seen, requestId, text } = await stream(ask());
+    const { seen, requestId, text } = await stream(requestWith());
     expect(seen).toMatchObject({ ended: 'error', status: 'failed' });
     expect(seen.error).toMatchObject({ code: 'server_error', param: null });
     expect(text).not.toContain('response.completed');
@@ -178,27 +192,27 @@ describe.each(kinds)('through a provider of the kind %s', (kind) => {
     expect(record).toMatchObject({ finishReason: null });
   });
 
-  test('bad input is refused before anything is sent, and costs nothing', async () => {
+  test('rejects invalid input without calling the provider, free of charge', async () => {
     const refused = await post(
-      ask({ input: [{ role: 'user', content: [{ type: 'input_text' }] }] }),
+      requestWith({ input: [{ role: 'user', content: [{ type: 'input_text' }] }] }),
     );
     expect([refused.status, refused.error.param]).toEqual([400, 'input[0].content[0].text']);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
     const record = await gateway.record(refused.requestId);
     expect(record.charges.modelCharge).toBe(0);
   });
 });
 
-describe('a provider that speaks the same', () => {
-  test('gets the same words, and its answer passes with what nobody here knows', async () => {
-    const whole = JSON.parse(readFixture('openai/responses-tool.json')) as Record<string, unknown>;
+describe('a Responses upstream', () => {
+  test('gets the request unchanged, and its answer passes with unknown fields', async () => {
+    const answer = JSON.parse(readFixture('openai/responses-tool.json')) as Record<string, unknown>;
     const output = [
       { type: 'novelty_call', id: 'nv_1', n: 1 },
-      ...(whole.output as object[]),
+      ...(answer.output as object[]),
       { type: 'custom_tool_call', id: 'ctc_1', call_id: 'c', name: 'patch', input: '*** Begin' },
     ];
-    upstream.script('responses-up', json(200, { ...whole, output }));
-    const asked = {
+    upstream.script('responses-up', json(200, { ...answer, output }));
+    const request = {
       model: 'acme/responses',
       input: [{ type: 'novelty_output', id: 'nv_0' }],
       tools: [
@@ -208,43 +222,43 @@ describe('a provider that speaks the same', () => {
       novelty: true,
       store: true,
     };
-    const reply = await post(asked);
+    const reply = await post(request);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBeNull();
     expect(lastBody()).toEqual({
-      ...asked,
+      ...request,
       model: 'responses-up',
       store: false,
       include: ['reasoning.encrypted_content'],
     });
-    expect(upstream.book.at(-1)).toMatchObject({
+    expect(upstream.requests.at(-1)).toMatchObject({
       path: '/v1/responses',
       headers: { authorization: 'Bearer upstream-key' },
     });
-    // 57 tokens in at 2 credits, 18 out at 12.
+    // 57 input tokens at 2 credits, 18 output tokens at 12.
     expect(reply.json).toEqual({
-      ...whole,
+      ...answer,
       id: `resp_${reply.requestId.replaceAll('-', '')}`,
       model: 'acme/responses',
       created_at: expect.any(Number),
       output,
-      usage: { ...(whole.usage as object), cost: 330 },
+      usage: { ...(answer.usage as object), cost: 330 },
     });
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(330);
   });
 
-  test('and fails before its first word is followed by one that speaks differently', async () => {
+  test('that fails before its first text is followed by one of another dialect', async () => {
     const broken = readFixture('openai/responses-error-stream.sse');
     upstream.script('responses-up', replay(broken, eventStream));
-    upstream.script('openai-up', say('Here I am.'));
+    upstream.script('openai-up', chatAnswer('Here I am.'));
     const { seen } = await stream({ model: 'acme/two', input: 'Hi' });
-    expect(seen).toMatchObject({ ended: 'whole', text: 'Here I am.', model: 'acme/two' });
+    expect(seen).toMatchObject({ ended: 'complete', text: 'Here I am.', model: 'acme/two' });
   });
 });
 
 describe("Codex CLI's request", () => {
   const { body, headers } = codexRecording;
 
-  test('as it was recorded, but for its texts, is answered by another provider', async () => {
+  test('is converted for an OpenAI-style upstream', async () => {
     const call = { id: 'call_2', name: 'multi_agent_v1__wait_agent', arguments: { targets: [] } };
     upstream.script('openai-up', callTools([call]));
     const { seen, response } = await stream({ ...body, model: 'acme/openai' }, headers);
@@ -276,41 +290,41 @@ describe("Codex CLI's request", () => {
       'create_goal',
       'update_goal',
     ]);
-    // The last one is OpenAI's own search, which it asks for without access to the web.
+    // tools[8] is OpenAI's own search, requested without access to the web.
     expect(response.headers.get('x-tollgate-dropped-params')).toBe(
       'client_metadata, prompt_cache_key, tools[8]',
     );
   });
 
-  test('reaches its own kind, but for its prompt’s name, bare thoughts and a search', async () => {
-    speak('responses', { text: 'Done.' });
+  test('reaches a Responses upstream without its search, unsigned reasoning and cache key', async () => {
+    scriptAnswer('responses', { text: 'Done.' });
     const { seen, response } = await stream({ ...body, model: 'acme/responses' }, headers);
     expect(seen.text).toBe('Done.');
-    // OpenAI charges for each search, and the account is the operator's.
+    // OpenAI charges the operator's account for each search.
     expect(response.headers.get('x-tollgate-dropped-params')).toBe('tools[8]');
     const { input, tools, ...rest } = lastBody();
-    const { input: asked, tools: given, ...others } = body;
-    expect(tools).toEqual(given.toSpliced(8, 1));
-    // Another tenant may choose the same name.
+    const { input: sentInput, tools: sentTools, ...others } = body;
+    expect(tools).toEqual(sentTools.toSpliced(8, 1));
+    // The key is hashed with the tenant, because another tenant may use the same one.
     const prompt_cache_key = expect.stringMatching(/^[\w-]{43}$/);
     expect(rest).toEqual({ ...others, model: 'responses-up', stream: true, prompt_cache_key });
-    const unproven = asked.filter(({ type }) => type !== 'reasoning');
-    expect(input).toEqual(unproven.map(({ id: _, ...item }) => item));
+    const expectedItems = sentInput.filter(({ type }) => type !== 'reasoning');
+    expect(input).toEqual(expectedItems.map(({ id: _, ...item }) => item));
   });
 });
 
-describe('what every request has', () => {
+describe('/v1/responses', () => {
   const patch = { type: 'custom', name: 'patch', description: 'Patches files.' };
 
-  test('free-form tools go and come as functions of one text', async () => {
+  test('converts free-form tools and their calls to functions with one text parameter', async () => {
     const call = { id: 'call_1', name: 'patch', arguments: { input: '*** Begin\n+a' } };
     upstream.script('openai-up', callTools([call]));
-    const ask = { model: 'acme/openai', tools: [patch] };
-    const { seen } = await stream({ ...ask, input: 'Patch it.' });
+    const request = { model: 'acme/openai', tools: [patch] };
+    const { seen } = await stream({ ...request, input: 'Patch it.' });
     expect(seen.tools).toMatchObject([{ type: 'custom_tool_call', input: '*** Begin\n+a' }]);
-    upstream.script('openai-up', say('Patched.'));
+    upstream.script('openai-up', chatAnswer('Patched.'));
     const output = { type: 'custom_tool_call_output', call_id: 'call_1', output: 'ok' };
-    const reply = await post({ ...ask, input: [...seen.items, output] });
+    const reply = await post({ ...request, input: [...seen.items, output] });
     expect(reply.json.output).toMatchObject([{ content: [{ text: 'Patched.' }] }]);
     expect(lastBody().messages).toMatchObject([
       { tool_calls: [{ id: 'call_1', function: { arguments: '{"input":"*** Begin\\n+a"}' } }] },
@@ -318,42 +332,42 @@ describe('what every request has', () => {
     ]);
   });
 
-  test('an answer may be given again, in either form', async () => {
-    upstream.script('openai-up', say('Once.'));
-    const ask = { model: 'acme/openai', input: 'Only once?', temperature: 0 };
-    const { seen: first, response } = await stream(ask);
+  test('replays a cached answer, streamed or not', async () => {
+    upstream.script('openai-up', chatAnswer('Once.'));
+    const request = { model: 'acme/openai', input: 'Only once?', temperature: 0 };
+    const { seen: first, response } = await stream(request);
     expect(response.headers.get('x-cache')).toBe('MISS');
-    const again = await post(ask);
-    expect(again.headers.get('x-cache')).toBe('HIT');
-    expect(again.json.output).toMatchObject([{ content: [{ text: 'Once.' }] }]);
-    expect(again.json.id).not.toBe(first.id);
-    expect(again.json.usage).toMatchObject({ cost: 0 });
-    const streamed = await stream(ask);
-    expect(streamed.seen).toMatchObject({ ended: 'whole', text: 'Once.' });
-    expect(upstream.book).toHaveLength(1);
+    const replay = await post(request);
+    expect(replay.headers.get('x-cache')).toBe('HIT');
+    expect(replay.json.output).toMatchObject([{ content: [{ text: 'Once.' }] }]);
+    expect(replay.json.id).not.toBe(first.id);
+    expect(replay.json.usage).toMatchObject({ cost: 0 });
+    const streamed = await stream(request);
+    expect(streamed.seen).toMatchObject({ ended: 'complete', text: 'Once.' });
+    expect(upstream.requests).toHaveLength(1);
   });
 
-  test('an idempotency key is charged once', async () => {
-    upstream.script('anthropic-up', say('Once.'));
-    const ask = { model: 'acme/anthropic', input: 'Hi' };
+  test('charges a request with an idempotency key once', async () => {
+    upstream.script('anthropic-up', chatAnswer('Once.'));
+    const request = { model: 'acme/anthropic', input: 'Hi' };
     const key = { 'idempotency-key': 'responses-1' };
-    const [first, second] = [await post(ask, key), await post(ask, key)];
+    const [first, second] = [await post(request, key), await post(request, key)];
     expect(second.json.output).toMatchObject([{ content: [{ text: 'Once.' }] }]);
     expect(first.status).toBe(200);
-    expect(upstream.book).toHaveLength(1);
-    const other = await post({ ...ask, input: 'Ho' }, key);
+    expect(upstream.requests).toHaveLength(1);
+    const other = await post({ ...request, input: 'Ho' }, key);
     expect(other.status).toBe(409);
   });
 
-  test('and a refusal of what is not kept says so, at every spelling of the path', async () => {
-    for (const spelling of [
+  test('rejects previous_response_id on every path of the endpoint', async () => {
+    for (const endpointPath of [
       '/v1/responses',
       '/responses',
       '/openai/v1/responses',
       '/api/v1/responses',
     ]) {
-      const asked = { model: 'acme/openai', input: 'Hi', previous_response_id: 'resp_1' };
-      const { status, error } = await gateway.post(asked, { path: spelling });
+      const request = { model: 'acme/openai', input: 'Hi', previous_response_id: 'resp_1' };
+      const { status, error } = await gateway.post(request, { path: endpointPath });
       expect([status, error.param, error.type]).toEqual([
         400,
         'previous_response_id',

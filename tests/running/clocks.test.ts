@@ -10,7 +10,7 @@ import { Accounting } from '../../src/money/accounting.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { callerOf } from '../support/caller.ts';
 import { readTable } from '../support/csv.ts';
-import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, type GatewaySettings, InProcessGateway } from '../support/in-process.ts';
 import { startPostgres } from '../support/postgres.ts';
 
@@ -49,7 +49,7 @@ afterAll(async () => {
 });
 
 test('claims the use of an idempotency key by the time that all of them share', async () => {
-  upstream.script('chat', say('once'));
+  upstream.script('chat', chatAnswer('once'));
   const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'hi' }] };
   const reply = await gateway.post(chat, { headers: { 'idempotency-key': 'order-7' } });
   expect(reply.status).toBe(200);
@@ -96,7 +96,7 @@ test('lets a secret that was replaced work as long as was asked for, or not at a
 });
 
 test('tells the age of a kept answer by it too', async () => {
-  upstream.script('chat', say('It rained.'));
+  upstream.script('chat', chatAnswer('It rained.'));
   const messages = [{ role: 'user', content: 'And yesterday?' }];
   const chat = { model: 'test/chat', temperature: 0, messages };
   expect((await gateway.post(chat)).headers.get('x-cache')).toBe('MISS');
@@ -163,7 +163,7 @@ test('prints the statement of the month in which it books, over HTTP and in a sh
 });
 
 test('removes no row of the log before it is old by that time', async () => {
-  upstream.script('chat', say('Still here.'));
+  upstream.script('chat', chatAnswer('Still here.'));
   const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'Remember this.' }] };
   const { requestId } = await gateway.post(chat);
   setSystemTime(rightly + 30 * 24 * hourMs);

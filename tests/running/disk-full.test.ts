@@ -12,7 +12,7 @@ import { Segment } from '../../src/money/settle/journal-files.ts';
 import {
   type FakeUpstreamProcess,
   gated,
-  say,
+  chatAnswer,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
@@ -52,9 +52,9 @@ if (process.getuid?.() === 0) {
 
 async function mountDisk(): Promise<void> {
   upstream = await startFakeUpstreamProcess();
-  await upstream.script('chat', say(words(30), { chunkDelayMs: 20 }));
-  await upstream.script('plain', say(words(7)));
-  await upstream.script('held', gated('full', 3, say(words(30))));
+  await upstream.script('chat', chatAnswer(words(30), { chunkDelayMs: 20 }));
+  await upstream.script('plain', chatAnswer(words(7)));
+  await upstream.script('held', gated('full', 3, chatAnswer(words(30))));
   disk = newFolder();
   // SQLite's log of changes alone takes four megabytes before it starts over.
   const mounting = ['mount', '-t', 'tmpfs', '-o', 'size=16m', 'tollgate-test', disk];

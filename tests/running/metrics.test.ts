@@ -2,8 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Scrape, scrapeAnew } from '../support/exposition.ts';
-import { gated, say, startFakeUpstream, status500, words } from '../support/fake-upstream.ts';
+import { type Scrape, scrapeFresh } from '../support/prometheus.ts';
+import {
+  gated,
+  chatAnswer,
+  startFakeUpstream,
+  status500,
+  words,
+} from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { pricing, twoProviders } from '../support/two-providers.ts';
 
@@ -24,7 +30,7 @@ afterAll(async () => {
   upstream.stop();
 });
 
-const scrape = () => scrapeAnew(gateway.url);
+const scrape = () => scrapeFresh(gateway.url);
 
 const chat = { operation: 'chat', model: 'test/chat', provider: 'first' };
 const conventional = {
@@ -39,9 +45,9 @@ describe('requests that were answered', () => {
   beforeAll(async () => {
     // Two whole and one streamed: 10 + 10 + 20 tokens in, 4 + 4 + 300 out, at 1 and 2 credits.
     upstream.script('chat', [
-      say('one two three four', { usage: { prompt: 10, completion: 4 } }),
-      say('one two three four', { usage: { prompt: 10, completion: 4 } }),
-      say(words(300), { usage: { prompt: 20, completion: 300 } }),
+      chatAnswer('one two three four', { usage: { prompt: 10, completion: 4 } }),
+      chatAnswer('one two three four', { usage: { prompt: 10, completion: 4 } }),
+      chatAnswer(words(300), { usage: { prompt: 20, completion: 300 } }),
     ]);
     for (let at = 0; at < 2; at += 1) await gateway.post({ model: 'test/chat', messages });
     await gateway.stream({ model: 'test/chat', messages });
@@ -87,7 +93,7 @@ describe('requests that were answered', () => {
 describe('requests that failed', () => {
   test('are counted with their attempts, each under its own name', async () => {
     upstream.script('broken', status500());
-    upstream.script('works', say('hi', { usage: { prompt: 5, completion: 1 } }));
+    upstream.script('works', chatAnswer('hi', { usage: { prompt: 5, completion: 1 } }));
     await gateway.post({ model: 'test/two', messages });
     upstream.script('works', status500());
     await gateway.post({ model: 'test/two', messages });
@@ -113,7 +119,7 @@ describe('requests that failed', () => {
 
   test('open a circuit, which is seen', async () => {
     upstream.script('broken', status500());
-    upstream.script('works', say('hi'));
+    upstream.script('works', chatAnswer('hi'));
     let seen = await scrape();
     const state = (provider: string, model: string) =>
       seen.value('tollgate_circuit_state', { provider, model });
@@ -154,9 +160,12 @@ describe('what is true right now', () => {
   test('shows a running request, what it holds, and the journal that remembers it', async () => {
     const idle = await scrape();
     expect(idle.value('tollgate_requests_in_flight')).toBe(0);
-    upstream.script('slow', gated('slow', 0, say('done', { usage: { prompt: 3, completion: 1 } })));
+    upstream.script(
+      'slow',
+      gated('slow', 0, chatAnswer('done', { usage: { prompt: 3, completion: 1 } })),
+    );
     const running = gateway.post({ model: 'test/slow', messages, max_tokens: 1000 });
-    await upstream.until((book) => book.find((entry) => entry.model === 'slow'));
+    await upstream.until((requests) => requests.find((entry) => entry.model === 'slow'));
     const busy = await scrape();
     expect(busy.value('tollgate_requests_in_flight')).toBe(1);
     // The one that runs and the one that asks.

@@ -4,7 +4,12 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isObject } from '../../src/core/json.ts';
-import { type FakeUpstream, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import {
+  type FakeUpstream,
+  chatAnswer,
+  startFakeUpstream,
+  words,
+} from '../support/fake-upstream.ts';
 import { type Gateway, type GatewayOptions, run, startGateway } from '../support/gateway.ts';
 import { askPostgres, startPostgres, tablesInPostgres } from '../support/postgres.ts';
 
@@ -18,7 +23,7 @@ const named = { headers: { 'idempotency-key': 'once' } };
 let upstream: FakeUpstream;
 beforeAll(() => {
   upstream = startFakeUpstream();
-  upstream.script('chat', say(words(7)));
+  upstream.script('chat', chatAnswer(words(7)));
 });
 afterAll(() => upstream.stop());
 
@@ -126,12 +131,12 @@ test(
     {
       await using next = await gateway.another({ env: { DATABASE_URL: url } });
       expect(await everything(next, filled)).toEqual(before);
-      const calls = upstream.book.length;
+      const calls = upstream.requests.length;
       const repeated = await next.chat(ask, named);
       expect(repeated.headers.get('idempotent-replayed')).toBe('true');
-      expect(upstream.book.length).toBe(calls);
+      expect(upstream.requests.length).toBe(calls);
       expect((await next.chat(ask)).status).toBe(200);
-      expect(upstream.book.at(-1)?.headers.authorization).toBe('Bearer sk-own-0123456789');
+      expect(upstream.requests.at(-1)?.headers.authorization).toBe('Bearer sk-own-0123456789');
       const balance = await next.balance('acme');
       expect(most - balance).toBe(2 * 2 + 3 * 7);
       expect((await next.chat(ask, { key: filled.acme })).status).toBe(200);

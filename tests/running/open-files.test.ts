@@ -69,7 +69,7 @@ test.each([
     expect(refused).toStartWith('HTTP/1.1 503');
     expect(refused.toLowerCase()).toContain('\r\nretry-after: ');
     expect(refused).toContain(message);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
     // Time for the books to fail, too.
     await Bun.sleep(500);
 

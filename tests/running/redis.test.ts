@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { slotTtlMs } from '../../src/core/bounds.ts';
 import { countScripts, RedisCounts } from '../../src/store/redis/counts.ts';
 import { Redis, Script } from '../../src/store/redis/redis.ts';
-import { Awake } from '../support/awake.ts';
+import { ActiveClock } from '../support/active-clock.ts';
 import { freePort } from '../support/free-port.ts';
 import { newFolder } from '../support/gateway.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
@@ -146,9 +146,9 @@ describe('the client', () => {
       const redis = await Redis.open(own.url, watcher, countScripts, 'here');
       await until(() => redis.isUp);
       own.pause();
-      using awake = new Awake();
+      using activeClock = new ActiveClock();
       expect(await redis.get('a')).toBeUndefined();
-      expect(awake.ms).toBeLessThan(1_000);
+      expect(activeClock.ms).toBeLessThan(1_000);
       redis.close();
     }),
     testMs,

@@ -3,9 +3,9 @@ import { afterAll, afterEach, beforeEach, expect, mock, spyOn, test } from 'bun:
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { SqlJobBook } from '../../src/store/jobs/jobs.ts';
+import { SqlJobs } from '../../src/store/jobs/jobs.ts';
 import { SqlLogReads } from '../../src/store/reports/logs.ts';
-import { gated, json, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import { gated, json, chatAnswer, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway, upstreamConfig } from '../support/gateway.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { privateLine, serviceAccount } from '../support/service-account.ts';
@@ -41,7 +41,7 @@ test(
   'a new price holds for the next request; a running one keeps the price it began with',
   async () => {
     // Two words in, six out; a dollar per million is a credit a word.
-    upstream.script('chat', gated('go', 3, say(words(6))));
+    upstream.script('chat', gated('go', 3, chatAnswer(words(6))));
     const config = settings({ 'test/chat': { prompt: '1', completion: '1' } });
     await using gateway = await startGateway({ config });
     const running = await gateway.stream(asking('test/chat'));
@@ -64,7 +64,7 @@ test(
 test(
   'steps for long prompts come with a reload, and a running request goes on without them',
   async () => {
-    upstream.script('chat', gated('go', 3, say(words(6))));
+    upstream.script('chat', gated('go', 3, chatAnswer(words(6))));
     await using gateway = await startGateway({ config: settings({ 'test/chat': {} }) });
     const running = await gateway.stream(asking('test/chat'));
     await running.read(2);
@@ -181,7 +181,7 @@ test(
     expect(line?.needs_restart).toBe(
       'server.host, data_dir, database, objects, credits_per_usd, billing.durability',
     );
-    upstream.script('chat', say(words(3)));
+    upstream.script('chat', chatAnswer(words(3)));
     expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
     expect(await gateway.balance()).toBe(credits - 5);
     gateway.signal('SIGTERM');
@@ -235,7 +235,7 @@ test(
     await using gateway = await startGateway({ config: of('first@acme.example') });
     const shown = async () => {
       expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
-      return upstream.book.at(-1)?.headers.authorization;
+      return upstream.requests.at(-1)?.headers.authorization;
     };
     expect(await shown()).toBe('Bearer ya29.first');
     await reload(gateway, of('first@acme.example'), 'config_reloaded');
@@ -262,7 +262,7 @@ test.each<[string, (end: Promise<never>) => { readonly mock: { readonly calls: u
         yield await end;
       }),
   ],
-  ['/v1/jobs', (end) => spyOn(SqlJobBook.prototype, 'list').mockReturnValue(end)],
+  ['/v1/jobs', (end) => spyOn(SqlJobs.prototype, 'list').mockReturnValue(end)],
 ])('reads of %s that wait do not find new turns after a reload', async (path, hold) => {
   const gateway = await InProcessGateway.start({ providers: {}, models: [] });
   const end = Promise.withResolvers<never>();

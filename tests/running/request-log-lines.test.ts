@@ -6,7 +6,12 @@ import { requestLinesMax } from '../../src/core/bounds.ts';
 import { isObject } from '../../src/core/json.ts';
 import { RequestLog } from '../../src/telemetry/request-log.ts';
 import { endedRequest } from '../support/ended-request.ts';
-import { noUsage, say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import {
+  withoutUsage,
+  chatAnswer,
+  startFakeUpstream,
+  status500,
+} from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { twoProviders } from '../support/two-providers.ts';
@@ -55,7 +60,7 @@ async function lineOf(requestId: string): Promise<Record<string, unknown>> {
 
 describe('a request', () => {
   test('leaves one line with its numbers', async () => {
-    upstream.script('chat', say('a b c d', { usage: { prompt: 10, completion: 4 } }));
+    upstream.script('chat', chatAnswer('a b c d', { usage: { prompt: 10, completion: 4 } }));
     const { requestId } = await gateway.post({ model: 'test/chat', messages });
     const line = await lineOf(requestId);
     const { keyId } = await gateway.record(requestId);
@@ -87,7 +92,7 @@ describe('a request', () => {
 
   test('that went elsewhere says how many attempts it took', async () => {
     upstream.script('broken', status500());
-    upstream.script('works', noUsage(say('hi')));
+    upstream.script('works', withoutUsage(chatAnswer('hi')));
     const { requestId } = await gateway.post({ model: 'test/two', messages });
     const line = await lineOf(requestId);
     expect(line).toMatchObject({ provider: 'second', attempts: 2, usage_estimated: true });
@@ -110,7 +115,7 @@ describe('a request', () => {
   });
 
   test('never leaves its words, its keys or its user', async () => {
-    upstream.script('chat', say(`${marker} in the answer`));
+    upstream.script('chat', chatAnswer(`${marker} in the answer`));
     const { requestId } = await gateway.post({ model: 'test/chat', messages, user: marker });
     await lineOf(requestId);
     const all = gateway.logged.join('');
@@ -122,7 +127,7 @@ describe('a request', () => {
 
 test('logs.requests: false leaves no line', async () => {
   const silent = await start({ requests: false });
-  upstream.script('chat', say('hi'));
+  upstream.script('chat', chatAnswer('hi'));
   await silent.post({ model: 'test/chat', messages });
   await silent.stop();
   expect(silent.logged).toEqual([]);

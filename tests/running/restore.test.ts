@@ -3,7 +3,12 @@ import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { cpSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { type FakeUpstream, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import {
+  type FakeUpstream,
+  chatAnswer,
+  startFakeUpstream,
+  words,
+} from '../support/fake-upstream.ts';
 import { type Gateway, newFolder, run, startGateway } from '../support/gateway.ts';
 import { Traffic } from '../support/money/traffic.ts';
 
@@ -14,8 +19,8 @@ const body = { model: 'test/plain', messages: [{ role: 'user', content: 'Hello!'
 let upstream: FakeUpstream;
 beforeAll(() => {
   upstream = startFakeUpstream();
-  upstream.script('chat', say(words(30), { chunkDelayMs: 10 }));
-  upstream.script('plain', say(words(7)));
+  upstream.script('chat', chatAnswer(words(30), { chunkDelayMs: 10 }));
+  upstream.script('plain', chatAnswer(words(7)));
 });
 afterAll(() => upstream.stop());
 
@@ -72,7 +77,7 @@ test(
     {
       await using restored = await gateway.another({ dataDir: folder });
       expect((await restored.chat(body)).status).toBe(200);
-      expect(upstream.book.at(-1)?.headers.authorization).toBe('Bearer sk-own-0123456789');
+      expect(upstream.requests.at(-1)?.headers.authorization).toBe('Bearer sk-own-0123456789');
       // What ended after the copy is not in it.
       expect(await restored.balance()).toBeGreaterThan(before);
     }
@@ -164,7 +169,10 @@ test(
     }
     {
       await using restored = await gateway.another({ dataDir: folder });
-      const { prompt, completion } = upstream.book.at(-1)?.tokens ?? { prompt: 0, completion: 0 };
+      const { prompt, completion } = upstream.requests.at(-1)?.tokens ?? {
+        prompt: 0,
+        completion: 0,
+      };
       expect(copied - (await restored.balance())).toBe(2 * prompt + 3 * completion);
     }
     await expectRightBooks(folder);

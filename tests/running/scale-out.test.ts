@@ -7,7 +7,7 @@ import { isObject } from '../../src/core/json.ts';
 import {
   type FakeUpstreamProcess,
   gated,
-  say,
+  chatAnswer,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
@@ -20,9 +20,9 @@ import {
   startGateway,
 } from '../support/gateway.ts';
 import { Traffic } from '../support/money/traffic.ts';
-import { withinOneMinute } from '../support/one-minute.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { patient, startRedis, type TestRedis } from '../support/redis.ts';
+import { longRedisTimeout, startRedis, type TestRedis } from '../support/redis.ts';
 
 const testMs = 240_000;
 const processes = 4;
@@ -44,8 +44,8 @@ beforeAll(async () => {
     'test/gated': { ...price, name: 'gated' },
     'test/rolling': { ...price, name: 'rolling' },
   };
-  await upstream.script('chat', say(words(20), { chunkDelayMs: 4 }));
-  await upstream.script('plain', say(words(7)));
+  await upstream.script('chat', chatAnswer(words(20), { chunkDelayMs: 4 }));
+  await upstream.script('plain', chatAnswer(words(7)));
   options = {
     // Streams are held open for as long as four starts take.
     upstreams: { fake: { url: upstream.url, idle_timeout_ms: testMs, models } },
@@ -53,7 +53,7 @@ beforeAll(async () => {
     env: {
       DATABASE_URL: await (await startPostgres()).createDatabase(),
       REDIS_URL: redis.url,
-      ...patient,
+      ...longRedisTimeout,
       TOLLGATE_SECRET_KEY: 'the same on all of the four machines',
       TOLLGATE_BOOTSTRAP_CREDITS: '1000000000000',
     },
@@ -126,7 +126,7 @@ describe('limits', () => {
     'ten at once are exactly ten of forty, and all are free again afterwards',
     async () => {
       if (!redis) return;
-      await upstream.script('gated', gated('ten', 0, say('done')));
+      await upstream.script('gated', gated('ten', 0, chatAnswer('done')));
       await turn(0).admin('POST', '/admin/v1/tenants', {
         id: 'ten',
         name: 'Ten',
@@ -340,7 +340,7 @@ test(
   'a rolling restart under load cuts none of 200 open streams and refuses nobody',
   async () => {
     if (!redis) return;
-    await upstream.script('rolling', gated('roll', 3, say(words(8))));
+    await upstream.script('rolling', gated('roll', 3, chatAnswer(words(8))));
     const streams = await inParallel(200, 20, async (i): Promise<ChatStream> => {
       const stream = await turn(i).stream(ask('test/rolling'));
       await stream.read(2);

@@ -157,7 +157,7 @@ test.concurrent.each<[string, object]>([
     const text = await answer.text();
     expect(text).toContain(shuttingDown);
     expect(text).not.toMatch(/\[DONE\]|message_stop|response\.completed/);
-    await upstream.until((requests) => requests[0]?.outcome === 'client-left');
+    await upstream.until((requests) => requests[0]?.outcome === 'client-disconnected');
   },
   testMs,
 );

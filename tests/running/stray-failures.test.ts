@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { keepTrack } from '../support/gateway/keeper.ts';
+import { killAtExit } from '../support/gateway/cleanup-shell.ts';
 import { newFolder, startGateway } from '../support/gateway.ts';
 
 const program = new URL('../../src/main.ts', import.meta.url).pathname;
@@ -35,7 +35,7 @@ test('a log whose disk is full is written no more, and the gateway goes on', asy
     env: { PATH: process.env.PATH ?? '', TOLLGATE_BOOTSTRAP_API_KEY: key },
     stdio: ['ignore', 'pipe', full],
   });
-  keepTrack(child.pid, child.exited);
+  killAtExit(child.pid, child.exited);
   closeSync(full);
   let greeting = '';
   const decoder = new TextDecoder();

@@ -8,15 +8,15 @@ import { createLog } from '../../src/telemetry/log.ts';
 import { Telemetry } from '../../src/telemetry/telemetry.ts';
 import { TraceExport } from '../../src/telemetry/trace-export.ts';
 import { readTraceParent, Tracer } from '../../src/telemetry/tracer.ts';
-import { Collector, type SeenSpan } from '../support/collector.ts';
+import { TraceCollector, type ReceivedSpan } from '../support/trace-collector.ts';
 import { endedRequest } from '../support/ended-request.ts';
-import { scrapeAnew } from '../support/exposition.ts';
-import { say, startFakeUpstream, status500, words } from '../support/fake-upstream.ts';
+import { scrapeFresh } from '../support/prometheus.ts';
+import { chatAnswer, startFakeUpstream, status500, words } from '../support/fake-upstream.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { twoProviders } from '../support/two-providers.ts';
 
 const upstream = startFakeUpstream();
-const collector = new Collector();
+const collector = new TraceCollector();
 let gateway: InProcessGateway;
 const messages = [{ role: 'user', content: 'canary-of-a-prompt' }];
 
@@ -26,7 +26,7 @@ function start(environment: Record<string, string>): Promise<InProcessGateway> {
 
 beforeAll(async () => {
   const usage = { prompt: 10, completion: 4 };
-  upstream.script('chat', say('canary-of-a-prompt again', { usage }));
+  upstream.script('chat', chatAnswer('canary-of-a-prompt again', { usage }));
   gateway = await start({
     OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
     OTEL_EXPORTER_OTLP_HEADERS: 'x-team=red%20team, authorization=Basic abc',
@@ -39,8 +39,8 @@ afterAll(async () => {
   upstream.stop();
 });
 
-function requestSpan(requestId: string): Promise<SeenSpan> {
-  const isIt = ({ attributes }: SeenSpan) => attributes['tollgate.request_id'] === requestId;
+function requestSpan(requestId: string): Promise<ReceivedSpan> {
+  const isIt = ({ attributes }: ReceivedSpan) => attributes['tollgate.request_id'] === requestId;
   return collector.until(() => collector.spans.find(isIt));
 }
 
@@ -81,7 +81,7 @@ describe('a request', () => {
 
   test.concurrent('has a child for each attempt, in order and inside of it', async () => {
     upstream.script('broken', status500());
-    upstream.script('works', say(words(5)));
+    upstream.script('works', chatAnswer(words(5)));
     const { headers } = await gateway.stream({ model: 'test/two', messages });
     const span = await requestSpan(headers.get('x-request-id') ?? '');
     const children = collector.spans.filter(({ parentSpanId }) => parentSpanId === span.spanId);
@@ -130,7 +130,7 @@ describe("a client's own trace", () => {
     const span = await requestSpan(requestId);
     expect(span).toMatchObject({ traceId, parentSpanId });
     const attempt = collector.spans.find((one) => one.parentSpanId === span.spanId);
-    const sent = upstream.book.map(({ headers }) => headers.traceparent);
+    const sent = upstream.requests.map(({ headers }) => headers.traceparent);
     expect(sent).toContain(`00-${traceId}-${attempt?.spanId}-01`);
   });
 
@@ -164,21 +164,21 @@ describe("a client's own trace", () => {
 
 describe('a collector', () => {
   test('that is away harms nobody: requests go on, traces wait, one line says so', async () => {
-    const gone = new Collector();
+    const gone = new TraceCollector();
     await gone.stop();
     const alone = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: gone.url });
     for (let at = 0; at < 5; at += 1) {
       expect((await alone.post({ model: 'test/chat', messages })).status).toBe(200);
     }
-    expect((await scrapeAnew(alone.url)).value('tollgate_traces_waiting')).toBe(5);
+    expect((await scrapeFresh(alone.url)).value('tollgate_traces_waiting')).toBe(5);
     await alone.stop();
     const events = alone.logged.filter((line) => line.includes('"traces_not_exported"'));
     expect(events.length).toBe(1);
   }, 120_000);
 
   test('on this machine is not looked for behind a proxy of the environment', async () => {
-    const near = new Collector();
-    const proxy = new Collector();
+    const near = new TraceCollector();
+    const proxy = new TraceCollector();
     const tracing = { url: `${near.url}/v1/traces`, headers: {}, serviceName: 'a' };
     const logs = { keepDays: null, requests: false };
     const telemetry = new Telemetry(

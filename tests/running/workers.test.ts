@@ -3,7 +3,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { gated, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import { gated, chatAnswer, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import {
   type ChatStream,
   type Gateway,
@@ -14,9 +14,9 @@ import {
   startGateway,
   upstreamConfig,
 } from '../support/gateway.ts';
-import { withinOneMinute } from '../support/one-minute.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { patient, startRedis } from '../support/redis.ts';
+import { longRedisTimeout, startRedis } from '../support/redis.ts';
 
 const testMs = 120_000;
 const upstream = startFakeUpstream();
@@ -111,7 +111,7 @@ test(
   async () => {
     await using redis = await startRedis();
     if (!redis) return;
-    await using gateway = await start(3, { env: { REDIS_URL: redis.url, ...patient } });
+    await using gateway = await start(3, { env: { REDIS_URL: redis.url, ...longRedisTimeout } });
     expect(gateway.output()).toContain('3 workers; they count limits together in Redis.\n');
     expect(await admitted(gateway, 30)).toBe(1);
   },
@@ -139,7 +139,7 @@ test(
 test(
   'SIGTERM lets every worker finish what it is saying, once it is sent',
   async () => {
-    upstream.script('chat', gated('go', 3, say(words(6))));
+    upstream.script('chat', gated('go', 3, chatAnswer(words(6))));
     const gateway = await start(2);
     const streams: ChatStream[] = [];
     for (let i = 0; i < 12; i++) {
@@ -160,7 +160,7 @@ test(
 test(
   'a second SIGTERM does not wait for them',
   async () => {
-    upstream.script('chat', gated('never', 3, say(words(6))));
+    upstream.script('chat', gated('never', 3, chatAnswer(words(6))));
     const gateway = await start(2);
     const stream = await gateway.stream(ask);
     await stream.read(5);

@@ -4,10 +4,10 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { APICallError, generateText, isStepCount, Output, streamText } from 'ai';
 import {
   callTools,
+  chatAnswer,
   echo,
   hangMidStream,
   resetMidStream,
-  say,
   status500,
 } from '../support/fake-upstream.ts';
 import { AnthropicRig, served } from './anthropic-rig.ts';
@@ -35,7 +35,10 @@ const ulm = { name: 'getWeather', arguments: { city: 'Ulm' }, id: 'toolu_ulm' };
 describe.each(served)('the AI SDK, with a model served by $by', ({ model, upstreamModel }) => {
   test('gets text, thoughts and usage', async () => {
     const usage = { prompt: 30, completion: 8 };
-    rig.upstream.script(upstreamModel, say('Fine, thanks', { reasoning: 'be polite', usage }));
+    rig.upstream.script(
+      upstreamModel,
+      chatAnswer('Fine, thanks', { reasoning: 'be polite', usage }),
+    );
     const result = await generateText({ model: modelAt(model), prompt, maxOutputTokens });
     expect([result.text, result.reasoningText]).toEqual(['Fine, thanks', 'be polite']);
     expect(result.finishReason).toBe('stop');
@@ -44,7 +47,7 @@ describe.each(served)('the AI SDK, with a model served by $by', ({ model, upstre
   });
 
   test('streams text and thoughts', async () => {
-    rig.upstream.script(upstreamModel, say('one two three', { reasoning: 'hm hm' }));
+    rig.upstream.script(upstreamModel, chatAnswer('one two three', { reasoning: 'hm hm' }));
     const result = streamText({ model: modelAt(model), prompt, maxOutputTokens });
     expect(await Array.fromAsync(result.textStream)).toEqual(['one', ' two', ' three']);
     expect(await result.reasoningText).toBe('hm hm');
@@ -73,7 +76,7 @@ describe.each(served)('the AI SDK, with a model served by $by', ({ model, upstre
   });
 
   test('sends pictures byte for byte, and asks for JSON', async () => {
-    rig.upstream.script(upstreamModel, say('{"city":"Bern"}'));
+    rig.upstream.script(upstreamModel, chatAnswer('{"city":"Bern"}'));
     const result = await generateText({
       model: modelAt(model),
       maxOutputTokens,

@@ -4,11 +4,11 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { APICallError, generateText, isStepCount, Output, streamText } from 'ai';
 import {
   callTools,
+  chatAnswer,
   echo,
   hangMidStream,
   replay,
   resetMidStream,
-  say,
   status429,
   status500,
 } from '../support/fake-upstream.ts';
@@ -39,7 +39,10 @@ const prompt = 'how are you';
 describe('a whole answer', () => {
   test('has text, reasoning, usage and the cost in credits', async () => {
     const usage = { prompt: 30, completion: 8 };
-    rig.upstream.script(upstreamModel, say('Fine, thanks', { reasoning: 'be polite', usage }));
+    rig.upstream.script(
+      upstreamModel,
+      chatAnswer('Fine, thanks', { reasoning: 'be polite', usage }),
+    );
     const result = await generateText({ model: modelAt(), prompt, reasoning: 'high' });
     expect([result.text, result.reasoningText]).toEqual(['Fine, thanks', 'be polite']);
     expect(result.finishReason).toBe('stop');
@@ -52,7 +55,7 @@ describe('a whole answer', () => {
   });
 
   test('follows a JSON schema', async () => {
-    rig.upstream.script(upstreamModel, say('{"city":"Bern"}'));
+    rig.upstream.script(upstreamModel, chatAnswer('{"city":"Bern"}'));
     const result = await generateText({
       model: modelAt(),
       prompt,
@@ -118,7 +121,10 @@ describe('a whole answer', () => {
 describe('a stream', () => {
   test('brings text and reasoning as they come, and usage and cost when asked for', async () => {
     const usage = { prompt: 9, completion: 5 };
-    rig.upstream.script(upstreamModel, say('one two three', { reasoning: 'count up', usage }));
+    rig.upstream.script(
+      upstreamModel,
+      chatAnswer('one two three', { reasoning: 'count up', usage }),
+    );
     const result = streamText({ model: modelAt(rig.model, { includeUsage: true }), prompt });
     const pieces = await Array.fromAsync(result.textStream);
     expect(pieces).toEqual(['one', ' two', ' three']);
@@ -141,7 +147,7 @@ describe('a stream', () => {
       arguments: { city },
       id: `call_${index}`,
     }));
-    rig.upstream.script(upstreamModel, [callTools(calls), say('It rains in both.')]);
+    rig.upstream.script(upstreamModel, [callTools(calls), chatAnswer('It rains in both.')]);
     const result = streamText({
       model: modelAt(),
       prompt,
@@ -233,13 +239,13 @@ describe('an error', () => {
   });
 
   test('that will pass is repeated after the time that the answer named', async () => {
-    rig.upstream.script(upstreamModel, [status429('3'), say('at last')]);
+    rig.upstream.script(upstreamModel, [status429('3'), chatAnswer('at last')]);
     const startedAt = clock();
     const { text } = await generateText({ model: modelAt(), prompt, maxRetries: 1 });
     expect(text).toBe('at last');
     // Left to itself the SDK would be back after two seconds.
     expect(clock() - startedAt).toBeGreaterThanOrEqual(3_000);
-    expect(rig.upstream.book).toHaveLength(2);
+    expect(rig.upstream.requests).toHaveLength(2);
   });
 });
 

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import type Anthropic from '@anthropic-ai/sdk';
 import {
   callTools,
+  chatAnswer,
   echo,
   errorInside200,
   hangMidStream,
   resetMidStream,
-  say,
   status,
   status429,
 } from '../support/fake-upstream.ts';
@@ -51,7 +51,10 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
   describe.each(served)(`${name}, with a model served by $by`, (at) => {
     test('gets a message under our names, with its usage', async () => {
       const usage = { prompt: 30, completion: 5 };
-      rig.upstream.script(at.upstreamModel, say('Fine, thanks', { usage, cachedTokens: 10 }));
+      rig.upstream.script(
+        at.upstreamModel,
+        chatAnswer('Fine, thanks', { usage, cachedTokens: 10 }),
+      );
       const message = await client.messages.create(ask(at));
       expect(message).toMatchObject({
         type: 'message',
@@ -67,7 +70,7 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
     });
 
     test('streams text, and its helper puts it together', async () => {
-      rig.upstream.script(at.upstreamModel, say('one two three', { usage: { prompt: 7 } }));
+      rig.upstream.script(at.upstreamModel, chatAnswer('one two three', { usage: { prompt: 7 } }));
       const stream = client.messages.stream(ask(at));
       const pieces: string[] = [];
       stream.on('text', (piece) => pieces.push(piece));
@@ -118,7 +121,7 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
     );
 
     test('gets thoughts before the answer, and may send them back', async () => {
-      rig.upstream.script(at.upstreamModel, say('Yes', { reasoning: 'hm let me see' }));
+      rig.upstream.script(at.upstreamModel, chatAnswer('Yes', { reasoning: 'hm let me see' }));
       const params = ask(at, { thinking: { type: 'adaptive' }, max_tokens: 5_000 } as object);
       const whole = await client.messages.create(params);
       const streamed = await client.messages.stream(params).finalMessage();
@@ -177,11 +180,11 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
     test('learns of a failure in mid-stream, and of a cut one, as an error', async () => {
       // The one of Anthropic's style says that it is overloaded.
       const told = at.model === 'acme/claude' ? 'overloaded_error' : 'api_error';
-      for (const [behaviour, type] of [
+      for (const [behavior, type] of [
         [errorInside200(6), told],
         [resetMidStream(6), 'api_error'],
       ] as const) {
-        rig.upstream.script(at.upstreamModel, behaviour);
+        rig.upstream.script(at.upstreamModel, behavior);
         const error = await failure(client.messages.stream(ask(at)).finalMessage());
         expect(JSON.stringify(fieldOf(error as object, 'error'))).toContain(type);
       }
@@ -196,8 +199,8 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
         [ask(at), status429('7'), 503, 'overloaded_error'],
         [ask(at), status(401, 'no'), 502, 'api_error'],
       ] as const;
-      for (const [params, behaviour, code, type] of cases) {
-        if (behaviour) rig.upstream.script(at.upstreamModel, behaviour);
+      for (const [params, behavior, code, type] of cases) {
+        if (behavior) rig.upstream.script(at.upstreamModel, behavior);
         const error = (await failure(client.messages.create(params))) as object;
         expect([fieldOf(error, 'status'), params.model]).toEqual([code, params.model]);
         expect(fieldOf(error, 'error')).toMatchObject({ type: 'error', error: { type } });
@@ -222,12 +225,12 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
       const [short, long] = await count(served[0]);
       expect(short).toBeWithin(3, 20);
       expect(long).toBeWithin(2_500, 3_800);
-      expect(rig.upstream.book).toHaveLength(0);
+      expect(rig.upstream.requests).toHaveLength(0);
     });
 
     test('gets what an Anthropic-style provider counts, which here are words', async () => {
       expect(await count(served[1])).toEqual([3, 3_000]);
-      expect(rig.upstream.book.map(({ path, text }) => [path, text])).toEqual([
+      expect(rig.upstream.requests.map(({ path, text }) => [path, text])).toEqual([
         ['/v1/messages/count_tokens', '3'],
         ['/v1/messages/count_tokens', '3000'],
       ]);

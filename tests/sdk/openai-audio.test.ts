@@ -34,7 +34,7 @@ describe('speech', () => {
     expect(response.headers.get('content-type')).toBe('audio/flac');
     const bytes = new Uint8Array(await response.arrayBuffer());
     expect([bytes.length, bytes[250], bytes[251]]).toEqual([5000, 250, 0]);
-    expect(audio.openai.book[0]?.json).toEqual({
+    expect(audio.openai.requests[0]?.json).toEqual({
       model: 'tts-1',
       voice: 'nova',
       input: 'Good morning!',
@@ -67,7 +67,7 @@ describe('transcription', () => {
     const heard = await client.audio.transcriptions.create({ model, file: await file() });
     expect(heard.text).toBe('Hallo');
     expect(heard).toMatchObject({ duration: 1.2 });
-    const { form } = audio.openai.book[0] ?? {};
+    const { form } = audio.openai.requests[0] ?? {};
     const [sent] = form?.files ?? [];
     expect(Buffer.from(sent?.bytes ?? []).equals(recording)).toBe(true);
     expect(form?.fields).toEqual({ model: ['whisper-1'], response_format: ['json'] });
@@ -93,7 +93,7 @@ describe('transcription', () => {
       temperature: 0.3,
     });
     expect(heard).toMatchObject(told);
-    expect(audio.openai.book[0]?.form?.fields).toEqual({
+    expect(audio.openai.requests[0]?.form?.fields).toEqual({
       model: ['whisper-1'],
       response_format: ['verbose_json'],
       'timestamp_granularities[]': ['word', 'segment'],
@@ -112,7 +112,7 @@ describe('transcription', () => {
     const wish = { model, file: await file(), response_format: format };
     const heard: unknown = await client.audio.transcriptions.create(wish);
     expect(heard).toBe(text);
-    expect(audio.openai.book[0]?.form?.fields.response_format).toEqual([format]);
+    expect(audio.openai.requests[0]?.form?.fields.response_format).toEqual([format]);
   });
 
   test('of something else is an error of the library’s own kind', async () => {

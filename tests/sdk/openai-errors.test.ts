@@ -3,10 +3,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import OpenAI, { type ClientOptions } from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources';
 import {
+  chatAnswer,
   errorInside200,
   gated,
   resetMidStream,
-  say,
   status,
   status429,
   status500,
@@ -86,7 +86,7 @@ describe('a refusal by the gateway', () => {
     const error = await refusal({}, { model: 'acme/plain', messages: [{ role: 'user', content }] });
     expect(error).toBeInstanceOf(OpenAI.BadRequestError);
     expect(error.type).toBe('model_capability_mismatch');
-    expect(rig.upstream.book).toHaveLength(0);
+    expect(rig.upstream.requests).toHaveLength(0);
   });
 
   test('carries the request id under which the log has it', async () => {
@@ -131,14 +131,14 @@ describe('a failure of the provider', () => {
     const error = await refusal({ maxRetries: 1 });
     expect(error).toBeInstanceOf(OpenAI.InternalServerError);
     expect([error.status, error.type]).toEqual([502, 'upstream_error']);
-    expect(rig.upstream.book).toHaveLength(requests);
+    expect(rig.upstream.requests).toHaveLength(requests);
   });
 
   test('before a stream has begun is an error too, not an empty stream', async () => {
     rig.upstream.script(upstreamModel, errorInside200(0));
     const error = await refusal({ maxRetries: 0 }, { stream: true });
     expect([error.status, error.type]).toEqual([502, 'upstream_error']);
-    expect(rig.upstream.book).toHaveLength(1);
+    expect(rig.upstream.requests).toHaveLength(1);
   });
 
   test('in the middle of a stream is raised from the loop after the words that came', async () => {
@@ -175,14 +175,14 @@ describe('a retry of the SDK', () => {
   }
 
   test('waits as long as a rate limited provider asked us to wait, then succeeds', async () => {
-    rig.upstream.script(upstreamModel, [status429('1'), say('at last')]);
+    rig.upstream.script(upstreamModel, [status429('1'), chatAnswer('at last')]);
     const { client, sentAt } = watched({ maxRetries: 1 });
     const completion = await client.chat.completions.create({ model: rig.model, messages: hello });
     expect(completion.choices[0]?.message.content).toBe('at last');
     const [first = 0, second = 0] = sentAt;
     // Left to itself the SDK would be back within half a second.
     expect(second - first).toBeGreaterThanOrEqual(1_000);
-    expect(rig.upstream.book).toHaveLength(2);
+    expect(rig.upstream.requests).toHaveLength(2);
   });
 
   test('waits for a free place among the running requests of its account', async () => {
@@ -191,7 +191,10 @@ describe('a retry of the SDK', () => {
       name: 'Busy',
       concurrent_requests: 1,
     });
-    rig.upstream.script(upstreamModel, [gated('finish', 2, say(words(4))), say('my turn')]);
+    rig.upstream.script(upstreamModel, [
+      gated('finish', 2, chatAnswer(words(4))),
+      chatAnswer('my turn'),
+    ]);
     const order = { model: rig.model, messages: hello };
     const running = await clientWith({ apiKey }).chat.completions.create({
       ...order,

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import OpenAI, { toFile } from 'openai';
 import { isObject } from '../../src/core/json.ts';
 import { embeddings, images, startFakeUpstream } from '../support/fake-upstream.ts';
+import { channelOf, formatOf, mask, opaquePng } from '../support/images.ts';
 import { InProcessGateway } from '../support/in-process.ts';
-import { channelOf, formatOf, mask, picture } from '../support/pictures.ts';
 import { failure, fieldOf } from './rig.ts';
 
 const upstream = startFakeUpstream();
@@ -44,7 +44,7 @@ afterAll(async () => {
 beforeEach(() => upstream.reset());
 
 const lastBody = () => {
-  const body = upstream.book.at(-1)?.json;
+  const body = upstream.requests.at(-1)?.json;
   return isObject(body) ? body : {};
 };
 
@@ -81,12 +81,12 @@ describe('embeddings', () => {
     const error = await failure(client.embeddings.create(wish));
     expect(error).toBeInstanceOf(OpenAI.BadRequestError);
     expect(error).toMatchObject({ status: 400, param: 'input[1]' });
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
   });
 });
 
 describe('an image edit', () => {
-  const source = picture(4, 3);
+  const source = opaquePng(4, 3);
   const png = (bytes: Uint8Array, name: string) => toFile(bytes, name, { type: 'image/png' });
 
   test('sends its picture as it is and its mask inside out', async () => {
@@ -100,7 +100,7 @@ describe('an image edit', () => {
       size: '1024x1024',
       n: 1,
     });
-    const files = upstream.book[0]?.form?.files ?? [];
+    const files = upstream.requests[0]?.form?.files ?? [];
     expect(files.map(({ field, type }) => [field, type])).toEqual([
       ['image', 'image/png'],
       ['mask', 'image/png'],
@@ -125,9 +125,12 @@ describe('an image edit', () => {
 
   test('takes several pictures', async () => {
     upstream.script('their-image', images());
-    const image = [await png(source, 'a.png'), await png(picture(2, 2), 'b.png')];
+    const image = [await png(source, 'a.png'), await png(opaquePng(2, 2), 'b.png')];
     await client.images.edit({ model: 'acme/image', prompt: 'join them', image });
-    expect(upstream.book[0]?.form?.files.map(({ field }) => field)).toEqual(['image[]', 'image[]']);
+    expect(upstream.requests[0]?.form?.files.map(({ field }) => field)).toEqual([
+      'image[]',
+      'image[]',
+    ]);
   });
 
   test('with a model that cannot edit is refused with a code', async () => {
@@ -141,7 +144,7 @@ describe('an image edit', () => {
     const result = await client.images.edit({
       model: 'demo/image',
       prompt: 'make it green',
-      image: await png(picture(40, 30), 'photo.png'),
+      image: await png(opaquePng(40, 30), 'photo.png'),
       mask: await png(mask(Array.from({ length: 30 }, () => '#'.repeat(40))), 'mask.png'),
     });
     const drawn = Buffer.from(result.data?.[0]?.b64_json ?? '', 'base64');

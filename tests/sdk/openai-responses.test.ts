@@ -8,7 +8,7 @@ import type {
   ResponseStreamEvent,
   Tool,
 } from 'openai/resources/responses/responses';
-import { callTools, errorInside200, say } from '../support/fake-upstream.ts';
+import { callTools, chatAnswer, errorInside200 } from '../support/fake-upstream.ts';
 import { failure, fieldOf, onePixel, Rig, upstreamModel } from './rig.ts';
 
 let rig: Rig;
@@ -34,7 +34,7 @@ const eventsOf = (stream: AsyncIterable<ResponseStreamEvent>) => Array.fromAsync
 describe('client.responses.create', () => {
   test('answers with text, our names, the usage and what it cost in credits', async () => {
     const usage = { prompt: 30, completion: 5 };
-    rig.upstream.script(upstreamModel, say('Fine, thanks', { usage, cachedTokens: 10 }));
+    rig.upstream.script(upstreamModel, chatAnswer('Fine, thanks', { usage, cachedTokens: 10 }));
     const response = await client.responses.create({
       model: rig.model,
       input: 'how are you',
@@ -94,7 +94,7 @@ describe('client.responses.create', () => {
 
   test('runs tools in a loop', async () => {
     const call = { id: 'call_1', name: 'get_weather', arguments: { city: 'Oslo' } };
-    rig.upstream.script(upstreamModel, [callTools([call]), say('Rain.')]);
+    rig.upstream.script(upstreamModel, [callTools([call]), chatAnswer('Rain.')]);
     const input: ResponseInput = [{ role: 'user', content: 'Weather in Oslo?' }];
     const ask = () => client.responses.create({ model: rig.model, input, tools: [weather] });
     const { output } = await ask();
@@ -124,7 +124,7 @@ describe('client.responses.create', () => {
       status: 400,
       param: 'previous_response_id',
     });
-    expect(rig.upstream.book).toHaveLength(0);
+    expect(rig.upstream.requests).toHaveLength(0);
   });
 
   test('that wants a response of before is told that there is none', async () => {
@@ -137,7 +137,7 @@ describe('client.responses.create', () => {
 
 describe('client.responses.parse', () => {
   test('has structured output', async () => {
-    rig.upstream.script(upstreamModel, say('{"city":"Oslo"}'));
+    rig.upstream.script(upstreamModel, chatAnswer('{"city":"Oslo"}'));
     const schema = {
       type: 'object',
       properties: { city: { type: 'string' } },
@@ -164,7 +164,7 @@ describe('client.responses.parse', () => {
 
 describe('a stream', () => {
   test('has every event in its order, and usage in the last', async () => {
-    rig.upstream.script(upstreamModel, say('one two', { reasoning: 'hm' }));
+    rig.upstream.script(upstreamModel, chatAnswer('one two', { reasoning: 'hm' }));
     const stream = await client.responses.create({ model: rig.model, input: 'x', stream: true });
     const events = await eventsOf(stream);
     expect(events.map(({ type }) => type.replace('response.', ''))).toEqual([

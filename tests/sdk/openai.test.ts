@@ -4,10 +4,10 @@ import OpenAI from 'openai';
 import type { ChatCompletionChunk, ChatCompletionMessageParam } from 'openai/resources';
 import {
   callTools,
+  chatAnswer,
   echo,
   hangBeforeHeaders,
   hangMidStream,
-  say,
 } from '../support/fake-upstream.ts';
 import { failure, fieldOf, onePixel, Rig, upstreamModel, upstreamSecret } from './rig.ts';
 
@@ -43,7 +43,7 @@ function textOf(chunks: readonly ChatCompletionChunk[]): string {
 describe('a plain answer', () => {
   test('has the text, our names, the usage and what it cost in credits', async () => {
     const usage = { prompt: 30, completion: 5 };
-    rig.upstream.script(upstreamModel, say('Fine, thanks', { usage, cachedTokens: 10 }));
+    rig.upstream.script(upstreamModel, chatAnswer('Fine, thanks', { usage, cachedTokens: 10 }));
     const completion = await client.chat.completions.create({ model: rig.model, messages: hello });
     expect(completion).toMatchObject({
       object: 'chat.completion',
@@ -77,7 +77,7 @@ describe('a plain answer', () => {
   });
 
   test('shows the reasoning of the model beside its text', async () => {
-    rig.upstream.script(upstreamModel, say('42', { reasoning: 'six times seven' }));
+    rig.upstream.script(upstreamModel, chatAnswer('42', { reasoning: 'six times seven' }));
     const { choices, usage } = await client.chat.completions.create({
       model: rig.model,
       messages: hello,
@@ -92,7 +92,7 @@ describe('a plain answer', () => {
 
 describe('a streamed answer', () => {
   test('comes chunk by chunk under one id and without usage that nobody asked for', async () => {
-    rig.upstream.script(upstreamModel, say('one two three'));
+    rig.upstream.script(upstreamModel, chatAnswer('one two three'));
     const stream = await client.chat.completions.create({
       model: rig.model,
       messages: hello,
@@ -108,7 +108,10 @@ describe('a streamed answer', () => {
   });
 
   test('ends with one chunk of usage and cost when it was asked for', async () => {
-    rig.upstream.script(upstreamModel, say('one two', { usage: { prompt: 9, completion: 2 } }));
+    rig.upstream.script(
+      upstreamModel,
+      chatAnswer('one two', { usage: { prompt: 9, completion: 2 } }),
+    );
     const stream = await client.chat.completions.create({
       model: rig.model,
       messages: hello,
@@ -123,7 +126,10 @@ describe('a streamed answer', () => {
   });
 
   test('is put together again by the stream helper', async () => {
-    rig.upstream.script(upstreamModel, say('put me together', { reasoning: 'let me think' }));
+    rig.upstream.script(
+      upstreamModel,
+      chatAnswer('put me together', { reasoning: 'let me think' }),
+    );
     const deltas: string[] = [];
     const stream = client.chat.completions
       .stream({ model: rig.model, messages: hello })
@@ -143,7 +149,7 @@ describe('tools', () => {
   const call = { name: 'get_weather', arguments: { city: 'Zürich' }, id: 'call_1' };
 
   test('are offered, called, answered, and the answer leads to the next turn', async () => {
-    rig.upstream.script(upstreamModel, [callTools([call]), say('It rains in Zürich.')]);
+    rig.upstream.script(upstreamModel, [callTools([call]), chatAnswer('It rains in Zürich.')]);
     const first = await client.chat.completions.create({
       model: rig.model,
       messages: hello,
@@ -209,13 +215,13 @@ describe('tools', () => {
       expect(await runner.finalContent()).toBe('rain in Zürich');
       expect(cities).toEqual(['Zürich', 'Zürich']);
     }
-    expect(rig.upstream.book).toHaveLength(4);
+    expect(rig.upstream.requests).toHaveLength(4);
   });
 });
 
 describe('what a request carries', () => {
   test('a JSON schema reaches the provider and the parsed answer comes back', async () => {
-    rig.upstream.script(upstreamModel, say('{"city":"Bern","degrees":-3}'));
+    rig.upstream.script(upstreamModel, chatAnswer('{"city":"Bern","degrees":-3}'));
     const schema = {
       type: 'object',
       properties: { city: { type: 'string' }, degrees: { type: 'number' } },
@@ -286,7 +292,7 @@ describe('an application that stops listening', () => {
     const leaving = new AbortController();
     const asked = client.chat.completions.create(order(), { signal: leaving.signal });
     const failed = failure(asked);
-    await rig.upstream.until((book) => book.find((entry) => entry.outcome === 'hung'));
+    await rig.upstream.until((requests) => requests.find((entry) => entry.outcome === 'hung'));
     const leftAt = rig.awake.ms;
     leaving.abort();
     expect(await failed).toBeInstanceOf(OpenAI.APIUserAbortError);

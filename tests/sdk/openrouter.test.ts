@@ -5,10 +5,10 @@ import { APICallError, generateText, isStepCount, Output, streamText } from 'ai'
 import { isObject } from '../../src/core/json.ts';
 import {
   callTools,
+  chatAnswer,
   echo,
   hangMidStream,
   resetMidStream,
-  say,
   status500,
 } from '../support/fake-upstream.ts';
 import { failure, fieldOf, onePixel, Rig, upstreamModel } from './rig.ts';
@@ -38,7 +38,7 @@ function usageIn(metadata: Record<string, object> | undefined): Record<string, u
 describe('a whole answer', () => {
   test('has text, reasoning, the provider, usage and the cost in credits', async () => {
     const usage = { prompt: 30, completion: 8 };
-    const answer = say('Fine, thanks', { reasoning: 'be polite', usage, cachedTokens: 4 });
+    const answer = chatAnswer('Fine, thanks', { reasoning: 'be polite', usage, cachedTokens: 4 });
     rig.upstream.script(upstreamModel, answer);
     const model = openRouter()(rig.model, { reasoning: { effort: 'high' } });
     const result = await generateText({ model, prompt });
@@ -58,11 +58,11 @@ describe('a whole answer', () => {
     const model = openRouter()('acme/plain', { models: ['acme/large'] });
     const { response, text } = await generateText({ model, prompt, maxRetries: 0 });
     expect([response.modelId, text]).toEqual(['acme/large', 'ok']);
-    expect(rig.upstream.book.map((entry) => entry.model)).toEqual(['plain', upstreamModel]);
+    expect(rig.upstream.requests.map((entry) => entry.model)).toEqual(['plain', upstreamModel]);
   });
 
   test('follows a JSON schema', async () => {
-    rig.upstream.script(upstreamModel, say('{"city":"Bern"}'));
+    rig.upstream.script(upstreamModel, chatAnswer('{"city":"Bern"}'));
     const { output } = await generateText({
       model: openRouter()(rig.model),
       prompt,
@@ -88,7 +88,10 @@ describe('a whole answer', () => {
 describe('a stream', () => {
   test('ends with usage and cost although nobody asked', async () => {
     const usage = { prompt: 9, completion: 5 };
-    rig.upstream.script(upstreamModel, say('one two three', { reasoning: 'count up', usage }));
+    rig.upstream.script(
+      upstreamModel,
+      chatAnswer('one two three', { reasoning: 'count up', usage }),
+    );
     const result = streamText({ model: openRouter()(rig.model), prompt });
     expect(await Array.fromAsync(result.textStream)).toEqual(['one', ' two', ' three']);
     expect(await result.reasoningText).toBe('count up');

@@ -1,7 +1,11 @@
 /** A gateway in front of the scripted upstream, as suites with the official SDKs need it. */
 import { isObject } from '../../src/core/json.ts';
-import { Awake } from '../support/awake.ts';
-import { type BookEntry, type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
+import { ActiveClock } from '../support/active-clock.ts';
+import {
+  type FakeUpstream,
+  type LoggedRequest,
+  startFakeUpstream,
+} from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 /** What the fake upstream calls the model `acme/large`. */
@@ -15,7 +19,7 @@ export const pricing = { prompt: '1', completion: '2' };
 export class SdkRig {
   readonly upstream: FakeUpstream;
   readonly gateway: InProcessGateway;
-  readonly awake = new Awake();
+  readonly awake = new ActiveClock();
 
   protected constructor(upstream: FakeUpstream, gateway: InProcessGateway) {
     this.upstream = upstream;
@@ -33,8 +37,8 @@ export class SdkRig {
   }
 
   /** The last request that reached the upstream. */
-  get lastAsked(): BookEntry {
-    const entry = this.upstream.book.at(-1);
+  get lastAsked(): LoggedRequest {
+    const entry = this.upstream.requests.at(-1);
     if (!entry) throw new Error('nothing has reached the upstream');
     return entry;
   }
@@ -48,7 +52,9 @@ export class SdkRig {
 
   /** How long after `leftAt`, on `awake`, the upstream saw its client go. */
   async hangUpMs(leftAt: number): Promise<number> {
-    await this.upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await this.upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     return this.awake.ms - leftAt;
   }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type FakeUpstream, startFakeUpstream } from './fake-upstream.ts';
 import { InProcessGateway, type Reply, readReply } from './in-process.ts';
 
-export interface Spoken extends Reply {
+export interface SpeechReply extends Reply {
   readonly bytes: Uint8Array;
 }
 
@@ -49,7 +49,7 @@ export class AudioGateway {
     this.siliconflow.reset();
   }
 
-  async speak(body: object, key?: string): Promise<Spoken> {
+  async speak(body: object, key?: string): Promise<SpeechReply> {
     const path = '/v1/audio/speech';
     const response = await this.gateway.fetch(body, { path, ...(key ? { key } : {}) });
     const { headers, status } = response;
@@ -82,11 +82,13 @@ export class AudioGateway {
     ]);
     expect(String(reply.error.message)).toMatch(/^[^\n]{5,300}[.?]$/);
     expect((await this.bill(reply)).credits).toBe(0);
-    expect([this.openai.book, this.siliconflow.book].map(({ length }) => length)).toEqual([0, 0]);
-    expect(this.leftOnDisk()).toEqual([]);
+    expect([this.openai.requests, this.siliconflow.requests].map(({ length }) => length)).toEqual([
+      0, 0,
+    ]);
+    expect(this.uploadsOnDisk()).toEqual([]);
   }
 
-  leftOnDisk(): string[] {
+  uploadsOnDisk(): string[] {
     const folder = join(this.gateway.folder, 'uploads');
     return existsSync(folder) ? readdirSync(folder) : [];
   }

@@ -27,6 +27,6 @@ export function readTable(text: string): Record<string, string>[] {
 }
 
 /** Removes the apostrophe that keeps spreadsheets from running a cell as a formula. */
-export function unarmed(cell: string): string {
+export function removeFormulaGuard(cell: string): string {
   return /^'+(?:\s*[=+\-@＝＋－＠]|[\t\r\n])/u.test(cell) ? cell.slice(1) : cell;
 }

@@ -5,12 +5,12 @@
  *
  *   const upstream = startFakeUpstream();
  *   upstream.script('gpt-x', [status429('1'), say('Hello there')]);
- *   const left = await upstream.until((book) => book.find((e) => e.outcome === 'client-left'));
+ *   const left = await upstream.until((book) => book.find((e) => e.outcome === 'client-disconnected'));
  */
 
 export * from './fake-upstream/answers.ts';
-export type { Behaviour } from './fake-upstream/behaviour.ts';
-export type { BookEntry, BookSummary, Outcome } from './fake-upstream/book-entry.ts';
+export type { Behavior } from './fake-upstream/behavior.ts';
 export * from './fake-upstream/deliveries.ts';
+export type { LoggedRequest, Outcome, RequestTotals } from './fake-upstream/logged-request.ts';
 export { type FakeUpstreamProcess, startFakeUpstreamProcess } from './fake-upstream/process.ts';
 export { type FakeUpstream, refusingUrl, startFakeUpstream } from './fake-upstream/server.ts';

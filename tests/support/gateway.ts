@@ -12,8 +12,8 @@
  * Leaving the block stops the gateway, and fails the test if it crashed or left with an error.
  */
 
+export { newFolder } from './gateway/cleanup-shell.ts';
 export { type Answer, type Call, ChatStream } from './gateway/client.ts';
 export { type UpstreamConfig, upstreamConfig } from './gateway/config.ts';
-export { newFolder } from './gateway/keeper.ts';
 export { type Gateway, type GatewayOptions, startGateway } from './gateway/running.ts';
 export { type Finished, type Keys, run, spawnTollgate } from './gateway/spawn.ts';

@@ -9,7 +9,7 @@ import type {
   UserPart,
 } from '../../src/core/prompt.ts';
 import type { UpstreamRequest } from '../../src/dialects/dialect.ts';
-import { compact } from './dialogues.ts';
+import { compact } from './random-prompts.ts';
 
 interface Inline {
   readonly mimeType: string;

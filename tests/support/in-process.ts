@@ -21,7 +21,7 @@ export interface GatewaySettings {
   readonly cache?: object;
   readonly logs?: object;
   /** The number of workers that this gateway is told it has. */
-  readonly crew?: number;
+  readonly workers?: number;
   /** Additional environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -64,7 +64,7 @@ export class InProcessGateway {
 
   static async start({
     environment = {},
-    crew = 1,
+    workers = 1,
     ...settings
   }: GatewaySettings): Promise<InProcessGateway> {
     const folder = await mkdtemp(join(tmpdir(), 'tollgate-in-process-'));
@@ -83,7 +83,7 @@ export class InProcessGateway {
     );
     const logged: string[] = [];
     const log = createLog((lines) => logged.push(...lines.split(/(?<=\n)/)));
-    const tollgate = await build(config, log, crew);
+    const tollgate = await build(config, log, workers);
     const store = await openStore(config.database.reveal());
     return new InProcessGateway(tollgate, config, store, folder, logged);
   }

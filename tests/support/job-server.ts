@@ -13,7 +13,7 @@ import { MemoryBudget } from '../../src/limits/memory-budget.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { makeKey } from '../contracts/engines.ts';
 import { type Reply, readReply } from './in-process.ts';
-import { JobBench } from './job-bench.ts';
+import { JobHarness } from './job-harness.ts';
 
 const routing = 'sk-tg-jobs-0123456789abcdef0123456789abcd';
 /** A key of a second tenant. */
@@ -21,7 +21,7 @@ const otherTenant = 'sk-tg-stranger-0123456789abcdef012345678';
 
 export class JobServer {
   readonly keys = { routing, otherTenant };
-  readonly bench: JobBench;
+  readonly harness: JobHarness;
   readonly url: string;
   readonly logged: string[] = [];
   /** The keys of requests that were counted against limits. */
@@ -29,24 +29,24 @@ export class JobServer {
   readonly #server: HttpServer;
 
   static async start(): Promise<JobServer> {
-    const bench = await JobBench.open();
-    const { directory } = bench.store;
+    const harness = await JobHarness.open();
+    const { directory } = harness.store;
     await firstStart(
       { apiKey: new Secret(routing), managementKey: null, adminToken: null, credits: 0 },
-      { directory, grantOnce: async () => {}, now: bench.now },
+      { directory, grantOnce: async () => {}, now: harness.now },
     );
-    const other = await bench.newCaller();
+    const other = await harness.newCaller();
     const open = { scopes: null, models: null, expiresAt: null };
     await directory.addKey(makeKey(other.tenantId, open), hashKey(otherTenant));
-    return new JobServer(bench);
+    return new JobServer(harness);
   }
 
-  private constructor(bench: JobBench) {
-    this.bench = bench;
+  private constructor(harness: JobHarness) {
+    this.harness = harness;
     this.#server = new HttpServer({
       routes: [
         ...jobRoutes({
-          service: bench.service,
+          service: harness.service,
           publicUrl: null,
           admission: {
             countRequest: ({ keyId }, headers) => {
@@ -58,7 +58,7 @@ export class JobServer {
           webhookSecretOf: () => '',
           listQueue: new TenantReadQueue(),
           createOnce: async ({ caller: { tenantId }, key, requestId }, createJob) => {
-            const answerExpiresAt = bench.now + 86_400_000;
+            const answerExpiresAt = harness.now + 86_400_000;
             const claim = { tenantId, key, requestId, fingerprint: '', answerExpiresAt };
             return { kind: 'created', job: await createJob(claim) };
           },
@@ -67,11 +67,11 @@ export class JobServer {
           explain: () => undefined,
         }),
         ...objectRoutes({
-          open: (key) => bench.storage.open(key),
-          isValidLink: (key, query) => bench.links.isValid(key, query, bench.now),
+          open: (key) => harness.storage.open(key),
+          isValidLink: (key, query) => harness.links.isValid(key, query, harness.now),
         }),
       ],
-      authenticator: new Authenticator(bench.store.directory),
+      authenticator: new Authenticator(harness.store.directory),
       log: createLog((line) => this.logged.push(line)),
     });
     this.url = `http://127.0.0.1:${this.#server.listen('127.0.0.1', 0)}`;
@@ -79,7 +79,7 @@ export class JobServer {
 
   async stop(): Promise<void> {
     await this.#server.drain(1);
-    await this.bench.close();
+    await this.harness.close();
   }
 
   async send(method: string, path: string, init: RequestInit = {}, key = routing): Promise<Reply> {
@@ -98,6 +98,6 @@ export class JobServer {
 
   /** Runs all waiting jobs. */
   runJobs(): Promise<void> {
-    return this.bench.runJobs();
+    return this.harness.runJobs();
   }
 }

@@ -2,7 +2,7 @@
  * Plays a connection pooler in front of Postgres: it refuses what PgBouncer refuses, with the same
  * messages, and passes everything else on unchanged.
  */
-import { type Between, startBetween } from './between.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 /** The startup parameters that PgBouncer accepts; it hangs up on clients that send others. */
 const taken = new Set(['user', 'database', 'client_encoding', 'application_name']);
@@ -11,9 +11,9 @@ export function startPooler(
   url: string,
   mode: 'transaction' | 'statement',
   clientsMax = Number.POSITIVE_INFINITY,
-): Promise<Between> {
+): Promise<TcpProxy> {
   let clients = 0;
-  return startBetween(url, (client, reach) => {
+  return startTcpProxy(url, (client, reach) => {
     client.once('data', (startup: Buffer) => {
       const refused = settingsIn(startup).find((name) => !taken.has(name));
       if (refused !== undefined) {

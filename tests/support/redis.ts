@@ -3,11 +3,11 @@
  * none is installed, the tests that need it say so and pass, except in CI.
  */
 import { freePort } from './free-port.ts';
-import { keepTrack } from './gateway/keeper.ts';
+import { killAtExit } from './gateway/cleanup-shell.ts';
 
 /** Environment variables for a gateway that waits longer for Redis than usual. */
-export const patient = {
-  BUN_OPTIONS: `--preload ${new URL('patient-with-redis.ts', import.meta.url).pathname}`,
+export const longRedisTimeout = {
+  BUN_OPTIONS: `--preload ${new URL('long-redis-timeout.ts', import.meta.url).pathname}`,
 } as const;
 
 const program = Bun.which('redis-server') ?? Bun.which('valkey-server');
@@ -51,7 +51,7 @@ export class TestRedis implements AsyncDisposable {
       stdout: 'ignore',
       stderr: 'ignore',
     });
-    keepTrack(server.pid, server.exited);
+    killAtExit(server.pid, server.exited);
     this.#server = server;
     const deadline = performance.now() + startDeadlineMs;
     while (!(await this.#answers())) {

@@ -16,16 +16,16 @@ export interface FoundPage {
   readonly date?: string;
 }
 
-export interface Asked {
+export interface ReceivedSearch {
   readonly engine: 'searxng' | 'brave' | 'tavily' | 'none';
   readonly method: string;
   readonly path: string;
-  readonly words: Readonly<Record<string, string>>;
+  readonly params: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: unknown;
 }
 
-export type Misbehaviour =
+export type SearchFault =
   | 'huge'
   | 'endless'
   | 'binary'
@@ -46,14 +46,14 @@ export interface SearchServer {
   readonly url: string;
   readonly port: number;
   /** Every call, in order. */
-  readonly asked: readonly Asked[];
+  readonly searches: readonly ReceivedSearch[];
   /** Calls that the gateway hung up on. */
-  readonly left: () => number;
+  readonly abortedCalls: () => number;
   /** What every search finds from now on. */
   answer(pages: readonly FoundPage[]): void;
   /** Answers every search with exactly this text as JSON. */
   answerRaw(body: string): void;
-  misbehave(how: Misbehaviour): void;
+  failWith(how: SearchFault): void;
   reset(): void;
   stop(): Promise<void>;
 }
@@ -69,18 +69,20 @@ export const injection: FoundPage = {
 };
 
 export function startSearchServer(): SearchServer {
-  const asked: Asked[] = [];
-  let respond: (engine: Asked['engine'], request: Request) => Response | Promise<Response> = () =>
-    json({});
-  let left = 0;
+  const searches: ReceivedSearch[] = [];
+  let respond: (
+    engine: ReceivedSearch['engine'],
+    request: Request,
+  ) => Response | Promise<Response> = () => json({});
+  let abortedCalls = 0;
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     idleTimeout: 60,
     async fetch(request) {
-      request.signal.addEventListener('abort', () => left++);
+      request.signal.addEventListener('abort', () => abortedCalls++);
       const entry = await note(request);
-      asked.push(entry);
+      searches.push(entry);
       return respond(entry.engine, request);
     },
   });
@@ -91,25 +93,25 @@ export function startSearchServer(): SearchServer {
   return {
     url: `http://127.0.0.1:${server.port}`,
     port: server.port ?? 0,
-    asked,
-    left: () => left,
+    searches,
+    abortedCalls: () => abortedCalls,
     answer: found,
     answerRaw(body) {
       respond = () => json(body);
     },
-    misbehave(how) {
-      respond = () => (typeof how === 'number' ? refusal(how) : misbehaviours[how](server.url));
+    failWith(how) {
+      respond = () => (typeof how === 'number' ? refusal(how) : misbehaviors[how](server.url));
     },
     reset() {
-      asked.length = 0;
-      left = 0;
+      searches.length = 0;
+      abortedCalls = 0;
       found([]);
     },
     stop: () => server.stop(true),
   };
 }
 
-async function note(request: Request): Promise<Asked> {
+async function note(request: Request): Promise<ReceivedSearch> {
   const { pathname, searchParams } = new URL(request.url);
   const text = await request.text();
   const path = `${request.method} ${pathname}`;
@@ -125,13 +127,13 @@ async function note(request: Request): Promise<Asked> {
     engine,
     method: request.method,
     path: pathname,
-    words: Object.fromEntries(searchParams),
+    params: Object.fromEntries(searchParams),
     headers: Object.fromEntries(request.headers),
     body: text === '' ? undefined : (JSON.parse(text) as unknown),
   };
 }
 
-type Bodies = Record<Asked['engine'], (pages: readonly FoundPage[], url: URL) => object>;
+type Bodies = Record<ReceivedSearch['engine'], (pages: readonly FoundPage[], url: URL) => object>;
 
 /** Answers as documented, including fields around the results that the gateway must ignore. */
 const bodies: Bodies = {
@@ -218,8 +220,8 @@ function refusal(status: number): Response {
 const never = () => new Promise<Response>(() => undefined);
 const page = (snippet: string) => ({ title: 'T', url: 'https://a.example/', content: snippet });
 
-const misbehaviours: Record<
-  Exclude<Misbehaviour, number>,
+const misbehaviors: Record<
+  Exclude<SearchFault, number>,
   (self: URL) => Response | Promise<Response>
 > = {
   huge: () => json({ results: [page('x'.repeat(3 * 1024 * 1024))] }),

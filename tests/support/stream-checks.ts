@@ -3,9 +3,9 @@
  * nothing of the gateway's code, so that the two can disagree.
  *
  *   const seen = checkAnthropicStream(await response.text());
- *   expect(seen).toMatchObject({ ended: 'whole', text: 'Hello', stopReason: 'end_turn' });
+ *   expect(seen).toMatchObject({ ended: 'complete', text: 'Hello', stopReason: 'end_turn' });
  */
 
-export { type AnthropicSeen, checkAnthropicStream } from './stream-checks/anthropic.ts';
-export { checkOpenAiStream, type OpenAiSeen } from './stream-checks/openai.ts';
-export { checkResponsesStream, type ResponsesSeen } from './stream-checks/responses.ts';
+export { type AnthropicReading, checkAnthropicStream } from './stream-checks/anthropic.ts';
+export { checkOpenAiStream, type OpenAiReading } from './stream-checks/openai.ts';
+export { checkResponsesStream, type ResponsesReading } from './stream-checks/responses.ts';

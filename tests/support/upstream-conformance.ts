@@ -27,11 +27,16 @@ import { readFailure } from '../../src/dialects/failure.ts';
 import { openAiClient } from '../../src/dialects/openai-chat/client/stream-writer.ts';
 import { responsesClient } from '../../src/dialects/responses/client/answer-writers.ts';
 import { echoOf } from '../../src/dialects/responses/client/response-object.ts';
-import { question } from './question.ts';
+import {
+  type ClientAnswer,
+  readAnthropicAnswer,
+  readOpenAiAnswer,
+  readResponsesAnswer,
+} from './client-answers.ts';
+import { makePrompt } from './prompts.ts';
 import { valueIn } from './read-result.ts';
+import { RecordingSink } from './recording-sink.ts';
 import { identity } from './reply-identity.ts';
-import { type SeenAnswer, seeAnthropic, seeOpenAi, seeResponses } from './seen-answer.ts';
-import { ToldAnswer } from './told-answer.ts';
 
 interface ExpectedUsage {
   readonly prompt_tokens: number;
@@ -89,7 +94,7 @@ const kindOfClass: Readonly<Record<string, FailureKind>> = {
 
 interface Client {
   readonly dialect: ClientDialect;
-  readonly see: (output: string, isStream: boolean) => SeenAnswer;
+  readonly read: (output: string, isStream: boolean) => ClientAnswer;
   readonly finishOf: (expected: ExpectedChat) => string | null;
   readonly usageOf: (counted: ExpectedUsage) => object;
 }
@@ -97,7 +102,7 @@ interface Client {
 const clients = {
   OpenAI: {
     dialect: openAiClient({ includeUsage: true }),
-    see: seeOpenAi,
+    read: readOpenAiAnswer,
     finishOf: (expected) => expected.openai.finish_reason,
     usageOf: ({ cached_tokens = 0, cache_write_tokens, reasoning_tokens = 0, ...sums }) => ({
       ...sums,
@@ -111,7 +116,7 @@ const clients = {
   },
   Anthropic: {
     dialect: anthropicClient({ inputTokensEstimate: 9 }),
-    see: seeAnthropic,
+    read: readAnthropicAnswer,
     finishOf: (expected) => expected.anthropic.stop_reason,
     usageOf: ({ cached_tokens = 0, cache_write_tokens = 0, ...sums }) => ({
       input_tokens: sums.prompt_tokens - cached_tokens - cache_write_tokens,
@@ -122,7 +127,7 @@ const clients = {
   },
   Responses: {
     dialect: responsesClient({}, echoOf({ input: 'Hello!' })),
-    see: seeResponses,
+    read: readResponsesAnswer,
     finishOf: (expected) => expected.openai.finish_reason,
     usageOf: ({ cached_tokens = 0, cache_write_tokens = 0, reasoning_tokens = 0, ...sums }) => ({
       input_tokens: sums.prompt_tokens,
@@ -156,14 +161,14 @@ const fixtureByteByByte = (path: string) =>
   byteByByte(readBytes(path), isFramed(path) ? new FrameDecoder() : new TextDecoder());
 
 /** What a listener is told of a stream, up to the first failure. */
-export function hear(upstream: UpstreamDialect, messages: readonly SseMessage[]) {
-  const told = new ToldAnswer();
-  const reader = upstream.readStream(told, []);
+export function readMessages(upstream: UpstreamDialect, messages: readonly SseMessage[]) {
+  const sink = new RecordingSink();
+  const reader = upstream.readStream(sink, []);
   for (const message of messages) {
     const failure = reader.push(message);
-    if (failure) return { told, failure, finished: reader.finished };
+    if (failure) return { sink, failure, finished: reader.finished };
   }
-  return { told, failure: undefined, finished: reader.finished };
+  return { sink, failure: undefined, finished: reader.finished };
 }
 
 export function expectUsage(usage: Usage | undefined, expected: ExpectedUsage | null): void {
@@ -199,27 +204,27 @@ const wordsOfOpenAi: ReadonlyMap<FinishReason | null, FinishReason> = new Map([
   ['context', 'length'],
 ]);
 
-function expectTold(told: ToldAnswer, expected: ExpectedChat): void {
-  const finish = wordsOfOpenAi.get(told.finishReason) ?? told.finishReason;
-  expect({ text: told.said, reasoning: told.thought, finish }).toEqual({
+function expectAnswer(sink: RecordingSink, expected: ExpectedChat): void {
+  const finish = wordsOfOpenAi.get(sink.finishReason) ?? sink.finishReason;
+  expect({ text: sink.fullText, reasoning: sink.reasoningText, finish }).toEqual({
     text: expected.text,
     reasoning: expected.reasoning,
     finish: expected.openai.finish_reason as typeof finish,
   });
-  expectCalls(told.calls, expected);
-  expect(told.images.length).toBe(expected.images ?? 0);
-  expectUsage(told.lastUsage, expected.openai.usage);
+  expectCalls(sink.calls, expected);
+  expect(sink.images.length).toBe(expected.images ?? 0);
+  expectUsage(sink.lastUsage, expected.openai.usage);
 }
 
 /** Checks what a client of this kind sees of an answer that cost 7 credits. */
-export function expectSeen(
+export function expectClientAnswer(
   name: ClientName,
   output: string,
   isStream: boolean,
   expected: ExpectedChat,
 ): void {
   const client: Client = clients[name];
-  const { text, reasoning, finish, images, calls, usage } = client.see(output, isStream);
+  const { text, reasoning, finish, images, calls, usage } = client.read(output, isStream);
   expect({ text, reasoning, finish, images }).toEqual({
     text: expected.text,
     reasoning: expected.reasoning,
@@ -278,59 +283,63 @@ export function expectStream(
   slowly = byteByByte(new TextEncoder().encode(raw), new TextDecoder()),
 ): void {
   const messages = messagesOf(raw);
-  const { told: whole, failure, finished } = hear(upstream, messages);
+  const { sink: whole, failure, finished } = readMessages(upstream, messages);
   expect({ failure, finished }).toEqual({ failure: undefined, finished: true });
-  expectTold(whole, expected);
+  expectAnswer(whole, expected);
   expect(slowly).toEqual(messages);
-  expectTold(hear(upstream, slowly).told, expected);
+  expectAnswer(readMessages(upstream, slowly).sink, expected);
   for (let length = 0; length < messages.length; length += 1) {
     const before = messages.slice(0, length);
-    const cut = hear(upstream, before);
+    const cut = readMessages(upstream, before);
     const ended = hasEnded(before);
-    expect({ length, finished: cut.finished, finish: cut.told.finishReason }).toEqual({
+    expect({ length, finished: cut.finished, finish: cut.sink.finishReason }).toEqual({
       length,
       finished: ended,
       finish: ended ? whole.finishReason : null,
     });
-    expect(whole.said).toStartWith(cut.told.said);
+    expect(whole.fullText).toStartWith(cut.sink.fullText);
   }
 }
 
 /** Checks what clients of all kinds see of a stream, and that nothing in it names its upstream. */
-export function expectCrossed(
+export function expectTranslated(
   upstream: UpstreamDialect,
   raw: string,
   expected: ExpectedChat,
 ): void {
   for (const name of clientNames) {
     const client = clients[name].dialect;
-    const relay = new Translation(question(), client, upstream).transformStream(identity);
+    const relay = new Translation(makePrompt(), client, upstream).transformStream(identity);
     const output = messagesOf(raw).map((message) => relay.push(message));
     expect(relay.finished).toBe(true);
     expect(relay.metrics.finishReason).toBe(expected.openai.finish_reason ?? undefined);
     expectUsage(relay.metrics.usage, expected.openai.usage);
     const end = relay.close({ usage: relay.metrics.usage ?? noUsage, costCredits: 7 });
     const text = output.join('') + end;
-    expectSeen(name, text, true, expected);
-    expectNameless(raw, text, expected);
+    expectClientAnswer(name, text, true, expected);
+    expectNoUpstreamNames(raw, text, expected);
   }
 }
 
 function expectCrossedReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
   for (const name of clientNames) {
     const client = clients[name].dialect;
-    const translation = new Translation(question(), client, upstream);
+    const translation = new Translation(makePrompt(), client, upstream);
     const reply = valueIn(translation.transformReply(raw, identity));
     expect(reply.metrics.finishReason).toBe(expected.openai.finish_reason ?? undefined);
     expectUsage(reply.metrics.usage, expected.openai.usage);
     const text = reply.write({ usage: reply.metrics.usage ?? noUsage, costCredits: 7 });
-    expectSeen(name, text, false, expected);
-    expectNameless(raw, text, expected);
+    expectClientAnswer(name, text, false, expected);
+    expectNoUpstreamNames(raw, text, expected);
   }
 }
 
 /** No id or name of the upstream may be in a client's answer. */
-export function expectNameless(raw: string, output: string, { dialect }: ExpectedChat): void {
+export function expectNoUpstreamNames(
+  raw: string,
+  output: string,
+  { dialect }: ExpectedChat,
+): void {
   const names = namesIn(raw);
   // Bedrock's answers contain no id and no model name.
   if (dialect !== 'bedrock') expect(names.length).toBeGreaterThan(0);
@@ -340,7 +349,11 @@ export function expectNameless(raw: string, output: string, { dialect }: Expecte
 type Counts = Readonly<Record<'streams' | 'broken' | 'replies' | 'errors', number>>;
 
 /** `counts`: the least number of recordings of each kind. */
-export function conform(dialectName: string, upstream: UpstreamDialect, counts: Counts): void {
+export function testRecordings(
+  dialectName: string,
+  upstream: UpstreamDialect,
+  counts: Counts,
+): void {
   const chats = readExpectations(dialectName);
   const streams = chats.filter(({ expected }) => expected.stream && !expected.error);
   const broken = chats.filter(({ expected }) => expected.stream && expected.error);
@@ -360,7 +373,7 @@ export function conform(dialectName: string, upstream: UpstreamDialect, counts: 
         expectStream(upstream, readFixture(path), expected, fixtureByteByByte(path));
       });
       test(`${path} reaches clients of all kinds`, () => {
-        expectCrossed(upstream, readFixture(path), expected);
+        expectTranslated(upstream, readFixture(path), expected);
       });
     }
     for (const { path, expected } of broken) {
@@ -379,7 +392,7 @@ export function conform(dialectName: string, upstream: UpstreamDialect, counts: 
     }
   });
 
-  conformErrors(dialectName);
+  testRecordedErrors(dialectName);
 }
 
 function readErrors(dialectName: string) {
@@ -389,7 +402,7 @@ function readErrors(dialectName: string) {
   });
 }
 
-export function conformErrors(dialectName: string): void {
+export function testRecordedErrors(dialectName: string): void {
   test.each(readErrors(dialectName))(
     'the recorded error $path is of the class $expected.class',
     ({ path, expected, status }) => {
@@ -403,22 +416,22 @@ export function conformErrors(dialectName: string): void {
 
 function expectBroken(upstream: UpstreamDialect, path: string, expected: ExpectedChat): void {
   for (const messages of [messagesOf(readFixture(path)), fixtureByteByByte(path)]) {
-    const { told, failure, finished } = hear(upstream, messages);
+    const { sink, failure, finished } = readMessages(upstream, messages);
     expect(failure?.message).toBe(expected.error?.message ?? '');
     // OpenRouter reports an error after the finish reason.
     const finish = expected.openai.finish_reason;
-    expect([finished, told.finishReason as string | null]).toEqual([finish !== null, finish]);
-    expect(told.said).toBe(expected.text);
+    expect([finished, sink.finishReason as string | null]).toEqual([finish !== null, finish]);
+    expect(sink.fullText).toBe(expected.text);
   }
 }
 
 function expectReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
-  const whole = new ToldAnswer();
+  const whole = new RecordingSink();
   expect(upstream.readReply(raw, whole)).toBeUndefined();
-  expectTold(whole, expected);
+  expectAnswer(whole, expected);
   for (const length of [0, 1, raw.length >> 1, raw.length - 1]) {
-    const told = new ToldAnswer();
-    expect(upstream.readReply(raw.slice(0, length), told)?.kind).toBe('malformed');
-    expect(told.order).toEqual([]);
+    const sink = new RecordingSink();
+    expect(upstream.readReply(raw.slice(0, length), sink)?.kind).toBe('malformed');
+    expect(sink.order).toEqual([]);
   }
 }

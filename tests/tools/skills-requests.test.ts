@@ -1,7 +1,7 @@
 /** `skills: [...]` in requests: what the model gets, what it costs, and whose skills are used. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
-import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   upstream.reset();
-  upstream.script('chat', say('Fine.', { usage: { prompt: 10, completion: 5 } }));
+  upstream.script('chat', chatAnswer('Fine.', { usage: { prompt: 10, completion: 5 } }));
 });
 
 const newTenant = (credits?: number): Promise<ByokTenant> =>
@@ -37,7 +37,7 @@ const save = (tenant: ByokTenant, name: string, instructions: string) =>
 const own = { role: 'system', content: 'Be kind.' };
 const hello = { role: 'user', content: 'Hello!' };
 const chat = (fields: object = {}) => ({ model: 'test/chat', messages: [own, hello], ...fields });
-const sent = () => upstream.book.at(-1)?.json as Record<string, unknown>;
+const sent = () => upstream.requests.at(-1)?.json as Record<string, unknown>;
 const message = (fields: object = {}) => ({
   max_tokens: 100,
   model: 'test/claude',
@@ -121,7 +121,7 @@ describe('skills of a request', () => {
       }
       const hint = await gateway.post(body({ skills: ['jsn-only'] }), { path, key: tenant.key });
       expect(hint.error.message).toContain('did you mean "json-only"?');
-      expect(upstream.book).toHaveLength(0);
+      expect(upstream.requests).toHaveLength(0);
       expect(dataOf(await tenant.manage('GET', '/api/v1/credits')).total_usage).toBe(0);
     },
   );
@@ -151,7 +151,7 @@ describe('skills of a request', () => {
     expect([await ask(), await ask()]).toEqual(['MISS', 'HIT']);
     await save(tenant, 'tone', 'Be brief.');
     expect(await ask()).toBe('HIT');
-    expect(upstream.book).toHaveLength(2);
+    expect(upstream.requests).toHaveLength(2);
   });
 
   test('are included in the hold, so that a request that cannot pay is rejected', async () => {
@@ -167,7 +167,7 @@ describe('skills of a request', () => {
     const path = '/v1/messages';
     const refused = await gateway.post(message({ skills: ['long'] }), { path, key: poor.key });
     expect(refused.status).toBe(402);
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
     expect(dataOf(await poor.manage('GET', '/api/v1/credits')).total_usage).toBe(20);
   });
 });

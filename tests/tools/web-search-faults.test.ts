@@ -6,28 +6,28 @@ import {
   cutMidStream,
   gated,
   hangMidStream,
-  noUsage,
+  withoutUsage,
   replay,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status500,
-  weirdUsage,
+  rawUsage,
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 import {
-  answerIt,
+  answerRound,
   chat,
   choiceOf,
   news,
-  searchFor,
-  startSearchRig,
+  searchRound,
+  startSearchGateway,
   tokens,
   weather,
-} from '../support/search-rig.ts';
-import { injection, type Misbehaviour } from '../support/search-server.ts';
+} from '../support/search-gateway.ts';
+import { injection, type SearchFault } from '../support/search-server.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
-const rig = await startSearchRig();
+const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
@@ -40,15 +40,15 @@ const noSearch = { model: 460, byok: 0, tool: 0, searches: 0 };
 
 describe('a failing search engine', () => {
   // search-engines.test.ts tests the message of each fault.
-  test.each<[Misbehaviour]>([[500], ['redirect'], ['endless']])(
+  test.each<[SearchFault]>([[500], ['redirect'], ['endless']])(
     'is reported to the model and free if it returns %p',
     async (how) => {
-      rig.engine.misbehave(how);
-      rig.upstream.script('chat', [searchFor('q'), answerIt('I could not search.')]);
+      rig.engine.failWith(how);
+      rig.upstream.script('chat', [searchRound('q'), answerRound('I could not search.')]);
       const reply = await rig.gateway.post(chat());
       expect([reply.status, contentOf(reply)]).toEqual([200, 'I could not search.']);
-      expect(rig.told()).toContain('The search failed.');
-      expect(rig.told()).not.toContain('tvly-secret');
+      expect(rig.lastPrompt()).toContain('The search failed.');
+      expect(rig.lastPrompt()).not.toContain('tvly-secret');
       expect(await rig.bill(reply)).toEqual(noSearch);
     },
   );
@@ -59,9 +59,9 @@ describe('a failing search engine', () => {
       ['duckduckgo', 'timeout'],
     ];
     rig.engine.answerRaw(JSON.stringify({ results: [], unresponsive_engines: blocked }));
-    rig.upstream.script('chat', [searchFor('q'), answerIt('I could not search.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('I could not search.')]);
     const reply = await rig.gateway.post(chat());
-    expect(rig.told()).toContain(
+    expect(rig.lastPrompt()).toContain(
       'The search failed. None of the engines behind SearXNG responded.',
     );
     expect(await rig.bill(reply)).toEqual(noSearch);
@@ -69,7 +69,7 @@ describe('a failing search engine', () => {
 
   test('is logged once when it fails and once when it recovers', async () => {
     const searchOnce = async () => {
-      rig.upstream.script('chat', [searchFor('q'), answerIt('Done.')]);
+      rig.upstream.script('chat', [searchRound('q'), answerRound('Done.')]);
       expect((await rig.gateway.post(chat())).status).toBe(200);
     };
     await searchOnce();
@@ -80,7 +80,7 @@ describe('a failing search engine', () => {
         .map((line) => JSON.parse(line) as Record<string, unknown>)
         .filter(({ event }) => String(event).startsWith('search_'))
         .map(({ event, reason }) => [event, reason]);
-    rig.engine.misbehave(403);
+    rig.engine.failWith(403);
     await searchOnce();
     await searchOnce();
     const reason = 'The search engine denied access.';
@@ -93,15 +93,15 @@ describe('a failing search engine', () => {
 
   test('is charged if it finds nothing', async () => {
     rig.engine.answer([]);
-    rig.upstream.script('chat', [searchFor('q'), answerIt('Nothing.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('Nothing.')]);
     const reply = await rig.gateway.post(chat());
-    expect(rig.told()).toContain('The search found no pages.');
+    expect(rig.lastPrompt()).toContain('The search found no pages.');
     expect(await rig.bill(reply)).toMatchObject({ tool: 5_000, searches: 1 });
   });
 
   test('marks pages with instructions as untrusted', async () => {
     rig.engine.answer([injection]);
-    rig.upstream.script('chat', [searchFor('q'), answerIt('No.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('No.')]);
     await rig.gateway.post(chat());
     const { messages } = rig.sentIn(1) as { messages: { role: string; content: string }[] };
     const text = messages.find(({ role }) => role === 'tool')?.content ?? '';
@@ -117,26 +117,26 @@ describe('a failing search engine', () => {
       callTools([{ name: 'web_search', arguments: json, id: 'call_odd_1' }], tokens(100, 10));
     for (const json of ['{"query":', '[]', '{"query":7}', '{"query":"  "}', '']) {
       rig.reset();
-      rig.upstream.script('chat', [odd(json), answerIt('Sorry.')]);
+      rig.upstream.script('chat', [odd(json), answerRound('Sorry.')]);
       const reply = await rig.gateway.post(chat());
-      expect([contentOf(reply), rig.engine.asked.length]).toEqual(['Sorry.', 0]);
-      expect(rig.told()).toContain('must be a JSON object with a query');
+      expect([contentOf(reply), rig.engine.searches.length]).toEqual(['Sorry.', 0]);
+      expect(rig.lastPrompt()).toContain('must be a JSON object with a query');
       expect(await rig.bill(reply)).toEqual(noSearch);
     }
   });
 });
 
 test('a search runs even if the upstream connection stays open after its call', async () => {
-  rig.upstream.script('chat', [searchFor('q'), answerIt('Rain.')]);
+  rig.upstream.script('chat', [searchRound('q'), answerRound('Rain.')]);
   await rig.gateway.stream(chat());
-  const allEvents = rig.upstream.book[0]?.eventsSent ?? 0;
+  const allEvents = rig.upstream.requests[0]?.eventsSent ?? 0;
   rig.reset();
-  rig.upstream.script('chat', [hangMidStream(allEvents, searchFor('q')), answerIt('Rain.')]);
+  rig.upstream.script('chat', [hangMidStream(allEvents, searchRound('q')), answerRound('Rain.')]);
   const reading = await rig.gateway.stream(chat());
   expect([reading.content, reading.finishReasons, reading.dones]).toEqual(['Rain.', ['stop'], 1]);
   // 100 + 2 × 10 and 300 + 2 × 20 credits, and 5,000 for the search.
   expect(await rig.bill(reading)).toEqual({ model: 460, byok: 0, tool: 5_000, searches: 1 });
-  await rig.upstream.until((book) => book[0]?.outcome === 'client-left');
+  await rig.upstream.until((requests) => requests[0]?.outcome === 'client-disconnected');
 });
 
 describe('web search without an engine', () => {
@@ -168,7 +168,7 @@ describe('web search without an engine', () => {
     const reply = await gateway.post(chat(fields));
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(reply.error.message).toContain('tools.web_search');
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
   });
 
@@ -180,26 +180,26 @@ describe('web search without an engine', () => {
     const reply = await gateway.post(body, { path: '/v1/messages' });
     expect(reply.status).toBe(200);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[0]');
-    expect(upstream.book).toHaveLength(1);
-    expect(upstream.book[0]?.json).not.toHaveProperty('tools');
+    expect(upstream.requests).toHaveLength(1);
+    expect(upstream.requests[0]?.json).not.toHaveProperty('tools');
   });
 });
 
 describe('a client that disconnects', () => {
   test.each([true, false])('cancels a search in progress (stream: %p)', async (stream) => {
-    rig.engine.misbehave('slow');
-    rig.upstream.script('chat', searchFor('q'));
+    rig.engine.failWith('slow');
+    rig.upstream.script('chat', searchRound('q'));
     const leaving = new AbortController();
     const reply = rig.gateway
       .fetch(chat({ stream, user: `leaver-${stream}` }), { signal: leaving.signal })
       .then((response) => response.text())
       .catch(() => 'left');
-    await until(() => rig.engine.asked.length === 1);
+    await until(() => rig.engine.searches.length === 1);
     leaving.abort();
-    await until(() => rig.engine.left() === 1);
+    await until(() => rig.engine.abortedCalls() === 1);
     expect(await reply).toBe('left');
     const row = await rowOf(`leaver-${stream}`);
-    expect(rig.upstream.book).toHaveLength(1);
+    expect(rig.upstream.requests).toHaveLength(1);
     // A stream has sent its first round; a full reply has sent nothing.
     expect(row).toMatchObject({
       status: stream ? 'success' : 'error',
@@ -208,14 +208,16 @@ describe('a client that disconnects', () => {
   });
 
   test('stops the provider and pays for the work done', async () => {
-    const long = say('one two three four five six', tokens(300, 20));
-    rig.upstream.script('chat', [searchFor('q'), gated('never', 3, long)]);
+    const long = chatAnswer('one two three four five six', tokens(300, 20));
+    rig.upstream.script('chat', [searchRound('q'), gated('never', 3, long)]);
     const leaving = new AbortController();
     const options = { signal: leaving.signal };
     const response = await rig.gateway.fetch(chat({ stream: true, user: 'late' }), options);
     await new SlowReader(response).readUntil('two');
     leaving.abort();
-    await rig.upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await rig.upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
     const row = await rowOf('late');
     expect(row.cost_breakdown).toMatchObject({ managed_tool_fee: 5_000 });
     // The first round reported usage; the second one is estimated.
@@ -253,7 +255,7 @@ describe('credits that run out', () => {
     expect(reply.status).toBe(200);
     expect(reply.text).toContain('The credits ran out before there was an answer.');
     expect(reply.text).toContain('"finish_reason":"length"');
-    expect([rig.upstream.book.length, rig.engine.asked.length]).toEqual([1, 0]);
+    expect([rig.upstream.requests.length, rig.engine.searches.length]).toEqual([1, 0]);
     const credits = await poor.manage('GET', '/api/v1/credits');
     expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 8_100 });
   });
@@ -261,11 +263,11 @@ describe('credits that run out', () => {
   test('are reported to the model, which answers without the search', async () => {
     // Enough for two rounds of about 600, but not for the fee of 5,000 and 8,000 result tokens.
     const poor = await makeByokTenant(rig.gateway, 'poorer', 9_000);
-    rig.upstream.script('chat', [searchFor('q'), answerIt('Without.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('Without.')]);
     const reply = await poor.chat(chat({ max_tokens: 100 }));
     expect(contentOf(reply)).toBe('Without.');
-    expect(rig.told()).toContain('There are not enough credits for it.');
-    expect(rig.engine.asked).toHaveLength(0);
+    expect(rig.lastPrompt()).toContain('There are not enough credits for it.');
+    expect(rig.engine.searches).toHaveLength(0);
     const credits = await poor.manage('GET', '/api/v1/credits');
     expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 460 });
   });
@@ -284,7 +286,7 @@ describe('credits that run out', () => {
     const tools = [{ type: 'web_search' }, lookup];
     const reply = await poor.chat(chat({ stream, messages, tools }));
     expect(reply.text).toContain(`call_lookup_${stream}`);
-    expect(rig.engine.asked).toHaveLength(0);
+    expect(rig.engine.searches).toHaveLength(0);
     const credits = await poor.manage('GET', '/api/v1/credits');
     expect(dataOf(credits)).toEqual({ total_credits: 41_000, total_usage: 38_000 });
   });
@@ -296,18 +298,18 @@ describe('credits that run out', () => {
     rig.engine.answer(
       Array.from({ length: 12 }, (_, at) => ({ ...news, url: `${news.url}/${at}`, snippet })),
     );
-    rig.upstream.script('chat', [searchFor('q'), say('Rain.', tokens(22_000, 20))]);
+    rig.upstream.script('chat', [searchRound('q'), chatAnswer('Rain.', tokens(22_000, 20))]);
     const tools = [{ type: 'web_search', max_results: 12 }];
     const reply = await poor.chat(chat({ tools, max_tokens: 100 }));
     expect(contentOf(reply)).toBe('The credits ran out before there was an answer.');
-    expect([rig.upstream.book.length, rig.engine.asked.length]).toEqual([1, 1]);
+    expect([rig.upstream.requests.length, rig.engine.searches.length]).toEqual([1, 1]);
     const credits = await poor.manage('GET', '/api/v1/credits');
     expect(dataOf(credits)).toEqual({ total_credits: 20_000, total_usage: 5_120 });
   });
 
   test('never go below 0 for any reported usage', async () => {
     const poor = await makeByokTenant(rig.gateway, 'poorest', 40_000);
-    rig.upstream.script('chat', [searchFor('q'), say('Dear.', tokens(90_000, 90_000))]);
+    rig.upstream.script('chat', [searchRound('q'), chatAnswer('Dear.', tokens(90_000, 90_000))]);
     await poor.chat(chat());
     const credits = await poor.manage('GET', '/api/v1/credits');
     expect(dataOf(credits)).toEqual({ total_credits: 40_000, total_usage: 40_000 });
@@ -316,7 +318,7 @@ describe('credits that run out', () => {
 
 describe('a search round', () => {
   test.each([false, true])('is estimated if it reports no usage (stream: %p)', async (stream) => {
-    rig.upstream.script('chat', [searchFor('q'), noUsage(say('x'.repeat(400)))]);
+    rig.upstream.script('chat', [searchRound('q'), withoutUsage(chatAnswer('x'.repeat(400)))]);
     const reply = await rig.gateway.post(chat({ stream }));
     const record = await rig.gateway.record(reply.requestId);
     expect([record.usageEstimated, record.note]).toEqual([
@@ -333,8 +335,8 @@ describe('a search round', () => {
   test.each([false, true])(
     'is charged for its output if it reports only its prompt (stream: %p)',
     async (stream) => {
-      const uncounted = weirdUsage({ prompt_tokens: 70 }, say('x'.repeat(400)));
-      rig.upstream.script('chat', [searchFor('q'), uncounted]);
+      const uncounted = rawUsage({ prompt_tokens: 70 }, chatAnswer('x'.repeat(400)));
+      rig.upstream.script('chat', [searchRound('q'), uncounted]);
       const reply = await rig.gateway.post(chat({ stream }));
       const { usage, usageEstimated } = await rig.gateway.record(reply.requestId);
       expect(usageEstimated).toBe(true);
@@ -346,7 +348,7 @@ describe('a search round', () => {
   test.each([false, true])(
     'returns an error if it fails after a search, and is free without output (stream: %p)',
     async (stream) => {
-      rig.upstream.script('chat', [searchFor('q'), status500()]);
+      rig.upstream.script('chat', [searchRound('q'), status500()]);
       const reply = await rig.gateway.post(chat({ stream }));
       expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
       expect(await rig.bill(reply)).toEqual({ model: 0, byok: 0, tool: 0, searches: 0 });
@@ -354,7 +356,7 @@ describe('a search round', () => {
   );
 
   test('falls back to the next provider if it fails before any output', async () => {
-    rig.upstream.script('chat', [searchFor('q'), status500(), answerIt('It rained.')]);
+    rig.upstream.script('chat', [searchRound('q'), status500(), answerRound('It rained.')]);
     const reading = await rig.gateway.stream(chat({ models: ['test/claude'] }));
     expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
     // 300 + 2 × 20: the work of the first provider is not charged.
@@ -373,7 +375,7 @@ describe('a search round', () => {
   });
 
   test('ends the stream with an error if it breaks off', async () => {
-    rig.upstream.script('chat', [searchFor('q'), cutMidStream(3)]);
+    rig.upstream.script('chat', [searchRound('q'), cutMidStream(3)]);
     const reading = await rig.gateway.stream(chat());
     expect([reading.error?.type, reading.dones]).toEqual(['upstream_error', 0]);
     expect(await rig.bill(reading)).toMatchObject({ tool: 5_000, searches: 1 });
@@ -385,7 +387,7 @@ describe('a search round', () => {
     const events = [{ ...words('It'), usage }, words('x'.repeat(400))];
     const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
     const broken = replay(text, { contentType: 'text/event-stream' });
-    rig.upstream.script('chat', [searchFor('q'), broken]);
+    rig.upstream.script('chat', [searchRound('q'), broken]);
     const reading = await rig.gateway.stream(chat());
     expect(reading.error?.type).toBe('upstream_error');
     // 120 for the first round; 300 for input; output is 1 reported and 100 for 400 characters.
@@ -394,17 +396,17 @@ describe('a search round', () => {
 
   test('ends the answer with length if it reaches the output limit', async () => {
     rig.upstream.script('chat', [
-      searchFor('q'),
-      say('It rai', { ...tokens(300, 20), finish: 'length' }),
+      searchRound('q'),
+      chatAnswer('It rai', { ...tokens(300, 20), finish: 'length' }),
     ]);
     expect(choiceOf(await rig.gateway.post(chat())).finish_reason).toBe('length');
   });
 });
 
 test('fractional search fees are rounded once for all searches', async () => {
-  const cheap = await startSearchRig({ usd_per_search: '0.0000004' });
+  const cheap = await startSearchGateway({ usd_per_search: '0.0000004' });
   cheap.reset();
-  cheap.upstream.script('chat', [searchFor('a', 'b', 'c'), answerIt('Cheap.')]);
+  cheap.upstream.script('chat', [searchRound('a', 'b', 'c'), answerRound('Cheap.')]);
   const reply = await cheap.gateway.post(chat());
   // 3 × 0.4 = 1.2.
   expect(await cheap.bill(reply)).toMatchObject({ tool: 2, searches: 3 });

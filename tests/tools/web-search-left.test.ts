@@ -3,9 +3,9 @@ import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { hangBeforeHeaders } from '../support/fake-upstream.ts';
 import { contentOf, type SendOptions } from '../support/in-process.ts';
-import { answerIt, chat, searchFor, startSearchRig } from '../support/search-rig.ts';
+import { answerRound, chat, searchRound, startSearchGateway } from '../support/search-gateway.ts';
 
-const rig = await startSearchRig();
+const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
@@ -16,7 +16,7 @@ async function leave(options: SendOptions = {}): Promise<Record<string, unknown>
   const left = rig.gateway
     .fetch(chat(), { ...options, signal: leaving.signal })
     .catch(() => undefined);
-  await rig.upstream.until((book) => book[1]?.outcome === 'hung');
+  await rig.upstream.until((requests) => requests[1]?.outcome === 'hung');
   leaving.abort();
   await left;
   let row = before;
@@ -31,9 +31,9 @@ async function newest(): Promise<Record<string, unknown>> {
 }
 
 test('a search is charged with its round if the client disconnects from a full reply', async () => {
-  rig.upstream.script('chat', [searchFor('q'), hangBeforeHeaders()]);
+  rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
   const row = await leave();
-  expect(rig.engine.asked).toHaveLength(1);
+  expect(rig.engine.searches).toHaveLength(1);
   // 100 + 2 × 10 for the round, 5,000 for the search.
   expect(row).toMatchObject({ status: 'success', cost: 5_120 });
   expect(row.cost_breakdown).toMatchObject({ model_charge: 120, managed_tool_fee: 5_000 });
@@ -43,14 +43,14 @@ test('a search is charged with its round if the client disconnects from a full r
 
 test('an abandoned answer is not replayed for its idempotency key', async () => {
   const named = { headers: { 'idempotency-key': 'left' } };
-  rig.upstream.script('chat', [searchFor('q'), hangBeforeHeaders(), answerIt('It rains.')]);
+  rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders(), answerRound('It rains.')]);
   await leave(named);
   const again = await rig.gateway.post(chat(), named);
   expect([contentOf(again), again.headers.get('idempotent-replayed')]).toEqual(['It rains.', null]);
 });
 
 test('an abandoned reply with a failed search is free', async () => {
-  rig.engine.misbehave(500);
-  rig.upstream.script('chat', [searchFor('q'), hangBeforeHeaders()]);
+  rig.engine.failWith(500);
+  rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
   expect(await leave()).toMatchObject({ status: 'error', cost: 0 });
 });

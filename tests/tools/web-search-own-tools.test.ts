@@ -1,9 +1,15 @@
 /** Searches next to a client's own calls: their results are restored in the client's next request. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { callTools, replay } from '../support/fake-upstream.ts';
-import { answerIt, news, searchFor, startSearchRig, weather } from '../support/search-rig.ts';
+import {
+  answerRound,
+  news,
+  searchRound,
+  startSearchGateway,
+  weather,
+} from '../support/search-gateway.ts';
 
-const rig = await startSearchRig();
+const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
@@ -81,7 +87,7 @@ describe.each(forms)('pages found next to a client’s call: $path, streamed: $s
 
   test('can be cited in the answer to its result', async () => {
     const id = callId('cited');
-    rig.upstream.script('chat', [callTools([search, lookup(id)]), answerIt('It rained [1].')]);
+    rig.upstream.script('chat', [callTools([search, lookup(id)]), answerRound('It rained [1].')]);
     expect(await send([])).toContain(id);
     expect(citedIn(await send([id]))).toEqual([news.url]);
   });
@@ -90,8 +96,8 @@ describe.each(forms)('pages found next to a client’s call: $path, streamed: $s
     const id = callId('before');
     const calling = callTools([lookup(id)], { text: 'It rained [1].' });
     rig.upstream.script('chat', [
-      ...[searchFor('q'), calling, searchFor('more')],
-      answerIt('It snows [2]. As I said, it rained [1].'),
+      ...[searchRound('q'), calling, searchRound('more')],
+      answerRound('It snows [2]. As I said, it rained [1].'),
     ]);
     expect(citedIn(await send([]))).toEqual([news.url]);
     rig.engine.answer([later]);
@@ -103,8 +109,8 @@ describe.each(forms)('pages found next to a client’s call: $path, streamed: $s
     rig.upstream.script('chat', [
       callTools([search, lookup(one)]),
       callTools([search, lookup(two)], { text: 'It rained [1], not [2].' }),
-      searchFor('more'),
-      answerIt('It thaws [3], it snows [2], it rained [1].'),
+      searchRound('more'),
+      answerRound('It thaws [3], it snows [2], it rained [1].'),
     ]);
     await send([]);
     rig.engine.answer([later]);
@@ -112,19 +118,22 @@ describe.each(forms)('pages found next to a client’s call: $path, streamed: $s
     rig.engine.answer([last]);
     expect(citedIn(await send([one, two]))).toEqual([last.url, later.url, news.url]);
     for (const page of ['[1] The news', '[2] Later', '[3] Last']) {
-      expect(rig.told().split(page)).toHaveLength(2);
+      expect(rig.lastPrompt().split(page)).toHaveLength(2);
     }
   });
 
   test('are not restored in another chat with the same call id', async () => {
     const id = 'functions.lookup:0';
-    rig.upstream.script('chat', [callTools([search, lookup(id)]), answerIt('It rained [1].')]);
+    rig.upstream.script('chat', [callTools([search, lookup(id)]), answerRound('It rained [1].')]);
     await send([]);
     const other = JSON.parse(
       JSON.stringify(asking([id])).replace('What is the weather?', 'What did they say?'),
     );
     const text = await send([], other);
-    expect([citedIn(text), rig.told()]).toEqual([[], expect.not.stringContaining(news.title)]);
+    expect([citedIn(text), rig.lastPrompt()]).toEqual([
+      [],
+      expect.not.stringContaining(news.title),
+    ]);
   });
 });
 
@@ -137,7 +146,7 @@ test.each([
   const half = { index: 0, id: 'call_1', function: { name: 'lookup', arguments: '{"path":"/a' } };
   const events = [chunk({ tool_calls: [half] }), chunk({}, reason), 'data: [DONE]\n\n'];
   const stream = replay(events.join(''), { contentType: 'text/event-stream' });
-  rig.upstream.script('chat', [searchFor('q'), stream]);
+  rig.upstream.script('chat', [searchRound('q'), stream]);
   const tools = [{ type: 'web_search' }, { name: 'lookup', input_schema: { type: 'object' } }];
   const body = { model: 'test/chat', max_tokens: 200, messages: weather, tools, stream: true };
   const { text } = await rig.gateway.post(body, { path: '/v1/messages' });

@@ -1,10 +1,10 @@
 /** Citations of a model that reasons between its searches. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { callTools, say } from '../support/fake-upstream.ts';
-import { startSearchRig, tokens, weather } from '../support/search-rig.ts';
+import { callTools, chatAnswer } from '../support/fake-upstream.ts';
+import { startSearchGateway, tokens, weather } from '../support/search-gateway.ts';
 
-const rig = await startSearchRig();
+const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 
 const search = { name: 'web_search', arguments: { query: 'q' } };
@@ -14,7 +14,7 @@ beforeEach(() => {
   rig.upstream.script('chat', [
     callTools([search], { reasoning: 'Hm.', text: 'Let me look 😀.', ...tokens(100, 10) }),
     callTools([search], { reasoning: 'More.', text: 'It rained [1]. And', ...tokens(100, 10) }),
-    say('it snows 😀 [2].', { reasoning: 'So.', ...tokens(100, 10) }),
+    chatAnswer('it snows 😀 [2].', { reasoning: 'So.', ...tokens(100, 10) }),
   ]);
 });
 

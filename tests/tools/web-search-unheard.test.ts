@@ -6,13 +6,19 @@ import {
   gated,
   hangMidStream,
   replay,
-  say,
+  chatAnswer,
   status500,
 } from '../support/fake-upstream.ts';
-import { answerIt, chat, searchFor, startSearchRig, tokens } from '../support/search-rig.ts';
+import {
+  answerRound,
+  chat,
+  searchRound,
+  startSearchGateway,
+  tokens,
+} from '../support/search-gateway.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
-const rig = await startSearchRig();
+const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
@@ -34,20 +40,23 @@ const either = chat({ models: ['test/claude'] });
 test('a round without a finish reason falls back to the next provider', async () => {
   // The last event has no empty line after it, so it is read at the end.
   const broken = chunk(searchCall('{"query":"q"}')).trimEnd();
-  rig.upstream.script('chat', [replay(broken, events), answerIt('It rained.')]);
+  rig.upstream.script('chat', [replay(broken, events), answerRound('It rained.')]);
   const reading = await rig.gateway.stream(either);
   expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
-  expect(rig.engine.asked).toHaveLength(0);
+  expect(rig.engine.searches).toHaveLength(0);
   const { attempts } = await rig.gateway.record(reading.requestId);
   expect(attempts.map(({ outcome }) => outcome)).toEqual(['malformed', 'answered']);
 });
 
 test('an error after a call falls back at once even if the connection stays open', async () => {
   const failing = chunk(searchCall('{"query":"q"}')) + eventOf({ error: { message: 'Busy.' } });
-  rig.upstream.script('chat', [hangMidStream(1, replay(failing, events)), answerIt('It rained.')]);
+  rig.upstream.script('chat', [
+    hangMidStream(1, replay(failing, events)),
+    answerRound('It rained.'),
+  ]);
   const reading = await rig.gateway.stream(either);
   expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
-  await rig.upstream.until((book) => book[0]?.outcome === 'client-left');
+  await rig.upstream.until((requests) => requests[0]?.outcome === 'client-disconnected');
 });
 
 test('a refusal is streamed', async () => {
@@ -68,7 +77,7 @@ test('an endless call is charged as it grows and ends with the credits', async (
   rig.upstream.script('chat', hangMidStream(10_000, callTools([call], tokens(100, 10))));
   const reply = await poor.chat(chat({ stream: true }));
   expect(reply.text.slice(-400)).toContain('The credits ran out in the middle of this answer.');
-  expect(rig.engine.asked).toHaveLength(0);
+  expect(rig.engine.searches).toHaveLength(0);
 });
 
 test('credits held for rounds are not spent on a longer answer', async () => {
@@ -79,7 +88,7 @@ test('credits held for rounds are not spent on a longer answer', async () => {
   rig.upstream.script('chat', [
     callTools([query], tokens(30_000, 10)),
     // The full answer would cost 30,020 + 5,000 + 30,000 + 32,000 credits.
-    say('word '.repeat(16_000), tokens(30_000, 16_000)),
+    chatAnswer('word '.repeat(16_000), tokens(30_000, 16_000)),
   ]);
   const reply = await poor.chat(chat({ stream: true, messages }));
   expect(reply.text.slice(-400)).toContain('The credits ran out in the middle of this answer.');
@@ -90,11 +99,11 @@ test('credits held for rounds are not spent on a longer answer', async () => {
 test('credits held at a failed provider are available to the next one', async () => {
   // About 600 for each of 2 rounds and 13,000 for the search: enough for one provider.
   const poor = await makeByokTenant(rig.gateway, 'second', 20_000);
-  const failing = [searchFor('q'), status500()];
-  rig.upstream.script('chat', [...failing, searchFor('q'), answerIt('Rain.')]);
+  const failing = [searchRound('q'), status500()];
+  rig.upstream.script('chat', [...failing, searchRound('q'), answerRound('Rain.')]);
   const reply = await poor.chat({ ...either, stream: true, max_tokens: 100 });
   expect(reply.text).toContain('Rain.');
-  expect(rig.engine.asked).toHaveLength(2);
+  expect(rig.engine.searches).toHaveLength(2);
   // 120 and 340 for the rounds of the second provider, 5,000 for its search.
   const credits = await poor.manage('GET', '/api/v1/credits');
   expect(dataOf(credits)).toEqual({ total_credits: 20_000, total_usage: 5_460 });

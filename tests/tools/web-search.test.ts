@@ -5,35 +5,35 @@ import { makeByokTenant } from '../support/byok.ts';
 import {
   callTools,
   cutMidStream,
-  noUsage,
-  say,
-  weirdUsage,
+  withoutUsage,
+  chatAnswer,
+  rawUsage,
   words,
 } from '../support/fake-upstream.ts';
 import { contentOf } from '../support/in-process.ts';
 import {
-  answerIt,
+  answerRound,
   chat,
   choiceOf,
   news,
-  searchFor,
-  startSearchRig,
+  searchRound,
+  startSearchGateway,
   tokens,
   weather,
-} from '../support/search-rig.ts';
+} from '../support/search-gateway.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 
-const rig = await startSearchRig();
+const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
-const queries = () => rig.engine.asked.map(({ words }) => words.q);
+const queries = () => rig.engine.searches.map(({ params }) => params.q);
 /** 100 + 2 × 10, then 300 + 2 × 20, and one search. */
 const oneSearch = { model: 460, byok: 0, tool: 5_000, searches: 1 };
 
 describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model) => {
   test('searches, answers and charges all of it', async () => {
-    rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
+    rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
     const reply = await rig.gateway.post(chat({ model }));
     expect(contentOf(reply)).toBe('It rained [1].');
     expect(choiceOf(reply).finish_reason).toBe('stop');
@@ -46,12 +46,12 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
     expect(choiceOf(reply).message.annotations).toEqual([
       { type: 'url_citation', url_citation } as never,
     ]);
-    expect(rig.told()).toContain('It rained.');
+    expect(rig.lastPrompt()).toContain('It rained.');
     expect(reply.text).not.toContain('web_search');
   });
 
   test('streams the answer for the same charge', async () => {
-    rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
+    rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
     const reading = await rig.gateway.stream(
       chat({ model, stream_options: { include_usage: true } }),
     );
@@ -63,10 +63,10 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
   });
 
   test('returns and charges one choice for any n', async () => {
-    rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
+    rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
     const reply = await rig.gateway.post(chat({ model, n: 3 }));
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('n');
-    for (const { json } of rig.upstream.book) expect(json).not.toHaveProperty('n');
+    for (const { json } of rig.upstream.requests) expect(json).not.toHaveProperty('n');
     expect(reply.json.choices).toHaveLength(1);
     expect(await rig.bill(reply)).toEqual(oneSearch);
   });
@@ -76,7 +76,11 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
       text: 'Let me look.',
       ...tokens(100, 10),
     });
-    rig.upstream.script('chat', [first, searchFor('two'), answerIt('Rain [1], and rain [2].')]);
+    rig.upstream.script('chat', [
+      first,
+      searchRound('two'),
+      answerRound('Rain [1], and rain [2].'),
+    ]);
     const reading = await rig.gateway.stream(chat({ model }));
     expect(reading.content).toBe('Let me look.\n\nRain [1], and rain [2].');
     expect([reading.finishReasons, reading.dones]).toEqual([['stop'], 1]);
@@ -84,8 +88,8 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
     // 2 × (100 + 2 × 10), then 300 + 2 × 20, and two searches.
     expect(await rig.bill(reading)).toEqual({ model: 580, byok: 0, tool: 10_000, searches: 2 });
     // Only the client gets the separator. The model gets its own text back unchanged.
-    expect(rig.told()).toContain('Let me look.');
-    expect(rig.told()).not.toContain('Let me look.\\n');
+    expect(rig.lastPrompt()).toContain('Let me look.');
+    expect(rig.lastPrompt()).not.toContain('Let me look.\\n');
   });
 
   test.each([false, true])('returns only JSON; streamed: %p', async (stream) => {
@@ -93,19 +97,19 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
       text: 'Let me look.',
       ...tokens(100, 10),
     });
-    rig.upstream.script('chat', [first, answerIt('{"rain": "yes [1]"}')]);
+    rig.upstream.script('chat', [first, answerRound('{"rain": "yes [1]"}')]);
     const body = chat({ model, response_format: { type: 'json_object' } });
     const reply = stream ? await rig.gateway.stream(body) : await rig.gateway.post(body);
     const content = 'chunks' in reply ? reply.content : contentOf(reply);
     expect(content).toBe('{"rain": "yes [1]"}');
-    expect(rig.told()).toContain('Let me look.');
+    expect(rig.lastPrompt()).toContain('Let me look.');
     expect(await rig.bill(reply)).toEqual(oneSearch);
   });
 
   test.each([false, true])('is replayed with its reasoning; streamed: %p', async (stream) => {
-    const thought = say('It rained [1].', { reasoning: 'Outside.', ...tokens(300, 20) });
+    const thought = chatAnswer('It rained [1].', { reasoning: 'Outside.', ...tokens(300, 20) });
     const ask = async () => {
-      rig.upstream.script('chat', [searchFor('weather'), thought]);
+      rig.upstream.script('chat', [searchRound('weather'), thought]);
       const headers = { 'idempotency-key': `thought-${model}-${stream}` };
       const reply = await rig.gateway.post(chat({ model, stream }), { headers });
       expect(reply.text).toContain('Outside.');
@@ -127,11 +131,11 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
     const body = { model, max_tokens: 200, messages: weather, tools };
     for (const stream of [false, true]) {
       rig.reset();
-      rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
+      rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
       const reply = await rig.gateway.post({ ...body, stream }, { path });
       const seen = stream ? checkAnthropicStream(reply.text) : undefined;
       if (seen) {
-        expect(seen).toMatchObject({ ended: 'whole', text: 'It rained [1].', blocks: ['text'] });
+        expect(seen).toMatchObject({ ended: 'complete', text: 'It rained [1].', blocks: ['text'] });
         expect(seen.citations).toMatchObject([{ url: news.url, title: news.title }]);
         expect(seen.stopReason).toBe('end_turn');
         expect(seen.usage).toMatchObject({ input_tokens: 400, output_tokens: 30 });
@@ -156,14 +160,14 @@ describe('web searches', () => {
     ['a suffix', { tools: undefined, model: 'test/chat:online' }],
     ['a suffix in the chain', { tools: undefined, model: undefined, models: ['test/chat:online'] }],
   ])('are requested by %s', async (_, fields) => {
-    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const reply = await rig.gateway.post(chat(fields));
     expect([reply.status, reply.json.model, queries()]).toEqual([200, 'test/chat', ['q']]);
-    expect(rig.upstream.book.map(({ json }) => isObject(json) && json.model)).toEqual([
+    expect(rig.upstream.requests.map(({ json }) => isObject(json) && json.model)).toEqual([
       'chat',
       'chat',
     ]);
-    for (const word of ['plugins', ':online']) expect(rig.told()).not.toContain(word);
+    for (const word of ['plugins', ':online']) expect(rig.lastPrompt()).not.toContain(word);
   });
 
   test('follow the domain filters', async () => {
@@ -172,16 +176,16 @@ describe('web searches', () => {
       { title: 'Docs', url: 'https://docs.good.example/a', snippet: 'Fine.' },
       { title: 'Bad', url: 'https://bad.good.example/b', snippet: 'Not fine.' },
     ]);
-    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], excluded_domains: ['bad.good.example'] };
     await rig.gateway.post(chat({ tools: [{ type: 'web_search', ...filters }] }));
     expect(queries()).toEqual(['q site:good.example -site:bad.good.example']);
-    expect(rig.told()).toContain('docs.good.example/a');
-    for (const word of ['news.example', 'Not fine']) expect(rig.told()).not.toContain(word);
+    expect(rig.lastPrompt()).toContain('docs.good.example/a');
+    for (const word of ['news.example', 'Not fine']) expect(rig.lastPrompt()).not.toContain(word);
   });
 
   test('follow the filters of OpenAI’s tool and list unsupported ones', async () => {
-    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], languages: ['en'] };
     const place = { user_location: { type: 'approximate' }, search_context_size: 'low' };
     const tool = { type: 'web_search', name: 'web_search', max_uses: 2, filters, ...place };
@@ -193,7 +197,7 @@ describe('web searches', () => {
   });
 
   test('follow blocked domains of OpenAI’s tool and list duplicates', async () => {
-    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], blocked_domains: ['bad.example'] };
     const beside = { allowed_domains: ['a.example'], excluded_domains: [] };
     const tool = { type: 'web_search', filters, ...beside, blocked_domains: ['b.example'] };
@@ -249,7 +253,7 @@ describe('web searches', () => {
   ])('return 400 for invalid options: %j', async (fields, param) => {
     const reply = await rig.gateway.post(chat(fields));
     expect([reply.status, reply.error.param]).toEqual([400, param]);
-    expect(rig.upstream.book).toHaveLength(0);
+    expect(rig.upstream.requests).toHaveLength(0);
   });
 
   test.each([
@@ -265,7 +269,7 @@ describe('web searches', () => {
   });
 
   test('accept a vendor’s tool that allows more searches than the limit', async () => {
-    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 1_000 }];
     const body = { model: 'test/chat', max_tokens: 9, messages: weather, tools };
     expect((await rig.gateway.post(body, { path: '/v1/messages' })).status).toBe(200);
@@ -274,24 +278,24 @@ describe('web searches', () => {
 
   test('are limited by max_uses and max_results', async () => {
     rig.engine.answer([news, { ...news, url: 'https://second.example/', title: 'Second' }]);
-    rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Enough.')]);
+    rig.upstream.script('chat', [searchRound('a', 'b'), answerRound('Enough.')]);
     const tools = [{ type: 'web_search', max_uses: 1, max_results: 1 }];
     const reply = await rig.gateway.post(chat({ tools }));
     expect(queries()).toEqual(['a']);
-    expect(rig.told()).toContain('No more searches are possible');
-    expect(rig.told()).not.toContain('second.example');
-    expect(rig.upstream.book.at(-1)?.json).toMatchObject({ tool_choice: 'none' });
+    expect(rig.lastPrompt()).toContain('No more searches are possible');
+    expect(rig.lastPrompt()).not.toContain('second.example');
+    expect(rig.upstream.requests.at(-1)?.json).toMatchObject({ tool_choice: 'none' });
     expect(await rig.bill(reply)).toEqual(oneSearch);
   });
 
   test('end with an answer at the limit', async () => {
-    rig.upstream.script('chat', searchFor('again'));
+    rig.upstream.script('chat', searchRound('again'));
     for (const stream of [false, true]) {
       rig.reset();
-      rig.upstream.script('chat', searchFor('again'));
+      rig.upstream.script('chat', searchRound('again'));
       const reply = await rig.gateway.post(chat({ stream }));
       expect(reply.status).toBe(200);
-      expect([rig.engine.asked.length, rig.upstream.book.length]).toEqual([3, 4]);
+      expect([rig.engine.searches.length, rig.upstream.requests.length]).toEqual([3, 4]);
       expect(reply.text).toContain('limit of web searches');
       expect(reply.text).toContain('"finish_reason":"stop"');
       // 4 rounds of 120.
@@ -300,7 +304,10 @@ describe('web searches', () => {
   });
 
   test('run concurrently with continuous numbers and are all charged', async () => {
-    rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Rain [1] and rain [2], not [3].')]);
+    rig.upstream.script('chat', [
+      searchRound('a', 'b'),
+      answerRound('Rain [1] and rain [2], not [3].'),
+    ]);
     const reply = await rig.gateway.post(chat());
     expect(queries().sort()).toEqual(['a', 'b']);
     const cited = choiceOf(reply).message.annotations ?? [];
@@ -314,9 +321,9 @@ describe('web searches', () => {
   test('cost both fees on the tenant’s account', async () => {
     const tenant = await makeByokTenant(rig.gateway, 'searcher');
     await tenant.bring('first', { api_key: 'sk-their-own-0123456789' });
-    rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
     const reply = await tenant.chat(chat());
-    expect(rig.upstream.book[1]?.headers.authorization).toBe('Bearer sk-their-own-0123456789');
+    expect(rig.upstream.requests[1]?.headers.authorization).toBe('Bearer sk-their-own-0123456789');
     await rig.gateway.get(`/v1/generation?id=${reply.requestId}`, { key: tenant.key });
     const { charges, trafficMode } = await rig.gateway.record(reply.requestId, tenant.id);
     // 10 % of 460, and one search.
@@ -328,7 +335,7 @@ describe('web searches', () => {
     'end with an answer if a round reports impossible usage, streamed: %s',
     async (stream) => {
       const usage = { prompt_tokens: 900_000_000, completion_tokens: 5 };
-      rig.upstream.script('chat', [searchFor('a'), weirdUsage(usage, say('Rain.'))]);
+      rig.upstream.script('chat', [searchRound('a'), rawUsage(usage, chatAnswer('Rain.'))]);
       const reply = await rig.gateway.post(chat({ stream }));
       expect(reply.text).toContain('Rain.');
       const bill = await rig.bill(reply);
@@ -339,8 +346,8 @@ describe('web searches', () => {
 
   test('are charged an estimate if the provider breaks off before it reports output', async () => {
     const counted = { usage: { prompt: 70, completion: 24 } };
-    const broken = cutMidStream(42, 'end-of-body', say(words(50), counted));
-    rig.upstream.script('chat', [searchFor('a'), broken]);
+    const broken = cutMidStream(42, 'end-of-body', chatAnswer(words(50), counted));
+    rig.upstream.script('chat', [searchRound('a'), broken]);
     const reply = await rig.gateway.post(chat({ model: 'test/claude', stream: true }));
     // A search, then 39 words: 146 characters are 36 tokens.
     expect(await rig.bill(reply)).toMatchObject({ model: 120 + 70 + 36 * 2, searches: 1 });
@@ -348,12 +355,12 @@ describe('web searches', () => {
   });
 
   test('do not raise the charge of estimated usage', async () => {
-    const free = await startSearchRig({ usd_per_search: '0' });
+    const free = await startSearchGateway({ usd_per_search: '0' });
     try {
       const bills = [];
       for (const { upstream, engine, gateway, bill } of [rig, free]) {
         engine.answer([news]);
-        upstream.script('chat', [searchFor('a'), noUsage(say('y'.repeat(400_000)))]);
+        upstream.script('chat', [searchRound('a'), withoutUsage(chatAnswer('y'.repeat(400_000)))]);
         bills.push(await bill(await gateway.post(chat({ max_tokens: 1 }))));
       }
       // Both are charged what was held for the model, without the search fee.
@@ -365,7 +372,7 @@ describe('web searches', () => {
 
   test('are cached only with cache: always', async () => {
     const ask = async (key: string) => {
-      rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
+      rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
       const reply = await rig.gateway.post(chat({ temperature: 0 }), { key });
       return [reply.headers.get('x-cache'), contentOf(reply), await rig.bill(reply)];
     };
@@ -375,25 +382,25 @@ describe('web searches', () => {
     const recalled = ['HIT', 'It rained [1].', { model: 0, byok: 0, tool: 0, searches: 0 }];
     expect([await ask(usual), await ask(usual)]).toEqual([made, made]);
     expect([await ask(always), await ask(always)]).toEqual([made, recalled]);
-    expect(rig.engine.asked).toHaveLength(3);
+    expect(rig.engine.searches).toHaveLength(3);
   });
 
   test('of a response are replayed streamed and not', async () => {
     const key = await rig.gateway.makeKey({ cache: 'always' });
     const body = { model: 'test/chat', input: 'Weather?', tools: [{ type: 'web_search' }] };
-    rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
+    rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
     const where = { key, path: '/v1/responses' };
     const whole = await rig.gateway.post(body, where);
     const streamed = await rig.gateway.post({ ...body, stream: true }, where);
     const heads = [whole, streamed].map(({ headers }) => headers.get('x-cache'));
     expect(heads).toEqual(['MISS', 'HIT']);
     expect(streamed.text).toContain('"text":"It rained [1]."');
-    expect(rig.engine.asked).toHaveLength(1);
+    expect(rig.engine.searches).toHaveLength(1);
   });
 
   test('are in the request log and in analytics', async () => {
     const tenant = await makeByokTenant(rig.gateway, 'analyst');
-    rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Rain.')]);
+    rig.upstream.script('chat', [searchRound('a', 'b'), answerRound('Rain.')]);
     await tenant.chat(chat());
     await tenant.chat(chat({ tools: [] }));
     const logs = await rig.gateway.get('/v1/customer/logs', { key: tenant.key });
@@ -418,7 +425,7 @@ describe("the client's own tools", () => {
       ],
       tokens(100, 10),
     );
-    rig.upstream.script('chat', [both, say('Here it rained.', tokens(10, 5))]);
+    rig.upstream.script('chat', [both, chatAnswer('Here it rained.', tokens(10, 5))]);
     const tools = [{ type: 'web_search' }, lookup];
     const first = await rig.gateway.post(chat({ tools, stream }));
     expect(first.text).toContain('"finish_reason":"tool_calls"');
@@ -436,12 +443,12 @@ describe("the client's own tools", () => {
       { role: 'tool', tool_call_id: call.id, content: 'Found.' },
     ];
     await rig.gateway.post(chat({ tools, messages }));
-    expect(rig.told()).toContain('call_search');
-    expect(rig.told()).toContain('It rained.');
+    expect(rig.lastPrompt()).toContain('call_search');
+    expect(rig.lastPrompt()).toContain('It rained.');
     // Restored searches are not visible to other tenants.
     const stranger = await rig.gateway.makeTenant({ id: `stranger-${stream}`, name: 'Stranger' });
     await rig.gateway.post(chat({ tools, messages }), { key: stranger });
-    expect(rig.told()).not.toContain('It rained.');
+    expect(rig.lastPrompt()).not.toContain('It rained.');
   });
 
   const flat = { name: 'lookup', parameters: {} };
@@ -456,7 +463,7 @@ describe("the client's own tools", () => {
     const cited = callTools([{ name: 'lookup', arguments: {} }], { text: 'It rained [1].' });
     for (const stream of [false, true]) {
       rig.reset();
-      rig.upstream.script('chat', [searchFor('weather'), cited]);
+      rig.upstream.script('chat', [searchRound('weather'), cited]);
       const body = { model: 'test/chat', ...asked, tools, stream };
       const { text } = await rig.gateway.post(body, { path });
       expect(text).toContain('lookup');
@@ -466,13 +473,13 @@ describe("the client's own tools", () => {
 
   test('can have the search tool’s name', async () => {
     const theirs = { type: 'function', function: { name: 'web_search', parameters: {} } };
-    rig.upstream.script('chat', [searchFor('theirs'), say('Done.')]);
+    rig.upstream.script('chat', [searchRound('theirs'), chatAnswer('Done.')]);
     const reply = await rig.gateway.post(chat({ tools: [theirs], plugins: [{ id: 'web' }] }));
     expect(choiceOf(reply)).toMatchObject({
       finish_reason: 'tool_calls',
       message: { tool_calls: [{ function: { name: 'web_search' } }] },
     });
-    expect(rig.engine.asked).toHaveLength(0);
+    expect(rig.engine.searches).toHaveLength(0);
     const { tools } = rig.sentIn(0) as { tools: { function: { name: string } }[] };
     expect(tools.map((tool) => tool.function.name)).toEqual(['web_search', 'gateway_web_search']);
   });

@@ -57,7 +57,7 @@ interface Sent {
 
 /** The parts of the model's turn in the last request. */
 function partsSent(): unknown {
-  const sent = upstream.book.at(-1)?.json as Sent | undefined;
+  const sent = upstream.requests.at(-1)?.json as Sent | undefined;
   return sent?.contents.find(({ role }) => role === 'model')?.parts;
 }
 

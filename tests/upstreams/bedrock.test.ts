@@ -12,9 +12,9 @@ import {
   errorInside200,
   json,
   malformedSse,
-  noDone,
+  withoutDone,
   replay,
-  say,
+  chatAnswer,
   slowDrip,
   startFakeUpstream,
   truncatedJson,
@@ -73,7 +73,7 @@ const responses = { path: '/v1/responses' };
 const frames = { contentType: 'application/vnd.amazon.eventstream' };
 
 function lastAsked() {
-  const entry = upstream.book.at(-1);
+  const entry = upstream.requests.at(-1);
   if (!entry || !isObject(entry.json)) throw new Error('The upstream was asked nothing readable.');
   return { path: entry.path, headers: entry.headers, body: entry.json, tokens: entry.tokens };
 }
@@ -86,7 +86,7 @@ function price(): number {
 
 describe('a stream', () => {
   test('reaches an OpenAI client, and is paid by the upstream’s own book', async () => {
-    upstream.script(modelId, say(words(40), { reasoning: 'Let me see.' }));
+    upstream.script(modelId, chatAnswer(words(40), { reasoning: 'Let me see.' }));
     const heard = await gateway.stream(asked({ stream_options: { include_usage: true } }));
     expect([heard.content, heard.finishReasons, heard.dones]).toEqual([words(40), ['stop'], 1]);
     expect(lastAsked()).toMatchObject({
@@ -121,7 +121,7 @@ describe('a stream', () => {
     );
     const seen = checkAnthropicStream(await response.text());
     expect(seen).toMatchObject({
-      ended: 'whole',
+      ended: 'complete',
       text: 'Looking.',
       thinking: 'Hm, rain.',
       stopReason: 'tool_use',
@@ -137,13 +137,13 @@ describe('a stream', () => {
   });
 
   test('reaches a Responses client', async () => {
-    upstream.script(modelId, say('Hello there.'));
+    upstream.script(modelId, chatAnswer('Hello there.'));
     const response = await gateway.fetch(
       { model: 'acme/claude', input: `Question ${turn}`, stream: true },
       responses,
     );
     const seen = checkResponsesStream(await response.text());
-    expect(seen).toMatchObject({ ended: 'whole', text: 'Hello there.' });
+    expect(seen).toMatchObject({ ended: 'complete', text: 'Hello there.' });
     const requestId = response.headers.get('x-request-id') ?? '';
     expect((await gateway.record(requestId)).charges.modelCharge).toBe(price());
   });
@@ -158,7 +158,7 @@ describe('a stream', () => {
   });
 
   test('is given again from the cache, streamed and whole, for nothing', async () => {
-    upstream.script(modelId, say('Kept in mind.'));
+    upstream.script(modelId, chatAnswer('Kept in mind.'));
     const question = asked({ temperature: 0 });
     const first = await gateway.stream(question);
     const again = await gateway.stream(question);
@@ -167,12 +167,12 @@ describe('a stream', () => {
       ...['Kept in mind.', 'Kept in mind.', 'Kept in mind.'],
     ]);
     expect(whole.headers.get('x-cache')).toBe('HIT');
-    expect(upstream.book).toHaveLength(1);
+    expect(upstream.requests).toHaveLength(1);
     expect((await gateway.record(again.requestId)).charges.modelCharge).toBe(0);
   });
 
   test('that ends without its usage is whole, and what it used is estimated', async () => {
-    upstream.script(modelId, noDone(say(words(40))));
+    upstream.script(modelId, withoutDone(chatAnswer(words(40))));
     const heard = await gateway.stream(asked());
     expect([heard.content, heard.finishReasons, heard.dones]).toEqual([words(40), ['stop'], 1]);
     expect((await gateway.record(heard.requestId)).charges.modelCharge).toBeGreaterThan(0);
@@ -180,7 +180,7 @@ describe('a stream', () => {
 });
 
 describe('a stream that breaks after its first words', () => {
-  const answer = say(words(20));
+  const answer = chatAnswer(words(20));
   test.each([
     ['is cut between two frames', cutMidStream(6, 'end-of-body', answer), 'was interrupted'],
     ['is cut inside a frame', truncatedJson(700, answer), 'was interrupted'],
@@ -191,8 +191,8 @@ describe('a stream that breaks after its first words', () => {
     ],
     ['has a frame that is no JSON', malformedSse(6, answer), 'sent an invalid answer'],
     ['has an exception', errorInside200(6, 'data', answer), 'The server is overloaded'],
-  ])('%s is an error to each client, never an answer', async (_, behaviour, why) => {
-    upstream.script(modelId, behaviour);
+  ])('%s is an error to each client, never an answer', async (_, behavior, why) => {
+    upstream.script(modelId, behavior);
     const heard = await gateway.stream(asked());
     expect([heard.content.startsWith('w1 w2'), heard.dones]).toEqual([true, 0]);
     expect(heard.finishReasons).toEqual(['error']);
@@ -221,7 +221,7 @@ describe('a stream that breaks before its first word is followed by the next pro
     ['nothing at all', Buffer.alloc(0)],
   ])('%s', async (_, bytes) => {
     upstream.script(modelId, replay(bytes, frames));
-    upstream.script('other-up', say('Here I am.'));
+    upstream.script('other-up', chatAnswer('Here I am.'));
     const heard = await gateway.stream(asked({ model: 'acme/both' }));
     expect([heard.content, heard.finishReasons]).toEqual(['Here I am.', ['stop']]);
   });
@@ -307,7 +307,7 @@ describe('a refusal', () => {
     [424, 'ModelErrorException'],
   ])('with %d %s is followed by the next provider', async (status, name) => {
     upstream.script(modelId, json(status, { message: 'Not now.' }, errorType(name)));
-    upstream.script('other-up', say('Here I am.'));
+    upstream.script('other-up', chatAnswer('Here I am.'));
     const reply = await gateway.post(asked({ model: 'acme/both' }));
     expect(contentOf(reply)).toBe('Here I am.');
   });
@@ -320,7 +320,7 @@ describe('a refusal', () => {
     const reply = await gateway.post(asked({ messages: [{ role: 'user', content }] }));
     expect(reply.status).toBe(400);
     expect(reply.error.message).toStartWith(message);
-    expect(upstream.book).toHaveLength(0);
+    expect(upstream.requests).toHaveLength(0);
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
   });
 });

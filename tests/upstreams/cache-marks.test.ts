@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
-import { say, startFakeUpstream, status } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream, status } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -46,11 +46,11 @@ const messages = [
 test.each(strict)('%s takes over from Claude, without marks for its cache', async (name) => {
   upstream.reset();
   upstream.script('claude', status(529, 'Overloaded'));
-  upstream.script(name, say('Rain.'));
+  upstream.script(name, chatAnswer('Rain.'));
   const models = ['acme/claude', `acme/${name}`];
   const reply = await gateway.post({ models, messages, ...mark });
   expect(reply.status).toBe(200);
-  const [first, second] = upstream.book.map(({ raw }) => new TextDecoder().decode(raw));
+  const [first, second] = upstream.requests.map(({ raw }) => new TextDecoder().decode(raw));
   expect(first).toContain('"cache_control":{"type":"ephemeral"}');
   expect(second).toContain('Be brief.');
   expect(second).not.toContain('cache_control');
@@ -70,14 +70,14 @@ test.each<[string, object]>([
 ])('a mark on %s is left out, and named', async (_, asked) => {
   upstream.reset();
   for (const name of strict) {
-    upstream.script(name, say('Rain.'));
+    upstream.script(name, chatAnswer('Rain.'));
     const reply = await gateway.post({ model: `acme/${name}`, ...asked });
     expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([
       200,
       'cache_control',
     ]);
   }
-  const bodies = upstream.book.map(({ raw }) => new TextDecoder().decode(raw));
+  const bodies = upstream.requests.map(({ raw }) => new TextDecoder().decode(raw));
   expect(bodies.map((body) => [body.includes('Weather?'), body.includes('cache_control')])).toEqual(
     [
       [true, false],
@@ -89,9 +89,9 @@ test.each<[string, object]>([
 test("Groq: «property 'prompt_cache_key' is unsupported»; Mistral has one", async () => {
   upstream.reset();
   for (const name of strict) {
-    upstream.script(name, say('Rain.'));
+    upstream.script(name, chatAnswer('Rain.'));
     await gateway.post({ model: `acme/${name}`, messages, prompt_cache_key: 'case-4711' });
   }
-  const asked = upstream.book.map(({ raw }) => new TextDecoder().decode(raw));
+  const asked = upstream.requests.map(({ raw }) => new TextDecoder().decode(raw));
   expect(asked.map((body) => body.includes('prompt_cache_key'))).toEqual([false, true]);
 });

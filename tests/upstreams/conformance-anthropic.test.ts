@@ -14,20 +14,20 @@ import type { SseMessage, StreamTransform } from '../../src/dialects/dialect.ts'
 import { Translation } from '../../src/dialects/engine.ts';
 import { openAiClient } from '../../src/dialects/openai-chat/client/stream-writer.ts';
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
-import { question } from '../support/question.ts';
+import { makePrompt } from '../support/prompts.ts';
 import { valueIn } from '../support/read-result.ts';
 import { identity } from '../support/reply-identity.ts';
 import { checkAnthropicStream, checkOpenAiStream } from '../support/stream-checks.ts';
-import { ToldAnswer } from '../support/told-answer.ts';
+import { RecordingSink } from '../support/recording-sink.ts';
 import {
-  conform,
-  hear,
+  testRecordings,
+  readMessages,
   messagesOf,
   readExpectations,
   readFixture,
 } from '../support/upstream-conformance.ts';
 
-conform('anthropic', anthropicUpstream, { streams: 32, broken: 3, replies: 18, errors: 16 });
+testRecordings('anthropic', anthropicUpstream, { streams: 32, broken: 3, replies: 18, errors: 16 });
 
 const chats = readExpectations('anthropic');
 const streams = chats.filter(({ expected }) => expected.stream);
@@ -54,7 +54,7 @@ describe('a stream of Anthropic that passes through', () => {
     const { text, reasoning: thinking, tool_calls: calls, anthropic } = expected;
     const seen = checkAnthropicStream(output);
     expect(seen).toMatchObject({
-      ...{ ended: 'whole', id: 'msg_0123456789abcdef', model: identity.model },
+      ...{ ended: 'complete', id: 'msg_0123456789abcdef', model: identity.model },
       ...{ text, thinking, stopReason: anthropic.stop_reason, usage: anthropic.usage },
     });
     const tools = seen.tools.map(({ name, input }) => ({ name, arguments: input }));
@@ -109,8 +109,12 @@ describe('a reply of Anthropic that passes through', () => {
 
 test('events that nobody has heard of are no failure, and pass to those who may know them', () => {
   const raw = readFixture('anthropic/unknown-events-stream.sse');
-  const seen = hear(anthropicUpstream, messagesOf(raw));
-  expect([seen.failure, seen.finished, seen.told.said]).toEqual([undefined, true, 'Known words.']);
+  const seen = readMessages(anthropicUpstream, messagesOf(raw));
+  expect([seen.failure, seen.finished, seen.sink.fullText]).toEqual([
+    undefined,
+    true,
+    'Known words.',
+  ]);
   const output = closed(new AnthropicPassThrough(identity, 9), messagesOf(raw));
   for (const type of ['session_notice', 'content_block_hint', 'usage_preview']) {
     expect(output).toContain(`event: ${type}\ndata: {"type":"${type}",`);
@@ -129,23 +133,23 @@ test('a null in the last report is nothing new, not zero', () => {
 });
 
 test('the stop sequence that was met is told', () => {
-  const told = new ToldAnswer();
-  expect(anthropicUpstream.readReply(readFixture('anthropic/stop-sequence.json'), told)).toBe(
+  const sink = new RecordingSink();
+  expect(anthropicUpstream.readReply(readFixture('anthropic/stop-sequence.json'), sink)).toBe(
     undefined,
   );
-  expect([told.finishReason, told.stopSequence]).toEqual(['stop_sequence', 'Paris']);
+  expect([sink.finishReason, sink.stopSequence]).toEqual(['stop_sequence', 'Paris']);
 });
 
 test('a search of the provider is told by its sources, each for the text it stands behind', () => {
-  const told = new ToldAnswer();
-  const reader = anthropicUpstream.readStream(told, []);
+  const sink = new RecordingSink();
+  const reader = anthropicUpstream.readStream(sink, []);
   const raw = readFixture('anthropic/web-search-stream.sse');
   for (const message of messagesOf(raw)) reader.push(message);
   const cited = [...raw.matchAll(/"citations_delta".*?"url":"([^"]+)"/g)].map((match) => match[1]);
   expect(cited.length).toBeGreaterThan(0);
-  expect(told.citations.map(({ url }) => url)).toEqual(cited as string[]);
-  for (const { range } of told.citations) {
-    expect(told.said.slice(range?.start, range?.end).trim()).not.toBe('');
+  expect(sink.citations.map(({ url }) => url)).toEqual(cited as string[]);
+  for (const { range } of sink.citations) {
+    expect(sink.fullText.slice(range?.start, range?.end).trim()).not.toBe('');
   }
 });
 
@@ -156,7 +160,7 @@ test.each(readExpectations('openai').filter(({ expected }) => expected.stream))(
     const client = anthropicClient({ inputTokensEstimate: 9 });
     for (let length = 0; length < messages.length; length += 1) {
       const before = messages.slice(0, length);
-      const relay = new Translation(question(), client, openAiUpstream).transformStream(identity);
+      const relay = new Translation(makePrompt(), client, openAiUpstream).transformStream(identity);
       const said = before.map((message) => relay.push(message)).join('');
       const hasFinish = before.some(({ data }) => /"finish_reason": ?"/.test(data));
       expect(relay.finished).toBe(hasFinish);
@@ -170,7 +174,7 @@ test('the signature of a thought can be sent back by whoever keeps it', () => {
   const raw = readFixture('anthropic/thinking-stream.sse');
   const [, signature = ''] = /"signature_delta","signature":"([^"]+)"/.exec(raw) ?? [];
   const client = openAiClient({ includeUsage: false });
-  const relay = new Translation(question(), client, anthropicUpstream).transformStream(identity);
+  const relay = new Translation(makePrompt(), client, anthropicUpstream).transformStream(identity);
   const seen = checkOpenAiStream(closed(relay, messagesOf(raw)));
   expect(signature).not.toBe('');
   expect(seen.details.map((detail) => detail.signature ?? '').join('')).toBe(signature);

@@ -1,12 +1,17 @@
 /** Recorded answers of Bedrock, in our words and through clients of all kinds. */
 import { expect, test } from 'bun:test';
 import { bedrockUpstream } from '../../src/dialects/bedrock/upstream/upstream.ts';
-import { ToldAnswer } from '../support/told-answer.ts';
-import { conform, hear, messagesOf, readFixture } from '../support/upstream-conformance.ts';
+import { RecordingSink } from '../support/recording-sink.ts';
+import {
+  testRecordings,
+  readMessages,
+  messagesOf,
+  readFixture,
+} from '../support/upstream-conformance.ts';
 
-conform('bedrock', bedrockUpstream, { streams: 9, broken: 2, replies: 3, errors: 8 });
+testRecordings('bedrock', bedrockUpstream, { streams: 9, broken: 2, replies: 3, errors: 8 });
 
-const told = (path: string) => hear(bedrockUpstream, messagesOf(readFixture(path))).told;
+const told = (path: string) => readMessages(bedrockUpstream, messagesOf(readFixture(path))).sink;
 
 test('a signature follows its thought in one piece', () => {
   const { order, signatures } = told('bedrock/written-stream-reasoning.bin');
@@ -21,7 +26,7 @@ test('an encrypted thought is told as Anthropic itself would send it', () => {
     expect.stringMatching(/^EtkECkgIBxABGAIqQJTfqS\/PYuAFZeOls6R8[\w+/]+=*$/),
     expect.stringMatching(/^EqADCkgIBxABGAIqQB3h5GyHJD4hocRchUq2[\w+/]+=*$/),
   ]);
-  const whole = new ToldAnswer();
+  const whole = new RecordingSink();
   bedrockUpstream.readReply(readFixture('bedrock/written-reasoning.json'), whole);
   expect(whole.redacted).toEqual(['EtkECkgIBxABGAIqQA==']);
   expect(whole.order).toEqual(['reasoning', 'signature', 'redacted', 'text', 'finish']);
@@ -47,6 +52,6 @@ test.each([
   ['bedrock/written-stream-exception.bin', 'server'],
   ['bedrock/written-stream-throttled.bin', 'rate_limited'],
 ])('the exception in %s is of the kind %s', (path, kind) => {
-  const { failure } = hear(bedrockUpstream, messagesOf(readFixture(path)));
+  const { failure } = readMessages(bedrockUpstream, messagesOf(readFixture(path)));
   expect(failure?.kind as string).toBe(kind);
 });

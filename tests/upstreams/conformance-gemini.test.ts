@@ -2,16 +2,16 @@
 import { expect, test } from 'bun:test';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
 import {
-  conform,
-  expectCrossed,
-  hear,
+  testRecordings,
+  expectTranslated,
+  readMessages,
   messagesOf,
   readFixture,
 } from '../support/upstream-conformance.ts';
 
-conform('gemini', geminiUpstream, { streams: 24, broken: 5, replies: 11, errors: 10 });
+testRecordings('gemini', geminiUpstream, { streams: 24, broken: 5, replies: 11, errors: 10 });
 
-const told = (path: string) => hear(geminiUpstream, messagesOf(readFixture(path))).told;
+const told = (path: string) => readMessages(geminiUpstream, messagesOf(readFixture(path))).sink;
 
 /** Signatures as they stand in the recording. */
 const signaturesIn = (path: string) =>
@@ -40,7 +40,7 @@ test('the signature of a text follows it, so that a client finds the text first'
 });
 
 test('usage that comes alone, behind the finish, counts', () => {
-  expectCrossed(geminiUpstream, readFixture('gemini/usage-last-chunk-stream.sse'), {
+  expectTranslated(geminiUpstream, readFixture('gemini/usage-last-chunk-stream.sse'), {
     ...{ dialect: 'gemini', kind: 'chat', stream: true },
     ...{ text: 'One two', reasoning: '', tool_calls: [] },
     openai: {
@@ -59,7 +59,7 @@ test('older models end every chunk with STOP, and clients hear all of them and o
   });
   const chunks = [chunk('1', 1), chunk('\n2', 3), chunk('\n3\n', 6)];
   const raw = chunks.map((each) => `data: ${JSON.stringify(each)}\r\n\r\n`).join('');
-  expectCrossed(geminiUpstream, raw, {
+  expectTranslated(geminiUpstream, raw, {
     ...{ dialect: 'gemini', kind: 'chat', stream: true },
     ...{ text: '1\n2\n3\n', reasoning: '', tool_calls: [] },
     openai: {

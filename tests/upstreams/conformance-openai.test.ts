@@ -11,18 +11,18 @@ import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.t
 import { failureIn, valueIn } from '../support/read-result.ts';
 import { identity } from '../support/reply-identity.ts';
 import { checkOpenAiStream } from '../support/stream-checks.ts';
-import { ToldAnswer } from '../support/told-answer.ts';
+import { RecordingSink } from '../support/recording-sink.ts';
 import {
-  conform,
-  expectNameless,
-  expectSeen,
+  testRecordings,
+  expectNoUpstreamNames,
+  expectClientAnswer,
   expectUsage,
   messagesOf,
   readExpectations,
   readFixture,
 } from '../support/upstream-conformance.ts';
 
-conform('openai', openAiUpstream, { streams: 13, broken: 1, replies: 15, errors: 19 });
+testRecordings('openai', openAiUpstream, { streams: 13, broken: 1, replies: 15, errors: 19 });
 
 const { id, model, provider, created } = identity;
 const chats = readExpectations('openai');
@@ -49,8 +49,8 @@ describe('a stream that passes through', () => {
     const text = output + stream.close({ usage, costCredits: 7 });
     expect(text).toEndWith('data: [DONE]\n\n');
     expect(checkOpenAiStream(text)).toMatchObject({ id, model });
-    expectSeen('OpenAI', text, true, expected);
-    expectNameless(raw, text, expected);
+    expectClientAnswer('OpenAI', text, true, expected);
+    expectNoUpstreamNames(raw, text, expected);
   });
 
   test.each(streams)('$path cut after any event is not taken for complete', ({ path }) => {
@@ -76,15 +76,15 @@ test.each(replies)('a reply that passes through, $path, arrives whole', ({ path,
   const text = reply.write({ usage, costCredits: 7 });
   const names = { object: 'chat.completion', id, model, provider, created };
   expect(JSON.parse(text)).toMatchObject(names);
-  expectSeen('OpenAI', text, false, expected);
-  expectNameless(raw, text, expected);
+  expectClientAnswer('OpenAI', text, false, expected);
+  expectNoUpstreamNames(raw, text, expected);
 });
 
 test('an error with the status of a success is known by what it says', () => {
   const body = readFixture('azure/prompt-filter-error.json');
   for (const read of [
     failureIn(readReply(body, identity)),
-    openAiUpstream.readReply(body, new ToldAnswer()),
+    openAiUpstream.readReply(body, new RecordingSink()),
   ]) {
     expect(read).toMatchObject({ kind: 'request', status: 400 });
     expect(read).toMatchObject({ message: expect.stringMatching(/^[A-Z][^{}<>]+$/) });

@@ -3,41 +3,46 @@ import { describe, expect, test } from 'bun:test';
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
 import { streamOf, type WholeResponse } from '../support/response-events.ts';
 import {
-  conform,
-  expectCrossed,
+  testRecordings,
+  expectTranslated,
   expectStream,
-  hear,
+  readMessages,
   messagesOf,
   readExpectations,
   readFixture,
 } from '../support/upstream-conformance.ts';
 
-conform('openai-responses', responsesUpstream, { streams: 13, broken: 3, replies: 4, errors: 2 });
+testRecordings('openai-responses', responsesUpstream, {
+  streams: 13,
+  broken: 3,
+  replies: 4,
+  errors: 2,
+});
 
 test('the id of a call is its call_id, not that of its item', () => {
   const stream = streamOf(JSON.parse(readFixture('openai/responses-tool.json')) as WholeResponse);
-  const { told } = hear(responsesUpstream, messagesOf(stream));
-  expect(told.calls.map(({ id }) => id)).toEqual(['call_TRB1jnZxAdUJcnUg2vJEBejG']);
+  const { sink } = readMessages(responsesUpstream, messagesOf(stream));
+  expect(sink.calls.map(({ id }) => id)).toEqual(['call_TRB1jnZxAdUJcnUg2vJEBejG']);
 });
 
 test('a source stands behind the words of its own message, whatever came before it', () => {
   const raw = readFixture('openai/responses-web-search-stream.sse');
-  const { told } = hear(responsesUpstream, messagesOf(raw));
-  const [source, ...more] = told.citations;
+  const { sink } = readMessages(responsesUpstream, messagesOf(raw));
+  const [source, ...more] = sink.citations;
   expect(more).toEqual([]);
   expect(source).toMatchObject({ url: 'https://ruby.example/4', range: { start: 13, end: 19 } });
-  expect(told.said.slice(13, 19)).toBe('Ruby 4');
+  expect(sink.fullText.slice(13, 19)).toBe('Ruby 4');
 });
 
 test('a refusal is told as one, once', () => {
   const raw = readFixture('openai/responses-refusal-stream.sse');
-  const { told, finished } = hear(responsesUpstream, messagesOf(raw));
-  expect([told.refused, told.said, finished]).toEqual(["I'm sorry, I can't.", '', true]);
+  const { sink, finished } = readMessages(responsesUpstream, messagesOf(raw));
+  expect([sink.refusalText, sink.fullText, finished]).toEqual(["I'm sorry, I can't.", '', true]);
 });
 
 test('the first error of a stream counts, with the kind that its code says', () => {
   const messages = messagesOf(readFixture('openai/responses-error-stream.sse'));
-  expect(hear(responsesUpstream, messages).failure?.kind).toBe('quota');
+  expect(readMessages(responsesUpstream, messages).failure?.kind).toBe('quota');
 });
 
 /** No stream of a whole answer was recorded: they are made of whole answers. */
@@ -110,6 +115,6 @@ describe('a streamed answer', () => {
   });
 
   test.each(cases)('$path reaches clients of both kinds', ({ raw, expected }) => {
-    expectCrossed(responsesUpstream, streamOf(JSON.parse(raw) as WholeResponse), expected);
+    expectTranslated(responsesUpstream, streamOf(JSON.parse(raw) as WholeResponse), expected);
   });
 });

@@ -3,7 +3,7 @@
  * that wanders brings each maker its own thoughts, and Anthropic no others: it refuses them.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
-import { json, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { json, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   upstream.reset();
-  upstream.script('*', say('Fine.'));
+  upstream.script('*', chatAnswer('Fine.'));
 });
 
 const encrypted = (format: string) => ({ type: 'reasoning.encrypted', data: 'QUJD', format });
@@ -36,7 +36,9 @@ const question = { role: 'user', content: 'Hello!' };
 
 /** What the assistant said, as the last request tells it. */
 function answerSent() {
-  const sent = upstream.book.at(-1)?.json as { readonly messages: readonly object[] } | undefined;
+  const sent = upstream.requests.at(-1)?.json as
+    | { readonly messages: readonly object[] }
+    | undefined;
   return sent?.messages[1];
 }
 

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { fieldsOf, objectsIn } from '../../src/core/json.ts';
-import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -19,7 +19,7 @@ beforeAll(async () => {
     providers: { mistral: { dialect, quirks, base_url: `${upstream.url}/v1`, api_key: 'key' } },
     models: [chatModel('acme/large', [{ provider: 'mistral', model: 'large-up' }])],
   });
-  upstream.script('large-up', say('Rain.'));
+  upstream.script('large-up', chatAnswer('Rain.'));
 });
 afterAll(async () => {
   await gateway.stop();
@@ -35,7 +35,7 @@ const followers: Readonly<Record<string, readonly string[]>> = {
 };
 
 function rolesAsked(): readonly string[] {
-  const messages = objectsIn(fieldsOf(upstream.book.at(-1)?.json).messages);
+  const messages = objectsIn(fieldsOf(upstream.requests.at(-1)?.json).messages);
   for (const { role, content, tool_calls: calls } of messages) {
     if (role === 'assistant') expect(Boolean(content) || Array.isArray(calls)).toBe(true);
   }

@@ -5,7 +5,11 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
-import { seeAnthropic, seeOpenAi, seeResponses } from '../support/seen-answer.ts';
+import {
+  readAnthropicAnswer,
+  readOpenAiAnswer,
+  readResponsesAnswer,
+} from '../support/client-answers.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -53,17 +57,17 @@ const clients = {
     const tools = names.map((name) => ({ type: 'function', function: { name, parameters } }));
     const options = { stream_options: { include_usage: true } };
     const { text } = await gateway.post({ ...asked, ...options, messages, tools });
-    return seeOpenAi(text, true);
+    return readOpenAiAnswer(text, true);
   },
   messages: async () => {
     const tools = names.map((name) => ({ name, input_schema: parameters }));
     const body = { ...asked, messages, tools, max_tokens: 50 };
-    return seeAnthropic((await gateway.post(body, { path: '/v1/messages' })).text, true);
+    return readAnthropicAnswer((await gateway.post(body, { path: '/v1/messages' })).text, true);
   },
   responses: async () => {
     const tools = names.map((name) => ({ type: 'function', name, parameters }));
     const body = { ...asked, input: 'Hello', tools };
-    return seeResponses((await gateway.post(body, { path: '/v1/responses' })).text, true);
+    return readResponsesAnswer((await gateway.post(body, { path: '/v1/responses' })).text, true);
   },
 };
 

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { json, replay, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { json, replay, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 import { readFixture } from '../support/upstream-conformance.ts';
@@ -70,7 +70,7 @@ const tool = {
 const question = { role: 'user', content: 'What is the weather?' };
 
 function lastAsked() {
-  const entry = upstream.book.at(-1);
+  const entry = upstream.requests.at(-1);
   if (!entry || !isObject(entry.json)) throw new Error('The upstream was asked nothing readable.');
   return { path: entry.path, headers: entry.headers, body: entry.json };
 }
@@ -178,7 +178,7 @@ describe('Gemini', () => {
       { path: '/v1/anthropic/messages' },
     );
     const seen = checkAnthropicStream(await response.text());
-    expect(seen).toMatchObject({ ended: 'whole', stopReason: 'tool_use' });
+    expect(seen).toMatchObject({ ended: 'complete', stopReason: 'tool_use' });
     expect(seen.tools.map(({ name, input }) => [name, input])).toEqual([
       ['weather', { location: 'San Francisco' }],
     ]);
@@ -202,7 +202,7 @@ describe('Gemini', () => {
     ['an error inside', { error: { code: 503, message: 'Overloaded.', status: 'UNAVAILABLE' } }],
   ])('with %s is followed by the next provider', async (_, chunk) => {
     upstream.script('gem-up', replay(`data: ${JSON.stringify(chunk)}\r\n\r\n`, eventStream));
-    upstream.script('other-up', say('Here I am.'));
+    upstream.script('other-up', chatAnswer('Here I am.'));
     const heard = await gateway.stream({ model: 'acme/both', messages: [question] });
     expect(heard.content).toBe('Here I am.');
     expect(heard.finishReasons).toEqual(['stop']);
@@ -304,7 +304,7 @@ describe('the Responses endpoint', () => {
   test('that fails before its first word is followed by the next provider', async () => {
     const broken = readFixture('openai/responses-error-stream.sse');
     upstream.script('ans-up', replay(broken, { ...eventStream, piece: 'event by event' }));
-    upstream.script('other-up', say('Here I am.'));
+    upstream.script('other-up', chatAnswer('Here I am.'));
     const heard = await gateway.stream({ model: 'acme/two-answers', messages: [question] });
     expect(heard.content).toBe('Here I am.');
     upstream.script('ans-up', json(200, { status: 'failed', error: { message: 'Sorry.' } }));

@@ -63,7 +63,10 @@ async function askedFor(model: string, path: string): Promise<unknown[]> {
     : { model, messages: [{ role: 'user', content: 'Think.' }], ...effort };
   const reply = await gateway.post(body, { path });
   expect(reply.status).toBe(200);
-  const sent = upstream.book[0]?.json as { reasoning?: { effort?: string }; include?: string[] };
+  const sent = upstream.requests[0]?.json as {
+    reasoning?: { effort?: string };
+    include?: string[];
+  };
   return [sent.reasoning?.effort, sent.include];
 }
 
@@ -85,7 +88,7 @@ test.each(Object.entries(byName))('is asked as its name tells: %s', async (model
   const messages = [{ role: 'user', content: 'Think.' }];
   const reply = await gateway.post({ model: `acme/${model}`, messages, reasoning_effort: 'low' });
   expect(reply.status).toBe(200);
-  const sent = upstream.book[0]?.json as Record<string, object>;
+  const sent = upstream.requests[0]?.json as Record<string, object>;
   const told = ['thinking', 'output_config', 'thinkingConfig'];
   const all = Object.entries({ ...sent, ...sent.generationConfig });
   expect(Object.fromEntries(all.filter(([name]) => told.includes(name)))).toEqual({ ...words });

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { fieldsOf, objectsIn } from '../../src/core/json.ts';
-import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -23,11 +23,11 @@ afterAll(async () => {
 });
 beforeEach(() => {
   upstream.reset();
-  upstream.script('flash-up', say('Rain.'));
+  upstream.script('flash-up', chatAnswer('Rain.'));
 });
 
 function contentsAsked(): readonly unknown[] {
-  const messages = objectsIn(fieldsOf(upstream.book.at(-1)?.json).messages);
+  const messages = objectsIn(fieldsOf(upstream.requests.at(-1)?.json).messages);
   return messages.map(({ content }) => content);
 }
 

@@ -13,27 +13,27 @@ import { openAiClientRequest } from '../../src/dialects/openai-chat/client-reque
 import { readResponsesRequest } from '../../src/dialects/responses/client/request.ts';
 import { responsesClientRequest } from '../../src/dialects/responses/client-request.ts';
 import { ChatOperation } from '../../src/operations/chat/chat-operation.ts';
-import { targetOf } from '../support/question.ts';
+import { makeTarget } from '../support/prompts.ts';
 import { identity } from '../support/reply-identity.ts';
 import {
-  seeAnthropic,
-  seeOpenAi,
-  seePassedResponse,
-  seeResponses,
-} from '../support/seen-answer.ts';
+  readAnthropicAnswer,
+  readOpenAiAnswer,
+  readForwardedResponse,
+  readResponsesAnswer,
+} from '../support/client-answers.ts';
 import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
 
 const messages = [{ role: 'user' as const, content: 'Hello!' }];
 const clients = {
   openai: {
-    see: seeOpenAi,
+    see: readOpenAiAnswer,
     errand(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', messages, stream, ...more };
       return new ChatOperation(openAiClientRequest(readChatRequest(body, source(body))));
     },
   },
   anthropic: {
-    see: seeAnthropic,
+    see: readAnthropicAnswer,
     errand(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', messages, stream, max_tokens: 100, ...more };
       const request = readMessagesRequest(body, source(body));
@@ -41,7 +41,7 @@ const clients = {
     },
   },
   responses: {
-    see: seeResponses,
+    see: readResponsesAnswer,
     errand(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', input: 'Hello!', stream, ...more };
       return new ChatOperation(responsesClientRequest(readResponsesRequest(body, source(body))));
@@ -84,7 +84,7 @@ describe.each(dialects)('a recorded answer of %s', (dialect) => {
           const isPassed = dialect === 'openai-responses' && name === 'responses';
           const seen =
             isPassed && stream && expected.stream
-              ? seePassedResponse(output)
+              ? readForwardedResponse(output)
               : client.see(output, stream);
           const finish = name === 'anthropic' ? expected.anthropic : expected.openai;
           expect({ text: seen.text, reasoning: seen.reasoning, images: seen.images }).toEqual({
@@ -121,7 +121,7 @@ test('a tool whose name was too long for the upstream is given again under its o
     const errand = clients.anthropic.errand(stream, { tools });
     const relay = errand.replay(recorded('openai', 'whole', text), identity);
     const output = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';
-    expect(seeAnthropic(output, stream).calls.map(({ name }) => name)).toEqual([long]);
+    expect(readAnthropicAnswer(output, stream).calls.map(({ name }) => name)).toEqual([long]);
   }
 });
 
@@ -130,7 +130,7 @@ function sentTools(tools: readonly object[]): string[] {
   const body = { model: 'acme/large', messages, max_tokens: 100, tools };
   const request = readMessagesRequest(body, source(body));
   const crossing = anthropicClientRequest(request, new Headers()).adapterFor('openai');
-  const sent = JSON.parse(String(crossing?.write(targetOf()).body)) as {
+  const sent = JSON.parse(String(crossing?.write(makeTarget()).body)) as {
     tools: { function: { name: string } }[];
   };
   return sent.tools.map((tool) => tool.function.name);

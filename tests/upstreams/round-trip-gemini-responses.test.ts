@@ -4,19 +4,23 @@ import fc from 'fast-check';
 import type { Prompt, Turn } from '../../src/core/prompt.ts';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
-import { type Carries, dialogues, responses } from '../support/dialogues.ts';
+import {
+  type PromptFeatures,
+  randomPrompts,
+  responsesFeatures,
+} from '../support/random-prompts.ts';
 import { readGeminiRequest } from '../support/gemini-request.ts';
-import { targetOf } from '../support/question.ts';
+import { makeTarget } from '../support/prompts.ts';
 import { readResponsesRequest } from '../support/responses-request.ts';
 
-const target = targetOf();
+const target = makeTarget();
 
-const gemini: Carries = {
-  maker: 'gemini',
-  thoughts: 'anywhere',
-  redactedThoughts: false,
-  wordlessBeforeText: false,
-  systemInside: false,
+const gemini: PromptFeatures = {
+  signatureOrigin: 'gemini',
+  reasoningPosition: 'anywhere',
+  redactedReasoning: false,
+  emptyReasoningBeforeText: false,
+  systemTurns: false,
   remoteFiles: false,
   imageDetail: false,
   documentNames: false,
@@ -87,7 +91,7 @@ describe('a dialogue that Gemini can carry', () => {
     'comes back the same, with nothing told as dropped',
     () => {
       fc.assert(
-        fc.property(dialogues(gemini), (dialogue) => {
+        fc.property(randomPrompts(gemini), (dialogue) => {
           expect(geminiUpstream.write(dialogue, target).dropped).toEqual([]);
           expect(roundTrip(dialogue)).toEqual(dialogue);
         }),
@@ -101,7 +105,7 @@ describe('a dialogue that Gemini can carry', () => {
     'has its results in the order of the calls, however they came',
     () => {
       fc.assert(
-        fc.property(dialogues(gemini), (dialogue) => {
+        fc.property(randomPrompts(gemini), (dialogue) => {
           expect(roundTrip(withResultsReversed(dialogue))).toEqual(dialogue);
         }),
         runs,
@@ -114,7 +118,7 @@ describe('a dialogue that Gemini can carry', () => {
     'leaves the thoughts of another maker behind: %p',
     (maker) => {
       fc.assert(
-        fc.property(dialogues(gemini), (dialogue) => {
+        fc.property(randomPrompts(gemini), (dialogue) => {
           const read = roundTrip(withThoughtsOf(maker, dialogue));
           expect(read).toEqual(withoutThoughts(dialogue));
         }),
@@ -133,7 +137,7 @@ describe('a dialogue that the Responses endpoint can carry', () => {
     'comes back the same, with nothing told as dropped',
     () => {
       fc.assert(
-        fc.property(dialogues(responses), (dialogue) => {
+        fc.property(randomPrompts(responsesFeatures), (dialogue) => {
           expect(responsesUpstream.write(dialogue, target).dropped).toEqual([]);
           expect(roundTrip(dialogue)).toEqual(dialogue);
         }),
@@ -147,7 +151,7 @@ describe('a dialogue that the Responses endpoint can carry', () => {
     'leaves the thoughts of another maker behind: %p',
     (maker) => {
       fc.assert(
-        fc.property(dialogues(responses), (dialogue) => {
+        fc.property(randomPrompts(responsesFeatures), (dialogue) => {
           const read = roundTrip(withThoughtsOf(maker, dialogue));
           expect(read).toEqual(withoutThoughts(dialogue));
         }),

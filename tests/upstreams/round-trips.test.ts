@@ -13,18 +13,18 @@ import type { Target, UpstreamRequest } from '../../src/dialects/dialect.ts';
 import { readPrompt as readOpenAi } from '../../src/dialects/openai-chat/client/prompt.ts';
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
-import { type Carries, dialogues } from '../support/dialogues.ts';
-import { targetOf } from '../support/question.ts';
+import { type PromptFeatures, randomPrompts } from '../support/random-prompts.ts';
+import { makeTarget } from '../support/prompts.ts';
 
 const runs = { numRuns: 300 };
 const timeoutMs = 120_000;
 
-const anthropic: Carries = {
-  maker: 'anthropic',
-  thoughts: 'anywhere',
-  redactedThoughts: true,
-  wordlessBeforeText: true,
-  systemInside: true,
+const anthropic: PromptFeatures = {
+  signatureOrigin: 'anthropic',
+  reasoningPosition: 'anywhere',
+  redactedReasoning: true,
+  emptyReasoningBeforeText: true,
+  systemTurns: true,
   remoteFiles: true,
   imageDetail: false,
   documentNames: true,
@@ -41,9 +41,9 @@ const anthropic: Carries = {
   sampling: ['topP', 'topK'],
 };
 
-const openai: Carries = {
+const openai: PromptFeatures = {
   ...anthropic,
-  thoughts: 'front',
+  reasoningPosition: 'front',
   remoteFiles: false,
   imageDetail: true,
   audio: true,
@@ -108,13 +108,13 @@ function lacksThought({ turns }: Prompt): boolean {
 }
 
 describe('a dialogue that Anthropic can carry', () => {
-  const target = targetOf({ quirks: { system_messages: 'keep' } });
+  const target = makeTarget({ quirks: { system_messages: 'keep' } });
 
   test(
     'comes back the same, with nothing told as dropped',
     () => {
       fc.assert(
-        fc.property(dialogues(anthropic), (dialogue) => {
+        fc.property(randomPrompts(anthropic), (dialogue) => {
           expect(anthropicUpstream.write(dialogue, target).dropped).toEqual([]);
           expect(throughAnthropic(dialogue, target)).toEqual(asAnthropicHasIt(dialogue));
         }),
@@ -128,7 +128,7 @@ describe('a dialogue that Anthropic can carry', () => {
     'keeps its marks for the prompt cache',
     () => {
       fc.assert(
-        fc.property(dialogues(anthropic), (plain) => {
+        fc.property(randomPrompts(anthropic), (plain) => {
           const dialogue = withCacheMarks(plain);
           expect(throughAnthropic(dialogue, target)).toEqual(asAnthropicHasIt(dialogue));
         }),
@@ -142,9 +142,9 @@ describe('a dialogue that Anthropic can carry', () => {
     'keeps its wish for thinking, unless the thoughts behind its latest calls are lost',
     () => {
       const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
-      const thinking = targetOf({ ...target, thinking: 'adaptive' });
+      const thinking = makeTarget({ ...target, thinking: 'adaptive' });
       fc.assert(
-        fc.property(dialogues({ ...anthropic, efforts, sampling: [] }), (dialogue) => {
+        fc.property(randomPrompts({ ...anthropic, efforts, sampling: [] }), (dialogue) => {
           const isLost = dialogue.reasoning !== null && lacksThought(dialogue);
           const { dropped } = anthropicUpstream.write(dialogue, thinking);
           expect(dropped).toEqual(isLost ? ['reasoning'] : []);
@@ -164,7 +164,7 @@ describe('a dialogue that Anthropic can carry', () => {
     'leaves the thoughts of another maker behind: %p',
     (maker) => {
       fc.assert(
-        fc.property(dialogues({ ...anthropic, redactedThoughts: false }), (dialogue) => {
+        fc.property(randomPrompts({ ...anthropic, redactedReasoning: false }), (dialogue) => {
           const marked = dialogue.turns.map((turn) => ({
             ...turn,
             parts: turn.parts.map((part) =>
@@ -183,13 +183,13 @@ describe('a dialogue that Anthropic can carry', () => {
 });
 
 describe('a dialogue that an OpenAI-style provider can carry', () => {
-  const target = targetOf({ quirks: { replay_reasoning: 'reasoning_details' } });
+  const target = makeTarget({ quirks: { replay_reasoning: 'reasoning_details' } });
 
   test(
     'comes back the same, with nothing told as dropped',
     () => {
       fc.assert(
-        fc.property(dialogues(openai), (dialogue) => {
+        fc.property(randomPrompts(openai), (dialogue) => {
           expect(openAiUpstream.write(dialogue, target).dropped ?? []).toEqual([]);
           // How much of the reasoning is shown is between the client and us.
           const { reasoning } = dialogue;

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
-  type Behaviour,
+  type Behavior,
   hangBeforeHeaders,
   json,
   replay,
-  say,
+  chatAnswer,
   startFakeUpstream,
   status,
 } from '../support/fake-upstream.ts';
@@ -62,7 +62,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   upstream.reset();
-  upstream.script('backup', say('From the backup.'));
+  upstream.script('backup', chatAnswer('From the backup.'));
   upstream.script(gemPath, gemini('From Vertex.'));
 });
 
@@ -73,12 +73,12 @@ const gemini = (text: string) =>
     usageMetadata: { promptTokenCount: 2, candidatesTokenCount: 2, totalTokenCount: 4 },
   });
 
-const token = (text: string, seconds = 3_599): Behaviour =>
+const token = (text: string, seconds = 3_599): Behavior =>
   json(200, { access_token: text, expires_in: seconds, token_type: 'Bearer' });
 
 /** The paths that were asked, and with which token, in order. */
 const asked = () =>
-  upstream.book.map(({ path, headers }) => {
+  upstream.requests.map(({ path, headers }) => {
     const name = path.startsWith('/token') ? 'token' : (path.split('/').at(-1) ?? '');
     return [name, headers.authorization?.replace('Bearer ', '') ?? null] as const;
   });
@@ -95,7 +95,7 @@ test('one token serves every request and every provider of its account', async (
     ...Array.from({ length: 5 }, () => [generate, 'ya29.shared'] as const),
     ['completions', 'ya29.shared'],
   ]);
-  expect(upstream.book[1]?.headers).not.toHaveProperty('x-goog-api-key');
+  expect(upstream.requests[1]?.headers).not.toHaveProperty('x-goog-api-key');
 });
 
 test('a token in its last minute is not used for another request', async () => {
@@ -158,7 +158,7 @@ test.each([
 describe('Claude on Vertex AI', () => {
   beforeEach(() => upstream.script('/token/shared', token('ya29.shared')));
 
-  const last = () => upstream.book.at(-1);
+  const last = () => upstream.requests.at(-1);
   const path = (name: string) =>
     `/v1/projects/acme/locations/eu/publishers/anthropic/models/${name}`;
   const version = { anthropic_version: 'vertex-2023-10-16' };
@@ -225,7 +225,7 @@ describe("a tenant's own account", () => {
     const put = await tenant.bring('shared', { api_key: account('shared') });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
     expect(put.error.message).toBe(`api_key must have the token_uri ${google}.`);
-    expect(upstream.book).toEqual([]);
+    expect(upstream.requests).toEqual([]);
   });
 
   test('is refused by the field that is wrong, which is not repeated', async () => {

@@ -6,7 +6,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
-import { seeAnthropic, seeOpenAi, seeResponses } from '../support/seen-answer.ts';
+import {
+  readAnthropicAnswer,
+  readOpenAiAnswer,
+  readResponsesAnswer,
+} from '../support/client-answers.ts';
 import {
   checkAnthropicStream,
   checkOpenAiStream,
@@ -162,19 +166,19 @@ const clients = {
     path: '/v1/chat/completions',
     body: { messages: question },
     check: checkOpenAiStream,
-    see: seeOpenAi,
+    see: readOpenAiAnswer,
   },
   messages: {
     path: '/v1/messages',
     body: { messages: question, max_tokens: 50 },
     check: checkAnthropicStream,
-    see: seeAnthropic,
+    see: readAnthropicAnswer,
   },
   responses: {
     path: '/v1/responses',
     body: { input: 'Hello!' },
     check: checkResponsesStream,
-    see: seeResponses,
+    see: readResponsesAnswer,
   },
 } as const;
 type Name = keyof typeof clients;

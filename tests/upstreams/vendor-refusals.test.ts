@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { fieldsOf, objectsIn } from '../../src/core/json.ts';
-import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -48,7 +48,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   upstream.reset();
-  upstream.script('*', say('Rain.'));
+  upstream.script('*', chatAnswer('Rain.'));
 });
 afterAll(async () => {
   await gateway.stop();
@@ -63,7 +63,7 @@ const tool = (name: string, parameters: object = { type: 'object', properties: {
 
 async function asked(model: keyof typeof shipped, body: object, path = '/v1/chat/completions') {
   await gateway.post({ model, messages: [said], ...body }, { path });
-  return fieldsOf(upstream.book.at(-1)?.json);
+  return fieldsOf(upstream.requests.at(-1)?.json);
 }
 
 test('what a vendor refuses is named to clients of every kind', async () => {

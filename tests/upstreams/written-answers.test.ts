@@ -10,7 +10,11 @@ import { promptTokens } from '../../src/core/usage.ts';
 import { readFailure } from '../../src/dialects/failure.ts';
 import { type ReplayOptions, replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
-import { seeAnthropic, seeOpenAi, seeResponses } from '../support/seen-answer.ts';
+import {
+  readAnthropicAnswer,
+  readOpenAiAnswer,
+  readResponsesAnswer,
+} from '../support/client-answers.ts';
 import {
   checkAnthropicStream,
   checkOpenAiStream,
@@ -85,19 +89,19 @@ const clients = {
     path: '/v1/chat/completions',
     body: { messages },
     check: checkOpenAiStream,
-    see: seeOpenAi,
+    see: readOpenAiAnswer,
   },
   anthropic: {
     path: '/v1/messages',
     body: { messages, max_tokens: 1_000 },
     check: checkAnthropicStream,
-    see: seeAnthropic,
+    see: readAnthropicAnswer,
   },
   responses: {
     path: '/v1/responses',
     body: { input: 'Hello!' },
     check: checkResponsesStream,
-    see: seeResponses,
+    see: readResponsesAnswer,
   },
 } as const;
 type Name = keyof typeof clients;
@@ -145,7 +149,7 @@ describe.each(answers)('%s', (file, expected) => {
       const reply = await ask(name, expected, cut, { contentType, stream: true });
       const ended = reply.status === 200 ? clients[name].check(reply.text).ended : 'error';
       const isWhole = length >= enough || (length === 1 && expected.alone_looks_whole);
-      expect({ length, ended }).toEqual({ length, ended: isWhole ? 'whole' : 'error' });
+      expect({ length, ended }).toEqual({ length, ended: isWhole ? 'complete' : 'error' });
     }
   });
 });

@@ -4,27 +4,25 @@ import libraries from './libraries.yaml';
 import withoutLibrary from './without-library.yaml';
 
 /**
- * The programs that `tollgate connect` knows, as data: a new one needs a paragraph in one of the
- * files, and the same in docs/clients.md. A test holds the two against each other.
+ * A program that `tollgate connect` prints settings for. Each has an entry in one of the YAML files
+ * and the same text in docs/clients.md; a test compares the two.
  */
 export interface Client {
-  /** The word behind `tollgate connect`. */
+  /** The argument of `tollgate connect`. */
   readonly name: string;
-  /** Its heading in docs/clients.md. */
+  /** The heading in docs/clients.md. */
   readonly title: string;
   readonly speaks: 'chat' | 'messages' | 'responses';
-  /**
-   * The path behind the gateway's address in the client's setting, and what the client appends to
-   * it.
-   */
+  /** The path that follows the gateway's address in the client's settings. */
   readonly base: string;
+  /** The path that the client appends to it. */
   readonly appends: string;
   readonly steps: readonly Step[];
-  /** The mistake that people are likely to make with this client; Markdown. */
+  /** A mistake that users are likely to make with this client, in Markdown. */
   readonly trap: string;
 }
 
-/** One thing to do. In its text, `{{model}}` and the like are gaps, filled for each gateway. */
+/** One step of the setup. Its text has placeholders such as `{{model}}`. */
 type Step =
   | { readonly kind: 'shell' | 'click'; readonly text: string }
   | { readonly kind: 'file'; readonly file: string; readonly text: string }
@@ -37,10 +35,10 @@ export const clients = [
   withoutLibrary,
 ].flat() as readonly unknown[] as readonly Client[];
 
-/** The values that differ from gateway to gateway; they fill the gaps in a client's steps. */
+/** The values of the placeholders in a client's steps, which differ between gateways. */
 export interface SettingValues {
   readonly url: string;
-  /** The same address, as a container on that machine reaches it. */
+  /** The gateway's address from inside a container on the same machine. */
   readonly container_url: string;
   readonly key: string;
   readonly model: string;
@@ -55,16 +53,14 @@ export function fillPlaceholders(text: string, values: SettingValues): string {
   return text.replace(placeholder, (_, name: keyof SettingValues) => values[name]);
 }
 
-/**
- * All steps in order; environment variables are set first, because programs and files read them.
- */
+/** Returns all steps. The first one sets the environment variables that the others use. */
 export function stepsOf(client: Client, values: SettingValues): Step[] {
   const texts = client.steps.map(({ text }) => text).join('\n');
   const variables = { TOLLGATE_URL: values.url, TOLLGATE_KEY: values.key };
-  const read = Object.entries(variables).filter(([name]) =>
+  const used = Object.entries(variables).filter(([name]) =>
     new RegExp(`\\b${name}\\b`).test(texts),
   );
-  const exports = read.map(([name, value]) => `export ${name}="${value}"\n`).join('');
+  const exports = used.map(([name, value]) => `export ${name}="${value}"\n`).join('');
   const steps = client.steps.map((step) => ({
     ...step,
     text: fillPlaceholders(step.text, values),
@@ -76,13 +72,13 @@ export function stepsOf(client: Client, values: SettingValues): Step[] {
 }
 
 const stepHeadings: { readonly [Kind in Step['kind']]: string } = {
-  shell: 'In the shell where it runs:',
+  shell: 'In the shell that starts it:',
   click: 'In its settings:',
   file: 'In the file',
   program: 'In your program:',
 };
 
-/** The steps as text to copy, each below the name of the place where it belongs. */
+/** Returns the steps as text to copy, each below a heading that says where it belongs. */
 export function settingsText(client: Client, values: SettingValues): string {
   const sections = stepsOf(client, values).map((step) => {
     const heading =
@@ -94,12 +90,12 @@ export function settingsText(client: Client, values: SettingValues): string {
   return [...sections, wrapped(withoutLinks(trap))].join('\n\n');
 }
 
-/** Keeps the text of a link and drops its address: links cannot be clicked in a terminal. */
+/** Replaces links with their text, because links in Markdown can't be clicked in a terminal. */
 function withoutLinks(markdown: string): string {
   return markdown.replace(/\[([^\]]+)\]\([^)]*\)/g, '$1');
 }
 
-/** Breaks lines at spaces: a terminal 80 columns wide would break them inside words. */
+/** Breaks lines at spaces, because a terminal 80 columns wide would break them inside words. */
 function wrapped(text: string): string {
   return text.replace(/(.{1,80})(?: |$)/g, '$1\n').trimEnd();
 }

@@ -3,22 +3,22 @@ import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import { failureCode, failureMessage } from '../../core/errors.ts';
 
-/** One thing that is looked at; a line of the doctor's report. */
+/** A check of the doctor, which prints its finding as one line. */
 export interface Check {
   readonly name: string;
-  /** Undefined if there is nothing to check, or if another check reports the reason. */
+  /** Returns undefined if there is nothing to check, or if another check reports the problem. */
   run(): Promise<Finding | undefined> | Finding | undefined;
 }
 
 export interface Finding {
   readonly isHealthy: boolean;
-  /** One sentence, with numbers. */
+  /** What was found, in one sentence. */
   readonly found: string;
-  /** One sentence with what to do; null if all is well or `found` already says what to do. */
+  /** What to do, in one sentence. Null if there is no problem or `found` already says it. */
   readonly fix: string | null;
 }
 
-/** How long a server may take to answer one check. */
+/** The timeout of a check that calls a server. */
 export const checkTimeoutMs = 10_000;
 
 export function healthy(found: string): Finding {
@@ -29,7 +29,7 @@ export function unhealthy(found: string, fix: string | null = null): Finding {
   return { isHealthy: false, found, fix };
 }
 
-/** Runs the check; an error that it throws becomes a finding, too. */
+/** Runs a check. An error becomes a finding. */
 export async function runCheck(check: Check): Promise<Finding | undefined> {
   try {
     return await check.run();
@@ -38,7 +38,7 @@ export async function runCheck(check: Check): Promise<Finding | undefined> {
   }
 }
 
-/** Room for the journal and the database of a busy hour; with less, the next burst may not fit. */
+/** Enough for the journal and the database during a busy hour. */
 const freeBytesMin = 256 * 2 ** 20;
 
 export function dataFolder({ dataDir }: Config): Check {
@@ -46,8 +46,8 @@ export function dataFolder({ dataDir }: Config): Check {
 }
 
 /**
- * Checks a folder that the gateway writes to or makes at its first start. `option` is the setting
- * that names it; `names` are the gateway's files in it, without `names` all files are.
+ * Checks a folder that the gateway writes to or creates on its first start. `option` is the setting
+ * that names it. `names` are the gateway's files in it; by default, all files are checked.
  */
 export function folderFinding(folder: string, option: string, names?: readonly string[]): Finding {
   const path = resolve(folder);
@@ -57,20 +57,20 @@ export function folderFinding(folder: string, option: string, names?: readonly s
   }
   const unwritable = unwritableIn(nearest, nearest === path ? names : []);
   if (unwritable !== undefined) {
-    const found = `This user may not write to ${unwritable.path} (${unwritable.code}).`;
+    const found = `This user can't write to ${unwritable.path} (${unwritable.code}).`;
     return unhealthy(found, permissionFix(unwritable, option));
   }
   const { bavail, bsize } = statfsSync(nearest);
   const free = bavail * bsize;
   if (free < freeBytesMin) {
-    const found = `Only ${formatSize(free)} are free on the disk of ${path}.`;
+    const found = `The disk of ${path} has only ${formatSize(free)} free.`;
     return unhealthy(
       found,
-      `Make room for at least ${formatSize(freeBytesMin)}, or move ${option}.`,
+      `Free at least ${formatSize(freeBytesMin)}, or set ${option} to another disk.`,
     );
   }
-  const can = nearest === path ? 'can be written' : 'is not there yet; the first start can make it';
-  return healthy(`${path} ${can}. ${formatSize(free)} are free.`);
+  const state = nearest === path ? 'is writable' : "doesn't exist yet; the first start creates it";
+  return healthy(`${path} ${state}. Its disk has ${formatSize(free)} free.`);
 }
 
 function nearestExisting(path: string): string {
@@ -78,35 +78,35 @@ function nearestExisting(path: string): string {
 }
 
 /**
- * Finds what this user may not write: files in the folder may be root's after a command run as
- * root.
+ * Returns the first path that this user can't write, or undefined. Files may belong to root after
+ * a command was run as root.
  */
 function unwritableIn(folder: string, names?: readonly string[]) {
-  const code = access(folder);
+  const code = accessError(folder);
   if (code !== undefined) return { path: folder, code };
   for (const name of names ?? readdirSync(folder)) {
     const path = join(folder, name);
-    const code = access(path);
+    const code = accessError(path);
     if (code !== undefined) return { path, code };
   }
   return undefined;
 }
 
-/** What lets this user write there: a file of its own that is closed cannot be given to it. */
+/** Returns the fix for a path that this user can't write. */
 function permissionFix({ path, code }: { path: string; code: string }, option: string): string {
-  if (code === 'EROFS') return `Mount its disk so that it can be written, or move ${option}.`;
-  if (statSync(path).uid === process.getuid?.()) return `Open it: chmod -R u+rwX "${path}"`;
-  return `Give it to the user that runs Tollgate: chown -R "$(id -u)" "${path}"`;
+  if (code === 'EROFS') return `Mount its disk as writable, or set ${option} to another disk.`;
+  if (statSync(path).uid === process.getuid?.()) return `Make it writable: chmod -R u+rwX "${path}"`;
+  return `Make it belong to the user that runs Tollgate: chown -R "$(id -u)" "${path}"`;
 }
 
-/** The error code, such as EACCES, if the path may not be read and written. */
-function access(path: string): string | undefined {
+/** Returns the error code, such as EACCES, if this user can't read and write the path. */
+function accessError(path: string): string | undefined {
   try {
     accessSync(path, constants.R_OK | constants.W_OK);
     return undefined;
   } catch (error) {
     const code = failureCode(error);
-    // A running gateway may have removed the file since it was listed.
+    // A running gateway may have deleted the file since it was listed.
     return code === 'ENOENT' ? undefined : (code ?? String(error));
   }
 }

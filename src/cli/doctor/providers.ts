@@ -10,7 +10,7 @@ import {
 } from '../../upstream/probe.ts';
 import { type Check, checkTimeoutMs, type Finding, healthy, unhealthy } from './check.ts';
 
-/** Checks the providers that may be called with the operator's own keys. */
+/** Returns a check for each provider that is called with the operator's keys. */
 export function providerChecks(config: Config, waitMs = checkTimeoutMs): readonly Check[] {
   const shared = [...config.providers.values()].filter((provider) => provider.shared);
   if (shared.length === 0) return [{ name: 'providers', run: () => noProvider(config) }];
@@ -28,9 +28,9 @@ export function searchChecks({ webSearch }: Config): readonly Check[] {
 
 function noProvider({ demo }: Config): Finding {
   const [first] = builtinCatalog.providers;
-  const fix = `Set the key of one, such as ${first?.api_key_env}.`;
-  if (demo) return healthy(`None has a key, so the demo answers. ${fix}`);
-  return unhealthy('None has a key, and the demo is off.', fix);
+  const fix = `Set a provider's key, such as ${first?.api_key_env}.`;
+  if (demo) return healthy(`No provider has a key, so the demo is on. ${fix}`);
+  return unhealthy('No provider has a key, and the demo is off.', fix);
 }
 
 interface ServerInfo {
@@ -38,12 +38,9 @@ interface ServerInfo {
   /** The option that sets the server's address. */
   readonly address: string;
   readonly hasKey: boolean;
-  /** What to do if the server refuses the key, in one sentence. */
+  /** What to do if the server rejects the key, in one sentence. */
   readonly keyFix: string;
-  /**
-   * What the free call asks for; undefined if there is none, and an answer only shows that the
-   * server is there.
-   */
+  /** What the free call is called in findings. Without one, only reachability is checked. */
   readonly free: string | undefined;
   readonly waitMs: number;
 }
@@ -77,30 +74,27 @@ async function searchFinding(search: WebSearch): Promise<Finding> {
 }
 
 function setKey(where: string): string {
-  return `Set ${where} to a key that it accepts.`;
+  return `Set ${where} to a valid key.`;
 }
 
-/**
- * 400 is among them because some vendors refuse a wrong key with it, and nothing else in these
- * calls can be wrong.
- */
-const refusalStatuses: ReadonlySet<number> = new Set([400, 401, 403]);
-/** Statuses of a server that is reachable but does not offer the free call. */
+/** Includes 400, which some vendors return for a wrong key. Nothing else can be wrong here. */
+const rejectionStatuses: ReadonlySet<number> = new Set([400, 401, 403]);
+/** Statuses of a server that is reachable but doesn't support the free call. */
 const notFoundStatuses: ReadonlySet<number> = new Set([404, 405, 501]);
 
 function toFinding(probed: ProbeResult, server: ServerInfo): Finding {
   const { host, keyFix, address, hasKey } = server;
-  const reachFix = `Check ${address}, and that this machine may reach it.`;
+  const reachFix = `Check ${address}, and that this machine can reach it.`;
   switch (probed.kind) {
     case 'silent':
       return unhealthy(`${host} did not answer within ${server.waitMs / 1000} s.`, reachFix);
     case 'untrusted':
       return unhealthy(
-        `${host} shows a certificate that is not trusted here (${probed.code}).`,
-        `Check ${address} and the clock; NODE_EXTRA_CA_CERTS names an authority of your own.`,
+        `${host} has a certificate that isn't trusted here (${probed.code}).`,
+        `Check ${address} and the clock. Set NODE_EXTRA_CA_CERTS for a private authority.`,
       );
     case 'unreached':
-      return unhealthy(`${host} cannot be reached (${probed.code}).`, reachFix);
+      return unhealthy(`${host} can't be reached (${probed.code}).`, reachFix);
     case 'unusable key':
       return unhealthy(probed.message, keyFix);
     case 'answered':
@@ -108,22 +102,22 @@ function toFinding(probed: ProbeResult, server: ServerInfo): Finding {
   }
   const { status, ms } = probed;
   if (server.free === undefined) {
-    const untried = hasKey ? '; the key cannot be tried free of charge' : '';
-    return healthy(`${host} answers in ${ms} ms${untried}.`);
+    const unchecked = hasKey ? "; its key isn't checked, because no call is free" : '';
+    return healthy(`${host} answers in ${ms} ms${unchecked}.`);
   }
   if (notFoundStatuses.has(status)) {
-    const untried = `${hasKey ? 'the key' : 'a call'} is untried, and ${address} may be wrong`;
-    const none = `offers no ${server.free} (${status})`;
-    return healthy(`${host} answers in ${ms} ms, but ${none}: ${untried}.`);
+    const unchecked = hasKey ? "The key isn't checked, and" : 'Calls are not checked, and';
+    const none = `has no ${server.free} (${status})`;
+    return healthy(`${host} answers in ${ms} ms, but ${none}. ${unchecked} ${address} may be wrong.`);
   }
-  if (status < 300) return healthy(`${host} answers ${hasKey ? 'to the key ' : ''}in ${ms} ms.`);
-  if (refusalStatuses.has(status)) {
-    const what = hasKey ? 'the key' : 'a call without a key';
-    return unhealthy(`${host} refuses ${what} (${status}).`, keyFix);
+  if (status < 300) return healthy(`${host} ${hasKey ? 'accepts the key' : 'answers'} in ${ms} ms.`);
+  if (rejectionStatuses.has(status)) {
+    const rejected = hasKey ? 'the key' : 'a call without a key';
+    return unhealthy(`${host} rejects ${rejected} (${status}).`, keyFix);
   }
   if (status === 429) {
-    return healthy(`${host} answers in ${ms} ms that it is asked too often right now (429).`);
+    return healthy(`${host} answers in ${ms} ms, but its rate limit is reached (429).`);
   }
   if (status < 500) return unhealthy(`${host} answers with ${status}.`, `Check ${address}.`);
-  return unhealthy(`${host} fails with ${status}.`, 'Try again later, or see its status page.');
+  return unhealthy(`${host} fails with ${status}.`, 'Try again later, or check its status page.');
 }

@@ -15,7 +15,7 @@ import {
 } from './check.ts';
 import type { StoreProbe } from './store.ts';
 
-/** Checks Redis, if one is configured, and the place of stored objects. */
+/** Returns the checks of Redis, if it is configured, and of the object storage. */
 export function serverChecks(config: Config, store: StoreProbe): readonly Check[] {
   const { redis } = config;
   return [
@@ -24,29 +24,26 @@ export function serverChecks(config: Config, store: StoreProbe): readonly Check[
   ];
 }
 
-/**
- * Whether objects can be stored, and in the same place where other processes of this store keep
- * theirs.
- */
+/** Checks that objects can be stored, and that all processes of this store use the same location. */
 async function checkObjects(config: Config, store: StoreProbe): Promise<Finding | undefined> {
   const found = await objectFinding(config);
   if (found && !found.isHealthy) return found;
   const database = await store.ready();
   if (!database || (await isObjectsLocation(database, config.objects.reveal()))) return found;
   return unhealthy(
-    'The last start on this store had them in another place, or they have been moved since.',
+    'The last start on this store used another location, or the objects have been moved.',
     shareObjectsHint,
   );
 }
 
-/** A refusal of the server itself begins with its kind: `OOM`, `READONLY`, `NOPERM`. */
+/** An error from the server itself starts with its kind: `OOM`, `READONLY`, `NOPERM`. */
 const redisErrorPrefix = /^[A-Z]{3,}:? /;
-const refusedFix =
-  'It runs, and refuses this itself: look at its maxmemory, whether it is a replica or a node of ' +
-  'a cluster, and what its user may do.';
-const startFix = 'Start it, or set redis (REDIS_URL) to where it runs.';
+const serverErrorFix =
+  "It is running but rejects the command. Check its maxmemory, its user's permissions, and that " +
+  "it isn't a replica or a cluster node.";
+const startFix = 'Start it, or set redis (REDIS_URL) to its address.';
 
-/** Reads one key under a prefix of the doctor's own, so no gateway's counts are touched. */
+/** Reads one key under the doctor's own prefix, so that no gateway's counts change. */
 async function redisFinding(url: string): Promise<Finding> {
   const reasons: string[] = [];
   const watcher = {
@@ -59,22 +56,22 @@ async function redisFinding(url: string): Promise<Finding> {
     const answer = await redis.get('doctor');
     const ms = Math.round(performance.now() - startedAt);
     if (answer !== undefined) return healthy(`It answers in ${ms} ms.`);
-    const [reason = 'it does not answer'] = reasons;
+    const [reason = "it doesn't answer"] = reasons;
     return unhealthy(
-      `It cannot be used: ${asSentence(reason)}`,
-      redisErrorPrefix.test(reason) ? refusedFix : startFix,
+      `It can't be used: ${asSentence(reason)}`,
+      redisErrorPrefix.test(reason) ? serverErrorFix : startFix,
     );
   } finally {
     redis.close();
   }
 }
 
-/** Servers end their reasons with a full stop or without; what to do follows. */
+/** Ends a server's message with a period, because another sentence follows. */
 function asSentence(reason: string): string {
   return `${reason.replace(/\.$/, '')}.`;
 }
 
-/** Undefined for the default folder: it is in the data folder, which has a check of its own. */
+/** Returns undefined for the default folder, because the data folder's check covers it. */
 async function objectFinding({ objects, s3Credentials: objectStorage, dataDir }: Config) {
   const address = objects.reveal();
   if (!address.startsWith('file:')) return roundTrip(address, objectStorage);
@@ -83,7 +80,7 @@ async function objectFinding({ objects, s3Credentials: objectStorage, dataDir }:
   return folderFinding(folder, 'objects');
 }
 
-/** One small object, written, read and removed. */
+/** Writes, reads, and deletes a small object. */
 async function roundTrip(address: string, identity: Config['s3Credentials']): Promise<Finding> {
   const startedAt = performance.now();
   const store = openS3Objects(address, identity, checkTimeoutMs);
@@ -94,16 +91,16 @@ async function roundTrip(address: string, identity: Config['s3Credentials']): Pr
     const stored = await readBack(store, key).finally(() => store.delete(key));
     const ms = Math.round(performance.now() - startedAt);
     if (stored && sent.equals(stored))
-      return healthy(`One was written, read and removed in ${ms} ms.`);
-    return unhealthy('One that was written cannot be read.', 'Check the policy of the bucket.');
+      return healthy(`An object was written, read, and deleted in ${ms} ms.`);
+    return unhealthy("A written object can't be read back.", "Check the bucket's policy.");
   } catch (error) {
     const why = asSentence(failureMessage(error));
     const identities = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
-    return unhealthy(`They cannot be kept: ${why}`, `Check objects (OBJECTS_URL), ${identities}.`);
+    return unhealthy(`Objects can't be stored: ${why}`, `Check objects (OBJECTS_URL), ${identities}.`);
   }
 }
 
-/** Limits the wait: the S3 client itself would wait for ever. */
+/** Reads the object with a timeout, because the S3 client has none. */
 async function readBack(
   store: ReturnType<typeof openS3Objects>,
   key: string,

@@ -16,8 +16,8 @@ import { counted } from '../output.ts';
 import { type Check, type Finding, folderFinding, healthy, unhealthy } from './check.ts';
 
 /**
- * A clock further off than this is reported: requests to AWS and S3 are signed with the time, and
- * the validity of certificates depends on it.
+ * A larger difference is reported, because signatures for AWS and S3 and the validity of
+ * certificates depend on the time.
  */
 const clockSkewMsMax = 30_000;
 
@@ -34,18 +34,18 @@ export class StoreProbe {
     return !this.#url.startsWith('sqlite:');
   }
 
-  /** What reports call the store: not the address of a server, which may hold a password. */
+  /** The store's name in findings. Not a server's address, because that may contain a password. */
   get label(): string {
     return this.isServer ? 'Postgres' : resolve(this.#url.slice('sqlite:'.length));
   }
 
-  /** Undefined if the database file does not exist yet. */
+  /** Opens the database. Resolves to undefined if its file doesn't exist yet. */
   open(): Promise<ReadOnlyDatabase | undefined> {
     this.#opened ??= openReadOnly(this.#url);
     return this.#opened;
   }
 
-  /** Undefined unless the store can be opened and has all the tables that this program knows. */
+  /** Resolves to undefined if the store can't be opened or lacks tables of this version. */
   async ready(): Promise<ReadOnlyDatabase | undefined> {
     try {
       const database = await this.open();
@@ -55,7 +55,7 @@ export class StoreProbe {
       await requireTables(database);
       return database;
     } catch {
-      // The check of the store itself reports the failure.
+      // The store's own check reports the failure.
       return undefined;
     }
   }
@@ -77,12 +77,12 @@ export function storeChecks(config: Config, store: StoreProbe): readonly Check[]
 async function checkStore(config: Config, store: StoreProbe): Promise<Finding> {
   const database = await store.open().catch((error: Error) => error);
   if (database instanceof Error) {
-    const reach = 'Check database (DATABASE_URL), and that this machine may reach it.';
+    const reach = 'Check database (DATABASE_URL), and that this machine can reach it.';
     return unhealthy(database.message, store.isServer ? reach : null);
   }
   const folderProblem = store.isServer ? undefined : unwritableFolder(config, store.label);
   if (folderProblem) return folderProblem;
-  if (!database) return healthy(`${store.label} is not there yet; the first start makes it.`);
+  if (!database) return healthy(`${store.label} doesn't exist yet; the first start creates it.`);
   const startedAt = performance.now();
   await database.ping();
   const ms = Math.round(performance.now() - startedAt);
@@ -97,7 +97,7 @@ async function checkStore(config: Config, store: StoreProbe): Promise<Finding> {
 }
 
 /**
- * Why a database file outside the data folder, which has its own check, cannot be written or made.
+ * Returns why a database file can't be written. Skips the data folder, which has a check of its own.
  */
 function unwritableFolder({ dataDir }: Config, file: string): Finding | undefined {
   const folder = dirname(file);
@@ -114,21 +114,22 @@ async function checkClock(store: StoreProbe): Promise<Finding | undefined> {
   if (!database) return undefined;
   const { aheadMs } = await StoreClock.open(database);
   if (aheadMs === undefined) {
-    return unhealthy('The store took too long to say what time it is.', 'Look at its load.');
+    return unhealthy('The store took too long to report its time.', 'Check its load.');
   }
-  const apart = `${(Math.abs(aheadMs) / 1000).toFixed(1)} s`;
-  if (Math.abs(aheadMs) <= clockSkewMsMax) return healthy(`It is ${apart} apart from the store's.`);
-  const which = aheadMs > 0 ? 'behind' : 'ahead of';
+  const skew = `${(Math.abs(aheadMs) / 1000).toFixed(1)} s`;
+  const direction = aheadMs > 0 ? 'behind' : 'ahead of';
+  const found = `It is ${skew} ${direction} the store's clock.`;
+  if (Math.abs(aheadMs) <= clockSkewMsMax) return healthy(found);
   return unhealthy(
-    `It is ${apart} ${which} the store's.`,
-    'Set both by the network: timedatectl set-ntp true',
+    found,
+    'Synchronize both with network time: timedatectl set-ntp true',
   );
 }
 
-/** There is nothing to compare the clock with, so the time is shown for the reader to check. */
+/** Shows the time for the user to check, because there is no other clock to compare it with. */
 function localClock(): Finding {
   const now = new Date().toISOString().slice(0, 19).replace('T', ' ');
-  return healthy(`It is ${now} UTC by this machine, whose clock counts.`);
+  return healthy(`This machine's clock says ${now} UTC.`);
 }
 
 async function checkSecretKey(config: Config, store: StoreProbe): Promise<Finding | undefined> {
@@ -138,29 +139,27 @@ async function checkSecretKey(config: Config, store: StoreProbe): Promise<Findin
   const credentials = new SqlCredentialPages(database);
   if (!keys) {
     const [storedKey] = await credentials.page(undefined, 1);
-    if (storedKey) return unhealthy('There is none.', wrongKey().message);
-    return healthy('There is none yet; the first start makes it.');
+    if (storedKey) return unhealthy('There is no secret key.', wrongKey().message);
+    return healthy('There is no secret key yet; the first start creates it.');
   }
   const { current, previous, undecryptable } = await countByKey(credentials, keys);
-  const readable = current + previous;
+  const decryptable = current + previous;
   if (undecryptable > 0) {
-    const found = `It opens ${readable} of ${counted(readable + undecryptable, 'provider key')}.`;
-    return unhealthy(found, wrongKey().message);
+    const all = counted(decryptable + undecryptable, 'provider key');
+    return unhealthy(`It decrypts ${decryptable} of ${all}.`, wrongKey().message);
   }
-  if (readable === 0) return healthy('Tenants have brought no provider keys that it has to open.');
-  const old = previous > 0 ? `, ${previous} of them by the former one` : '';
-  return healthy(`It opens ${counted(readable, 'provider key')} of tenants${old}.`);
+  if (decryptable === 0) return healthy('There are no provider keys of tenants to decrypt.');
+  const byPrevious = previous > 0 ? `, ${previous} of them with the previous secret key` : '';
+  return healthy(`It decrypts ${counted(decryptable, 'provider key')} of tenants${byPrevious}.`);
 }
 
-/**
- * Leases last for minutes: one overdue by this much belongs to a dead process not started again.
- */
+/** Leases last for minutes. One that is overdue by this much belongs to a dead process. */
 const overdueMs = 24 * 3_600_000;
 
 export function ledgerChecks(config: Config, store: StoreProbe): readonly Check[] {
   return [
     { name: 'journal', run: () => checkJournal(config, store) },
-    { name: 'books', run: () => checkLedger(config, store) },
+    { name: 'ledger', run: () => checkLedger(config, store) },
   ];
 }
 
@@ -170,9 +169,9 @@ async function checkJournal({ dataDir }: Config, store: StoreProbe): Promise<Fin
     const deployment = database && (await readDeploymentName(database));
     if (deployment !== undefined) journalsBelongTo(dataDir, deployment);
     const dead = deadJournals(journalRoot(dataDir), Date.now()).length;
-    if (dead === 0) return healthy('No process that has ended left requests behind.');
-    const found = `${counted(dead, 'journal')} left by processes that do not run any more.`;
-    return unhealthy(found, 'Start a gateway on this folder, which books them: "tollgate serve".');
+    if (dead === 0) return healthy('There are no journals of ended processes.');
+    const found = `${counted(dead, 'journal')} of ended processes not booked yet.`;
+    return unhealthy(found, 'Start a gateway on this folder to book them: "tollgate serve".');
   } catch (error) {
     throw journalFailure(error);
   }
@@ -186,15 +185,15 @@ async function checkLedger(
   if (!database) return undefined;
   const rate = await fixedCreditRate(database);
   if (rate !== undefined && rate !== creditsPerUsd) {
-    const found = `They are kept in ${rate} credits per dollar, not in ${creditsPerUsd}.`;
+    const found = `It is in ${rate} credits per dollar, but the configuration has ${creditsPerUsd}.`;
     return unhealthy(found, `Set credits_per_usd to ${rate}.`);
   }
   const { leases, credits } = await overdueLeases(database, Date.now() - overdueMs);
   if (leases > 0) {
     const held = counted(credits, 'credit');
-    const found = `${held} are on hold for longer than a day, in ${counted(leases, 'lease')}.`;
-    return unhealthy(found, 'Start a gateway, which gives them back: "tollgate serve".');
+    const found = `${counted(leases, 'lease')} with ${held} expired more than a day ago.`;
+    return unhealthy(found, 'Start a gateway to return the credits: "tollgate serve".');
   }
-  const more = '"tollgate ledger verify" follows every balance';
-  return healthy(`Nothing is on hold for longer than a day; ${more}.`);
+  const more = 'To check every balance, run "tollgate ledger verify".';
+  return healthy(`No lease expired more than a day ago. ${more}`);
 }

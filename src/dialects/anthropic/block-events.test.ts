@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
-import { identity } from '../../../tests/support/reply-identity.ts';
 import { readEvents } from '../../../tests/support/recording-sink.ts';
+import { identity } from '../../../tests/support/reply-identity.ts';
 import { bufferedArgumentsMax } from '../../core/bounds.ts';
 import { noUsage } from '../../core/usage.ts';
 import { type AnthropicEvent, BlockNormalizer, BlockOrder } from './block-events.ts';
@@ -11,21 +11,21 @@ const event = (kind: 'start' | 'delta' | 'stop', index: number, data = '') => ({
   fields: { type: `content_block_${kind}`, index },
   data,
 });
-type Told = ReturnType<typeof event>;
+type BlockEvent = ReturnType<typeof event>;
 
-/** The numbers of the blocks whose events are told after each given event. */
+/** Returns, for each pushed event, the block indexes of the events that are sent. */
 function runOrder(
-  events: readonly Told[],
+  events: readonly BlockEvent[],
   order = new BlockOrder(),
 ): readonly (readonly unknown[])[] {
-  return events.map((one) => {
-    const now = order.defers(one) ? [] : [one];
+  return events.map((event) => {
+    const now = order.defers(event) ? [] : [event];
     return [...now, ...order.due()].map(({ fields }) => fields.index);
   });
 }
 
-describe('the events of blocks', () => {
-  test('pass as they come, one block after the other', () => {
+describe('BlockOrder', () => {
+  test('passes ordered blocks through immediately', () => {
     const events = [0, 1].flatMap((index) => [
       event('start', index),
       event('delta', index),
@@ -34,7 +34,7 @@ describe('the events of blocks', () => {
     expect(runOrder(events)).toEqual([[0], [0], [0], [1], [1], [1]]);
   });
 
-  test('wait until the block before theirs has ended', () => {
+  test('delays the events of a block until the previous block ends', () => {
     const events = [
       ...[event('start', 0), event('start', 1), event('start', 2), event('delta', 1)],
       ...[event('stop', 2), event('delta', 0), event('stop', 0), event('delta', 1)],
@@ -43,30 +43,30 @@ describe('the events of blocks', () => {
     expect(runOrder(events)).toEqual([[0], [], [], [], [], [0], [0, 1, 1], [1], [1, 2, 2]]);
   });
 
-  test('do not wait for a block that has long been silent: its end was left out', () => {
-    const silent = Array.from({ length: 16 }, () => event('delta', 1));
-    const told = runOrder([event('start', 0), ...silent, event('delta', 1)]);
-    expect(told.map((now) => now.length)).toEqual([1, ...Array(15).fill(0), 16, 1]);
+  test('releases waiting blocks once the open block was idle for 16 events', () => {
+    const others = Array.from({ length: 16 }, () => event('delta', 1));
+    const sent = runOrder([event('start', 0), ...others, event('delta', 1)]);
+    expect(sent.map((now) => now.length)).toEqual([1, ...Array(15).fill(0), 16, 1]);
   });
 
-  test('wait as long as the other block goes on, but not without bound', () => {
+  test('releases waiting blocks when they exceed the buffer limit', () => {
     const order = new BlockOrder();
     const piece = 'x'.repeat(1024 * 1024);
     const turn = [event('delta', 0), event('delta', 1, piece)];
     const turns = Array.from({ length: 5 }, () => turn).flat();
-    const waited = runOrder([event('start', 0), ...turns], order).flat();
+    const sent = runOrder([event('start', 0), ...turns], order).flat();
     expect(bufferedArgumentsMax).toBe(4 * 1024 * 1024);
-    expect(waited.filter((index) => index === 1)).toHaveLength(5);
+    expect(sent.filter((index) => index === 1)).toHaveLength(5);
   });
 
-  test('wait as long as the other block goes on, however often both take turns', () => {
+  test('keeps a block waiting while the open block continues, however often they alternate', () => {
     const turns = Array.from({ length: 40 }, () => [event('delta', 1), event('delta', 0)]).flat();
-    const told = runOrder([event('start', 0), ...turns, event('stop', 0)]);
-    expect(told.slice(0, -1).flat()).toEqual(Array(41).fill(0));
-    expect(told.at(-1)).toEqual([0, ...Array(40).fill(1)]);
+    const sent = runOrder([event('start', 0), ...turns, event('stop', 0)]);
+    expect(sent.slice(0, -1).flat()).toEqual(Array(41).fill(0));
+    expect(sent.at(-1)).toEqual([0, ...Array(40).fill(1)]);
   });
 
-  test('are all told at the end', () => {
+  test('releases all waiting events at the end', () => {
     const order = new BlockOrder();
     runOrder([event('start', 0), event('start', 1), event('start', 2)], order);
     expect(order.due(true).map(({ fields }) => fields.index)).toEqual([1, 2]);
@@ -84,53 +84,53 @@ const delta = (index: number, fields: object) =>
   eventOf({ type: 'content_block_delta', index, delta: fields });
 const stop = (index: number) => eventOf({ type: 'content_block_stop', index });
 const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
-const says = (index: number, text: string) => delta(index, { type: 'text_delta', text });
+const textDelta = (index: number, text: string) => delta(index, { type: 'text_delta', text });
 
-/** All that is told of these events. */
-function tell(events: readonly AnthropicEvent[]): readonly AnthropicEvent[] {
+/** Returns everything that is sent for these events. */
+function normalize(events: readonly AnthropicEvent[]): readonly AnthropicEvent[] {
   const blocks = new BlockNormalizer();
-  const told = events.flatMap((event) =>
+  const sent = events.flatMap((event) =>
     blocks.passes(event) ? [event] : blocks.normalize(event),
   );
-  return [...told, ...blocks.end()];
+  return [...sent, ...blocks.end()];
 }
 
-test('what is sound is told as it came, to the letter', () => {
+test('BlockNormalizer passes valid events through unchanged', () => {
   const events = [
-    ...[start(0, { type: 'text', text: '' }), says(0, 'Hi'), says(0, ' you'), stop(0)],
+    ...[start(0, { type: 'text', text: '' }), textDelta(0, 'Hi'), textDelta(0, ' you'), stop(0)],
     ...[start(1, call), delta(1, { type: 'input_json_delta', partial_json: '{}' }), stop(1)],
     ...[start(2, { type: 'new', more: 1 }), delta(2, { type: 'new_delta', more: 2 }), stop(2)],
     ...[start(3, { type: 'text', text: '' }), delta(3, { type: 'new_delta' }), stop(3)],
   ];
-  const told = tell(events);
-  expect(told.map(({ data }) => data)).toEqual(events.map(({ data }) => data));
-  for (const [at, event] of events.entries()) expect(told[at]).toBe(event);
+  const sent = normalize(events);
+  expect(sent.map(({ data }) => data)).toEqual(events.map(({ data }) => data));
+  for (const [at, event] of events.entries()) expect(sent[at]).toBe(event);
 });
 
-test('a call that is started again with every piece is one, also where it has no id', () => {
+test('BlockNormalizer merges a call whose start event is repeated, even without an ID', () => {
   const nameless = { type: 'tool_use', name: 'look', input: {} };
   const piece = (json: string) => delta(0, { type: 'input_json_delta', partial_json: json });
-  const told = tell([
+  const sent = normalize([
     ...[start(0, { ...nameless }), piece('{"a":'), start(0, { ...nameless }), piece('1}'), stop(0)],
     ...[start(1, { ...nameless }), piece('{}'), stop(1)],
   ]);
-  const blocks = told.filter(({ fields }) => fields.type === 'content_block_start');
+  const blocks = sent.filter(({ fields }) => fields.type === 'content_block_start');
   const ids = blocks.map(({ data }) => /"id":"(toolu_\w{24})"/.exec(data)?.[1] ?? '');
   expect([blocks.length, new Set(ids).size, ids.includes('')]).toEqual([2, 2, false]);
 });
 
-test('words inside a call wait for its end, but not without bound', () => {
+test('BlockNormalizer delays text inside a call until the call ends or the buffer is full', () => {
   const piece = 'x'.repeat(1024 * 1024);
   expect(bufferedArgumentsMax).toBe(4 * 1024 * 1024);
   const blocks = new BlockNormalizer();
   blocks.normalize(start(0, call));
-  const told = Array.from({ length: 5 }, () => blocks.normalize(says(0, piece)).length);
-  // The end of the call, then a text of its own with all that waited.
-  expect(told).toEqual([0, 0, 0, 0, 1 + 1 + 5 + 1]);
+  const sent = Array.from({ length: 5 }, () => blocks.normalize(textDelta(0, piece)).length);
+  // The end of the call, then a separate text block with everything that waited.
+  expect(sent).toEqual([0, 0, 0, 0, 1 + 1 + 5 + 1]);
 });
 
-/** Anthropic's answer when a program that runs there continues and calls tools. */
-const events = [
+/** Anthropic's answer when its code execution continues and calls tools. */
+const fullStartEvents = [
   {
     type: 'message_start',
     message: {
@@ -150,8 +150,8 @@ const events = [
   { type: 'message_stop' },
 ];
 
-test('an answer that stands in its opening is told', () => {
-  const { sink } = readEvents((sink) => new AnthropicStreamReader(sink), events);
+test('AnthropicStreamReader reads an answer whose content is all in message_start', () => {
+  const { sink } = readEvents((sink) => new AnthropicStreamReader(sink), fullStartEvents);
   expect([sink.fullText, sink.finishReason, sink.isEstimate]).toEqual([
     'One more.',
     'tool_calls',
@@ -161,25 +161,26 @@ test('an answer that stands in its opening is told', () => {
   expect(sink.lastUsage).toMatchObject({ inputTokens: 0, outputTokens: 0 });
 });
 
-test('an empty block in an opening is not told: the block itself follows', () => {
+test('AnthropicPassThrough drops an empty block in message_start', () => {
   const relay = new AnthropicPassThrough(identity, 9);
-  const empty = { ...events[0]?.message, content: [{ type: 'text', text: '' }], stop_reason: null };
-  const data = JSON.stringify({ type: 'message_start', message: empty });
-  const said = relay.push({ event: 'message_start', data });
-  expect(said).toContain('"content":[],"stop_reason":null');
-  expect(said).not.toContain('content_block_start');
+  const emptyBlock = { content: [{ type: 'text', text: '' }], stop_reason: null };
+  const message = { ...fullStartEvents[0]?.message, ...emptyBlock };
+  const data = JSON.stringify({ type: 'message_start', message });
+  const output = relay.push({ event: 'message_start', data });
+  expect(output).toContain('"content":[],"stop_reason":null');
+  expect(output).not.toContain('content_block_start');
 });
 
-test('an answer that stands in its opening passes in the usual events', () => {
+test('AnthropicPassThrough splits the content of message_start into block events', () => {
   const relay = new AnthropicPassThrough(identity, 9);
-  const said = events.map((fields) =>
+  const output = fullStartEvents.map((fields) =>
     relay.push({ event: fields.type, data: JSON.stringify(fields) }),
   );
-  const types = said.join('').match(/(?<=^event: ).+$/gm);
-  // The input of the call comes in a delta, too: many clients read it only there.
+  const types = output.join('').match(/(?<=^event: ).+$/gm);
+  // The call's input comes in a delta, because many clients read it only there.
   const block = ['content_block_start', 'content_block_delta', 'content_block_stop'];
   expect(types).toEqual(['message_start', ...block, ...block]);
-  expect(said.join('')).toContain('"content":[],"stop_reason":null');
+  expect(output.join('')).toContain('"content":[],"stop_reason":null');
   const end = relay.close({ usage: noUsage, costCredits: 0 });
   expect(end).toContain('"stop_reason":"tool_use"');
   expect(relay).toMatchObject({ finished: true, metrics: { finishReason: 'tool_calls' } });

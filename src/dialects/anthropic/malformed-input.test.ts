@@ -1,4 +1,4 @@
-/** Whatever a client or an upstream sends is answered or refused: nothing is thrown by accident. */
+/** Checks that malformed input is handled or rejected, and never throws by accident. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { makeTarget } from '../../../tests/support/prompts.ts';
@@ -17,8 +17,8 @@ const identity = { id: 'chatcmpl-0123456789abcdef', model: 'a/b', provider: 'a',
 const runs = { numRuns: 200 };
 const timeoutMs = 120_000;
 
-/** Deaf to what is told: only the reader is tested here. */
-class Anything extends RecordingSink {
+/** Ignores all events, because only the reader is tested here. */
+class IgnoringSink extends RecordingSink {
   override text(): void {}
   override reasoning(): void {}
   override reasoningSignature(): void {}
@@ -73,11 +73,11 @@ const event = fc
   .map(([a, b, isFirst, fields]) => JSON.stringify({ type: isFirst ? a : b, ...fields }));
 
 test(
-  'events of an upstream',
+  'AnthropicStreamReader and AnthropicPassThrough accept any events',
   () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(event, fc.string()), { maxLength: 20 }), (events) => {
-        const reader = new AnthropicStreamReader(new Anything());
+        const reader = new AnthropicStreamReader(new IgnoringSink());
         const relay = new AnthropicPassThrough(identity, 9);
         for (const data of events) {
           reader.push({ event: null, data });
@@ -92,14 +92,14 @@ test(
 );
 
 test(
-  'replies of an upstream',
+  'readFullReply and readReply accept any reply',
   () => {
     const fields = ['content', 'stop_reason', 'usage', 'error', 'model', 'message'];
     const reply = fc.dictionary(fc.constantFrom(...fields), fc.oneof(odd, fc.array(block)));
     fc.assert(
       fc.property(reply, (body) => {
         const text = JSON.stringify(body);
-        readFullReply(text, new Anything());
+        readFullReply(text, new IgnoringSink());
         const relay = readReply(text, identity);
         if (relay.ok) JSON.parse(relay.value.write({ usage: noUsage, costCredits: 0 }));
       }),
@@ -124,7 +124,7 @@ const resultBlock = fc.record({
 const novelty = fc.record({ type: fc.constant('novelty'), text: odd });
 const mostly = <T>(good: fc.Arbitrary<T>, bad: fc.Arbitrary<unknown>) =>
   fc.oneof({ weight: 20, arbitrary: good }, { weight: 1, arbitrary: bad });
-const said = (role: string, ...blocks: fc.Arbitrary<unknown>[]) =>
+const messageOf = (role: string, ...blocks: fc.Arbitrary<unknown>[]) =>
   fc.record({
     role: mostly(fc.constant(role), fc.string()),
     content: mostly(
@@ -135,7 +135,11 @@ const said = (role: string, ...blocks: fc.Arbitrary<unknown>[]) =>
 const request = fc.record(
   {
     messages: fc.array(
-      fc.oneof(said('user', resultBlock), said('assistant', callBlock), said('system')),
+      fc.oneof(
+        messageOf('user', resultBlock),
+        messageOf('assistant', callBlock),
+        messageOf('system'),
+      ),
       { minLength: 1, maxLength: 4 },
     ),
     max_tokens: mostly(fc.constant(5), odd),
@@ -157,12 +161,12 @@ const request = fc.record(
 );
 
 test(
-  'requests of a client, to every upstream',
+  'any client request is written for every upstream or rejected with 400',
   () => {
-    let taken = 0;
+    let accepted = 0;
     fc.assert(
-      fc.property(request, (given) => {
-        const text = JSON.stringify({ model: 'a/b', ...given });
+      fc.property(request, (fields) => {
+        const text = JSON.stringify({ model: 'a/b', ...fields });
         try {
           const source = { text, bytes: new TextEncoder().encode(text) };
           const read = readMessagesRequest(JSON.parse(text), source);
@@ -173,11 +177,11 @@ test(
             if (written) JSON.parse(String(written.body));
           }
           const count = readCountRequest(JSON.parse(text), source);
-          const requested = anthropicCount(count, new Headers());
-          const question = requested.write({ upstreamModel: 'up', quirks: {} });
-          if (question) expect(JSON.parse(String(question.body)).model).toBe('up');
+          const counting = anthropicCount(count, new Headers());
+          const countRequest = counting.write({ upstreamModel: 'up', quirks: {} });
+          if (countRequest) expect(JSON.parse(String(countRequest.body)).model).toBe('up');
           expect([...countable(count.body)]).not.toEqual([]);
-          taken += 1;
+          accepted += 1;
         } catch (error) {
           if (!(error instanceof GatewayError)) throw error;
           expect(error.status).toBe(400);
@@ -186,7 +190,7 @@ test(
       }),
       runs,
     );
-    expect(taken).toBeGreaterThan(20);
+    expect(accepted).toBeGreaterThan(20);
   },
   timeoutMs,
 );

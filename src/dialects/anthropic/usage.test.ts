@@ -16,47 +16,47 @@ const usage = {
   reasoningTokens: 5,
 };
 
-describe('a report of usage', () => {
-  test('has classes that do not overlap, in and out', () => {
+describe('readUsage and writeUsage', () => {
+  test('convert all token counts', () => {
     expect(readUsage(counted)).toEqual(usage);
     expect(writeUsage(usage)).toEqual(counted);
-    const heard = { ...usage, inputTokens: usage.inputTokens - 3, inputAudioTokens: 3 };
-    expect(writeUsage(heard)).toEqual(counted);
+    const withAudio = { ...usage, inputTokens: usage.inputTokens - 3, inputAudioTokens: 3 };
+    expect(writeUsage(withAudio)).toEqual(counted);
   });
 
-  const inParts = (minutes: unknown, hour: unknown) =>
+  const readCacheTtls = (minutes: unknown, hour: unknown) =>
     readUsage({
       ...counted,
       cache_creation: { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour },
     });
 
-  test('tells what is kept for an hour from what is kept for minutes, in and out', () => {
+  test('convert 5-minute and 1-hour cache writes', () => {
     const both = { ...usage, cacheWriteTokens: 8, cacheWrite1hTokens: 12 };
-    expect(inParts(8, 12)).toEqual(both);
+    expect(readCacheTtls(8, 12)).toEqual(both);
     expect(writeUsage(both)).toEqual({
       ...counted,
       cache_creation: { ephemeral_5m_input_tokens: 8, ephemeral_1h_input_tokens: 12 },
     });
-    expect(inParts(0, 20)).toEqual({ ...usage, cacheWriteTokens: 0, cacheWrite1hTokens: 20 });
-    expect(inParts(undefined, 20)).toEqual({
+    expect(readCacheTtls(0, 20)).toEqual({ ...usage, cacheWriteTokens: 0, cacheWrite1hTokens: 20 });
+    expect(readCacheTtls(undefined, 20)).toEqual({
       ...usage,
       cacheWriteTokens: 0,
       cacheWrite1hTokens: 20,
     });
-    expect(inParts(20, 0)).toEqual(usage);
+    expect(readCacheTtls(20, 0)).toEqual(usage);
   });
 
-  test.each([undefined, null])('adds up its parts if the total is %p', (whole) => {
+  test.each([undefined, null])('add up cache writes by TTL if the total is %p', (total) => {
     const parts = { ephemeral_5m_input_tokens: 8, ephemeral_1h_input_tokens: 12 };
     expect(
-      readUsage({ ...counted, cache_creation_input_tokens: whole, cache_creation: parts }),
+      readUsage({ ...counted, cache_creation_input_tokens: total, cache_creation: parts }),
     ).toEqual({ ...usage, cacheWriteTokens: 8, cacheWrite1hTokens: 12 });
     const nothing = { ...counted, cache_creation_input_tokens: 0, cache_creation: parts };
     expect(readUsage(nothing)).toEqual({ ...usage, cacheWriteTokens: 0 });
   });
 
-  test('counts as kept for minutes what its parts leave out', () => {
-    expect(inParts(8, 11)).toEqual({ ...usage, cacheWriteTokens: 9, cacheWrite1hTokens: 11 });
+  test('count cache writes of unknown TTL as 5-minute writes', () => {
+    expect(readCacheTtls(8, 11)).toEqual({ ...usage, cacheWriteTokens: 9, cacheWrite1hTokens: 11 });
   });
 
   test.each<[unknown, unknown]>([
@@ -68,15 +68,15 @@ describe('a report of usage', () => {
     ['8', '12'],
     [8, Number.NaN],
     [null, null],
-  ])('whose parts are %p and %p of 20 is of one kind', (minutes, hour) => {
-    expect(inParts(minutes, hour)).toEqual(usage);
+  ])('ignore the implausible TTL counts %p and %p of 20', (minutes, hour) => {
+    expect(readCacheTtls(minutes, hour)).toEqual(usage);
   });
 
-  test.each([null, 'x', 20, [8, 12]])('has no parts in %p', (cache_creation) => {
+  test.each([null, 'x', 20, [8, 12]])('ignore cache_creation: %p', (cache_creation) => {
     expect(readUsage({ ...counted, cache_creation })).toEqual(usage);
   });
 
-  test('may leave out or null what there was none of', () => {
+  test('read missing and null counts as 0', () => {
     const report = { input_tokens: 1, cache_read_input_tokens: null, output_tokens: 2 };
     expect(readUsage(report)).toMatchObject({
       inputTokens: 1,
@@ -87,7 +87,7 @@ describe('a report of usage', () => {
 
   const summary = { ...counted, type: 'compaction', input_tokens: 1_000, output_tokens: 300 };
 
-  test('has what a summary of the conversation took beside the answer, however it is told', () => {
+  test('add the tokens of a conversation summary', () => {
     const iterations = [summary, { ...counted, type: 'message' }, { type: 'compaction' }];
     expect(readUsage({ ...counted, iterations })).toEqual({
       inputTokens: 1_010,
@@ -96,21 +96,21 @@ describe('a report of usage', () => {
       outputTokens: 340,
       reasoningTokens: 10,
     });
-    // It paused after the summary: there is no answer yet.
+    // Anthropic paused after the summary, so there's no answer yet.
     const paused = { input_tokens: 0, output_tokens: 0, iterations: [summary] };
     expect(readUsage(paused)).toMatchObject({ inputTokens: 1_000, outputTokens: 300 });
-    const spoiled = { ...counted, iterations: [{ ...summary, input_tokens: -1 }, null, 'x'] };
-    expect(readUsage(spoiled)).toEqual(usage);
+    const invalid = { ...counted, iterations: [{ ...summary, input_tokens: -1 }, null, 'x'] };
+    expect(readUsage(invalid)).toEqual(usage);
   });
 
-  test('has what another model advised beside the answer', () => {
+  test('add the tokens of an advisor model', () => {
     const advice = { ...summary, type: 'advisor_message', model: 'claude-opus-5' };
     const iterations = [{ ...counted, type: 'message' }, advice];
     const report = { ...counted, iterations };
     expect(readUsage(report)).toMatchObject({ inputTokens: 1_010, outputTokens: 340 });
   });
 
-  const untrue: readonly unknown[] = [
+  const implausible: readonly unknown[] = [
     undefined,
     null,
     [],
@@ -123,21 +123,21 @@ describe('a report of usage', () => {
     { input_tokens: 1, output_tokens: 7, cache_read_input_tokens: Number.NaN },
   ];
 
-  test('with impossible numbers is ignored', () => {
-    expect(untrue.filter((report) => readUsage(report) !== undefined)).toEqual([]);
+  test('ignore reports with implausible counts', () => {
+    expect(implausible.filter((report) => readUsage(report) !== undefined)).toEqual([]);
   });
 
-  test('is nothing where a program that runs at Anthropic goes on to call tools', () => {
+  test('accept 0 tokens only with server_tool_use', () => {
     const nothing = { input_tokens: 0, output_tokens: 0 };
-    const told = { ...nothing, server_tool_use: { web_search_requests: 0 } };
-    expect(readUsage(told)).toMatchObject({ inputTokens: 0, outputTokens: 0 });
+    const withServerTools = { ...nothing, server_tool_use: { web_search_requests: 0 } };
+    expect(readUsage(withServerTools)).toMatchObject({ inputTokens: 0, outputTokens: 0 });
     expect(readUsage(nothing)).toBeUndefined();
-    expect(readUsage({ ...told, output_tokens: 7 })).toBeUndefined();
+    expect(readUsage({ ...withServerTools, output_tokens: 7 })).toBeUndefined();
   });
 });
 
-describe('the usage of a stream', () => {
-  test('is corrected by its end, which may leave out what did not change', () => {
+describe('StreamUsage', () => {
+  test('updates the first report with the last, which may omit unchanged counts', () => {
     const stream = new StreamUsage();
     stream.begin({ input_tokens: 43, cache_read_input_tokens: 9, output_tokens: 1 });
     stream.end({ input_tokens: 61, cache_read_input_tokens: null, output_tokens: 8 });
@@ -145,7 +145,7 @@ describe('the usage of a stream', () => {
     expect(stream.usage).toMatchObject({ inputTokens: 61, cacheReadTokens: 9, outputTokens: 8 });
   });
 
-  test('keeps its prompt where the end writes zeros, unless it is all cached there', () => {
+  test('keeps the prompt count if the last report has zeros, unless it was all cached', () => {
     const ended = (report: object) => {
       const stream = new StreamUsage();
       stream.begin({ input_tokens: 43, cache_read_input_tokens: 9, output_tokens: 1 });
@@ -161,7 +161,7 @@ describe('the usage of a stream', () => {
     });
   });
 
-  test('keeps the parts of its beginning, or has those of its end', () => {
+  test('keeps the first cache TTLs until a report has others', () => {
     const parts = (minutes: number, hour: number) => ({
       cache_creation_input_tokens: minutes + hour,
       cache_creation: { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour },
@@ -179,7 +179,7 @@ describe('the usage of a stream', () => {
     expect(stream.usage).toMatchObject({ cacheWriteTokens: 1_024, cacheWrite1hTokens: 2_048 });
   });
 
-  test('counts the words that came while its end has not', () => {
+  test('estimates the output from its characters until the last report', () => {
     const stream = new StreamUsage();
     stream.begin({ input_tokens: 43, output_tokens: 3 });
     expect(stream.usage?.outputTokens).toBe(3);
@@ -189,7 +189,7 @@ describe('the usage of a stream', () => {
     expect(stream.usage?.outputTokens).toBe(100);
   });
 
-  test('that was counted stays so, though another report leaves it out', () => {
+  test('keeps the output count if a later report omits it', () => {
     const stream = new StreamUsage();
     stream.begin({ input_tokens: 43, output_tokens: 3 });
     stream.outputCharacters = 403;
@@ -199,7 +199,7 @@ describe('the usage of a stream', () => {
     expect([stream.usage?.outputTokens, stream.isEstimate]).toEqual([20, false]);
   });
 
-  test('is unknown while nobody counted the prompt', () => {
+  test('is undefined until the prompt is counted', () => {
     const stream = new StreamUsage();
     stream.outputCharacters = 403;
     expect(stream.usage).toBeUndefined();

@@ -3,37 +3,39 @@ import { isObject } from '../../core/json.ts';
 import { ChunkNormalizer } from './chunk.ts';
 import { OpenAiPassThrough } from './same/stream.ts';
 
-interface Mended {
+interface NormalizedChunk {
   readonly changed: boolean;
   readonly chunk: Record<string, unknown>;
 }
 
 const opening = { choices: [{ index: 0, delta: { role: 'assistant' }, finish_reason: null }] };
 
-/** The chunks as they are written after the mending, each with whether it was changed. */
-function mendAll(...raw: readonly object[]): Mended[] {
-  return mendFresh(structuredClone(opening), ...raw).slice(1);
+/** Normalizes the chunks of a stream that has already sent the role. */
+function normalizeAll(...raw: readonly object[]): NormalizedChunk[] {
+  return normalizeFromStart(structuredClone(opening), ...raw).slice(1);
 }
 
-/** Like `mendAll`, for a stream that begins with these chunks. */
-function mendFresh(...raw: readonly object[]): Mended[] {
+/** Normalizes all chunks of a stream. */
+function normalizeFromStart(...raw: readonly object[]): NormalizedChunk[] {
   const normalizer = new ChunkNormalizer();
-  return raw.map((given) => {
-    const chunk: Record<string, unknown> = { object: 'chat.completion.chunk', ...given };
+  return raw.map((fields) => {
+    const chunk: Record<string, unknown> = { object: 'chat.completion.chunk', ...fields };
     const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
     const changed = normalizer.normalize(chunk, choices);
     return { changed, chunk: JSON.parse(JSON.stringify(chunk)) as Record<string, unknown> };
   });
 }
 
-/** The deltas of one choice, mended one after the other. */
-function mendDeltas(...deltas: readonly object[]): { changed: boolean; delta: unknown }[] {
+/** Normalizes the deltas of one choice, one chunk each. */
+function normalizeDeltas(...deltas: readonly object[]): { changed: boolean; delta: unknown }[] {
   const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta, finish_reason: null }] }));
-  // Copied through text: one object given twice must not be mended twice.
-  return mendAll(...(JSON.parse(JSON.stringify(chunks)) as object[])).map(({ changed, chunk }) => {
-    const [choice] = chunk.choices as [{ delta: unknown }];
-    return { changed, delta: choice.delta };
-  });
+  // Deep copies, because tests pass the same object twice and normalizing modifies it.
+  return normalizeAll(...(JSON.parse(JSON.stringify(chunks)) as object[])).map(
+    ({ changed, chunk }) => {
+      const [choice] = chunk.choices as [{ delta: unknown }];
+      return { changed, delta: choice.delta };
+    },
+  );
 }
 
 const call = (fields: object) => ({ tool_calls: [fields] });
@@ -52,17 +54,17 @@ describe('ChunkNormalizer leaves a clean delta unchanged:', () => {
     [call({ index: 0, id: 'a', type: 'custom', custom: { name: 'f', input: '' } })],
     [{}],
   ])('%j', (delta) => {
-    expect(mendDeltas(delta)).toEqual([{ changed: false, delta }]);
+    expect(normalizeDeltas(delta)).toEqual([{ changed: false, delta }]);
   });
 });
 
 test('ChunkNormalizer removes an error without content', () => {
-  const [normalized] = mendAll({ ...opening, error: { message: '', code: 0 } });
+  const [normalized] = normalizeAll({ ...opening, error: { message: '', code: 0 } });
   expect(normalized?.chunk).toEqual({ object: 'chat.completion.chunk', ...opening });
 });
 
 describe('ChunkNormalizer sets the role in the first delta of a choice', () => {
-  const rolesIn = ({ chunk }: Mended) =>
+  const rolesIn = ({ chunk }: NormalizedChunk) =>
     (chunk.choices as { delta: { role?: unknown } }[]).map(({ delta }) => delta.role);
   const chunkOf = (...deltas: readonly object[]) => ({
     choices: deltas.map((delta, index) => ({ index, delta, finish_reason: null })),
@@ -70,18 +72,23 @@ describe('ChunkNormalizer sets the role in the first delta of a choice', () => {
 
   test.each([[{}], [{ role: null }], [{ role: '' }], [{ role: 'user' }], [{ role: 'assistant' }]])(
     'when the upstream sends the role %j',
-    (given) => {
-      const [first, second] = mendFresh(chunkOf({ ...given, content: 'a' }), chunkOf({ ...given }));
+    (roleFields) => {
+      const [first, second] = normalizeFromStart(
+        chunkOf({ ...roleFields, content: 'a' }),
+        chunkOf({ ...roleFields }),
+      );
       expect(first && rolesIn(first)).toEqual(['assistant']);
-      // Only what was right is left alone.
-      const isRight = 'role' in given && given.role === 'assistant';
-      expect(first?.changed).toBe(!isRight);
-      expect(second && rolesIn(second)).toEqual([isRight ? 'assistant' : undefined]);
+      const isValid = 'role' in roleFields && roleFields.role === 'assistant';
+      expect(first?.changed).toBe(!isValid);
+      expect(second && rolesIn(second)).toEqual([isValid ? 'assistant' : undefined]);
     },
   );
 
   test('of each choice, whenever it starts', () => {
-    const [first, second] = mendFresh(chunkOf({ content: 'a' }), chunkOf({}, { content: 'b' }));
+    const [first, second] = normalizeFromStart(
+      chunkOf({ content: 'a' }),
+      chunkOf({}, { content: 'b' }),
+    );
     expect(first && rolesIn(first)).toEqual(['assistant']);
     expect(second && rolesIn(second)).toEqual([undefined, 'assistant']);
   });
@@ -129,8 +136,8 @@ describe('ChunkNormalizer normalizes text:', () => {
     'drops an empty role': [{ role: '', content: 'a' }, { content: 'a' }],
     'drops an empty list of tool calls': [{ content: 'a', tool_calls: [] }, { content: 'a' }],
   };
-  test.each(Object.entries(cases))('%s', (_, [given, delta]) => {
-    expect(mendDeltas(given)).toEqual([{ changed: true, delta }]);
+  test.each(Object.entries(cases))('%s', (_, [raw, delta]) => {
+    expect(normalizeDeltas(raw)).toEqual([{ changed: true, delta }]);
   });
 });
 
@@ -139,23 +146,28 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   const later = { index: 0, function: { arguments: '{"x":1}' } };
 
   test('sends the id and the name only once', () => {
-    const noisy = { ...opening, function: { name: '', arguments: '{"x":' } };
-    const loud = { ...opening, function: { name: 'f', arguments: '1' } };
+    const emptyName = { ...opening, function: { name: '', arguments: '{"x":' } };
+    const repeatedName = { ...opening, function: { name: 'f', arguments: '1' } };
     const otherId = { index: 0, id: 'b', type: 'function', function: { arguments: '}' } };
-    const [, ...deltas] = mendDeltas(call(opening), call(noisy), call(loud), call(otherId));
-    const quiet = (json: string) =>
+    const [, ...deltas] = normalizeDeltas(
+      call(opening),
+      call(emptyName),
+      call(repeatedName),
+      call(otherId),
+    );
+    const expected = (json: string) =>
       call({ ...later, type: 'function', function: { arguments: json } });
     expect(deltas).toEqual([
-      { changed: true, delta: quiet('{"x":') },
-      { changed: true, delta: quiet('1') },
-      { changed: true, delta: quiet('}') },
+      { changed: true, delta: expected('{"x":') },
+      { changed: true, delta: expected('1') },
+      { changed: true, delta: expected('}') },
     ]);
   });
 
   test('drops text after complete arguments, unless they are an empty object', () => {
     const piece = (json: string) => call({ index: 0, function: { arguments: json } });
     const pieces = ['{}', '{"x":', '[1]}', '{"x":[1]}', '\n'].map(piece);
-    expect(mendDeltas(call(opening), ...pieces).slice(1)).toEqual([
+    expect(normalizeDeltas(call(opening), ...pieces).slice(1)).toEqual([
       { changed: true, delta: piece('') },
       { changed: false, delta: piece('{"x":') },
       { changed: false, delta: piece('[1]}') },
@@ -163,7 +175,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
       { changed: true, delta: piece('') },
     ]);
     const content = ['f({1})', ' and {2}'].map(piece);
-    expect(mendDeltas(call(opening), ...content).slice(1)).toEqual(
+    expect(normalizeDeltas(call(opening), ...content).slice(1)).toEqual(
       content.map((delta) => ({ changed: false, delta })),
     );
   });
@@ -171,13 +183,13 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   test('does not hold leading white space forever', () => {
     const piece = (json: string) => call({ index: 0, function: { arguments: json } });
     const blanks = Array.from({ length: 3 }, () => piece(' '.repeat(40)));
-    const deltas = mendDeltas(call(opening), ...blanks, piece('{"x":1}')).slice(1);
-    const told = ['', ' '.repeat(80), ' '.repeat(40), '{"x":1}'];
-    expect(deltas.map(({ delta }) => delta)).toEqual(told.map(piece));
+    const deltas = normalizeDeltas(call(opening), ...blanks, piece('{"x":1}')).slice(1);
+    const expected = ['', ' '.repeat(80), ' '.repeat(40), '{"x":1}'];
+    expect(deltas.map(({ delta }) => delta)).toEqual(expected.map(piece));
   });
 
   test('passes fragments with an index unchanged', () => {
-    expect(mendDeltas(call(opening), call(later))[1]).toEqual({
+    expect(normalizeDeltas(call(opening), call(later))[1]).toEqual({
       changed: false,
       delta: call(later),
     });
@@ -186,7 +198,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   test('adds missing indexes and types', () => {
     const f = { id: 'a', function: { name: 'f', arguments: '{"x":' } };
     const g = { id: 'b', function: { name: 'g', arguments: '{"x":1}' } };
-    const [first, second, third] = mendDeltas(
+    const [first, second, third] = normalizeDeltas(
       call(f),
       call({ function: { arguments: '1}' } }),
       call(g),
@@ -198,7 +210,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
 
   test('separates parallel calls by id when all have index 0', () => {
     const g = { ...opening, id: 'b', function: { name: 'f', arguments: '' } };
-    const [, second, third] = mendDeltas(call(opening), call(g), call(later));
+    const [, second, third] = normalizeDeltas(call(opening), call(g), call(later));
     expect(second).toEqual({ changed: true, delta: call({ ...g, index: 1 }) });
     expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
   });
@@ -206,7 +218,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   test('gives calls with the same id their own ids and starts a new call at another name', () => {
     const second = { ...opening, index: 1 };
     const third = { ...opening, function: { name: 'g', arguments: '' } };
-    const deltas = mendDeltas(call(opening), call(second), call(third), call(later));
+    const deltas = normalizeDeltas(call(opening), call(second), call(third), call(later));
     expect(deltas.map(({ delta }) => delta)).toEqual([
       call(opening),
       call({ ...second, id: newId }),
@@ -217,21 +229,26 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
 
   test('assigns interleaved fragments to their calls', () => {
     const g = { ...opening, index: 1, id: 'b' };
-    const deltas = mendDeltas(call(opening), call(g), call(later), call({ ...later, index: 1 }));
+    const deltas = normalizeDeltas(
+      call(opening),
+      call(g),
+      call(later),
+      call({ ...later, index: 1 }),
+    );
     expect(deltas.map(({ changed }) => changed)).toEqual([false, false, false, false]);
   });
 
   test('assigns interleaved fragments to their calls when the index is a string', () => {
     const [f, g] = ['0', '1'].map((index) => ({ ...opening, index, id: `call-${index}` }));
     const of = (index: string) => call({ ...later, index });
-    const deltas = mendDeltas(call(f ?? {}), call(g ?? {}), of('0'), of('1'));
+    const deltas = normalizeDeltas(call(f ?? {}), call(g ?? {}), of('0'), of('1'));
     const [, , third, fourth] = deltas.map(({ delta }) => delta);
     expect([third, fourth]).toEqual([call(later), call({ ...later, index: 1 })]);
   });
 
   test('replaces the empty id of each of several calls', () => {
     const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{"x":1}' } };
-    const [first, second] = mendDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
+    const [first, second] = normalizeDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
     const normalized = (index: number) => ({ ...nameless, index, id: newId });
     expect(first?.delta).toEqual({ tool_calls: [normalized(0), normalized(1)] });
     expect(second?.delta).toEqual(call(normalized(2)));
@@ -241,7 +258,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
 
   test('reads several calls in one delta without ids as separate calls', () => {
     const bare = { index: 0, type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
-    expect(mendDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
+    expect(normalizeDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
       tool_calls: [
         { ...bare, id: newId },
         { ...bare, id: newId, index: 1 },
@@ -250,9 +267,9 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   });
 
   test('reads several calls in one delta with the same id as separate calls', () => {
-    const whole = { ...opening, function: { name: 'f', arguments: '{"x":1}' } };
-    expect(mendDeltas({ tool_calls: [whole, whole] })[0]?.delta).toEqual({
-      tool_calls: [whole, { ...whole, id: newId, index: 1 }],
+    const complete = { ...opening, function: { name: 'f', arguments: '{"x":1}' } };
+    expect(normalizeDeltas({ tool_calls: [complete, complete] })[0]?.delta).toEqual({
+      tool_calls: [complete, { ...complete, id: newId, index: 1 }],
     });
   });
 
@@ -262,7 +279,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
     const third = { index: 0, function: { name: 'f', arguments: ':1' } };
     const last = { index: 0, function: { arguments: '}' } };
     expect(
-      mendDeltas({ content: 'x', ...call(first) }, ...[second, third, last].map(call)),
+      normalizeDeltas({ content: 'x', ...call(first) }, ...[second, third, last].map(call)),
     ).toEqual([
       { changed: true, delta: { content: 'x' } },
       { changed: true, delta: {} },
@@ -278,7 +295,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
       const deltas = [call(nameless), call(named)];
       const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
       const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
-      return mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]))
+      return normalizeAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]))
         .slice(1)
         .map(({ chunk }) => (chunk.choices as [{ delta: unknown }])[0].delta);
     };
@@ -290,13 +307,13 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   test('limits the buffered arguments of calls without a name', () => {
     const piece = { index: 0, id: 'a', function: { arguments: 'x'.repeat(1024 * 1024) } };
     const many = Array.from({ length: 5 }, () => call(piece));
-    expect(() => mendDeltas(...many)).toThrow(/without a tool name/);
+    expect(() => normalizeDeltas(...many)).toThrow(/without a tool name/);
   });
 
   test('serializes arguments that are objects', () => {
-    const given = { ...opening, function: { name: 'f', arguments: { a: 1 } } };
+    const withObject = { ...opening, function: { name: 'f', arguments: { a: 1 } } };
     const none = { index: 0, function: { arguments: null } };
-    const [first, second] = mendDeltas(call(given), call(none));
+    const [first, second] = normalizeDeltas(call(withObject), call(none));
     expect(first?.delta).toEqual(
       call({ ...opening, function: { name: 'f', arguments: '{"a":1}' } }),
     );
@@ -304,7 +321,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   });
 
   test.each([4_000_000_000, 1, -1, null])('replaces the index %j of the first call', (index) => {
-    const [first, second] = mendDeltas(
+    const [first, second] = normalizeDeltas(
       call({ ...opening, index }),
       call({ index, function: { arguments: '{"x":1}' } }),
     );
@@ -315,14 +332,14 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   test('accepts a call that is not in a list', () => {
     const alone = { ...opening, id: '' };
     const fragment = { ...alone, function: { name: null, arguments: '{"x":1}' } };
-    const [first, second] = mendDeltas({ tool_calls: alone }, { tool_calls: fragment });
+    const [first, second] = normalizeDeltas({ tool_calls: alone }, { tool_calls: fragment });
     expect(first?.delta).toEqual(call({ ...alone, id: newId }));
     expect(second?.delta).toEqual(call({ index: 0, type: 'function', function: later.function }));
   });
 
   test('separates calls without an index by their ids', () => {
     const piece = { index: null, id: 'a', function: { arguments: '{"x":1}' } };
-    const [, second] = mendDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
+    const [, second] = normalizeDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
     expect(second).toEqual({ changed: true, delta: call(later) });
   });
 
@@ -333,7 +350,8 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
       const deltas = [call(opening), call(other), call(custom), call(later)];
       const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
       const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
-      return mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[])).at(-1)?.chunk;
+      return normalizeAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[])).at(-1)
+        ?.chunk;
     };
     const closed = { index: 1, function: { arguments: '{}' } };
     expect(lastDelta('tool_calls')).toMatchObject({ choices: [{ delta: call(closed) }] });
@@ -353,26 +371,30 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
     ['{}', ['{}', '{}']],
     ['{"x":{}}', ['{', '"x":{}', '}']],
     ['{}}', ['{}', '}']],
-  ])('sends %j for the arguments %j, whether the answer was cut off or not', (whole, pieces) => {
+  ])('sends %j for the arguments %j, whether the answer was cut off or not', (expected, pieces) => {
     for (const finish_reason of ['tool_calls', 'length']) {
-      const said = pieces.map((json) => ({ index: 0, function: { arguments: json } }));
-      const deltas = [opening, ...said].map(call);
+      const fragments = pieces.map((json) => ({ index: 0, function: { arguments: json } }));
+      const deltas = [opening, ...fragments].map(call);
       const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
       const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
-      const normalized = mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]));
-      const heard = JSON.stringify(normalized).matchAll(/"arguments":("(?:[^"\\]|\\.)*")/g);
-      const json = [...heard].map(([, text = '']) => JSON.parse(text) as string).join('');
-      expect(json.trim()).toBe(whole);
+      const normalized = normalizeAll(
+        ...(JSON.parse(JSON.stringify([...chunks, last])) as object[]),
+      );
+      const matches = JSON.stringify(normalized).matchAll(/"arguments":("(?:[^"\\]|\\.)*")/g);
+      const json = [...matches].map(([, text = '']) => JSON.parse(text) as string).join('');
+      expect(json.trim()).toBe(expected);
     }
   });
 });
 
 describe('ChunkNormalizer maps the finish reason', () => {
   const finish = (reason: unknown, delta: object = {}) =>
-    mendAll({ choices: [{ index: 0, delta, finish_reason: reason }] }).map(({ changed, chunk }) => {
-      const [choice] = chunk.choices as [{ finish_reason: unknown }];
-      return { changed, reason: choice.finish_reason };
-    })[0];
+    normalizeAll({ choices: [{ index: 0, delta, finish_reason: reason }] }).map(
+      ({ changed, chunk }) => {
+        const [choice] = chunk.choices as [{ finish_reason: unknown }];
+        return { changed, reason: choice.finish_reason };
+      },
+    )[0];
 
   test.each([
     ['stop', 'stop'],
@@ -395,8 +417,8 @@ describe('ChunkNormalizer maps the finish reason', () => {
     ['content_filter: RECITATION', 'content_filter'],
     ['', null],
     ['null', null],
-  ])('%j to %j', (given, shown) => {
-    expect(finish(given)).toEqual({ changed: given !== shown, reason: shown });
+  ])('%j to %j', (raw, mapped) => {
+    expect(finish(raw)).toEqual({ changed: raw !== mapped, reason: mapped });
   });
 
   test('stop to tool_calls once the choice called a tool', () => {
@@ -405,7 +427,7 @@ describe('ChunkNormalizer maps the finish reason', () => {
     expect(finish('function_call', tools)?.reason).toBe('tool_calls');
     expect(finish('length', tools)?.reason).toBe('length');
     expect(finish('TOOL_CALL', tools)?.reason).toBe('tool_calls');
-    const [, other, own] = mendAll(
+    const [, other, own] = normalizeAll(
       { choices: [{ index: 0, delta: tools }] },
       { choices: [{ index: 1, delta: {}, finish_reason: 'stop' }] },
       { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
@@ -416,31 +438,34 @@ describe('ChunkNormalizer maps the finish reason', () => {
 });
 
 test('ChunkNormalizer reads a message as a delta unless deltas came before', () => {
-  const said = (...choices: readonly object[]) =>
-    mendAll(...choices.map((choice) => ({ choices: [{ index: 0, ...choice }] }))).map(
+  const normalized = (...choices: readonly object[]) =>
+    normalizeAll(...choices.map((choice) => ({ choices: [{ index: 0, ...choice }] }))).map(
       ({ chunk }) => (chunk.choices as [object])[0],
     );
-  const whole = { role: 'assistant', content: 'Hi' };
+  const full = { role: 'assistant', content: 'Hi' };
   const end = { index: 0, finish_reason: 'stop' };
-  const going = { index: 0, finish_reason: null };
-  expect(said({ message: whole, finish_reason: 'stop' })).toEqual([{ ...end, delta: whole }]);
-  expect(said({ message: whole, delta: null }, { message: { content: '!' } })).toEqual([
-    { ...going, delta: whole },
-    { ...going, delta: { content: '!' } },
+  const open = { index: 0, finish_reason: null };
+  expect(normalized({ message: full, finish_reason: 'stop' })).toEqual([{ ...end, delta: full }]);
+  expect(normalized({ message: full, delta: null }, { message: { content: '!' } })).toEqual([
+    { ...open, delta: full },
+    { ...open, delta: { content: '!' } },
   ]);
   const opening = { role: 'assistant', content: '' };
-  expect(said({ delta: opening }, { delta: {}, message: whole })).toEqual([
-    { ...going, delta: opening },
-    { ...going, delta: whole },
+  expect(normalized({ delta: opening }, { delta: {}, message: full })).toEqual([
+    { ...open, delta: opening },
+    { ...open, delta: full },
   ]);
-  expect(said({ delta: whole }, { message: whole, finish_reason: 'stop' })).toEqual([
-    { ...going, delta: whole },
+  expect(normalized({ delta: full }, { message: full, finish_reason: 'stop' })).toEqual([
+    { ...open, delta: full },
     { ...end, delta: {} },
   ]);
 });
 
 test('ChunkNormalizer adds missing fields of a chunk', () => {
-  const [normalized] = mendAll({ object: undefined, choices: [{ delta: { content: 'a' } }, {}] });
+  const [normalized] = normalizeAll({
+    object: undefined,
+    choices: [{ delta: { content: 'a' } }, {}],
+  });
   expect(normalized).toEqual({
     changed: true,
     chunk: {
@@ -458,15 +483,15 @@ test("removePrivateFields removes the upstream's request, account, prompt and mo
   const own = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
   for (const secret of [own, { usage_breakdown: { models } }]) {
-    const kept = { object: 'chat.completion.chunk', service_tier: 'default', choices };
-    expect(mendAll({ ...secret, ...kept })).toEqual([{ changed: true, chunk: kept }]);
+    const expected = { object: 'chat.completion.chunk', service_tier: 'default', choices };
+    expect(normalizeAll({ ...secret, ...expected })).toEqual([{ changed: true, chunk: expected }]);
   }
 });
 
 test('removePrivateFields removes a fingerprint only if it is the model name', () => {
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
   const named = { model: 'theirs', choices };
-  const [normalized, kept] = mendAll(
+  const [normalized, unchanged] = normalizeAll(
     { ...named, system_fingerprint: 'theirs' },
     { ...named, system_fingerprint: 'fp_1' },
   );
@@ -474,25 +499,25 @@ test('removePrivateFields removes a fingerprint only if it is the model name', (
     changed: true,
     chunk: { object: 'chat.completion.chunk', ...named },
   });
-  expect(kept).toMatchObject({ changed: false, chunk: { system_fingerprint: 'fp_1' } });
+  expect(unchanged).toMatchObject({ changed: false, chunk: { system_fingerprint: 'fp_1' } });
 });
 
-interface Told {
+interface ClientChunk {
   readonly choices: readonly { readonly delta: object; readonly finish_reason: string | null }[];
 }
 
-/** What a client hears of these deltas, each of which says that it is the last. */
-function heard(...deltas: object[]) {
+/** Returns the choices that a client gets of deltas that all have a finish reason. */
+function clientChoices(...deltas: object[]) {
   const identity = { id: 'gen-1', model: 'acme/x', provider: 'acme', created: 1_800_000_000 };
   const toolNames = ['get_weather', 'get_wind'];
-  const relay = new OpenAiPassThrough(identity, { includeUsage: false, toolNames });
+  const stream = new OpenAiPassThrough(identity, { includeUsage: false, toolNames });
   const chunk = (delta: object, finish_reason: string | null) =>
     JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] });
   const chunks = deltas.map((delta) => chunk(delta, 'tool_calls'));
   const all = [chunk({ role: 'assistant' }, null), ...chunks, '[DONE]'];
-  const told = all.map((data) => relay.push({ event: null, data })).join('');
-  const lines = told.split('\n').filter((line) => line.startsWith('data: {'));
-  return lines.map((line) => (JSON.parse(line.slice(6)) as Told).choices[0]);
+  const output = all.map((data) => stream.push({ event: null, data })).join('');
+  const lines = output.split('\n').filter((line) => line.startsWith('data: {'));
+  return lines.map((line) => (JSON.parse(line.slice(6)) as ClientChunk).choices[0]);
 }
 
 const piece = (name: string, json?: string) => ({
@@ -500,24 +525,24 @@ const piece = (name: string, json?: string) => ({
 });
 
 test('sends a call that waits for its name before the finish', () => {
-  const [, ...said] = heard(piece('get_'), piece('weather', '{"a":1}'));
-  expect(said.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
-  expect(said[0]).toMatchObject({ delta: piece('get_weather', '{"a":1}') });
+  const [, ...choices] = clientChoices(piece('get_'), piece('weather', '{"a":1}'));
+  expect(choices.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
+  expect(choices[0]).toMatchObject({ delta: piece('get_weather', '{"a":1}') });
 });
 
 test('sends a call whose name stays incomplete before the finish', () => {
-  const [, ...said] = heard(piece('get_'));
-  expect(said.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
-  expect(said[0]).toMatchObject({ delta: piece('get_', '{}') });
+  const [, ...choices] = clientChoices(piece('get_'));
+  expect(choices.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
+  expect(choices[0]).toMatchObject({ delta: piece('get_', '{}') });
 });
 
 test("completes the call's arguments before the finish next to an empty delta", () => {
   const nothing = { tool_calls: [{ index: 0 }] };
   const announced = { tool_calls: [{ index: 1, id: 'b', type: 'function' }] };
   for (const empty of [nothing, announced]) {
-    const [, ...said] = heard(piece('get_wind', ''), empty);
-    expect(said.map((choice) => choice?.finish_reason)).toEqual([null, null, 'tool_calls']);
-    expect(said[1]).toMatchObject({
+    const [, ...choices] = clientChoices(piece('get_wind', ''), empty);
+    expect(choices.map((choice) => choice?.finish_reason)).toEqual([null, null, 'tool_calls']);
+    expect(choices[1]).toMatchObject({
       delta: { tool_calls: [{ index: 0, function: { arguments: '{}' } }] },
     });
   }

@@ -9,7 +9,6 @@ const usage = (
   reasoningTokens = 0,
 ) => ({ inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens, reasoningTokens });
 
-/** `prompt_tokens`, `completion_tokens`, and what a server adds to them. */
 const report = (prompt: unknown, completion: unknown, more: object = {}) => ({
   prompt_tokens: prompt,
   completion_tokens: completion,
@@ -94,7 +93,7 @@ describe('readUsage splits counts into classes that do not overlap:', () => {
 });
 
 describe('readUsage separates audio from text and cached tokens', () => {
-  const heard = (audio: unknown, more: object = {}) =>
+  const usageWith = (audio: unknown, more: object = {}) =>
     readUsage(report(100, 5, { prompt_tokens_details: { audio_tokens: audio, ...more } }));
   const split = (inputTokens: number, inputAudioTokens: number, cacheReadTokens: number) => ({
     ...usage(inputTokens, cacheReadTokens, 0, 5),
@@ -106,26 +105,26 @@ describe('readUsage separates audio from text and cached tokens', () => {
   });
 
   test('when nothing is cached', () => {
-    expect(heard(70)).toEqual(split(30, 70, 0));
-    expect(heard(100)).toEqual(split(0, 100, 0));
+    expect(usageWith(70)).toEqual(split(30, 70, 0));
+    expect(usageWith(100)).toEqual(split(0, 100, 0));
   });
 
   test('when some audio, only text, or an unknown part is cached', () => {
-    expect(heard(70, inCache(50))).toEqual(split(20, 20, 60));
-    expect(heard(30, inCache(0))).toEqual(split(10, 30, 60));
-    expect(heard(30, { cached_tokens: 60 })).toEqual(split(10, 30, 60));
-    expect(heard(70, { cached_tokens: 60 })).toEqual(split(0, 40, 60));
+    expect(usageWith(70, inCache(50))).toEqual(split(20, 20, 60));
+    expect(usageWith(30, inCache(0))).toEqual(split(10, 30, 60));
+    expect(usageWith(30, { cached_tokens: 60 })).toEqual(split(10, 30, 60));
+    expect(usageWith(70, { cached_tokens: 60 })).toEqual(split(0, 40, 60));
   });
 
   test.each([101, -1, 1.5, '70', null, {}])(
     'readUsage ignores %j but keeps the other counts',
     (audio) => {
-      expect(heard(audio)).toEqual(usage(100, 0, 0, 5));
+      expect(usageWith(audio)).toEqual(usage(100, 0, 0, 5));
     },
   );
 
   test.each([71, 61, -1, '50'])('readUsage ignores %j cached of 70 audio tokens', (audio) => {
-    expect(heard(70, inCache(audio))).toEqual(usage(40, 60, 0, 5));
+    expect(usageWith(70, inCache(audio))).toEqual(usage(40, 60, 0, 5));
   });
 });
 
@@ -168,15 +167,15 @@ test('usageIn reads input_tokens and output_tokens, which mlx-vlm sends', () => 
   expect(usageIn({ usage: own })).toEqual(usage(11, 0, 0, 5));
   expect(usageIn({ usage: { ...own, ...report(10, 6) } })).toEqual(usage(10, 0, 0, 6));
   expect(usageIn({ usage: { input_tokens: 0, output_tokens: 0 } })).toBeUndefined();
-  // Nobody asks with nothing: these are the end of a report that began elsewhere.
+  // No request has an empty prompt: this is the end of a report that started earlier.
   expect(usageIn({ usage: { output_tokens: 5 } })).toBeUndefined();
   const details = {
     input_tokens_details: { cached_tokens: 8 },
     output_tokens_details: { reasoning_tokens: 4 },
   };
   expect(usageIn({ usage: { ...own, ...details } })).toEqual(usage(3, 8, 0, 5, 4));
-  const anthropics = { cache_read_input_tokens: 90, cache_creation_input_tokens: 30 };
-  expect(usageIn({ usage: { ...own, ...anthropics } })).toEqual(usage(11, 90, 30, 5));
+  const anthropicCounts = { cache_read_input_tokens: 90, cache_creation_input_tokens: 30 };
+  expect(usageIn({ usage: { ...own, ...anthropicCounts } })).toEqual(usage(11, 90, 30, 5));
   expect(usageIn({ usage: { ...own, cache_read_input_tokens: 6 } })).toEqual(usage(11, 6, 0, 5));
   expect(usageIn({ usage: { ...own, cache_read_input_tokens: -6 } })).toBeUndefined();
 });
@@ -225,12 +224,12 @@ describe('mergeUsage', () => {
     expect(mergeUsage(earlier, usage(30, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
     expect(mergeUsage(earlier, usage(101, 0, 0, 9))).toEqual(usage(101, 0, 0, 9, 1));
     expect(mergeUsage(earlier, usage(0, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
-    const heard = { ...usage(10, 60, 0, 1), inputAudioTokens: 30 };
-    expect(mergeUsage(heard, usage(100, 0, 0, 9))).toEqual({ ...heard, outputTokens: 9 });
-    expect(mergeUsage(heard, usage(40, 0, 0, 9))).toEqual({ ...heard, outputTokens: 9 });
-    expect(mergeUsage(usage(100, 0, 0, 1), heard)).toEqual(heard);
-    const onlyHeard = { ...usage(0, 0, 0, 9), inputAudioTokens: 100 };
-    expect(mergeUsage(heard, onlyHeard)).toEqual(onlyHeard);
+    const withAudio = { ...usage(10, 60, 0, 1), inputAudioTokens: 30 };
+    expect(mergeUsage(withAudio, usage(100, 0, 0, 9))).toEqual({ ...withAudio, outputTokens: 9 });
+    expect(mergeUsage(withAudio, usage(40, 0, 0, 9))).toEqual({ ...withAudio, outputTokens: 9 });
+    expect(mergeUsage(usage(100, 0, 0, 1), withAudio)).toEqual(withAudio);
+    const onlyAudio = { ...usage(0, 0, 0, 9), inputAudioTokens: 100 };
+    expect(mergeUsage(withAudio, onlyAudio)).toEqual(onlyAudio);
   });
 });
 

@@ -1,7 +1,7 @@
 /** Whatever a client or an upstream sends: an answer or a refusal, never a crash. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { targetOf } from '../../../tests/support/question.ts';
+import { makeTarget } from '../../../tests/support/prompts.ts';
 import { streamOf, type WholeResponse } from '../../../tests/support/response-events.ts';
 import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
 import type { AnswerSink } from '../../core/answer.ts';
@@ -125,7 +125,7 @@ test(
       const conversation = responsesClientRequest(readResponsesRequest(JSON.parse(text), source));
       taken += 1;
       for (const dialect of dialects) {
-        const sent = conversation.adapterFor(dialect)?.write(targetOf());
+        const sent = conversation.adapterFor(dialect)?.write(makeTarget());
         expect(JSON.parse(String(sent?.body))).toBeObject();
       }
     };
@@ -214,7 +214,7 @@ test(
         // Cut, so that arguments need not be whole.
         stream.finish('length', null);
         const seen = checkResponsesStream(stream.take() + stream.close(settled));
-        expect(seen.ended).toBe('whole');
+        expect(seen.ended).toBe('complete');
         reply.finish('length', null);
         expect(JSON.parse(reply.write(settled))).toEqual(seen.response);
       }),

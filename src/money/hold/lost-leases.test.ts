@@ -62,7 +62,7 @@ function walletsOf(name: string, ledger: LedgerStore, pause = () => Bun.sleep(1)
 }
 
 async function leased(): Promise<number | undefined> {
-  return (await store.creditBook.balance(caller.tenantId))?.leased;
+  return (await store.creditStore.balance(caller.tenantId))?.leased;
 }
 
 /** Leases credits in the store and loses the result. */

@@ -19,7 +19,7 @@ beforeAll(async () => {
   store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
   renew = spyOn(store.ledger, 'renew');
   await store.directory.addTenant({ id: tenantId, ...tenant });
-  await store.creditBook.change({ tenantId, amount: 1_000, note: '', idempotencyKey: null, now });
+  await store.creditStore.change({ tenantId, amount: 1_000, note: '', idempotencyKey: null, now });
 });
 afterAll(async () => {
   await store.database.close();

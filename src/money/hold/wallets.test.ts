@@ -33,7 +33,7 @@ beforeEach(async () => {
 });
 
 async function grant(amount: number): Promise<void> {
-  await store.creditBook.change({ tenantId, amount, note: '', idempotencyKey: null, now });
+  await store.creditStore.change({ tenantId, amount, note: '', idempotencyKey: null, now });
 }
 
 function walletsWith(

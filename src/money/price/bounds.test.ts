@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { chatAsk } from '../../../tests/support/question.ts';
+import { chatRequestInfo } from '../../../tests/support/prompts.ts';
 import type { ChatRequestInfo } from '../../core/request-info.ts';
 import { noUsage } from '../../core/usage.ts';
 import type { Growth } from './bounds.ts';
@@ -20,12 +20,14 @@ function offer(
 }
 
 describe('ChatBounds.defaultCapFor', () => {
-  const capOf = (model: PricedOffer['model'], request = chatAsk()) =>
+  const capOf = (model: PricedOffer['model'], request = chatRequestInfo()) =>
     new ChatBounds(request).defaultCapFor({ ...offer('1', '2'), model });
 
   test('returns the cap of a model that the operator configured', () => {
     expect(capOf({ max_completion_tokens: 16_384 })).toBe(16_384);
-    expect(capOf({ max_completion_tokens: 16_384 }, chatAsk({ outputTokensMax: 9 }))).toBeNull();
+    expect(
+      capOf({ max_completion_tokens: 16_384 }, chatRequestInfo({ outputTokensMax: 9 })),
+    ).toBeNull();
   });
 
   test('returns null for a model of the shipped catalog', () => {
@@ -44,26 +46,28 @@ describe('ChatBounds.boundFor', () => {
   test('covers the input and the first 4,096 output tokens, or the lowest cap', () => {
     const at = (request: ChatRequestInfo, outputTokensMax?: number) =>
       new ChatBounds(request).boundFor([offer('1', '2', {}, outputTokensMax)], creditsPerUsd);
-    expect(at(chatAsk())).toEqual({
+    expect(at(chatRequestInfo())).toEqual({
       requested: 100 + 4_096 * 2,
       minimum: 100 + 16 * 2,
       maximum: 100 + 16_384 * 2,
     });
-    expect(at(chatAsk({ outputTokensMax: 64_000 }))).toMatchObject({
+    expect(at(chatRequestInfo({ outputTokensMax: 64_000 }))).toMatchObject({
       requested: 100 + 4_096 * 2,
       maximum: 100 + 16_384 * 2,
     });
-    expect(at(chatAsk({ outputTokensMax: 10 }))).toEqual({
+    expect(at(chatRequestInfo({ outputTokensMax: 10 }))).toEqual({
       requested: 120,
       minimum: 120,
       maximum: 120,
     });
-    expect(at(chatAsk(), 50).requested).toBe(100 + 50 * 2);
-    expect(at(chatAsk({ outputTokensMax: 10, choices: 3 })).requested).toBe(100 + 3 * 10 * 2);
+    expect(at(chatRequestInfo(), 50).requested).toBe(100 + 50 * 2);
+    expect(at(chatRequestInfo({ outputTokensMax: 10, choices: 3 })).requested).toBe(
+      100 + 3 * 10 * 2,
+    );
   });
 
   test('takes the most expensive offer for each amount', () => {
-    const request = chatAsk({ outputTokensMax: 100 });
+    const request = chatRequestInfo({ outputTokensMax: 100 });
     const offers = [offer('10', '1'), offer('1', '20')];
     for (const ordered of [offers, offers.toReversed()]) {
       expect(new ChatBounds(request).boundFor(ordered, creditsPerUsd)).toEqual({
@@ -75,7 +79,7 @@ describe('ChatBounds.boundFor', () => {
   });
 
   test('charges input at the highest of its prices', () => {
-    const request = chatAsk({ outputTokensMax: 1 });
+    const request = chatRequestInfo({ outputTokensMax: 1 });
     const written = offer('2', '0', { cache_write: '2.5', cache_read: '0.2' });
     expect(new ChatBounds(request).boundFor([written], creditsPerUsd).requested).toBe(250);
     const freeUntilWritten = offer('0', '0', { cache_write: '1' });
@@ -85,7 +89,7 @@ describe('ChatBounds.boundFor', () => {
   test('uses the 1-hour cache price only for requests that cache for an hour', () => {
     const prices = offer('3', '0', { cache_write: '3.75', cache_write_1h: '6' });
     const at = (cachesForHour: boolean, place = prices) => {
-      const request = chatAsk({ outputTokensMax: 1, cachesForHour: () => cachesForHour });
+      const request = chatRequestInfo({ outputTokensMax: 1, cachesForHour: () => cachesForHour });
       return new ChatBounds(request).boundFor([place], creditsPerUsd).requested;
     };
     expect([at(false), at(true), at(false)]).toEqual([375, 600, 375]);
@@ -100,8 +104,12 @@ describe('ChatBounds.boundFor', () => {
   test('uses the audio price only for requests with audio, for a tenth of the tokens', () => {
     const audioPrices = { cache_write: '3.75', cache_write_1h: '6', audio: '50' };
     const at = (audio: boolean, cachesForHour: boolean, more: object = audioPrices) => {
-      const needs = { ...chatAsk().needs, audio };
-      const request = chatAsk({ outputTokensMax: 1, needs, cachesForHour: () => cachesForHour });
+      const needs = { ...chatRequestInfo().needs, audio };
+      const request = chatRequestInfo({
+        outputTokensMax: 1,
+        needs,
+        cachesForHour: () => cachesForHour,
+      });
       const prices = readPriceList({ prompt: '3', completion: '0', ...more });
       return new ChatBounds(request).boundFor([{ prices, model: {} }], creditsPerUsd).requested;
     };
@@ -120,7 +128,7 @@ describe('ChatBounds.boundFor', () => {
   });
 
   test('rounds up, and returns 0 for free offers', () => {
-    const request = chatAsk({ outputTokensMax: 1, inputBytes: 3 });
+    const request = chatRequestInfo({ outputTokensMax: 1, inputBytes: 3 });
     expect(new ChatBounds(request).boundFor([offer('0.001', '0')], creditsPerUsd).requested).toBe(
       1,
     );
@@ -134,7 +142,7 @@ describe('ChatBounds.boundFor', () => {
   test('counts images by number and not by their bytes', () => {
     const url = `data:image/png;base64,${'A'.repeat(9_000)}`;
     const image = { param: 'messages[0]', url };
-    const request = chatAsk({ inputBytes: 300 + url.length, images: [image] });
+    const request = chatRequestInfo({ inputBytes: 300 + url.length, images: [image] });
     expect(textBytes(request)).toBe(300);
     expect(inputBound(request)).toBe(100 + 2_000);
     const priced = offer('0', '0', { image: '0.001' });
@@ -142,7 +150,7 @@ describe('ChatBounds.boundFor', () => {
   });
 
   test('includes the price of the request itself', () => {
-    const request = chatAsk({ outputTokensMax: 1 });
+    const request = chatRequestInfo({ outputTokensMax: 1 });
     expect(
       new ChatBounds(request).boundFor([offer('0', '0', { request: '0.01' })], creditsPerUsd)
         .requested,
@@ -152,14 +160,14 @@ describe('ChatBounds.boundFor', () => {
 
 describe('ChatBounds.capWithin', () => {
   test('returns the most output tokens that the credits pay for', () => {
-    const bounds = new ChatBounds(chatAsk());
+    const bounds = new ChatBounds(chatRequestInfo());
     const at = (credits: number) => bounds.capWithin(credits, offer('1', '2'), creditsPerUsd);
     expect([at(99), at(100), at(101), at(102), at(500)]).toEqual([0, 0, 0, 1, 200]);
     expect(at(1_000_000)).toBe(16_384);
   });
 
   test('divides the affordable output by the number of choices', () => {
-    const bounds = new ChatBounds(chatAsk({ choices: 4 }));
+    const bounds = new ChatBounds(chatRequestInfo({ choices: 4 }));
     expect(bounds.capWithin(500, offer('1', '2'), creditsPerUsd)).toBe(50);
   });
 });
@@ -172,7 +180,7 @@ describe('Growth', () => {
     request: Partial<ChatRequestInfo>,
     cap: number | null = null,
     credits = fixed + 4_096 * 2,
-  ) => new ChatBounds(chatAsk(request)).growthFor(priced, cap, credits, creditsPerUsd);
+  ) => new ChatBounds(chatRequestInfo(request)).growthFor(priced, cap, credits, creditsPerUsd);
 
   /** Returns whether the hold was extended, and the requested extensions. */
   async function extended(answer: Growth, left = Number.POSITIVE_INFINITY) {
@@ -217,7 +225,7 @@ describe('Growth', () => {
   test('rounds all parts of the output together', async () => {
     const cheap = offer('0.1', '0.3', {}, 10_000);
     // 10 + 1,228.8 credits are held as 1,239; all of it costs 10 + 3,000.
-    const answer = new ChatBounds(chatAsk()).growthFor(cheap, null, 1_239, creditsPerUsd);
+    const answer = new ChatBounds(chatRequestInfo()).growthFor(cheap, null, 1_239, creditsPerUsd);
     let left = 3_010 - 1_239;
     while (answer.charactersMax < 10_000 * 8) {
       const isPaid = await answer.extend(async (requested) => {
@@ -238,7 +246,7 @@ describe('Growth', () => {
   });
 
   test('allows unlimited output in parts if it is free', async () => {
-    const endless = new ChatBounds(chatAsk()).growthFor(
+    const endless = new ChatBounds(chatRequestInfo()).growthFor(
       { prices: readPrices({ prompt: '1', completion: '0' }), model: {} },
       null,
       100,
@@ -277,7 +285,7 @@ test('contextTokensFor returns the model’s context or the sent tokens, at leas
   const place = offer('1', '1', {}, 16_384);
   expect(sent(127_999).contextTokensFor()).toBe(128_000);
   expect(sent(128_001).contextTokensFor()).toBe(128_001);
-  const chat = new ChatBounds(chatAsk());
+  const chat = new ChatBounds(chatRequestInfo());
   const tokens = (model: object) => chat.contextTokensFor({ ...place, model });
   expect(tokens({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(128_000);
   expect(tokens({ context_length: 200_000, max_completion_tokens: 2_000 })).toBe(200_000);

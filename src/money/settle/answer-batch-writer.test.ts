@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { Awake } from '../../../tests/support/awake.ts';
+import { ActiveClock } from '../../../tests/support/active-clock.ts';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
 import type { AnswerWriteResult, IdempotentAnswer } from '../../core/recording.ts';
 import type { Batch, BookedAnswers } from '../ledger.ts';
@@ -108,14 +108,14 @@ test('AnswerBatchWriter tries again after a closed connection and learns who has
 
 test('AnswerBatchWriter waits no longer for two tries than for one', async () => {
   const { book, transactions, committed, end } = writerWith(1_000);
-  using awake = new Awake();
+  using activeClock = new ActiveClock();
   const result = book();
   setTimeout(
     () => transactions[0]?.end.reject(new Error('Connection terminated unexpectedly')),
     900,
   );
   expect(await result).toBe('unwritten');
-  expect(awake.ms).toBeLessThan(1_500);
+  expect(activeClock.ms).toBeLessThan(1_500);
   // The second try continues. Committing the charge later shows its result.
   expect(transactions.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
   await end(1);

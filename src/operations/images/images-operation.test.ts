@@ -7,7 +7,7 @@ import {
   startFakeUpstream,
 } from '../../../tests/support/fake-upstream.ts';
 import { offerCalled } from '../../../tests/support/offers.ts';
-import { picture } from '../../../tests/support/pictures.ts';
+import { opaquePng } from '../../../tests/support/images.ts';
 import { DeadlineWatcher } from '../../core/deadlines.ts';
 import { noUsage } from '../../core/usage.ts';
 import { readImagesRequest } from '../../dialects/openai-media/images.ts';
@@ -65,7 +65,9 @@ describe('ImagesOperation.tryAt', () => {
     const operation = new ImagesOperation(options(), [], null, 300);
     const result = await operation.tryAt(offer(), contextWith(notFetched));
     expect(result).toMatchObject({ kind: 'failed', failure: { kind: 'timeout' } });
-    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    await upstream.until((requests) =>
+      requests.find(({ outcome }) => outcome === 'client-disconnected'),
+    );
   });
 
   test('fetches an image from its URL and keeps the URL if it is no image', async () => {
@@ -76,7 +78,7 @@ describe('ImagesOperation.tryAt', () => {
       contentType: 'image/png',
       bytes: bytes as Uint8Array<ArrayBuffer>,
     });
-    const png = picture(3, 2);
+    const png = opaquePng(3, 2);
     const cases: readonly [GuardedResult, object][] = [
       [found(png), { b64_json: Buffer.from(png).toString('base64') }],
       [found(png, 404), { url }],
@@ -102,7 +104,7 @@ describe('ImagesOperation.tryAt', () => {
 describe('an image URL inside the private network', () => {
   async function imagesAt(url: string, at: Offer): Promise<unknown> {
     upstream.script('gpt-image', json(200, { data: [{ url }] }));
-    upstream.script('/cat.png', replay(picture(3, 2), { contentType: 'image/png' }));
+    upstream.script('/cat.png', replay(opaquePng(3, 2), { contentType: 'image/png' }));
     const context = {
       ...contextWith(notFetched),
       fetchGuarded: createGuardedFetch(),
@@ -115,7 +117,7 @@ describe('an image URL inside the private network', () => {
     if (result.kind !== 'reply') throw new Error(`Expected a reply, got ${result.kind}.`);
     return JSON.parse(result.reply.write({ usage: noUsage, costCredits: 0 })).data;
   }
-  const bytes = [{ b64_json: Buffer.from(picture(3, 2)).toString('base64') }];
+  const bytes = [{ b64_json: Buffer.from(opaquePng(3, 2)).toString('base64') }];
 
   test('is fetched from the operator’s server', async () => {
     expect(await imagesAt(`${upstream.url}/cat.png`, offer())).toEqual(bytes);
@@ -131,7 +133,9 @@ describe('an image URL inside the private network', () => {
       const url = `${home}/cat.png`;
       expect(await imagesAt(url, at)).toEqual([{ url }]);
     }
-    const fetched = [...upstream.book, ...other.book].filter(({ path }) => path === '/cat.png');
+    const fetched = [...upstream.requests, ...other.requests].filter(
+      ({ path }) => path === '/cat.png',
+    );
     other.stop();
     expect(fetched).toEqual([]);
   });

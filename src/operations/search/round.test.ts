@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test';
-import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { RecordingSink } from '../../../tests/support/recording-sink.ts';
 import { noUsage } from '../../core/usage.ts';
 import { SearchRound } from './round.ts';
 
 const options = { separator: '', isJson: false, onTextEnd: () => undefined };
 
 test('SearchRound counts all output of the model, including searches', () => {
-  const round = new SearchRound('search', new ToldAnswer(), options);
+  const round = new SearchRound('search', new RecordingSink(), options);
   const lengths: number[] = [];
   const after = (emit: () => void) => {
     emit();
@@ -32,17 +32,17 @@ test.each<[string, boolean, (round: SearchRound) => void]>([
   ['a refusal', true, (round) => round.refusal('No.')],
   ['an image', true, (round) => round.image('image/png', 'AAAA')],
 ])('SearchRound has output for the client after %s: %p', (_, isSent, emit) => {
-  const round = new SearchRound('search', new ToldAnswer(), options);
+  const round = new SearchRound('search', new RecordingSink(), options);
   emit(round);
   expect(round.hasOutput).toBe(isSent);
 });
 
 test('SearchRound streams JSON and holds back text before it until there is no search', () => {
   const outputOf = (emit: (round: SearchRound) => void) => {
-    const answer = new ToldAnswer();
+    const answer = new RecordingSink();
     const round = new SearchRound('search', answer, { ...options, isJson: true });
     emit(round);
-    return [answer.said, round.sentText, round.hasOutput];
+    return [answer.fullText, round.sentText, round.hasOutput];
   };
   expect(outputOf((round) => round.text(' {"a":'))).toEqual([' {"a":', ' {"a":', true]);
   expect(outputOf((round) => round.text('Wait.'))).toEqual(['', '', false]);
@@ -61,7 +61,7 @@ test('SearchRound streams JSON and holds back text before it until there is no s
 
 test('SearchRound estimates output after the last reported usage, or all output if none was reported', () => {
   const usageOf = (outputTokens: number) => {
-    const round = new SearchRound('search', new ToldAnswer(), options);
+    const round = new SearchRound('search', new RecordingSink(), options);
     round.text('x'.repeat(40));
     round.usage({ ...noUsage, inputTokens: 10, outputTokens });
     round.text('x'.repeat(40));

@@ -19,7 +19,7 @@ import { finishClaim } from '../idempotency-claims.ts';
 import type { JobsTable } from '../schema.ts';
 
 /** Jobs as their tenants see them. */
-export class SqlJobBook extends SqlRepository implements JobStore {
+export class SqlJobs extends SqlRepository implements JobStore {
   enqueue(
     job: NewJob,
     bounds: QueueBounds,

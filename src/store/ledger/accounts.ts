@@ -22,7 +22,7 @@ import type { LeasesTable, LedgerEntriesTable, Schema } from '../schema.ts';
 
 const kinds: readonly CreditEntryKind[] = ['grant', 'correction'];
 
-export class SqlCreditBook extends SqlRepository implements CreditStore {
+export class SqlCredits extends SqlRepository implements CreditStore {
   async change(change: CreditChange): Promise<CreditOutcome> {
     assert(
       Number.isSafeInteger(change.amount) && change.amount !== 0,

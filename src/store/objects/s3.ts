@@ -169,13 +169,13 @@ function isUnexplained(error: unknown): boolean {
 function unreachableError(cause: unknown): Error {
   const code = failureCode(cause) ?? 'for no known reason';
   if (code === 'UnknownError') return new Error(noReasonMessage, { cause });
-  return new Error(`The object storage cannot be reached (${code}).`, { cause });
+  return new Error(`The object storage is unreachable (${code}).`, { cause });
 }
 
 class StorageTimeout extends Error {
   override readonly name = 'StorageTimeout';
 
   constructor(ms: number) {
-    super(`The object storage did not answer within ${ms} ms.`);
+    super(`The object storage didn't respond within ${ms} ms.`);
   }
 }

@@ -1,7 +1,7 @@
 /** Tests what guarded fetches send and return, and their limits in bytes and time. */
 import { afterEach, expect, test } from 'bun:test';
 import { brotliCompressSync } from 'node:zlib';
-import { Awake } from '../../../tests/support/awake.ts';
+import { ActiveClock } from '../../../tests/support/active-clock.ts';
 import type { Answer } from '../../../tests/support/guarded-peer.ts';
 import {
   bounds,
@@ -92,12 +92,12 @@ test('GuardedFetch refuses a content-length above bodyBytesMax without reading',
   const peer = await listen(outside, (socket) =>
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n'),
   );
-  using awake = new Awake();
+  using activeClock = new ActiveClock();
   const result = await guarded()(`http://a.test:${peer.port}/`, bounds);
   expect(reasonOf(result)).toBe('The response is larger than 1000 bytes.');
   await peer.closed;
   // Without a cancel, garbage collection would close the connection after about a second.
-  expect(awake.ms).toBeLessThan(500);
+  expect(activeClock.ms).toBeLessThan(500);
 });
 
 test('GuardedFetch closes its connection after a response', async () => {
@@ -173,10 +173,10 @@ test.each([
   ['slow body', drip('HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n')],
 ])('GuardedFetch times out and closes the socket of a %s', async (_, answer) => {
   const peer = await listen(outside, answer);
-  using awake = new Awake();
+  using activeClock = new ActiveClock();
   const result = await guarded()(`http://slow.test:${peer.port}/`, { ...bounds, timeoutMs: 300 });
   expect(reasonOf(result)).toBe("The server didn't respond completely within 300 ms.");
-  expect(awake.ms).toBeLessThan(2_000);
+  expect(activeClock.ms).toBeLessThan(2_000);
   await peer.closed;
 });
 

@@ -1,6 +1,6 @@
 /** Tests DNS rebinding, names with several addresses, and redirects. */
 import { afterEach, expect, test } from 'bun:test';
-import { Awake } from '../../../tests/support/awake.ts';
+import { ActiveClock } from '../../../tests/support/active-clock.ts';
 import {
   bounds,
   closePeers,
@@ -231,11 +231,11 @@ test('GuardedFetch closes the connection of a redirect without reading its body'
     void peer.closed.then(() => text('cat')(socket));
   });
   end = `http://b.test:${next.port}/`;
-  using awake = new Awake();
+  using activeClock = new ActiveClock();
   const result = await guarded()(`http://a.test:${peer.port}/`, bounds);
   expect(reasonOf(result)).toBe('answered 200');
   // Without a cancel, garbage collection would close the connection after about a second.
-  expect(awake.ms).toBeLessThan(500);
+  expect(activeClock.ms).toBeLessThan(500);
 });
 
 test('GuardedFetch refuses a resolver result that is not an address, even in allowHosts', async () => {

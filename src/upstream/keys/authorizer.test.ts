@@ -28,7 +28,7 @@ describe('ServiceAccountToken', () => {
   test('requests a token with a signed assertion for one hour', async () => {
     server.script('/token', token('ya29.one'));
     expect(await new ServiceAccountToken(account()).get()).toBe('ya29.one');
-    const [requested] = server.book;
+    const [requested] = server.requests;
     expect(requested?.headers['content-type']).toBe('application/x-www-form-urlencoded');
     const { claims, ...rest } = readAssertion(Buffer.from(requested?.raw ?? []).toString());
     expect(rest).toEqual({
@@ -49,7 +49,7 @@ describe('ServiceAccountToken', () => {
     const tokens = new ServiceAccountToken(account());
     const all = await Promise.all(Array.from({ length: 20 }, () => tokens.get()));
     expect(new Set([...all, await tokens.get()])).toEqual(new Set(['ya29.one']));
-    expect(server.book).toHaveLength(1);
+    expect(server.requests).toHaveLength(1);
   });
 
   test('renews the token a minute before it expires', async () => {
@@ -75,7 +75,7 @@ describe('ServiceAccountToken', () => {
     expect(tokens.last).toBe('ya29.one');
     expect(await tokens.get()).toBe('ya29.two');
     expect(tokens.refused('ya29.two')).toBe(false);
-    expect(server.book).toHaveLength(2);
+    expect(server.requests).toHaveLength(2);
   });
 
   test('keeps a token that is refused at its first use for a minute', async () => {

@@ -2,7 +2,7 @@
 
 import { brotliCompressSync, constants } from 'node:zlib';
 import type {
-  Behaviour,
+  Behavior,
   ChatAnswer,
   ChatOptions,
   Encoding,
@@ -10,96 +10,96 @@ import type {
   Spoil,
   SseSyntax,
   ToolCall,
-} from './behaviour.ts';
+} from './behavior.ts';
 
 /** "w1 w2 … wn": n words, which are n completion tokens and by default n text events. */
 export function words(count: number): string {
   return Array.from({ length: count }, (_, index) => `w${index + 1}`).join(' ');
 }
 
-function chat(answer: Omit<ChatAnswer, 'kind'>): Behaviour {
+function chat(answer: Omit<ChatAnswer, 'kind'>): Behavior {
   return { answer: { kind: 'chat', ...answer }, delivery: {} };
 }
 
 /** Says a text on chat endpoints; any other endpoint gives its plainest good answer. */
-export function say(text: string, options: ChatOptions = {}): Behaviour {
+export function chatAnswer(text: string, options: ChatOptions = {}): Behavior {
   return chat({ text, ...options });
 }
 
 /** Repeats the text of the last message, which shows whose words ended up in whose answer. */
-export function echo(options: ChatOptions = {}): Behaviour {
+export function echo(options: ChatOptions = {}): Behavior {
   return chat({ text: '', echo: true, ...options });
 }
 
 export function callTools(
   tools: readonly ToolCall[],
   options: ChatOptions & { readonly text?: string } = {},
-): Behaviour {
+): Behavior {
   return chat({ text: '', ...options, tools });
 }
 
-export function manyTinyEvents(count: number): Behaviour {
+export function manyTinyEvents(count: number): Behavior {
   return chat({ text: '', tinyEvents: count });
 }
 
 /** One `data:` line of this many bytes that never ends. */
-export function hugeEvent(bytes: number): Behaviour {
+export function hugeEvent(bytes: number): Behavior {
   return { answer: { kind: 'huge-line', bytes }, delivery: {} };
 }
 
 /** Changes how a chat answer is sent; throws if a test uses it for another kind of answer. */
-function retold(of: Behaviour, change: Partial<ChatAnswer>): Behaviour {
+function retold(of: Behavior, change: Partial<ChatAnswer>): Behavior {
   if (of.answer.kind !== 'chat') throw new TypeError(`${of.answer.kind} is not a chat answer`);
   return { answer: { ...of.answer, ...change }, delivery: of.delivery };
 }
 
-export function noDone(of: Behaviour = say('all said')): Behaviour {
+export function withoutDone(of: Behavior = chatAnswer('all said')): Behavior {
   return retold(of, { ending: 'no-done' });
 }
 
-export function doneTwice(of: Behaviour = say('all said')): Behaviour {
+export function doneTwice(of: Behavior = chatAnswer('all said')): Behavior {
   return retold(of, { ending: 'done-twice' });
 }
 
-export function afterDone(of: Behaviour = say('all said')): Behaviour {
+export function dataAfterDone(of: Behavior = chatAnswer('all said')): Behavior {
   return retold(of, { ending: 'data-after-done' });
 }
 
-export function noUsage(of: Behaviour = say('nobody counted these')): Behaviour {
+export function withoutUsage(of: Behavior = chatAnswer('nobody counted these')): Behavior {
   return retold(of, { usageSent: 'none' });
 }
 
 /** Sends the usage object exactly as given, even if it makes no sense. */
-export function weirdUsage(
+export function rawUsage(
   usage: Readonly<Record<string, unknown>>,
-  of: Behaviour = say('odd numbers follow'),
-): Behaviour {
+  of: Behavior = chatAnswer('odd numbers follow'),
+): Behavior {
   return retold(of, { usageSent: usage });
 }
 
-export function jsonWhenStreamAsked(of: Behaviour = say('not a stream')): Behaviour {
+export function jsonForStream(of: Behavior = chatAnswer('not a stream')): Behavior {
   return retold(of, { shape: 'always-json' });
 }
 
-export function sseWhenJsonAsked(of: Behaviour = say('not one object')): Behaviour {
+export function sseForJson(of: Behavior = chatAnswer('not one object')): Behavior {
   return retold(of, { shape: 'always-sse' });
 }
 
-export function sseSyntax(syntax: SseSyntax, of: Behaviour = say(words(5))): Behaviour {
+export function sseSyntax(syntax: SseSyntax, of: Behavior = chatAnswer(words(5))): Behavior {
   return retold(of, { syntax });
 }
 
-function spoilt(afterEvents: number, spoil: Spoil, of: Behaviour | undefined): Behaviour {
-  return retold(of ?? say(words(afterEvents + 10)), { spoil: { afterEvents, with: spoil } });
+function spoilt(afterEvents: number, spoil: Spoil, of: Behavior | undefined): Behavior {
+  return retold(of ?? chatAnswer(words(afterEvents + 10)), { spoil: { afterEvents, with: spoil } });
 }
 
 /** One event is not valid JSON; the stream then goes on. A whole answer becomes malformed JSON. */
-export function malformedSse(afterEvents = 2, of?: Behaviour): Behaviour {
+export function malformedSse(afterEvents = 2, of?: Behavior): Behavior {
   return spoilt(afterEvents, 'malformed-json', of);
 }
 
 /** A JSON string that holds the first half of an emoji and then its closing quote. */
-export function unfinishedCharacter(afterEvents = 2, of?: Behaviour): Behaviour {
+export function unfinishedCharacter(afterEvents = 2, of?: Behavior): Behavior {
   return spoilt(afterEvents, 'unfinished-character', of);
 }
 
@@ -110,8 +110,8 @@ export function unfinishedCharacter(afterEvents = 2, of?: Behaviour): Behaviour 
 export function errorInside200(
   afterEvents = 2,
   variant: 'data' | 'event' = 'data',
-  of?: Behaviour,
-): Behaviour {
+  of?: Behavior,
+): Behavior {
   return spoilt(afterEvents, variant === 'data' ? 'error-data' : 'error-event', of);
 }
 
@@ -134,7 +134,7 @@ function raw(body: Uint8Array, options: RawOptions, parts: 'whole' | 'events', p
     byEvent: parts === 'events',
     partDelayMs,
   } as const;
-  return { answer, delivery: {} } satisfies Behaviour;
+  return { answer, delivery: {} } satisfies Behavior;
 }
 
 export interface ReplayOptions extends RawOptions {
@@ -143,7 +143,7 @@ export interface ReplayOptions extends RawOptions {
 }
 
 /** Recorded bytes, unchanged, in pieces of the wanted size. */
-export function replay(bytes: Uint8Array | string, options: ReplayOptions = {}): Behaviour {
+export function replay(bytes: Uint8Array | string, options: ReplayOptions = {}): Behavior {
   const body = typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
   const { piece = 'whole', delayMs = 0 } = options;
   if (piece === 'event by event') return raw(body, options, 'events', delayMs);
@@ -157,25 +157,25 @@ export function json(
   status: number,
   body: unknown,
   headers: Readonly<Record<string, string>> = {},
-): Behaviour {
+): Behavior {
   return raw(Buffer.from(JSON.stringify(body)), { status, headers }, 'whole');
 }
 
-export function htmlWith200(): Behaviour {
+export function htmlWith200(): Behavior {
   const page = '<!doctype html><html><body><h1>Please sign in to the proxy</h1></body></html>';
   return raw(Buffer.from(page), { contentType: 'text/html; charset=utf-8' }, 'whole');
 }
 
-export function emptyBody(status = 200): Behaviour {
+export function emptyBody(status = 200): Behavior {
   return raw(new Uint8Array(), { status }, 'whole');
 }
 
-export function redirect(to: string, status = 302): Behaviour {
+export function redirect(to: string, status = 302): Behavior {
   return raw(new Uint8Array(), { status, headers: { location: to } }, 'whole');
 }
 
 /** A small compressed body that unpacks to `unpackedBytes` spaces, which JSON allows. */
-export function compressionBomb(unpackedBytes: number): Behaviour {
+export function compressionBomb(unpackedBytes: number): Behavior {
   const params = { [constants.BROTLI_PARAM_QUALITY]: 4 };
   const packed = brotliCompressSync(Buffer.alloc(unpackedBytes, ' '), { params });
   const encoding: Encoding = 'br';
@@ -187,22 +187,22 @@ export function status(
   code: number,
   message = `fake upstream says ${code}`,
   headers: Readonly<Record<string, string>> = {},
-): Behaviour {
+): Behavior {
   return { answer: { kind: 'error', status: code, message, headers }, delivery: {} };
 }
 
-export function status429(retryAfter?: string): Behaviour {
+export function status429(retryAfter?: string): Behavior {
   const headers = retryAfter === undefined ? {} : { 'retry-after': retryAfter };
   return status(429, 'Rate limit reached', headers);
 }
 
-export function status500(): Behaviour {
+export function status500(): Behavior {
   return status(500, 'The server had an error while processing your request');
 }
 
 export function embeddings(
   options: { readonly dimensions?: number; readonly usage?: ReportedTokens } = {},
-): Behaviour {
+): Behavior {
   return { answer: { kind: 'embeddings', dimensions: 8, ...options }, delivery: {} };
 }
 
@@ -214,12 +214,12 @@ export function speech(
     readonly pieceDelayMs?: number;
     readonly contentType?: string;
   } = {},
-): Behaviour {
+): Behavior {
   const plain = { audioBytes: 4096, pieceBytes: 1024, pieceDelayMs: 0, contentType: 'audio/mpeg' };
   return { answer: { kind: 'speech', ...plain, ...options }, delivery: {} };
 }
 
-export function transcription(text = 'ok', seconds = 3): Behaviour {
+export function transcription(text = 'ok', seconds = 3): Behavior {
   return { answer: { kind: 'transcription', text, seconds }, delivery: {} };
 }
 
@@ -230,6 +230,6 @@ const onePixelPng =
 
 export function images(
   options: { readonly base64?: string; readonly usage?: ReportedTokens } = {},
-): Behaviour {
+): Behavior {
   return { answer: { kind: 'images', base64: onePixelPng, ...options }, delivery: {} };
 }

@@ -1,7 +1,6 @@
 /** Messages as Anthropic sends them: text, thinking and tools. */
 
-import type { Asked } from './asked.ts';
-import type { ChatAnswer } from './behaviour.ts';
+import type { ChatAnswer } from './behavior.ts';
 import {
   argumentPieces,
   argumentsOf,
@@ -11,6 +10,7 @@ import {
   textPieces,
   tokenCounts,
 } from './chat-tokens.ts';
+import type { ParsedRequest } from './parsed-request.ts';
 import type { SseEvent } from './sse.ts';
 
 const signature = 'ZmFrZS1zaWduYXR1cmU=';
@@ -39,7 +39,7 @@ function usageOf(answer: ChatAnswer, counts: TokenCounts): unknown {
   };
 }
 
-function messageOf(asked: Asked, id: number) {
+function messageOf(asked: ParsedRequest, id: number) {
   const model = asked.model;
   return { id: `msg_fake_${id}`, type: 'message', role: 'assistant', model };
 }
@@ -56,7 +56,7 @@ function inputOf(json: string): unknown {
   }
 }
 
-export function anthropicWhole(answer: ChatAnswer, asked: Asked, id: number): SseEvent {
+export function anthropicWhole(answer: ChatAnswer, asked: ParsedRequest, id: number): SseEvent {
   const text = spokenText(answer, asked);
   const usage = usageOf(answer, tokenCounts(answer, asked, text));
   const tools = answer.tools ?? [];
@@ -126,7 +126,7 @@ function* textDeltas(answer: ChatAnswer, text: string) {
 
 export function* anthropicEvents(
   answer: ChatAnswer,
-  asked: Asked,
+  asked: ParsedRequest,
   id: number,
 ): Generator<SseEvent> {
   const text = spokenText(answer, asked);

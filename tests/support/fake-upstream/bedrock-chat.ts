@@ -1,7 +1,6 @@
 /** Converse as Bedrock answers it: text, reasoning and tools. */
 
-import type { Asked } from './asked.ts';
-import type { ChatAnswer } from './behaviour.ts';
+import type { ChatAnswer } from './behavior.ts';
 import {
   argumentPieces,
   argumentsOf,
@@ -11,6 +10,7 @@ import {
   textPieces,
   tokenCounts,
 } from './chat-tokens.ts';
+import type { ParsedRequest } from './parsed-request.ts';
 import type { SseEvent } from './sse.ts';
 
 const signature = 'ZmFrZS1zaWduYXR1cmU=';
@@ -52,7 +52,7 @@ function inputOf(json: string): unknown {
   }
 }
 
-export function bedrockWhole(answer: ChatAnswer, asked: Asked): SseEvent {
+export function bedrockWhole(answer: ChatAnswer, asked: ParsedRequest): SseEvent {
   const text = spokenText(answer, asked);
   const usage = usageOf(answer, tokenCounts(answer, asked, text));
   const tools = answer.tools ?? [];
@@ -87,7 +87,7 @@ function delta(contentBlockIndex: number, piece: object, said: Said = {}): SseEv
 }
 
 /** A generator: a million tiny events must not be in memory at once. */
-export function* bedrockEvents(answer: ChatAnswer, asked: Asked): Generator<SseEvent> {
+export function* bedrockEvents(answer: ChatAnswer, asked: ParsedRequest): Generator<SseEvent> {
   const text = spokenText(answer, asked);
   const usage = usageOf(answer, tokenCounts(answer, asked, text));
   yield event('messageStart', { role: 'assistant' });

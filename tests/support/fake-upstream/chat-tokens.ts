@@ -1,7 +1,7 @@
 /** Shared by the chat dialects: the words of an answer, its pieces and its token counts. */
 
-import { type Asked, countWords } from './asked.ts';
-import type { ChatAnswer, ToolCall } from './behaviour.ts';
+import type { ChatAnswer, ToolCall } from './behavior.ts';
+import { countWords, type ParsedRequest } from './parsed-request.ts';
 
 export interface TokenCounts {
   readonly prompt: number;
@@ -10,7 +10,7 @@ export interface TokenCounts {
   readonly reasoning: number;
 }
 
-export function spokenText(answer: ChatAnswer, asked: Asked): string {
+export function spokenText(answer: ChatAnswer, asked: ParsedRequest): string {
   if (answer.tinyEvents !== undefined) return 'x '.repeat(answer.tinyEvents);
   return answer.echo === true ? asked.lastMessage : answer.text;
 }
@@ -19,7 +19,7 @@ export function argumentsOf(tool: ToolCall): string {
   return typeof tool.arguments === 'string' ? tool.arguments : JSON.stringify(tool.arguments);
 }
 
-export function tokenCounts(answer: ChatAnswer, asked: Asked, text: string): TokenCounts {
+export function tokenCounts(answer: ChatAnswer, asked: ParsedRequest, text: string): TokenCounts {
   const reasoning = countWords(answer.reasoning ?? '');
   const tools = (answer.tools ?? []).map((tool) => `${tool.name} ${argumentsOf(tool)}`).join(' ');
   return {

@@ -1,29 +1,29 @@
 /** One connection of the fake upstream: requests in, scripted answers out, one at a time. */
 
 import type { Socket } from 'bun';
-import { type Asked, askedByPath, readAsked } from './asked.ts';
-import type { Behaviour } from './behaviour.ts';
-import type { Book } from './book.ts';
-import type { BookEntry } from './book-entry.ts';
+import type { Behavior } from './behavior.ts';
 import { deliver } from './deliver.ts';
+import type { LoggedRequest } from './logged-request.ts';
+import { type ParsedRequest, parseRequest, requestFromPath } from './parsed-request.ts';
 import { Player, type Stage } from './player.ts';
 import { replyTo } from './reply.ts';
+import type { RequestLog } from './request-log.ts';
 import { type RequestHead, RequestReader } from './request-reader.ts';
 
-export interface House extends Omit<Stage, 'done'> {
+export interface ConnectionHost extends Omit<Stage, 'done'> {
   /** The book for requests to the fake's own paths, so that they do not show in the real book. */
-  readonly controlBook: Book;
+  readonly controlBook: RequestLog;
   /** The script for a path whose body is not read yet, if that script wants to answer early. */
-  earlyScript(path: string): Behaviour | undefined;
-  /** The next scripted behaviour for this request; asking uses it up. */
-  nextScript(path: string, model: string | undefined): Behaviour;
-  control(path: string, body: Uint8Array): Promise<Behaviour>;
+  earlyScript(path: string): Behavior | undefined;
+  /** The next scripted behavior for this request; asking uses it up. */
+  nextScript(path: string, model: string | undefined): Behavior;
+  control(path: string, body: Uint8Array): Promise<Behavior>;
 }
 
 interface Exchange {
   readonly head: RequestHead;
-  readonly book: Book;
-  readonly entry: BookEntry;
+  readonly book: RequestLog;
+  readonly entry: LoggedRequest;
   player?: Player;
   bodyIn: boolean;
   answered: boolean;
@@ -35,14 +35,14 @@ function isControl(head: RequestHead): boolean {
 
 export class Connection {
   private readonly socket: Socket<unknown>;
-  private readonly house: House;
+  private readonly house: ConnectionHost;
   private readonly reader: RequestReader;
   private current: Exchange | undefined;
   /** Assigned at the first request that is not to the fake's own paths. */
   private number = 0;
   private closed = false;
 
-  constructor(socket: Socket<unknown>, house: House) {
+  constructor(socket: Socket<unknown>, house: ConnectionHost) {
     this.socket = socket;
     this.house = house;
     this.reader = new RequestReader({
@@ -72,7 +72,7 @@ export class Connection {
       const { book, entry, player } = this.current;
       player?.gone();
       // If there is no player, the client left before its request was read.
-      if (entry.outcome === 'open') book.end(entry, 'client-left');
+      if (entry.outcome === 'open') book.end(entry, 'client-disconnected');
       book.closed(entry);
     }
     if (this.number > 0) this.house.book.connectionClosed();
@@ -87,7 +87,7 @@ export class Connection {
       this.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
     }
     const early = isControl(head) ? undefined : this.house.earlyScript(head.path);
-    if (early !== undefined) this.answer(this.current, askedByPath(head.path), early);
+    if (early !== undefined) this.answer(this.current, requestFromPath(head.path), early);
   }
 
   private onBody(raw: Uint8Array): void {
@@ -100,19 +100,19 @@ export class Connection {
 
   private async understand(current: Exchange, raw: Uint8Array): Promise<void> {
     const { head, book, entry } = current;
-    const asked = await readAsked(head, raw);
+    const asked = await parseRequest(head, raw);
     book.understood(entry, asked);
     if (this.closed) return;
     if (current.player !== undefined) return this.moveOn(current);
-    const behaviour = isControl(head)
+    const behavior = isControl(head)
       ? await this.house.control(head.path, raw)
       : this.house.nextScript(head.path, asked.model);
-    if (!this.closed) this.answer(current, asked, behaviour);
+    if (!this.closed) this.answer(current, asked, behavior);
   }
 
-  private answer(current: Exchange, asked: Asked, behaviour: Behaviour): void {
+  private answer(current: Exchange, asked: ParsedRequest, behavior: Behavior): void {
     const { book, entry } = current;
-    const { answer, delivery } = behaviour;
+    const { answer, delivery } = behavior;
     const reply = replyTo(asked, answer, entry.id);
     if (delivery.stop?.afterEvents !== 'before-headers') entry.status = reply.status;
     const { ticker } = this.house;

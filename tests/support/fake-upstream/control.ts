@@ -5,10 +5,10 @@
  */
 
 import { json } from './answers.ts';
-import { field, listOf, readJson } from './asked.ts';
-import { type Behaviour, isBehaviour } from './behaviour.ts';
-import type { Book } from './book.ts';
-import type { BookEntry } from './book-entry.ts';
+import { type Behavior, isBehavior } from './behavior.ts';
+import type { LoggedRequest } from './logged-request.ts';
+import { field, listOf, readJson } from './parsed-request.ts';
+import type { RequestLog } from './request-log.ts';
 import type { FakeUpstream } from './server.ts';
 
 /** How long a reader in another process waits for a change before it has to ask again. */
@@ -23,7 +23,7 @@ export interface WireBook {
 }
 
 /** An entry as JSON: its bytes in base64. */
-type WireEntry = Omit<BookEntry, 'raw' | 'form'> & {
+type WireEntry = Omit<LoggedRequest, 'raw' | 'form'> & {
   readonly raw: string;
   readonly form?: {
     readonly fields: Readonly<Record<string, readonly string[]>>;
@@ -40,10 +40,10 @@ interface WireFile {
 
 export async function control(
   upstream: FakeUpstream,
-  book: Book,
+  book: RequestLog,
   path: string,
   body: Uint8Array,
-): Promise<Behaviour> {
+): Promise<Behavior> {
   const url = new URL(path, upstream.url);
   const asked = readJson(body);
   switch (url.pathname) {
@@ -53,9 +53,9 @@ export async function control(
         : json(200, upstream.summary());
     case '/__script': {
       const key = field(asked, 'key');
-      const behaviours = listOf(field(asked, 'behaviours')).filter(isBehaviour);
-      if (typeof key !== 'string' || behaviours.length === 0) return json(400, 'no script');
-      upstream.script(key, behaviours);
+      const behaviors = listOf(field(asked, 'behaviors')).filter(isBehavior);
+      if (typeof key !== 'string' || behaviors.length === 0) return json(400, 'no script');
+      upstream.script(key, behaviors);
       return json(200, 'scripted');
     }
     case '/__open': {
@@ -72,7 +72,7 @@ export async function control(
   }
 }
 
-async function fullBook(book: Book, query: URLSearchParams): Promise<WireBook> {
+async function fullBook(book: RequestLog, query: URLSearchParams): Promise<WireBook> {
   const after = query.get('after');
   const waitMs = Math.min(Number(query.get('waitMs') ?? 0), longPollMs);
   if (after !== null) {
@@ -82,7 +82,7 @@ async function fullBook(book: Book, query: URLSearchParams): Promise<WireBook> {
   return { version: book.version, entries: book.entries.map(toWire) };
 }
 
-function toWire(entry: BookEntry): WireEntry {
+function toWire(entry: LoggedRequest): WireEntry {
   const { raw, form, ...rest } = entry;
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64');
   const files = (form?.files ?? []).map((file) => ({ ...file, bytes: base64(file.bytes) }));
@@ -90,7 +90,7 @@ function toWire(entry: BookEntry): WireEntry {
   return form === undefined ? packed : { ...packed, form: { fields: form.fields, files } };
 }
 
-export function fromWire(entry: WireEntry): BookEntry {
+export function fromWire(entry: WireEntry): LoggedRequest {
   const { raw, form, ...rest } = entry;
   const unpack = (base64: string) => new Uint8Array(Buffer.from(base64, 'base64'));
   const files = (form?.files ?? []).map((file) => ({ ...file, bytes: unpack(file.bytes) }));

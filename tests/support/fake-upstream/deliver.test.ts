@@ -2,14 +2,14 @@ import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import {
   answerEarly,
-  type Behaviour,
+  type Behavior,
+  chatAnswer,
   compressionBomb,
   cutMidStream,
   delayed,
   encoded,
   endlessHeaders,
   gated,
-  halfUtf8Character,
   hangBeforeHeaders,
   hangMidStream,
   hugeEvent,
@@ -17,9 +17,9 @@ import {
   replay,
   resetBeforeHeaders,
   resetMidStream,
-  say,
   setCookieAndOddHeaders,
   slowDrip,
+  splitCharacters,
   startFakeUpstream,
   truncatedJson,
   untilClose,
@@ -38,16 +38,16 @@ const chat = (stream: boolean) => ({
   messages: [{ role: 'user', content: 'one two' }],
 });
 
-async function ask(behaviour: Behaviour, stream: boolean) {
-  upstream.script('m', behaviour);
+async function ask(behavior: Behavior, stream: boolean) {
+  upstream.script('m', behavior);
   const reply = await rawPost(upstream, chat(stream));
-  const entry = await upstream.until((book) => book.find((one) => one.closedAt !== null));
+  const entry = await upstream.until((requests) => requests.find((one) => one.closedAt !== null));
   return { reply, entry, events: reply.text.match(/^data: /gm)?.length ?? 0 };
 }
 
 /** For answers of which only the beginning comes, on a connection that stays open. */
-async function begin(behaviour: Behaviour, stream: boolean) {
-  upstream.script('m', behaviour);
+async function begin(behavior: Behavior, stream: boolean) {
+  upstream.script('m', behavior);
   const connection = await connectRaw(upstream.port);
   connection.send(postText('/v1/chat/completions', chat(stream)));
   return connection;
@@ -106,11 +106,13 @@ test('half a JSON can also have the right length', async () => {
 
 test('a hang before the headers is seen until the client gives up', async () => {
   const connection = await begin(hangBeforeHeaders(), false);
-  const hung = await upstream.until((book) => book.find((one) => one.outcome === 'hung'));
+  const hung = await upstream.until((requests) => requests.find((one) => one.outcome === 'hung'));
   expect(hung).toMatchObject({ bytesSent: 0, status: null, closedAt: null });
   const leftAt = performance.timeOrigin + performance.now();
   connection.hangUp();
-  const left = await upstream.until((book) => book.find((one) => one.outcome === 'client-left'));
+  const left = await upstream.until((requests) =>
+    requests.find((one) => one.outcome === 'client-disconnected'),
+  );
   const noticedAt = performance.timeOrigin + performance.now();
   expect(left.finishedAt).toBeWithin(leftAt, noticedAt + 1);
 });
@@ -119,28 +121,30 @@ test('a hang in mid-stream keeps what was said and notes when the client left', 
   const connection = await begin(hangMidStream(3), true);
   await connection.received(' w2');
   connection.hangUp();
-  const left = await upstream.until((book) => book.find((one) => one.closedAt !== null));
-  expect(left).toMatchObject({ outcome: 'client-left', eventsSent: 3, text: 'w1 w2' });
+  const left = await upstream.until((requests) => requests.find((one) => one.closedAt !== null));
+  expect(left).toMatchObject({ outcome: 'client-disconnected', eventsSent: 3, text: 'w1 w2' });
 });
 
 test('a gate holds an answer until the test opens it', async () => {
-  const connection = await begin(gated('go', 2, say('before after')), true);
+  const connection = await begin(gated('go', 2, chatAnswer('before after')), true);
   await connection.received('before');
-  expect(upstream.book[0]).toMatchObject({ eventsSent: 2, outcome: 'open' });
+  expect(upstream.requests[0]).toMatchObject({ eventsSent: 2, outcome: 'open' });
   upstream.open('go');
   await connection.received('[DONE]');
-  const entry = await upstream.until((book) => book.find((one) => one.outcome === 'complete'));
+  const entry = await upstream.until((requests) =>
+    requests.find((one) => one.outcome === 'complete'),
+  );
   expect(entry.text).toBe('before after');
   connection.hangUp();
 });
 
 test('a client that leaves while its answer waits is noted at once', async () => {
   // Longer than the book is waited for: whoever looks at the next chunk only comes too late.
-  const connection = await begin(say(words(50), { chunkDelayMs: 60_000 }), true);
+  const connection = await begin(chatAnswer(words(50), { chunkDelayMs: 60_000 }), true);
   await connection.received('assistant');
   connection.hangUp();
-  const left = await upstream.until((book) => book.find((one) => one.closedAt !== null));
-  expect(left).toMatchObject({ outcome: 'client-left', eventsSent: 1 });
+  const left = await upstream.until((requests) => requests.find((one) => one.closedAt !== null));
+  expect(left).toMatchObject({ outcome: 'client-disconnected', eventsSent: 1 });
 });
 
 test('bytes arrive one by one when a recording is replayed so', async () => {
@@ -167,10 +171,10 @@ test('a replayed recording is byte-exact and can be cut after any event', async 
 });
 
 test('characters of several bytes are split over writes and still complete', async () => {
-  const { reply } = await ask(halfUtf8Character(say('a 😀 b')), true);
+  const { reply } = await ask(splitCharacters(chatAnswer('a 😀 b')), true);
   expect(reply.reads.some((read) => read.includes(Buffer.from([0xf0, 0x0d, 0x0a])))).toBe(true);
   upstream.reset();
-  upstream.script('m', halfUtf8Character(say('a 😀 b')));
+  upstream.script('m', splitCharacters(chatAnswer('a 😀 b')));
   const body = JSON.stringify(chat(true));
   const joined = await fetch(`${upstream.url}/v1/chat/completions`, { method: 'POST', body });
   expect(await joined.text()).toContain(' 😀');
@@ -178,7 +182,7 @@ test('characters of several bytes are split over writes and still complete', asy
 
 test('a drip takes its time', async () => {
   const startedAt = performance.now();
-  const { reply } = await ask(slowDrip(50, 10, say('ok')), false);
+  const { reply } = await ask(slowDrip(50, 10, chatAnswer('ok')), false);
   const pieces = Math.ceil((reply.bytes.length - reply.bytes.indexOf('\r\n\r\n')) / 50);
   expect(performance.now() - startedAt).toBeGreaterThan(pieces * 10 - 20);
   expect(reply.text).toContain('"content":"ok"');
@@ -192,8 +196,8 @@ test('a delay comes before the first byte', async () => {
 test('an endless line is written at the pace of its reader', async () => {
   const connection = await begin(hugeEvent(8 * 1024 * 1024), true);
   await connection.received('"content":"');
-  await upstream.until((book) => book.find((one) => one.outcome === 'complete'));
-  const [entry] = upstream.book;
+  await upstream.until((requests) => requests.find((one) => one.outcome === 'complete'));
+  const [entry] = upstream.requests;
   expect(entry?.bytesSent).toBeGreaterThan(8 * 1024 * 1024);
   expect(entry?.pauses).toBeGreaterThan(0);
   expect(entry?.eventsSent).toBe(0);
@@ -201,7 +205,7 @@ test('an endless line is written at the pace of its reader', async () => {
 });
 
 test('an answer can be compressed in layers that nobody asked for', async () => {
-  const { reply } = await ask(encoded(['gzip', 'br'], say('packed')), false);
+  const { reply } = await ask(encoded(['gzip', 'br'], chatAnswer('packed')), false);
   expect(reply.text).toContain('content-encoding: gzip, br\r\n');
   const body = reply.bytes.subarray(reply.bytes.indexOf('\r\n\r\n') + 4);
   expect(gunzipSync(brotliDecompressSync(body)).toString()).toContain('"content":"packed"');
@@ -231,17 +235,17 @@ test('a body can end with the connection', async () => {
 });
 
 test('an early answer does not wait for the body', async () => {
-  upstream.script('*', answerEarly(say('early')));
+  upstream.script('*', answerEarly(chatAnswer('early')));
   const connection = await connectRaw(upstream.port);
   const request = postText('/v1/chat/completions', chat(false));
   connection.send(request.slice(0, -10));
   await connection.received('early');
-  expect(upstream.book[0]).toMatchObject({ bodyAt: null, outcome: 'complete' });
+  expect(upstream.requests[0]).toMatchObject({ bodyAt: null, outcome: 'complete' });
   connection.send(request.slice(-10));
-  const entry = await upstream.until((book) => book.find((one) => one.model === 'm'));
+  const entry = await upstream.until((requests) => requests.find((one) => one.model === 'm'));
   expect(entry.json).toEqual(chat(false));
   connection.send(request);
-  await upstream.until((book) => book[1]?.connection === entry.connection);
+  await upstream.until((requests) => requests[1]?.connection === entry.connection);
   connection.hangUp();
 });
 

@@ -1,7 +1,7 @@
 /** From the parts of a reply to steps on a socket: HTTP framing and every way to break it. */
 
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
-import type { Delivery, Encoding, Stop } from './behaviour.ts';
+import type { Delivery, Encoding, Stop } from './behavior.ts';
 import { joined, type Reply } from './reply.ts';
 import type { Part } from './sse.ts';
 

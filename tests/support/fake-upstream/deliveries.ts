@@ -1,11 +1,11 @@
 /**
- * Builders of how an answer is delivered. Each takes any behaviour and changes only its delivery.
+ * Builders of how an answer is delivered. Each takes any behavior and changes only its delivery.
  */
 
-import { say, words } from './answers.ts';
-import type { Behaviour, Delivery, Encoding, Stop } from './behaviour.ts';
+import { chatAnswer, words } from './answers.ts';
+import type { Behavior, Delivery, Encoding, Stop } from './behavior.ts';
 
-function carried(of: Behaviour, delivery: Delivery): Behaviour {
+function carried(of: Behavior, delivery: Delivery): Behavior {
   return { answer: of.answer, delivery: { ...of.delivery, ...delivery } };
 }
 
@@ -13,23 +13,23 @@ function carried(of: Behaviour, delivery: Delivery): Behaviour {
  * Events are counted as sent, including the opening one: 1 means "opened, but no word said", 0
  * "headers only". An answer that is not streamed stops at half of its body.
  */
-function stopped(how: Stop, afterEvents: number, of: Behaviour | undefined): Behaviour {
-  return carried(of ?? say(words(afterEvents + 20)), { stop: { afterEvents, how } });
+function stopped(how: Stop, afterEvents: number, of: Behavior | undefined): Behavior {
+  return carried(of ?? chatAnswer(words(afterEvents + 20)), { stop: { afterEvents, how } });
 }
 
-export function hangBeforeHeaders(of: Behaviour = say('never')): Behaviour {
+export function hangBeforeHeaders(of: Behavior = chatAnswer('never')): Behavior {
   return carried(of, { stop: { afterEvents: 'before-headers', how: 'hang' } });
 }
 
-export function resetBeforeHeaders(of: Behaviour = say('never')): Behaviour {
+export function resetBeforeHeaders(of: Behavior = chatAnswer('never')): Behavior {
   return carried(of, { stop: { afterEvents: 'before-headers', how: 'reset' } });
 }
 
-export function hangMidStream(afterEvents: number, of?: Behaviour): Behaviour {
+export function hangMidStream(afterEvents: number, of?: Behavior): Behavior {
   return stopped('hang', afterEvents, of);
 }
 
-export function resetMidStream(afterEvents: number, of?: Behaviour): Behaviour {
+export function resetMidStream(afterEvents: number, of?: Behavior): Behavior {
   return stopped('reset', afterEvents, of);
 }
 
@@ -39,58 +39,62 @@ export function resetMidStream(afterEvents: number, of?: Behaviour): Behaviour {
 export function cutMidStream(
   afterEvents: number,
   how: 'end-of-body' | 'connection' | 'mid-chunk' = 'end-of-body',
-  of?: Behaviour,
-): Behaviour {
+  of?: Behavior,
+): Behavior {
   return stopped(how, afterEvents, of);
 }
 
 /** Waits after this many events until the test calls `open(name)`. */
-export function gated(name: string, afterEvents: number, of?: Behaviour): Behaviour {
-  return carried(of ?? say(words(afterEvents + 5)), { gate: { name, afterEvents } });
+export function gated(name: string, afterEvents: number, of?: Behavior): Behavior {
+  return carried(of ?? chatAnswer(words(afterEvents + 5)), { gate: { name, afterEvents } });
 }
 
-export function delayed(delayMs: number, of: Behaviour = say('ok')): Behaviour {
+export function delayed(delayMs: number, of: Behavior = chatAnswer('ok')): Behavior {
   return carried(of, { delayMs });
 }
 
 /** Half an answer inside correct HTTP: only the JSON or the stream itself shows the loss. */
-export function truncatedJson(atByte: number, of: Behaviour = say('cut short')): Behaviour {
+export function truncatedJson(atByte: number, of: Behavior = chatAnswer('cut short')): Behavior {
   return carried(of, { truncateAtByte: atByte });
 }
 
-export function halfUtf8Character(of: Behaviour = say('naïve 日本 😀 café')): Behaviour {
+export function splitCharacters(of: Behavior = chatAnswer('naïve 日本 😀 café')): Behavior {
   return carried(of, { splitCharacters: true });
 }
 
-export function slowDrip(bytes: number, everyMs: number, of: Behaviour = say('ok')): Behaviour {
+export function slowDrip(
+  bytes: number,
+  everyMs: number,
+  of: Behavior = chatAnswer('ok'),
+): Behavior {
   return carried(of, { pieceBytes: bytes, pieceDelayMs: everyMs });
 }
 
 /** Compressed although the client did not ask for it; several layers are allowed. */
-export function encoded(encodings: readonly Encoding[], of: Behaviour = say('ok')): Behaviour {
+export function encoded(encodings: readonly Encoding[], of: Behavior = chatAnswer('ok')): Behavior {
   return carried(of, { encodings });
 }
 
 /** Announces this many bytes more (positive: then closes) or fewer (negative) than it sends. */
-export function wrongContentLength(off: number, of: Behaviour = say('ok')): Behaviour {
+export function wrongContentLength(off: number, of: Behavior = chatAnswer('ok')): Behavior {
   return carried(of, { contentLengthOff: off });
 }
 
-export function untilClose(of: Behaviour = say('ok')): Behaviour {
+export function untilClose(of: Behavior = chatAnswer('ok')): Behavior {
   return carried(of, { untilClose: true });
 }
 
 /** Needs a script by path or '*': the model's name is in the body, which is not read yet. */
-export function answerEarly(of: Behaviour = say('ok')): Behaviour {
+export function answerEarly(of: Behavior = chatAnswer('ok')): Behavior {
   return carried(of, { early: true });
 }
 
-export function interimReplies(count: number, of: Behaviour = say('ok')): Behaviour {
+export function interimReplies(count: number, of: Behavior = chatAnswer('ok')): Behavior {
   return carried(of, { interim: count });
 }
 
 /** Sends this many bytes of header lines before the headers end. */
-export function endlessHeaders(bytes: number, of: Behaviour = say('ok')): Behaviour {
+export function endlessHeaders(bytes: number, of: Behavior = chatAnswer('ok')): Behavior {
   return carried(of, { headerFillBytes: bytes });
 }
 
@@ -98,7 +102,7 @@ export function endlessHeaders(bytes: number, of: Behaviour = say('ok')): Behavi
  * Headers that a gateway must not pass on. The last one ends in Latin-1 bytes, as some real ones
  * do.
  */
-export function setCookieAndOddHeaders(of: Behaviour = say('ok')): Behaviour {
+export function setCookieAndOddHeaders(of: Behavior = chatAnswer('ok')): Behavior {
   return carried(of, {
     extraHeaders: [
       ['set-cookie', 'session=upstream-secret; Path=/; HttpOnly'],

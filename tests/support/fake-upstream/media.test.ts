@@ -25,7 +25,7 @@ test('embeddings are the same for the same input, in either encoding', async () 
   expect((await ask([1, 2, 3])).data).toHaveLength(1);
   upstream.script('e', embeddings({ dimensions: 3, usage: { prompt: 99 } }));
   expect((await ask('x')).data[0].embedding).toHaveLength(3);
-  expect(upstream.book.at(-1)?.tokens).toEqual({ prompt: 99, completion: 0 });
+  expect(upstream.requests.at(-1)?.tokens).toEqual({ prompt: 99, completion: 0 });
 });
 
 test('speech is audio bytes in chunks and reports no usage', async () => {
@@ -34,7 +34,9 @@ test('speech is audio bytes in chunks and reports no usage', async () => {
   expect(reply.headers.get('content-type')).toBe('audio/wav');
   const bytes = new Uint8Array(await reply.arrayBuffer());
   expect([bytes.length, bytes[250], bytes[251], bytes[599]]).toEqual([600, 250, 0, 97]);
-  const entry = await upstream.until((book) => book.find((one) => one.outcome === 'complete'));
+  const entry = await upstream.until((requests) =>
+    requests.find((one) => one.outcome === 'complete'),
+  );
   expect(entry).toMatchObject({ usageSent: undefined, tokens: { prompt: 3, completion: 0 } });
 });
 
@@ -50,7 +52,7 @@ test('a transcription reads the upload into the book and reports its seconds', a
     text: 'hello from tape',
     usage: { type: 'duration', seconds: 12.5 },
   });
-  const [entry] = upstream.book;
+  const [entry] = upstream.requests;
   expect(entry?.model).toBe('w');
   expect(entry?.form?.fields['timestamp_granularities[]']).toEqual(['word', 'segment']);
   expect(entry?.form?.files).toMatchObject([{ field: 'file', name: 'tape.wav' }]);
@@ -76,5 +78,5 @@ test('images come as base64, as many as were asked for', async () => {
   form.append('image[]', new File(['png'], 'a.png', { type: 'image/png' }));
   const edited = await post('/v1/images/edits', form);
   expect(await edited.json()).toMatchObject({ data: [{ b64_json: 'AAAA' }] });
-  expect(upstream.book.at(-1)?.tokens).toEqual({ prompt: 2, completion: 5 });
+  expect(upstream.requests.at(-1)?.tokens).toEqual({ prompt: 2, completion: 5 });
 });

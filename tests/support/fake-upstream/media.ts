@@ -1,13 +1,13 @@
 /** Embeddings, speech, transcriptions and images in their OpenAI shapes. */
 
-import { type Asked, field } from './asked.ts';
 import type {
   EmbeddingsAnswer,
   ImagesAnswer,
   ReportedTokens,
   SpeechAnswer,
   TranscriptionAnswer,
-} from './behaviour.ts';
+} from './behavior.ts';
+import { field, type ParsedRequest } from './parsed-request.ts';
 import type { Part } from './sse.ts';
 
 export interface Body {
@@ -35,7 +35,7 @@ function vectorOf(input: unknown, dimensions: number): Float32Array {
   return Float32Array.from({ length: dimensions }, at);
 }
 
-export function embeddingsBody(answer: EmbeddingsAnswer, asked: Asked): Body {
+export function embeddingsBody(answer: EmbeddingsAnswer, asked: ParsedRequest): Body {
   const wanted = field(asked.json, 'dimensions');
   const dimensions = typeof wanted === 'number' ? wanted : answer.dimensions;
   const packed = field(asked.json, 'encoding_format') === 'base64';
@@ -62,7 +62,7 @@ export function speechBody(answer: SpeechAnswer): Body {
   return { contentType, streamed: true, parts, partDelayMs: pieceDelayMs };
 }
 
-export function transcriptionBody(answer: TranscriptionAnswer, asked: Asked): Body {
+export function transcriptionBody(answer: TranscriptionAnswer, asked: ParsedRequest): Body {
   const { text, seconds } = answer;
   const format = asked.form?.fields.response_format?.[0] ?? 'json';
   if (format === 'text') return whole('text/plain; charset=utf-8', { text }, `${text}\n`);
@@ -76,7 +76,7 @@ export function transcriptionBody(answer: TranscriptionAnswer, asked: Asked): Bo
 /** The tokens that OpenAI counts for a small image at low quality. */
 const tokensPerImage = 272;
 
-export function imagesBody(answer: ImagesAnswer, asked: Asked): Body {
+export function imagesBody(answer: ImagesAnswer, asked: ParsedRequest): Body {
   const count = Number(field(asked.json, 'n') ?? asked.form?.fields.n?.[0] ?? 1);
   const usage = imageUsage(answer.usage ?? {}, asked.promptTokens, count);
   const data = Array.from({ length: count }, () => ({ b64_json: answer.base64 }));

@@ -1,7 +1,6 @@
 /** Chat completions as OpenAI sends them (reasoning as DeepSeek adds it). */
 
-import type { Asked } from './asked.ts';
-import type { ChatAnswer } from './behaviour.ts';
+import type { ChatAnswer } from './behavior.ts';
 import {
   argumentPieces,
   argumentsOf,
@@ -11,6 +10,7 @@ import {
   textPieces,
   tokenCounts,
 } from './chat-tokens.ts';
+import type { ParsedRequest } from './parsed-request.ts';
 import type { SseEvent } from './sse.ts';
 
 /** Fixed, so that two runs of the same script send the same bytes. */
@@ -32,7 +32,7 @@ function toolCall(tool: { readonly name: string; readonly id?: string }, index: 
   return { id: tool.id ?? `call_fake_${index}`, type: 'function', name: tool.name };
 }
 
-export function openAiWhole(answer: ChatAnswer, asked: Asked, id: number): SseEvent {
+export function openAiWhole(answer: ChatAnswer, asked: ParsedRequest, id: number): SseEvent {
   const text = spokenText(answer, asked);
   const usage = usageOf(answer, tokenCounts(answer, asked, text));
   const tools = answer.tools ?? [];
@@ -62,7 +62,11 @@ export function openAiWhole(answer: ChatAnswer, asked: Asked, id: number): SseEv
   return { data: JSON.stringify(body), text, counted, ...(usage !== undefined && { usage }) };
 }
 
-export function* openAiEvents(answer: ChatAnswer, asked: Asked, id: number): Generator<SseEvent> {
+export function* openAiEvents(
+  answer: ChatAnswer,
+  asked: ParsedRequest,
+  id: number,
+): Generator<SseEvent> {
   const text = spokenText(answer, asked);
   const head = {
     id: `chatcmpl-fake-${id}`,

@@ -1,14 +1,14 @@
 /** Plays the steps of one answer on a socket, at the reader's pace. */
 
 import type { Socket } from 'bun';
-import type { Book } from './book.ts';
-import type { BookEntry, Outcome } from './book-entry.ts';
 import type { Step } from './deliver.ts';
+import type { LoggedRequest, Outcome } from './logged-request.ts';
+import type { RequestLog } from './request-log.ts';
 import type { Part } from './sse.ts';
 import type { Ticker } from './ticker.ts';
 
 export interface Stage {
-  readonly book: Book;
+  readonly book: RequestLog;
   readonly ticker: Ticker;
   /** Calls `run` once the gate is open, at once if it is; returns a function that cancels. */
   onOpen(gate: string, run: () => void): () => void;
@@ -20,7 +20,7 @@ const nothing = new Uint8Array();
 
 export class Player {
   private readonly socket: Socket<unknown>;
-  private readonly entry: BookEntry;
+  private readonly entry: LoggedRequest;
   private readonly steps: Iterator<Step>;
   private readonly stage: Stage;
   private unsent: Uint8Array = nothing;
@@ -29,7 +29,7 @@ export class Player {
   private cancelWait: () => void = () => {};
   private over = false;
 
-  constructor(socket: Socket<unknown>, entry: BookEntry, steps: Iterator<Step>, stage: Stage) {
+  constructor(socket: Socket<unknown>, entry: LoggedRequest, steps: Iterator<Step>, stage: Stage) {
     this.socket = socket;
     this.entry = entry;
     this.steps = steps;
@@ -47,7 +47,7 @@ export class Player {
 
   /** The connection is closed: the rest of the answer is not sent. */
   gone(): void {
-    this.conclude('client-left');
+    this.conclude('client-disconnected');
   }
 
   private take(step: Step): void {

@@ -1,20 +1,20 @@
 /** The fake upstream as a process of its own: for load tests and for tests that kill gateways. */
 
-import type { Behaviour } from './behaviour.ts';
-import { defaultWaitMs } from './book.ts';
-import type { BookEntry, BookSummary } from './book-entry.ts';
+import type { Behavior } from './behavior.ts';
 import { fromWire, type WireBook } from './control.ts';
+import type { LoggedRequest, RequestTotals } from './logged-request.ts';
+import { defaultWaitMs } from './request-log.ts';
 
 export interface FakeUpstreamProcess {
   readonly url: string;
   readonly port: number;
   readonly pid: number;
-  book(): Promise<readonly BookEntry[]>;
-  summary(): Promise<BookSummary>;
-  script(key: string, behaviour: Behaviour | readonly Behaviour[]): Promise<void>;
+  requests(): Promise<readonly LoggedRequest[]>;
+  summary(): Promise<RequestTotals>;
+  script(key: string, behavior: Behavior | readonly Behavior[]): Promise<void>;
   open(gate: string): Promise<void>;
   until<Found>(
-    look: (entries: readonly BookEntry[]) => Found | undefined | null | false,
+    look: (entries: readonly LoggedRequest[]) => Found | undefined | null | false,
     timeoutMs?: number,
   ): Promise<Found>;
   reset(): Promise<void>;
@@ -49,10 +49,10 @@ export async function startFakeUpstreamProcess(
     url,
     port: Number(new URL(url).port),
     pid: child.pid,
-    book: async () => (await readBook('')).entries.map(fromWire),
-    summary: async () => (await (await fetch(`${url}/__book`)).json()) as BookSummary,
-    async script(key, behaviour) {
-      await post('/__script', { key, behaviours: [behaviour].flat() });
+    requests: async () => (await readBook('')).entries.map(fromWire),
+    summary: async () => (await (await fetch(`${url}/__book`)).json()) as RequestTotals,
+    async script(key, behavior) {
+      await post('/__script', { key, behaviors: [behavior].flat() });
     },
     open: (gate) => post('/__open', { gate }),
     until: (look, timeoutMs = defaultWaitMs) => untilFound(readBook, look, timeoutMs),
@@ -67,7 +67,7 @@ export async function startFakeUpstreamProcess(
 /** Reads the book, and again each time it has changed. */
 async function untilFound<Found>(
   readBook: (query: string) => Promise<WireBook>,
-  look: (entries: readonly BookEntry[]) => Found | undefined | null | false,
+  look: (entries: readonly LoggedRequest[]) => Found | undefined | null | false,
   timeoutMs: number,
 ): Promise<Found> {
   const deadline = performance.now() + timeoutMs;

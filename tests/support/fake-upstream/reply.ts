@@ -2,12 +2,12 @@
 
 import { embeddings, images, speech, transcription } from './answers.ts';
 import { anthropicError, anthropicEvents, anthropicWhole } from './anthropic-chat.ts';
-import { type Asked, conversationTokens } from './asked.ts';
 import { bedrockError, bedrockEvents, bedrockWhole } from './bedrock-chat.ts';
-import type { Answer, ChatAnswer, HugeLineAnswer, RawAnswer, Spoil } from './behaviour.ts';
+import type { Answer, ChatAnswer, HugeLineAnswer, RawAnswer, Spoil } from './behavior.ts';
 import { eventFrame, exceptionFrame } from './frames.ts';
 import { type Body, embeddingsBody, imagesBody, speechBody, transcriptionBody } from './media.ts';
 import { openAiError, openAiEvents, openAiWhole } from './openai-chat.ts';
+import { messageTokens, type ParsedRequest } from './parsed-request.ts';
 import { type Part, partOf, preamble, type SseEvent } from './sse.ts';
 
 export interface Reply {
@@ -19,7 +19,7 @@ export interface Reply {
   readonly partDelayMs: number;
 }
 
-export function replyTo(asked: Asked, scripted: Answer, id: number): Reply {
+export function replyTo(asked: ParsedRequest, scripted: Answer, id: number): Reply {
   const answer = scripted.kind === 'chat' ? suited(scripted, asked) : scripted;
   switch (answer.kind) {
     case 'chat':
@@ -46,7 +46,7 @@ export function replyTo(asked: Asked, scripted: Answer, id: number): Reply {
 }
 
 /** `say` is the default everywhere: each endpoint turns it into its own plain good answer. */
-function suited(answer: ChatAnswer, asked: Asked): Answer {
+function suited(answer: ChatAnswer, asked: ParsedRequest): Answer {
   switch (asked.endpoint) {
     case 'openai-chat':
     case 'anthropic-messages':
@@ -89,7 +89,7 @@ function eventStream(
   return { contentType, streamed: true, parts, partDelayMs };
 }
 
-function errorJson(asked: Asked, status: number, message: string): string {
+function errorJson(asked: ParsedRequest, status: number, message: string): string {
   return JSON.stringify(speechOf(asked).error(status, message));
 }
 
@@ -108,18 +108,18 @@ const anthropicSpeech: Speech = {
 };
 const bedrockSpeech: Speech = { whole: bedrockWhole, events: bedrockEvents, error: bedrockError };
 
-function speechOf({ endpoint }: Asked): Speech {
+function speechOf({ endpoint }: ParsedRequest): Speech {
   if (endpoint === 'bedrock-converse') return bedrockSpeech;
   return endpoint.startsWith('anthropic-') ? anthropicSpeech : openAiSpeech;
 }
 
 /** The book notes the counted number as the text that was said. */
-function count(answer: ChatAnswer, asked: Asked): Body {
-  const tokens = answer.usage?.prompt ?? conversationTokens(asked.json);
+function count(answer: ChatAnswer, asked: ParsedRequest): Body {
+  const tokens = answer.usage?.prompt ?? messageTokens(asked.json);
   return jsonBody(JSON.stringify({ input_tokens: tokens }), { text: String(tokens) });
 }
 
-function chatBody(answer: ChatAnswer, asked: Asked, id: number): Body {
+function chatBody(answer: ChatAnswer, asked: ParsedRequest, id: number): Body {
   const streamed = answer.shape === undefined ? asked.stream : answer.shape === 'always-sse';
   if (streamed) {
     const contentType = isFramed(asked) ? 'application/vnd.amazon.eventstream' : undefined;
@@ -131,11 +131,11 @@ function chatBody(answer: ChatAnswer, asked: Asked, id: number): Body {
   return jsonBody(data, booked);
 }
 
-function isFramed({ endpoint }: Asked): boolean {
+function isFramed({ endpoint }: ParsedRequest): boolean {
   return endpoint === 'bedrock-converse';
 }
 
-function* chatParts(answer: ChatAnswer, asked: Asked, id: number): Generator<Part> {
+function* chatParts(answer: ChatAnswer, asked: ParsedRequest, id: number): Generator<Part> {
   const events = speechOf(asked).events(answer, asked, id);
   const syntax = { ...answer.syntax, framed: isFramed(asked) };
   const parts = answer.spoil === undefined ? plain(events) : spoilt(events, answer.spoil, asked);
@@ -161,7 +161,7 @@ const unfinished = Buffer.from([0xf0, 0x9f]);
 function* spoilt(
   events: Iterable<SseEvent>,
   spoil: NonNullable<ChatAnswer['spoil']>,
-  asked: Asked,
+  asked: ParsedRequest,
 ): Generator<Part> {
   let count = 0;
   for (const event of events) {
@@ -174,7 +174,7 @@ function* spoilt(
   }
 }
 
-function badEvent(kind: Spoil, next: SseEvent, asked: Asked) {
+function badEvent(kind: Spoil, next: SseEvent, asked: ParsedRequest) {
   if (isFramed(asked)) return { bytes: badFrame(kind), events: 1 };
   const name = next.name === undefined ? '' : `event: ${next.name}\n`;
   switch (kind) {
@@ -209,7 +209,7 @@ function badFrame(kind: Spoil): Uint8Array {
   }
 }
 
-function spoiltJson(kind: Spoil, said: SseEvent, asked: Asked): string | Uint8Array {
+function spoiltJson(kind: Spoil, said: SseEvent, asked: ParsedRequest): string | Uint8Array {
   switch (kind) {
     case 'error-data':
     case 'error-event':

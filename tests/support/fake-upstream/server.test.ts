@@ -1,12 +1,12 @@
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import {
+  chatAnswer,
   echo,
   gated,
   hangMidStream,
   json,
   redirect,
   refusingUrl,
-  say,
   startFakeUpstream,
   startFakeUpstreamProcess,
   status500,
@@ -26,27 +26,27 @@ async function sayTo(url: string, body: object, init: RequestInit = {}): Promise
   return fetch(`${url}${path}`, { method: 'POST', body: text, ...init });
 }
 
-test('a list of behaviours plays in order and its last one repeats', async () => {
-  upstream.script('m', [status500(), say('second'), echo()]);
+test('a list of behaviors plays in order and its last one repeats', async () => {
+  upstream.script('m', [status500(), chatAnswer('second'), echo()]);
   const replies: string[] = [];
   for (let call = 0; call < 4; call += 1) {
     await (await sayTo(upstream.url, { model: 'm' })).text();
-    const entry = upstream.book.at(-1);
+    const entry = upstream.requests.at(-1);
     replies.push(`${entry?.status} ${entry?.text}`);
   }
   expect(replies).toEqual(['500 ', '200 second', '200 how are you', '200 how are you']);
 });
 
 test('a script by model comes before one by path and that before the one for all', async () => {
-  upstream.script('*', say('for all'));
-  upstream.script(path, say('by path'));
-  upstream.script('m', say('by model'));
+  upstream.script('*', chatAnswer('for all'));
+  upstream.script(path, chatAnswer('by path'));
+  upstream.script('m', chatAnswer('by model'));
   upstream.script('/v1/models', json(200, { data: [] }));
   await (await sayTo(upstream.url, { model: 'm' })).text();
   await (await sayTo(upstream.url, { model: 'other' })).text();
   const messages = `${upstream.url}/v1/messages?beta=true`;
   await (await fetch(messages, { method: 'POST', body: '{"model":"other"}' })).text();
-  expect(upstream.book.map((entry) => entry.text)).toEqual(['by model', 'by path', 'for all']);
+  expect(upstream.requests.map((entry) => entry.text)).toEqual(['by model', 'by path', 'for all']);
   expect(await (await fetch(`${upstream.url}/v1/models`)).json()).toEqual({ data: [] });
 });
 
@@ -59,11 +59,11 @@ test('the model is also found in the paths of Gemini, Bedrock and Azure', async 
   for (const one of paths) {
     await (await fetch(`${upstream.url}${one}`, { method: 'POST', body: '{}' })).text();
   }
-  expect(upstream.book.map((entry) => entry.model)).toEqual(['g-1', 'a.b:0', 'd-1']);
+  expect(upstream.requests.map((entry) => entry.model)).toEqual(['g-1', 'a.b:0', 'd-1']);
 });
 
 test('Bedrock is spoken in frames, and counted like the others', async () => {
-  upstream.script('a.b:0', say('two words', { reasoning: 'one' }));
+  upstream.script('a.b:0', chatAnswer('two words', { reasoning: 'one' }));
   const body = '{"system":[{"text":"a"}],"messages":[{"role":"user","content":[{"text":"b c"}]}]}';
   const ask = (verb: string) =>
     fetch(`${upstream.url}/model/a.b%3A0/${verb}`, { method: 'POST', body });
@@ -77,7 +77,7 @@ test('Bedrock is spoken in frames, and counted like the others', async () => {
   expect(streamed.headers.get('content-type')).toBe('application/vnd.amazon.eventstream');
   const bytes = Buffer.from(await streamed.arrayBuffer());
   expect(bytes.readUInt32BE(0)).toBe(bytes.indexOf('contentBlockDelta') - 27);
-  expect(upstream.book.map(({ tokens, text }) => [tokens, text])).toEqual([
+  expect(upstream.requests.map(({ tokens, text }) => [tokens, text])).toEqual([
     [{ prompt: 3, completion: 3 }, 'two words'],
     [{ prompt: 3, completion: 3 }, 'two words'],
   ]);
@@ -98,10 +98,12 @@ test('requests in chunks, split anywhere and pipelined are read as they were mea
   for (const character of `${head}Transfer-Encoding: chunked\r\n\r\n${body}`)
     connection.send(character);
   connection.send(postText(path, { model: 'd' }) + postText(path, { model: 'e' }));
-  await upstream.until((book) => book.filter((entry) => entry.outcome === 'complete').length === 3);
-  expect(upstream.book.map((entry) => entry.model)).toEqual(['c', 'd', 'e']);
-  expect(new Set(upstream.book.map((entry) => entry.connection)).size).toBe(1);
-  expect(upstream.book[0]?.headers['x-twice']).toBe('a, b');
+  await upstream.until(
+    (requests) => requests.filter((entry) => entry.outcome === 'complete').length === 3,
+  );
+  expect(upstream.requests.map((entry) => entry.model)).toEqual(['c', 'd', 'e']);
+  expect(new Set(upstream.requests.map((entry) => entry.connection)).size).toBe(1);
+  expect(upstream.requests[0]?.headers['x-twice']).toBe('a, b');
   connection.hangUp();
 });
 
@@ -110,16 +112,16 @@ test('a request that is not HTTP is refused and noted', async () => {
   connection.send(`POST ${path} HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: x\r\n\r\n`);
   expect((await connection.finished()).text).toStartWith('HTTP/1.1 400');
   expect(upstream.summary().malformed).toEqual(['both a length and chunks']);
-  expect(upstream.book).toHaveLength(0);
+  expect(upstream.requests).toHaveLength(0);
 });
 
 test('a client that leaves before its request is whole is in the book', async () => {
   const connection = await connectRaw(upstream.port);
   connection.send(postText(path, { model: 'm' }).slice(0, -3));
-  await upstream.until((book) => book.length === 1);
+  await upstream.until((requests) => requests.length === 1);
   connection.hangUp();
-  const entry = await upstream.until((book) => book.find((one) => one.closedAt !== null));
-  expect(entry).toMatchObject({ outcome: 'client-left', bodyAt: null, bytesSent: 0 });
+  const entry = await upstream.until((requests) => requests.find((one) => one.closedAt !== null));
+  expect(entry).toMatchObject({ outcome: 'client-disconnected', bodyAt: null, bytesSent: 0 });
 });
 
 test('a stopped fake refuses, and another can take its port but not share it', async () => {
@@ -143,7 +145,7 @@ test('waiting for what does not come fails and shows the end of the book', async
 });
 
 test('a thousand slow streams run side by side, and the totals add up', async () => {
-  upstream.script('m', gated('go', 1, say(words(10), { chunkDelayMs: 50 })));
+  upstream.script('m', gated('go', 1, chatAnswer(words(10), { chunkDelayMs: 50 })));
   const request = postText(path, { model: 'm', stream: true, messages: [{ content: 'a b c' }] });
   const connections = await Promise.all(
     Array.from({ length: 1_000 }, async () => {
@@ -155,7 +157,7 @@ test('a thousand slow streams run side by side, and the totals add up', async ()
   await Promise.all(connections.map((connection) => connection.received('assistant')));
   upstream.open('go');
   await Promise.all(connections.map((connection) => connection.received('[DONE]')));
-  await upstream.until((book) => book.every((entry) => entry.outcome === 'complete'));
+  await upstream.until((requests) => requests.every((entry) => entry.outcome === 'complete'));
   expect(upstream.summary()).toMatchObject({
     requests: 1_000,
     open: 0,
@@ -169,13 +171,13 @@ test('a thousand slow streams run side by side, and the totals add up', async ()
 test('a fake in another process takes scripts and shows the same book', async () => {
   const remote = await startFakeUpstreamProcess();
   try {
-    await remote.script('m', [say('one two'), gated('go', 2, say('before after'))]);
+    await remote.script('m', [chatAnswer('one two'), gated('go', 2, chatAnswer('before after'))]);
     await (await sayTo(remote.url, { model: 'm' })).text();
     const gatedReply = await sayTo(remote.url, { model: 'm', stream: true });
-    await remote.until((book) => book[1]?.text === 'before');
+    await remote.until((requests) => requests[1]?.text === 'before');
     await remote.open('go');
     expect(await gatedReply.text()).toContain(' after');
-    const [first, second] = await remote.book();
+    const [first, second] = await remote.requests();
     expect(first).toMatchObject({ text: 'one two', tokens: { prompt: 3, completion: 2 } });
     expect(Buffer.from(first?.raw ?? []).toString()).toContain('"how are you"');
     expect(second?.text).toBe('before after');
@@ -183,10 +185,12 @@ test('a fake in another process takes scripts and shows the same book', async ()
     const leaving = new AbortController();
     await sayTo(remote.url, { model: 'm', stream: true }, { signal: leaving.signal });
     leaving.abort();
-    await remote.until((book) => book.some((entry) => entry.outcome === 'client-left'));
-    expect((await remote.summary()).byOutcome).toEqual({ complete: 2, 'client-left': 1 });
+    await remote.until((requests) =>
+      requests.some((entry) => entry.outcome === 'client-disconnected'),
+    );
+    expect((await remote.summary()).byOutcome).toEqual({ complete: 2, 'client-disconnected': 1 });
     await remote.reset();
-    expect(await remote.book()).toEqual([]);
+    expect(await remote.requests()).toEqual([]);
   } finally {
     await remote.stop();
   }

@@ -2,12 +2,12 @@
 
 import type { Socket, SocketHandler } from 'bun';
 import { freePort } from '../free-port.ts';
-import type { Behaviour } from './behaviour.ts';
-import { Book } from './book.ts';
-import type { BookEntry, BookSummary } from './book-entry.ts';
-import { Connection, type House } from './connection.ts';
+import type { Behavior } from './behavior.ts';
+import { Connection, type ConnectionHost } from './connection.ts';
 import { control } from './control.ts';
 import { Gates } from './gates.ts';
+import type { LoggedRequest, RequestTotals } from './logged-request.ts';
+import { RequestLog } from './request-log.ts';
 import { Scripts } from './scripts.ts';
 import { Ticker } from './ticker.ts';
 
@@ -24,16 +24,16 @@ export interface FakeUpstream {
   readonly url: string;
   readonly port: number;
   /** Oldest first. */
-  readonly book: readonly BookEntry[];
+  readonly requests: readonly LoggedRequest[];
   /** Totals over all requests, also those that the book no longer keeps. */
-  summary(): BookSummary;
+  summary(): RequestTotals;
   /** `key` is an upstream model name, a path such as '/v1/models', or '*' for anything else. */
-  script(key: string, behaviour: Behaviour | readonly Behaviour[]): void;
+  script(key: string, behavior: Behavior | readonly Behavior[]): void;
   /** Lets every answer that waits at this gate, now or later, go on. */
   open(gate: string): void;
   /** Waits until `look` finds something in the book and gives it back. */
   until<Found>(
-    look: (entries: readonly BookEntry[]) => Found | undefined | null | false,
+    look: (entries: readonly LoggedRequest[]) => Found | undefined | null | false,
     timeoutMs?: number,
   ): Promise<Found>;
   /** Forgets scripts, gates and the book, and drops the answers still under way. */
@@ -51,15 +51,15 @@ const listenersPerPort = 4;
 
 export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstream {
   const { hostname = '127.0.0.1', port = 0, lean = false } = options;
-  const book = new Book(lean);
+  const book = new RequestLog(lean);
   const scripts = new Scripts();
   const ticker = new Ticker();
   const gates = new Gates(ticker);
   const sockets = new Set<Socket<Connection>>();
 
-  const house: House = {
+  const house: ConnectionHost = {
     book,
-    controlBook: new Book(true),
+    controlBook: new RequestLog(true),
     ticker,
     onOpen: (gate, run) => gates.onOpen(gate, run),
     earlyScript: (path) => scripts.early(path),
@@ -94,12 +94,12 @@ export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstre
   const upstream: FakeUpstream = {
     url: `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${first.port}`,
     port: first.port,
-    get book() {
+    get requests() {
       return book.entries;
     },
     summary: () => book.summary(),
-    script(key, behaviour) {
-      scripts.set(key, 'answer' in behaviour ? [behaviour] : behaviour);
+    script(key, behavior) {
+      scripts.set(key, 'answer' in behavior ? [behavior] : behavior);
     },
     open: (gate) => gates.open(gate),
     until: (look, timeoutMs) => book.until(look, timeoutMs),

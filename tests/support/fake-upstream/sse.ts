@@ -1,6 +1,6 @@
 /** Server-sent events in every spelling that real providers use. */
 
-import type { SseSyntax } from './behaviour.ts';
+import type { SseSyntax } from './behavior.ts';
 import { eventFrame } from './frames.ts';
 
 /** `framed`: Bedrock sends its events in binary frames. */

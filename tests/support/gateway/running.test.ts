@@ -1,7 +1,7 @@
 /** The gateway of the tests must itself notice what goes wrong. */
 import { expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
-import { gated, say, startFakeUpstream, words } from '../fake-upstream.ts';
+import { chatAnswer, gated, startFakeUpstream, words } from '../fake-upstream.ts';
 import { newFolder, run, startGateway } from '../gateway.ts';
 
 const startMs = 120_000;
@@ -21,7 +21,7 @@ test(
   'a gateway that drains already is left to it by a stop',
   async () => {
     const upstream = startFakeUpstream();
-    upstream.script('chat', gated('the rest', 3, say(words(12))));
+    upstream.script('chat', gated('the rest', 3, chatAnswer(words(12))));
     const upstreams = { fake: { url: upstream.url, models: { 'test/chat': {} } } };
     const gateway = await startGateway({ upstreams });
     const messages = [{ role: 'user', content: 'Go on.' }];

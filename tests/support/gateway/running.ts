@@ -1,7 +1,7 @@
 import { isObject, parseJson } from '../../../src/core/json.ts';
 import { type Answer, type Call, ChatStream, readAnswer, send } from './client.ts';
 import {
-  describe,
+  describeExit,
   type Finished,
   type Keys,
   type RunOptions,
@@ -106,7 +106,7 @@ export class Gateway implements AsyncDisposable {
    */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number> {
     if (!this.#asked && this.#ended) {
-      throw new Error(`The gateway ended by itself: ${describe(await this.finished)}`);
+      throw new Error(`The gateway ended by itself: ${describeExit(await this.finished)}`);
     }
     if (!this.#asked) this.signal(signal);
     return this.#leftWell(await this.#gone());
@@ -144,7 +144,7 @@ export class Gateway implements AsyncDisposable {
   #leftWell(finished: Finished): number {
     const { exitCode, stderr } = finished;
     const crashed = / {4}at \S|unexpected_failure|panic/.test(stderr);
-    if (exitCode !== 0 || crashed) throw new Error(`A bad end: ${describe(finished)}`);
+    if (exitCode !== 0 || crashed) throw new Error(`A bad end: ${describeExit(finished)}`);
     return exitCode;
   }
 

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { killAtExit, newFolder, sharedHome } from './cleanup-shell.ts';
 import { type UpstreamConfig, upstreamConfig } from './config.ts';
-import { keepTrack, newFolder, sharedHome } from './keeper.ts';
 
 const program = new URL('../../../src/main.ts', import.meta.url).pathname;
 
@@ -66,7 +66,7 @@ export function spawnTollgate(words: readonly string[], options: RunOptions = {}
       stderr: 'pipe',
     },
   );
-  keepTrack(child.pid, child.exited);
+  killAtExit(child.pid, child.exited);
   const stdout = new Collected(child.stdout);
   const stderr = new Collected(child.stderr);
   const finished = Promise.all([child.exited, stdout.ended, stderr.ended]).then(([exitCode]) => ({
@@ -85,7 +85,7 @@ export function spawnTollgate(words: readonly string[], options: RunOptions = {}
     async until(where, look) {
       const found = await (where === 'stdout' ? stdout : stderr).until(look);
       if (found !== undefined) return found;
-      throw new Error(`It ended early: ${describe(await finished)}`);
+      throw new Error(`It ended early: ${describeExit(await finished)}`);
     },
   };
 }
@@ -101,7 +101,7 @@ export function run(words: readonly string[], options: RunOptions = {}): Promise
   return spawnTollgate(words, options).finished;
 }
 
-export function describe({ exitCode, signal, stdout, stderr }: Finished): string {
+export function describeExit({ exitCode, signal, stdout, stderr }: Finished): string {
   return `exit code ${exitCode}, signal ${signal}\n${stdout}\n${stderr}`;
 }
 

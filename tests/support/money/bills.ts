@@ -2,22 +2,22 @@
 import { expect } from 'bun:test';
 import { isObject } from '../../../src/core/json.ts';
 import { openStore } from '../../../src/store/open.ts';
-import { balanceOf, chargesById, discrepancies } from '../book-check.ts';
-import type { BookEntry, FakeUpstreamProcess } from '../fake-upstream.ts';
+import type { FakeUpstreamProcess, LoggedRequest } from '../fake-upstream.ts';
+import { balanceOf, chargesById, discrepancies } from '../ledger-check.ts';
 import type { Traffic } from './traffic.ts';
 
 /** Two credits per input word, three per output word. */
 export const price = { prompt: '2', completion: '3' };
-export const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
+export const billOf = ({ tokens }: LoggedRequest) => 2 * tokens.prompt + 3 * tokens.completion;
 
 export const credits = 1_000_000_000;
 
 /** The requests that reached the upstream, by the user that each names. */
 export async function sentTo(
   upstream: FakeUpstreamProcess,
-): Promise<ReadonlyMap<string, BookEntry>> {
-  const userOf = ({ json }: BookEntry) => (isObject(json) ? String(json.user) : '');
-  return new Map((await upstream.book()).map((entry) => [userOf(entry), entry]));
+): Promise<ReadonlyMap<string, LoggedRequest>> {
+  const userOf = ({ json }: LoggedRequest) => (isObject(json) ? String(json.user) : '');
+  return new Map((await upstream.requests()).map((entry) => [userOf(entry), entry]));
 }
 
 /** Returns how many requests were charged or refused for free, and how many were sent. */

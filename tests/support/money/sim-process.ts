@@ -64,7 +64,7 @@ interface OpenRequest {
 }
 
 /** An answer repeated for an idempotency key, and the request that made it. */
-export interface GivenAgain {
+export interface ReplayedAnswer {
   readonly name: string;
   readonly maker: string;
 }
@@ -80,7 +80,7 @@ export class SimProcess {
   readonly #store: LedgerStore;
   readonly open: OpenRequest[] = [];
   readonly requests: SimRequest[] = [];
-  readonly givenAgain: GivenAgain[] = [];
+  readonly replayed: ReplayedAnswer[] = [];
   readonly #now: () => number;
   renewedAt: number;
   dead = false;
@@ -166,7 +166,7 @@ export class SimProcess {
     try {
       const recalled = await this.#idempotency.lookUp(claim, hasLeft, ({ text }) => text);
       if ('inFlight' in recalled) return recalled.inFlight;
-      if (!this.dead) this.givenAgain.push({ name, maker: recalled.found });
+      if (!this.dead) this.replayed.push({ name, maker: recalled.found });
     } catch {
       // Another request is making the answer, or the store is away.
     }

@@ -1,8 +1,8 @@
 /** The state machine of Anthropic's streams, as its clients expect it. */
-import { type Fields, fieldsOf, isFields, must, takeNamed, textOf } from './events.ts';
+import { check, type Fields, fieldsOf, isFields, readNamedEvents, textOf } from './events.ts';
 
-export interface AnthropicSeen {
-  ended: 'whole' | 'error' | 'cut';
+export interface AnthropicReading {
+  ended: 'complete' | 'error' | 'cut';
   id: string;
   model: string;
   text: string;
@@ -48,7 +48,7 @@ const deltaTypes: Readonly<Record<string, readonly string[]>> = {
 };
 
 class Machine {
-  readonly seen: AnthropicSeen = {
+  readonly seen: AnthropicReading = {
     ended: 'cut',
     id: '',
     model: '',
@@ -72,16 +72,16 @@ class Machine {
   take(event: Fields): void {
     const { seen } = this;
     const type = textOf(event.type);
-    must(seen.ended === 'cut', `${type} comes after the end`);
+    check(seen.ended === 'cut', `${type} comes after the end`);
     if (type === 'error') {
       this.#fail(event);
       return;
     }
-    must(
+    check(
       this.#hasBegun !== (type === 'message_start'),
       `${type} at the wrong end of message_start`,
     );
-    must(!this.#hasDelta || type === 'message_stop', `${type} comes after message_delta`);
+    check(!this.#hasDelta || type === 'message_stop', `${type} comes after message_delta`);
     switch (type) {
       case 'message_start':
         this.#begin(fieldsOf(event.message, 'message'));
@@ -102,36 +102,36 @@ class Machine {
         this.#end(event);
         break;
       case 'message_stop':
-        must(this.#hasDelta, 'message_stop comes without message_delta');
-        seen.ended = 'whole';
+        check(this.#hasDelta, 'message_stop comes without message_delta');
+        seen.ended = 'complete';
         break;
       default:
-        must(false, `the event ${type} is unknown`);
+        check(false, `the event ${type} is unknown`);
     }
   }
 
   #fail(event: Fields): void {
     const error = fieldsOf(event.error, 'error');
-    must(/^[a-z_]+$/.test(textOf(error.type)), 'the error has no type');
-    must(textOf(error.message) !== '', 'the error has no message');
+    check(/^[a-z_]+$/.test(textOf(error.type)), 'the error has no type');
+    check(textOf(error.message) !== '', 'the error has no message');
     this.seen.ended = 'error';
     this.seen.error = error;
   }
 
   #begin(message: Fields): void {
     this.#hasBegun = true;
-    must(message.type === 'message' && message.role === 'assistant', 'message is none');
-    must(Array.isArray(message.content) && message.content.length === 0, 'content begins empty');
-    must(message.stop_reason === null, 'it begins with a stop reason');
+    check(message.type === 'message' && message.role === 'assistant', 'message is none');
+    check(Array.isArray(message.content) && message.content.length === 0, 'content begins empty');
+    check(message.stop_reason === null, 'it begins with a stop reason');
     this.seen.id = textOf(message.id);
     this.seen.model = textOf(message.model);
-    must(this.seen.id.startsWith('msg_') && this.seen.model !== '', 'message has no names');
+    check(this.seen.id.startsWith('msg_') && this.seen.model !== '', 'message has no names');
     this.#count(fieldsOf(message.usage, 'usage'));
   }
 
   #count(usage: Fields): void {
     for (const name of ['input_tokens', 'output_tokens']) {
-      must(Number.isSafeInteger(usage[name]), `usage.${name} is ${usage[name]}`);
+      check(Number.isSafeInteger(usage[name]), `usage.${name} is ${usage[name]}`);
     }
     this.seen.usage = usage;
   }
@@ -139,30 +139,30 @@ class Machine {
   #start(event: Fields): void {
     const block = fieldsOf(event.content_block, 'content_block');
     const type = textOf(block.type);
-    must(this.#open === undefined, `a ${type} block starts inside another`);
-    must(event.index === this.seen.blocks.length, `block ${event.index} is not the next`);
+    check(this.#open === undefined, `a ${type} block starts inside another`);
+    check(event.index === this.seen.blocks.length, `block ${event.index} is not the next`);
     this.seen.blocks.push(type);
     const { index } = event;
-    must(typeof index === 'number', 'the index is no number');
+    check(typeof index === 'number', 'the index is no number');
     this.#open = { type, index, json: '', text: '', signature: '', start: block };
     if (type === 'tool_use') {
-      must(/^[\w.:-]+$/.test(textOf(block.id)) && textOf(block.name) !== '', 'a tool has no name');
-      must(isFields(block.input) && Object.keys(block.input).length === 0, 'input begins empty');
+      check(/^[\w.:-]+$/.test(textOf(block.id)) && textOf(block.name) !== '', 'a tool has no name');
+      check(isFields(block.input) && Object.keys(block.input).length === 0, 'input begins empty');
     }
-    if (type === 'text') must(block.text === '', 'a text block begins with text');
+    if (type === 'text') check(block.text === '', 'a text block begins with text');
     if (type === 'thinking')
-      must(block.thinking === '' && block.signature === '', 'a thought does');
+      check(block.thinking === '' && block.signature === '', 'a thought does');
     if (type === 'redacted_thinking') this.seen.redacted.push(textOf(block.data));
   }
 
   #delta(event: Fields): void {
     const open = this.#open;
-    must(open !== undefined && open.index === event.index, `block ${event.index} is not open`);
+    check(open !== undefined && open.index === event.index, `block ${event.index} is not open`);
     const delta = fieldsOf(event.delta, 'delta');
     const type = textOf(delta.type);
     const allowed = deltaTypes[open.type];
-    must(!allowed || allowed.includes(type), `${type} inside a ${open.type} block`);
-    must(open.signature === '', `${type} comes behind the signature`);
+    check(!allowed || allowed.includes(type), `${type} inside a ${open.type} block`);
+    check(open.signature === '', `${type} comes behind the signature`);
     open.json += textOf(delta.partial_json);
     open.text += textOf(delta.text) + textOf(delta.thinking);
     if (type === 'signature_delta') open.signature = textOf(delta.signature);
@@ -173,9 +173,9 @@ class Machine {
 
   #stop(event: Fields): void {
     const open = this.#open;
-    must(open !== undefined && open.index === event.index, `block ${event.index} is not open`);
+    check(open !== undefined && open.index === event.index, `block ${event.index} is not open`);
     this.#open = undefined;
-    if (open.type === 'text') must(open.text !== '', 'a text block is empty');
+    if (open.type === 'text') check(open.text !== '', 'a text block is empty');
     if (open.signature !== '') this.seen.signatures.push(open.signature);
     if (open.type !== 'tool_use') return;
     const input: unknown = open.json === '' ? {} : tolerantParse(open.json);
@@ -184,14 +184,14 @@ class Machine {
   }
 
   #end(event: Fields): void {
-    must(this.#open === undefined, 'message_delta comes while a block is open');
+    check(this.#open === undefined, 'message_delta comes while a block is open');
     this.#hasDelta = true;
     const delta = fieldsOf(event.delta, 'delta');
     const reason = textOf(delta.stop_reason);
-    must(stopReasons.includes(reason), `the stop reason is ${reason}`);
+    check(stopReasons.includes(reason), `the stop reason is ${reason}`);
     const isBroken = this.seen.tools.some(({ input }) => !isFields(input));
-    must(reason === 'max_tokens' || !isBroken, 'the input of a tool is no object');
-    must(reason !== 'tool_use' || this.seen.tools.length > 0, 'there is no tool to use');
+    check(reason === 'max_tokens' || !isBroken, 'the input of a tool is no object');
+    check(reason !== 'tool_use' || this.seen.tools.length > 0, 'there is no tool to use');
     this.seen.stopReason = reason;
     this.seen.stopSequence = delta.stop_sequence;
     this.#count({ ...this.seen.usage, ...fieldsOf(event.usage, 'usage') });
@@ -207,8 +207,8 @@ function tolerantParse(json: string): unknown {
   }
 }
 
-export function checkAnthropicStream(text: string): AnthropicSeen {
+export function checkAnthropicStream(text: string): AnthropicReading {
   const machine = new Machine();
-  takeNamed(text, (fields) => machine.take(fields));
+  readNamedEvents(text, (fields) => machine.take(fields));
   return machine.seen;
 }

@@ -7,19 +7,19 @@ export interface Frame {
   readonly data: string;
 }
 
-export function must(isTrue: boolean, complaint: string): asserts isTrue {
+export function check(isTrue: boolean, complaint: string): asserts isTrue {
   if (!isTrue) throw new Error(`Not a good stream: ${complaint}`);
 }
 
 /** Comments are skipped: they may stand between any two events. */
 export function framesOf(text: string): Frame[] {
   if (text === '') return [];
-  must(text.endsWith('\n\n'), `it ends inside an event: ${text.slice(-80)}`);
+  check(text.endsWith('\n\n'), `it ends inside an event: ${text.slice(-80)}`);
   const blocks = text.slice(0, -2).split('\n\n');
   return blocks.flatMap((block) => {
     if (/^:[^\n]*$/.test(block)) return [];
     const match = /^(?:event: ([^\n]+)\n)?data: ([^\n]+)$/.exec(block);
-    must(match !== null, `this is no event: ${block.slice(0, 200)}`);
+    check(match !== null, `this is no event: ${block.slice(0, 200)}`);
     return [{ event: match[1] ?? null, data: match[2] ?? '' }];
   });
 }
@@ -29,11 +29,11 @@ export function isFields(value: unknown): value is Fields {
 }
 
 export function fieldsOf(value: unknown, what: string): Fields {
-  must(isFields(value), `${what} is no object`);
+  check(isFields(value), `${what} is no object`);
   return value;
 }
 
-export function parsed(data: string): Fields {
+export function parseData(data: string): Fields {
   return fieldsOf(JSON.parse(data), `the data ${data.slice(0, 80)}`);
 }
 
@@ -42,10 +42,10 @@ export function textOf(value: unknown): string {
 }
 
 /** Reads a stream in which each event's name equals the `type` of its data. */
-export function takeNamed(text: string, take: (fields: Fields) => void): void {
+export function readNamedEvents(text: string, take: (fields: Fields) => void): void {
   for (const { event, data } of framesOf(text)) {
-    const fields = parsed(data);
-    must(event === fields.type, `event: ${event} holds a ${String(fields.type)}`);
+    const fields = parseData(data);
+    check(event === fields.type, `event: ${event} holds a ${String(fields.type)}`);
     take(fields);
   }
 }

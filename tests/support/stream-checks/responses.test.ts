@@ -58,7 +58,7 @@ describe('the checker of streamed responses', () => {
   test('reads a good one', () => {
     const text = stream(...begin, ...said, end(message));
     expect(checkResponsesStream(`: soon\n\n${text}`)).toMatchObject({
-      ended: 'whole',
+      ended: 'complete',
       status: 'completed',
       id: 'resp_1',
       text: 'Hi',

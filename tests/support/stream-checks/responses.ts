@@ -1,8 +1,8 @@
 /** The state machine of streamed responses, as OpenAI's clients expect it. */
-import { type Fields, fieldsOf, must, takeNamed, textOf } from './events.ts';
+import { check, type Fields, fieldsOf, readNamedEvents, textOf } from './events.ts';
 
-export interface ResponsesSeen {
-  ended: 'whole' | 'error' | 'cut';
+export interface ResponsesReading {
+  ended: 'complete' | 'error' | 'cut';
   id: string;
   model: string;
   status: string;
@@ -52,7 +52,7 @@ const prefixes: Readonly<Record<string, string>> = {
 };
 
 class Machine {
-  readonly seen: ResponsesSeen = {
+  readonly seen: ResponsesReading = {
     ended: 'cut',
     id: '',
     model: '',
@@ -77,14 +77,14 @@ class Machine {
     const type = textOf(event.type);
     const { seen } = this;
     const isFailure = type === 'response.failed' && seen.error !== null && seen.status === '';
-    must(seen.ended === 'cut' || isFailure, `${type} comes after the end`);
-    must(event.sequence_number === this.#number, `${type} has number ${event.sequence_number}`);
+    check(seen.ended === 'cut' || isFailure, `${type} comes after the end`);
+    check(event.sequence_number === this.#number, `${type} has number ${event.sequence_number}`);
     this.#number += 1;
     if (type === 'error') this.#fail(event);
     else if (type === 'response.created') this.#begin(event, 'nothing', 'created');
     else if (type === 'response.in_progress') this.#begin(event, 'created', 'running');
     else {
-      must(this.#stage === 'running', `${type} comes before response.in_progress`);
+      check(this.#stage === 'running', `${type} comes before response.in_progress`);
       this.#run(type, event);
     }
   }
@@ -110,40 +110,40 @@ class Machine {
   }
 
   #begin(event: Fields, from: string, to: 'created' | 'running'): void {
-    must(this.#stage === from, `${String(event.type)} at the wrong place`);
+    check(this.#stage === from, `${String(event.type)} at the wrong place`);
     this.#stage = to;
     const response = this.#named(fieldsOf(event.response, 'response'));
-    must(response.status === 'in_progress', `it begins ${String(response.status)}`);
-    must(Array.isArray(response.output) && response.output.length === 0, 'output begins empty');
-    must(response.usage === null, 'it begins with usage');
+    check(response.status === 'in_progress', `it begins ${String(response.status)}`);
+    check(Array.isArray(response.output) && response.output.length === 0, 'output begins empty');
+    check(response.usage === null, 'it begins with usage');
   }
 
   #named(response: Fields): Fields {
     const { seen } = this;
-    must(response.object === 'response', 'response is none');
+    check(response.object === 'response', 'response is none');
     const [id, model] = [textOf(response.id), textOf(response.model)];
-    must(/^resp_\w+$/.test(id) && model !== '', 'a response has no names');
-    must(seen.id === '' || (seen.id === id && seen.model === model), 'the names change');
+    check(/^resp_\w+$/.test(id) && model !== '', 'a response has no names');
+    check(seen.id === '' || (seen.id === id && seen.model === model), 'the names change');
     [seen.id, seen.model] = [id, model];
-    must(Number.isSafeInteger(response.created_at), 'created_at is no time');
+    check(Number.isSafeInteger(response.created_at), 'created_at is no time');
     return response;
   }
 
   #fail(event: Fields): void {
-    must(textOf(event.message) !== '', 'the error has no message');
-    must(textOf(event.code) !== '', 'the error has no code');
-    must('param' in event, 'the error has no param');
+    check(textOf(event.message) !== '', 'the error has no message');
+    check(textOf(event.code) !== '', 'the error has no code');
+    check('param' in event, 'the error has no param');
     // The error is spelt in two ways, and clients read either of them.
     const { message, code } = fieldsOf(event.error, 'error');
-    must(message === event.message && code === event.code, 'the error has two meanings');
+    check(message === event.message && code === event.code, 'the error has two meanings');
     this.seen.error = event;
     this.seen.ended = 'error';
   }
 
   #failed(response: Fields): void {
-    must(this.#named(response).status === 'failed', 'a failed response is not');
+    check(this.#named(response).status === 'failed', 'a failed response is not');
     const error = fieldsOf(response.error, 'error');
-    must(textOf(error.message) !== '' && textOf(error.code) !== '', 'the failure has no words');
+    check(textOf(error.message) !== '' && textOf(error.code) !== '', 'the failure has no words');
     this.seen.error ??= error;
     this.seen.ended = 'error';
     this.seen.status = 'failed';
@@ -152,22 +152,22 @@ class Machine {
   #add(event: Fields): void {
     const item = fieldsOf(event.item, 'item');
     const [type, id] = [textOf(item.type), textOf(item.id)];
-    must(event.output_index === this.#added, `item ${event.output_index} is not the next`);
-    must(id.startsWith(prefixes[type] ?? '') && id !== '', `${type} has the id ${id}`);
+    check(event.output_index === this.#added, `item ${event.output_index} is not the next`);
+    check(id.startsWith(prefixes[type] ?? '') && id !== '', `${type} has the id ${id}`);
     if (type === 'message') {
-      must(Array.isArray(item.content) && item.content.length === 0, 'a message begins filled');
-      must(item.role === 'assistant', 'a message has no role');
+      check(Array.isArray(item.content) && item.content.length === 0, 'a message begins filled');
+      check(item.role === 'assistant', 'a message has no role');
     }
-    if (type === 'reasoning') must(Array.isArray(item.summary), 'a thought has no summary');
+    if (type === 'reasoning') check(Array.isArray(item.summary), 'a thought has no summary');
     const isCall = type.endsWith('_call') && 'call_id' in item;
-    if (isCall) must(textOf(item.call_id) !== '', 'a call without an id');
+    if (isCall) check(textOf(item.call_id) !== '', 'a call without an id');
     // A tool search has no name, and its arguments are one object sent at once.
     const isSearch = type === 'tool_search_call';
-    if (isCall && !isSearch) must(textOf(item.name) !== '', 'a nameless call');
+    if (isCall && !isSearch) check(textOf(item.name) !== '', 'a nameless call');
     const input = isSearch ? item.arguments : (item.arguments ?? item.input ?? '');
-    must(Bun.deepEquals(input, isSearch ? {} : ''), 'a call begins filled');
+    check(Bun.deepEquals(input, isSearch ? {} : ''), 'a call begins filled');
     const others = [...this.#open.values()];
-    must(
+    check(
       others.every((open) => isCall && open.type.endsWith('_call')),
       `${type} in an open item`,
     );
@@ -178,8 +178,8 @@ class Machine {
 
   #itemOf(event: Fields, type: string): OpenItem {
     const open = this.#open.get(Number(event.output_index));
-    must(open !== undefined, `${type} of item ${event.output_index}, which is not open`);
-    must(event.item_id === open.id, `${type} names the item ${event.item_id}`);
+    check(open !== undefined, `${type} of item ${event.output_index}, which is not open`);
+    check(event.item_id === open.id, `${type} names the item ${event.item_id}`);
     return open;
   }
 
@@ -204,7 +204,7 @@ class Machine {
         this.#input(open, kind, step, event);
         break;
       default:
-        must(false, `the event ${type} is unknown`);
+        check(false, `the event ${type} is unknown`);
     }
   }
 
@@ -212,21 +212,21 @@ class Machine {
     const part = fieldsOf(event.part, 'part');
     const index = event.content_index ?? event.summary_index;
     const isSummary = part.type === 'summary_text';
-    must(isSummary === (open.type === 'reasoning'), `${part.type} in a ${open.type}`);
+    check(isSummary === (open.type === 'reasoning'), `${part.type} in a ${open.type}`);
     if (step === 'added') {
-      must(!open.isPartOpen && index === open.parts.length, `part ${index} is not the next`);
-      must((part.text ?? part.refusal) === '', 'a part begins filled');
+      check(!open.isPartOpen && index === open.parts.length, `part ${index} is not the next`);
+      check((part.text ?? part.refusal) === '', 'a part begins filled');
       const type = textOf(part.type);
-      if (type === 'output_text') must(Array.isArray(part.annotations), 'no annotations');
+      if (type === 'output_text') check(Array.isArray(part.annotations), 'no annotations');
       open.parts.push({ type, annotations: [], said: '', isTold: false });
       open.isPartOpen = true;
       return;
     }
     const last = open.parts.at(-1);
-    must(open.isPartOpen && last !== undefined, 'a part ends that is not open');
-    must(last.isTold && (part.text ?? part.refusal) === last.said, 'a part is not what was said');
+    check(open.isPartOpen && last !== undefined, 'a part ends that is not open');
+    check(last.isTold && (part.text ?? part.refusal) === last.said, 'a part is not what was said');
     if (last.type === 'output_text') {
-      must(Bun.deepEquals(part.annotations, last.annotations), 'annotations are lost');
+      check(Bun.deepEquals(part.annotations, last.annotations), 'annotations are lost');
     }
     open.isPartOpen = false;
   }
@@ -234,16 +234,16 @@ class Machine {
   #words(open: OpenItem, kind: string, step: string, event: Fields): void {
     const part = open.parts.at(-1);
     const type = kind === 'reasoning_summary_text' ? 'summary_text' : kind;
-    must(open.isPartOpen && part?.type === type, `${kind} outside of its part`);
+    check(open.isPartOpen && part?.type === type, `${kind} outside of its part`);
     const index = event.content_index ?? event.summary_index;
-    must(index === open.parts.length - 1, `${kind} of part ${index}`);
-    must(!part.isTold, `${kind} behind its end`);
+    check(index === open.parts.length - 1, `${kind} of part ${index}`);
+    check(!part.isTold, `${kind} behind its end`);
     if (step === 'delta') {
-      must(textOf(event.delta) !== '', 'an empty delta');
+      check(textOf(event.delta) !== '', 'an empty delta');
       part.said += textOf(event.delta);
       return;
     }
-    must((event.text ?? event.refusal) === part.said, `${kind}.done is not what was said`);
+    check((event.text ?? event.refusal) === part.said, `${kind}.done is not what was said`);
     part.isTold = true;
     if (type === 'output_text') this.seen.text += part.said;
     else if (type === 'refusal') this.seen.refusal += part.said;
@@ -252,8 +252,8 @@ class Machine {
 
   #annotate(open: OpenItem, event: Fields): void {
     const part = open.parts.at(-1);
-    must(open.isPartOpen && part?.type === 'output_text', 'an annotation of nothing');
-    must(event.annotation_index === part.annotations.length, 'an annotation out of order');
+    check(open.isPartOpen && part?.type === 'output_text', 'an annotation of nothing');
+    check(event.annotation_index === part.annotations.length, 'an annotation out of order');
     const annotation = fieldsOf(event.annotation, 'annotation');
     part.annotations.push(annotation);
     this.seen.annotations.push(annotation);
@@ -261,15 +261,15 @@ class Machine {
 
   #input(open: OpenItem, kind: string, step: string, event: Fields): void {
     const wanted = kind === 'custom_tool_call_input' ? 'custom_tool_call' : 'function_call';
-    must(open.type === wanted && !open.isInputTold, `${kind} in a ${open.type}`);
+    check(open.type === wanted && !open.isInputTold, `${kind} in a ${open.type}`);
     if (step === 'delta') {
-      must(textOf(event.delta) !== '', 'an empty delta');
+      check(textOf(event.delta) !== '', 'an empty delta');
       open.input += textOf(event.delta);
       return;
     }
     const whole = textOf(event.arguments ?? event.input);
     // A call without arguments gets `{}` at the end.
-    must(whole === open.input || (open.input === '' && whole === '{}'), 'arguments change');
+    check(whole === open.input || (open.input === '' && whole === '{}'), 'arguments change');
     open.input = whole;
     open.isInputTold = true;
   }
@@ -278,15 +278,15 @@ class Machine {
     const item = fieldsOf(event.item, 'item');
     const place = Number(event.output_index);
     const open = this.#open.get(place);
-    must(open !== undefined, `item ${place} ends, but is not open`);
-    must(item.id === open.id && item.type === open.type, 'an item changes its name');
-    must(!open.isPartOpen, 'an item ends inside a part');
+    check(open !== undefined, `item ${place} ends, but is not open`);
+    check(item.id === open.id && item.type === open.type, 'an item changes its name');
+    check(!open.isPartOpen, 'an item ends inside a part');
     this.#open.delete(place);
     this.seen.items[place] = item;
     const parts = open.type === 'reasoning' ? item.summary : item.content;
     if (open.type === 'message' || open.type === 'reasoning') {
       const told = (Array.isArray(parts) ? parts : []).map((part) => part.text ?? part.refusal);
-      must(
+      check(
         Bun.deepEquals(
           told,
           open.parts.map(({ said }) => said),
@@ -295,8 +295,8 @@ class Machine {
       );
     }
     if (!('call_id' in item) || open.type === 'tool_search_call') return;
-    must(open.isInputTold, 'a call ends before its arguments');
-    must((item.arguments ?? item.input) === open.input, 'a call is not what was said');
+    check(open.isInputTold, 'a call ends before its arguments');
+    check((item.arguments ?? item.input) === open.input, 'a call is not what was said');
     const { type, call_id: callId, name, namespace } = item;
     this.seen.tools.push({
       type: textOf(type),
@@ -309,31 +309,31 @@ class Machine {
 
   #end(type: string, response: Fields): void {
     const { seen } = this;
-    must(this.#open.size === 0, `${type} comes while an item is open`);
-    must(`response.${this.#named(response).status}` === type, `${type} is ${response.status}`);
-    must(Bun.deepEquals(response.output, seen.items), 'the output is not what was told');
-    must(response.error === null, 'an answer has an error');
+    check(this.#open.size === 0, `${type} comes while an item is open`);
+    check(`response.${this.#named(response).status}` === type, `${type} is ${response.status}`);
+    check(Bun.deepEquals(response.output, seen.items), 'the output is not what was told');
+    check(response.error === null, 'an answer has an error');
     seen.status = textOf(response.status);
     const isIncomplete = seen.status === 'incomplete';
     if (isIncomplete) {
       seen.incomplete = textOf(fieldsOf(response.incomplete_details, 'details').reason);
-      must(['max_output_tokens', 'content_filter'].includes(seen.incomplete), seen.incomplete);
-    } else must(response.incomplete_details === null, 'a whole answer has details');
+      check(['max_output_tokens', 'content_filter'].includes(seen.incomplete), seen.incomplete);
+    } else check(response.incomplete_details === null, 'a whole answer has details');
     for (const { type: kind, input } of isIncomplete ? [] : seen.tools) {
       if (kind === 'function_call') fieldsOf(JSON.parse(input), 'arguments');
     }
     const usage = fieldsOf(response.usage, 'usage');
     for (const name of ['input_tokens', 'output_tokens', 'total_tokens']) {
-      must(Number.isSafeInteger(usage[name]), `usage.${name} is ${usage[name]}`);
+      check(Number.isSafeInteger(usage[name]), `usage.${name} is ${usage[name]}`);
     }
     seen.usage = usage;
     seen.response = response;
-    seen.ended = 'whole';
+    seen.ended = 'complete';
   }
 }
 
-export function checkResponsesStream(text: string): ResponsesSeen {
+export function checkResponsesStream(text: string): ResponsesReading {
   const machine = new Machine();
-  takeNamed(text, (fields) => machine.take(fields));
+  readNamedEvents(text, (fields) => machine.take(fields));
   return machine.seen;
 }

@@ -36,7 +36,7 @@ describe("the checker of Anthropic's streams", () => {
       `: soon\n\n${begin}${event('ping')}${words}${end('tool_use')}${over}`,
     );
     expect(seen).toMatchObject({
-      ended: 'whole',
+      ended: 'complete',
       id: 'msg_1',
       text: 'Hi',
       tools: [{ id: 'toolu_1', name: 'look', input: { a: 1 } }],
@@ -102,7 +102,7 @@ describe("the checker of OpenAI's streams", () => {
         done,
     );
     expect(seen).toMatchObject({
-      ended: 'whole',
+      ended: 'complete',
       text: 'Hi',
       tools: [{ id: 'c1', name: 'look', json: '{}' }],
       finishReason: 'tool_calls',

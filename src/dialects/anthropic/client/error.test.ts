@@ -9,20 +9,20 @@ test.each([
   [500, 'api_error'],
   [502, 'api_error'],
   [503, 'overloaded_error'],
-])('an error of status %i is %s', (status, type) => {
+])('anthropicErrorType maps status %i to %s', (status, type) => {
   expect(anthropicErrorType({ status } as GatewayError)).toBe(type);
 });
 
-test('a conversation has outgrown its model only where the request was at fault', () => {
+test('anthropicMessage reports a full context window only for invalid requests', () => {
   const content = 'Too many tokens, please wait before trying again.';
-  const refused = new GatewayError('invalid_request_error', content);
-  expect(anthropicMessage(refused)).toBe(`prompt is too long: ${content}`);
+  const rejection = new GatewayError('invalid_request_error', content);
+  expect(anthropicMessage(rejection)).toBe(`prompt is too long: ${content}`);
   for (const symbol of ['rate_limit_exceeded', 'upstream_error'] as const) {
     expect(anthropicMessage(new GatewayError(symbol, content))).toBe(content);
   }
 });
 
-test('only the beginning of a refusal that quotes megabytes of a request is searched', () => {
+test('anthropicMessage searches only the start of a message that quotes megabytes', () => {
   const message = 'prompt token count '.repeat(200_000);
   expect(anthropicMessage(new GatewayError('invalid_request_error', message))).toBe(message);
 });

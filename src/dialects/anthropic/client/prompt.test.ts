@@ -4,26 +4,26 @@ import { foreignNamesMax } from '../../../core/bounds.ts';
 import { readPrompt } from './prompt.ts';
 import { readMessagesRequest } from './request.ts';
 
-function read(given: object = {}) {
+function read(fields: object = {}) {
   const body = {
     model: 'a/b',
     max_tokens: 9,
     messages: [{ role: 'user', content: 'Hi' }],
-    ...given,
+    ...fields,
   };
   const text = JSON.stringify(body);
   const bytes = new TextEncoder().encode(text);
   return readPrompt(readMessagesRequest(JSON.parse(text), { text, bytes }));
 }
 
-test('an empty stop sequence says nothing', () => {
+test('readPrompt drops empty stop sequences', () => {
   expect(read({ stop_sequences: ['', 'END'] }).stop).toEqual(['END']);
 });
 
-describe("Claude Code's request in our words", () => {
+describe('readPrompt of a Claude Code request', () => {
   const prompt = readPrompt({ body: claudeCodeRequest('a/b') as never, source: null });
 
-  test('has the turns where they were, with results, errors and cache marks', () => {
+  test('keeps the order of turns, results, errors, and cache marks', () => {
     expect(prompt.turns.map(({ role }) => role)).toEqual([
       'system',
       'user',
@@ -47,7 +47,7 @@ describe("Claude Code's request in our words", () => {
     expect(prompt.turns[4]?.parts[0]).toMatchObject({ cacheControl: { ttl: '1h' } });
   });
 
-  test('has the tools that it runs itself; the others are told', () => {
+  test('keeps client tools and reports the others as unsupported', () => {
     expect(prompt.tools.map(({ name }) => name)).toEqual([
       'Read',
       'Bash',
@@ -64,7 +64,7 @@ describe("Claude Code's request in our words", () => {
   });
 });
 
-describe('a request in our words', () => {
+describe('readPrompt', () => {
   test.each([
     [{}, null],
     [{ thinking: { type: 'disabled' } }, { effort: 'none', budgetTokens: null, visible: true }],
@@ -77,8 +77,8 @@ describe('a request in our words', () => {
       { effort: null, budgetTokens: null, isAdaptive: true, visible: true },
     ],
     [{ output_config: { effort: 'max' } }, { effort: 'max', budgetTokens: null, visible: true }],
-  ] as const)('wishes for reasoning by %j', (given, reasoning) => {
-    expect(read(given).reasoning).toEqual(reasoning);
+  ] as const)('reads reasoning options from %j', (fields, reasoning) => {
+    expect(read(fields).reasoning).toEqual(reasoning);
   });
 
   test.each([
@@ -86,17 +86,17 @@ describe('a request in our words', () => {
     [{ type: 'any', disable_parallel_tool_use: true }, 'required', false],
     [{ type: 'tool', name: 'x', disable_parallel_tool_use: false }, { name: 'x' }, true],
     [{ type: 'none' }, 'none', null],
-  ] as const)('chooses tools by %j', (tool_choice, toolChoice, parallelTools) => {
+  ] as const)('reads the tool choice %j', (tool_choice, toolChoice, parallelTools) => {
     expect(read({ tool_choice })).toMatchObject({ toolChoice, parallelTools });
   });
 
-  test.each(['output_config', 'output_format'])('wants JSON by %s', (field) => {
+  test.each(['output_config', 'output_format'])('reads the JSON format from %s', (field) => {
     const format = { type: 'json_schema', schema: { type: 'object' } };
-    const given = field === 'output_config' ? { output_config: { format } } : { [field]: format };
-    expect(read(given).json).toEqual({ schema: { type: 'object' }, name: 'response' });
+    const fields = field === 'output_config' ? { output_config: { format } } : { [field]: format };
+    expect(read(fields).json).toEqual({ schema: { type: 'object' }, name: 'response' });
   });
 
-  test('has documents of every kind, and results before words', () => {
+  test('reads documents of every kind, and moves tool results to the front', () => {
     const document = (source: object, more: object = {}) => ({ type: 'document', source, ...more });
     const content = [
       document({ type: 'base64', media_type: 'application/pdf', data: 'aGk=' }, { title: 'A' }),
@@ -124,36 +124,36 @@ describe('a request in our words', () => {
     expect(prompt.foreign).toEqual(['document.citations']);
   });
 
-  test('shows the pictures that stand in a document, also in that of a tool', () => {
-    const text = (said: string) => ({ type: 'text', text: said });
+  test('reads images inside documents, including documents in tool results', () => {
+    const text = (content: string) => ({ type: 'text', text: content });
     const source = { type: 'base64', media_type: 'image/png', data: 'AAAA' };
-    const picture = { type: 'image', source };
-    const far = { type: 'image', source: { type: 'url', url: 'https://a.example/b.png' } };
+    const inlineImage = { type: 'image', source };
+    const remoteImage = { type: 'image', source: { type: 'url', url: 'https://a.example/b.png' } };
     const document = (...content: object[]) => ({
       type: 'document',
       source: { type: 'content', content },
     });
-    const mixed = { ...document(text('one'), picture, text('two'), far), title: 'A' };
-    const found = [document(text('three'), { type: 'novelty' }, far)];
-    const result = { type: 'tool_result', tool_use_id: 'a', content: found };
-    const content = [mixed, document(picture), result];
+    const mixed = { ...document(text('one'), inlineImage, text('two'), remoteImage), title: 'A' };
+    const inResult = [document(text('three'), { type: 'novelty' }, remoteImage)];
+    const result = { type: 'tool_result', tool_use_id: 'a', content: inResult };
+    const content = [mixed, document(inlineImage), result];
     const prompt = read({ messages: [{ role: 'user', content }] });
-    const here = { kind: 'image', url: 'data:image/png;base64,AAAA' } as const;
-    const there = { kind: 'image', url: 'https://a.example/b.png' } as const;
+    const inlinePart = { kind: 'image', url: 'data:image/png;base64,AAAA' } as const;
+    const remotePart = { kind: 'image', url: 'https://a.example/b.png' } as const;
     expect(prompt.turns[0]?.parts).toEqual([
       {
         ...({ kind: 'tool_result', callId: 'a', isError: false } as const),
-        parts: [{ kind: 'document', source: { text: 'three' } }, there],
+        parts: [{ kind: 'document', source: { text: 'three' } }, remotePart],
       },
       { kind: 'document', source: { text: 'one\n\ntwo' }, name: 'A' },
-      here,
-      there,
-      here,
+      inlinePart,
+      remotePart,
+      inlinePart,
     ]);
     expect(prompt.foreign).toEqual(['messages.novelty']);
   });
 
-  test('names the tools that a search for tools has found', () => {
+  test('reads the results of a tool search as tool names', () => {
     const found = [
       { type: 'tool_reference', tool_name: 'CronList' },
       { type: 'tool_reference', tool_name: 'NotebookEdit' },
@@ -173,7 +173,7 @@ describe('a request in our words', () => {
     expect(foreign).toEqual(['messages.tool_reference']);
   });
 
-  test('tells of blocks that only Anthropic knows, each once and not without end', () => {
+  test('reports each unknown block type once, up to a limit', () => {
     const content = Array.from({ length: 200 }, (_, i) => ({ type: `novelty_${i % 50}` }));
     const { foreign, turns } = read({ messages: [{ role: 'user', content }] });
     expect(foreign).toHaveLength(foreignNamesMax);
@@ -188,18 +188,18 @@ function readTurnsOf(role: 'user' | 'assistant', ...content: object[]) {
   return { parts: turns.flatMap(({ parts }): readonly unknown[] => parts), foreign };
 }
 
-const said = { type: 'text', text: 'And this.' };
-const rest = [{ kind: 'text', text: 'And this.' }];
+const textBlock = { type: 'text', text: 'And this.' };
+const textPart = [{ kind: 'text', text: 'And this.' }];
 
-test('a picture that only Anthropic holds is told, and the words around it stay', () => {
+test('readPrompt drops and reports an image by file ID, but keeps the text', () => {
   const image = { type: 'image', source: { type: 'file', file_id: 'file_1' } };
-  expect(readTurnsOf('user', image, said)).toEqual({
-    parts: rest,
+  expect(readTurnsOf('user', image, textBlock)).toEqual({
+    parts: textPart,
     foreign: ['messages.image.source.file'],
   });
 });
 
-test('a document has its text, and what only Anthropic makes of it is told', () => {
+test('readPrompt reads the text of a document and reports its context', () => {
   const source = { type: 'text', media_type: 'text/plain', data: 'plain' };
   const document = { type: 'document', source, context: 'A letter.' };
   expect(readTurnsOf('user', document)).toEqual({
@@ -211,37 +211,46 @@ test('a document has its text, and what only Anthropic makes of it is told', () 
 test.each([
   ['user', { type: 'tool_use', id: 'a', name: 'b', input: {} }, 'tool_use'],
   ['assistant', { type: 'tool_result', tool_use_id: 'a' }, 'tool_result'],
-] as const)('what a %s cannot say is told, and the words around it stay', (role, block, type) => {
-  expect(readTurnsOf(role, block, said)).toEqual({ parts: rest, foreign: [`messages.${type}`] });
-});
+] as const)(
+  'readPrompt for %s messages drops and reports a block of type %2$s',
+  (role, block, type) => {
+    expect(readTurnsOf(role, block, textBlock)).toEqual({
+      parts: textPart,
+      foreign: [`messages.${type}`],
+    });
+  },
+);
 
-test('a thought comes back with its signature', () => {
+test('readPrompt reads thinking with its signature', () => {
   const thinking = { type: 'thinking', thinking: 'Hm.', signature: 'EqYC' };
-  const hidden = { type: 'redacted_thinking', data: 'EncA' };
-  expect(readTurnsOf('assistant', thinking, hidden, said).parts).toEqual([
+  const redacted = { type: 'redacted_thinking', data: 'EncA' };
+  expect(readTurnsOf('assistant', thinking, redacted, textBlock).parts).toEqual([
     { kind: 'reasoning', text: 'Hm.', signature: 'EqYC' },
     { kind: 'reasoning', text: '', redacted: 'EncA' },
-    ...rest,
+    ...textPart,
   ]);
 });
 
 test.each(['user', 'assistant'] as const)(
-  'what Anthropic made of a long conversation is words to others, as a %s has it',
+  'readPrompt reads a conversation summary in a %s message as text',
   (role) => {
     const summary = { type: 'compaction', content: 'They spoke of Oslo.', signature: 'EqYC' };
-    const told = { kind: 'text', text: 'They spoke of Oslo.' };
-    expect(readTurnsOf(role, summary, said)).toEqual({ parts: [told, ...rest], foreign: [] });
+    const summaryPart = { kind: 'text', text: 'They spoke of Oslo.' };
+    expect(readTurnsOf(role, summary, textBlock)).toEqual({
+      parts: [summaryPart, ...textPart],
+      foreign: [],
+    });
     // Anthropic failed to write a summary.
-    const none = { ...summary, content: null };
-    expect(readTurnsOf(role, none, said)).toEqual({
-      parts: rest,
+    const failed = { ...summary, content: null };
+    expect(readTurnsOf(role, failed, textBlock)).toEqual({
+      parts: textPart,
       foreign: ['messages.compaction'],
     });
   },
 );
 
-test('a passage that was searched for keeps its words, its title and where it is from', () => {
-  const passage = {
+test('readPrompt reads a search result as a document with its title and source', () => {
+  const searchResult = {
     type: 'search_result',
     source: 'https://example.com/a',
     title: 'Opening hours',
@@ -253,14 +262,17 @@ test('a passage that was searched for keeps its words, its title and where it is
   };
   const name = 'Opening hours, https://example.com/a';
   const document = { kind: 'document', source: { text: 'Daily.\n\nNot on Mondays.' }, name };
-  expect(readTurnsOf('user', passage, said)).toEqual({ parts: [document, ...rest], foreign: [] });
-  const result = { type: 'tool_result', tool_use_id: 'a', content: [passage] };
+  expect(readTurnsOf('user', searchResult, textBlock)).toEqual({
+    parts: [document, ...textPart],
+    foreign: [],
+  });
+  const result = { type: 'tool_result', tool_use_id: 'a', content: [searchResult] };
   expect(readTurnsOf('user', result).parts).toMatchObject([
     { kind: 'tool_result', parts: [document] },
   ]);
   const empty = { type: 'search_result', source: 'a', title: 'b' };
-  expect(readTurnsOf('user', empty, said)).toEqual({
-    parts: rest,
+  expect(readTurnsOf('user', empty, textBlock)).toEqual({
+    parts: textPart,
     foreign: ['messages.search_result'],
   });
 });

@@ -24,15 +24,15 @@ function open(): StreamWriter {
   return anthropicClient({ inputTokensEstimate: 12 }).writeStream(identity);
 }
 
-/** What a client sees of an answer that is told in some way. */
-function seen(tell: (to: StreamWriter) => void) {
+/** Returns what a client reads of an answer made of the given events. */
+function seen(write: (to: StreamWriter) => void) {
   const writer = open();
-  tell(writer);
+  write(writer);
   return checkAnthropicStream(writer.take() + writer.close({ usage, costCredits: 9 }));
 }
 
-describe('a stream for an Anthropic client', () => {
-  test('has no block before there are words for it', () => {
+describe('AnthropicStreamWriter', () => {
+  test('starts no block before its first text', () => {
     const writer = open();
     expect(writer.take()).toBe('');
     writer.text('');
@@ -41,7 +41,7 @@ describe('a stream for an Anthropic client', () => {
     expect(answer).toMatchObject({ blocks: [], stopReason: 'end_turn', ended: 'complete' });
   });
 
-  test('begins with an estimate of its prompt and ends with what was settled', () => {
+  test('starts with estimated usage and ends with settled usage', () => {
     const writer = open();
     writer.text('Hi');
     expect(writer.take()).toContain('"input_tokens":12,');
@@ -54,7 +54,7 @@ describe('a stream for an Anthropic client', () => {
     });
   });
 
-  test('ends a thought with its signature, also one without words', () => {
+  test('ends a thinking block with its signature, even without text', () => {
     const answer = seen((to) => {
       to.reasoning('let me ');
       to.reasoning('see');
@@ -71,27 +71,27 @@ describe('a stream for an Anthropic client', () => {
     });
   });
 
-  test('ends with its text: signatures of the text are told only if more blocks follow', () => {
-    const proven = (to: StreamWriter) => {
+  test('writes signatures of text only if more blocks follow', () => {
+    const writeSignedText = (to: StreamWriter) => {
       to.text('Yes');
       to.reasoningSignature('gemini:sig-1');
     };
-    expect(seen(proven)).toMatchObject({ blocks: ['text'], text: 'Yes', signatures: [] });
+    expect(seen(writeSignedText)).toMatchObject({ blocks: ['text'], text: 'Yes', signatures: [] });
     const calling = seen((to) => {
-      proven(to);
+      writeSignedText(to);
       to.toolCall(0, 'a', 'look');
     });
     expect(calling.blocks).toEqual(['text', 'thinking', 'tool_use']);
     expect(calling.signatures).toEqual(['gemini:sig-1']);
-    const goingOn = seen((to) => {
-      proven(to);
+    const continuing = seen((to) => {
+      writeSignedText(to);
       to.text('But');
     });
-    expect(goingOn.blocks).toEqual(['text', 'thinking', 'text']);
-    expect(goingOn.signatures).toEqual(['gemini:sig-1']);
+    expect(continuing.blocks).toEqual(['text', 'thinking', 'text']);
+    expect(continuing.signatures).toEqual(['gemini:sig-1']);
   });
 
-  test('shows the second call as soon as the first one is complete', () => {
+  test('sends the second call as soon as the first one is complete', () => {
     const writer = open();
     writer.toolCall(0, 'a', 'look');
     writer.toolArguments(0, '{"x":"}"');
@@ -102,7 +102,7 @@ describe('a stream for an Anthropic client', () => {
     expect(writer.take()).toContain('"partial_json":"{}"');
   });
 
-  test('keeps calls apart whose arguments come by turns', () => {
+  test('separates calls with interleaved arguments', () => {
     const answer = seen((to) => {
       to.text('Two at once');
       to.toolCall(0, 'a', 'look');
@@ -125,7 +125,7 @@ describe('a stream for an Anthropic client', () => {
     });
   });
 
-  test('shows what waited as soon as the call before it is complete', () => {
+  test('sends waiting calls as soon as the previous call is complete', () => {
     const writer = open();
     for (const call of [0, 1, 2, 3]) writer.toolCall(call, `id_${call}`, `tool_${call}`);
     writer.toolArguments(1, '{"b":1}');
@@ -136,7 +136,7 @@ describe('a stream for an Anthropic client', () => {
     expect(shown).toEqual(['tool_1', 'tool_2']);
   });
 
-  test('has calls without arguments before the text that follows them', () => {
+  test('writes calls without arguments before the text that follows them', () => {
     const answer = seen((to) => {
       to.toolCall(0, 'a', 'look');
       to.toolCall(1, 'b', 'find');
@@ -145,7 +145,7 @@ describe('a stream for an Anthropic client', () => {
     expect(answer.blocks).toEqual(['tool_use', 'tool_use', 'text']);
   });
 
-  test('does not let waiting arguments grow without end', () => {
+  test('limits the buffer of waiting arguments', () => {
     const writer = open();
     writer.toolCall(0, 'a', 'look');
     writer.toolCall(1, 'b', 'find');
@@ -155,7 +155,7 @@ describe('a stream for an Anthropic client', () => {
     expect(writer.take().length).toBeGreaterThan(bufferedArgumentsMax);
   });
 
-  test('tells a refusal as text and by its reason', () => {
+  test('writes a refusal as text with the stop reason refusal', () => {
     const answer = seen((to) => {
       to.refusal('I cannot do that.');
       to.finish('stop', null);
@@ -163,7 +163,7 @@ describe('a stream for an Anthropic client', () => {
     expect(answer).toMatchObject({ text: 'I cannot do that.', stopReason: 'refusal' });
   });
 
-  test('tells a refusal that was cut, or that calls tools, by that reason', () => {
+  test('prefers max_tokens and tool_use over the stop reason refusal', () => {
     const cut = seen((to) => {
       to.refusal('I cannot');
       to.finish('length', null);
@@ -183,11 +183,11 @@ describe('a stream for an Anthropic client', () => {
     ['pause', 'pause_turn'],
     // No tool was called, so a client would have nothing to run.
     ['tool_calls', 'end_turn'],
-  ] as const)('says %s as %s', (reason, word) => {
-    expect(seen((to) => to.finish(reason, null)).stopReason).toBe(word);
+  ] as const)('writes the finish reason %s as %s', (reason, stopReason) => {
+    expect(seen((to) => to.finish(reason, null)).stopReason).toBe(stopReason);
   });
 
-  test('says which stop sequence was met, and tool_use wherever there are tools', () => {
+  test('writes the matched stop sequence, and tool_use whenever there are tools', () => {
     const stopped = seen((to) => to.finish('stop_sequence', 'END'));
     expect(stopped).toMatchObject({ stopReason: 'stop_sequence', stopSequence: 'END' });
     const called = seen((to) => {
@@ -197,7 +197,7 @@ describe('a stream for an Anthropic client', () => {
     expect(called.stopReason).toBe('tool_use');
   });
 
-  test('cites sources in their text, and has pictures as blocks', () => {
+  test('writes citations in their text block, and images as blocks', () => {
     const answer = seen((to) => {
       to.text('Ruby is at 4.0');
       to.citation({ url: 'https://a.example', title: 'A', quote: 'q', range: null });
@@ -207,13 +207,13 @@ describe('a stream for an Anthropic client', () => {
     expect(answer.citations).toMatchObject([{ url: 'https://a.example', cited_text: 'q' }]);
   });
 
-  test('keeps a connection alive by pings after its beginning, and fails by an event', () => {
+  test('writes pings and an error event', () => {
     const writer = open();
-    const said = writer.keepAlive();
+    const opening = writer.keepAlive();
     writer.text('Hi');
     const broken = new GatewayError('upstream_error', 'It broke.', { status: 504 });
     const answer = checkAnthropicStream(
-      said + writer.take() + writer.keepAlive() + writer.fail(broken),
+      opening + writer.take() + writer.keepAlive() + writer.fail(broken),
     );
     expect(answer).toMatchObject({
       ended: 'error',
@@ -223,71 +223,73 @@ describe('a stream for an Anthropic client', () => {
     });
   });
 
-  test('has words of its own before anybody has answered', () => {
-    const late = keepAlive + open().keepAlive();
-    expect(checkAnthropicStream(late)).toMatchObject({ ended: 'cut', pings: 1 });
-    const poor = new GatewayError('insufficient_credits', 'Too poor.');
-    const seenError = checkAnthropicStream(anthropicStreamFormat.fail(poor, identity));
+  test('writes pings and errors before any answer', () => {
+    const pinged = keepAlive + open().keepAlive();
+    expect(checkAnthropicStream(pinged)).toMatchObject({ ended: 'cut', pings: 1 });
+    const unpaid = new GatewayError('insufficient_credits', 'No credits left.');
+    const seenError = checkAnthropicStream(anthropicStreamFormat.fail(unpaid, identity));
     expect(seenError).toMatchObject({ ended: 'error', error: { type: 'billing_error' } });
   });
 });
 
-/** Everything that can be told, in any order that the vocabulary allows. */
+/** Any event that an answer may have. */
 const content = fc.oneof(
   fc.record({ kind: fc.constantFrom('text', 'reasoning', 'refusal'), text: fc.string() }),
   fc.record({ kind: fc.constantFrom('signature', 'redacted'), text: fc.string({ minLength: 1 }) }),
   fc.record({
     kind: fc.constant('tools'),
     inputs: fc.array(fc.dictionary(fc.string(), fc.string()), { minLength: 1, maxLength: 3 }),
-    /** Which call gets the next piece of its arguments. */
+    /** The calls that get the next pieces of their arguments. */
     order: fc.array(fc.nat(2), { maxLength: 40 }),
   }),
 );
 
-/** The signatures that clients see: all but those after a text at the end of the answer. */
-function signaturesIn(told: readonly { kind: string; text?: string }[]): string[] {
-  const heard = told.filter(({ text }) => text !== '');
-  const last = heard.findLastIndex(({ kind }) => kind !== 'signature');
-  const isText = ['text', 'refusal'].includes(heard[last]?.kind ?? '');
-  const found = isText ? heard.slice(0, last) : heard;
+/** Returns the signatures that clients receive: all except those after a final text. */
+function signaturesIn(events: readonly { kind: string; text?: string }[]): string[] {
+  const filled = events.filter(({ text }) => text !== '');
+  const last = filled.findLastIndex(({ kind }) => kind !== 'signature');
+  const isText = ['text', 'refusal'].includes(filled[last]?.kind ?? '');
+  const found = isText ? filled.slice(0, last) : filled;
   return found.flatMap(({ kind, text }) => (kind === 'signature' && text ? [text] : []));
 }
 
-test('whatever is told, in whatever pieces, obeys the rules and loses nothing', () => {
+test('AnthropicStreamWriter writes a valid stream without losing anything, for any events', () => {
   fc.assert(
-    fc.property(fc.array(content, { maxLength: 12 }), (told) => {
+    fc.property(fc.array(content, { maxLength: 12 }), (events) => {
       const inputs: object[] = [];
       const answer = seen((to) => {
-        for (const word of told) {
-          if ('text' in word) {
-            if (word.kind === 'text') to.text(word.text);
-            else if (word.kind === 'reasoning') to.reasoning(word.text);
-            else if (word.kind === 'refusal') to.refusal(word.text);
-            else if (word.kind === 'signature') to.reasoningSignature(word.text);
-            else to.redactedReasoning(word.text);
+        for (const event of events) {
+          if ('text' in event) {
+            if (event.kind === 'text') to.text(event.text);
+            else if (event.kind === 'reasoning') to.reasoning(event.text);
+            else if (event.kind === 'refusal') to.refusal(event.text);
+            else if (event.kind === 'signature') to.reasoningSignature(event.text);
+            else to.redactedReasoning(event.text);
             continue;
           }
           const first = inputs.length;
-          const left = word.inputs.map((input) => JSON.stringify(input));
-          for (const at of left.keys()) to.toolCall(first + at, `id_${first + at}`, 'look');
-          for (const choice of [...word.order, ...left.keys()]) {
-            const at = choice % left.length;
-            const isLast = choice === at && word.order.length === 0;
-            const piece = isLast ? (left[at] ?? '') : (left[at] ?? '').slice(0, 3);
-            left[at] = (left[at] ?? '').slice(piece.length);
+          const remaining = event.inputs.map((input) => JSON.stringify(input));
+          for (const at of remaining.keys()) to.toolCall(first + at, `id_${first + at}`, 'look');
+          for (const choice of [...event.order, ...remaining.keys()]) {
+            const at = choice % remaining.length;
+            const isLast = choice === at && event.order.length === 0;
+            const piece = isLast ? (remaining[at] ?? '') : (remaining[at] ?? '').slice(0, 3);
+            remaining[at] = (remaining[at] ?? '').slice(piece.length);
             to.toolArguments(first + at, piece);
           }
-          for (const [at, rest] of left.entries()) to.toolArguments(first + at, rest);
-          inputs.push(...word.inputs);
+          for (const [at, rest] of remaining.entries()) to.toolArguments(first + at, rest);
+          inputs.push(...event.inputs);
         }
         to.finish('stop', null);
       });
-      const said = (kinds: readonly string[]) =>
-        told.flatMap((word) => ('text' in word && kinds.includes(word.kind) ? [word.text] : []));
+      const textsOf = (kinds: readonly string[]) =>
+        events.flatMap((event) =>
+          'text' in event && kinds.includes(event.kind) ? [event.text] : [],
+        );
       expect(answer.ended).toBe('complete');
-      expect(answer.text).toBe(said(['text', 'refusal']).join(''));
-      expect(answer.thinking).toBe(said(['reasoning']).join(''));
-      expect(answer.signatures).toEqual(signaturesIn(told));
+      expect(answer.text).toBe(textsOf(['text', 'refusal']).join(''));
+      expect(answer.thinking).toBe(textsOf(['reasoning']).join(''));
+      expect(answer.signatures).toEqual(signaturesIn(events));
       expect(answer.tools.map(({ input }) => input)).toEqual(inputs);
     }),
     { numRuns: 300 },
@@ -296,7 +298,7 @@ test('whatever is told, in whatever pieces, obeys the rules and loses nothing', 
 
 const settled = { usage: { ...noUsage, inputTokens: 3, outputTokens: 4 }, costCredits: 1 };
 
-/** The inputs of the calls, each told in pieces of two characters. */
+/** Returns the inputs of calls whose arguments come in pieces of 2 characters. */
 function inputsOf(...calls: readonly string[]): unknown[] {
   const writer = new AnthropicStreamWriter(identity, 9);
   for (const [call, json] of calls.entries()) {
@@ -304,10 +306,10 @@ function inputsOf(...calls: readonly string[]): unknown[] {
     for (const piece of json.match(/.{1,2}/gs) ?? []) writer.toolArguments(call, piece);
   }
   writer.finish('tool_calls', null);
-  const said = writer.take() + writer.close(settled);
-  checkAnthropicStream(said);
+  const output = writer.take() + writer.close(settled);
+  checkAnthropicStream(output);
   const inputs = calls.map(() => '');
-  for (const [, at, json] of said.matchAll(
+  for (const [, at, json] of output.matchAll(
     /"index":(\d+),"delta":\{[^\n]*"partial_json":(.*)\}\}/g,
   )) {
     inputs[Number(at)] += JSON.parse(String(json));
@@ -315,7 +317,7 @@ function inputsOf(...calls: readonly string[]): unknown[] {
   return inputs.map((json) => JSON.parse(json || '{}'));
 }
 
-describe('the input of a tool, streamed to a client that parses it as an object', () => {
+describe('AnthropicStreamWriter tool input', () => {
   test.each<[string, unknown]>([
     ['{"a":1}', { a: 1 }],
     ['  {"a":1}', { a: 1 }],
@@ -325,47 +327,47 @@ describe('the input of a tool, streamed to a client that parses it as an object'
     ['[INFO] copy a to b', { arguments: '[INFO] copy a to b' }],
     ['   ', {}],
     ['', {}],
-  ])('%j', (json, input) => {
+  ])('%j becomes the object %j', (json, input) => {
     expect(inputsOf(json)).toEqual([input]);
     expect(inputsOf(json, '{"b":2}', json)).toEqual([input, { b: 2 }, input]);
   });
 
-  test('that is complete ends there: servers repeat inputs and close brackets twice', () => {
+  test('drops repeated inputs and extra brackets after a complete input', () => {
     for (const more of ['}', '{"a":1}', '\n```', ' ']) {
       expect(inputsOf(`{"a":1}${more}`)).toEqual([{ a: 1 }]);
       expect(inputsOf(`{"a":1}${more}`, '{"b":2}')).toEqual([{ a: 1 }, { b: 2 }]);
     }
   });
 
-  const half = '{"a":1,"b":"x';
+  const incomplete = '{"a":1,"b":"x';
 
   test.each<[string, string[], FinishReason, boolean]>([
-    ['breaks off', [half], 'tool_calls', true],
-    ['breaks off before another call', [half, '{"b":2}'], 'stop', true],
-    ['breaks off after another call', ['{"b":2}', half], 'tool_calls', true],
-    ['waits for one without arguments', ['', half], 'tool_calls', true],
-    ['is complete', ['', '{"b":2}', 'city=Bern', '{"b":2}}'], 'tool_calls', false],
-    ['breaks off at the limit of tokens, as the stop reason says', [half], 'length', false],
-  ])('is half an input if it %s', (_, calls, reason, isHalf) => {
+    ['that is cut off', [incomplete], 'tool_calls', true],
+    ['that is cut off before another call', [incomplete, '{"b":2}'], 'stop', true],
+    ['that is cut off after another call', ['{"b":2}', incomplete], 'tool_calls', true],
+    ['that waits for a call without arguments', ['', incomplete], 'tool_calls', true],
+    ['that is complete', ['', '{"b":2}', 'city=Bern', '{"b":2}}'], 'tool_calls', false],
+    ['that is cut off by max_tokens', [incomplete], 'length', false],
+  ])('reports whether input %s is open', (_, calls, reason, isOpen) => {
     const writer = new AnthropicStreamWriter(identity, 9);
     for (const [call, json] of calls.entries()) {
       writer.toolCall(call, `call_${call}`, 'f');
       writer.toolArguments(call, json);
     }
     writer.finish(reason, null);
-    expect(writer.hasOpenToolCall).toBe(isHalf);
+    expect(writer.hasOpenToolCall).toBe(isOpen);
   });
 
-  test('is half an input until its rest comes, also behind a finish reason', () => {
+  test('stays open until the rest arrives, even after a finish reason', () => {
     const writer = new AnthropicStreamWriter(identity, 9);
     writer.toolCall(0, 'call_0', 'f');
-    writer.toolArguments(0, half);
+    writer.toolArguments(0, incomplete);
     writer.finish('tool_calls', null);
     writer.toolArguments(0, '"}');
     expect(writer.hasOpenToolCall).toBe(false);
   });
 
-  /** A call that got this input before a text ended its block. */
+  /** Returns a function that adds to a call's input after text has ended its block. */
   const endedAfter = (json: string) => {
     const writer = new AnthropicStreamWriter(identity, 9);
     writer.toolCall(0, 'call_0', 'f');
@@ -374,13 +376,13 @@ describe('the input of a tool, streamed to a client that parses it as an object'
     return (more: string) => writer.toolArguments(0, more);
   };
 
-  test('that continues after its block fails the answer: no tool is run with half an input', () => {
+  test('throws if input continues after its block, so that no tool runs with partial input', () => {
     expect(() => endedAfter('{"path":"a')('bc"}')).toThrow(MalformedAnswer);
     expect(() => endedAfter('{"path":"abc"')('}')).toThrow(MalformedAnswer);
     expect(() => endedAfter('')('{"path":"abc"}')).toThrow(MalformedAnswer);
   });
 
-  test('that is complete at the end of its block may be repeated after it', () => {
+  test('allows a complete input to be repeated after its block', () => {
     endedAfter('{"path":"abc"}')('{"path":"abc"}');
     for (const nothing of ['', ' ', '{}', '{ }']) endedAfter('')(nothing);
   });

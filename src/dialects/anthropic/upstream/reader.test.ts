@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { readEvents, RecordingSink } from '../../../../tests/support/recording-sink.ts';
+import { RecordingSink, readEvents } from '../../../../tests/support/recording-sink.ts';
 import { AnthropicStreamReader, readFullReply } from './reader.ts';
 
 const begin = { type: 'message_start', message: { usage: { input_tokens: 3, output_tokens: 1 } } };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { makePrompt, userTurn, makeTarget } from '../../../../tests/support/prompts.ts';
+import { makePrompt, makeTarget, userTurn } from '../../../../tests/support/prompts.ts';
 import { builtinCatalog } from '../../../config/catalog/index.ts';
 import { isObject } from '../../../core/json.ts';
 import type { Prompt, Turn } from '../../../core/prompt.ts';
@@ -106,11 +106,9 @@ describe('the conversation', () => {
   });
 
   test('begins with a user', () => {
-    expect(messagesOf([{ role: 'assistant', parts: [text('Hi')] }, userTurn('Yes')])).toMatchObject([
-      { role: 'user' },
-      { role: 'assistant' },
-      { role: 'user' },
-    ]);
+    expect(messagesOf([{ role: 'assistant', parts: [text('Hi')] }, userTurn('Yes')])).toMatchObject(
+      [{ role: 'user' }, { role: 'assistant' }, { role: 'user' }],
+    );
     expect(messagesOf([{ role: 'system', parts: [text('Go.')] }])).toMatchObject([
       { role: 'user' },
     ]);
@@ -135,7 +133,11 @@ describe('the conversation', () => {
     ['[1]', { arguments: [1] }],
     ['{"a":', { arguments: '{"a":' }],
   ])('has the arguments %p of a call as an object', (json, input) => {
-    const turns: Turn[] = [userTurn('Hi'), { role: 'assistant', parts: [call('a', json)] }, userTurn('x')];
+    const turns: Turn[] = [
+      userTurn('Hi'),
+      { role: 'assistant', parts: [call('a', json)] },
+      userTurn('x'),
+    ];
     expect(messagesOf(turns)).toMatchObject([{}, { content: [{ type: 'tool_use', input }] }, {}]);
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { ToldAnswer } from '../../../../tests/support/told-answer.ts';
+import { RecordingSink } from '../../../../tests/support/recording-sink.ts';
 import { eventBytesMax, openBlocksMax } from '../../../core/bounds.ts';
 import { brokenFrame } from './frames.ts';
 import { BedrockStreamReader, readFullReply } from './reader.ts';
@@ -7,14 +7,14 @@ import { BedrockStreamReader, readFullReply } from './reader.ts';
 type Event = readonly [name: string, fields: object | string];
 
 function hear(...events: readonly Event[]) {
-  const told = new ToldAnswer();
-  const reader = new BedrockStreamReader(told);
+  const sink = new RecordingSink();
+  const reader = new BedrockStreamReader(sink);
   for (const [event, fields] of events) {
     const data = typeof fields === 'string' ? fields : JSON.stringify(fields);
     const failure = reader.push({ event, data });
-    if (failure) return { told, reader, failure };
+    if (failure) return { told: sink, reader, failure };
   }
-  return { told, reader, failure: undefined };
+  return { told: sink, reader, failure: undefined };
 }
 
 const delta = (contentBlockIndex: number, piece: object): Event => [
@@ -45,7 +45,7 @@ describe('the end of an answer', () => {
   ] as const)('%s is %s', (word, reason) => {
     const { told, reader } = hear(text(0, 'a'), ends(word));
     expect([told.finishReason, reader.finished, reader.ended]).toEqual([reason, true, false]);
-    const whole = new ToldAnswer();
+    const whole = new RecordingSink();
     const output = { message: { content: [{ text: 'a' }] } };
     expect(readFullReply(JSON.stringify({ output, stopReason: word }), whole)).toBeUndefined();
     expect(whole.finishReason).toBe(reason);
@@ -56,7 +56,7 @@ describe('the end of an answer', () => {
     expect(failure).toMatchObject({ kind: 'server', status: null });
     expect(reader.finished).toBe(false);
     const output = { message: { content: [{ text: 'a' }] } };
-    const whole = new ToldAnswer();
+    const whole = new RecordingSink();
     expect(readFullReply(JSON.stringify({ output, stopReason: word }), whole)?.kind).toBe('server');
     expect(whole.order).toEqual([]);
   });
@@ -73,7 +73,7 @@ describe('the end of an answer', () => {
     );
     expect(failure).toBeUndefined();
     expect(reader.ended).toBe(true);
-    expect(told.said).toBe('a');
+    expect(told.fullText).toBe('a');
     expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 1 });
   });
 
@@ -145,7 +145,7 @@ describe('blocks', () => {
       text(0, ' Done.'),
       ends('tool_use'),
     );
-    expect([told.thought, told.said, told.signatures]).toEqual([
+    expect([told.reasoningText, told.fullText, told.signatures]).toEqual([
       'Hm.',
       'Let me look. Done.',
       ['sig'],
@@ -203,11 +203,11 @@ describe('blocks', () => {
     expect(before.told.citations).toEqual(told.citations);
     const alone = hear(text(0, ''), delta(0, { citation: source }), stops(0), ends('end_turn'));
     expect(alone.told.citations).toEqual([{ ...expected, range: { start: 0, end: 0 } }]);
-    const whole = new ToldAnswer();
+    const whole = new RecordingSink();
     const cited = { citationsContent: { content: [{ text: 'It rains.' }], citations: [source] } };
     const output = { message: { content: [cited] } };
     readFullReply(JSON.stringify({ output, stopReason: 'end_turn' }), whole);
-    expect([whole.said, whole.citations]).toEqual(['It rains.', told.citations]);
+    expect([whole.fullText, whole.citations]).toEqual(['It rains.', told.citations]);
   });
 
   test('of tools that Amazon runs itself are no calls', () => {
@@ -216,15 +216,17 @@ describe('blocks', () => {
       ...[opens(0, { toolUse }), input(0, '{"query":"rain"}'), stops(0)],
       ...[text(1, 'It rains.'), ends('end_turn')],
     );
-    const whole = new ToldAnswer();
+    const whole = new RecordingSink();
     const content = [{ toolUse: { ...toolUse, input: {} } }, { text: 'It rains.' }];
     readFullReply(
       JSON.stringify({ output: { message: { content } }, stopReason: 'end_turn' }),
       whole,
     );
-    for (const { calls, said, finishReason } of [told, whole]) {
-      expect({ calls, said, finishReason }).toEqual({
-        ...{ calls: [], said: 'It rains.', finishReason: 'stop' },
+    for (const { calls, fullText, finishReason } of [told, whole]) {
+      expect({ calls, fullText, finishReason }).toEqual({
+        calls: [],
+        fullText: 'It rains.',
+        finishReason: 'stop',
       });
     }
   });
@@ -298,8 +300,8 @@ describe('a failure', () => {
     ['no reason', '{"output":{"message":{"content":[]}}}', 'malformed'],
     ['an error', '{"message":"It broke."}', 'server'],
   ])('is a whole answer with %s', (_, body, kind) => {
-    const told = new ToldAnswer();
-    expect(readFullReply(body, told)?.kind as string).toBe(kind);
-    expect(told.order).toEqual([]);
+    const sink = new RecordingSink();
+    expect(readFullReply(body, sink)?.kind as string).toBe(kind);
+    expect(sink.order).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question, says, targetOf } from '../../../../tests/support/question.ts';
+import { makePrompt, userTurn, makeTarget } from '../../../../tests/support/prompts.ts';
 import type {
   AssistantPart,
   DocumentPart,
@@ -22,7 +22,7 @@ interface Body {
 }
 
 function write(given: Partial<Prompt>, target: Partial<Target> = {}) {
-  const request = writeRequest(question(given), targetOf({ thinking: null, ...target }));
+  const request = writeRequest(makePrompt(given), makeTarget({ thinking: null, ...target }));
   return { ...request, body: JSON.parse(String(request.body)) as Body };
 }
 
@@ -37,7 +37,7 @@ const toolSpec = {
   inputSchema: { json: tool.parameters },
 };
 const called: readonly Turn[] = [
-  says('Rain?'),
+  userTurn('Rain?'),
   { role: 'assistant', parts: [{ kind: 'tool_call', id: 'c1', name: 'weather', arguments: '{}' }] },
   {
     role: 'user',
@@ -158,7 +158,7 @@ describe('JSON', () => {
 
   test('with a schema is an instruction after the others', () => {
     const system: Turn = { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] };
-    const { body } = write({ json, turns: [system, says('Hello!')] });
+    const { body } = write({ json, turns: [system, userTurn('Hello!')] });
     expect(body.outputConfig).toBeUndefined();
     expect(body.system).toEqual([
       { text: 'Be brief.' },
@@ -281,7 +281,10 @@ interface Message {
 }
 
 function writeTurn(turns: readonly Turn[], target: Partial<Target> = {}) {
-  const request = writeRequest(question({ turns }), targetOf({ thinking: 'budget', ...target }));
+  const request = writeRequest(
+    makePrompt({ turns }),
+    makeTarget({ thinking: 'budget', ...target }),
+  );
   const body = JSON.parse(String(request.body)) as { system?: unknown; messages: Message[] };
   return { ...body, dropped: request.dropped };
 }
@@ -300,8 +303,8 @@ describe('turns', () => {
     const { messages } = writeTurn([
       assistant(text('Hi.')),
       assistant(text('Well?')),
-      says('Yes'),
-      says('No'),
+      userTurn('Yes'),
+      userTurn('No'),
     ]);
     expect(messages).toEqual([
       { role: 'user', content: [{ text: 'Continue.' }] },
@@ -320,7 +323,7 @@ describe('turns', () => {
   });
 
   test('that end with the assistant go on from there, without a space at the end', () => {
-    const turns = [says('Count'), assistant(text('One, '))];
+    const turns = [userTurn('Count'), assistant(text('One, '))];
     expect(writeTurn(turns).messages.at(-1)).toEqual({
       role: 'assistant',
       content: [{ text: 'One,' }],
@@ -329,13 +332,13 @@ describe('turns', () => {
       role: 'user',
       content: [{ text: 'Continue.' }],
     });
-    const cached = [says('Count'), assistant({ ...text('One, '), ...marked })];
+    const cached = [userTurn('Count'), assistant({ ...text('One, '), ...marked })];
     expect(writeTurn(cached).messages.at(-1)?.content).toEqual([{ text: 'One,' }, cachePoint]);
   });
 
   test('keep all results of one turn in one message, in front', () => {
     const { messages } = writeTurn([
-      says('Go'),
+      userTurn('Go'),
       assistant(call('c1'), call('c2')),
       user(result('c1', 'one'), text('and')),
       user({ ...result('c2', 'two', true), ...marked }),
@@ -358,7 +361,7 @@ describe('turns', () => {
   test('keep a result with nothing in it, which some models refuse', () => {
     const image = { kind: 'image', url: 'data:image/gif;base64,R0lG' } as const;
     const { messages } = writeTurn([
-      says('Go'),
+      userTurn('Go'),
       assistant(call('c1'), call('c2'), call('c3')),
       user(result('c1', ' \n'), { ...result('c2', ''), parts: [] }),
       user({ ...result('c3', ''), parts: [text(''), image] }),
@@ -372,7 +375,7 @@ describe('turns', () => {
   });
 
   test('of ten thousand messages of one side are one', () => {
-    const { messages } = writeTurn(Array.from({ length: 10_000 }, (_, at) => says(`w${at}`)));
+    const { messages } = writeTurn(Array.from({ length: 10_000 }, (_, at) => userTurn(`w${at}`)));
     expect(messages).toHaveLength(1);
     expect(messages[0]?.content).toHaveLength(10_000);
   });
@@ -440,7 +443,7 @@ describe('parts', () => {
   ] as const)('of calls have ids that %s takes, the same for the result', (_, quirks, pattern) => {
     const [odd, long] = ['call.1:ü', 'x'.repeat(65)];
     const turns = [
-      says('Go'),
+      userTurn('Go'),
       assistant(call(odd), call(long)),
       user(result(odd, 'a'), result(long, 'b')),
     ];
@@ -465,7 +468,7 @@ describe('thoughts', () => {
     { kind: 'reasoning', text: '', redacted: 'EtkE+/=' },
     text('Yes.'),
   ];
-  const turns = [says('A'), assistant(...parts), says('B')];
+  const turns = [userTurn('A'), assistant(...parts), userTurn('B')];
 
   test('go back with their proofs, and only those that have one', () => {
     expect(writeTurn(turns).messages[1]?.content).toEqual([

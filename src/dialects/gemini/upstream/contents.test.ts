@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { says, targetOf } from '../../../../tests/support/question.ts';
+import { userTurn, makeTarget } from '../../../../tests/support/prompts.ts';
 import type { AssistantPart, ToolResultPart, Turn, UserPart } from '../../../core/prompt.ts';
 import { writeContents } from './contents.ts';
 
@@ -24,10 +24,10 @@ const thought = (said: string, signature?: string): AssistantPart => ({
 const model = (...parts: AssistantPart[]): Turn => ({ role: 'assistant', parts });
 const user = (...parts: UserPart[]): Turn => ({ role: 'user', parts });
 
-const contents = (turns: readonly Turn[], target = targetOf()): unknown =>
+const contents = (turns: readonly Turn[], target = makeTarget()): unknown =>
   JSON.parse(JSON.stringify(writeContents(turns, target)));
-const partsOf = (turn: Turn, target = targetOf()): unknown => {
-  const [, second] = contents([says('?'), turn], target) as { parts: unknown }[];
+const partsOf = (turn: Turn, target = makeTarget()): unknown => {
+  const [, second] = contents([userTurn('?'), turn], target) as { parts: unknown }[];
   return second?.parts;
 };
 const asked = { role: 'user', parts: [{ text: '?' }] };
@@ -38,21 +38,21 @@ describe('the two sides', () => {
   // Work that grows with the square of the conversation misses the deadline of a test here.
   test('are joined in one go, however many messages and calls there are', () => {
     const talk = [
-      ...Array.from({ length: 20_000 }, () => says('Hi')),
+      ...Array.from({ length: 20_000 }, () => userTurn('Hi')),
       ...Array.from({ length: 20_000 }, () => model(text('Hm.'))),
       model(...Array.from({ length: 80_000 }, (_, at) => call(String(at)))),
     ];
-    const contents = writeContents(talk, targetOf());
+    const contents = writeContents(talk, makeTarget());
     expect(contents.map(({ parts }) => parts.length)).toEqual([20_000, 100_000]);
   });
 
   test('take turns: neighbours are one, and what is empty is not there', () => {
     expect(
       contents([
-        says('a'),
-        says('b'),
+        userTurn('a'),
+        userTurn('b'),
         model(text('')),
-        says('c'),
+        userTurn('c'),
         model(text('d')),
         model(text('e')),
       ]),
@@ -63,7 +63,7 @@ describe('the two sides', () => {
   });
 
   test('begin with the user', () => {
-    expect(contents([model(text('Hello!')), says('?')])).toEqual([
+    expect(contents([model(text('Hello!')), userTurn('?')])).toEqual([
       { role: 'user', parts: [{ text: ' ' }] },
       { role: 'model', parts: [{ text: 'Hello!' }] },
       asked,
@@ -138,7 +138,10 @@ describe('calls', () => {
     ['12345678901234567890', '{"arguments":12345678901234567890}'],
     ['{"city":"Os', '{"arguments":"{\\"city\\":\\"Os"}'],
   ])('have an object of arguments: %s', (json, args) => {
-    const [, second] = writeContents([says('?'), model(call('a', 'weather', json))], targetOf());
+    const [, second] = writeContents(
+      [userTurn('?'), model(call('a', 'weather', json))],
+      makeTarget(),
+    );
     expect(JSON.stringify(second?.parts[0])).toContain(`"args":${args}}`);
   });
 
@@ -191,8 +194,8 @@ describe('calls', () => {
       signed,
     );
     const unchecked = [{ functionCall }, { functionCall }];
-    expect(partsOf(turn, targetOf({ thinking: 'budget' }))).toEqual(unchecked);
-    expect(partsOf(turn, targetOf({ thinking: null }))).toEqual(unchecked);
+    expect(partsOf(turn, makeTarget({ thinking: 'budget' }))).toEqual(unchecked);
+    expect(partsOf(turn, makeTarget({ thinking: null }))).toEqual(unchecked);
   });
 });
 
@@ -222,9 +225,9 @@ describe('thoughts', () => {
 });
 
 describe('results', () => {
-  const after = (turn: Turn, target = targetOf({ thinking: 'budget' })) => {
+  const after = (turn: Turn, target = makeTarget({ thinking: 'budget' })) => {
     const calls = model(call('a', 'weather'), call('b', 'news'));
-    const [, , third] = contents([says('?'), calls, turn], target) as { parts: unknown }[];
+    const [, , third] = contents([userTurn('?'), calls, turn], target) as { parts: unknown }[];
     return third?.parts;
   };
   const picture = { kind: 'image' as const, url: 'data:image/png;base64,AAAA' };
@@ -261,7 +264,7 @@ describe('results', () => {
     const turn = user(result('a', [text('see'), picture]), result('b', [text('war')]));
     const news = { functionResponse: { name: 'news', response: { output: 'war' } } };
     const response = { output: 'see' };
-    expect(after(turn, targetOf())).toEqual([
+    expect(after(turn, makeTarget())).toEqual([
       { functionResponse: { name: 'weather', response, parts: [{ inlineData }] } },
       news,
     ]);
@@ -274,7 +277,7 @@ describe('results', () => {
 
   test('have pictures beside them that are not here as bytes', () => {
     const far = { kind: 'image' as const, url: 'https://a.example/b.png' };
-    expect(after(user(result('a', [text('see'), far]), result('b', [])), targetOf())).toEqual([
+    expect(after(user(result('a', [text('see'), far]), result('b', [])), makeTarget())).toEqual([
       { functionResponse: { name: 'weather', response: { output: 'see' } } },
       { functionResponse: { name: 'news', response: { output: '' } } },
       { fileData: { mimeType: 'image/png', fileUri: 'https://a.example/b.png' } },
@@ -289,7 +292,7 @@ describe('results', () => {
   });
 
   test('of a call in two places belong to the later one', () => {
-    const turns = [says('?'), model(call('a', 'news')), user(result('a', [text('war')]))];
+    const turns = [userTurn('?'), model(call('a', 'news')), user(result('a', [text('war')]))];
     const again = [...turns, model(call('a', 'weather')), user(result('a', [text('rain')]))];
     expect((contents(again) as { parts: unknown }[]).at(-1)?.parts).toEqual([
       { functionResponse: { name: 'weather', response: { output: 'rain' } } },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { targetOf } from '../../../../tests/support/question.ts';
+import { makeTarget } from '../../../../tests/support/prompts.ts';
 import { type Effort, efforts } from '../../../core/prompt.ts';
 import { writeThinking } from './model.ts';
 
@@ -24,14 +24,14 @@ describe('how much Gemini shall think', () => {
   test.each(efforts)('%s is a level or a budget, never both', (effort) => {
     const [thinkingLevel, thinkingBudget] = table[effort];
     const said = (thinking: 'effort' | 'budget') =>
-      writeThinking(asked(effort), targetOf({ thinking }));
+      writeThinking(asked(effort), makeTarget({ thinking }));
     expect(said('effort')).toEqual({ thinkingLevel });
     expect(said('budget')).toEqual({ thinkingBudget });
   });
 
   test('is in the words of the model’s quirks; a level without a word is left out', () => {
     const quirks = { efforts: { none: 'minimal', low: 'low' } };
-    const said = (effort: Effort) => writeThinking(asked(effort), targetOf({ quirks }));
+    const said = (effort: Effort) => writeThinking(asked(effort), makeTarget({ quirks }));
     expect(said('none')).toEqual({ thinkingLevel: 'minimal' });
     expect(said('max')).toEqual({});
   });
@@ -43,13 +43,13 @@ describe('how much Gemini shall think', () => {
     [12000, 'medium'],
     [12001, 'high'],
   ])('%p tokens are the level %s', (tokens, thinkingLevel) => {
-    expect(writeThinking(asked(null, tokens), targetOf())).toEqual({ thinkingLevel });
+    expect(writeThinking(asked(null, tokens), makeTarget())).toEqual({ thinkingLevel });
   });
 
   test('a budget stays within what the model takes', () => {
-    const flash = targetOf({ thinking: 'budget' });
+    const flash = makeTarget({ thinking: 'budget' });
     const quirks = { efforts: { none: '128', low: '1024', high: '32768' } };
-    const pro = targetOf({ thinking: 'budget', quirks });
+    const pro = makeTarget({ thinking: 'budget', quirks });
     const said = (tokens: number, target = flash) => writeThinking(asked(null, tokens), target);
     expect(said(5000)).toEqual({ thinkingBudget: 5000 });
     expect(said(99_999)).toEqual({ thinkingBudget: 24576 });
@@ -60,14 +60,14 @@ describe('how much Gemini shall think', () => {
   });
 
   test('thoughts are shown to clients that want to see them and have any', () => {
-    const said = (effort: Effort | null) => writeThinking(asked(effort, null, true), targetOf());
+    const said = (effort: Effort | null) => writeThinking(asked(effort, null, true), makeTarget());
     expect(said(null)).toEqual({ includeThoughts: true });
     expect(said('high')).toEqual({ thinkingLevel: 'high', includeThoughts: true });
     expect(said('none')).toEqual({ thinkingLevel: 'low' });
   });
 
   test('nothing is sent if the client did not ask, or the model does not think', () => {
-    expect(writeThinking(null, targetOf())).toBeUndefined();
-    expect(writeThinking(asked('high'), targetOf({ thinking: null }))).toBeUndefined();
+    expect(writeThinking(null, makeTarget())).toBeUndefined();
+    expect(writeThinking(asked('high'), makeTarget({ thinking: null }))).toBeUndefined();
   });
 });

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test';
-import { hearEvents, ToldAnswer } from '../../../../tests/support/told-answer.ts';
+import { readEvents, RecordingSink } from '../../../../tests/support/recording-sink.ts';
 import { eventBytesMax } from '../../../core/bounds.ts';
 import { GeminiStreamReader, readFullReply, readUsage } from './reader.ts';
 
 const hear = (...chunks: readonly unknown[]) =>
-  hearEvents((listener) => new GeminiStreamReader(listener), chunks);
+  readEvents((listener) => new GeminiStreamReader(listener), chunks);
 
 const says = (parts: readonly object[], finishReason?: string) => ({
   candidates: [{ content: { role: 'model', parts }, finishReason, index: 0 }],
@@ -30,53 +30,53 @@ describe('the end of an answer', () => {
     ['NO_IMAGE', 'stop'],
     ['A_NEW_REASON', 'stop'],
   ] as const)('%s is %s', (word, reason) => {
-    const { told, reader, failure } = hear(ends(word));
+    const { sink, reader, failure } = hear(ends(word));
     expect(failure).toBeUndefined();
     expect(reader.finished).toBe(true);
-    expect(told.finishReason).toBe(reason);
+    expect(sink.finishReason).toBe(reason);
   });
 
   test('STOP after a call becomes tool_calls, but the output limit stays length', () => {
     const call = { functionCall: { name: 'now', args: {} } };
-    expect(hear(says([call]), ends('STOP')).told.finishReason).toBe('tool_calls');
-    expect(hear(says([call], 'STOP')).told.finishReason).toBe('tool_calls');
-    expect(hear(says([call]), ends('MAX_TOKENS')).told.finishReason).toBe('length');
+    expect(hear(says([call]), ends('STOP')).sink.finishReason).toBe('tool_calls');
+    expect(hear(says([call], 'STOP')).sink.finishReason).toBe('tool_calls');
+    expect(hear(says([call]), ends('MAX_TOKENS')).sink.finishReason).toBe('length');
   });
 
   test.each(['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'TOO_MANY_TOOL_CALLS'])(
     '%s is a failure that another attempt may mend',
     (word) => {
-      const { told, reader, failure } = hear(ends(word, { finishMessage: 'print(now(' }));
+      const { sink, reader, failure } = hear(ends(word, { finishMessage: 'print(now(' }));
       expect(failure).toMatchObject({ kind: 'server', status: null });
       expect(failure?.message).toContain(`${word}. print(now(`);
       expect(reader.finished).toBe(false);
-      expect(told.finishReason).toBeNull();
+      expect(sink.finishReason).toBeNull();
     },
   );
 
   test('a prompt that was blocked ends the answer before it began', () => {
-    const { told, reader } = hear({ promptFeedback: { blockReason: 'SAFETY' } });
+    const { sink, reader } = hear({ promptFeedback: { blockReason: 'SAFETY' } });
     expect(reader.finished).toBe(true);
-    expect(told.finishReason).toBe('content_filter');
+    expect(sink.finishReason).toBe('content_filter');
     expect(hear({ promptFeedback: { safetyRatings: [] } }).reader.finished).toBe(false);
   });
 
   test('usage may follow it, and half an event', () => {
     const late = { ...says([{ text: '' }], 'STOP'), usageMetadata: { promptTokenCount: 3 } };
-    const { told, failure } = hear(ends('STOP'), late, 'half a {');
+    const { sink, failure } = hear(ends('STOP'), late, 'half a {');
     expect(failure).toBeUndefined();
-    expect(told.order).toEqual(['finish']);
-    expect(told.lastUsage?.inputTokens).toBe(3);
+    expect(sink.order).toEqual(['finish']);
+    expect(sink.lastUsage?.inputTokens).toBe(3);
   });
 
   test('stands in every chunk of older models, and only the last one means it', () => {
-    const { told, reader } = hear(...['1', ' 2', ' 3'].map((text) => says([{ text }], 'STOP')));
-    expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'stop', true]);
+    const { sink, reader } = hear(...['1', ' 2', ' 3'].map((text) => says([{ text }], 'STOP')));
+    expect([sink.fullText, sink.finishReason, reader.finished]).toEqual(['1 2 3', 'stop', true]);
     const calls = ['f', 'g'].map((name) => says([{ functionCall: { name, args: {} } }], 'STOP'));
-    const called = hear(...calls, ends('STOP')).told;
+    const called = hear(...calls, ends('STOP')).sink;
     expect(called.calls.map(({ name }) => name)).toEqual(['f', 'g']);
     expect(called.finishReason).toBe('tool_calls');
-    expect(hear(says([{ text: '1' }], 'STOP'), ends('SAFETY')).told).toMatchObject({
+    expect(hear(says([{ text: '1' }], 'STOP'), ends('SAFETY')).sink).toMatchObject({
       said: '1',
       finishReason: 'content_filter',
     });
@@ -112,7 +112,7 @@ describe('failures', () => {
     [says([{ text: 'a' }]), 'malformed'],
     [[], 'malformed'],
   ] as const)('of a whole answer: %j', (body, kind) => {
-    expect(readFullReply(JSON.stringify(body), new ToldAnswer())?.kind).toBe(kind);
+    expect(readFullReply(JSON.stringify(body), new RecordingSink())?.kind).toBe(kind);
   });
 
   test.each([
@@ -128,53 +128,53 @@ describe('failures', () => {
     [{ usageMetadata: 'none', promptFeedback: 'none' }],
     [{ candidates: [{ groundingMetadata: { groundingChunks: [null, { web: null }] } }] }],
   ])('do not come from values of unexpected types: %j', (chunk) => {
-    const { told, failure } = hear(chunk);
+    const { sink, failure } = hear(chunk);
     expect(failure).toBeUndefined();
-    expect(told.order).toEqual([]);
+    expect(sink.order).toEqual([]);
   });
 });
 
 describe('the words', () => {
   test('thoughts, text and pictures come in their order', () => {
-    const { told } = hear(
+    const { sink } = hear(
       says([{ text: 'Hm. ', thought: true }]),
       says([{ text: 'So.', thought: true }, { text: 'Here:' }]),
       says([{ inlineData: { mimeType: 'image/png', data: 'AAAA' }, thoughtSignature: 'huge' }]),
       says([{ inlineData: { mimeType: 'audio/wav', data: 'AAAA' } }, { text: '' }], 'STOP'),
     );
-    expect(told.thought).toBe('Hm. So.');
-    expect(told.said).toBe('Here:');
-    expect(told.images).toEqual([{ mediaType: 'image/png', base64: 'AAAA' }]);
-    expect(told.order).toEqual(['reasoning', 'text', 'image', 'finish']);
-    expect(told.signatures).toEqual([]);
+    expect(sink.reasoningText).toBe('Hm. So.');
+    expect(sink.fullText).toBe('Here:');
+    expect(sink.images).toEqual([{ mediaType: 'image/png', base64: 'AAAA' }]);
+    expect(sink.order).toEqual(['reasoning', 'text', 'image', 'finish']);
+    expect(sink.signatures).toEqual([]);
   });
 
   test('a signature after a thought ends it, before the text it stands on', () => {
-    const { told } = hear(
+    const { sink } = hear(
       says([
         { text: 'Hm.', thought: true },
         { text: 'Yes', thoughtSignature: 'S1' },
       ]),
       says([{ text: '.' }], 'STOP'),
     );
-    expect(told.order).toEqual(['reasoning', 'signature', 'text', 'finish']);
-    expect(told.signatures).toEqual(['gemini:S1']);
+    expect(sink.order).toEqual(['reasoning', 'signature', 'text', 'finish']);
+    expect(sink.signatures).toEqual(['gemini:S1']);
   });
 
   test('a signature of a thought itself', () => {
-    const { told } = hear(says([{ text: 'Hm.', thought: true, thoughtSignature: 'S1' }], 'STOP'));
-    expect(told.order).toEqual(['reasoning', 'signature', 'finish']);
+    const { sink } = hear(says([{ text: 'Hm.', thought: true, thoughtSignature: 'S1' }], 'STOP'));
+    expect(sink.order).toEqual(['reasoning', 'signature', 'finish']);
   });
 
   test('a signature of a text comes after all of it, before the next call', () => {
-    const { told } = hear(
+    const { sink } = hear(
       says([{ text: 'Let', thoughtSignature: 'S1' }]),
       says([{ text: ' me see.' }]),
       says([{ functionCall: { name: 'now', args: {} }, thoughtSignature: 'S2' }], 'STOP'),
     );
-    expect(told.order).toEqual(['text', 'signature', 'call', 'arguments', 'finish']);
-    expect(told.signatures).toEqual(['gemini:S1', 'gemini:S2']);
-    expect(told.calls[0]?.signature).toBe('gemini:S2');
+    expect(sink.order).toEqual(['text', 'signature', 'call', 'arguments', 'finish']);
+    expect(sink.signatures).toEqual(['gemini:S1', 'gemini:S2']);
+    expect(sink.calls[0]?.signature).toBe('gemini:S2');
   });
 
   test.each([
@@ -188,22 +188,22 @@ describe('the words', () => {
       [says([{ text: 'Yes' }], 'MAX_TOKENS'), says([bare])],
     ];
     for (const chunks of streams) {
-      const { told, reader } = hear(...chunks);
-      expect(told).toMatchObject({ said: 'Yes', finishReason: 'length' });
-      expect([told.signatures, reader.finished]).toEqual([['gemini:S1'], true]);
+      const { sink, reader } = hear(...chunks);
+      expect(sink).toMatchObject({ said: 'Yes', finishReason: 'length' });
+      expect([sink.signatures, reader.finished]).toEqual([['gemini:S1'], true]);
     }
   });
 
   test('a signature alone after a thought belongs to it, and stays before the call', () => {
     const call = { functionCall: { name: 'now', args: {} } };
     const thought = { text: 'Hm.', thought: true };
-    const { told } = hear(
+    const { sink } = hear(
       says([thought]),
       says([{ thoughtSignature: 'S1' }]),
       says([call], 'STOP'),
     );
-    expect(told.order).toEqual(['reasoning', 'signature', 'call', 'arguments', 'finish']);
-    expect(told.calls[0]?.signature).toBe('gemini:S1');
+    expect(sink.order).toEqual(['reasoning', 'signature', 'call', 'arguments', 'finish']);
+    expect(sink.calls[0]?.signature).toBe('gemini:S1');
   });
 
   test('of a list of chunks, where no events are sent, all are told', () => {
@@ -214,26 +214,26 @@ describe('the words', () => {
       { ...says([{ text: 'One' }], 'STOP'), ...usageMetadata(1) },
       { ...says([{ text: ' two' }], 'STOP'), ...usageMetadata(3) },
     ];
-    const told = new ToldAnswer();
-    expect(readFullReply(JSON.stringify(chunks), told)).toBeUndefined();
-    expect([told.said, told.finishReason]).toEqual(['One two', 'stop']);
+    const sink = new RecordingSink();
+    expect(readFullReply(JSON.stringify(chunks), sink)).toBeUndefined();
+    expect([sink.fullText, sink.finishReason]).toEqual(['One two', 'stop']);
     // The counts of a chunk include all chunks before it.
-    expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 3 });
-    expect(hear(chunks).told.said).toBe('One two');
+    expect(sink.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 3 });
+    expect(hear(chunks).sink.fullText).toBe('One two');
     const cut = [says([{ text: 'One' }]), says([{ text: ' two' }])];
-    expect(readFullReply(JSON.stringify(cut), new ToldAnswer())?.kind).toBe('malformed');
-    expect(readFullReply(JSON.stringify(chunks).slice(0, -1), new ToldAnswer())?.kind).toBe(
+    expect(readFullReply(JSON.stringify(cut), new RecordingSink())?.kind).toBe('malformed');
+    expect(readFullReply(JSON.stringify(chunks).slice(0, -1), new RecordingSink())?.kind).toBe(
       'malformed',
     );
   });
 
   test('the sources of a text', () => {
     const web = { uri: 'https://a.example/', title: 'a.example' };
-    const { told } = hear(
+    const { sink } = hear(
       says([{ text: 'So it is.' }]),
       ends('STOP', { groundingMetadata: { groundingChunks: [{ web }, { web: { uri: 'b:c' } }] } }),
     );
-    expect(told.citations).toEqual([
+    expect(sink.citations).toEqual([
       { url: 'https://a.example/', title: 'a.example', quote: '', range: null },
       { url: 'b:c', title: '', quote: '', range: null },
     ]);
@@ -243,38 +243,38 @@ describe('the words', () => {
     'sources that come behind the end, with the reason %p',
     (reason) => {
       const groundingMetadata = { groundingChunks: [{ web: { uri: 'https://a.example/' } }] };
-      const { told } = hear(says([{ text: 'So it is.' }], 'MAX_TOKENS'), {
+      const { sink } = hear(says([{ text: 'So it is.' }], 'MAX_TOKENS'), {
         candidates: [
           { content: { parts: [{ text: '' }] }, finishReason: reason, groundingMetadata },
         ],
       });
-      expect(told.citations.map(({ url }) => url)).toEqual(['https://a.example/']);
-      expect([told.said, told.finishReason]).toEqual(['So it is.', 'length']);
+      expect(sink.citations.map(({ url }) => url)).toEqual(['https://a.example/']);
+      expect([sink.fullText, sink.finishReason]).toEqual(['So it is.', 'length']);
     },
   );
 });
 
 describe('calls', () => {
   test('have the id that Gemini gave, or one of ours', () => {
-    const { told } = hear(
+    const { sink } = hear(
       says([
         { functionCall: { id: 'abc', name: 'now', args: {} } },
         { functionCall: { name: 'now' } },
       ]),
       ends('STOP'),
     );
-    expect(told.calls.map(({ name, arguments: json }) => [name, json])).toEqual([
+    expect(sink.calls.map(({ name, arguments: json }) => [name, json])).toEqual([
       ['now', '{}'],
       ['now', '{}'],
     ]);
-    expect(told.calls[0]?.id).toBe('abc');
-    expect(told.calls[1]?.id).toMatch(/^call_[0-9a-z]{24}$/);
+    expect(sink.calls[0]?.id).toBe('abc');
+    expect(sink.calls[1]?.id).toMatch(/^call_[0-9a-z]{24}$/);
   });
 
   test('keep numbers that no float can hold', () => {
     const call = '{"functionCall":{"name":"a","args":{"id":12345678901234567890}}}';
-    const { told } = hear(`{"candidates":[{"content":{"parts":[${call}]}}]}`);
-    expect(told.calls[0]?.arguments).toBe('{"id":12345678901234567890}');
+    const { sink } = hear(`{"candidates":[{"content":{"parts":[${call}]}}]}`);
+    expect(sink.calls[0]?.arguments).toBe('{"id":12345678901234567890}');
   });
 
   test('in pieces are whole when the next begins, or the answer ends', () => {
@@ -284,14 +284,14 @@ describe('calls', () => {
         willContinue: true,
       },
     });
-    const { told } = hear(
+    const { sink } = hear(
       says([{ functionCall: { name: 'a', willContinue: true } }]),
       says([piece('$.x', 'one ')]),
       says([piece('$.x', 'two')]),
       says([{ functionCall: { name: 'b', willContinue: true } }, piece('$.y', 'three')]),
       ends('STOP'),
     );
-    expect(told.calls.map(({ arguments: json }) => json)).toEqual([
+    expect(sink.calls.map(({ arguments: json }) => json)).toEqual([
       '{"x":"one two"}',
       '{"y":"three"}',
     ]);
@@ -299,12 +299,12 @@ describe('calls', () => {
 
   test('in pieces end where no more are announced', () => {
     const piece = { jsonPath: '$.x', numberValue: 1 };
-    const { told } = hear(
+    const { sink } = hear(
       says([{ functionCall: { name: 'a', willContinue: true } }]),
       says([{ functionCall: { partialArgs: [piece] } }, { text: 'So.' }]),
     );
-    expect(told.order).toEqual(['call', 'arguments', 'text']);
-    expect(told.calls[0]?.arguments).toBe('{"x":1}');
+    expect(sink.order).toEqual(['call', 'arguments', 'text']);
+    expect(sink.calls[0]?.arguments).toBe('{"x":1}');
   });
 
   test('in pieces that never end are a failure, not a full memory', () => {

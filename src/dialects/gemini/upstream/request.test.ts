@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question, targetOf } from '../../../../tests/support/question.ts';
+import { makePrompt, makeTarget } from '../../../../tests/support/prompts.ts';
 import type { Prompt, Tool } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
 import { References, writeRequest } from './request.ts';
@@ -13,7 +13,7 @@ interface Body {
 }
 
 function write(given: Partial<Prompt>, target: Partial<Target> = {}) {
-  const request = writeRequest(question(given), targetOf(target));
+  const request = writeRequest(makePrompt(given), makeTarget(target));
   return { ...request, body: JSON.parse(String(request.body)) as Body };
 }
 

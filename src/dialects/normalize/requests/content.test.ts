@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { question, targetOf } from '../../../../tests/support/question.ts';
+import { makePrompt, makeTarget } from '../../../../tests/support/prompts.ts';
 import type { ImagePart } from '../../../core/prompt.ts';
 import { dialects } from '../../registry.ts';
 import { checkBase64, checkBytes, checkDataUrl, readDataUrl } from './content.ts';
@@ -156,8 +156,8 @@ test.each([
   ['openai-responses', []],
 ] as const)('a request to %s reports %j as dropped for image detail', (dialect, names) => {
   const droppedWith = (detail?: string) => {
-    const prompt = question({ turns: [{ role: 'user', parts: [{ ...image, detail }] }] });
-    return dialects[dialect].chat?.write(prompt, targetOf()).dropped;
+    const prompt = makePrompt({ turns: [{ role: 'user', parts: [{ ...image, detail }] }] });
+    return dialects[dialect].chat?.write(prompt, makeTarget()).dropped;
   };
   expect(droppedWith('low')).toEqual([...names]);
   expect(droppedWith('auto')).toEqual([]);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { targetOf } from '../../../../tests/support/question.ts';
+import { makeTarget } from '../../../../tests/support/prompts.ts';
 import type { DialectName } from '../../../config/provider-schema.ts';
 import { readMessagesRequest } from '../../anthropic/client/request.ts';
 import { anthropicClientRequest } from '../../anthropic/client-request.ts';
@@ -206,7 +206,7 @@ const responses = (text: string) =>
   responsesClientRequest(readResponsesRequest(JSON.parse(text), exactSource(text)));
 
 function written(clientRequest: ClientRequest, dialect: DialectName): string {
-  return String(clientRequest.adapterFor(dialect)?.write(targetOf({})).body);
+  return String(clientRequest.adapterFor(dialect)?.write(makeTarget({})).body);
 }
 
 const schema = `{"type":"object","properties":{"n":{"type":"integer","maximum":${most}}}}`;

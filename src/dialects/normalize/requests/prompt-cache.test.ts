@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question } from '../../../../tests/support/question.ts';
+import { makePrompt } from '../../../../tests/support/prompts.ts';
 import type { Edits } from '../../dialect.ts';
 import {
   cacheMark,
@@ -12,7 +12,9 @@ import {
 
 test('cacheMarkNames finds marks on tools, parts, and the request', () => {
   const cacheControl = { type: 'ephemeral' };
-  const namesIn = (prompt: Parameters<typeof question>[0]) => [...cacheMarkNames(question(prompt))];
+  const namesIn = (prompt: Parameters<typeof makePrompt>[0]) => [
+    ...cacheMarkNames(makePrompt(prompt)),
+  ];
   expect(namesIn({})).toEqual([]);
   expect(namesIn({ tools: [{ name: 'a', parameters: null, cacheControl }] })).toEqual([
     'cache_control',
@@ -28,7 +30,7 @@ test('keepLastMarks keeps the last 4 marks', () => {
   const tools = [{ name: 'a', parameters: null, cacheControl }];
   const markedText = (text: string) => ({ kind: 'text' as const, text, cacheControl });
   const promptOf = (...texts: string[]) =>
-    question({ tools, turns: [{ role: 'user', parts: texts.map(markedText) }] });
+    makePrompt({ tools, turns: [{ role: 'user', parts: texts.map(markedText) }] });
   const four = promptOf('a', 'b', 'c');
   expect(keepLastMarks(four)).toBe(four);
   const { tools: kept, turns } = keepLastMarks({ ...promptOf('a', 'b', 'c', 'd'), cacheControl });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question } from '../../../../tests/support/question.ts';
+import { makePrompt } from '../../../../tests/support/prompts.ts';
 import { functionSchema, withCurrentSchemas } from './tool-schema.ts';
 
 const number = { type: 'number' };
@@ -25,10 +25,10 @@ describe('withCurrentSchemas', () => {
       { anyOf: [{ type: 'array', items: {} }] },
     ],
   ])('converts %s', (_, older, newer) => {
-    const [converted] = withCurrentSchemas(question({ tools: [tool(of(older))] })).tools;
+    const [converted] = withCurrentSchemas(makePrompt({ tools: [tool(of(older))] })).tools;
     expect(converted?.parameters).toEqual(of(newer));
     const json = { name: 'answer', schema: of(older) };
-    expect(withCurrentSchemas(question({ json })).json?.schema).toEqual(of(newer));
+    expect(withCurrentSchemas(makePrompt({ json })).json?.schema).toEqual(of(newer));
   });
 
   test('converts schemas under properties of any name', () => {
@@ -38,7 +38,7 @@ describe('withCurrentSchemas', () => {
       $defs: { const: list, exclusiveMinimum: true },
     });
     const [converted] = withCurrentSchemas(
-      question({ tools: [tool(given({ type: 'array' }))] }),
+      makePrompt({ tools: [tool(given({ type: 'array' }))] }),
     ).tools;
     expect(converted?.parameters).toEqual(given({ type: 'array', items: {} }));
   });
@@ -46,7 +46,7 @@ describe('withCurrentSchemas', () => {
   test('does not convert examples and other data', () => {
     const odd = { items: [number], exclusiveMinimum: true, type: 'array' };
     const names = { items: number, exclusiveMinimum: number, type: number };
-    const given = question({
+    const given = makePrompt({
       tools: [
         tool(of({ enum: [odd], default: odd, const: odd, examples: [odd] })),
         tool({ type: 'object', properties: names }),

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { question, says } from '../../../../tests/support/question.ts';
+import { makePrompt, userTurn } from '../../../../tests/support/prompts.ts';
 import { jsonNamesMax } from '../../../core/bounds.ts';
 import type { AssistantPart } from '../../../core/prompt.ts';
 import { readPrompt } from '../../openai-chat/client/prompt.ts';
@@ -41,10 +41,10 @@ test('rejectTooManyArguments ignores colons in strings', () => {
 
 const long = `mcp__${'x'.repeat(80)}`;
 const call = (name: string) => ({ kind: 'tool_call' as const, id: name, name, arguments: '{}' });
-const prompt = question({
+const prompt = makePrompt({
   tools: ['look', long, 'db.read', 'db:read'].map((name) => ({ name, parameters: null })),
   toolChoice: { name: 'db.read' },
-  turns: [says('Hi'), { role: 'assistant', parts: [call(long), call('gone.tool')] }],
+  turns: [userTurn('Hi'), { role: 'assistant', parts: [call(long), call('gone.tool')] }],
 });
 
 test('ToolNames renames names that an upstream rejects and restores them', () => {
@@ -62,12 +62,12 @@ test('ToolNames renames names that an upstream rejects and restores them', () =>
 });
 
 test('ToolNames returns the same prompt if no name changes', () => {
-  const plain = question({ tools: [{ name: 'look', parameters: null }] });
+  const plain = makePrompt({ tools: [{ name: 'look', parameters: null }] });
   expect(new ToolNames(plain, 64).shortenIn(plain)).toBe(plain);
 });
 
 test('ToolNames renames names that start with a digit or dash and restores them', () => {
-  const duplicatePrompt = question({
+  const duplicatePrompt = makePrompt({
     tools: ['21st_look', '-look'].map((name) => ({ name, parameters: null })),
     toolChoice: { name: '21st_look' },
   });
@@ -85,7 +85,7 @@ test('ToolNames offers the first of several tools with the same name', () => {
     description: `No. ${at}`,
     parameters: null,
   }));
-  const duplicatePrompt = question({ tools });
+  const duplicatePrompt = makePrompt({ tools });
   const offered = new ToolNames(duplicatePrompt, 64).shortenIn(duplicatePrompt).tools;
   expect(offered.map(({ description }) => description)).toEqual(['No. 0', 'No. 1']);
 });

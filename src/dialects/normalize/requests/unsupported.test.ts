@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { question } from '../../../../tests/support/question.ts';
+import { makePrompt } from '../../../../tests/support/prompts.ts';
 import type { Prompt } from '../../../core/prompt.ts';
 import { dropParameters, UnsupportedNames } from './unsupported.ts';
 
@@ -47,25 +47,28 @@ const names = [
 ];
 
 test('dropParameters removes and reports every parameter', () => {
-  const { prompt, dropped } = dropParameters(question(options), names);
+  const { prompt, dropped } = dropParameters(makePrompt(options), names);
   expect(dropped).toEqual(names);
-  expect(JSON.parse(JSON.stringify(prompt))).toEqual(JSON.parse(JSON.stringify(question())));
+  expect(JSON.parse(JSON.stringify(prompt))).toEqual(JSON.parse(JSON.stringify(makePrompt())));
 });
 
 test.each(names)('dropParameters removes only %s', (name) => {
-  const { prompt, dropped } = dropParameters(question(options), [name, name, 'unknown']);
+  const { prompt, dropped } = dropParameters(makePrompt(options), [name, name, 'unknown']);
   expect(dropped).toEqual([name]);
   expect(dropParameters(prompt, names).dropped).toEqual(names.filter((other) => other !== name));
 });
 
 test('dropParameters removes reasoning by either name', () => {
-  const { prompt, dropped } = dropParameters(question(options), ['reasoning_effort', 'reasoning']);
+  const { prompt, dropped } = dropParameters(makePrompt(options), [
+    'reasoning_effort',
+    'reasoning',
+  ]);
   expect(prompt.reasoning).toBeNull();
   expect(dropped).toEqual(['reasoning_effort']);
 });
 
 test('dropParameters returns the same prompt if nothing is set', () => {
-  const prompt = question({ parallelTools: true });
+  const prompt = makePrompt({ parallelTools: true });
   expect(dropParameters(prompt, names)).toEqual({ prompt, dropped: [] });
   expect(dropParameters(prompt, names).prompt).toBe(prompt);
 });

@@ -4,16 +4,16 @@ import { writeBody } from '../upstream/chat-body.ts';
 import { readPrompt, readTurns } from './prompt.ts';
 import type { ChatMessage } from './schema.ts';
 
-const [first, last] = ['A', 'B'].map((proof) => markSignature('gemini', proof));
+const [first, last] = ['A', 'B'].map((signature) => markSignature('gemini', signature));
 
-function signedCall(proof: string) {
+function signedCall(signature: string) {
   return {
     ...{ id: 'a', type: 'function', function: { name: 'look', arguments: '{}' } },
-    extra_content: { google: { thought_signature: proof } },
+    extra_content: { google: { thought_signature: signature } },
   };
 }
 
-/** What a client sends back of an answer that Gemini signed twice: its call, and its end. */
+/** Reads an answer of Gemini with 2 signatures: one on its call, one at its end. */
 function partsOf(fields: object) {
   const message = {
     role: 'assistant',
@@ -29,15 +29,15 @@ function partsOf(fields: object) {
 }
 
 const call = { kind: 'tool_call', id: 'a', name: 'look' };
-const proof = (signature: string | undefined) => ({ kind: 'reasoning', text: '', signature });
+const thought = (signature: string | undefined) => ({ kind: 'reasoning', text: '', signature });
 
 test.each<[string | string[], string[]]>([
   ['', []],
   [['', 'END'], ['END']],
   ['END', ['END']],
-])('readPrompt keeps the non-empty stop sequences of %j', (stop, kept) => {
+])('readPrompt keeps the non-empty stop sequences of %j', (stop, expected) => {
   const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], stop };
-  expect(readPrompt({ body, source: null }).stop).toEqual(kept);
+  expect(readPrompt({ body, source: null }).stop).toEqual(expected);
 });
 
 test('readPrompt reports generated images as dropped', () => {
@@ -52,27 +52,27 @@ test('readPrompt reports generated images as dropped', () => {
 
 describe('readPrompt reads signatures of thoughts', () => {
   test('before and after the call they came with', () => {
-    expect(partsOf({})).toMatchObject([proof(first), call, proof(last)]);
+    expect(partsOf({})).toMatchObject([thought(first), call, thought(last)]);
   });
 
   test('in front of the text they belong to', () => {
-    const said = { kind: 'text', text: 'Hm.' };
+    const textPart = { kind: 'text', text: 'Hm.' };
     const parts = partsOf({ content: 'Hm.' });
-    expect(parts).toMatchObject([proof(last), said, proof(first), call]);
+    expect(parts).toMatchObject([thought(last), textPart, thought(first), call]);
   });
 
   test('once if several calls have the same signature', () => {
-    const thought = { type: 'reasoning.text', index: 0, text: 'Hm.', signature: first };
+    const detail = { type: 'reasoning.text', index: 0, text: 'Hm.', signature: first };
     const tool_calls = [signedCall('A'), signedCall('A'), signedCall('A')];
-    expect(partsOf({ tool_calls, reasoning_details: [thought] })).toMatchObject([
+    expect(partsOf({ tool_calls, reasoning_details: [detail] })).toMatchObject([
       ...[{ kind: 'reasoning', text: 'Hm.', signature: first }, call],
-      ...[proof(first), call],
-      ...[proof(first), call],
+      ...[thought(first), call],
+      ...[thought(first), call],
     ]);
   });
 
-  // Passed on, it would keep the writer from saying that the real one is lost.
-  test('and ignores empty ones', () => {
+  // An empty signature would keep the writer from reporting that the real one is lost.
+  test('but not empty ones', () => {
     const parts = partsOf({ tool_calls: [signedCall('')], reasoning_details: [] });
     expect(parts).toMatchObject([call]);
   });
@@ -170,8 +170,8 @@ test('readPrompt leaves the effort to the model when reasoning is only enabled',
   expect(options(false)).toEqual({ effort: 'none', budgetTokens: null, visible: true });
 });
 
-const text = (said: string) => ({ type: 'text' as const, text: said });
-const read = (said: string) => ({ kind: 'text' as const, text: said });
+const text = (content: string) => ({ type: 'text' as const, text: content });
+const read = (content: string) => ({ kind: 'text' as const, text: content });
 
 test('readTurns reads each part of the instructions as a text', () => {
   const content = [text('Be brief.'), text('Be kind.')];
@@ -253,8 +253,8 @@ test('readTurns keeps thoughts without an index separate', () => {
     { type: 'reasoning.text', text: 'One.', signature: 'a' },
     { type: 'reasoning.encrypted', data: 'b' },
   ];
-  const said = { role: 'assistant' as const, content: 'So.', reasoning_details };
-  expect(readTurns([said])[0]?.parts).toEqual([
+  const answer = { role: 'assistant' as const, content: 'So.', reasoning_details };
+  expect(readTurns([answer])[0]?.parts).toEqual([
     { kind: 'reasoning', text: 'One.', signature: 'a' },
     { kind: 'reasoning', text: '', redacted: 'b' },
     read('So.'),

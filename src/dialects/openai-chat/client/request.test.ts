@@ -124,20 +124,20 @@ describe('readChatRequest', () => {
   });
 });
 
-test("requires the tenant's own account for an audio answer sent by id", () => {
-  const spoken = (audio: object) => read({ messages: [{ role: 'assistant', audio }] }).request;
-  expect(spoken({ id: 'audio_1' }).ownAccount?.param).toBe('messages[0].audio.id');
-  expect(spoken({ transcript: 'hi' }).ownAccount).toBeUndefined();
+test("readChatRequest requires the tenant's own account for an audio answer sent by id", () => {
+  const requestWith = (audio: object) => read({ messages: [{ role: 'assistant', audio }] }).request;
+  expect(requestWith({ id: 'audio_1' }).ownAccount?.param).toBe('messages[0].audio.id');
+  expect(requestWith({ transcript: 'hi' }).ownAccount).toBeUndefined();
 });
 
-test('rejects a list of more than 10,000 URLs', () => {
+test('readChatRequest rejects a list of more than 10,000 URLs', () => {
   const part = { type: 'text', text: 'x', image_urls: Array(10_001).fill('https://a.example/') };
   const param = 'messages[0].content[0].image_urls[10000]';
   const reading = () => read({ messages: [{ role: 'user', content: [part] }] });
   expect(reading).toThrow(expect.objectContaining({ param }));
 });
 
-test('rejects more than 10,000 messages or input items', () => {
+test('readChatRequest rejects more than 10,000 messages or input items', () => {
   const item = { role: 'user', content: 'hi' };
   for (const name of ['messages', 'input']) {
     const of = (length: number) => ({ messages: null, [name]: Array(length).fill(item) });
@@ -146,7 +146,7 @@ test('rejects more than 10,000 messages or input items', () => {
   }
 });
 
-describe('a tool in the format of the Responses endpoint, which Cursor sends to chat', () => {
+describe('a Responses tool in a chat request, as Cursor sends it', () => {
   const parameters = { type: 'object', properties: {} };
   const flat = { type: 'function', name: 'look', description: 'Looks.', parameters, strict: true };
   const nested = { type: 'function', function: { name: 'find', parameters } };

@@ -56,12 +56,12 @@ describe('inputToMessages', () => {
 
   test('separates instructions, results and images', () => {
     const parts = ['one', 'two'].map((text) => ({ type: 'input_text', text }));
-    const picture = { type: 'input_image', image_url: 'https://a.test/1.png', detail: 'low' };
-    const output = (...shown: object[]) => ({
+    const image = { type: 'input_image', image_url: 'https://a.test/1.png', detail: 'low' };
+    const result = (...output: object[]) => ({
       ...{ type: 'function_call_output', call_id: 'a' },
-      output: shown,
+      output,
     });
-    const input = [{ role: 'system', content: parts }, output(...parts), output(...parts, picture)];
+    const input = [{ role: 'system', content: parts }, result(...parts), result(...parts, image)];
     expect(inputToMessages(input, undefined)).toEqual([
       { role: 'system', content: 'one\n\ntwo' },
       { role: 'tool', tool_call_id: 'a', content: 'one\n\ntwo' },
@@ -93,13 +93,13 @@ describe('inputToMessages', () => {
 });
 
 describe('inputToMessages rejects input without an equivalent in chat at its path:', () => {
-  const said = (part: object) => ({ role: 'user', content: [part] });
+  const userMessage = (part: object) => ({ role: 'user', content: [part] });
   const file = { type: 'input_file', file_data: 'aGk=' };
   const call = { type: 'function_call', name: 'f', arguments: '{}' };
   test.each([
-    ['input[0].content[0].type', said(file)],
+    ['input[0].content[0].type', userMessage(file)],
     ['input[0].output[0].type', { type: 'function_call_output', call_id: 'a', output: [file] }],
-    ['input[0].content[0].image_url', said({ type: 'input_image', file_id: 'file-1' })],
+    ['input[0].content[0].image_url', userMessage({ type: 'input_image', file_id: 'file-1' })],
     ['input[0].input', { type: 'custom_tool_call', call_id: 'a', name: 'f' }],
     ['input[0].type', { type: 'item_reference', id: 'msg_1' }],
     ['input[0].call_id', { ...call, call_id: '' }],

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test';
-import { question } from '../../../../tests/support/question.ts';
+import { makePrompt } from '../../../../tests/support/prompts.ts';
 import type { DocumentPart } from '../../../core/prompt.ts';
 import { writeBody } from './chat-body.ts';
 
 const written = (...parts: DocumentPart[]) => {
-  const { body, dropped } = writeBody(question({ turns: [{ role: 'user', parts }] }));
+  const { body, dropped } = writeBody(makePrompt({ turns: [{ role: 'user', parts }] }));
   return { content: body.messages?.[0]?.content, dropped };
 };
 
@@ -41,7 +41,7 @@ test('writeBody writes a file by its bytes or id and reports a URL as dropped', 
 });
 
 test('writeBody writes max_tokens whatever the client called the output limit', () => {
-  expect(writeBody(question({ outputTokensMax: 9 })).body).toMatchObject({ max_tokens: 9 });
+  expect(writeBody(makePrompt({ outputTokensMax: 9 })).body).toMatchObject({ max_tokens: 9 });
 });
 
 test.each([
@@ -52,7 +52,7 @@ test.each([
   'writeBody writes the effort %s when the model reasons: %p',
   (effort, reasons, said, left) => {
     const options = { effort, budgetTokens: null, visible: true };
-    const { body, dropped } = writeBody(question({ reasoning: options }), reasons);
+    const { body, dropped } = writeBody(makePrompt({ reasoning: options }), reasons);
     expect([body.reasoning_effort, dropped]).toEqual([said, [...left]]);
   },
 );
@@ -63,11 +63,11 @@ test.each([
   [null, false, null],
 ] as const)('writeBody writes the effort %p with adaptive %p as %p', (effort, isAdaptive, said) => {
   const reasoning = { effort, budgetTokens: null, isAdaptive, visible: true };
-  expect(writeBody(question({ reasoning })).body.reasoning_effort).toBe(said);
+  expect(writeBody(makePrompt({ reasoning })).body.reasoning_effort).toBe(said);
 });
 
 test('writeBody reports sampling parameters that OpenAI lacks', () => {
-  const { body, dropped } = writeBody(question({ sampling: { topK: 4, topP: 0.5 } }));
+  const { body, dropped } = writeBody(makePrompt({ sampling: { topK: 4, topP: 0.5 } }));
   expect([body.top_p, dropped]).toEqual([0.5, ['top_k']]);
   expect(body).not.toHaveProperty('top_k');
 });
@@ -78,14 +78,14 @@ test.each([
   [{ name: 'look' }, { type: 'function', function: { name: 'look' } }],
 ] as const)('writeBody writes the tool choice %j as %j', (toolChoice, said) => {
   const tools = [{ name: 'look', parameters: null }];
-  expect(writeBody(question({ tools, toolChoice })).body.tool_choice).toEqual(said);
-  expect(writeBody(question({ toolChoice })).body.tool_choice ?? null).toBeNull();
+  expect(writeBody(makePrompt({ tools, toolChoice })).body.tool_choice).toEqual(said);
+  expect(writeBody(makePrompt({ toolChoice })).body.tool_choice ?? null).toBeNull();
 });
 
 test('writeBody writes parallel_tool_calls only with tools', () => {
   const tools = [{ name: 'look', parameters: null }];
   const said = (given: object) =>
-    writeBody(question({ parallelTools: false, ...given })).body.parallel_tool_calls ?? null;
+    writeBody(makePrompt({ parallelTools: false, ...given })).body.parallel_tool_calls ?? null;
   expect([said({ tools }), said({})]).toEqual([false, null]);
 });
 
@@ -97,7 +97,7 @@ test.each([
 ] as const)(
   'writeBody writes the tool schema %j as an object with properties',
   (parameters, said) => {
-    const { body } = writeBody(question({ tools: [{ name: 'look', parameters }] }));
+    const { body } = writeBody(makePrompt({ tools: [{ name: 'look', parameters }] }));
     expect(body.tools).toMatchObject([{ function: { parameters: said } }]);
   },
 );

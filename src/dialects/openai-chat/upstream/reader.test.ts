@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
+import { RecordingSink } from '../../../../tests/support/recording-sink.ts';
 import { identity } from '../../../../tests/support/reply-identity.ts';
-import { ToldAnswer } from '../../../../tests/support/told-answer.ts';
 import { noUsage } from '../../../core/usage.ts';
 import { MeteringSink } from '../../normalize/responses/answer-metrics.ts';
 import { OpenAiStreamWriter } from '../client/stream-writer.ts';
@@ -13,28 +13,28 @@ test.each([
   ['__proto__', 'stop'],
   ['eos', 'stop'],
 ] as const)('OpenAiStreamReader emits the finish reason "%s" as %s', (reason, word) => {
-  const told = new ToldAnswer();
-  const emitter = new AnswerEmitter(told);
+  const sink = new RecordingSink();
+  const emitter = new AnswerEmitter(sink);
   emitter.emit({ content: 'Hi' });
   emitter.finish(reason);
-  expect(told.finishReason).toBe(word);
+  expect(sink.finishReason).toBe(word);
 });
 
 test('OpenAiStreamReader waits for the terminator when content follows a finish reason', () => {
-  const told = new ToldAnswer();
-  const reader = new OpenAiStreamReader(told);
+  const sink = new RecordingSink();
+  const reader = new OpenAiStreamReader(sink);
   const push = (delta: object, finish_reason: string) =>
     reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
   for (const content of ['1', ' 2', ' 3']) push({ content }, 'length');
   push({ content: '' }, 'stop');
-  expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'length', false]);
+  expect([sink.fullText, sink.finishReason, reader.finished]).toEqual(['1 2 3', 'length', false]);
   reader.push({ event: null, data: '[DONE]' });
   expect(reader.finished).toBe(true);
 });
 
 test('OpenAiStreamReader finishes at a second finish reason, whatever the calls lacked', () => {
-  const told = new ToldAnswer();
-  const reader = new OpenAiStreamReader(told);
+  const sink = new RecordingSink();
+  const reader = new OpenAiStreamReader(sink);
   const push = (delta: object) => {
     const choices = [{ index: 0, delta, finish_reason: 'tool_calls' }];
     reader.push({ event: null, data: JSON.stringify({ choices }) });
@@ -42,27 +42,27 @@ test('OpenAiStreamReader finishes at a second finish reason, whatever the calls 
   const call = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
   push({ role: 'assistant', tool_calls: [call] });
   push({});
-  expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{}' }]);
+  expect(sink.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{}' }]);
   expect(reader.finished).toBe(true);
 });
 
 test.each([['{}'], ['']])(
   'OpenAiStreamReader reads a call of "%s" next to its finish as one without arguments',
   (json) => {
-    const told = new ToldAnswer();
-    const reader = new OpenAiStreamReader(told);
+    const sink = new RecordingSink();
+    const reader = new OpenAiStreamReader(sink);
     const call = { index: 0, id: 'a', function: { name: 'now', arguments: json } };
     const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' }];
     reader.push({ event: null, data: JSON.stringify({ choices }) });
     reader.push({ event: null, data: '[DONE]' });
-    expect(told.calls).toMatchObject([{ id: 'a', name: 'now', arguments: '{}' }]);
-    expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
+    expect(sink.calls).toMatchObject([{ id: 'a', name: 'now', arguments: '{}' }]);
+    expect([sink.finishReason, reader.finished]).toEqual(['tool_calls', true]);
   },
 );
 
 test('OpenAiStreamReader ends neither of two calls whose pieces come with finish reasons', () => {
-  const told = new ToldAnswer();
-  const reader = new OpenAiStreamReader(told);
+  const sink = new RecordingSink();
+  const reader = new OpenAiStreamReader(sink);
   const push = (index: number, more: object, json: string) => {
     const call = { index, ...more, function: { ...more, arguments: json } };
     const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'stop' }];
@@ -75,30 +75,30 @@ test('OpenAiStreamReader ends neither of two calls whose pieces come with finish
   push(1, { id: 'b', name: 'g' }, '{');
   for (const json of ['"x":', '1', '}']) for (const index of [0, 1]) push(index, {}, json);
   reader.push({ event: null, data: '[DONE]' });
-  expect(told.calls.map((call) => call.arguments)).toEqual(['{"x":1}', '{"x":1}']);
-  expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
+  expect(sink.calls.map((call) => call.arguments)).toEqual(['{"x":1}', '{"x":1}']);
+  expect([sink.finishReason, reader.finished]).toEqual(['tool_calls', true]);
 });
 
 test('OpenAiStreamReader reads a stream of messages', () => {
-  const told = new ToldAnswer();
-  const reader = new OpenAiStreamReader(told);
+  const sink = new RecordingSink();
+  const reader = new OpenAiStreamReader(sink);
   const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
   const message = { role: 'assistant', content: 'Let me see.', tool_calls: [call] };
   const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
   reader.push({ event: null, data: JSON.stringify({ object: 'chat.completion', choices }) });
-  expect([told.said, told.finishReason]).toEqual(['Let me see.', 'tool_calls']);
-  expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{"x":1}' }]);
+  expect([sink.fullText, sink.finishReason]).toEqual(['Let me see.', 'tool_calls']);
+  expect(sink.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{"x":1}' }]);
 });
 
 test('OpenAiStreamReader reads an error event that is not JSON', () => {
-  const reader = new OpenAiStreamReader(new ToldAnswer());
+  const reader = new OpenAiStreamReader(new RecordingSink());
   const failure = reader.push({ event: 'error', data: 'rate limit reached' });
   expect(failure).toMatchObject({ kind: 'server', message: 'rate limit reached' });
 });
 
 test('OpenAiStreamReader reads only usage after the terminator, and only if there was none', () => {
-  const told = new ToldAnswer();
-  const reader = new OpenAiStreamReader(told);
+  const sink = new RecordingSink();
+  const reader = new OpenAiStreamReader(sink);
   const push = (data: unknown) => reader.push({ event: null, data: JSON.stringify(data) });
   const counted = (completion_tokens: number) => ({
     choices: [{ index: 0, delta: { content: 'too late' } }],
@@ -112,41 +112,41 @@ test('OpenAiStreamReader reads only usage after the terminator, and only if ther
     undefined,
   ]);
   push(counted(90));
-  expect(told.said).toBe('Hi');
-  expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 2 });
+  expect(sink.fullText).toBe('Hi');
+  expect(sink.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 2 });
 });
 
 test('readFullReply separates calls that have the same index', () => {
-  const told = new ToldAnswer();
+  const sink = new RecordingSink();
   const call = (id: string, name: string, json: string) => ({
     ...{ index: 0, id, type: 'function' },
     function: { name, arguments: json },
   });
   const message = { content: null, tool_calls: [call('a', 'f', '{"x":1}'), call('b', 'g', '')] };
   const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
-  expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
-  expect(told.calls.map(({ id, name, arguments: json }) => [id, name, json])).toEqual([
+  expect(openAiUpstream.readReply(JSON.stringify({ choices }), sink)).toBeUndefined();
+  expect(sink.calls.map(({ id, name, arguments: json }) => [id, name, json])).toEqual([
     ['a', 'f', '{"x":1}'],
     ['b', 'g', '{}'],
   ]);
 });
 
 test('readFullReply emits the choice with index 0, whatever its position', () => {
-  const told = new ToldAnswer();
+  const sink = new RecordingSink();
   const choices = ['Zero', 'One'].map((content, index) => ({
     ...{ index, finish_reason: 'stop' },
     message: { role: 'assistant', content },
   }));
-  openAiUpstream.readReply(JSON.stringify({ choices: choices.reverse() }), told);
-  expect(told.said).toBe('Zero');
+  openAiUpstream.readReply(JSON.stringify({ choices: choices.reverse() }), sink);
+  expect(sink.fullText).toBe('Zero');
 });
 
 describe('a function_call of an older server', () => {
   const only = { name: 'look', arguments: '{"a":1}' };
 
   test('is emitted as a call in pieces', () => {
-    const told = new ToldAnswer();
-    const reader = new OpenAiStreamReader(told);
+    const sink = new RecordingSink();
+    const reader = new OpenAiStreamReader(sink);
     const push = (delta: object, finish_reason: string | null) =>
       reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
     push(
@@ -155,17 +155,17 @@ describe('a function_call of an older server', () => {
     );
     for (const json of ['{"a"', ':1}']) push({ function_call: { arguments: json } }, null);
     push({}, 'function_call');
-    expect(told.calls).toMatchObject([{ id: expect.stringMatching(/^call_\w{24}$/), ...only }]);
-    expect(told.finishReason).toBe('tool_calls');
+    expect(sink.calls).toMatchObject([{ id: expect.stringMatching(/^call_\w{24}$/), ...only }]);
+    expect(sink.finishReason).toBe('tool_calls');
   });
 
   test('is emitted as a call from a reply', () => {
-    const told = new ToldAnswer();
+    const sink = new RecordingSink();
     const message = { role: 'assistant', content: null, function_call: only };
     const choices = [{ index: 0, message, finish_reason: 'function_call' }];
-    expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
-    expect(told.calls).toMatchObject([only]);
-    expect(told.finishReason).toBe('tool_calls');
+    expect(openAiUpstream.readReply(JSON.stringify({ choices }), sink)).toBeUndefined();
+    expect(sink.calls).toMatchObject([only]);
+    expect(sink.finishReason).toBe('tool_calls');
   });
 });
 
@@ -173,8 +173,8 @@ describe("a free-form tool, which only OpenAI's clients support", () => {
   const called = { name: 'sql', arguments: '{"input":"SELECT 1"}' };
 
   test('is emitted as a function with one text once its input is complete', () => {
-    const told = new ToldAnswer();
-    const reader = new OpenAiStreamReader(told);
+    const sink = new RecordingSink();
+    const reader = new OpenAiStreamReader(sink);
     const push = (delta: object, finish_reason: string | null) =>
       reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
     const call = { index: 0, id: 'call_1', type: 'custom', custom: { name: 'sql', input: '' } };
@@ -182,22 +182,22 @@ describe("a free-form tool, which only OpenAI's clients support", () => {
     for (const input of ['SELECT', ' 1'])
       push({ tool_calls: [{ index: 0, custom: { input } }] }, null);
     push({}, 'tool_calls');
-    expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
-    expect(told.finishReason).toBe('tool_calls');
+    expect(sink.calls).toMatchObject([{ id: 'call_1', ...called }]);
+    expect(sink.finishReason).toBe('tool_calls');
   });
 
   test.each(['tool_calls', null])(
     'is emitted the same way from a reply that ends with %p',
     (reason) => {
-      const told = new ToldAnswer();
+      const sink = new RecordingSink();
       const call = { id: 'call_1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } };
       const message = { role: 'assistant', content: null, tool_calls: [call] };
       const choices = [{ index: 0, message, finish_reason: reason }];
       const body = { choices, usage: { prompt_tokens: 10, completion_tokens: 9 } };
-      const tally = new MeteringSink(told);
+      const tally = new MeteringSink(sink);
       expect(openAiUpstream.readReply(JSON.stringify(body), tally)).toBeUndefined();
-      expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
-      expect(told.finishReason).toBe(reason);
+      expect(sink.calls).toMatchObject([{ id: 'call_1', ...called }]);
+      expect(sink.finishReason).toBe(reason);
       // It is in the count, also where nothing says why the answer ended.
       expect([tally.metrics.usage?.outputTokens, tally.metrics.isEstimate]).toEqual([9, false]);
     },
@@ -205,21 +205,21 @@ describe("a free-form tool, which only OpenAI's clients support", () => {
 });
 
 test('AnswerEmitter holds content between the pieces of a call up to a limit', () => {
-  const told = new ToldAnswer();
-  const emitter = new AnswerEmitter(told);
+  const sink = new RecordingSink();
+  const emitter = new AnswerEmitter(sink);
   const go = (json: string) => ({ tool_calls: [{ index: 0, function: { arguments: json } }] });
   emitter.emit({ tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '{' } }] });
   emitter.emit({ content: 'Hi' });
-  expect(told.said).toBe('');
+  expect(sink.fullText).toBe('');
   emitter.emit(go('}'));
-  expect([told.said, told.order]).toEqual(['Hi', ['call', 'arguments', 'text']]);
+  expect([sink.fullText, sink.order]).toEqual(['Hi', ['call', 'arguments', 'text']]);
 
   emitter.emit({ tool_calls: [{ index: 1, id: 'b', function: { name: 'f', arguments: '{' } }] });
   const piece = 'x'.repeat(1024 * 1024);
   for (let at = 0; at < 3; at += 1) emitter.emit({ content: piece });
-  expect(told.said).toBe('Hi');
+  expect(sink.fullText).toBe('Hi');
   emitter.emit({ content: piece });
-  expect(told.said).toHaveLength(2 + 4 * 1024 * 1024);
+  expect(sink.fullText).toHaveLength(2 + 4 * 1024 * 1024);
 });
 
 test('a chat client gets complete free-form input when each piece has a finish reason', () => {
@@ -266,7 +266,7 @@ test('a chat client gets the free-form input of every choice before its finish',
 });
 
 function told(message: object) {
-  const answer = new ToldAnswer();
+  const answer = new RecordingSink();
   const choices = [{ index: 0, message, finish_reason: 'stop' }];
   expect(openAiUpstream.readReply(JSON.stringify({ choices }), answer)).toBeUndefined();
   return answer;
@@ -295,22 +295,22 @@ describe('a generated image', () => {
     at('data:image/png;base64,'),
   ])('is not read from %j', (image) => {
     const answer = told({ role: 'assistant', content: 'Here.', images: [image] });
-    expect([answer.said, answer.images]).toEqual(['Here.', []]);
+    expect([answer.fullText, answer.images]).toEqual(['Here.', []]);
   });
 });
 
 test('an image URL becomes a link for clients that accept only bytes', () => {
   const images = [at('https://example.com/a (1).png')];
   const answer = told({ role: 'assistant', content: 'Here:', images });
-  expect(answer.said).toBe('Here:\n![image](https://example.com/a%20%281%29.png)\n');
+  expect(answer.fullText).toBe('Here:\n![image](https://example.com/a%20%281%29.png)\n');
   expect(answer.images).toEqual([]);
 });
 
 test('readFullReply accepts a reply without a finish reason if it has output', () => {
   const read = (message: object) => {
-    const answer = new ToldAnswer();
+    const answer = new RecordingSink();
     const choices = [{ index: 0, message, finish_reason: null }];
-    return [openAiUpstream.readReply(JSON.stringify({ choices }), answer), answer.said];
+    return [openAiUpstream.readReply(JSON.stringify({ choices }), answer), answer.fullText];
   };
   expect(read({ role: 'assistant', content: 'Hi' })).toEqual([undefined, 'Hi']);
   expect(read({ role: 'assistant', content: '' })).toMatchObject([{ kind: 'malformed' }, '']);
@@ -334,7 +334,7 @@ describe('separate thoughts', () => {
   test.each([{ reasoning: 'One.Two.' }, {}])('each keep their signature: %j', (all) => {
     const answer = told({ role: 'assistant', content: 'Hi', ...all, reasoning_details: details });
     expect(answer.order).toEqual(order);
-    expect([answer.thought, answer.signatures]).toEqual(['One.Two.', ['a', 'b']]);
+    expect([answer.reasoningText, answer.signatures]).toEqual(['One.Two.', ['a', 'b']]);
   });
 
   test('are emitted once when details and reasoning differ', () => {
@@ -345,6 +345,6 @@ describe('separate thoughts', () => {
       reasoning,
       reasoning_details: details,
     });
-    expect([answer.thought, answer.signatures]).toEqual([reasoning, ['a', 'b']]);
+    expect([answer.reasoningText, answer.signatures]).toEqual([reasoning, ['a', 'b']]);
   });
 });

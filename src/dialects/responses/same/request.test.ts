@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { targetOf } from '../../../../tests/support/question.ts';
+import { makeTarget } from '../../../../tests/support/prompts.ts';
 import type { Target } from '../../dialect.ts';
 import { readResponsesRequest } from '../client/request.ts';
 import { responsesClientRequest } from '../client-request.ts';
@@ -9,7 +9,7 @@ function send(text: string, to: Partial<Target> = {}) {
   const conversation = responsesClientRequest(
     readResponsesRequest(JSON.parse(text), { text, bytes }),
   );
-  const request = conversation.adapterFor('openai-responses')?.write(targetOf(to));
+  const request = conversation.adapterFor('openai-responses')?.write(makeTarget(to));
   if (!request) throw new Error('There is no way.');
   return { conversation, ...request, body: String(request.body) };
 }
@@ -159,7 +159,7 @@ describe('passResponse for a conversation from another provider', () => {
 describe('withInstructions', () => {
   const instruct = (given: object) => {
     const more = pass(given).conversation.withInstructions('More.');
-    const request = more.adapterFor('openai-responses')?.write(targetOf());
+    const request = more.adapterFor('openai-responses')?.write(makeTarget());
     return JSON.parse(String(request?.body)) as Record<string, unknown>;
   };
   const rules = { role: 'developer', content: 'Rules.' };

@@ -84,7 +84,7 @@ describe('ResponsesPassThrough', () => {
     for (const event of events.slice(2, -1)) expect(text).toContain(event);
     expect(text).not.toContain('resp_upstream');
     expect(text).not.toContain('gpt-secret');
-    expect(checkResponsesStream(text)).toMatchObject({ ended: 'whole', text: 'Hello there' });
+    expect(checkResponsesStream(text)).toMatchObject({ ended: 'complete', text: 'Hello there' });
     const seen = text.trimEnd().split('\n').at(-1)?.slice('data: '.length) ?? '';
     expect(JSON.parse(seen)).toEqual({
       type: 'response.completed',
@@ -164,7 +164,7 @@ describe('ResponsesPassThrough', () => {
     const { relay, said } = push(alive + stream);
     expect(said).toStartWith('event: response.created\n');
     const seen = checkResponsesStream(said + relay.close(settled));
-    expect(seen).toMatchObject({ ended: 'whole', text: 'Hello there' });
+    expect(seen).toMatchObject({ ended: 'complete', text: 'Hello there' });
   });
 
   test('renumbers events whose sequence numbers are not consecutive', () => {

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test';
-import { hearEvents, ToldAnswer } from '../../../../tests/support/told-answer.ts';
+import { readEvents, RecordingSink } from '../../../../tests/support/recording-sink.ts';
 import { outputItemsMax } from '../../../core/bounds.ts';
 import { ResponsesStreamReader, readFullReply } from './reader.ts';
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string };
 
 const hear = (...events: readonly (Event | string)[]) =>
-  hearEvents((sink) => new ResponsesStreamReader(sink), events);
+  readEvents((sink) => new ResponsesStreamReader(sink), events);
 
 const usage = { input_tokens: 9, output_tokens: 4, total_tokens: 13 };
 const response = (more: object) => ({ status: 'completed', error: null, usage, ...more });
@@ -46,7 +46,7 @@ const argumentsDelta = 'function_call_arguments';
 describe('ResponsesStreamReader', () => {
   test('emits text deltas once', () => {
     const whole = message('Hello!');
-    const { told } = hear(
+    const { sink } = hear(
       added(0, { type: 'message', content: [] }),
       { type: 'response.content_part.added', output_index: 0 },
       delta('output_text', 0, 'Hel'),
@@ -55,9 +55,9 @@ describe('ResponsesStreamReader', () => {
       done(0, whole),
       completed([whole]),
     );
-    expect(told.said).toBe('Hello!');
-    expect(told.finishReason).toBe('stop');
-    expect(told.lastUsage?.outputTokens).toBe(4);
+    expect(sink.fullText).toBe('Hello!');
+    expect(sink.finishReason).toBe('stop');
+    expect(sink.lastUsage?.outputTokens).toBe(4);
   });
 
   test('separates messages and keeps the positions of citations', () => {
@@ -74,18 +74,18 @@ describe('ResponsesStreamReader', () => {
       delta('output_text', 1, 'Done.'),
       { ...note, output_index: 1 },
       completed(),
-    ).told;
+    ).sink;
     const [said] = message('Done.').content;
     const cited = { ...message(''), content: [{ ...said, annotations: [source] }] };
-    const whole = hear(completed([message('I look it up 🔎.'), cited])).told;
-    for (const told of [streamed, whole]) {
-      expect(told.said).toBe('I look it up 🔎.\n\nDone.');
-      expect(told.citations).toMatchObject([{ range: { start: 17, end: 21 } }]);
+    const whole = hear(completed([message('I look it up 🔎.'), cited])).sink;
+    for (const sink of [streamed, whole]) {
+      expect(sink.fullText).toBe('I look it up 🔎.\n\nDone.');
+      expect(sink.citations).toMatchObject([{ range: { start: 17, end: 21 } }]);
     }
   });
 
   test('emits complete arguments that come at once or not at all', () => {
-    const { told } = hear(
+    const { sink } = hear(
       added(0, call('a', '')),
       { type: 'response.function_call_arguments.done', output_index: 0, arguments: '{"x":1}' },
       added(1, call('b', '')),
@@ -95,8 +95,8 @@ describe('ResponsesStreamReader', () => {
       added(2, call('c', '')),
       completed(),
     );
-    expect(told.calls.map(({ arguments: json }) => json)).toEqual(['{"x":1}', '{"y":2}', '{}']);
-    expect(told.finishReason).toBe('tool_calls');
+    expect(sink.calls.map(({ arguments: json }) => json)).toEqual(['{"x":1}', '{"y":2}', '{}']);
+    expect(sink.finishReason).toBe('tool_calls');
   });
 
   test('emits reasoning paragraphs followed by their signature', () => {
@@ -110,7 +110,7 @@ describe('ResponsesStreamReader', () => {
         { type: 'summary_text', text: 'Two.' },
       ],
     };
-    const { told } = hear(
+    const { sink } = hear(
       added(0, { type: 'reasoning', id: 'rs_0', encrypted_content: 'early', summary: [] }),
       part,
       delta('reasoning_summary_text', 0, 'One.'),
@@ -120,28 +120,28 @@ describe('ResponsesStreamReader', () => {
       done(1, message('So.')),
       completed([item, message('So.')]),
     );
-    expect(told.thought).toBe('One.\n\nTwo.');
-    expect(told.signatures).toEqual(['responses:rs_1:gAAA=:x']);
-    expect(told.order).toEqual(['reasoning', 'signature', 'text', 'finish']);
-    const whole = hear(completed([item, message('So.')])).told;
-    expect(whole.thought).toBe('One.\n\nTwo.');
-    expect(whole.order).toEqual(told.order);
+    expect(sink.reasoningText).toBe('One.\n\nTwo.');
+    expect(sink.signatures).toEqual(['responses:rs_1:gAAA=:x']);
+    expect(sink.order).toEqual(['reasoning', 'signature', 'text', 'finish']);
+    const whole = hear(completed([item, message('So.')])).sink;
+    expect(whole.reasoningText).toBe('One.\n\nTwo.');
+    expect(whole.order).toEqual(sink.order);
   });
 
   test('emits the reasoning of open models', () => {
-    const { told } = hear(
+    const { sink } = hear(
       delta('reasoning_text', 0, 'Hm.'),
       done(0, { type: 'reasoning', id: 'rs_1', content: [{ text: 'Hm.' }] }),
       completed(),
     );
-    expect(told.thought).toBe('Hm.');
-    expect(told.signatures).toEqual([]);
+    expect(sink.reasoningText).toBe('Hm.');
+    expect(sink.signatures).toEqual([]);
     const whole = hear(completed([{ type: 'reasoning', summary: [], content: [{ text: 'Hm.' }] }]));
-    expect(whole.told.thought).toBe('Hm.');
+    expect(whole.sink.reasoningText).toBe('Hm.');
   });
 
   test('separates interleaved calls by index, whatever their ids', () => {
-    const { told } = hear(
+    const { sink } = hear(
       added(1, { ...call('a', ''), id: 'x1' }),
       added(2, { ...call('b', ''), id: 'x2' }),
       { ...delta(argumentsDelta, 1, '{"x"'), item_id: 'x3' },
@@ -152,11 +152,11 @@ describe('ResponsesStreamReader', () => {
       done(2, call('b', '{"y":2}')),
       completed(),
     );
-    expect(told.calls.map(({ id, arguments: json }) => [id, json])).toEqual([
+    expect(sink.calls.map(({ id, arguments: json }) => [id, json])).toEqual([
       ['call_a', '{"x":1}'],
       ['call_b', '{"y":2}'],
     ]);
-    expect(told.finishReason).toBe('tool_calls');
+    expect(sink.finishReason).toBe('tool_calls');
   });
 
   test("emits a call with its arguments when another item's text comes in between", () => {
@@ -164,32 +164,32 @@ describe('ResponsesStreamReader', () => {
     const pieces = [delta(argumentsDelta, 0, '{"x"'), delta(argumentsDelta, 0, ':1}')];
     const item = call('a', '{"x":1}');
     for (const rest of [pieces, [done(0, item)], [completed([item])]]) {
-      const { told } = hear(added(0, call('a', '')), ...content, ...rest, completed());
-      expect([told.said, told.calls[0]?.arguments]).toEqual(['Let me see.', '{"x":1}']);
-      expect(told.order).toEqual(['text', 'call', 'arguments', 'finish']);
+      const { sink } = hear(added(0, call('a', '')), ...content, ...rest, completed());
+      expect([sink.fullText, sink.calls[0]?.arguments]).toEqual(['Let me see.', '{"x":1}']);
+      expect(sink.order).toEqual(['text', 'call', 'arguments', 'finish']);
     }
   });
 
   test('emits a free-form call once its input is complete', () => {
     const item = { type: 'custom_tool_call', id: 'ctc_a', call_id: 'call_a', name: 'sql' };
     const begun = [added(0, { ...item, input: '' }), delta('custom_tool_call_input', 0, 'SEL')];
-    expect(hear(...begun).told.calls).toMatchObject([{ id: 'call_a', name: 'sql', arguments: '' }]);
+    expect(hear(...begun).sink.calls).toMatchObject([{ id: 'call_a', name: 'sql', arguments: '' }]);
     const ended = { type: 'response.custom_tool_call_input.done', output_index: 0 };
     const input = 'SELECT 1';
-    expect(hear(...begun, { ...ended, input }, delta('output_text', 1, 'Hi')).told).toMatchObject({
+    expect(hear(...begun, { ...ended, input }, delta('output_text', 1, 'Hi')).sink).toMatchObject({
       calls: [{ id: 'call_a', arguments: '{"input":"SELECT 1"}' }],
       order: ['call', 'arguments', 'text'],
     });
     const next = [added(1, call('b', '')), delta(argumentsDelta, 1, '{}')];
     const whole = [{ ...item, input }, call('b', '{}')];
-    expect(hear(...begun, ...next, completed(whole)).told.calls).toMatchObject([
+    expect(hear(...begun, ...next, completed(whole)).sink.calls).toMatchObject([
       { id: 'call_a', arguments: '{"input":"SELECT 1"}' },
       { id: 'call_b', arguments: '{}' },
     ]);
   });
 
   test('completes calls without deltas, announcement or arguments', () => {
-    const { told } = hear(
+    const { sink } = hear(
       added(0, call('a', '')),
       done(0, call('a', '{"x":1}')),
       delta(argumentsDelta, 1, '{"y"'),
@@ -197,14 +197,14 @@ describe('ResponsesStreamReader', () => {
       done(2, { ...call('c', ''), call_id: undefined }),
       completed([{}, {}, {}, call('d', '{}')]),
     );
-    expect(told.calls.map(({ arguments: json }) => json)).toEqual([
+    expect(sink.calls.map(({ arguments: json }) => json)).toEqual([
       '{"x":1}',
       '{"y":2}',
       '{}',
       '{}',
     ]);
-    expect(told.calls[2]?.id).toMatch(/^call_[0-9a-z]{24}$/);
-    expect(told.calls[3]?.id).toBe('call_d');
+    expect(sink.calls[2]?.id).toMatch(/^call_[0-9a-z]{24}$/);
+    expect(sink.calls[3]?.id).toBe('call_d');
   });
 
   test('completes arguments whose deltas break off from the final item', () => {
@@ -227,30 +227,30 @@ describe('ResponsesStreamReader', () => {
       [...begun, delta(argumentsDelta, 0, 'is"}'), completed([call('a', '{ "city": "Paris" }')])],
     ];
     for (const events of streams) {
-      expect(hear(...events).told.calls[0]?.arguments).toBe('{"city":"Paris"}');
+      expect(hear(...events).sink.calls[0]?.arguments).toBe('{"city":"Paris"}');
     }
   });
 
   test('serializes arguments that are an object', () => {
     const item = { ...call('a', ''), arguments: { x: 1 } };
-    expect(hear(completed([item])).told.calls[0]?.arguments).toBe('{"x":1}');
+    expect(hear(completed([item])).sink.calls[0]?.arguments).toBe('{"x":1}');
   });
 
   test('keeps the announced name of a call that ends without one', () => {
     const { name, call_id, ...end } = call('a', '{"x":1}');
-    const { told } = hear(added(0, call('a', '')), done(0, end), completed());
-    expect(told.calls).toMatchObject([{ id: call_id, name, arguments: '{"x":1}' }]);
+    const { sink } = hear(added(0, call('a', '')), done(0, end), completed());
+    expect(sink.calls).toMatchObject([{ id: call_id, name, arguments: '{"x":1}' }]);
   });
 
   test('emits deltas of unannounced items once', () => {
     const hello = { ...message('Hello!'), id: 'msg_1' };
     const content = { ...delta('output_text', 1, 'Hello!'), item_id: 'msg_1' };
-    expect(hear(content, completed([hello])).told.said).toBe('Hello!');
+    expect(hear(content, completed([hello])).sink.fullText).toBe('Hello!');
   });
 
   test('emits nothing twice when indexes have gaps', () => {
     const hello = { ...message('Hello!'), id: 'msg_1' };
-    const { told } = hear(
+    const { sink } = hear(
       { type: 'response.output_item.added', output_index: 0, item: null },
       added(1, { ...hello, content: [] }),
       delta('output_text', 1, 'Hello!'),
@@ -258,32 +258,36 @@ describe('ResponsesStreamReader', () => {
       delta(argumentsDelta, 3, '{}'),
       completed([hello, call('a', '{}')]),
     );
-    expect(told.said).toBe('Hello!');
-    expect(told.calls).toMatchObject([{ id: 'call_a', arguments: '{}' }]);
+    expect(sink.fullText).toBe('Hello!');
+    expect(sink.calls).toMatchObject([{ id: 'call_a', arguments: '{}' }]);
   });
 
   test('emits refusals and citations', () => {
     const note = { url: 'https://a.example/', title: 'A', start_index: 0, end_index: 5 };
-    const { told } = hear(
+    const { sink } = hear(
       delta('output_text', 0, 'Hello'),
       { type: 'response.output_text.annotation.added', output_index: 0, annotation: note },
       delta('refusal', 1, 'No.'),
       completed(),
     );
-    expect(told.refused).toBe('No.');
-    expect(told.citations).toEqual([
+    expect(sink.refusalText).toBe('No.');
+    expect(sink.citations).toEqual([
       { url: 'https://a.example/', title: 'A', quote: '', range: { start: 0, end: 5 } },
     ]);
     const parts = [
       { type: 'output_text', text: 'Hello', annotations: [note, null] },
       { type: 'refusal', refusal: 'No.' },
     ];
-    const whole = hear(completed([{ type: 'message', content: parts }])).told;
-    expect([whole.said, whole.refused, whole.citations.length]).toEqual(['Hello', 'No.', 1]);
+    const whole = hear(completed([{ type: 'message', content: parts }])).sink;
+    expect([whole.fullText, whole.refusalText, whole.citations.length]).toEqual([
+      'Hello',
+      'No.',
+      1,
+    ]);
   });
 
   test('ignores unknown events and items', () => {
-    const { told, failure } = hear(
+    const { sink, failure } = hear(
       { type: 'response.created', response: { status: 'in_progress' } },
       { type: 'response.audio.delta', output_index: 0, delta: 'AAAA' },
       { type: 'response.output_text.delta', output_index: 0, delta: 3 },
@@ -296,7 +300,7 @@ describe('ResponsesStreamReader', () => {
       'more',
     );
     expect(failure).toBeUndefined();
-    expect(told.order).toEqual(['finish']);
+    expect(sink.order).toEqual(['finish']);
   });
 
   test('does not emit searches that xAI runs itself as calls', () => {
@@ -304,23 +308,23 @@ describe('ResponsesStreamReader', () => {
       ...{ type: 'custom_tool_call', id: 'ctc_1', call_id: 'xs_call_1', name: 'x_keyword_search' },
       input: '{"query":"a"}',
     };
-    const { told } = hear(
+    const { sink } = hear(
       added(0, { ...search, input: '' }),
       delta('custom_tool_call_input', 0, search.input),
       done(0, search),
       done(1, message('Found.')),
       completed([search, message('Found.')]),
     );
-    expect([told.order, told.said]).toEqual([['text', 'finish'], 'Found.']);
-    expect(told.finishReason).toBe('stop');
+    expect([sink.order, sink.fullText]).toEqual([['text', 'finish'], 'Found.']);
+    expect(sink.finishReason).toBe('stop');
     const late = hear(
       added(0, { ...search, name: undefined, input: '' }),
       done(0, search),
       done(1, message('Found.')),
       completed([search, message('Found.')]),
     );
-    expect([late.told.order, late.told.finishReason]).toEqual([['text', 'finish'], 'stop']);
-    const own = hear(completed([{ ...search, name: 'x_mine' }])).told;
+    expect([late.sink.order, late.sink.finishReason]).toEqual([['text', 'finish'], 'stop']);
+    const own = hear(completed([{ ...search, name: 'x_mine' }])).sink;
     expect([own.calls.length, own.finishReason]).toEqual([1, 'tool_calls']);
   });
 
@@ -344,8 +348,8 @@ describe('ResponsesStreamReader finishes', () => {
     ['content_filter', 'content_filter'],
     [undefined, 'length'],
   ] as const)('because of %p with the finish reason %s', (reason, finish) => {
-    const { told, reader } = hear(delta('output_text', 0, 'Hel'), incomplete(reason));
-    expect(told.finishReason).toBe(finish);
+    const { sink, reader } = hear(delta('output_text', 0, 'Hel'), incomplete(reason));
+    expect(sink.finishReason).toBe(finish);
     expect(reader.finished).toBe(true);
   });
 
@@ -377,14 +381,14 @@ describe('A Responses upstream fails', () => {
       },
     ],
   ])('%s', (_, event) => {
-    const { told, reader, failure } = hear(delta('output_text', 0, 'Hel'), event);
+    const { sink, reader, failure } = hear(delta('output_text', 0, 'Hel'), event);
     expect(failure).toMatchObject({ kind: 'rate_limited', message: sentence });
     expect(reader.finished).toBe(false);
-    expect(told.finishReason).toBeNull();
+    expect(sink.finishReason).toBeNull();
   });
 
   test('at an event that is not JSON', () => {
-    const reader = new ResponsesStreamReader(new ToldAnswer());
+    const reader = new ResponsesStreamReader(new RecordingSink());
     const failure = reader.push({ event: 'error', data: 'upstream gone' });
     expect(failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
   });
@@ -410,7 +414,7 @@ describe('A Responses upstream fails', () => {
     ['{"error":{"message":"No.","code":"insufficient_quota"}}', 'quota'],
     ['{"status":"failed","error":{"message":"No.","code":"rate_limit_exceeded"}}', 'rate_limited'],
   ])('in a reply: %s', (body, kind) => {
-    expect(readFullReply(body, new ToldAnswer())?.kind).toBe(kind as 'server');
+    expect(readFullReply(body, new RecordingSink())?.kind).toBe(kind as 'server');
   });
 });
 
@@ -436,50 +440,50 @@ describe('ResponsesStreamReader with events that lack the output index', () => {
       completed([thought, said]),
     ];
     for (const heard of [events, events.map(nameless)]) {
-      const { told } = hear(...heard);
-      expect([told.thought, told.said]).toEqual(['Hm.', 'Hello!']);
+      const { sink } = hear(...heard);
+      expect([sink.reasoningText, sink.fullText]).toEqual(['Hm.', 'Hello!']);
     }
   });
 
   test('emits a call once', () => {
     const item = call('a', '{"x":1}');
-    const { told } = hear(
+    const { sink } = hear(
       nameless(added(0, { ...item, arguments: '' })),
       piece(argumentsDelta, 'fc_a', '{"x"'),
       piece(argumentsDelta, 'fc_a', ':1}'),
       nameless(done(0, item)),
       completed([item]),
     );
-    expect(told.calls).toMatchObject([{ id: 'call_a', name: 'now', arguments: '{"x":1}' }]);
+    expect(sink.calls).toMatchObject([{ id: 'call_a', name: 'now', arguments: '{"x":1}' }]);
   });
 });
 
 test('ResponsesStreamReader emits a free-form call as a function with one text', () => {
   const item = { type: 'custom_tool_call', id: 'ctc_1', call_id: 'call_1', name: 'sql' };
   const whole = { ...item, input: 'SELECT 1' };
-  const { told } = hear(
+  const { sink } = hear(
     added(0, { ...item, input: '' }),
     delta('custom_tool_call_input', 0, 'SELECT 1'),
     done(0, whole),
     completed([whole]),
   );
   const called = { id: 'call_1', name: 'sql', arguments: '{"input":"SELECT 1"}' };
-  expect(told.calls).toMatchObject([called]);
-  expect(told.finishReason).toBe('tool_calls');
+  expect(sink.calls).toMatchObject([called]);
+  expect(sink.finishReason).toBe('tool_calls');
 });
 
 test('readFullReply fails at an endless number of items', () => {
   const item = { type: 'message', content: [{ type: 'output_text', text: 'a' }] };
   const read = (length: number) => {
     const response = { status: 'completed', output: Array(length).fill(item) };
-    return readFullReply(JSON.stringify(response), new ToldAnswer())?.kind;
+    return readFullReply(JSON.stringify(response), new RecordingSink())?.kind;
   };
   expect([read(outputItemsMax - 1), read(outputItemsMax)]).toEqual([undefined, 'malformed']);
 });
 
 describe('ResponsesStreamReader with events without indexes or ids', () => {
   const unnumbered = ({ output_index: _, ...event }: Event): Event => ({ ...event });
-  const told = (...events: readonly Event[]) => hear(...events.map(unnumbered)).told;
+  const told = (...events: readonly Event[]) => hear(...events.map(unnumbered)).sink;
 
   test('separates calls by call_id, as llama.cpp sends them', () => {
     const given = ['1', '2'].map((id) => {
@@ -514,8 +518,8 @@ describe('ResponsesStreamReader with events without indexes or ids', () => {
     const ends = whole.map((item) => done(0, item));
     const announced = [begin, emit('One.'), ends[0], begin, emit('Two.'), ends[1], ends[2]];
     for (const events of [announced.filter((event) => event !== undefined), ends]) {
-      const { said, calls } = told(...events, completed(whole));
-      expect([said, calls.length]).toEqual(['One.\n\nTwo.', 1]);
+      const { fullText, calls } = told(...events, completed(whole));
+      expect([fullText, calls.length]).toEqual(['One.\n\nTwo.', 1]);
     }
   });
 });

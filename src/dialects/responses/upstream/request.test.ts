@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question, says, targetOf } from '../../../../tests/support/question.ts';
+import { makePrompt, userTurn, makeTarget } from '../../../../tests/support/prompts.ts';
 import type {
   AssistantPart,
   Effort,
@@ -13,7 +13,7 @@ import type { Target } from '../../dialect.ts';
 import { writeItems, writeRequest } from './request.ts';
 
 function write(given: Partial<Prompt>, target: Partial<Target> = {}) {
-  const request = writeRequest(question(given), targetOf(target));
+  const request = writeRequest(makePrompt(given), makeTarget(target));
   return { ...request, body: JSON.parse(String(request.body)) as Record<string, unknown> };
 }
 
@@ -242,7 +242,7 @@ const thought = (said: string, signature?: string): AssistantPart => ({
 describe('writeRequest writes user turns', () => {
   test('with system texts in their positions', () => {
     const system: Turn = { role: 'system', parts: [text('Be brief.'), text(''), text('Be kind.')] };
-    expect(writeItems([says('Hi'), system])).toEqual([
+    expect(writeItems([userTurn('Hi'), system])).toEqual([
       { role: 'user', content: [{ type: 'input_text', text: 'Hi' }] },
       {
         role: 'system',

@@ -1,0 +1,102 @@
+/** The memory budget that all large request bodies share until their answers end. */
+import { afterAll, afterEach, beforeAll, expect, mock, spyOn, test } from 'bun:test';
+import { chatAnswer, gated, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway, readReply } from '../support/in-process.ts';
+
+const megabyte = 1024 * 1024;
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  // Each of the 2 processes gets an eighth of its 320 MB: 40 MB, of which one tenant gets half.
+  spyOn(process, 'constrainedMemory').mockReturnValue(640 * megabyte);
+  gateway = await InProcessGateway.start({
+    providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
+    models: [chatModel('test/chat', [{ provider: 'vendor', model: 'chat' }])],
+    limits: { body_bytes: 7 * megabyte },
+    workers: 2,
+  });
+});
+afterEach(() => mock.restore());
+afterAll(async () => {
+  await gateway.stop();
+  await upstream.stop();
+});
+
+const chat = (megabytes: number, more: object = {}) => {
+  const content = 'x'.repeat(megabytes * megabyte);
+  return { model: 'test/chat', messages: [{ role: 'user', content }], max_tokens: 5, ...more };
+};
+
+/** As long as the longest job input after escaping. The model doesn't support speech. */
+const job =
+  JSON.stringify({ model: 'test/chat', input: 'Hello.', voice: 'alloy' }) +
+  ' '.repeat(2 * megabyte);
+
+/** Sends the body in chunks, without Content-Length. */
+async function postChunked(body: object) {
+  const bytes = Buffer.from(JSON.stringify(body));
+  async function* chunks() {
+    for (let at = 0; at < bytes.length; at += megabyte) yield bytes.subarray(at, at + megabyte);
+  }
+  const headers = { authorization: `Bearer ${gateway.keys.routing}` };
+  const url = `${gateway.url}/v1/chat/completions`;
+  return readReply(await fetch(url, { method: 'POST', headers, body: chunks() }));
+}
+
+test('rejects large bodies above the memory budget and frees memory when answers end', async () => {
+  const delayed = gated('answer', 0, chatAnswer('Later.'));
+  upstream.script('chat', [delayed, delayed, delayed, delayed, chatAnswer('Now.')]);
+  const neighbor = await gateway.makeTenant({ id: 'neighbor', name: 'Neighbor' });
+  const pending = [
+    gateway.post(chat(6, { stream: true })),
+    postChunked(chat(6, { stream: true })),
+    gateway.post(chat(6)),
+  ];
+  await upstream.until((calls) => calls[2]);
+  // With this one, the first tenant has more than is left for the others.
+  pending.push(gateway.post(chat(6), { key: neighbor }));
+  await upstream.until((calls) => calls[3]);
+  const messages = { path: '/v1/messages' };
+  const count = { path: '/v1/messages/count_tokens' };
+  const jobs = { path: '/v1/jobs' };
+
+  const rejected = [
+    await gateway.post(chat(6)),
+    await postChunked(chat(6)),
+    await gateway.post(chat(6), messages),
+    await gateway.post(chat(6), count),
+    await gateway.post(job, jobs),
+  ];
+  for (const { status, error, headers } of rejected) {
+    expect(status).toBe(503);
+    const message = 'This gateway has too many large requests in progress; try again shortly.';
+    expect(error).toMatchObject({ message });
+    expect(headers.get('retry-after')).toBe('5');
+  }
+  // A small body isn't counted, even without Content-Length.
+  const short = [await gateway.post(chat(0)), await postChunked(chat(0))];
+  expect(short.map(({ status }) => status)).toEqual([200, 200]);
+
+  upstream.open('answer');
+  for (const { text } of await Promise.all(pending)) expect(text).toContain('Later.');
+  const served = [
+    await postChunked(chat(6)),
+    await gateway.post(chat(6)),
+    await gateway.post(chat(6), messages),
+    await gateway.post(chat(6), count),
+  ];
+  expect(served.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  // Together they are larger than the budget, but each one frees its memory when it ends.
+  for (let n = 0; n < 12; n++) {
+    const { error } = await gateway.post(job, jobs);
+    expect(error).toMatchObject({ type: 'model_capability_mismatch' });
+  }
+}, 120_000);
+
+test('fits the largest allowed body after a reload raised limits.body_bytes', async () => {
+  upstream.script('chat', chatAnswer('Now.'));
+  gateway.reload({ bodyBytes: 25 * megabyte });
+  const twice = [gateway.post(chat(24)), gateway.post(chat(24))];
+  expect((await Promise.all(twice)).map(({ status }) => status)).toEqual([200, 200]);
+}, 120_000);

@@ -1,0 +1,172 @@
+/** What a request asks for, read from its bytes without the gateway's code. */
+
+import type { RequestHead } from './request-reader.ts';
+
+export type Endpoint =
+  | 'openai-chat'
+  | 'anthropic-messages'
+  | 'anthropic-count'
+  | 'bedrock-converse'
+  | 'embeddings'
+  | 'speech'
+  | 'transcription'
+  | 'images'
+  | 'other';
+
+interface UploadedFile {
+  readonly field: string;
+  readonly name: string;
+  readonly type: string;
+  readonly bytes: Uint8Array;
+}
+
+export interface Form {
+  readonly fields: Readonly<Record<string, readonly string[]>>;
+  readonly files: readonly UploadedFile[];
+}
+
+export interface ParsedRequest {
+  readonly endpoint: Endpoint;
+  /** Undefined if the body is not JSON; `form` is undefined if it is not multipart. */
+  readonly json: unknown;
+  readonly form: Form | undefined;
+  readonly model: string | undefined;
+  readonly stream: boolean;
+  readonly includeUsage: boolean;
+  readonly promptTokens: number;
+  readonly lastMessage: string;
+}
+
+export function countWords(text: string): number {
+  return text.match(/\S+/g)?.length ?? 0;
+}
+
+function endpointOf(path: string): Endpoint {
+  const [plain = ''] = path.split('?');
+  if (plain.endsWith('/chat/completions')) return 'openai-chat';
+  if (plain.endsWith('/messages')) return 'anthropic-messages';
+  if (plain.endsWith('/messages/count_tokens')) return 'anthropic-count';
+  if (/\/converse(?:-stream)?$/.test(plain)) return 'bedrock-converse';
+  if (plain.endsWith('/embeddings')) return 'embeddings';
+  if (plain.endsWith('/audio/speech')) return 'speech';
+  if (/\/audio\/(transcriptions|translations)$/.test(plain)) return 'transcription';
+  if (/\/images\/(generations|edits)$/.test(plain)) return 'images';
+  return 'other';
+}
+
+export async function parseRequest(head: RequestHead, raw: Uint8Array): Promise<ParsedRequest> {
+  const contentType = head.headers['content-type'] ?? '';
+  const isForm = contentType.startsWith('multipart/form-data');
+  const form = isForm ? await readForm(contentType, raw) : undefined;
+  return asked(head.path, isForm ? undefined : readJson(raw), form);
+}
+
+/** For a reply that starts before the body arrived: only the path is known. */
+export function requestFromPath(path: string): ParsedRequest {
+  return asked(path, undefined, undefined);
+}
+
+function asked(path: string, json: unknown, form: Form | undefined): ParsedRequest {
+  const endpoint = endpointOf(path);
+  const messages = listOf(field(json, 'messages'));
+  return {
+    endpoint,
+    json,
+    form,
+    model: modelOf(path, json, form),
+    stream: isStreamed(path, json, form),
+    includeUsage: field(field(json, 'stream_options'), 'include_usage') === true,
+    promptTokens: promptTokens(endpoint, json, form),
+    lastMessage: textOf(messages[messages.length - 1]),
+  };
+}
+
+function isStreamed(path: string, json: unknown, form: Form | undefined): boolean {
+  if (path.endsWith('/converse-stream')) return true;
+  return field(json, 'stream') === true || form?.fields.stream?.[0] === 'true';
+}
+
+/** Gemini, Bedrock and Azure name the model in the path instead of the body. */
+function modelOf(path: string, json: unknown, form: Form | undefined): string | undefined {
+  const named = field(json, 'model') ?? form?.fields.model?.[0];
+  if (typeof named === 'string') return named;
+  const inPath = /\/(?:models?|deployments)\/([^/:?]+)/.exec(path)?.[1];
+  return inPath === undefined ? undefined : decodeURIComponent(inPath);
+}
+
+function promptTokens(endpoint: Endpoint, json: unknown, form: Form | undefined): number {
+  switch (endpoint) {
+    case 'openai-chat':
+    case 'anthropic-messages':
+    case 'bedrock-converse':
+      return messageTokens(json);
+    case 'embeddings':
+      return inputTokens(field(json, 'input'));
+    case 'speech':
+      return countWords(textOf(field(json, 'input')));
+    case 'images':
+      return countWords(textOf(field(json, 'prompt') ?? form?.fields.prompt?.[0]));
+    // Counting tokens uses none, so it must add nothing to the totals.
+    case 'anthropic-count':
+    case 'transcription':
+    case 'other':
+      return 0;
+  }
+}
+
+export function messageTokens(json: unknown): number {
+  return countWords(`${textOf(field(json, 'system'))} ${textOf(field(json, 'messages'))}`);
+}
+
+/** Embedding inputs may be texts or arrays of token numbers. */
+function inputTokens(input: unknown): number {
+  if (typeof input === 'number') return 1;
+  if (Array.isArray(input)) return input.reduce<number>((sum, one) => sum + inputTokens(one), 0);
+  return countWords(textOf(input));
+}
+
+/** The text of a message, of its parts, and of tool results nested in them. */
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value)) return value.map(textOf).join(' ');
+  return value === undefined || value === null
+    ? ''
+    : textOf(field(value, 'text') ?? field(value, 'content'));
+}
+
+export function field(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  return Object.entries(value).find(([key]) => key === name)?.[1];
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export function readJson(raw: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(raw).toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+async function readForm(contentType: string, raw: Uint8Array): Promise<Form | undefined> {
+  const fields: Record<string, string[]> = {};
+  const files: UploadedFile[] = [];
+  try {
+    const headers = { 'content-type': contentType };
+    const data = await new Response(Buffer.from(raw), { headers }).formData();
+    for (const [name, value] of data.entries()) {
+      if (typeof value === 'string') {
+        fields[name] = [...(fields[name] ?? []), value];
+      } else {
+        const bytes = new Uint8Array(await value.arrayBuffer());
+        files.push({ field: name, name: value.name, type: value.type, bytes });
+      }
+    }
+  } catch {
+    return undefined;
+  }
+  return { fields, files };
+}

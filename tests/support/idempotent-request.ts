@@ -1,0 +1,40 @@
+/** One request with an idempotency key, for gateways that die, freeze or lose their store. */
+import { isObject } from '../../src/core/json.ts';
+import { chatAnswer, type FakeUpstream } from './fake-upstream.ts';
+import type { Answer, GatewayOptions } from './gateway.ts';
+
+/** The credits with which each tenant starts. */
+export const credits = 1_000_000;
+
+/** Each token costs one credit, input and output. */
+export const answer = chatAnswer('One two three', { usage: { prompt: 40, completion: 5 } });
+export const answerCost = 45;
+
+export const body = { model: 'test/chat', messages: [{ role: 'user', content: 'Count.' }] };
+export const headers = { 'idempotency-key': 'order-7' };
+
+export function optionsFor(
+  upstream: FakeUpstream,
+  env: Readonly<Record<string, string>> = {},
+): GatewayOptions {
+  return {
+    upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
+    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), ...env },
+  };
+}
+
+/**
+ * Gateways that share a store need the same secret: otherwise one cannot read what another
+ * encrypted.
+ */
+export function sharedStoreEnv(database: string): Readonly<Record<string, string>> {
+  return {
+    DATABASE_URL: database,
+    TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
+  };
+}
+
+export function textOf({ body: { choices } }: Answer): unknown {
+  const [choice] = Array.isArray(choices) ? choices : [];
+  return isObject(choice) && isObject(choice.message) ? choice.message.content : undefined;
+}

@@ -1,0 +1,96 @@
+import { isObject } from '../../src/core/json.ts';
+
+/** A trace collector on loopback that keeps what it is sent and answers what it is told. */
+export class TraceCollector {
+  readonly requests: {
+    readonly path: string;
+    readonly headers: Headers;
+    readonly body: unknown;
+  }[] = [];
+  status = 200;
+  readonly #server: Bun.Server<undefined>;
+  #arrived = Promise.withResolvers<void>();
+
+  constructor(port = 0) {
+    this.#server = Bun.serve({
+      hostname: '127.0.0.1',
+      port,
+      fetch: async (request) => {
+        const body: unknown = await request.json();
+        this.requests.push({ path: new URL(request.url).pathname, headers: request.headers, body });
+        this.#arrived.resolve();
+        this.#arrived = Promise.withResolvers();
+        return Response.json({ partialSuccess: {} }, { status: this.status });
+      },
+    });
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#server.port}`;
+  }
+
+  /** Every span received, in the order of arrival. */
+  get spans(): ReceivedSpan[] {
+    return this.requests.flatMap(({ body }) =>
+      list(body, 'resourceSpans').flatMap((resource) =>
+        list(resource, 'scopeSpans').flatMap((scope) => list(scope, 'spans').map(seen)),
+      ),
+    );
+  }
+
+  /** Waits until `look` finds something. */
+  async until<Found>(look: () => Found | undefined): Promise<Found> {
+    for (;;) {
+      const { promise } = this.#arrived;
+      const found = look();
+      if (found !== undefined) return found;
+      await promise;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#server.stop(true);
+  }
+}
+
+export interface ReceivedSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | undefined;
+  readonly name: string;
+  readonly kind: unknown;
+  readonly startNs: bigint;
+  readonly endNs: bigint;
+  readonly statusCode: unknown;
+  readonly attributes: Readonly<Record<string, unknown>>;
+}
+
+function list(value: unknown, name: string): Record<string, unknown>[] {
+  const found = isObject(value) ? value[name] : undefined;
+  return Array.isArray(found) ? found.filter(isObject) : [];
+}
+
+function seen(span: Record<string, unknown>): ReceivedSpan {
+  const { parentSpanId, status } = span;
+  return {
+    traceId: String(span.traceId),
+    spanId: String(span.spanId),
+    parentSpanId: parentSpanId === undefined ? undefined : String(parentSpanId),
+    name: String(span.name),
+    kind: span.kind,
+    startNs: BigInt(String(span.startTimeUnixNano)),
+    endNs: BigInt(String(span.endTimeUnixNano)),
+    statusCode: isObject(status) ? status.code : 'missing',
+    attributes: Object.fromEntries(
+      list(span, 'attributes').map(({ key, value }) => [String(key), plainValue(value)]),
+    ),
+  };
+}
+
+/** OTLP's JSON writes integers as text; here they become numbers, unlike texts. */
+function plainValue(value: unknown): unknown {
+  if (!isObject(value)) return undefined;
+  if (typeof value.intValue === 'string') return BigInt(value.intValue);
+  if (isObject(value.arrayValue)) return list(value.arrayValue, 'values').map(plainValue);
+  return value.stringValue ?? value.boolValue ?? value.doubleValue;
+}
