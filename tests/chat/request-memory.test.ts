@@ -70,7 +70,7 @@ test('rejects large bodies above the memory budget and frees memory when answers
   ];
   for (const { status, error, headers } of rejected) {
     expect(status).toBe(503);
-    const message = 'This gateway has too many large requests in progress; try again shortly.';
+    const message = 'The gateway is handling too many large requests. Try again shortly.';
     expect(error).toMatchObject({ message });
     expect(headers.get('retry-after')).toBe('5');
   }
