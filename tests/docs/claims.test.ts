@@ -63,7 +63,7 @@ describe('api.md', () => {
 
 describe('keys.md', () => {
   test('says which tools chat completions refuse and the others leave out', async () => {
-    const taken = /Chat completions take only tools of the\s+types ([^,]+), (.+?) and/.exec(keys);
+    const taken = /Chat completions take only tools of the\s+types ([^,]+), (.+?), and/.exec(keys);
     expect(taken?.slice(1)).toEqual(['`function`', '`custom`']);
     expect(keys).toMatch(/^\| tools [^|]*`code_interpreter`/m);
     const tools = [{ type: 'code_interpreter', container: { type: 'auto' } }];

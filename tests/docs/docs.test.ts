@@ -193,8 +193,8 @@ describe('the errors', () => {
 
   test.each(symbols)('%s has the status, the blame and the advice of the table', (symbol, row) => {
     const { status, blame, retryHelps } = row;
-    const advice = retryHelps ? 'helps' : 'does not help';
-    const line = `Status ${status} · to blame: ${blame} · repeating ${advice}`;
+    const advice = retryHelps ? 'retry later' : "don't retry";
+    const line = `Status ${status} · caused by the ${blame} · ${advice}`;
     expect(section(page, symbol)).toStartWith(`\n\n${line}\n\n`);
   });
 
@@ -281,7 +281,7 @@ describe('the providers', () => {
       images: withFeature('image_generation', 'image_edit'),
     });
     const [opening = ''] = read('README.md').split('```');
-    expect(opening).toContain('OpenAI, Anthropic, Google and seven more');
+    expect(opening).toMatch(/OpenAI, Anthropic, Google, and seven\s+more/);
     expect(builtinCatalog.providers.length).toBe(3 + 7);
   });
 
