@@ -1,4 +1,4 @@
-/** Calls the gateway's API. Every failure becomes an error with a sentence to show. */
+/** Calls the gateway's API. Every failure becomes an error whose message can be shown. */
 
 export class ApiError extends Error {
   readonly status: number;
@@ -16,11 +16,11 @@ export interface Call {
   readonly signal?: AbortSignal;
 }
 
-/** Called when the gateway refuses the key with which the user is signed in. */
-let onRejected: (key: string, message: string) => void = () => undefined;
+let handleRejectedKey: (key: string, message: string) => void = () => undefined;
 
-export function whenRejected(handle: typeof onRejected): void {
-  onRejected = handle;
+/** Sets the function to call when the gateway answers 401 for a key. */
+export function onKeyRejected(handle: typeof handleRejectedKey): void {
+  handleRejectedKey = handle;
 }
 
 export async function send(path: string, call: Call): Promise<Response> {
@@ -41,43 +41,46 @@ export async function send(path: string, call: Call): Promise<Response> {
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError('The gateway cannot be reached. Check that it is running.', 0);
+    throw new ApiError("Can't reach the gateway. Check that it's running.", 0);
   }
   if (response.ok) return response;
-  const message = await sentenceOf(response);
-  if (response.status === 401) onRejected(key, message);
+  const message = await errorMessageIn(response);
+  if (response.status === 401) handleRejectedKey(key, message);
   throw new ApiError(message, response.status);
 }
 
-/** Our own API answers with the shapes of shapes.ts; they are not checked a second time here. */
+/** Returns the parsed answer. The shapes in shapes.ts come from the contract and aren't checked. */
 export async function requestJson<T>(path: string, call: Call): Promise<T> {
   const response = await send(path, call);
   try {
     return (await response.json()) as T;
   } catch (error) {
     if (call.signal?.aborted) throw error;
-    // The answer was cut off, or a proxy in front of the gateway made it up.
-    throw new ApiError('The gateway’s answer broke off or cannot be read.', response.status);
+    // The answer was cut off, or a proxy in front of the gateway replaced it.
+    throw new ApiError(
+      "The gateway's answer was incomplete or not valid JSON. Try again.",
+      response.status,
+    );
   }
 }
 
-/** For answers whose whole content is in `data`. */
+/** Returns the `data` field of the parsed answer. */
 export async function requestData<T>(path: string, call: Call): Promise<T> {
   return (await requestJson<{ readonly data: T }>(path, call)).data;
 }
 
-async function sentenceOf(response: Response): Promise<string> {
+async function errorMessageIn(response: Response): Promise<string> {
   const text = await response.text();
   try {
     const body = JSON.parse(text) as { error?: { message?: unknown } };
     if (typeof body.error?.message === 'string') return body.error.message;
   } catch {
-    // A proxy in front of the gateway answered with a page of its own.
+    // The body isn't JSON: a proxy in front of the gateway answered with its own page.
   }
-  return `The gateway answered with status ${response.status} and gave no reason.`;
+  return `The gateway answered with status ${response.status} and no error message.`;
 }
 
-/** Saves an answer as a file and reports its progress. A plain link could not carry the key. */
+/** Saves an answer as a file and reports progress. A plain link couldn't send the key. */
 export async function download(
   path: string,
   key: string,
@@ -87,24 +90,26 @@ export async function download(
   const response = await send(path, { key });
   const type = response.headers.get('content-type') ?? '';
   let bytes = 0;
-  const counted = response.body?.pipeThrough(
+  const withProgress = response.body?.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
-      transform(piece, controller) {
-        bytes += piece.length;
+      transform(chunk, controller) {
+        bytes += chunk.length;
         onBytes(bytes);
-        controller.enqueue(piece);
+        controller.enqueue(chunk);
       },
     }),
   );
   // The browser keeps a large blob on disk, so exports of any length work.
-  const blob = await new Response(counted ?? null, { headers: { 'content-type': type } }).blob();
+  const blob = await new Response(withProgress ?? null, {
+    headers: { 'content-type': type },
+  }).blob();
   const url = URL.createObjectURL(blob);
   const link = document.createElement('a');
   link.href = url;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(url), linkMs);
+  setTimeout(() => URL.revokeObjectURL(url), revokeAfterMs);
 }
 
-/** After this time the browser has saved the file, and its address can be given up. */
-const linkMs = 60_000;
+/** After this time the browser has saved the file and the URL can be revoked. */
+const revokeAfterMs = 60_000;

@@ -1,71 +1,81 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { ApiError, whenRejected } from './api.ts';
+import { ApiError, onKeyRejected } from './api.ts';
 import { Busy } from './components/notes.tsx';
-import { sentence } from './load.ts';
+import { errorMessage } from './load.ts';
 import { followLink, useRoute } from './route.ts';
-import { keyStorage, type Proven, prove, type Session, SessionContext } from './session.ts';
+import {
+  keyStorage,
+  type Session,
+  SessionContext,
+  type VerifiedKey,
+  verifyKey,
+} from './session.ts';
 import { Shell } from './shell.tsx';
 import { SignIn } from './sign-in.tsx';
 
 type State =
   | { readonly name: 'checking'; readonly key: string }
-  | { readonly name: 'out'; readonly message?: string; readonly retry?: string }
-  | { readonly name: 'in'; readonly proven: Proven; readonly callKey: string | null };
+  | { readonly name: 'signed-out'; readonly message?: string; readonly retryKey?: string }
+  | { readonly name: 'signed-in'; readonly verified: VerifiedKey; readonly callKey: string | null };
 
-function begin(): State {
+function initialState(): State {
   const key = keyStorage.key();
-  return key === null ? { name: 'out' } : { name: 'checking', key };
+  return key === null ? { name: 'signed-out' } : { name: 'checking', key };
 }
 
-/**
- * Only status 401 forgets the tab's key: after any other failure of the gateway it can be tried
- * again.
- */
-function turnedAway(error: unknown, key: string): State {
-  const message = sentence(error);
+/** Deletes the tab's key only after a 401. After other failures, the user can retry it. */
+function signedOutBy(error: unknown, key: string): State {
+  const message = errorMessage(error);
   if (error instanceof ApiError && error.status !== 401) {
-    return { name: 'out', message, retry: key };
+    return { name: 'signed-out', message, retryKey: key };
   }
   keyStorage.clear();
-  return { name: 'out', message };
+  return { name: 'signed-out', message };
 }
 
-function enter(proven: Proven): State {
-  keyStorage.store(proven.key);
-  const callKey = proven.kind === 'routing' ? proven.key : keyStorage.callKey();
-  return { name: 'in', proven, callKey };
+function signedIn(verified: VerifiedKey): State {
+  keyStorage.store(verified.key);
+  const callKey = verified.kind === 'routing' ? verified.key : keyStorage.callKey();
+  return { name: 'signed-in', verified, callKey };
 }
 
 export function App() {
-  const [state, setState] = useState(begin);
+  const [state, setState] = useState(initialState);
   useRoute();
   useEffect(() => {
     if (state.name !== 'checking') return;
-    prove(state.key).then(
-      (proven) => setState(enter(proven)),
-      (error: unknown) => setState(turnedAway(error, state.key)),
+    verifyKey(state.key).then(
+      (verified) => setState(signedIn(verified)),
+      (error: unknown) => setState(signedOutBy(error, state.key)),
     );
   }, [state]);
-  const session = useMemo(() => (state.name === 'in' ? sessionOf(state, setState) : null), [state]);
+  const session = useMemo(
+    () => (state.name === 'signed-in' ? sessionOf(state, setState) : null),
+    [state],
+  );
   useEffect(() => {
-    whenRejected((key, message) => {
+    onKeyRejected((key, message) => {
       if (session?.key === key) {
         keyStorage.clear();
-        setState({ name: 'out', message: `You were signed out: ${message}` });
-      } else if (session?.callKey === key) session.bringCallKey(null);
+        setState({ name: 'signed-out', message: `You were signed out: ${message}` });
+      } else if (session?.callKey === key) session.setCallKey(null);
     });
   }, [session]);
   useEffect(() => {
     document.addEventListener('click', followLink);
     return () => document.removeEventListener('click', followLink);
   }, []);
-  if (state.name === 'checking') return <Busy what="Signing in…" />;
-  if (state.name === 'out' || !session) {
-    const { message, retry } = state.name === 'out' ? state : {};
-    const again =
-      retry === undefined ? undefined : () => setState({ name: 'checking', key: retry });
+  if (state.name === 'checking') return <Busy text="Signing in…" />;
+  if (state.name === 'signed-out' || !session) {
+    const { message, retryKey } = state.name === 'signed-out' ? state : {};
+    const retry =
+      retryKey === undefined ? undefined : () => setState({ name: 'checking', key: retryKey });
     return (
-      <SignIn message={message} again={again} onProven={(proven) => setState(enter(proven))} />
+      <SignIn
+        message={message}
+        onRetry={retry}
+        onVerified={(verified) => setState(signedIn(verified))}
+      />
     );
   }
   return (
@@ -76,19 +86,19 @@ export function App() {
 }
 
 function sessionOf(
-  state: Extract<State, { name: 'in' }>,
+  state: Extract<State, { name: 'signed-in' }>,
   setState: (state: State) => void,
 ): Session {
   return {
-    ...state.proven,
+    ...state.verified,
     callKey: state.callKey,
-    bringCallKey(callKey) {
+    setCallKey(callKey) {
       keyStorage.storeCallKey(callKey);
       setState({ ...state, callKey });
     },
     signOut() {
       keyStorage.clear();
-      setState({ name: 'out' });
+      setState({ name: 'signed-out' });
     },
   };
 }

@@ -1,7 +1,8 @@
 import { send } from './api.ts';
-import type { ChatBody, ToolCall } from './snippets.ts';
+import type { ChatChunk, ChatUsage, ToolCall } from './shapes.ts';
+import type { ChatBody } from './snippets.ts';
 
-/** One answer, complete or still growing. */
+/** A chat answer, complete or still streaming. */
 export interface Answer extends Readonly<PartialAnswer> {
   readonly requestId: string;
   readonly totalMs: number;
@@ -13,41 +14,18 @@ interface PartialAnswer {
   toolCalls: ToolCall[];
   finishReason: string | null;
   firstTokenMs: number | null;
-  usage: Usage | null;
-}
-
-interface Usage {
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-  readonly cost?: number;
-}
-
-interface Chunk {
-  readonly choices?: readonly {
-    readonly delta?: {
-      readonly content?: string | null;
-      readonly reasoning?: string | null;
-      readonly tool_calls?: readonly {
-        readonly index?: number;
-        readonly id?: string;
-        readonly function?: { readonly name?: string; readonly arguments?: string };
-      }[];
-    };
-    readonly finish_reason?: string | null;
-  }[];
-  readonly usage?: Usage | null;
-  readonly error?: { readonly message?: string };
+  usage: ChatUsage | null;
 }
 
 interface ChatOptions {
   readonly key: string;
   readonly body: ChatBody;
   readonly signal: AbortSignal;
-  /** Called with the answer as it grows. */
+  /** Called with the answer so far, after each chunk. */
   readonly onUpdate: (answer: Answer) => void;
 }
 
-/** Streams one chat completion. A stream that breaks off rejects with the gateway's sentence. */
+/** Streams one chat completion. Rejects with the gateway's message if the stream fails. */
 export async function chat({ key, body, signal, onUpdate }: ChatOptions): Promise<Answer> {
   const startedAt = performance.now();
   const response = await send('/v1/chat/completions', {
@@ -72,44 +50,47 @@ export async function chat({ key, body, signal, onUpdate }: ChatOptions): Promis
   });
   for await (const data of eventsOf(response)) {
     if (data === '[DONE]') return snapshot();
-    const chunk = JSON.parse(data) as Chunk;
-    if (chunk.error) throw new Error(chunk.error.message ?? 'The answer broke off.');
+    const chunk = JSON.parse(data) as ChatChunk;
+    if (chunk.error) throw new Error(chunk.error.message);
     partial.firstTokenMs ??= performance.now() - startedAt;
     appendChunk(partial, chunk);
     onUpdate(snapshot());
   }
-  throw new Error('The answer broke off before its end.');
+  throw new Error('The stream ended before the answer was complete. Try again.');
 }
 
-function appendChunk(answer: PartialAnswer, { choices, usage }: Chunk): void {
+/** Adds a chunk to the answer. */
+function appendChunk(answer: PartialAnswer, { choices, usage }: ChatChunk): void {
   if (usage) answer.usage = usage;
+  // Chunks of some providers are forwarded unchanged and may lack fields.
   const [choice] = choices ?? [];
   if (!choice) return;
   answer.finishReason = choice.finish_reason ?? answer.finishReason;
   answer.text += choice.delta?.content ?? '';
   answer.reasoning += choice.delta?.reasoning ?? '';
   for (const { index = 0, id, function: called } of choice.delta?.tool_calls ?? []) {
-    const before = answer.toolCalls[index];
+    const previous = answer.toolCalls[index];
     answer.toolCalls[index] = {
-      id: id || before?.id || '',
+      id: id || previous?.id || '',
       type: 'function',
       function: {
-        name: called?.name || before?.function.name || '',
-        arguments: (before?.function.arguments ?? '') + (called?.arguments ?? ''),
+        name: called?.name || previous?.function.name || '',
+        arguments: (previous?.function.arguments ?? '') + (called?.arguments ?? ''),
       },
     };
   }
 }
 
+/** Yields the `data` of each server-sent event. */
 async function* eventsOf(response: Response): AsyncGenerator<string> {
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
+  let buffer = '';
   for (;;) {
     const step = await reader?.read();
     if (!step || step.done) return;
-    rest += step.value;
-    const parts = rest.split('\n\n');
-    rest = parts.pop() ?? '';
-    for (const part of parts) if (part.startsWith('data: ')) yield part.slice('data: '.length);
+    buffer += step.value;
+    const events = buffer.split('\n\n');
+    buffer = events.pop() ?? '';
+    for (const event of events) if (event.startsWith('data: ')) yield event.slice('data: '.length);
   }
 }

@@ -1,6 +1,6 @@
-import { choose, type Route } from './route.ts';
+import { type Route, setQuery } from './route.ts';
 
-/** Ranges of UTC days, both ends included, as the address holds them. */
+/** A range of UTC days, both inclusive, as in the URL. */
 export interface Range {
   readonly from: string;
   readonly to: string;
@@ -19,14 +19,15 @@ function isDay(text: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(time) && dayText(time) === text;
 }
 
-export function rangeOf({ query }: Route, usualDays: number): Range {
-  const usual = lastDays(usualDays);
+/** Reads the range from the URL; if it's missing or invalid, returns the last `defaultDays`. */
+export function rangeOf({ query }: Route, defaultDays: number): Range {
+  const fallback = lastDays(defaultDays);
   const [from, to] = [query.get('from') ?? '', query.get('to') ?? ''];
-  if (!isDay(from) || !isDay(to) || from > to) return usual;
+  if (!isDay(from) || !isDay(to) || from > to) return fallback;
   return { from, to };
 }
 
-/** The month that contains a day; the current month ends today. */
+/** Returns the month that contains a day. The current month ends today. */
 export function monthOf(day: string, now = Date.now()): Range {
   const [year = 0, month = 0] = day.split('-').map(Number);
   const end = dayText(Date.UTC(year, month, 0));
@@ -34,10 +35,7 @@ export function monthOf(day: string, now = Date.now()): Range {
   return { from: `${day.slice(0, 7)}-01`, to: end < today ? end : today };
 }
 
-/**
- * How many days the credits last if spending goes on as in this month; undefined if nothing was
- * spent.
- */
+/** Returns how many days the credits last at this month's rate, or undefined without spend. */
 export function daysLeft(credits: number, spent: number, now = Date.now()): number | undefined {
   if (spent === 0) return undefined;
   return Math.floor((credits / spent) * new Date(now).getUTCDate());
@@ -47,12 +45,12 @@ export function daysIn({ from, to }: Range): number {
   return Math.round((Date.parse(to) - Date.parse(from)) / dayMs) + 1;
 }
 
-/** The period of the same length right before this one. */
+/** Returns the range of the same length right before this one. */
 export function previousRange(range: Range): Range {
   const end = Date.parse(range.from) - dayMs;
   return { from: dayText(end - (daysIn(range) - 1) * dayMs), to: dayText(end) };
 }
 
 export function chooseRange({ from, to }: Range, mode: 'push' | 'replace' = 'push'): void {
-  choose({ from, to, offset: null }, mode);
+  setQuery({ from, to, offset: null }, mode);
 }

@@ -1,4 +1,4 @@
-/** Numbers and times for people to read. Days and months are UTC, as in the books. */
+/** Formats numbers and times for display. Days and months are UTC, as in billing. */
 
 const integer = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat('en-US', {
@@ -12,22 +12,22 @@ export function count(value: number): string {
 }
 
 /** `1 request`, `2 requests`. */
-export function counted(value: number, unit: string): string {
+export function plural(value: number, unit: string): string {
   return `${count(value)} ${unit}${value === 1 ? '' : 's'}`;
 }
 
-/** `1.24M`, for narrow places; show the full number in a title. */
+/** `1.24M`, for narrow columns. Show the full number in a tooltip. */
 export function brief(value: number): string {
   return Math.abs(value) < 10_000 ? integer.format(value) : short.format(value);
 }
 
-/** An amount to its last digit, as the API writes it: `12345.678` becomes `12,345.678`. */
-export function exactly(text: string): string {
+/** Formats a decimal string without rounding: `12345.678` becomes `12,345.678`. */
+export function exactAmount(text: string): string {
   const [head = '0', tail] = text.split('.');
   return `${integer.format(BigInt(head))}${tail === undefined ? '' : `.${tail}`}`;
 }
 
-/** `$49.79`; below a dollar, where most requests are, with three significant digits. */
+/** `$49.79`. Amounts below a dollar, as most requests cost, get 3 significant digits. */
 export function usd(value: number): string {
   const isSmall = value > 0 && value < 1;
   return `$${value.toLocaleString('en-US', {
@@ -36,7 +36,7 @@ export function usd(value: number): string {
   })}`;
 }
 
-/** `0.50` stays as quoted; `0.5` becomes `0.50`. */
+/** Formats a configured price with at least 2 decimals: `0.5` becomes `$0.50`. */
 export function price(text: string): string {
   const [head = '0', tail = ''] = text.split('.');
   return `$${head}.${tail.padEnd(2, '0')}`;
@@ -49,12 +49,12 @@ export function milliseconds(value: number): string {
 }
 
 export function percent(value: number): string {
-  // A small share must not read as zero.
+  // Don't show a small nonzero share as 0%.
   if (value > 0 && value < 0.005) return '<0.01%';
   return `${value.toLocaleString('en-US', { maximumFractionDigits: 2 })}%`;
 }
 
-/** With fixed decimals, so that digits align in a column. */
+/** Uses fixed decimals so that digits align in a column. */
 export function percentInColumn(value: number): string {
   if (value > 0 && value < 0.05) return '<0.1%';
   return `${value.toFixed(1)}%`;
@@ -76,8 +76,8 @@ const dateFormat = utc({ day: 'numeric', month: 'short', year: 'numeric' });
 const monthFormat = utc({ month: 'long', year: 'numeric' });
 
 export const time = (iso: string): string => timeFormat.format(new Date(iso));
-/** Without the year if it is the current one, for lists. */
-export const briefTime = (iso: string, now = new Date()): string =>
+/** Omits the current year. */
+export const shortTime = (iso: string, now = new Date()): string =>
   time(iso).replace(` ${now.getUTCFullYear()},`, ',');
 export const dayName = (seconds: number): string => dayFormat.format(new Date(seconds * 1_000));
 export const date = (iso: string): string => dateFormat.format(new Date(iso));
@@ -94,19 +94,26 @@ export function ago(iso: string | null, now = Date.now()): string {
   ];
   for (const [size, unit] of steps) {
     const number = Math.floor(seconds / size);
-    if (number >= 1) return `${counted(number, unit)} ago`;
+    if (number >= 1) return `${plural(number, unit)} ago`;
   }
   return 'just now';
 }
 
-export function span(seconds: number): string {
+export function duration(seconds: number): string {
   const [days, hours] = [Math.floor(seconds / 86_400), Math.floor(seconds / 3_600) % 24];
   const minutes = Math.floor(seconds / 60) % 60;
   if (days > 0) return `${days} d ${hours} h`;
   return hours > 0 ? `${hours} h ${minutes} min` : `${minutes} min`;
 }
 
-/** The change in percent against the period before; undefined if that was zero. */
-export function change(now: number, before: number): number | undefined {
-  return before === 0 ? undefined : ((now - before) / before) * 100;
+/** Names the current period of a limit, by its reset interval. */
+export const resetPeriods = {
+  daily: ' today',
+  weekly: ' this week',
+  monthly: ' this month',
+} as const;
+
+/** Returns the change in percent, or undefined if the previous value was 0. */
+export function change(current: number, previous: number): number | undefined {
+  return previous === 0 ? undefined : ((current - previous) / previous) * 100;
 }

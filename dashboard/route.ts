@@ -1,28 +1,28 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 
 /**
- * The page and everything chosen on it. All of it is in the address, so that a view can be
- * reloaded, bookmarked and shared. Secrets are never in it.
+ * The page and all its settings. They're in the URL, so that a view can be reloaded, bookmarked,
+ * and shared. Secrets are never in the URL.
  */
 export interface Route {
-  /** The part behind `/dashboard/`; empty for the front page. */
+  /** The path after `/dashboard/`, or '' for the home page. */
   readonly page: string;
   readonly query: URLSearchParams;
 }
 
 const root = '/dashboard';
-const moved = 'tollgate-moved';
+const routeChanged = 'tollgate-route-changed';
 
-/** `null` takes a name out of the address. */
-export type Choices = Readonly<Record<string, string | null>>;
+/** New values of query parameters. `null` removes a parameter. */
+export type QueryChanges = Readonly<Record<string, string | null>>;
 
-/** Servers refuse much longer addresses, so the page could not be reloaded. */
+/** Servers reject much longer URLs, so the page couldn't be reloaded. */
 const queryMax = 8_000;
 
-/** What the browser's history stores with an entry, besides its address. */
+/** What a history entry stores besides its URL. */
 interface State {
   readonly query?: string;
-  /** This entry opened a dialog, so the entry before shows the page without it. */
+  /** True if this entry opened a dialog: the previous entry shows the page without it. */
   readonly isOverlay: boolean;
 }
 
@@ -34,96 +34,95 @@ function currentRoute(): Route {
 
 export function useRoute(): Route {
   const [route, setRoute] = useState(currentRoute);
-  // A layout effect runs before the next paint, so that a choice made at once is not missed.
+  // A layout effect runs before the next paint, so that an immediate click isn't missed.
   useLayoutEffect(() => {
-    const follow = () => setRoute(currentRoute());
-    addEventListener('popstate', follow);
-    addEventListener(moved, follow);
+    const update = () => setRoute(currentRoute());
+    addEventListener('popstate', update);
+    addEventListener(routeChanged, update);
     return () => {
-      removeEventListener('popstate', follow);
-      removeEventListener(moved, follow);
+      removeEventListener('popstate', update);
+      removeEventListener(routeChanged, update);
     };
   }, []);
   return route;
 }
 
-/** Goes to another page of a list and scrolls up, so that reading begins at its top. */
-export function turnTo(offset: number): void {
-  choose({ offset: offset > 0 ? String(offset) : null });
+/** Opens another page of a list and scrolls to its top. */
+export function goToOffset(offset: number): void {
+  setQuery({ offset: offset > 0 ? String(offset) : null });
   scrollTo(0, 0);
 }
 
-/** The entry of a table that the address names, or the default. */
-export function chosenIn<Name extends string>(
-  table: Readonly<Record<Name, unknown>>,
+/** Returns the option that a query parameter names, or the fallback. */
+export function optionIn<Name extends string>(
+  options: Readonly<Record<Name, unknown>>,
   text: string | null,
   fallback: Name,
 ): Name {
-  return text !== null && Object.hasOwn(table, text) ? (text as Name) : fallback;
+  return text !== null && Object.hasOwn(options, text) ? (text as Name) : fallback;
 }
 
-/** The offset of a list; 0 if the address has none or an invalid one. */
+/** Returns the offset of a list, or 0 if the URL has none or an invalid one. */
 export function offsetOf({ query }: Route): number {
   const offset = Number(query.get('offset'));
   return Number.isSafeInteger(offset) && offset > 0 ? offset : 0;
 }
 
-export function addressOf(page: string, choices: Choices = {}): string {
+export function addressOf(page: string, changes: QueryChanges = {}): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(choices)) if (value !== null) query.set(name, value);
+  for (const [name, value] of Object.entries(changes)) if (value !== null) query.set(name, value);
   const text = query.toString();
   return `${page === '' ? root : `${root}/${page}`}${text === '' ? '' : `?${text}`}`;
 }
 
-export function goTo(address: string): void {
+export function navigate(address: string): void {
   history.pushState(null, '', address);
-  dispatchEvent(new Event(moved));
+  dispatchEvent(new Event(routeChanged));
   scrollTo(0, 0);
 }
 
 /**
- * Changes some choices and keeps the others. Use `replace` while typing, so that «back» leaves the
- * page.
+ * Changes some query parameters and keeps the others. Use `replace` while the user types, so that
+ * the Back button leaves the page.
  */
-export function choose(
-  choices: Choices,
+export function setQuery(
+  changes: QueryChanges,
   mode: 'push' | 'replace' = 'push',
   isOverlay = false,
 ): void {
   const { query } = currentRoute();
-  for (const [name, value] of Object.entries(choices)) {
+  for (const [name, value] of Object.entries(changes)) {
     if (value === null || value === '') query.delete(name);
     else query.set(name, value);
   }
   const text = query.size === 0 ? '' : `?${query}`;
-  // A query too long for the address is kept in the history entry, which survives a reload of the
-  // tab.
+  // A query too long for the URL goes into the history entry, which survives a reload.
   const isLong = text.length > queryMax;
   const state: State = { isOverlay, ...(isLong ? { query: text } : {}) };
   const address = location.pathname + (isLong ? '' : text);
   if (mode === 'push') history.pushState(state, '', address);
   else history.replaceState(state, '', address);
-  dispatchEvent(new Event(moved));
+  dispatchEvent(new Event(routeChanged));
 }
 
-/** Opens a dialog, which «back» closes. */
-export function openOverlay(choices: Choices): void {
-  choose(choices, 'push', true);
+/** Opens a dialog, which the Back button closes. */
+export function openOverlay(changes: QueryChanges): void {
+  setQuery(changes, 'push', true);
 }
 
-/** Closing a dialog goes back in the history, so that the next «back» leaves the page. */
+/** Closes a dialog by going back in the history, so that the next Back leaves the page. */
 export function closeOverlay(name: string): void {
-  // «Back» has closed the dialog already, while its form was being sent.
+  // The user pressed Back while the form was being sent, so the dialog is already closed.
   if (!currentRoute().query.has(name)) return;
   const { isOverlay = false } = (history.state ?? {}) as Partial<State>;
   if (isOverlay) {
-    // So that closing twice goes back only once.
+    // Prevents a second close from going back again.
     history.replaceState(null, '');
     history.back();
-  } else choose({ [name]: null }, 'replace');
+  } else setQuery({ [name]: null }, 'replace');
 }
 
-/** Follows a link within the dashboard, unless the user wants it in another tab. */
+/** Opens a link to another dashboard page without a reload, unless it goes to a new tab. */
 export function followLink(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0) return;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
@@ -131,5 +130,5 @@ export function followLink(event: MouseEvent): void {
   const href = target?.getAttribute('href') ?? '';
   if (!/^\/dashboard(?:$|[/?])/.test(href) || target?.hasAttribute('download')) return;
   event.preventDefault();
-  goTo(href);
+  navigate(href);
 }

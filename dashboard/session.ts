@@ -1,17 +1,17 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import { requestData, requestJson } from './api.ts';
-import type { Key, Kind, Scope } from './shapes.ts';
+import type { Key, KeyKind, Scope } from './shapes.ts';
 
-/** The signed-in user. The keys are kept for this tab only and sent only to this gateway. */
+/** The signed-in user. Keys are stored for this tab only and sent only to this gateway. */
 export interface Session {
   readonly key: string;
-  readonly kind: Kind;
-  /** What the API says of the key; null for the admin token. */
-  readonly about: Key | null;
-  /** The key that calls models: the key itself, or a routing key added to a management key. */
+  readonly kind: KeyKind;
+  /** The key as the API returns it; null for the admin token. */
+  readonly keyObject: Key | null;
+  /** The key for model calls: the signed-in key, or a routing key beside a management key. */
   readonly callKey: string | null;
-  bringCallKey(key: string | null): void;
+  setCallKey(key: string | null): void;
   signOut(): void;
 }
 
@@ -22,33 +22,33 @@ export const SessionContext = createContext<Session | null>(null);
 
 export function useSession(): Session {
   const session = useContext(SessionContext);
-  if (!session) throw new Error('A page was shown to nobody.');
+  if (!session) throw new Error('useSession needs a SessionContext.');
   return session;
 }
 
-export function kindOf(key: string): Kind | null {
+export function kindOf(key: string): KeyKind | null {
   if (key.startsWith('sk-tg-')) return 'routing';
   if (key.startsWith('sk-mgmt-')) return 'management';
   return key.startsWith('sk-admin-') ? 'admin' : null;
 }
 
-export interface Proven {
+export interface VerifiedKey {
   readonly key: string;
-  readonly kind: Kind;
-  readonly about: Key | null;
+  readonly kind: KeyKind;
+  readonly keyObject: Key | null;
 }
 
-/** Asks the gateway whether the key is valid. Rejects with a sentence if it is not. */
-export async function prove(key: string): Promise<Proven> {
+/** Verifies a key with the gateway. Rejects with a message if it isn't valid. */
+export async function verifyKey(key: string): Promise<VerifiedKey> {
   const kind = kindOf(key);
   if (kind === null) {
-    throw new Error('A key starts with sk-tg-, sk-mgmt- or sk-admin-.');
+    throw new Error('Not a Tollgate key. Tollgate keys start with sk-tg-, sk-mgmt-, or sk-admin-.');
   }
   if (kind === 'admin') {
     await requestJson('/admin/v1/overview', { key });
-    return { key, kind, about: null };
+    return { key, kind, keyObject: null };
   }
-  return { key, kind, about: await requestData<Key>('/v1/key', { key }) };
+  return { key, kind, keyObject: await requestData<Key>('/v1/key', { key }) };
 }
 
 export const keyStorage = {
@@ -67,8 +67,11 @@ export const keyStorage = {
   },
 };
 
-/** A key without scopes has all of them. */
-export function mayDo({ kind, about }: Pick<Session, 'kind' | 'about'>, scope: Scope): boolean {
+/** Returns true if a key has a scope. Keys without a scope list have all scopes. */
+export function hasScope(
+  { kind, keyObject }: Pick<Session, 'kind' | 'keyObject'>,
+  scope: Scope,
+): boolean {
   if (kind === 'admin') return false;
-  return kind === 'management' || about?.scopes == null || about.scopes.includes(scope);
+  return kind === 'management' || keyObject?.scopes == null || keyObject.scopes.includes(scope);
 }

@@ -1,15 +1,24 @@
-/** The API's request and answer types under the names that the pages use. */
+/** The API's answer types, under the names that the pages use. */
 
 import type { KeyObject } from '../src/contract/keys.ts';
 
 export type {
   BacklogObject as Backlog,
-  CreditEntryObject as Entry,
+  CreditEntryObject as CreditEntry,
   OverviewObject as Installation,
   ProviderStateObject as ProviderHealth,
+  TenantCreditsObject as TenantCredits,
   TenantObject as Tenant,
 } from '../src/contract/admin.ts';
-export type { CredentialObject as Credential } from '../src/contract/byok.ts';
+export type {
+  CredentialListObject as CredentialList,
+  CredentialObject as Credential,
+} from '../src/contract/byok.ts';
+export type {
+  ChatChunkObject as ChatChunk,
+  ChatUsageObject as ChatUsage,
+  ToolCallObject as ToolCall,
+} from '../src/contract/chat.ts';
 export type {
   AnalyticsObject as Analytics,
   CreditsObject as Credits,
@@ -20,12 +29,13 @@ export type {
   UsageGroupObject as Group,
   UsageSummaryObject as Summary,
 } from '../src/contract/customer.ts';
-export type { JobObject as Job } from '../src/contract/jobs.ts';
+export type { JobListObject as JobList, JobObject as Job } from '../src/contract/jobs.ts';
 export type { IssuedKeyObject as IssuedKey, KeyObject as Key } from '../src/contract/keys.ts';
 export type {
   Circuit,
   ModelEndpointObject as Endpoint,
   ModelObject as Model,
+  ServedModelObject as ServedModel,
 } from '../src/contract/models.ts';
 export type {
   AttemptObject as Attempt,
@@ -37,7 +47,7 @@ export type {
   SkillSummaryObject as SkillSummary,
 } from '../src/contract/skills.ts';
 
-/** The kind of a key that someone signs in with. */
-export type Kind = 'routing' | 'management' | 'admin';
+/** The kinds of keys that a user can sign in with. */
+export type KeyKind = 'routing' | 'management' | 'admin';
 
 export type Scope = NonNullable<KeyObject['scopes']>[number];

@@ -13,90 +13,97 @@ import { Overview } from './pages/overview.tsx';
 import { Playground } from './pages/playground.tsx';
 import { Skills } from './pages/skills.tsx';
 import { addressOf, useRoute } from './route.ts';
-import { mayDo, type Session, useSession } from './session.ts';
+import { hasScope, type Session, useSession } from './session.ts';
 import type { Scope } from './shapes.ts';
 import { useTheme } from './theme.ts';
 
 interface Item {
   readonly group: string;
-  /** The page's path and icon name; empty for the front page, whose icon is `overview`. */
+  /** The page's path and icon name. '' is the home page, whose icon is `overview`. */
   readonly page: IconName | '';
   readonly title: string;
-  readonly show: () => VNode;
+  readonly component: () => VNode;
   readonly access: AccessRule;
 }
 
-/** Which keys may see a page, and which key to bring if the present one may not. */
+/** Which keys can open a page, and how to describe them to other users. */
 interface AccessRule {
-  readonly fits: (session: Session) => boolean;
-  readonly name: string;
+  readonly allows: (session: Session) => boolean;
+  readonly description: string;
 }
 
-const ofTenant: AccessRule = { fits: ({ kind }) => kind !== 'admin', name: 'a key of a tenant' };
-const ofManager: AccessRule = {
-  fits: ({ kind }) => kind === 'management',
-  name: 'a management key (sk-mgmt-…)',
+const tenantKey: AccessRule = {
+  allows: ({ kind }) => kind !== 'admin',
+  description: 'a routing or management key',
 };
-const ofOperator: AccessRule = {
-  fits: ({ kind }) => kind === 'admin',
-  name: 'the admin token (sk-admin-…)',
+const managementKey: AccessRule = {
+  allows: ({ kind }) => kind === 'management',
+  description: 'a management key (sk-mgmt-…)',
+};
+const adminToken: AccessRule = {
+  allows: ({ kind }) => kind === 'admin',
+  description: 'the admin token (sk-admin-…)',
 };
 const withScope = (scope: Scope): AccessRule => ({
-  fits: (session) => mayDo(session, scope),
-  name: `a key of a tenant with the scope “${scope}”`,
+  allows: (session) => hasScope(session, scope),
+  description: `a key with the “${scope}” scope`,
 });
 
 function item(
   group: string,
   page: Item['page'],
   title: string,
-  show: Item['show'],
+  component: Item['component'],
   access: AccessRule,
 ): Item {
-  return { group, page, title, show, access };
+  return { group, page, title, component, access };
 }
 
 const items: readonly Item[] = [
-  item('Money and traffic', '', 'Overview', Overview, withScope('customer')),
-  item('Money and traffic', 'logs', 'Logs', Logs, withScope('customer')),
-  item('Money and traffic', 'credits', 'Credits', CreditsPage, withScope('customer')),
-  item('Build', 'models', 'Models', Models, ofTenant),
+  item('Usage', '', 'Overview', Overview, withScope('customer')),
+  item('Usage', 'logs', 'Logs', Logs, withScope('customer')),
+  item('Usage', 'credits', 'Credits', CreditsPage, withScope('customer')),
+  item('Build', 'models', 'Models', Models, tenantKey),
   item('Build', 'playground', 'Playground', Playground, withScope('chat')),
   item('Build', 'jobs', 'Jobs', Jobs, withScope('jobs')),
   item('Build', 'skills', 'Skills', Skills, withScope('customer')),
-  item('Manage', 'keys', 'Keys', Keys, ofManager),
-  item('Manage', 'byok', 'Own accounts', Byok, ofManager),
-  item('Installation', 'operator', 'Operator', Operator, ofOperator),
+  item('Manage', 'keys', 'Keys', Keys, managementKey),
+  item('Manage', 'byok', 'Provider keys (BYOK)', Byok, managementKey),
+  item('Installation', 'operator', 'Operator', Operator, adminToken),
 ];
 
 export function Shell() {
   const session = useSession();
   const { page } = useRoute();
-  const allowed = items.filter(({ access }) => access.fits(session));
+  const allowed = items.filter(({ access }) => access.allows(session));
   const requestedItem = items.find((one) => one.page === page);
-  // A user who may not see the front page gets the first page that is allowed.
+  // A user who can't open the home page gets the first page that they can open.
   const shown =
     page === '' ? (allowed.find((one) => one.page === '') ?? allowed[0]) : requestedItem;
   const isAllowed = shown !== undefined && allowed.includes(shown);
   return (
     <div class="shell">
       <a class="skip" href="#content">
-        Skip to the content
+        Skip to content
       </a>
       <Navigation items={allowed} current={shown?.page ?? page} />
-      {isAllowed ? <shown.show key={shown.page} /> : <NoAccess requestedItem={requestedItem} />}
+      {isAllowed ? (
+        <shown.component key={shown.page} />
+      ) : (
+        <NoAccess requestedItem={requestedItem} />
+      )}
     </div>
   );
 }
 
 function NoAccess({ requestedItem }: { readonly requestedItem: Item | undefined }) {
-  const why = requestedItem
-    ? `The key you signed in with does not open this page; it takes ${requestedItem.access.name}.`
-    : 'There is no such page here.';
+  const reason = requestedItem
+    ? `Your key can't open this page. Sign in with ${requestedItem.access.description}.`
+    : "This page doesn't exist.";
   return (
-    <Page title={requestedItem ? 'Not for this key' : 'Not found'}>
+    <Page title={requestedItem ? 'No access' : 'Page not found'}>
       <p class="note">
-        {why} <a href={addressOf('')}>Go to the first page</a>.
+        {reason} <a href={addressOf('')}>Go to the home page</a>.
       </p>
     </Page>
   );
@@ -119,7 +126,7 @@ function Navigation({ items: allowed, current }: NavigationProps) {
         </a>
         <button
           type="button"
-          class="quiet small menu-button"
+          class="secondary small menu-button"
           aria-expanded={isOpen}
           aria-controls="navigation"
           aria-label="Menu"
@@ -147,7 +154,7 @@ function Navigation({ items: allowed, current }: NavigationProps) {
               ))}
           </div>
         ))}
-        <Whoami />
+        <Account />
       </nav>
     </div>
   );
@@ -159,27 +166,27 @@ const kindNames = {
   admin: 'Admin token',
 } as const;
 
-function Whoami() {
-  const { kind, about, signOut } = useSession();
+function Account() {
+  const { kind, keyObject, signOut } = useSession();
   const { theme, toggle } = useTheme();
   const other = theme === 'dark' ? 'light' : 'dark';
   return (
-    <div class="whoami">
+    <div class="account">
       <p>
-        <b>{about?.name || kindNames[kind]}</b>
-        <span>{about ? kindNames[kind] : 'Operator of this Tollgate'}</span>
-        {about && <span class="one-line">{about.label}</span>}
+        <b>{keyObject?.name || kindNames[kind]}</b>
+        <span>{keyObject ? kindNames[kind] : 'Operator'}</span>
+        {keyObject && <span class="one-line">{keyObject.label}</span>}
       </p>
       <div class="buttons">
         <button
           type="button"
-          class="quiet small"
+          class="secondary small"
           onClick={toggle}
-          aria-label={`Use ${other} colours`}
+          aria-label={`Switch to ${other} theme`}
         >
           <Icon name={theme === 'dark' ? 'sun' : 'moon'} />
         </button>
-        <button type="button" class="quiet small" onClick={signOut}>
+        <button type="button" class="secondary small" onClick={signOut}>
           <Icon name="out" />
           Sign out
         </button>

@@ -3,29 +3,29 @@ import { Form, TextField } from './components/field.tsx';
 import { Mark } from './components/icon.tsx';
 import { ErrorNote } from './components/notes.tsx';
 import { useAction } from './load.ts';
-import { type Proven, prove } from './session.ts';
+import { type VerifiedKey, verifyKey } from './session.ts';
 import { useTitle } from './title.ts';
 
 interface SignInProps {
   readonly message: string | undefined;
-  /** Tries again the key that this tab already has. */
-  readonly again: (() => void) | undefined;
-  readonly onProven: (proven: Proven) => void;
+  /** Retries with the key that this tab already has. */
+  readonly onRetry: (() => void) | undefined;
+  readonly onVerified: (verified: VerifiedKey) => void;
 }
 
 const kinds = [
-  ['sk-tg-…', 'Routing key', 'traffic, spend and the playground'],
-  ['sk-mgmt-…', 'Management key', 'all of that, and the keys'],
-  ['sk-admin-…', 'Admin token', 'the operator’s view'],
+  ['sk-tg-…', 'Routing key', 'usage, spend, and the playground'],
+  ['sk-mgmt-…', 'Management key', 'all of the above, plus keys'],
+  ['sk-admin-…', 'Admin token', 'tenants, credits, and providers'],
 ] as const;
 
-export function SignIn({ message, again, onProven }: SignInProps) {
+export function SignIn({ message, onRetry, onVerified }: SignInProps) {
   const [key, setKey] = useState('');
   const action = useAction();
   const card = useRef<HTMLDivElement>(null);
   useTitle('page', 'Sign in');
   useEffect(() => card.current?.querySelector('input')?.focus(), []);
-  const submit = () => action.run(async () => onProven(await prove(key.trim())));
+  const submit = () => action.run(async () => onVerified(await verifyKey(key.trim())));
   return (
     <main class="sign-in">
       <div class="sign-in-card" ref={card}>
@@ -33,28 +33,28 @@ export function SignIn({ message, again, onProven }: SignInProps) {
           <Mark />
           <h1>Tollgate</h1>
         </div>
-        <p class="lead">See the money, the traffic and the keys.</p>
+        <p class="lead">Spend, usage, and keys of your gateway.</p>
         <Form onSubmit={submit}>
           <TextField
             label="Key or admin token"
             type="password"
             placeholder="sk-…"
-            hint="Kept in this tab until you close it, and sent to this gateway only."
+            hint="Stored in this tab until you close it, and sent only to this gateway."
             value={key}
             onValue={setKey}
             required
           />
           <ErrorNote message={action.error ?? message} />
-          {again && (
-            <button type="button" class="quiet wide" onClick={again}>
-              Try again with the key of this tab
+          {onRetry && (
+            <button type="button" class="secondary wide" onClick={onRetry}>
+              Try again with this tab's key
             </button>
           )}
           <button type="submit" class="primary wide" disabled={action.busy}>
             {action.busy ? 'Checking…' : 'Sign in'}
           </button>
         </Form>
-        <dl class="kinds">
+        <dl class="key-kinds">
           {kinds.map(([prefix, name, shows]) => (
             <div key={prefix}>
               <dt>
@@ -65,8 +65,8 @@ export function SignIn({ message, again, onProven }: SignInProps) {
           ))}
         </dl>
         <p class="hint">
-          No key yet? Whoever runs this Tollgate can give you one: the first start printed one of
-          each, and <code>tollgate keys create</code> makes more.
+          No key yet? Ask the operator of this gateway. The first start prints a key of each kind,
+          and <code>tollgate keys create</code> creates more.
         </p>
       </div>
     </main>

@@ -1,4 +1,6 @@
-/** Requests as text to paste: into a terminal, or into a program. */
+/** Writes requests as shell commands and SDK code. */
+
+import type { ToolCall } from './shapes.ts';
 
 export interface ImagePart {
   readonly type: 'image_url';
@@ -7,11 +9,6 @@ export interface ImagePart {
 export interface TextPart {
   readonly type: 'text';
   readonly text: string;
-}
-export interface ToolCall {
-  readonly id: string;
-  readonly type: 'function';
-  readonly function: { readonly name: string; readonly arguments: string };
 }
 export type Message =
   | { readonly role: 'system'; readonly content: string }
@@ -27,36 +24,37 @@ export interface ChatBody {
   readonly model: string;
   readonly messages: readonly Message[];
   readonly tools?: readonly unknown[];
-  /** Names of skills whose instructions the gateway adds to the prompt. */
+  /** Skills whose instructions the gateway adds to the prompt. */
   readonly skills?: readonly string[];
   readonly temperature?: number;
   readonly max_tokens?: number;
   readonly reasoning?: { readonly effort: string };
 }
 
-const variable = 'TOLLGATE_KEY';
+const keyVariable = 'TOLLGATE_KEY';
 
-/**
- * Inside single quotes, a quote is written as '\'': end the word, escaped quote, begin it again.
- */
-function shellWord(text: string): string {
+/** Quotes a shell argument. A quote inside becomes '\'': close, escaped quote, reopen. */
+function quoteForShell(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-export function curl(method: string, path: string, body?: object, key = `$${variable}`): string {
-  // curl sends a POST by itself if there is a body.
+export function curl(method: string, path: string, body?: object, key = `$${keyVariable}`): string {
+  // curl sends a POST by default if there is a body.
   const isImplied = method === (body ? 'POST' : 'GET');
   const lines = [
     `curl ${isImplied ? '' : `-X ${method} `}${location.origin}${path}`,
     `  -H "Authorization: Bearer ${key}"`,
   ];
   if (body) {
-    lines.push('  -H "Content-Type: application/json"', `  -d ${shellWord(JSON.stringify(body))}`);
+    lines.push(
+      '  -H "Content-Type: application/json"',
+      `  -d ${quoteForShell(JSON.stringify(body))}`,
+    );
   }
   return lines.join(' \\\n');
 }
 
-/** Minimal requests for models that do not chat, by feature. */
+/** Minimal requests for models without chat, by feature. */
 const samples: Readonly<Record<string, (model: string) => string>> = {
   embeddings: (model) => curl('POST', '/v1/embeddings', { model, input: 'Hello!' }),
   speech: (model) => {
@@ -64,10 +62,10 @@ const samples: Readonly<Record<string, (model: string) => string>> = {
     return `${curl('POST', '/v1/audio/speech', body)} \\\n  --output answer.mp3`;
   },
   transcription: (model) =>
-    // curl sends a POST by itself for a form, as for a body.
+    // curl sends a POST by default if there is a form.
     [
       curl('GET', '/v1/audio/transcriptions'),
-      `  -F ${shellWord(`model=${model}`)}`,
+      `  -F ${quoteForShell(`model=${model}`)}`,
       '  -F file=@recording.mp3',
     ].join(' \\\n'),
   image_generation: (model) =>
@@ -89,7 +87,7 @@ export function openAiSnippet(body: ChatBody): string {
 
 const client = new OpenAI({
   baseURL: '${location.origin}/v1',
-  apiKey: process.env.${variable},
+  apiKey: process.env.${keyVariable},
 });
 
 const stream = await client.chat.completions.create(${indented({ ...body, stream: true })});
@@ -103,7 +101,7 @@ export function anthropicSnippet(body: ChatBody): string {
 
 const client = new Anthropic({
   baseURL: '${location.origin}/v1/anthropic',
-  apiKey: process.env.${variable},
+  apiKey: process.env.${keyVariable},
 });
 
 const stream = client.messages.stream(${indented(anthropicBody(body))});
@@ -115,15 +113,17 @@ function indented(value: object): string {
   return JSON.stringify(value, null, 2);
 }
 
-/** The Messages format requires a limit; this one is ample for a chat. */
-const outputTokensUsual = 1_024;
+/** Anthropic's format requires a limit; this one is enough for a chat. */
+const defaultMaxTokens = 1_024;
 
 function anthropicBody(body: ChatBody): object {
   const { model, messages, tools, skills, temperature, max_tokens, reasoning } = body;
-  const system = messages.flatMap((one) => (one.role === 'system' ? [one.content] : []));
+  const system = messages.flatMap((message) =>
+    message.role === 'system' ? [message.content] : [],
+  );
   return {
     model,
-    max_tokens: max_tokens ?? outputTokensUsual,
+    max_tokens: max_tokens ?? defaultMaxTokens,
     ...(system.length > 0 ? { system: system.join('\n\n') } : {}),
     ...(temperature === undefined ? {} : { temperature: Math.min(1, temperature) }),
     messages: messages.flatMap(anthropicMessage),
@@ -171,12 +171,12 @@ function assistantContent({
       type: 'tool_use',
       id,
       name,
-      input: parsed(text),
+      input: parseArguments(text),
     })),
   ];
 }
 
-function parsed(text: string): unknown {
+function parseArguments(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -185,10 +185,10 @@ function parsed(text: string): unknown {
 }
 
 function anthropicTool(tool: unknown): unknown {
-  const { function: described } = tool as {
+  const { function: definition } = tool as {
     function?: { name?: unknown; description?: unknown; parameters?: unknown };
   };
-  if (!described) return tool;
-  const { name, description, parameters } = described;
+  if (!definition) return tool;
+  const { name, description, parameters } = definition;
   return { name, description, input_schema: parameters ?? { type: 'object' } };
 }

@@ -1,43 +1,43 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 
-/** Light or dark as the system says, until the user chooses here. */
+/** Follows the system's setting until the user chooses a theme. */
 type Theme = 'light' | 'dark';
 
-const stored = 'tollgate.theme';
-const changed = 'tollgate-theme';
-const system = matchMedia('(prefers-color-scheme: dark)');
+const storageItem = 'tollgate.theme';
+const themeChanged = 'tollgate-theme';
+const systemDark = matchMedia('(prefers-color-scheme: dark)');
 
-function chosen(): Theme | null {
-  const theme = localStorage.getItem(stored);
+function chosenTheme(): Theme | null {
+  const theme = localStorage.getItem(storageItem);
   return theme === 'light' || theme === 'dark' ? theme : null;
 }
 
-function current(): Theme {
-  return chosen() ?? (system.matches ? 'dark' : 'light');
+function currentTheme(): Theme {
+  return chosenTheme() ?? (systemDark.matches ? 'dark' : 'light');
 }
 
-function show(): void {
-  document.documentElement.dataset.theme = current();
-  dispatchEvent(new Event(changed));
+function applyTheme(): void {
+  document.documentElement.dataset.theme = currentTheme();
+  dispatchEvent(new Event(themeChanged));
 }
 
 export function startTheme(): void {
-  show();
-  system.addEventListener('change', show);
+  applyTheme();
+  systemDark.addEventListener('change', applyTheme);
 }
 
 export function useTheme(): { readonly theme: Theme; toggle(): void } {
-  const [theme, setTheme] = useState(current);
+  const [theme, setTheme] = useState(currentTheme);
   useLayoutEffect(() => {
-    const follow = () => setTheme(current());
-    addEventListener(changed, follow);
-    return () => removeEventListener(changed, follow);
+    const update = () => setTheme(currentTheme());
+    addEventListener(themeChanged, update);
+    return () => removeEventListener(themeChanged, update);
   }, []);
   return {
     theme,
     toggle() {
-      localStorage.setItem(stored, theme === 'dark' ? 'light' : 'dark');
-      show();
+      localStorage.setItem(storageItem, theme === 'dark' ? 'light' : 'dark');
+      applyTheme();
     },
   };
 }

@@ -1,17 +1,17 @@
 import { useLayoutEffect } from 'preact/hooks';
 
-/** The tab's title, also in the browser's history: an open dialog comes before the page. */
-const shown = { dialog: '', page: '' };
+/** The parts of the tab's title. An open dialog comes before the page. */
+const titles = { dialog: '', page: '' };
 
-export function useTitle(of: keyof typeof shown, title: string): void {
+export function useTitle(part: keyof typeof titles, title: string): void {
   useLayoutEffect(() => {
-    name(of, title);
-    return () => name(of, '');
+    setTitle(part, title);
+    return () => setTitle(part, '');
   }, [title]);
 }
 
-function name(of: keyof typeof shown, title: string): void {
-  shown[of] = title;
-  const parts = [shown.dialog, shown.page, 'Tollgate'];
-  document.title = parts.filter((part) => part !== '').join(' · ');
+function setTitle(part: keyof typeof titles, title: string): void {
+  titles[part] = title;
+  const parts = [titles.dialog, titles.page, 'Tollgate'];
+  document.title = parts.filter((text) => text !== '').join(' · ');
 }

@@ -5,7 +5,7 @@ interface AddButtonProps {
   readonly onClick: () => void;
 }
 
-/** The button beside a list's heading that adds an entry. */
+/** The button in a heading that opens a form for a new entry. */
 export function AddButton({ text, onClick }: AddButtonProps) {
   return (
     <button type="button" class="primary" onClick={onClick}>

@@ -1,6 +1,6 @@
 import { ago, time } from '../format.ts';
 
-/** How long ago a moment was; its exact time is the tooltip. */
+/** A relative time, with the exact time as a tooltip. */
 export function Ago({ iso }: { readonly iso: string | null }) {
   return (
     <span class="one-line" {...(iso === null ? {} : { title: `${time(iso)} UTC` })}>

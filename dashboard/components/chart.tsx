@@ -6,14 +6,14 @@ import { useTheme } from '../theme.ts';
 
 export interface Series {
   readonly name: string;
-  /** One value per day, in the order of `days`; null if the day has none. */
+  /** One value per day, in the order of `days`, or null. */
   readonly values: readonly (number | null)[];
-  /** The value for the whole period: times and rates cannot be added up from the days. */
+  /** The value for the entire period, because averages and rates can't be summed up. */
   readonly total: number;
 }
 
 interface ChartProps {
-  /** A description of the chart for people who cannot see it. */
+  /** A description of the chart for screen readers. */
   readonly label: string;
   /** UTC days as `YYYY-MM-DD`. */
   readonly days: readonly string[];
@@ -23,43 +23,42 @@ interface ChartProps {
 }
 
 const height = 260;
-const colors = 12;
+const colorCount = 12;
 
-/** A mark in the colour of a series: by its index, the same in the chart and in all legends. */
+/** A mark in the color of a series: the same index has the same color in charts and legends. */
 export function Swatch({ index }: { readonly index: number }) {
   return <i style={{ background: `var(${colorOf(index)})` }} aria-hidden="true" />;
 }
 
-const colorOf = (index: number) => `--chart-${index % colors}`;
+const colorOf = (index: number) => `--chart-${index % colorCount}`;
 
-function variable(name: string): string {
+function cssVariable(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** The sums of stacked bars, tallest first: each bar covers the lower part of the one before. */
+/** Returns the sums of stacked bars, tallest first: each bar is drawn over the previous one. */
 function stacked(series: readonly Series[]): (number | null)[][] {
   const sums: number[] = [];
   const layers = series.map(({ values }) =>
-    values.map((value, at) => {
-      sums[at] = (sums[at] ?? 0) + (value ?? 0);
-      return sums[at];
+    values.map((value, index) => {
+      sums[index] = (sums[index] ?? 0) + (value ?? 0);
+      return sums[index];
     }),
   );
   return layers.reverse();
 }
 
 function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.Options {
-  const text = variable('--muted');
   const axis = {
-    stroke: text,
+    stroke: cssVariable('--muted'),
     font: '12px system-ui, sans-serif',
-    grid: { stroke: variable('--line'), width: 1 },
+    grid: { stroke: cssVariable('--line'), width: 1 },
     ticks: { show: false },
   };
   const isStack = kind === 'stack';
   const bars = uPlot.paths.bars?.({ size: [0.72, 44], radius: 0.12 });
-  const drawn = series.map((_, at): uPlot.Series => {
-    const color = variable(colorOf(isStack ? series.length - 1 - at : at));
+  const drawn = series.map((_, index): uPlot.Series => {
+    const color = cssVariable(colorOf(isStack ? series.length - 1 - index : index));
     if (isStack && bars) return { fill: color, paths: bars, points: { show: false } };
     return { stroke: color, width: 2, points: { show: true, size: 5, fill: color } };
   });
@@ -81,35 +80,35 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
         values: (_, splits) => splits.map(dayLabel),
         space: 64,
       },
-      { ...axis, size: 64, values: (_, splits) => ticks(splits, format) },
+      { ...axis, size: 64, values: (_, splits) => tickLabels(splits, format) },
     ],
     series: [{}, ...drawn],
   };
 }
 
-/** Drops the decimals of round axis numbers; `2.00 s` is for measured values. */
-const tick = (text: string) => text.replace(/\.0+(?= )/, '');
+/** Drops the decimals of round axis labels: `2.00 s` becomes `2 s`. */
+const withoutZeros = (text: string) => text.replace(/\.0+(?= )/, '');
 
-/** If rounding makes two labels equal, only whole numbers are labelled. */
-function ticks(splits: readonly number[], format: ChartProps['format']): string[] {
-  const texts = splits.map((value) => tick(format(value)));
+/** Returns the labels of an axis. If rounding makes two equal, only whole numbers are labeled. */
+function tickLabels(splits: readonly number[], format: ChartProps['format']): string[] {
+  const texts = splits.map((value) => withoutZeros(format(value)));
   if (new Set(texts).size === texts.length) return texts;
-  return texts.map((text, at) => (Number.isInteger(splits[at]) ? text : ''));
+  return texts.map((text, index) => (Number.isInteger(splits[index]) ? text : ''));
 }
 
-/** Ticks may fall between days; only those at midnight get a label. */
+/** Labels only ticks at midnight, because ticks may fall between days. */
 function dayLabel(seconds: number): string {
   return seconds % 86_400 === 0 ? dayName(seconds) : '';
 }
 
-function draw(frame: HTMLElement, props: ChartProps, onDay: (at: number | null) => void): uPlot {
+function draw(frame: HTMLElement, props: ChartProps, onDay: (index: number | null) => void): uPlot {
   const seconds = props.days.map((day) => Date.parse(`${day}T00:00:00Z`) / 1_000);
   const layers =
     props.kind === 'stack' ? stacked(props.series) : props.series.map(({ values }) => [...values]);
   const options = optionsOf(props, frame.clientWidth);
-  const follow = (plot: uPlot) => onDay(plot.cursor.idx ?? null);
+  const reportDay = (plot: uPlot) => onDay(plot.cursor.idx ?? null);
   return new uPlot(
-    { ...options, tzDate: utc, hooks: { setCursor: [follow] } },
+    { ...options, tzDate: utc, hooks: { setCursor: [reportDay] } },
     [seconds, ...layers],
     frame,
   );
@@ -117,47 +116,47 @@ function draw(frame: HTMLElement, props: ChartProps, onDay: (at: number | null) 
 
 const utc = (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC');
 
-/** The day to which each key moves, from the index of the day shown and of the last day. */
-const steps: Readonly<Record<string, (at: number | null, last: number) => number>> = {
-  ArrowLeft: (at, last) => Math.max(0, (at ?? last + 1) - 1),
-  ArrowRight: (at, last) => Math.min(last, (at ?? -1) + 1),
+/** The day that each keyboard key selects, given the selected and the last day. */
+const keyboardSteps: Readonly<Record<string, (day: number | null, last: number) => number>> = {
+  ArrowLeft: (day, last) => Math.max(0, (day ?? last + 1) - 1),
+  ArrowRight: (day, last) => Math.min(last, (day ?? -1) + 1),
   Home: () => 0,
   End: (_, last) => last,
 };
 
-/** Moves the chart's cursor to a day, for people who use the keyboard. */
-function pointAt(plot: uPlot | undefined, at: number): void {
-  const seconds = plot?.data[0][at];
+/** Moves the chart's cursor to a day. */
+function moveCursorTo(plot: uPlot | undefined, day: number): void {
+  const seconds = plot?.data[0][day];
   if (seconds !== undefined) plot?.setCursor({ left: plot.valToPos(seconds, 'x'), top: 0 });
 }
 
 export function Chart(props: ChartProps) {
   const frame = useRef<HTMLDivElement>(null);
-  const drawing = useRef<uPlot | undefined>(undefined);
+  const plotRef = useRef<uPlot | undefined>(undefined);
   const [day, setDay] = useState<number | null>(null);
   const { theme } = useTheme();
   const { label, days, series, kind } = props;
-  const shown = JSON.stringify([days, series, kind, theme]);
+  const plotKey = JSON.stringify([days, series, kind, theme]);
   useEffect(() => {
     const element = frame.current;
     if (!element) return;
     const plot = draw(element, props, setDay);
-    drawing.current = plot;
-    const follow = new ResizeObserver(() => {
+    plotRef.current = plot;
+    const resizing = new ResizeObserver(() => {
       plot.setSize({ width: element.clientWidth, height });
     });
-    follow.observe(element);
+    resizing.observe(element);
     return () => {
-      follow.disconnect();
+      resizing.disconnect();
       plot.destroy();
     };
-  }, [shown]);
+  }, [plotKey]);
   const last = days.length - 1;
   const step = (event: KeyboardEvent) => {
-    const next = steps[event.key]?.(day, last);
+    const next = keyboardSteps[event.key]?.(day, last);
     if (next === undefined) return;
     event.preventDefault();
-    pointAt(drawing.current, next);
+    moveCursorTo(plotRef.current, next);
   };
   return (
     <figure class="chart">
@@ -172,39 +171,40 @@ export function Chart(props: ChartProps) {
         aria-valuenow={day ?? last}
         aria-valuetext={describeDay(props, day)}
         onKeyDown={step}
-        onBlur={() => drawing.current?.setCursor({ left: -10, top: -10 })}
+        onBlur={() => plotRef.current?.setCursor({ left: -10, top: -10 })}
       />
       <Legend {...props} day={day} />
     </figure>
   );
 }
 
-/** The numbers of the day under the pointer, or else of the whole period. */
-function shownOf({ days }: ChartProps, day: number | null) {
-  const at = day !== null && day < days.length ? day : null;
-  const amountOf = ({ values, total }: Series) => (at === null ? total : (values[at] ?? null));
-  const when = at === null ? 'Whole period' : dayName(Date.parse(days[at] ?? '') / 1_000);
-  return { when, amountOf };
+/** Returns the numbers of the day under the pointer, or of the entire period. */
+function selectedValues({ days }: ChartProps, day: number | null) {
+  const index = day !== null && day < days.length ? day : null;
+  const amountOf = ({ values, total }: Series) =>
+    index === null ? total : (values[index] ?? null);
+  const period = index === null ? 'Entire period' : dayName(Date.parse(days[index] ?? '') / 1_000);
+  return { period, amountOf };
 }
 
-/** The legend's numbers as a sentence, for screen readers. */
+/** Returns the legend's numbers as text for screen readers. */
 function describeDay(props: ChartProps, day: number | null): string {
-  const { when, amountOf } = shownOf(props, day);
+  const { period, amountOf } = selectedValues(props, day);
   const numbers = props.series.flatMap((one) => {
     const value = amountOf(one);
     return value === null ? [] : [`${one.name} ${props.format(value)}`];
   });
-  return `${when}: ${numbers.join(', ')}`;
+  return `${period}: ${numbers.join(', ')}`;
 }
 
 function Legend({ day, ...props }: ChartProps & { day: number | null }) {
   const { series, kind, format } = props;
-  const { when, amountOf } = shownOf(props, day);
+  const { period, amountOf } = selectedValues(props, day);
   const sum = series.reduce((total, one) => total + (amountOf(one) ?? 0), 0);
   return (
     <figcaption class="legend">
       <p>
-        <b>{when}</b>
+        <b>{period}</b>
         {kind === 'stack' && series.length > 1 && <span class="legend-value">{format(sum)}</span>}
       </p>
       <ul>

@@ -5,15 +5,15 @@ async function toClipboard(text: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    copyTheOldWay(text);
+    copyBySelection(text);
   }
 }
 
-/** The Clipboard API needs TLS; without it the text is selected and copied by a command. */
-function copyTheOldWay(text: string): void {
+/** Copies text without the Clipboard API, which browsers offer only over TLS. */
+function copyBySelection(text: string): void {
   const area = document.createElement('textarea');
   area.value = text;
-  // While a dialog is open, only text inside it can be selected.
+  // Only text inside an open dialog can be selected.
   (document.querySelector('dialog[open]') ?? document.body).append(area);
   area.select();
   document.execCommand('copy');
@@ -29,10 +29,10 @@ export function CopyButton({ text, label }: { readonly text: string; readonly la
     });
   };
   return (
-    <button type="button" class="quiet small" onClick={copy}>
+    <button type="button" class="secondary small" onClick={copy}>
       <Icon name={isDone ? 'check' : 'copy'} />
       <span aria-live="polite">{isDone ? 'Copied' : 'Copy'}</span>
-      <span class="unseen">{label}</span>
+      <span class="visually-hidden">{label}</span>
     </button>
   );
 }
@@ -42,18 +42,18 @@ const rowsMax = 18;
 interface CodeLineProps {
   readonly text: string;
   readonly label: string;
-  /** For one long word, such as a secret, that must be seen whole: it wraps into a second row. */
-  readonly isBroken?: boolean;
+  /** Wraps the text, so that a long secret is visible in full. */
+  readonly isWrapped?: boolean;
 }
 
-/** A text to copy. It is in a text field, which can also be scrolled by keyboard. */
-export function CodeLine({ text, label, isBroken = false }: CodeLineProps) {
-  const rows = isBroken ? 2 : Math.min(rowsMax, text.split('\n').length);
+/** Text to copy, in a text field that can be scrolled by keyboard. */
+export function CodeLine({ text, label, isWrapped = false }: CodeLineProps) {
+  const rows = isWrapped ? 2 : Math.min(rowsMax, text.split('\n').length);
   return (
     <div class="code">
       <textarea
         readOnly
-        wrap={isBroken ? 'soft' : 'off'}
+        wrap={isWrapped ? 'soft' : 'off'}
         rows={rows}
         spellcheck={false}
         aria-label={label}

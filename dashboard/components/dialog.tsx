@@ -9,44 +9,49 @@ interface DialogProps {
   readonly title: string;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
-  /** A sheet lies along the right side and is as high as the window. */
+  /** A sheet fills the right side of the window. */
   readonly form?: 'box' | 'sheet';
-  /** The dialog closes only by its own buttons, because it shows something only once. */
-  readonly isHeld?: boolean;
+  /** The dialog closes only by its buttons, because it shows something only once. */
+  readonly isPersistent?: boolean;
 }
 
 /**
- * The element focused before the first dialog opened: when a second dialog follows, the button in
- * the first that opened it is gone.
+ * The element that had the focus before the first dialog opened. A second dialog may be opened by
+ * a button of the first, which no longer exists when the second closes.
  */
-let beneath: Element | null = null;
+let firstOpener: Element | null = null;
 
-/** The browser's own dialog: it keeps the focus inside and closes on Escape. */
-export function Dialog({ title, onClose, children, form = 'box', isHeld = false }: DialogProps) {
+/** A native modal dialog, which traps the focus and closes on Escape. */
+export function Dialog({
+  title,
+  onClose,
+  children,
+  form = 'box',
+  isPersistent = false,
+}: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useTitle('dialog', title);
-  // A layout effect runs before the next paint, so no key press is lost between.
+  // A layout effect runs before the next paint, so that no key press is lost.
   useLayoutEffect(() => {
     const element = dialog.current;
     const opener = document.activeElement;
-    if (!document.querySelector('dialog:modal')) beneath = opener;
+    if (!document.querySelector('dialog:modal')) firstOpener = opener;
     element?.showModal();
     return () => {
       element?.close();
-      // The dialog is about to leave the page, and the browser would not return the focus.
-      const isThere = opener?.isConnected && opener !== document.body;
-      const last = isThere ? opener : beneath;
-      if (last instanceof HTMLElement) last.focus();
+      // The browser doesn't restore the focus if the dialog is removed from the page.
+      const hasOpener = opener?.isConnected && opener !== document.body;
+      const target = hasOpener ? opener : firstOpener;
+      if (target instanceof HTMLElement) target.focus();
     };
   }, []);
-  const isBegun = useRef(form === 'sheet');
-  // Runs after each rendering until a field got the focus once: the field may appear only after
-  // data is fetched.
+  const hasFocused = useRef(form === 'sheet');
+  // Runs after each render until a field has had the focus, as fields may need loaded data.
   useLayoutEffect(() => {
-    if (isBegun.current) return;
+    if (hasFocused.current) return;
     const field = dialog.current?.querySelector(firstField);
-    isBegun.current = field instanceof HTMLElement;
+    hasFocused.current = field instanceof HTMLElement;
     if (field instanceof HTMLElement) field.focus();
   });
   return (
@@ -54,16 +59,16 @@ export function Dialog({ title, onClose, children, form = 'box', isHeld = false 
       ref={dialog}
       class={form}
       aria-labelledby={id}
-      {...{ closedby: isHeld ? 'none' : 'closerequest' }}
+      {...{ closedby: isPersistent ? 'none' : 'closerequest' }}
       onCancel={(event) => {
         event.preventDefault();
-        if (!isHeld) onClose();
+        if (!isPersistent) onClose();
       }}
     >
       <header>
         <h2 id={id}>{title}</h2>
-        {!isHeld && (
-          <button type="button" class="quiet small" onClick={onClose} aria-label="Close">
+        {!isPersistent && (
+          <button type="button" class="secondary small" onClick={onClose} aria-label="Close">
             <Icon name="close" />
           </button>
         )}
@@ -73,26 +78,26 @@ export function Dialog({ title, onClose, children, form = 'box', isHeld = false 
   );
 }
 
-/** The first field to focus: not the button in the header, which would close the dialog again. */
+/** The first field to focus. Excludes the Close button in the header. */
 const firstField = '.dialog-body :is(input, select, textarea:not([readonly]), button)';
 
 interface ConfirmProps {
   readonly title: string;
   readonly children: ComponentChildren;
-  readonly verb: string;
+  readonly confirmLabel: string;
   readonly work: () => Promise<void>;
   readonly onClose: () => void;
 }
 
-/** Asks before an action that cannot be undone. */
-export function Confirm({ title, children, verb, work, onClose }: ConfirmProps) {
+/** Asks for confirmation before an action. */
+export function Confirm({ title, children, confirmLabel, work, onClose }: ConfirmProps) {
   const action = useAction();
   return (
     <Dialog title={title} onClose={onClose}>
       <div>{children}</div>
       <ErrorNote message={action.error} />
       <footer class="buttons">
-        <button type="button" class="quiet" onClick={onClose}>
+        <button type="button" class="secondary" onClick={onClose}>
           Cancel
         </button>
         <button
@@ -101,7 +106,7 @@ export function Confirm({ title, children, verb, work, onClose }: ConfirmProps) 
           disabled={action.busy}
           onClick={() => action.run(work)}
         >
-          {verb}
+          {confirmLabel}
         </button>
       </footer>
     </Dialog>

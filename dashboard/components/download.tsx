@@ -10,31 +10,31 @@ interface DownloadProps {
   readonly path: string;
   readonly name: string;
   readonly text: string;
-  /** Names the content, if several downloads are below each other. */
-  readonly of?: string;
+  /** Tells screen readers what is downloaded, if several buttons have the same text. */
+  readonly subject?: string;
   readonly form?: 'button' | 'link';
 }
 
-/** Downloads a table as a file; long ones take time, so it shows how much has arrived. */
-export function Download({ path, name, text, of, form = 'button' }: DownloadProps) {
+/** Downloads a table as a file and shows how much has arrived. */
+export function Download({ path, name, text, subject, form = 'button' }: DownloadProps) {
   const { key } = useSession();
   const action = useAction();
-  const [got, setGot] = useState(0);
+  const [received, setReceived] = useState(0);
   const save = () => {
-    setGot(0);
-    action.run(() => download(path, key, name, setGot));
+    setReceived(0);
+    action.run(() => download(path, key, name, setReceived));
   };
   return (
     <>
       <button
         type="button"
-        class={form === 'link' ? 'link' : 'quiet'}
+        class={form === 'link' ? 'link' : 'secondary'}
         disabled={action.busy}
         onClick={save}
       >
         {form === 'button' && <Icon name="down" />}
-        <span aria-live="polite">{action.busy ? `Exporting ${bytes(got)}` : text}</span>
-        {of !== undefined && <span class="unseen">{of}</span>}
+        <span aria-live="polite">{action.busy ? `Exporting ${bytes(received)}` : text}</span>
+        {subject !== undefined && <span class="visually-hidden">{subject}</span>}
       </button>
       <ErrorNote message={action.error} />
     </>

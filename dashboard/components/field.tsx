@@ -16,20 +16,19 @@ interface TextProps extends FieldProps {
   readonly max?: string;
   readonly step?: string;
   readonly suggestions?: readonly string[];
-  /** Called when typing has ended: on Enter, or when the field loses the focus. */
-  readonly onDone?: (value: string) => void;
+  /** Called on Enter, or when the field loses the focus. */
+  readonly onCommit?: (value: string) => void;
   readonly onBlur?: () => void;
 }
 
 export function TextField(props: TextProps) {
-  const { label, hint, value, onValue, onDone, suggestions, ...rest } = props;
+  const { label, hint, value, onValue, onCommit, suggestions, ...rest } = props;
   const id = useId();
   return (
     <div class="field">
       <label for={id}>{label}</label>
       <input
-        // One element serves six input types; JSX types each with different attributes, hence the
-        // cast.
+        // JSX types the attributes of each input type differently, hence the cast.
         type="text"
         {...(rest as object)}
         id={id}
@@ -37,7 +36,7 @@ export function TextField(props: TextProps) {
         autocomplete="off"
         spellcheck={false}
         onInput={(event) => onValue(event.currentTarget.value)}
-        onChange={(event) => onDone?.(event.currentTarget.value)}
+        onChange={(event) => onCommit?.(event.currentTarget.value)}
         {...(suggestions ? { list: `${id}-list` } : {})}
         {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
       />
@@ -58,26 +57,26 @@ export function TextField(props: TextProps) {
 }
 
 /**
- * A field for a whole name, since half of one finds nothing: its value counts once typing has
- * ended, the field is emptied or a suggestion is chosen.
+ * A text field whose value changes only when typing has ended, the field is cleared, or a
+ * suggestion is chosen: a filter for half a name would find nothing.
  */
 export function CommittedTextField({ value, onValue, ...rest }: TextProps) {
   const [text, setText] = useState(value);
   const isTyping = useRef(false);
   useEffect(() => {
-    // The value comes back with a delay, and the user may have typed on meanwhile.
+    // The value arrives with a delay, and the user may have continued typing.
     if (!isTyping.current) setText(value);
   }, [value]);
-  const done = (typed: string) => onValue(typed.trim());
+  const commit = (typed: string) => onValue(typed.trim());
   const type = (typed: string) => {
     isTyping.current = true;
     setText(typed);
-    if (typed === '' || rest.suggestions?.includes(typed)) done(typed);
+    if (typed === '' || rest.suggestions?.includes(typed)) commit(typed);
   };
   const leave = () => {
     isTyping.current = false;
   };
-  return <TextField {...rest} value={text} onValue={type} onDone={done} onBlur={leave} />;
+  return <TextField {...rest} value={text} onValue={type} onCommit={commit} onBlur={leave} />;
 }
 
 export function AreaField(
@@ -126,19 +125,19 @@ export function SelectField(props: FieldProps & { readonly options: readonly Opt
   );
 }
 
-interface TickProps {
+interface CheckboxProps {
   readonly label: string;
   readonly checked: boolean;
-  readonly onTick: (checked: boolean) => void;
+  readonly onChange: (checked: boolean) => void;
 }
 
-export function Tick({ label, checked, onTick }: TickProps) {
+export function Checkbox({ label, checked, onChange }: CheckboxProps) {
   return (
-    <label class="tick">
+    <label class="checkbox">
       <input
         type="checkbox"
         checked={checked}
-        onChange={(event) => onTick(event.currentTarget.checked)}
+        onChange={(event) => onChange(event.currentTarget.checked)}
       />
       {label}
     </label>
@@ -159,8 +158,7 @@ export function Form({ onSubmit, children, class: name = 'form' }: FormProps) {
         event.preventDefault();
         onSubmit();
       }}
-      // Opens a folded section with an invalid field: otherwise the form would refuse without
-      // saying why.
+      // Opens a collapsed section with an invalid field, so that its error is visible.
       onInvalidCapture={({ target }) => {
         if (target instanceof Element) target.closest('details')?.setAttribute('open', '');
       }}

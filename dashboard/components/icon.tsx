@@ -1,4 +1,4 @@
-/** Line drawings on a grid of 24, each only decoration beside a text with the same meaning. */
+/** SVG paths on a 24×24 grid. Icons are decoration beside text with the same meaning. */
 const paths = {
   overview: 'M4 19V9m5 10V5m5 14v-7m5 7V8',
   logs: 'M5 6h14M5 12h14M5 18h9',
@@ -37,7 +37,7 @@ export function Icon({ name }: { readonly name: IconName }) {
   );
 }
 
-/** The logo: a gate with its arm half way up. */
+/** The logo: a toll gate with a half-open arm. */
 export function Mark() {
   return (
     <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">

@@ -4,21 +4,21 @@ import { useSession } from '../session.ts';
 import type { Key } from '../shapes.ts';
 import { CommittedTextField, SelectField } from './field.tsx';
 
-/** For this long, the parts of a page that need the names of keys share one answer. */
-const freshMs = 5_000;
-let shared:
+/** How long the components of a page share one list of keys. */
+const cacheMs = 5_000;
+let cachedKeys:
   | { readonly key: string; readonly at: number; readonly keys: Promise<Key[]> }
   | undefined;
 
-function fetchKeysOnce(key: string): Promise<Key[]> {
-  if (shared?.key !== key || performance.now() - shared.at > freshMs) {
-    shared = { key, at: performance.now(), keys: fetchAllKeys(key) };
+function fetchCachedKeys(key: string): Promise<Key[]> {
+  if (cachedKeys?.key !== key || performance.now() - cachedKeys.at > cacheMs) {
+    cachedKeys = { key, at: performance.now(), keys: fetchAllKeys(key) };
   }
-  return shared.keys;
+  return cachedKeys.keys;
 }
 
 export const keysPerPage = 100;
-/** With more keys than this a list is no help: a key is then chosen by its id. */
+/** With more keys than this, a text field for the key ID replaces the list. */
 const keysMax = 1_000;
 
 async function fetchAllKeys(key: string): Promise<Key[]> {
@@ -31,12 +31,12 @@ async function fetchAllKeys(key: string): Promise<Key[]> {
   }
 }
 
-/** The names of the tenant's keys by id; only a management key may know other keys than itself. */
+/** Returns the names of the tenant's keys by ID. Only a management key can list other keys. */
 export function useKeyNames(): ReadonlyMap<string, string> {
-  const { key, kind, about } = useSession();
-  const own = about ? [about] : [];
+  const { key, kind, keyObject } = useSession();
+  const own = keyObject ? [keyObject] : [];
   const { data = own } = useLoad('keys', async () =>
-    kind === 'management' ? fetchKeysOnce(key) : own,
+    kind === 'management' ? fetchCachedKeys(key) : own,
   );
   const byName = Map.groupBy(data, ({ name }) => name);
   return new Map(
@@ -53,7 +53,7 @@ interface KeyChoiceProps {
 }
 
 export function KeyChoice({ value, onValue }: KeyChoiceProps) {
-  const { kind, about } = useSession();
+  const { kind, keyObject } = useSession();
   const names = useKeyNames();
   if (kind === 'management' && names.size < keysMax) {
     const other = value !== '' && !names.has(value) ? ([[value, value]] as const) : [];
@@ -68,11 +68,11 @@ export function KeyChoice({ value, onValue }: KeyChoiceProps) {
   }
   return (
     <CommittedTextField
-      label="Key id"
+      label="Key ID"
       placeholder="All keys"
       value={value}
       onValue={onValue}
-      suggestions={kind === 'routing' && about ? [about.id] : [...names.keys()]}
+      suggestions={kind === 'routing' && keyObject ? [keyObject.id] : [...names.keys()]}
     />
   );
 }

@@ -1,21 +1,21 @@
 import type { ComponentChildren } from 'preact';
-import { type Loaded, useEvery } from '../load.ts';
+import { type Loaded, useInterval } from '../load.ts';
 import { addressOf } from '../route.ts';
 import { CodeLine } from './copy.tsx';
 
 interface ErrorNoteProps {
   readonly message: string | undefined;
-  /** Repeats what has failed. */
-  readonly again?: () => void;
+  /** Retries the failed action. */
+  readonly onRetry?: () => void;
 }
 
-export function ErrorNote({ message, again }: ErrorNoteProps) {
+export function ErrorNote({ message, onRetry }: ErrorNoteProps) {
   if (message === undefined) return null;
   return (
     <p class="note bad" role="alert">
       {message}{' '}
-      {again && (
-        <button type="button" class="link" onClick={again}>
+      {onRetry && (
+        <button type="button" class="link" onClick={onRetry}>
           Try again
         </button>
       )}
@@ -23,15 +23,15 @@ export function ErrorNote({ message, again }: ErrorNoteProps) {
   );
 }
 
-const waitMs = 3_000;
+const pollMs = 3_000;
 
-/** Reloads again and again, so that the user sees the first request arrive. */
+/** Polls until the user's request arrives. */
 export function Waiting({ reload }: { readonly reload: () => void }) {
-  useEvery(waitMs, true, reload);
+  useInterval(pollMs, true, reload);
   return (
     <p class="waiting">
       <span class="spinner" aria-hidden="true" />
-      Waiting for it…
+      Waiting for requests…
     </p>
   );
 }
@@ -39,13 +39,13 @@ export function Waiting({ reload }: { readonly reload: () => void }) {
 interface EmptyProps {
   readonly title: string;
   readonly children?: ComponentChildren;
-  /** A command for the terminal that makes something to show here. */
+  /** A shell command that creates something to show here. */
   readonly curl?: string;
-  /** Loads again, to see whether the command was run. */
+  /** Polls for the effect of the command. */
   readonly reload?: () => void;
 }
 
-/** Says that there is nothing yet, and offers a command that changes it. */
+/** An empty state with a command to try. */
 export function Empty({ title, children, curl, reload }: EmptyProps) {
   return (
     <div class="empty">
@@ -59,34 +59,34 @@ export function Empty({ title, children, curl, reload }: EmptyProps) {
 
 export function NoModel({ kind }: { readonly kind: string }) {
   return (
-    <Empty title={`No ${kind} model can be called with this key`}>
+    <Empty title={`This key can't call any ${kind} models`}>
       <p>
-        See <a href={addressOf('models')}>which ones can</a>, or use a key that may call others.
+        See <a href={addressOf('models')}>which models it can call</a>, or use another key.
       </p>
     </Empty>
   );
 }
 
-export function Busy({ what }: { readonly what: string }) {
+export function Busy({ text }: { readonly text: string }) {
   return (
     <p class="busy" role="status">
       <span class="spinner" aria-hidden="true" />
-      {what}
+      {text}
     </p>
   );
 }
 
 interface LoadingProps {
-  readonly of: Loaded<unknown>;
-  readonly what: string;
+  readonly loaded: Loaded<unknown>;
+  readonly text: string;
 }
 
-/** The state of something that is loaded: that it failed, or is loading. */
-export function Loading({ of: { data, error, busy, reload }, what }: LoadingProps) {
+/** Shows that data is loading, or why it failed to load. */
+export function Loading({ loaded: { data, error, busy, reload }, text }: LoadingProps) {
   return (
     <>
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what={what} />}
+      <ErrorNote message={error} onRetry={reload} />
+      {!data && busy && <Busy text={text} />}
     </>
   );
 }
@@ -109,14 +109,11 @@ const circuits = {
   open: { tone: 'bad', text: 'failing' },
 } as const;
 
-/**
- * The state of a circuit breaker in plain words: that "closed" lets calls through sounds wrong to
- * most people.
- */
-export function Condition({ circuit }: { readonly circuit: keyof typeof circuits }) {
+/** The state of a circuit breaker in plain words, as "closed" for a working one is confusing. */
+export function CircuitState({ circuit }: { readonly circuit: keyof typeof circuits }) {
   const { tone, text } = circuits[circuit];
   return (
-    <span class={`condition ${tone}`}>
+    <span class={`circuit-state ${tone}`}>
       <i aria-hidden="true" />
       {text}
     </span>

@@ -5,7 +5,7 @@ interface PageProps {
   readonly title: string;
   readonly lead?: string;
   readonly actions?: ComponentChildren;
-  /** The user chose something else that is not loaded yet. */
+  /** The page still shows data for the previous choice. */
   readonly isStale?: boolean;
   readonly children: ComponentChildren;
 }
@@ -54,10 +54,8 @@ interface TileProps {
   readonly below?: ComponentChildren;
 }
 
-/**
- * Figures with more characters than this would break into two lines where four tiles share a row.
- */
-const longFigure = 12;
+/** Longer values get a smaller font, because four tiles share a row. */
+const longValueLength = 12;
 
 export function Tile({ name, value, exact, below }: TileProps) {
   return (
@@ -65,7 +63,7 @@ export function Tile({ name, value, exact, below }: TileProps) {
       <dt>{name}</dt>
       <dd>
         <strong
-          class={value.length > longFigure ? 'long' : ''}
+          class={value.length > longValueLength ? 'long' : ''}
           {...(exact ? { title: exact } : {})}
         >
           {value}
@@ -77,15 +75,15 @@ export function Tile({ name, value, exact, below }: TileProps) {
 }
 
 interface DescriptionListProps {
-  readonly of: readonly (readonly [name: string, value: string])[];
+  readonly items: readonly (readonly [name: string, value: string])[];
   readonly areNumbers?: boolean;
 }
 
-/** Names with their values, a few beside each other. */
-export function DescriptionList({ of, areNumbers = false }: DescriptionListProps) {
+/** Names with their values, in columns. */
+export function DescriptionList({ items, areNumbers = false }: DescriptionListProps) {
   return (
-    <dl class="facts">
-      {of.map(([name, value]) => (
+    <dl class="description-list">
+      {items.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>
           <dd {...(areNumbers ? { class: 'number' } : {})}>{value}</dd>

@@ -1,32 +1,38 @@
-import { turnTo } from '../route.ts';
+import { goToOffset } from '../route.ts';
 
 interface PagerProps {
   readonly label: string;
   readonly offset: number;
   readonly perPage: number;
-  /** Whether the page is full, so that another may follow. */
+  /** True if the page is full, so another one may follow. */
   readonly isFull: boolean;
-  readonly labels?: readonly [back: string, on: string];
+  readonly labels?: readonly [previous: string, next: string];
 }
 
-/** Turns the pages of a list of unknown length; shows nothing if there is only one page. */
-export function Pager({ label, offset, perPage, isFull, labels = ['Back', 'More'] }: PagerProps) {
+/** Pages through a list of unknown length. Hidden if there is only one page. */
+export function Pager({
+  label,
+  offset,
+  perPage,
+  isFull,
+  labels = ['Previous', 'Next'],
+}: PagerProps) {
   if (offset === 0 && !isFull) return null;
   return (
     <nav class="pager buttons" aria-label={label}>
       <button
         type="button"
-        class="quiet"
+        class="secondary"
         disabled={offset === 0}
-        onClick={() => turnTo(offset - perPage)}
+        onClick={() => goToOffset(offset - perPage)}
       >
         {labels[0]}
       </button>
       <button
         type="button"
-        class="quiet"
+        class="secondary"
         disabled={!isFull}
-        onClick={() => turnTo(offset + perPage)}
+        onClick={() => goToOffset(offset + perPage)}
       >
         {labels[1]}
       </button>

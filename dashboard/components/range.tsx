@@ -9,24 +9,24 @@ const presets: readonly (readonly [text: string, range: () => Range])[] = [
   ['This month', () => monthOf(lastDays(1).to)],
 ];
 
-/** The earliest day that counts: someone typing a year passes through the years 2, 20 and 202. */
+/** Earlier days are ignored: a user typing a year passes through the years 2, 20, and 202. */
 const firstDay = '2000-01-01';
 
 export function RangePicker({ range }: { readonly range: Range }) {
-  const isChosen = ({ from, to }: Range) => range.from === from && range.to === to;
+  const isSelected = ({ from, to }: Range) => range.from === from && range.to === to;
   const set = (change: Partial<Range>) => {
     const next = { ...range, ...change };
     if (next.from >= firstDay && next.from <= next.to) chooseRange(next, 'replace');
   };
   return (
     <fieldset class="range">
-      <legend class="unseen">Period, in UTC days</legend>
+      <legend class="visually-hidden">Date range (UTC)</legend>
       <div class="segments">
         {presets.map(([text, preset]) => (
           <button
             key={text}
             type="button"
-            aria-pressed={isChosen(preset())}
+            aria-pressed={isSelected(preset())}
             onClick={() => chooseRange(preset())}
           >
             {text}

@@ -4,11 +4,11 @@ export interface Column<Row> {
   readonly title: string;
   readonly cell: (row: Row) => ComponentChildren;
   readonly isNumber?: boolean;
-  /** The column that names the row; on a phone it becomes the card's head. */
+  /** The column that names the row. On phones, it becomes the heading of the card. */
   readonly isHead?: boolean;
 }
 
-/** A column whose digits are aligned. */
+/** Returns a right-aligned column. */
 export function numberColumn<Row>(title: string, cell: Column<Row>['cell']): Column<Row> {
   return { title, cell, isNumber: true };
 }
@@ -21,7 +21,7 @@ interface TableProps<Row> {
   readonly onRow?: (row: Row) => void;
 }
 
-/** A table on a desk, a stack of cards on a phone. */
+/** A table, which becomes a stack of cards on phones. */
 export function Table<Row>({ label, columns, rows, rowKey, onRow }: TableProps<Row>) {
   return (
     <div class="table-frame">
@@ -45,7 +45,7 @@ export function Table<Row>({ label, columns, rows, rowKey, onRow }: TableProps<R
   );
 }
 
-/** A click anywhere on the row opens it; for the keyboard there is a link or button in it. */
+/** A row that opens on click. For keyboard users, one of its cells has a link or button. */
 function Row<Data>({
   row,
   columns,
@@ -56,7 +56,7 @@ function Row<Data>({
     if (!isOnControl && getSelection()?.isCollapsed !== false) onRow?.(row);
   };
   return (
-    <tr class={onRow ? 'openable' : ''} {...(onRow ? { onClick: open } : {})}>
+    <tr class={onRow ? 'clickable' : ''} {...(onRow ? { onClick: open } : {})}>
       {columns.map(({ title, cell, isNumber, isHead }) => (
         <td
           key={title}

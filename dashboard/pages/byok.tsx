@@ -6,30 +6,20 @@ import { Form, SelectField, TextField } from '../components/field.tsx';
 import { FormEnd } from '../components/form-end.tsx';
 import { Badge, Empty, Loading } from '../components/notes.tsx';
 import { Card, Page } from '../components/page.tsx';
+import { RowAction } from '../components/row-action.tsx';
 import { type Column, Table } from '../components/table.tsx';
-import { Verb } from '../components/verb.tsx';
 import { date } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { closeOverlay, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
-import type { Credential } from '../shapes.ts';
+import type { Credential, CredentialList } from '../shapes.ts';
 import { curl } from '../snippets.ts';
-
-interface Provider {
-  readonly name: string;
-  readonly takes_base_url: boolean;
-}
-
-interface Accounts {
-  readonly data: readonly Credential[];
-  readonly providers: readonly Provider[];
-}
 
 export function Byok() {
   const { key } = useSession();
   const { query } = useRoute();
   const loaded = useLoad('byok', (signal) =>
-    requestJson<Accounts>('/api/v1/byok', { key, signal }),
+    requestJson<CredentialList>('/api/v1/byok', { key, signal }),
   );
   const { data, reload } = loaded;
   const [removing, setRemoving] = useState<Credential>();
@@ -37,15 +27,17 @@ export function Byok() {
   const close = () => closeOverlay('provider');
   return (
     <Page
-      title="Own accounts"
-      lead="Your keys at providers. They bill you themselves; here only a platform fee is charged."
-      actions={<AddButton text="Add an account" onClick={() => openOverlay({ provider: 'new' })} />}
+      title="Provider keys (BYOK)"
+      lead="Your own keys at model providers, who bill you directly. Tollgate charges a platform fee."
+      actions={
+        <AddButton text="Add a provider key" onClick={() => openOverlay({ provider: 'new' })} />
+      }
     >
-      <Loading of={loaded} what="Fetching your accounts…" />
-      {data && <List accounts={data} onDelete={setRemoving} />}
+      <Loading loaded={loaded} text="Loading provider keys…" />
+      {data && <List list={data} onDelete={setRemoving} />}
       {data && provider !== null && (
-        <AccountForm
-          accounts={data}
+        <CredentialForm
+          list={data}
           chosen={provider}
           onDone={() => {
             close();
@@ -56,8 +48,8 @@ export function Byok() {
       )}
       {removing && (
         <Confirm
-          title={`Remove your account at ${removing.provider}?`}
-          verb="Remove"
+          title={`Remove the ${removing.provider} key?`}
+          confirmLabel="Remove"
           onClose={() => setRemoving(undefined)}
           work={async () => {
             await requestJson(`/api/v1/byok/${removing.provider}`, { key, method: 'DELETE' });
@@ -65,7 +57,7 @@ export function Byok() {
             reload();
           }}
         >
-          <p>Its key is erased. Requests go to shared capacity from then on.</p>
+          <p>The key is deleted, and requests to this provider use shared capacity again.</p>
         </Confirm>
       )}
     </Page>
@@ -73,18 +65,18 @@ export function Byok() {
 }
 
 interface ListProps {
-  readonly accounts: Accounts;
+  readonly list: CredentialList;
   readonly onDelete: (credential: Credential) => void;
 }
 
-function List({ accounts, onDelete }: ListProps) {
-  const [first] = accounts.providers;
-  if (accounts.data.length === 0) {
+function List({ list, onDelete }: ListProps) {
+  const [first] = list.providers;
+  if (list.data.length === 0) {
     const path = `/api/v1/byok/${first?.name ?? 'openai'}`;
-    const line = curl('PUT', path, { api_key: 'sk-…' }, '$TOLLGATE_MANAGEMENT_KEY');
+    const command = curl('PUT', path, { api_key: 'sk-…' }, '$TOLLGATE_MANAGEMENT_KEY');
     return (
-      <Empty title="No accounts of your own" curl={line}>
-        <p>Bring the key of a provider, and your requests there run on your own contract.</p>
+      <Empty title="No provider keys yet" curl={command}>
+        <p>Add a key to run requests on your own contract with a provider.</p>
       </Empty>
     );
   }
@@ -92,25 +84,25 @@ function List({ accounts, onDelete }: ListProps) {
     { title: 'Provider', isHead: true, cell: ({ provider }) => <b>{provider}</b> },
     { title: 'Key', cell: ({ label }) => <code>{label}</code> },
     {
-      title: 'Use',
+      title: 'Mode',
       cell: ({ mode }) => (
-        <Badge>{mode === 'byok_only' ? 'only this account' : 'first, then shared'}</Badge>
+        <Badge>{mode === 'byok_only' ? 'this key only' : 'this key, then shared'}</Badge>
       ),
     },
-    { title: 'Address', cell: ({ base_url }) => base_url ?? 'the usual' },
-    { title: 'Changed', cell: ({ updated_at }) => date(updated_at) },
+    { title: 'Base URL', cell: ({ base_url }) => base_url ?? 'default' },
+    { title: 'Updated', cell: ({ updated_at }) => date(updated_at) },
     {
       title: 'Actions',
       cell: (credential) => (
-        <span class="verbs">
-          <Verb
+        <span class="row-actions">
+          <RowAction
             text="Replace"
-            label={`Replace the key at ${credential.provider}`}
+            label={`Replace the ${credential.provider} key`}
             onClick={() => openOverlay({ provider: credential.provider })}
           />
-          <Verb
+          <RowAction
             text="Remove"
-            label={`Remove the account at ${credential.provider}`}
+            label={`Remove the ${credential.provider} key`}
             onClick={() => onDelete(credential)}
           />
         </span>
@@ -120,46 +112,47 @@ function List({ accounts, onDelete }: ListProps) {
   return (
     <Card>
       <Table
-        label="Own accounts"
+        label="Provider keys"
         columns={columns}
-        rows={accounts.data}
+        rows={list.data}
         rowKey={({ provider }) => provider}
       />
     </Card>
   );
 }
 
-interface AccountFormProps {
-  readonly accounts: Accounts;
+interface CredentialFormProps {
+  readonly list: CredentialList;
+  /** A provider, or anything else for a new key. */
   readonly chosen: string;
   readonly onDone: () => void;
   readonly onClose: () => void;
 }
 
 const modes = [
-  ['byok_first', 'first, then shared capacity'],
-  ['byok_only', 'only this account'],
+  ['byok_first', 'This key first, then shared capacity'],
+  ['byok_only', 'This key only'],
 ] as const;
 
-function AccountForm({ accounts, chosen, onDone, onClose }: AccountFormProps) {
+function CredentialForm({ list, chosen, onDone, onClose }: CredentialFormProps) {
   const { key } = useSession();
-  const { providers, data } = accounts;
-  const known = data.find(({ provider }) => provider === chosen);
-  const [name, setName] = useState(known ? chosen : (providers[0]?.name ?? ''));
+  const { providers, data } = list;
+  const existing = data.find(({ provider }) => provider === chosen);
+  const [name, setName] = useState(existing ? chosen : (providers[0]?.name ?? ''));
   const [secret, setSecret] = useState('');
-  const [mode, setMode] = useState<string>(known?.mode ?? 'byok_first');
-  const [address, setAddress] = useState(known?.base_url ?? '');
+  const [mode, setMode] = useState<string>(existing?.mode ?? 'byok_first');
+  const [baseUrl, setBaseUrl] = useState(existing?.base_url ?? '');
   const action = useAction();
-  const takesAddress = providers.find((one) => one.name === name)?.takes_base_url === true;
+  const acceptsBaseUrl = providers.find((one) => one.name === name)?.takes_base_url === true;
   const submit = () =>
     action.run(async () => {
-      const base_url = takesAddress && address.trim() !== '' ? address.trim() : null;
+      const base_url = acceptsBaseUrl && baseUrl.trim() !== '' ? baseUrl.trim() : null;
       const body = { api_key: secret.trim(), mode, ...(base_url === null ? {} : { base_url }) };
       await requestJson(`/api/v1/byok/${encodeURIComponent(name)}`, { key, method: 'PUT', body });
       onDone();
     });
   return (
-    <Dialog title={known ? `Replace the key at ${chosen}` : 'Add an account'} onClose={onClose}>
+    <Dialog title={existing ? `Replace the ${chosen} key` : 'Add a provider key'} onClose={onClose}>
       <Form onSubmit={submit}>
         <SelectField
           label="Provider"
@@ -168,24 +161,24 @@ function AccountForm({ accounts, chosen, onDone, onClose }: AccountFormProps) {
           options={providers.map((one) => [one.name, one.name] as const)}
         />
         <TextField
-          label="Your key at this provider"
+          label="API key"
           type="password"
-          hint="Kept encrypted, never shown again. AWS pairs and Google’s JSON work too."
+          hint="Stored encrypted, never shown again. Also takes AWS key pairs and Google JSON keys."
           value={secret}
           onValue={setSecret}
           required
         />
-        <SelectField label="Use it" value={mode} onValue={setMode} options={modes} />
-        {takesAddress && (
+        <SelectField label="Mode" value={mode} onValue={setMode} options={modes} />
+        {acceptsBaseUrl && (
           <TextField
-            label="Address"
+            label="Base URL"
             type="url"
-            placeholder="the usual"
-            value={address}
-            onValue={setAddress}
+            placeholder="default"
+            value={baseUrl}
+            onValue={setBaseUrl}
           />
         )}
-        <FormEnd verb="Save" action={action} onClose={onClose} />
+        <FormEnd submitLabel="Save" action={action} onClose={onClose} />
       </Form>
     </Dialog>
   );

@@ -7,74 +7,76 @@ import { Card, DescriptionList, Page, Tile, Tiles } from '../components/page.tsx
 import { Refresh } from '../components/refresh.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { daysLeft, lastDays, monthOf } from '../days.ts';
-import { brief, count, counted, date, monthName, usd } from '../format.ts';
+import { brief, count, date, monthName, plural, resetPeriods, usd } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { addressOf } from '../route.ts';
 import { type Session, useSession } from '../session.ts';
 import type { Analytics, Credits, Key, StatementMonth } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
 
-interface Money {
+interface CreditsData {
   readonly credits: Credits;
   readonly month: Analytics;
   readonly statements: readonly StatementMonth[];
-  /** The user's own key if it can spend, which a management key cannot. */
-  readonly own: Key | null;
+  /** The signed-in key; null for a management key, which can't spend. */
+  readonly ownKey: Key | null;
 }
 
-async function loadMoney({ key, kind }: Session, signal: AbortSignal): Promise<Money> {
+async function loadCredits({ key, kind }: Session, signal: AbortSignal): Promise<CreditsData> {
   const call = { key, signal };
   const { from, to } = monthOf(lastDays(1).to);
-  const [credits, month, statements, own] = await Promise.all([
+  const [credits, month, statements, ownKey] = await Promise.all([
     requestJson<Credits>('/v1/customer/credits', call),
     requestJson<Analytics>(`/v1/customer/analytics?start_date=${from}&end_date=${to}`, call),
     requestData<StatementMonth[]>('/v1/customer/billing/statements', call),
     kind === 'routing' ? requestData<Key>('/v1/key', call) : null,
   ]);
-  return { credits, month, statements, own };
+  return { credits, month, statements, ownKey };
 }
 
 export function CreditsPage() {
   const session = useSession();
-  const loaded = useLoad('credits', (signal) => loadMoney(session, signal));
+  const loaded = useLoad('credits', (signal) => loadCredits(session, signal));
   const { data } = loaded;
   return (
     <Page
       title="Credits"
-      lead="What there is, what is set aside, and where it went. Months are UTC."
+      lead="Balance, spend, and monthly statements. Months are in UTC."
       actions={<Refresh {...loaded} />}
     >
-      <Loading of={loaded} what="Counting credits…" />
+      <Loading loaded={loaded} text="Loading credits…" />
       {data && <Balance {...data} />}
-      {data?.own && <OwnLimit own={data.own} />}
+      {data?.ownKey && <KeyLimit ownKey={data.ownKey} />}
       {data && <ThisMonth {...data} />}
       {data && <Statements months={data.statements} />}
     </Page>
   );
 }
 
-function daysLeftText({ credits: { balance, current_period } }: Money): string | undefined {
+function daysLeftText({ credits: { balance, current_period } }: CreditsData): string | undefined {
   const left = daysLeft(balance.available, current_period.total_spend);
   if (left === undefined) return undefined;
-  return left > 3_650 ? 'enough for years' : `about ${counted(left, 'day')} at this month’s pace`;
+  return left > 3_650
+    ? 'lasts for years'
+    : `lasts about ${plural(left, 'day')} at this month's rate`;
 }
 
-function Balance(money: Money) {
-  const { balance, current_period, lifetime, credits_per_usd } = money.credits;
+function Balance(data: CreditsData) {
+  const { balance, current_period, lifetime, credits_per_usd } = data.credits;
   const dollars = (credits: number) => usd(credits / credits_per_usd);
-  const requests = counted(current_period.requests, 'request');
+  const requests = plural(current_period.requests, 'request');
   const granted = count(lifetime.granted + lifetime.adjusted);
   return (
     <Tiles>
       <Tile
         name="Available"
         value={count(balance.available)}
-        below={[dollars(balance.available), daysLeftText(money)].filter(Boolean).join(', ')}
+        below={[dollars(balance.available), daysLeftText(data)].filter(Boolean).join(', ')}
       />
       <Tile
         name="Held by running requests"
         value={count(balance.held)}
-        below={`of ${count(balance.total)} in all`}
+        below={`of ${count(balance.total)} total`}
       />
       <Tile
         name="Spent this month"
@@ -82,7 +84,7 @@ function Balance(money: Money) {
         below={`${dollars(current_period.total_spend)}, ${requests}`}
       />
       <Tile
-        name="Spent since the beginning"
+        name="Spent in total"
         value={count(lifetime.spent)}
         below={`${dollars(lifetime.spent)}, of ${granted} granted`}
       />
@@ -90,36 +92,34 @@ function Balance(money: Money) {
   );
 }
 
-function OwnLimit({ own }: { readonly own: Key }) {
-  const { limit, limit_remaining, limit_reset, limit_resets_at, usage } = own;
+function KeyLimit({ ownKey }: { readonly ownKey: Key }) {
+  const { limit, limit_remaining, limit_reset, limit_resets_at, usage } = ownKey;
   const left = limit_remaining ?? 0;
-  const each = limit_reset === null ? '' : ` ${limit_reset}`;
-  const again =
-    limit_resets_at === null ? '' : `, and all of it again from ${date(limit_resets_at)}`;
+  const period = limit_reset === null ? '' : resetPeriods[limit_reset];
   return (
-    <Card title="What this key may spend">
+    <Card title="Credit limit of this key">
       {limit === null ? (
-        <p>It has no limit of its own. Spent with it so far: {counted(usage, 'credit')}.</p>
+        <p>This key has no limit. It has spent {plural(usage, 'credit')} so far.</p>
       ) : (
         <>
           <p>
-            <b>{count(left)}</b> of {counted(limit, 'credit')}
-            {each} {left === 1 ? 'is' : 'are'} left{again}.
+            <b>{count(left)}</b> of {plural(limit, 'credit')} left{period}.
+            {limit_resets_at !== null && ` Resets on ${date(limit_resets_at)}.`}
           </p>
-          <Progress share={limit === 0 ? 1 : 1 - left / limit} label="Spent of its limit" />
+          <Progress share={limit === 0 ? 1 : 1 - left / limit} label="Share of the limit spent" />
         </>
       )}
     </Card>
   );
 }
 
-function ThisMonth({ month, credits }: Money) {
+function ThisMonth({ month, credits }: CreditsData) {
   const { current_period } = credits;
   const name = monthName(current_period.start_date.slice(0, 7));
   if (month.summary.total_requests === 0) {
     return (
-      <Empty title={`Nothing spent in ${name}`} curl={chatCurl()}>
-        <p>The first request of the month shows up here.</p>
+      <Empty title={`No spend in ${name}`} curl={chatCurl()}>
+        <p>Your first request of the month will appear here.</p>
       </Empty>
     );
   }
@@ -129,9 +129,9 @@ function ThisMonth({ month, credits }: Money) {
     total: month.summary.total_spend,
   };
   return (
-    <Card title={`Credits spent in ${name}, by day`}>
+    <Card title={`Credits spent by day in ${name}`}>
       <Chart
-        label={`Credits spent in ${name}, day by day`}
+        label={`Credits spent by day in ${name}`}
         days={month.timeseries.map(({ date }) => date)}
         series={[spent]}
         kind="stack"
@@ -139,7 +139,7 @@ function ThisMonth({ month, credits }: Money) {
       />
       <DescriptionList
         areNumbers
-        of={feeEntries.map(([, { sumLabel, sumName }]) => [
+        items={feeEntries.map(([, { sumLabel, sumName }]) => [
           sumLabel,
           count(current_period[sumName]),
         ])}
@@ -148,16 +148,16 @@ function ThisMonth({ month, credits }: Money) {
   );
 }
 
-function isUsed(month: StatementMonth): boolean {
+function hasActivity(month: StatementMonth): boolean {
   return month.opening_balance + month.granted + Math.abs(month.corrected) + month.charged > 0;
 }
 
 function Statements({ months }: { readonly months: readonly StatementMonth[] }) {
-  const used = months.filter(isUsed);
-  if (used.length === 0) {
+  const active = months.filter(hasActivity);
+  if (active.length === 0) {
     return (
       <Empty title="No statements yet">
-        <p>The first credits that the operator grants open the first month.</p>
+        <p>Statements start with the first credit grant.</p>
       </Empty>
     );
   }
@@ -175,18 +175,17 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
       <Table
         label="Statements by month"
         columns={columns}
-        rows={used}
+        rows={active}
         rowKey={({ month }) => month}
       />
       <p class="hint">
-        Opening, grants, corrections and charges always make the closing balance. A month that is
-        over never changes.
+        The closing balance is the sum of the other columns. Past months never change.
       </p>
     </Card>
   );
 }
 
-/** Links to the overview of the month, which shows where its charges came from. */
+/** Links to the overview of the month, which explains its charges. */
 function Month({ month }: { readonly month: string }) {
   const { from, to } = monthOf(`${month}-01`);
   return <a href={addressOf('', { from, to })}>{monthName(month)}</a>;
@@ -198,7 +197,7 @@ function Statement({ month }: { readonly month: string }) {
       path={`/v1/customer/billing/usage-statement.csv?month=${month}`}
       name={`tollgate-statement-${month}.csv`}
       text="Download CSV"
-      of={`of ${monthName(month)}`}
+      subject={`for ${monthName(month)}`}
       form="link"
     />
   );

@@ -14,7 +14,7 @@ interface JobFormProps {
   readonly onClose: () => void;
 }
 
-/** The gateway's own limit on the text of a job. */
+/** Equals `jobTextLengthMax` of the gateway. */
 const charactersMax = 200_000;
 
 export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
@@ -25,7 +25,7 @@ export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
   const { data } = loaded;
   return (
     <Dialog title="Start a job" onClose={onClose}>
-      <Loading of={loaded} what="Fetching the models…" />
+      <Loading loaded={loaded} text="Loading models…" />
       {data?.length === 0 && <NoModel kind="audio" />}
       {data && data.length > 0 && (
         <Fields models={data} callKey={callKey} onDone={onDone} onClose={onClose} />
@@ -73,15 +73,15 @@ function Fields({ models, callKey, onDone, onClose }: JobFormProps & { models: r
       ) : (
         <FileField file={file} onFile={setFile} />
       )}
-      <FormEnd verb="Start" action={action} onClose={onClose}>
-        {action.busy && <Busy what={isSpeech ? 'Sending the text…' : 'Sending the recording…'} />}
+      <FormEnd submitLabel="Start" action={action} onClose={onClose}>
+        {action.busy && <Busy text={isSpeech ? 'Sending the text…' : 'Uploading the file…'} />}
       </FormEnd>
     </Form>
   );
 }
 
 function formOf(model: string, file: File | undefined): FormData {
-  if (!file) throw new Error('Choose a recording first.');
+  if (!file) throw new Error('Choose an audio file.');
   const form = new FormData();
   form.set('model', model);
   form.set('file', file);
@@ -96,7 +96,7 @@ interface FileFieldProps {
 function FileField({ file, onFile }: FileFieldProps) {
   return (
     <div class="field">
-      <label for="recording">Recording</label>
+      <label for="recording">Audio file</label>
       <input
         id="recording"
         type="file"

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { requestJson } from '../api.ts';
 import { AddButton } from '../components/add-button.tsx';
 import { Ago } from '../components/ago.tsx';
-import { BringCallKey } from '../components/call-key.tsx';
+import { CallKeyForm } from '../components/call-key-form.tsx';
 import { CopyButton } from '../components/copy.tsx';
 import { SelectField } from '../components/field.tsx';
 import { Badge, Empty, ErrorNote, Loading, type Tone } from '../components/notes.tsx';
@@ -10,17 +10,24 @@ import { Card, Page } from '../components/page.tsx';
 import { Pager } from '../components/pager.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { bytes, count } from '../format.ts';
-import { useAction, useEvery, useLoad } from '../load.ts';
-import { choose, closeOverlay, offsetOf, openOverlay, useRoute } from '../route.ts';
+import { useAction, useInterval, useLoad } from '../load.ts';
+import { closeOverlay, offsetOf, openOverlay, setQuery, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
-import type { Job } from '../shapes.ts';
+import type { Job, JobList as JobPage } from '../shapes.ts';
 import { curl } from '../snippets.ts';
 import { JobForm } from './job-form.tsx';
 
 const jobsPerPage = 50;
 const pollMs = 1_500;
 
-const statuses = ['queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
+const statuses = [
+  'queued',
+  'running',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+] as const satisfies readonly Job['status'][];
 
 const tones: Readonly<Record<string, Tone>> = {
   succeeded: 'good',
@@ -29,19 +36,19 @@ const tones: Readonly<Record<string, Tone>> = {
   cancelled: 'warn',
 };
 
-const isUnderWay = ({ status }: Job) => status === 'queued' || status === 'running';
+const isActive = ({ status }: Job) => status === 'queued' || status === 'running';
 
 export function Jobs() {
   const { callKey } = useSession();
   return (
     <Page
       title="Jobs"
-      lead="Long speech and long recordings, worked on while you do something else."
+      lead="Background jobs for long texts and long recordings."
       actions={
         callKey && <AddButton text="Start a job" onClick={() => openOverlay({ create: '1' })} />
       }
     >
-      {callKey ? <JobsPanel callKey={callKey} /> : <BringCallKey what="run jobs" />}
+      {callKey ? <JobsPanel callKey={callKey} /> : <CallKeyForm purpose="run jobs" />}
     </Page>
   );
 }
@@ -53,22 +60,20 @@ function JobsPanel({ callKey }: { readonly callKey: string }) {
   const offset = offsetOf(route);
   const filter = status === '' ? '' : `&status=${encodeURIComponent(status)}`;
   const path = `/v1/jobs?limit=${jobsPerPage}&offset=${offset}${filter}`;
-  const loaded = useLoad(path, (signal) =>
-    requestJson<{ data: Job[]; has_more: boolean }>(path, { key: callKey, signal }),
-  );
+  const loaded = useLoad(path, (signal) => requestJson<JobPage>(path, { key: callKey, signal }));
   const { data, reload } = loaded;
-  useEvery(pollMs, (data?.data ?? []).some(isUnderWay), reload);
+  useInterval(pollMs, (data?.data ?? []).some(isActive), reload);
   return (
     <>
       <div class="toolbar">
         <SelectField
           label="Status"
           value={status}
-          onValue={(value) => choose({ status: value, offset: null })}
+          onValue={(value) => setQuery({ status: value, offset: null })}
           options={[['', 'All'], ...statuses.map((name) => [name, name] as const)]}
         />
       </div>
-      <Loading of={loaded} what="Fetching the jobs…" />
+      <Loading loaded={loaded} text="Loading jobs…" />
       {data && <JobList jobs={data.data} callKey={callKey} onChange={reload} />}
       <Pager
         label="Pages of jobs"
@@ -99,9 +104,9 @@ interface JobListProps {
 
 function JobList({ jobs, callKey, onChange }: JobListProps) {
   if (jobs.length === 0) {
-    const body = { model: 'demo/speech', input: 'A long text …', voice: 'alloy' };
+    const body = { model: 'demo/speech', input: 'A long text…', voice: 'alloy' };
     return (
-      <Empty title="No jobs here" curl={curl('POST', '/v1/jobs', body)}>
+      <Empty title="No jobs found" curl={curl('POST', '/v1/jobs', body)}>
         <p>Start one with the button above, or from a terminal.</p>
       </Empty>
     );
@@ -115,7 +120,7 @@ function JobList({ jobs, callKey, onChange }: JobListProps) {
           <b>{job.type}</b>
           <small class="id-line">
             <code>{job.id}</code>
-            <CopyButton text={job.id} label="id of the job" />
+            <CopyButton text={job.id} label="job ID" />
           </small>
         </span>
       ),
@@ -129,13 +134,13 @@ function JobList({ jobs, callKey, onChange }: JobListProps) {
   const actions: Column<Job> = {
     title: 'Actions',
     cell: (job) =>
-      isUnderWay(job) ? <Cancel job={job} callKey={callKey} onChange={onChange} /> : '',
+      isActive(job) ? <Cancel job={job} callKey={callKey} onChange={onChange} /> : '',
   };
   return (
     <Card>
       <Table
         label="Jobs"
-        columns={jobs.some(isUnderWay) ? [...columns, actions] : columns}
+        columns={jobs.some(isActive) ? [...columns, actions] : columns}
         rows={jobs}
         rowKey={({ id }) => id}
       />
@@ -166,21 +171,21 @@ function Status({ job }: { readonly job: Job }) {
   );
 }
 
-/** A signed link has the gateway's public address; the dashboard may be open at another one. */
-function nearAddress(url: string): string {
-  const at = url.indexOf('/v1/objects/');
-  return at === -1 ? url : url.slice(at);
+/** Strips the gateway's public URL from a link, as the dashboard may be open at another URL. */
+function toLocalUrl(url: string): string {
+  const start = url.indexOf('/v1/objects/');
+  return start === -1 ? url : url.slice(start);
 }
 
 function Result({ job }: { readonly job: Job }) {
   const { output } = job;
   if (!output) return <>–</>;
-  const url = nearAddress(output.url);
-  const isOurs = url.startsWith('/');
+  const url = toLocalUrl(output.url);
+  const isLocal = url.startsWith('/');
   return (
     <span class="two-lines">
-      {isOurs && output.content_type.startsWith('audio/') && (
-        // The captions are empty: the user gave the spoken text to the job.
+      {isLocal && output.content_type.startsWith('audio/') && (
+        // The captions are empty, because the user knows the text.
         <audio controls preload="none" src={url} aria-label={`Result of ${job.id}`}>
           <track kind="captions" />
         </audio>

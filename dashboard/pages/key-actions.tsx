@@ -8,22 +8,22 @@ import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 import { KeyForm } from './key-form.tsx';
 
-export type KeyVerb = 'edit' | 'rotate' | 'disable' | 'enable' | 'delete';
+export type KeyAction = 'edit' | 'rotate' | 'disable' | 'enable' | 'delete';
 
-interface VerbProps {
+interface KeyActionProps {
   readonly subject: Key;
   readonly onDone: (issued?: IssuedKey) => void;
   readonly onClose: () => void;
 }
 
 const overlaps = [
-  ['0', 'stops at once'],
-  ['3600', 'works for one more hour'],
-  ['86400', 'works for one more day'],
-  ['604800', 'works for one more week'],
+  ['0', 'Stops working immediately'],
+  ['3600', 'Works for 1 more hour'],
+  ['86400', 'Works for 1 more day'],
+  ['604800', 'Works for 1 more week'],
 ] as const;
 
-function Rotate({ subject, onDone, onClose }: VerbProps) {
+function Rotate({ subject, onDone, onClose }: KeyActionProps) {
   const { key } = useSession();
   const [overlap, setOverlap] = useState('3600');
   const action = useAction();
@@ -36,61 +36,59 @@ function Rotate({ subject, onDone, onClose }: VerbProps) {
   return (
     <Dialog title={`Rotate ${subject.name || subject.label}`} onClose={onClose}>
       <Form onSubmit={submit}>
-        <p>The key gets a new secret and keeps its id, its limits and its use.</p>
-        <SelectField
-          label="The old secret"
-          value={overlap}
-          onValue={setOverlap}
-          options={overlaps}
-        />
-        <FormEnd verb="Rotate" action={action} onClose={onClose} />
+        <p>The key gets a new secret. Its ID, limits, and usage stay the same.</p>
+        <SelectField label="Old secret" value={overlap} onValue={setOverlap} options={overlaps} />
+        <FormEnd submitLabel="Rotate" action={action} onClose={onClose} />
       </Form>
     </Dialog>
   );
 }
 
-const questions = {
+const confirmations = {
   disable: {
     text: 'Disable',
     call: { method: 'PATCH', body: { disabled: true } },
-    consequence:
-      'Calls with it are refused within a second, on every process. It can be enabled again.',
+    consequence: 'Requests with this key fail within a second. You can enable it again.',
   },
   enable: {
     text: 'Enable',
     call: { method: 'PATCH', body: { disabled: false } },
-    consequence: 'Its secret works again within a second, on every process.',
+    consequence: 'Requests with this key succeed again within a second.',
   },
   delete: {
     text: 'Delete',
     call: { method: 'DELETE' },
-    consequence: 'Its secret stops working for good. Its requests and charges stay in the records.',
+    consequence: 'The key stops working permanently. Its requests stay in the logs and statements.',
   },
 } as const;
 
 function ConfirmKeyAction({
-  verb,
+  action,
   subject,
   onDone,
   onClose,
-}: VerbProps & { verb: keyof typeof questions }) {
+}: KeyActionProps & { action: keyof typeof confirmations }) {
   const { key } = useSession();
-  const { text, call, consequence } = questions[verb];
+  const { text, call, consequence } = confirmations[action];
   const work = async () => {
     await requestJson(`/api/v1/keys/${subject.id}`, { key, ...call });
     onDone();
   };
   const title = `${text} ${subject.name || subject.label}?`;
   return (
-    <Confirm title={title} verb={text} work={work} onClose={onClose}>
+    <Confirm title={title} confirmLabel={text} work={work} onClose={onClose}>
       <p>{consequence}</p>
     </Confirm>
   );
 }
 
-export function KeyVerbs({ verb, ...common }: VerbProps & { readonly verb: KeyVerb }) {
+interface KeyActionDialogProps extends KeyActionProps {
+  readonly action: KeyAction;
+}
+
+export function KeyActionDialog({ action, ...common }: KeyActionDialogProps) {
   const { subject, onDone, onClose } = common;
-  if (verb === 'edit') return <KeyForm keyObject={subject} onDone={onDone} onClose={onClose} />;
-  if (verb === 'rotate') return <Rotate {...common} />;
-  return <ConfirmKeyAction verb={verb} {...common} />;
+  if (action === 'edit') return <KeyForm keyObject={subject} onDone={onDone} onClose={onClose} />;
+  if (action === 'rotate') return <Rotate {...common} />;
+  return <ConfirmKeyAction action={action} {...common} />;
 }

@@ -2,36 +2,43 @@ import { useState } from 'preact/hooks';
 import { requestJson } from '../api.ts';
 import { CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
-import { Form, SelectField, TextField, Tick } from '../components/field.tsx';
+import { Checkbox, Form, SelectField, TextField } from '../components/field.tsx';
 import { FormEnd } from '../components/form-end.tsx';
 import { useAction } from '../load.ts';
 import { useSession } from '../session.ts';
-import type { IssuedKey, Key } from '../shapes.ts';
+import type { IssuedKey, Key, Scope } from '../shapes.ts';
 
 interface KeyFormProps {
-  /** The key to change; without one, a new one is made. */
+  /** The key to edit. Left out to create one. */
   readonly keyObject?: Key;
-  /** The path for the operator, who makes keys for a tenant. */
+  /** The path for an operator, who creates keys for a tenant. */
   readonly path?: string;
   readonly onDone: (issued?: IssuedKey) => void;
   readonly onClose: () => void;
 }
 
 const resets = [
-  ['', 'never'],
-  ['daily', 'every day'],
-  ['weekly', 'every Monday'],
-  ['monthly', 'every month'],
+  ['', 'Never'],
+  ['daily', 'Every day'],
+  ['weekly', 'Every Monday'],
+  ['monthly', 'Every month'],
 ] as const;
 
 const cacheModes = [
-  ['', 'the usual'],
-  ['off', 'off'],
-  ['auto', 'auto'],
-  ['always', 'always'],
+  ['', 'Default'],
+  ['off', 'Off'],
+  ['auto', 'Auto'],
+  ['always', 'Always'],
 ] as const;
 
-const scopes = ['chat', 'embeddings', 'audio', 'images', 'jobs', 'customer'] as const;
+const scopes = [
+  'chat',
+  'embeddings',
+  'audio',
+  'images',
+  'jobs',
+  'customer',
+] as const satisfies readonly Scope[];
 
 interface Values {
   readonly name: string;
@@ -61,31 +68,31 @@ function valuesOf(key: Key | undefined): Values {
 
 type Body = Readonly<Record<string, unknown>>;
 
-/** Empty fields are sent as null, so that a change can also remove a restriction. */
+/** Builds the request body. Empty fields become null, so that an edit can remove a restriction. */
 function bodyOf(values: Values): Body {
   const models = values.models.split(/[\s,]+/).filter((text) => text !== '');
   const number = (text: string) => (text === '' ? null : Number(text));
-  const isEvery = values.scopes.length === scopes.length;
+  const hasAll = values.scopes.length === scopes.length;
   return {
     name: values.name.trim(),
     limit: number(values.limit),
     limit_reset: values.limit === '' || values.limit_reset === '' ? null : values.limit_reset,
-    // The chosen day is the last day on which the key works.
+    // The key still works on the chosen day.
     expires_at: values.expires === '' ? null : `${values.expires}T23:59:59Z`,
     models: models.length === 0 ? null : models,
-    scopes: isEvery ? null : values.scopes,
+    scopes: hasAll ? null : values.scopes,
     requests_per_minute: number(values.requests_per_minute),
     cache: values.cache === '' ? null : values.cache,
     ...(values.management ? { management: true } : {}),
   };
 }
 
-/** Only the changed fields: an expiry in the past, sent again unchanged, would be refused. */
+/** Returns only changed fields, because an unchanged expiry in the past would be rejected. */
 function changesOf(values: Values, key: Key): Body {
-  const before = bodyOf(valuesOf(key));
-  const isNew = ([name, value]: [string, unknown]) =>
-    JSON.stringify(value) !== JSON.stringify(before[name]);
-  return Object.fromEntries(Object.entries(bodyOf(values)).filter(isNew));
+  const previous = bodyOf(valuesOf(key));
+  const isChanged = ([name, value]: [string, unknown]) =>
+    JSON.stringify(value) !== JSON.stringify(previous[name]);
+  return Object.fromEntries(Object.entries(bodyOf(values)).filter(isChanged));
 }
 
 export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
@@ -95,74 +102,74 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
   const set = (change: Partial<Values>) => setValues({ ...values, ...change });
   const submit = () =>
     action.run(async () => {
-      const to = path ?? '/api/v1/keys';
+      const keysPath = path ?? '/api/v1/keys';
       if (keyObject) {
         const body = changesOf(values, keyObject);
-        await requestJson(`${to}/${keyObject.id}`, { key, method: 'PATCH', body });
+        await requestJson(`${keysPath}/${keyObject.id}`, { key, method: 'PATCH', body });
         return onDone();
       }
-      onDone(await requestJson<IssuedKey>(to, { key, method: 'POST', body: bodyOf(values) }));
+      onDone(await requestJson<IssuedKey>(keysPath, { key, method: 'POST', body: bodyOf(values) }));
     });
   return (
     <Dialog title={keyObject ? 'Edit key' : 'Create a key'} onClose={onClose}>
       <Form onSubmit={submit}>
         <TextField
           label="Name"
-          placeholder="Which application is it for?"
+          placeholder="The app that uses it"
           value={values.name}
           onValue={(name) => set({ name })}
           required
         />
-        <Spending values={values} set={set} />
+        <SpendingFields values={values} set={set} />
         {keyObject && <KeyId id={keyObject.id} />}
         <details>
           <summary>More settings</summary>
-          <Rights values={values} set={set} isNew={keyObject === undefined} />
+          <AccessFields values={values} set={set} isNew={keyObject === undefined} />
         </details>
-        <FormEnd verb={keyObject ? 'Save' : 'Create'} action={action} onClose={onClose} />
+        <FormEnd submitLabel={keyObject ? 'Save' : 'Create'} action={action} onClose={onClose} />
       </Form>
     </Dialog>
   );
 }
 
-/** The id by which the API and the filters of the log know the key; it is no secret. */
+/** The key's ID, which the API and the log filters use. It isn't secret. */
 function KeyId({ id }: { readonly id: string }) {
   return (
     <div class="field">
-      <span class="hint">Key id</span>
+      <span class="hint">Key ID</span>
       <span class="id-line">
         <code>{id}</code>
-        <CopyButton text={id} label="key id" />
+        <CopyButton text={id} label="key ID" />
       </span>
     </div>
   );
 }
 
-interface PartProps {
+interface SectionProps {
   readonly values: Values;
   readonly set: (change: Partial<Values>) => void;
 }
 
-function Spending({ values, set }: PartProps) {
+function SpendingFields({ values, set }: SectionProps) {
   return (
     <div class="pair">
       <TextField
-        label="Limit in credits"
+        label="Credit limit"
         type="number"
         min="0"
         step="1"
-        placeholder="none"
+        placeholder="no limit"
         value={values.limit}
         onValue={(limit) => set({ limit })}
       />
       <SelectField
-        label="Limit starts again"
+        label="Resets"
         value={values.limit_reset}
         onValue={(limit_reset) => set({ limit_reset })}
         options={resets}
       />
       <TextField
-        label="Last day (UTC)"
+        label="Last valid day (UTC)"
         type="date"
         value={values.expires}
         onValue={(expires) => set({ expires })}
@@ -171,15 +178,15 @@ function Spending({ values, set }: PartProps) {
   );
 }
 
-function Rights({ values, set, isNew }: PartProps & { readonly isNew: boolean }) {
-  const tick = (scope: string) => (isOn: boolean) =>
+function AccessFields({ values, set, isNew }: SectionProps & { readonly isNew: boolean }) {
+  const toggle = (scope: Scope) => (isOn: boolean) =>
     set({ scopes: scopes.filter((one) => (one === scope ? isOn : values.scopes.includes(one))) });
   return (
     <>
       <TextField
-        label="Models it may call"
-        placeholder="all of them"
-        hint="Aliases with commas between; a final * stands for any rest."
+        label="Allowed models"
+        placeholder="all models"
+        hint="Comma-separated aliases. A trailing * matches any ending."
         value={values.models}
         onValue={(models) => set({ models })}
       />
@@ -188,7 +195,7 @@ function Rights({ values, set, isNew }: PartProps & { readonly isNew: boolean })
           label="Requests per minute"
           type="number"
           min="1"
-          placeholder="the usual"
+          placeholder="default"
           value={values.requests_per_minute}
           onValue={(requests_per_minute) => set({ requests_per_minute })}
         />
@@ -199,22 +206,22 @@ function Rights({ values, set, isNew }: PartProps & { readonly isNew: boolean })
           options={cacheModes}
         />
       </div>
-      <fieldset class="ticks">
+      <fieldset class="checkboxes">
         <legend>Scopes</legend>
         {scopes.map((scope) => (
-          <Tick
+          <Checkbox
             key={scope}
             label={scope}
             checked={values.scopes.includes(scope)}
-            onTick={tick(scope)}
+            onChange={toggle(scope)}
           />
         ))}
       </fieldset>
       {isNew && (
-        <Tick
-          label="A management key: manages keys, calls no models"
+        <Checkbox
+          label="Management key (manages keys, can't call models)"
           checked={values.management}
-          onTick={(management) => set({ management })}
+          onChange={(management) => set({ management })}
         />
       )}
     </>

@@ -9,9 +9,9 @@ import { RangePicker } from '../components/range.tsx';
 import { Refresh } from '../components/refresh.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { rangeOf } from '../days.ts';
-import { briefTime, count, milliseconds } from '../format.ts';
+import { count, milliseconds, shortTime } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { addressOf, choose, offsetOf, openOverlay, turnTo, useRoute } from '../route.ts';
+import { addressOf, goToOffset, offsetOf, openOverlay, setQuery, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { LogPage, LogRow } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -55,17 +55,17 @@ export function Logs() {
   return (
     <Page
       title="Logs"
-      lead="Every request, newest first, at its time in UTC. Open one to see its receipt."
+      lead="All requests, newest first, with times in UTC. Open a request to see its receipt."
       actions={
         <>
-          <Download path={csv} name="tollgate-logs.csv" text="CSV" />
+          <Download path={csv} name="tollgate-logs.csv" text="Export CSV" />
           <Refresh {...loaded} />
         </>
       }
       isStale={loaded.isStale}
     >
       <Filters filter={filter} models={[...new Set(data?.logs.map(({ model }) => model))]} />
-      <Loading of={loaded} what="Reading the log…" />
+      <Loading loaded={loaded} text="Loading requests…" />
       {data && <Rows page={data} reload={reload} />}
       {filter.request !== '' && <ReceiptSheet id={filter.request} />}
     </Page>
@@ -80,13 +80,13 @@ const statuses = [
 
 interface FiltersProps {
   readonly filter: Filter;
-  /** The models in the rows shown, as suggestions. */
+  /** The models on this page, as suggestions. */
   readonly models: readonly string[];
 }
 
 function Filters({ filter, models }: FiltersProps) {
   const set = (name: string) => (value: string) =>
-    choose({ [name]: value, offset: null }, 'replace');
+    setQuery({ [name]: value, offset: null }, 'replace');
   const [id, setId] = useState('');
   const findById = (typed: string) => {
     setId(typed);
@@ -113,16 +113,17 @@ function Filters({ filter, models }: FiltersProps) {
         />
         <KeyChoice value={filter.keyId} onValue={set('key')} />
         <TextField
-          label="Request id"
+          label="Request ID"
           type="search"
-          placeholder="Opens its receipt"
+          placeholder="Opens the receipt"
           value={id}
           onValue={findById}
         />
       </div>
       {id.trim() !== '' && requestIdIn(id) === undefined && (
         <p class="note" role="status">
-          This is no whole request id. Paste all of the x-request-id, or of the id in the answer.
+          This isn't a complete request ID. Paste the full x-request-id, or the full id in the
+          response body.
         </p>
       )}
     </>
@@ -130,8 +131,8 @@ function Filters({ filter, models }: FiltersProps) {
 }
 
 /**
- * The request id in a pasted id. Some tools show only the id in the answer's body, and exports the
- * row's: both are the request id with a prefix and without dashes.
+ * Returns the request ID in a pasted ID. The IDs in response bodies and log exports are request IDs
+ * with a prefix and without hyphens.
  */
 function requestIdIn(text: string): string | undefined {
   const hex = text
@@ -143,18 +144,18 @@ function requestIdIn(text: string): string | undefined {
   return parts?.slice(1).join('-');
 }
 
-const open = (row: LogRow) => openOverlay({ request: row.request_id });
+const openReceipt = (row: LogRow) => openOverlay({ request: row.request_id });
 
-/** The key's name stands below the time and within its width: names load later and may be long. */
-const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
+/** The key's name takes no width of its own, because names load later and may be long. */
+const timeColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
   title: 'Time (UTC) and key',
   isHead: true,
   cell: (row) => {
     const name = names.get(row.api_key_id) ?? row.api_key_id;
     return (
       <span class="two-lines">
-        <button type="button" class="link one-line" onClick={() => open(row)}>
-          {briefTime(row.created_at)}
+        <button type="button" class="link one-line" onClick={() => openReceipt(row)}>
+          {shortTime(row.created_at)}
         </button>
         <small class="key-name" title={name} dir="auto">
           {name}
@@ -164,8 +165,8 @@ const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
   },
 });
 
-/** Why the request failed, or why it was free; the last column shows that it was free. */
-function Why({ row: { error, cost, billing_note } }: { readonly row: LogRow }) {
+/** Shows why the request failed or was free. */
+function Reason({ row: { error, cost, billing_note } }: { readonly row: LogRow }) {
   if (error !== null) return <small title={error}>{error.replaceAll('_', ' ')}</small>;
   if (cost > 0 || !billing_note) return null;
   return <small title={billing_note}>{billing_note.split(';')[0]}</small>;
@@ -178,8 +179,8 @@ const columns: readonly Column<LogRow>[] = [
       <span class="two-lines">
         <code>{row.model || '–'}</code>
         <small>
-          {row.provider || 'nobody answered'}
-          {row.traffic_mode === 'byok' && ', own account'}
+          {row.provider || 'no provider'}
+          {row.traffic_mode === 'byok' && ' (BYOK)'}
         </small>
       </span>
     ),
@@ -189,7 +190,7 @@ const columns: readonly Column<LogRow>[] = [
     cell: (row) => (
       <span class="two-lines">
         <Badge tone={row.status === 'success' ? 'good' : 'bad'}>{row.status}</Badge>
-        <Why row={row} />
+        <Reason row={row} />
       </span>
     ),
   },
@@ -197,7 +198,7 @@ const columns: readonly Column<LogRow>[] = [
     'Tokens in → out',
     ({ tokens }) => `${count(tokens.prompt)} → ${count(tokens.completion)}`,
   ),
-  numberColumn('Time taken', (row) => milliseconds(row.latency_ms)),
+  numberColumn('Duration', (row) => milliseconds(row.latency_ms)),
   numberColumn('Credits', (row) => <b>{count(row.cost)}</b>),
 ];
 
@@ -213,16 +214,16 @@ function Rows({ page, reload }: RowsProps) {
   if (total === 0 && query.size === 0) {
     return (
       <Empty title="No requests in the last 30 days" curl={chatCurl()} reload={reload}>
-        <p>Send one: it appears here the moment it is answered.</p>
+        <p>Send a request. It appears here when it completes.</p>
       </Empty>
     );
   }
   if (total === 0) {
     return (
-      <Empty title="No request matches" curl={chatCurl()} reload={reload}>
+      <Empty title="No matching requests" curl={chatCurl()} reload={reload}>
         <p>
-          <a href={addressOf('logs')}>Show all of the last 30 days</a>, or send a request: it
-          appears here the moment it is answered.
+          <a href={addressOf('logs')}>Show all requests of the last 30 days</a>, or send a request.
+          It appears here when it completes.
         </p>
       </Empty>
     );
@@ -232,30 +233,30 @@ function Rows({ page, reload }: RowsProps) {
     <Card>
       <Table
         label="Requests"
-        columns={[whenColumn(names), ...columns]}
+        columns={[timeColumn(names), ...columns]}
         rows={page.logs}
         rowKey={(row) => row.request_id}
-        onRow={open}
+        onRow={openReceipt}
       />
-      <nav class="pager" aria-label="Pages of the log">
+      <nav class="pager" aria-label="Log pages">
         <span>
-          {end === offset ? 'Nothing beyond' : `${count(offset + 1)} to ${count(end)} of`}{' '}
+          {end === offset ? 'After the last of' : `${count(offset + 1)} to ${count(end)} of`}{' '}
           {count(total)}
         </span>
         <div class="buttons">
           <button
             type="button"
-            class="quiet"
+            class="secondary"
             disabled={offset === 0}
-            onClick={() => turnTo(Math.max(0, Math.min(offset, total) - rowsPerPage))}
+            onClick={() => goToOffset(Math.max(0, Math.min(offset, total) - rowsPerPage))}
           >
             Newer
           </button>
           <button
             type="button"
-            class="quiet"
+            class="secondary"
             disabled={!has_more}
-            onClick={() => turnTo(offset + rowsPerPage)}
+            onClick={() => goToOffset(offset + rowsPerPage)}
           >
             Older
           </button>

@@ -1,7 +1,7 @@
 import { isPriceName, priceClasses } from '../../src/money/price/fee-kinds.ts';
 import { CodeLine, CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
-import { Badge, Condition } from '../components/notes.tsx';
+import { Badge, CircuitState } from '../components/notes.tsx';
 import { DescriptionList } from '../components/page.tsx';
 import { count, milliseconds, price } from '../format.ts';
 import { addressOf, closeOverlay } from '../route.ts';
@@ -13,7 +13,7 @@ function priceLabel(name: string): string {
   return isPriceName(name) ? priceClasses[name].priceLabel : name;
 }
 
-/** The model's main price in one line, for a list. */
+/** Returns the model's main price in one line, for a list. */
 export function shortPrice(endpoint: Endpoint | undefined): string {
   const pricing = endpoint?.pricing ?? {};
   const { prompt, completion, minute, characters, bytes, output_image } = pricing;
@@ -26,8 +26,8 @@ export function shortPrice(endpoint: Endpoint | undefined): string {
 }
 
 export function canChat({ architecture }: CatalogModel): boolean {
-  const others = ['embeddings', 'speech', 'transcription', 'image_generation', 'image_edit'];
-  const isOther = architecture.features.some((feature) => others.includes(feature));
+  const otherFeatures = ['embeddings', 'speech', 'transcription', 'image_generation', 'image_edit'];
+  const isOther = architecture.features.some((feature) => otherFeatures.includes(feature));
   return architecture.output_modalities.includes('text') && !isOther;
 }
 
@@ -36,18 +36,15 @@ export function ModelSheet({ model }: { readonly model: CatalogModel }) {
   const command = canChat(model) ? chatCurl(model.id) : sampleCurl(model.id, architecture.features);
   const details: [string, string][] = [
     ['Context', model.context_length === 0 ? '–' : `${count(model.context_length)} tokens`],
-    [
-      'Longest answer',
-      model.context_length === 0 ? '–' : `${count(model.max_output_tokens)} tokens`,
-    ],
-    ['Takes', architecture.input_modalities.join(', ')],
-    ['Gives', architecture.output_modalities.join(', ')],
+    ['Max output', model.context_length === 0 ? '–' : `${count(model.max_output_tokens)} tokens`],
+    ['Input', architecture.input_modalities.join(', ')],
+    ['Output', architecture.output_modalities.join(', ')],
   ];
   return (
     <Dialog title={model.name} form="sheet" onClose={() => closeOverlay('model')}>
       <p class="id-line">
         <code>{model.id}</code>
-        <CopyButton text={model.id} label="alias of the model" />
+        <CopyButton text={model.id} label="model alias" />
       </p>
       {model.description && <p>{model.description}</p>}
       <p class="badges">
@@ -55,7 +52,7 @@ export function ModelSheet({ model }: { readonly model: CatalogModel }) {
           <Badge key={feature}>{feature.replaceAll('_', ' ')}</Badge>
         ))}
       </p>
-      <DescriptionList of={details} />
+      <DescriptionList items={details} />
       <h3>Providers, in the order they are tried</h3>
       <ol class="endpoints">
         {model.endpoints.map((endpoint) => (
@@ -70,8 +67,8 @@ export function ModelSheet({ model }: { readonly model: CatalogModel }) {
             Try it in the playground
           </a>
         )}
-        <a class="button quiet" href={addressOf('logs', { model: model.id })}>
-          Its requests
+        <a class="button secondary" href={addressOf('logs', { model: model.id })}>
+          View requests
         </a>
       </p>
       {command !== undefined && <CodeLine text={command} label="command" />}
@@ -83,13 +80,13 @@ function EndpointDetails({ endpoint }: { readonly endpoint: Endpoint }) {
   const { provider, circuit, traffic_mode, first_byte_ms, tokens_per_second } = endpoint;
   const speeds = [
     first_byte_ms === null ? null : `first byte ${milliseconds(Math.round(first_byte_ms))}`,
-    tokens_per_second === null ? null : `${count(tokens_per_second)} tokens a second`,
+    tokens_per_second === null ? null : `${count(tokens_per_second)} tokens/s`,
   ].filter((text) => text !== null);
   return (
     <>
       <p>
-        <b>{provider}</b> <Condition circuit={circuit} />
-        {traffic_mode === 'byok' && <Badge tone="accent">your own account</Badge>}
+        <b>{provider}</b> <CircuitState circuit={circuit} />
+        {traffic_mode === 'byok' && <Badge tone="accent">BYOK</Badge>}
       </p>
       <ul class="prices">
         {Object.entries(endpoint.pricing).map(([name, text]) => (
@@ -100,7 +97,9 @@ function EndpointDetails({ endpoint }: { readonly endpoint: Endpoint }) {
       </ul>
       {endpoint.long_prompts?.map(({ above_tokens, ...changed }) => (
         <div key={above_tokens}>
-          <p class="hint">The whole request, with a prompt above {count(above_tokens)} tokens:</p>
+          <p class="hint">
+            If the prompt exceeds {count(above_tokens)} tokens, for the entire request:
+          </p>
           <ul class="prices">
             {Object.entries(changed).map(([name, text]) => (
               <li key={name}>

@@ -1,13 +1,13 @@
 import { requestData } from '../api.ts';
 import { SelectField, TextField } from '../components/field.tsx';
-import { Badge, Condition, Empty, Loading } from '../components/notes.tsx';
+import { Badge, CircuitState, Empty, Loading } from '../components/notes.tsx';
 import { Card, Page } from '../components/page.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
-import { count, counted } from '../format.ts';
+import { count, plural } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { choose, chosenIn, openOverlay, useRoute } from '../route.ts';
+import { openOverlay, optionIn, setQuery, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
-import type { Endpoint, Model } from '../shapes.ts';
+import type { Endpoint, Model, ServedModel } from '../shapes.ts';
 import { curl } from '../snippets.ts';
 import { ModelSheet, shortPrice } from './model-sheet.tsx';
 
@@ -18,7 +18,7 @@ export interface CatalogModel extends Model {
 export async function loadCatalog(key: string, signal: AbortSignal): Promise<CatalogModel[]> {
   const [models, endpointLists] = await Promise.all([
     requestData<Model[]>('/v1/models', { key, signal }),
-    requestData<{ id: string; endpoints: Endpoint[] }[]>('/v1/customer/models', { key, signal }),
+    requestData<ServedModel[]>('/v1/customer/models', { key, signal }),
   ]);
   const byId = new Map(endpointLists.map(({ id, endpoints }) => [id, endpoints]));
   return models.map((model) => ({ ...model, endpoints: byId.get(model.id) ?? [] }));
@@ -63,12 +63,12 @@ const features = [
   ['speech', 'Speech'],
   ['transcription', 'Transcription'],
   ['image_generation', 'Image generation'],
-  ['image_edit', 'Image edits'],
+  ['image_edit', 'Image editing'],
 ] as const;
 
 const leadOf = (models: number) =>
-  `${counted(models, 'model')} can be called with this key. ` +
-  'Prices in and out are per million tokens.';
+  `This key can call ${plural(models, 'model')}. ` +
+  'Input and output prices are per million tokens.';
 
 export function Models() {
   const { key } = useSession();
@@ -76,34 +76,34 @@ export function Models() {
   const loaded = useLoad('models', (signal) => loadCatalog(key, signal));
   const { data } = loaded;
   const [search, feature] = [query.get('search') ?? '', query.get('feature') ?? ''];
-  const sort = chosenIn(orders, query.get('sort'), 'name');
+  const sort = optionIn(orders, query.get('sort'), 'name');
   const { by } = orders[sort];
   const shown = (data ?? []).filter((model) => matches(model, search, feature)).toSorted(by);
   const open = data?.find(({ id }) => id === query.get('model'));
   return (
-    <Page title="Models" lead={data ? leadOf(data.length) : 'The catalogue.'}>
+    <Page title="Models" lead={data ? leadOf(data.length) : 'The model catalog.'}>
       <div class="toolbar">
         <TextField
           label="Search"
           type="search"
-          placeholder="Name, brand or provider"
+          placeholder="Name, brand, or provider"
           value={search}
-          onValue={(text) => choose({ search: text }, 'replace')}
+          onValue={(text) => setQuery({ search: text }, 'replace')}
         />
         <SelectField
-          label="Can do"
+          label="Capability"
           value={feature}
-          onValue={(value) => choose({ feature: value })}
+          onValue={(value) => setQuery({ feature: value })}
           options={features}
         />
         <SelectField
           label="Sort by"
           value={sort}
-          onValue={(value) => choose({ sort: value })}
+          onValue={(value) => setQuery({ sort: value })}
           options={Object.entries(orders).map(([name, { text }]) => [name, text] as const)}
         />
       </div>
-      <Loading of={loaded} what="Fetching the catalogue…" />
+      <Loading loaded={loaded} text="Loading models…" />
       {data && <List models={shown} />}
       {open && <ModelSheet model={open} />}
     </Page>
@@ -151,7 +151,7 @@ const columns: readonly Column<CatalogModel>[] = [
       <ul class="providers">
         {endpoints.map(({ provider, circuit, traffic_mode, priority }) => (
           <li key={`${provider}-${traffic_mode}-${priority}`}>
-            {provider} <Condition circuit={circuit} />
+            {provider} <CircuitState circuit={circuit} />
           </li>
         ))}
       </ul>
@@ -162,8 +162,8 @@ const columns: readonly Column<CatalogModel>[] = [
 function List({ models }: { readonly models: readonly CatalogModel[] }) {
   if (models.length === 0) {
     return (
-      <Empty title="No model matches" curl={curl('GET', '/v1/models')}>
-        <p>Try fewer words, or ask for the whole list.</p>
+      <Empty title="No matching models" curl={curl('GET', '/v1/models')}>
+        <p>Try fewer search words, or list all models from a terminal.</p>
       </Empty>
     );
   }

@@ -1,19 +1,19 @@
 import { Badge } from '../components/notes.tsx';
+import { RowAction } from '../components/row-action.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
-import { Verb } from '../components/verb.tsx';
 import { daysLeft } from '../days.ts';
-import { count, percent } from '../format.ts';
+import { count, percent, plural } from '../format.ts';
 import type { Tenant } from '../shapes.ts';
 
-export type TenantVerb = 'grant' | 'key' | 'edit' | 'switch';
+export type TenantAction = 'grant' | 'key' | 'edit' | 'toggle';
 
 interface TenantTableProps {
   readonly tenants: readonly Tenant[];
-  readonly onVerb: (verb: TenantVerb, tenant: Tenant) => void;
+  readonly onAction: (action: TenantAction, tenant: Tenant) => void;
 }
 
-/** Each tenant's credits, and its spending, requests and written-off credits of this month. */
-export function TenantTable({ tenants, onVerb }: TenantTableProps) {
+/** Lists tenants with their credits and this month's spend, requests, and write-offs. */
+export function TenantTable({ tenants, onAction }: TenantTableProps) {
   const columns: Column<Tenant>[] = [
     { title: 'Tenant', isHead: true, cell: (tenant) => <Name tenant={tenant} /> },
     numberColumn('Credits', (tenant) => <CreditsLeft tenant={tenant} />),
@@ -26,7 +26,9 @@ export function TenantTable({ tenants, onVerb }: TenantTableProps) {
     ),
     {
       title: 'Actions',
-      cell: (tenant) => <Verbs tenant={tenant} onVerb={(verb) => onVerb(verb, tenant)} />,
+      cell: (tenant) => (
+        <RowActions tenant={tenant} onAction={(action) => onAction(action, tenant)} />
+      ),
     },
   ];
   return <Table label="Tenants" columns={columns} rows={tenants} rowKey={({ id }) => id} />;
@@ -42,31 +44,33 @@ function Name({ tenant }: { readonly tenant: Tenant }) {
       <small>
         <code>{id}</code>
       </small>
-      {requests_per_minute !== null && <small>{count(requests_per_minute)} a minute</small>}
-      {concurrent_requests !== null && <small>{count(concurrent_requests)} at once</small>}
+      {requests_per_minute !== null && <small>{count(requests_per_minute)} requests/min</small>}
+      {concurrent_requests !== null && <small>{count(concurrent_requests)} concurrent</small>}
     </span>
   );
 }
 
-/** A tenant whose credits last fewer days than this gets a warning. */
-const daysToWarn = 7;
+/** Warns if the credits last fewer days than this. */
+const warnBelowDays = 7;
 
 function CreditsLeft({ tenant: { credits, current_period } }: { readonly tenant: Tenant }) {
   const { total, held } = credits;
   const left = daysLeft(total, current_period.total_spend);
-  const isLow = total > 0 && left !== undefined && left < daysToWarn;
+  const isLow = total > 0 && left !== undefined && left < warnBelowDays;
   return (
     <span class="two-lines">
       <b>{count(total)}</b>
       {held > 0 && <small>{count(held)} held</small>}
       {total === 0 && <Badge tone="bad">empty</Badge>}
-      {isLow && <Badge tone="warn">{left < 1 ? 'hours' : `about ${left} d`} left</Badge>}
+      {isLow && (
+        <Badge tone="warn">{left < 1 ? 'hours' : `about ${plural(left, 'day')}`} left</Badge>
+      )}
     </span>
   );
 }
 
-/** From this percentage of failed requests in a month on, the number is marked. */
-const failedToWarn = 10;
+/** Marks error rates of a month from this percentage. */
+const warnFromPercent = 10;
 
 function Requests({ requests, failed_requests }: Tenant['current_period']) {
   const failed = (failed_requests / requests) * 100;
@@ -75,31 +79,31 @@ function Requests({ requests, failed_requests }: Tenant['current_period']) {
     <span class="two-lines">
       <span>{count(requests)}</span>
       {failed_requests > 0 &&
-        (failed < failedToWarn ? <small>{text}</small> : <Badge tone="bad">{text}</Badge>)}
+        (failed < warnFromPercent ? <small>{text}</small> : <Badge tone="bad">{text}</Badge>)}
     </span>
   );
 }
 
-interface VerbsProps {
+interface RowActionsProps {
   readonly tenant: Tenant;
-  readonly onVerb: (verb: TenantVerb) => void;
+  readonly onAction: (action: TenantAction) => void;
 }
 
-function Verbs({ tenant, onVerb }: VerbsProps) {
-  const verbs: [TenantVerb, string][] = [
+function RowActions({ tenant, onAction }: RowActionsProps) {
+  const actions: [TenantAction, string][] = [
     ['grant', 'Credits'],
     ['key', 'New key'],
     ['edit', 'Edit'],
-    ['switch', tenant.disabled ? 'Enable' : 'Disable'],
+    ['toggle', tenant.disabled ? 'Enable' : 'Disable'],
   ];
   return (
-    <span class="verbs">
-      {verbs.map(([verb, text]) => (
-        <Verb
-          key={verb}
+    <span class="row-actions">
+      {actions.map(([action, text]) => (
+        <RowAction
+          key={action}
           text={text}
           label={`${text}: ${tenant.name}`}
-          onClick={() => onVerb(verb)}
+          onClick={() => onAction(action)}
         />
       ))}
     </span>

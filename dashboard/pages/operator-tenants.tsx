@@ -5,22 +5,22 @@ import { SelectField, TextField } from '../components/field.tsx';
 import { Empty, Loading } from '../components/notes.tsx';
 import { Card } from '../components/page.tsx';
 import { Pager } from '../components/pager.tsx';
-import { useEvery, useLoad } from '../load.ts';
-import { choose, chosenIn, closeOverlay, offsetOf, openOverlay, useRoute } from '../route.ts';
+import { useInterval, useLoad } from '../load.ts';
+import { closeOverlay, offsetOf, openOverlay, optionIn, setQuery, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Tenant } from '../shapes.ts';
 import { curl } from '../snippets.ts';
 import { KeyForm } from './key-form.tsx';
 import { SecretBox } from './key-secret.tsx';
-import { GrantForm, TenantForm, TenantSwitch } from './operator-forms.tsx';
-import { TenantTable, type TenantVerb } from './operator-tenant-table.tsx';
+import { GrantForm, TenantForm, TenantToggle } from './operator-forms.tsx';
+import { type TenantAction, TenantTable } from './operator-tenant-table.tsx';
 
 const tenantsPerPage = 100;
-/** Polled less often than the tiles above, because it adds up the month of every tenant. */
+/** Longer than for the rest of the page, because this request sums up every tenant's month. */
 const pollMs = 30_000;
 
 const orders = {
-  spend: { text: 'Most spent', sort: 'spend', order: 'desc' },
+  spend: { text: 'Highest spend', sort: 'spend', order: 'desc' },
   credits: { text: 'Fewest credits', sort: 'credits', order: 'asc' },
   requests: { text: 'Most requests', sort: 'requests', order: 'desc' },
   failed: { text: 'Most failures', sort: 'failed_requests', order: 'desc' },
@@ -33,15 +33,20 @@ function useTenantPage() {
   const { key } = useSession();
   const route = useRoute();
   const search = route.query.get('search') ?? '';
-  const chosen = chosenIn(orders, route.query.get('sort'), 'spend');
+  const chosen = optionIn(orders, route.query.get('sort'), 'spend');
   const offset = offsetOf(route);
   const { sort, order } = orders[chosen];
   const query = new URLSearchParams({ sort, order, offset: String(offset) });
   if (search !== '') query.set('search', search);
   const path = `/admin/v1/tenants?${query}`;
   const loaded = useLoad(path, (signal) => requestData<Tenant[]>(path, { key, signal }));
-  useEvery(pollMs, true, loaded.reload);
+  useInterval(pollMs, true, loaded.reload);
   return { ...loaded, search, chosen, offset, isCreating: route.query.get('create') === '1' };
+}
+
+interface OpenAction {
+  readonly action: TenantAction;
+  readonly tenant: Tenant;
 }
 
 interface TenantSectionProps {
@@ -51,10 +56,10 @@ interface TenantSectionProps {
 export function TenantSection({ onChange }: TenantSectionProps) {
   const page = useTenantPage();
   const { data, reload, search, chosen, offset, isCreating } = page;
-  const [doing, setDoing] = useState<{ readonly verb: TenantVerb; readonly tenant: Tenant }>();
+  const [openAction, setOpenAction] = useState<OpenAction>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
-    setDoing(undefined);
+    setOpenAction(undefined);
     closeOverlay('create');
     if (key) setIssued(key);
     reload();
@@ -66,10 +71,13 @@ export function TenantSection({ onChange }: TenantSectionProps) {
       actions={<AddButton text="Create a tenant" onClick={() => openOverlay({ create: '1' })} />}
     >
       <Filters search={search} chosen={chosen} />
-      <Loading of={page} what="Fetching the tenants…" />
-      {data?.length === 0 && <Nobody isFirst={offset === 0} search={search} />}
+      <Loading loaded={page} text="Loading tenants…" />
+      {data?.length === 0 && <NoTenants isFirst={offset === 0} search={search} />}
       {data && data.length > 0 && (
-        <TenantTable tenants={data} onVerb={(verb, tenant) => setDoing({ verb, tenant })} />
+        <TenantTable
+          tenants={data}
+          onAction={(action, tenant) => setOpenAction({ action, tenant })}
+        />
       )}
       <Pager
         label="Pages of tenants"
@@ -78,7 +86,9 @@ export function TenantSection({ onChange }: TenantSectionProps) {
         isFull={data?.length === tenantsPerPage}
       />
       {isCreating && <TenantForm onDone={done} onClose={() => closeOverlay('create')} />}
-      {doing && <Doing {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
+      {openAction && (
+        <ActionDialog {...openAction} onDone={done} onClose={() => setOpenAction(undefined)} />
+      )}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Card>
   );
@@ -95,50 +105,48 @@ function Filters({ search, chosen }: FiltersProps) {
       <TextField
         label="Search"
         type="search"
-        placeholder="Name or id"
+        placeholder="Name or ID"
         value={search}
-        onValue={(text) => choose({ search: text, offset: null }, 'replace')}
+        onValue={(text) => setQuery({ search: text, offset: null }, 'replace')}
       />
       <SelectField
         label="Sort by"
         value={chosen}
-        onValue={(sort) => choose({ sort, offset: null })}
+        onValue={(sort) => setQuery({ sort, offset: null })}
         options={Object.entries(orders).map(([name, { text }]) => [name, text] as const)}
       />
     </div>
   );
 }
 
-interface NobodyProps {
+interface NoTenantsProps {
   readonly isFirst: boolean;
   readonly search: string;
 }
 
-function Nobody({ isFirst, search }: NobodyProps) {
+function NoTenants({ isFirst, search }: NoTenantsProps) {
   if (!isFirst) return <Empty title="No more tenants" />;
   if (search !== '') {
     return (
-      <Empty title="No tenant matches">
-        <p>Try a shorter part of the name or id.</p>
+      <Empty title="No matching tenants">
+        <p>Try a shorter part of the name or ID.</p>
       </Empty>
     );
   }
-  const line = curl('POST', '/admin/v1/tenants', { name: 'Acme' }, '$TOLLGATE_ADMIN_TOKEN');
-  return <Empty title="No tenants yet" curl={line} />;
+  const command = curl('POST', '/admin/v1/tenants', { name: 'Acme' }, '$TOLLGATE_ADMIN_TOKEN');
+  return <Empty title="No tenants yet" curl={command} />;
 }
 
-interface DoingProps {
-  readonly verb: TenantVerb;
-  readonly tenant: Tenant;
+interface ActionDialogProps extends OpenAction {
   readonly onDone: (issued?: IssuedKey) => void;
   readonly onClose: () => void;
 }
 
-function Doing({ verb, tenant, onDone, onClose }: DoingProps) {
+function ActionDialog({ action, tenant, onDone, onClose }: ActionDialogProps) {
   const common = { tenant, onDone: () => onDone(), onClose };
-  if (verb === 'grant') return <GrantForm {...common} />;
-  if (verb === 'edit') return <TenantForm {...common} />;
-  if (verb === 'switch') return <TenantSwitch {...common} />;
+  if (action === 'grant') return <GrantForm {...common} />;
+  if (action === 'edit') return <TenantForm {...common} />;
+  if (action === 'toggle') return <TenantToggle {...common} />;
   const path = `/admin/v1/tenants/${tenant.id}/keys`;
   return <KeyForm path={path} onDone={onDone} onClose={onClose} />;
 }

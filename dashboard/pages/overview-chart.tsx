@@ -12,13 +12,13 @@ interface OverviewChartProps {
 
 export function OverviewChart({ analytics, metric, split }: OverviewChartProps) {
   const names = useKeyNames();
-  const { name, total, ofDay, format, addsUp }: Metric = metrics[metric];
+  const { name, total, dailyValue, format, isAdditive }: Metric = metrics[metric];
   const days = analytics.timeseries.map(({ date }) => date);
   const valuesOf = (series: readonly Day[]) => {
     const byDate = new Map(series.map((day) => [day.date, day]));
     return days.map((date) => {
       const day = byDate.get(date);
-      return day ? ofDay(day) : addsUp ? 0 : null;
+      return day ? dailyValue(day) : isAdditive ? 0 : null;
     });
   };
   const groups = (analytics.groups ?? []).map(
@@ -28,18 +28,18 @@ export function OverviewChart({ analytics, metric, split }: OverviewChartProps) 
       total: total(group.summary),
     }),
   );
-  const all: Series = {
+  const allSeries: Series = {
     name: 'All',
     values: valuesOf(analytics.timeseries),
     total: total(analytics.summary),
   };
-  const series = addsUp && groups.length > 0 ? groups : [...groups, all];
+  const series = isAdditive && groups.length > 0 ? groups : [...groups, allSeries];
   return (
     <Chart
       label={`${name} by day and ${splitNames[split].toLowerCase()}`}
       days={days}
       series={series}
-      kind={addsUp ? 'stack' : 'line'}
+      kind={isAdditive ? 'stack' : 'line'}
       format={format}
     />
   );

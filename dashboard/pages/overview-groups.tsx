@@ -2,8 +2,8 @@ import { Swatch } from '../components/chart.tsx';
 import { useKeyNames } from '../components/key-choice.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import type { Range } from '../days.ts';
-import { brief, count, counted, milliseconds, percentInColumn } from '../format.ts';
-import { addressOf, type Choices } from '../route.ts';
+import { brief, count, milliseconds, percentInColumn, plural } from '../format.ts';
+import { addressOf, type QueryChanges } from '../route.ts';
 import type { Analytics, Group, Summary } from '../shapes.ts';
 import { Change } from './overview-metrics.tsx';
 
@@ -22,24 +22,24 @@ export function nameOfGroup(
   names: ReadonlyMap<string, string>,
 ): string {
   if (value === null) return 'All others';
-  if (value === '') return split === 'provider' ? 'nobody answered' : 'unnamed';
+  if (value === '') return split === 'provider' ? 'no provider' : 'unnamed';
   return split === 'api_key_id' ? (names.get(value) ?? value) : value;
 }
 
-/** The period and the key to which all numbers of the page belong. */
+/** The range and key that all numbers of the page are for. */
 export interface Scope {
   readonly range: Range;
-  /** Empty for all keys. */
+  /** '' for all keys. */
   readonly keyId: string;
 }
 
-/** The address of the log that shows exactly the requests behind a number. */
-export function rowsBehind({ range, keyId }: Scope, filter: Choices = {}): string {
+/** Returns a link to the log with exactly the requests that a number counts. */
+export function logsLink({ range, keyId }: Scope, filter: QueryChanges = {}): string {
   return addressOf('logs', { ...range, key: keyId || null, ...filter });
 }
 
-/** The log can be filtered by model and key only; groups of any other split get no link. */
-function filterOf(value: string | null, split: SplitName): Choices | undefined {
+/** Returns the log filter for a group. Only models and keys have one. */
+function filterOf(value: string | null, split: SplitName): QueryChanges | undefined {
   if (value === null || value === '') return undefined;
   if (split === 'model') return { model: value };
   return split === 'api_key_id' ? { key: value } : undefined;
@@ -47,13 +47,13 @@ function filterOf(value: string | null, split: SplitName): Choices | undefined {
 
 interface GroupTableProps {
   readonly groups: readonly Group[];
-  /** The same numbers for the period before. */
-  readonly then: Analytics;
+  /** The same numbers for the previous period. */
+  readonly previous: Analytics;
   readonly split: SplitName;
   readonly scope: Scope;
 }
 
-export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
+export function GroupTable({ groups, previous, split, scope }: GroupTableProps) {
   const names = useKeyNames();
   const spent = groups.reduce((sum, { summary }) => sum + summary.total_spend, 0);
   const columns: Column<Group>[] = [
@@ -67,7 +67,7 @@ export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
         return (
           <span class="group-name">
             <Swatch index={groups.indexOf(group)} />
-            {filter ? <a href={rowsBehind(scope, filter)}>{name}</a> : name}
+            {filter ? <a href={logsLink(scope, filter)}>{name}</a> : name}
           </span>
         );
       },
@@ -79,8 +79,8 @@ export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
       if (!filter || summary.failed_requests === 0) return text;
       return (
         <a
-          href={rowsBehind(scope, { ...filter, status: 'error' })}
-          aria-label={`${text}: ${failures(summary)} of ${nameOfGroup(value, split, names)}`}
+          href={logsLink(scope, { ...filter, status: 'error' })}
+          aria-label={`${text}: ${failedRequests(summary)} of ${nameOfGroup(value, split, names)}`}
         >
           {text}
         </a>
@@ -88,14 +88,14 @@ export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
     }),
     numberColumn('Tokens', (group) => count(group.summary.total_tokens)),
     numberColumn('Latency', (group) => milliseconds(group.summary.avg_latency_ms)),
-    numberColumn('Spend', (group) => <Spend group={group} then={then} />),
+    numberColumn('Spend', (group) => <Spend group={group} previous={previous} />),
     numberColumn('Share', (group) =>
       spent === 0 ? '–' : percentInColumn((group.summary.total_spend / spent) * 100),
     ),
   ];
   return (
     <Table
-      label={`Sums by ${splitNames[split].toLowerCase()}`}
+      label={`Usage by ${splitNames[split].toLowerCase()}`}
       columns={columns}
       rows={groups}
       rowKey={({ value }) => String(value)}
@@ -104,31 +104,36 @@ export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
 }
 
 /** `1 failed request`, `19 failed requests`. */
-export function failures({ failed_requests }: Summary): string {
-  return counted(failed_requests, 'failed request');
+export function failedRequests({ failed_requests }: Summary): string {
+  return plural(failed_requests, 'failed request');
 }
 
-/** What a group spent and how that changed, so that the reason for an expensive month shows. */
-function Spend({ group, then }: { readonly group: Group; readonly then: Analytics }) {
+/** Shows a group's spend and its change, which explains an expensive month. */
+function Spend({ group, previous }: { readonly group: Group; readonly previous: Analytics }) {
   const { value, summary } = group;
-  const past = spentBefore(value, then);
+  const before = previousSpend(value, previous);
   return (
     <span class="two-lines">
       <b>{count(summary.total_spend)}</b>
-      {past === undefined
-        ? value !== null && <span class="below">among all others before</span>
-        : summary.total_spend + past > 0 && (
-            <Change now={summary.total_spend} then={past} moreIs="neither" format={brief} />
+      {before === undefined
+        ? value !== null && <span class="below">in “All others” before</span>
+        : summary.total_spend + before > 0 && (
+            <Change
+              current={summary.total_spend}
+              previous={before}
+              increaseIs="neither"
+              format={brief}
+            />
           )}
     </span>
   );
 }
 
 /**
- * What the group spent in the period before. Unknown if it may have been among "all others" then,
- * or is that group.
+ * Returns a group's spend in the previous period, or undefined if it may have been part of "All
+ * others" or is that group.
  */
-function spentBefore(value: string | null, { groups = [] }: Analytics): number | undefined {
+function previousSpend(value: string | null, { groups = [] }: Analytics): number | undefined {
   const isComplete = groups.every((group) => group.value !== null);
   const found = groups.find((group) => group.value === value)?.summary.total_spend;
   return value === null ? undefined : (found ?? (isComplete ? 0 : undefined));

@@ -7,17 +7,17 @@ import { Card, Page } from '../components/page.tsx';
 import { RangePicker } from '../components/range.tsx';
 import { Refresh } from '../components/refresh.tsx';
 import { daysIn, previousRange, type Range, rangeOf } from '../days.ts';
-import { counted } from '../format.ts';
+import { plural } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { addressOf, choose, chosenIn, useRoute } from '../route.ts';
-import { mayDo, useSession } from '../session.ts';
+import { addressOf, optionIn, setQuery, useRoute } from '../route.ts';
+import { hasScope, useSession } from '../session.ts';
 import type { Analytics } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
 import { OverviewChart } from './overview-chart.tsx';
 import {
-  failures,
+  failedRequests,
   GroupTable,
-  rowsBehind,
+  logsLink,
   type Scope,
   type SplitName,
   splitNames,
@@ -31,43 +31,45 @@ function analyticsPath({ from, to }: Range, keyId: string, groupBy?: string): st
   return `/v1/customer/analytics?${query}`;
 }
 
-function useChoices() {
+function useOptions() {
   const route = useRoute();
   const { query } = route;
   return {
     range: rangeOf(route, 30),
-    metric: chosenIn(metrics, query.get('metric'), 'spend'),
-    split: chosenIn(splitNames, query.get('split'), 'model'),
+    metric: optionIn(metrics, query.get('metric'), 'spend'),
+    split: optionIn(splitNames, query.get('split'), 'model'),
     keyId: query.get('key') ?? '',
   };
 }
 
 function periodOf(range: Range): string {
   const days = daysIn(range);
-  return days === 1 ? 'One day, compared with the one' : `${days} days, compared with the ${days}`;
+  return days === 1
+    ? '1 day, compared with the previous day'
+    : `${days} days, compared with the previous ${days}`;
 }
 
 export function Overview() {
   const { key } = useSession();
-  const { range, metric, split, keyId } = useChoices();
+  const { range, metric, split, keyId } = useOptions();
   const name = JSON.stringify([range, split, keyId]);
   const loaded = useLoad(name, async (signal) => {
     const call = { key, signal };
-    const [now, then] = await Promise.all([
+    const [current, previous] = await Promise.all([
       requestJson<Analytics>(analyticsPath(range, keyId, split), call),
       requestJson<Analytics>(analyticsPath(previousRange(range), keyId, split), call),
     ]);
-    return { now, then };
+    return { current, previous };
   });
   const { data, reload } = loaded;
   const csv = analyticsPath(range, keyId).replace('/analytics?', '/analytics/export.csv?');
   return (
     <Page
       title="Overview"
-      lead={`${periodOf(range)} before. Days are UTC.`}
+      lead={`${periodOf(range)}. Days are in UTC.`}
       actions={
         <>
-          <Download path={csv} name="tollgate-analytics.csv" text="CSV" />
+          <Download path={csv} name="tollgate-analytics.csv" text="Export CSV" />
           <Refresh {...loaded} />
         </>
       }
@@ -75,15 +77,15 @@ export function Overview() {
     >
       <div class="toolbar">
         <RangePicker range={range} />
-        <KeyChoice value={keyId} onValue={(id) => choose({ key: id }, 'replace')} />
+        <KeyChoice value={keyId} onValue={(id) => setQuery({ key: id }, 'replace')} />
         <SelectField
-          label="Split by"
+          label="Group by"
           value={split}
-          onValue={(value) => choose({ split: value })}
+          onValue={(value) => setQuery({ split: value })}
           options={Object.entries(splitNames)}
         />
       </div>
-      <Loading of={loaded} what="Adding up…" />
+      <Loading loaded={loaded} text="Loading usage…" />
       {data && (
         <Numbers {...data} metric={metric} split={split} scope={{ range, keyId }} reload={reload} />
       )}
@@ -92,47 +94,47 @@ export function Overview() {
 }
 
 interface NumbersProps {
-  readonly now: Analytics;
-  readonly then: Analytics;
+  readonly current: Analytics;
+  readonly previous: Analytics;
   readonly metric: MetricName;
   readonly split: SplitName;
   readonly scope: Scope;
   readonly reload: () => void;
 }
 
-function Numbers({ now, then, metric, split, scope, reload }: NumbersProps) {
+function Numbers({ current, previous, metric, split, scope, reload }: NumbersProps) {
   const session = useSession();
-  const { total_requests, total_spend, failed_requests } = now.summary;
-  if (total_requests === 0 && then.summary.total_requests === 0) {
+  const { total_requests, total_spend, failed_requests } = current.summary;
+  if (total_requests === 0 && previous.summary.total_requests === 0) {
     return (
       <Empty title="No requests in this period" curl={chatCurl()} reload={reload}>
         <p>
           Send one from a terminal
-          {mayDo(session, 'chat') && (
+          {hasScope(session, 'chat') && (
             <>
               {' '}
               or the <a href={addressOf('playground')}>playground</a>
             </>
           )}
-          ; it is counted here the moment it is answered.
+          . It appears here when it completes.
         </p>
       </Empty>
     );
   }
   return (
     <>
-      <MetricTiles now={now.summary} then={then.summary} metric={metric} />
-      <Card title={metrics[metric].byDay}>
-        <OverviewChart analytics={now} metric={metric} split={split} />
+      <MetricTiles current={current.summary} previous={previous.summary} metric={metric} />
+      <Card title={metrics[metric].chartTitle}>
+        <OverviewChart analytics={current} metric={metric} split={split} />
       </Card>
       <Card title={`By ${splitNames[split].toLowerCase()}`}>
-        <GroupTable groups={now.groups ?? []} then={then} split={split} scope={scope} />
+        <GroupTable groups={current.groups ?? []} previous={previous} split={split} scope={scope} />
         <p class="hint">
-          <a href={rowsBehind(scope)}>{counted(total_requests, 'request')}</a> in all,{' '}
-          {counted(total_spend, 'credit')}
+          Total: <a href={logsLink(scope)}>{plural(total_requests, 'request')}</a>,{' '}
+          {plural(total_spend, 'credit')}
           {failed_requests > 0 && (
             <>
-              , <a href={rowsBehind(scope, { status: 'error' })}>{failures(now.summary)}</a>
+              , <a href={logsLink(scope, { status: 'error' })}>{failedRequests(current.summary)}</a>
             </>
           )}
           .

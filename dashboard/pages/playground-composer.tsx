@@ -7,11 +7,11 @@ import type { ImagePart, Message } from '../snippets.ts';
 const megabyte = 1024 * 1024;
 const imageBytesMax = 5 * megabyte;
 const imagesMax = 4;
-/** A request may have 20 MB with its words, and base64 makes each image a third larger. */
+/** Requests are limited to 20 MB including text, and base64 makes images a third larger. */
 const imagesBytesMax = 14 * megabyte;
 
 interface ComposerProps {
-  /** The bytes of images in the conversation so far, which goes along with every message. */
+  /** The size of the images in the conversation, which is sent with every message. */
   readonly earlierBytes: number;
   readonly draft: string;
   readonly setDraft: (text: string) => void;
@@ -20,7 +20,7 @@ interface ComposerProps {
     sendMessage(message: Message): void;
     stop(): void;
   };
-  readonly takesImages: boolean;
+  readonly acceptsImages: boolean;
 }
 
 interface ReadFile {
@@ -33,17 +33,18 @@ interface Attachment extends ReadFile {
 }
 
 async function readAttachment(file: File): Promise<ReadFile> {
-  if (file.size > imageBytesMax) throw new Error(`${file.name} is larger than 5 MB.`);
+  if (file.size > imageBytesMax)
+    throw new Error(`${file.name} exceeds 5 MB. Choose a smaller image.`);
   const dataUrl = await new Promise<string>((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result));
-    reader.onerror = () => reject(new Error(`${file.name} cannot be read.`));
+    reader.onerror = () => reject(new Error(`Can't read ${file.name}.`));
     reader.readAsDataURL(file);
   });
   return { file, dataUrl };
 }
 
-/** The bytes of the images in messages, as files. */
+/** Returns the total file size of the images in messages. */
 export function imageBytesIn(messages: readonly Message[]): number {
   let bytes = 0;
   for (const { content } of messages) {
@@ -54,19 +55,19 @@ export function imageBytesIn(messages: readonly Message[]): number {
   return bytes;
 }
 
-/** Four letters of base64 are three bytes, but for the signs that fill up its end. */
+/** Returns the decoded size of a base64 data URL. */
 function bytesOf(dataUrl: string): number {
-  const fill = dataUrl.indexOf('=', dataUrl.length - 2);
-  const end = fill < 0 ? dataUrl.length : fill;
+  const padding = dataUrl.indexOf('=', dataUrl.length - 2);
+  const end = padding < 0 ? dataUrl.length : padding;
   return Math.floor(((end - dataUrl.indexOf(',') - 1) * 3) / 4);
 }
 
-function refuseTooMuch(files: readonly ReadFile[], earlierBytes: number): void {
+function checkTotalSize(files: readonly ReadFile[], earlierBytes: number): void {
   const bytes = files.reduce((sum, { file }) => sum + file.size, earlierBytes);
   if (bytes <= imagesBytesMax) return;
-  const which = earlierBytes > 0 ? 'With those of earlier messages, the images' : 'The images';
-  const together = (bytes / megabyte).toFixed(1);
-  throw new Error(`${which} have ${together} MB together; a request takes 14 MB.`);
+  const which = earlierBytes > 0 ? 'The images of this conversation' : 'The images';
+  const total = (bytes / megabyte).toFixed(1);
+  throw new Error(`${which} have ${total} MB. The limit is 14 MB per request.`);
 }
 
 function messageOf(text: string, attachments: readonly Attachment[]): Message {
@@ -82,13 +83,13 @@ export function Composer({
   draft,
   setDraft,
   conversation,
-  takesImages,
+  acceptsImages,
 }: ComposerProps) {
   const [attachments, setAttachments] = useState<readonly Attachment[]>([]);
   const [problem, setProblem] = useState<string>();
   const submit = () => {
     if (draft.trim() === '' || conversation.running) return;
-    conversation.sendMessage(messageOf(draft, takesImages ? attachments : []));
+    conversation.sendMessage(messageOf(draft, acceptsImages ? attachments : []));
     setDraft('');
     setAttachments([]);
   };
@@ -96,9 +97,9 @@ export function Composer({
     setProblem(undefined);
     Promise.all(files.slice(0, imagesMax - attachments.length).map(readAttachment))
       .then((more) => {
-        refuseTooMuch([...attachments, ...more], earlierBytes);
-        const shown = more.map((one) => ({ ...one, preview: URL.createObjectURL(one.file) }));
-        setAttachments([...attachments, ...shown]);
+        checkTotalSize([...attachments, ...more], earlierBytes);
+        const withPreview = more.map((one) => ({ ...one, preview: URL.createObjectURL(one.file) }));
+        setAttachments([...attachments, ...withPreview]);
       })
       .catch((error: Error) => setProblem(error.message));
   };
@@ -113,7 +114,7 @@ export function Composer({
         aria-label="Your message"
         rows={3}
         value={draft}
-        placeholder="Ask something. Enter sends, Shift and Enter start a new line."
+        placeholder="Type a message. Enter sends it, Shift+Enter starts a new line."
         onInput={(event) => setDraft(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
@@ -122,7 +123,7 @@ export function Composer({
         }}
       />
       <div class="buttons">
-        {takesImages && <Attach onFiles={add} />}
+        {acceptsImages && <Attach onFiles={add} />}
         {conversation.running ? (
           <button type="button" class="danger" onClick={conversation.stop}>
             <Icon name="stop" />
@@ -145,7 +146,7 @@ function Attach({ onFiles }: { readonly onFiles: (files: readonly File[]) => voi
     <>
       <input
         ref={input}
-        class="unseen"
+        class="visually-hidden"
         type="file"
         accept="image/png,image/jpeg,image/webp,image/gif"
         multiple
@@ -156,7 +157,7 @@ function Attach({ onFiles }: { readonly onFiles: (files: readonly File[]) => voi
           event.currentTarget.value = '';
         }}
       />
-      <button type="button" class="quiet" onClick={() => input.current?.click()}>
+      <button type="button" class="secondary" onClick={() => input.current?.click()}>
         <Icon name="image" />
         Attach images
       </button>
@@ -172,14 +173,14 @@ interface AttachmentsProps {
 function Attachments({ attachments, onRemove }: AttachmentsProps) {
   if (attachments.length === 0) return null;
   return (
-    <ul class="pictures">
+    <ul class="attachments">
       {attachments.map((attachment) => (
         <li key={attachment.preview}>
           <Preview attachment={attachment} />
           <button
             type="button"
-            class="quiet leave-out"
-            aria-label={`Leave out ${attachment.file.name}`}
+            class="secondary remove-attachment"
+            aria-label={`Remove ${attachment.file.name}`}
             onClick={() => onRemove(attachment)}
           >
             <Icon name="close" />
@@ -190,8 +191,8 @@ function Attachments({ attachments, onRemove }: AttachmentsProps) {
   );
 }
 
-/** An address keeps its file in memory, so it is given up as soon as the image has been read. */
+/** Revokes the object URL once the image is loaded, because it keeps the file in memory. */
 function Preview({ attachment: { preview, file } }: { readonly attachment: Attachment }) {
-  const giveUp = () => URL.revokeObjectURL(preview);
-  return <img src={preview} alt={file.name} onLoad={giveUp} onError={giveUp} />;
+  const release = () => URL.revokeObjectURL(preview);
+  return <img src={preview} alt={file.name} onLoad={release} onError={release} />;
 }

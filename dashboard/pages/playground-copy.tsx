@@ -2,35 +2,35 @@ import { useState } from 'preact/hooks';
 import { CodeLine } from '../components/copy.tsx';
 import { anthropicSnippet, type ChatBody, curl, openAiSnippet } from '../snippets.ts';
 
-const forms = {
+const formats = {
   curl: (body: ChatBody) => curl('POST', '/v1/chat/completions', { ...body, stream: true }),
-  'openai SDK': openAiSnippet,
+  'OpenAI SDK': openAiSnippet,
   'Anthropic SDK': anthropicSnippet,
 } as const;
 
-type FormName = keyof typeof forms;
-const names = Object.keys(forms) as FormName[];
+type FormatName = keyof typeof formats;
+const names = Object.keys(formats) as FormatName[];
 
-/** The request for use elsewhere: everything said so far and the message being written. */
+/** The request as code: the conversation so far and the message being written. */
 export function CopyAs({ body }: { readonly body: ChatBody }) {
-  const [form, setForm] = useState<FormName>('curl');
+  const [format, setFormat] = useState<FormatName>('curl');
   return (
     <details class="copy-as">
       <summary>Copy as code</summary>
       <fieldset class="segments">
-        <legend class="unseen">Form of the request</legend>
+        <legend class="visually-hidden">Code format</legend>
         {names.map((name) => (
           <button
             key={name}
             type="button"
-            aria-pressed={name === form}
-            onClick={() => setForm(name)}
+            aria-pressed={name === format}
+            onClick={() => setFormat(name)}
           >
             {name}
           </button>
         ))}
       </fieldset>
-      <CodeLine text={forms[form](body)} label={form} />
+      <CodeLine text={formats[format](body)} label={format} />
     </details>
   );
 }

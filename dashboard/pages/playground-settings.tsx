@@ -1,11 +1,11 @@
-import { AreaField, SelectField, TextField, Tick } from '../components/field.tsx';
-import { choose, useRoute } from '../route.ts';
+import { AreaField, Checkbox, SelectField, TextField } from '../components/field.tsx';
+import { setQuery, useRoute } from '../route.ts';
 import type { ChatBody } from '../snippets.ts';
 import { shortPrice } from './model-sheet.tsx';
 import type { CatalogModel } from './models.tsx';
 import { SkillChoice } from './playground-skills.tsx';
 
-/** The settings of a request apart from its messages; all of them are in the address. */
+/** The settings of a request other than its messages. They're all in the URL. */
 interface SettingsState {
   readonly body: Omit<ChatBody, 'messages'>;
   readonly system: string;
@@ -16,7 +16,7 @@ interface SettingsState {
   readonly hasTools: boolean;
   readonly tools: string;
   readonly toolsProblem: string | undefined;
-  readonly takesImages: boolean;
+  readonly acceptsImages: boolean;
 }
 
 const sampleTools = JSON.stringify(
@@ -44,7 +44,7 @@ function readTools(text: string): { tools?: readonly unknown[]; problem?: string
     if (Array.isArray(value)) return { tools: value };
     return { problem: 'The tools must be a JSON array.' };
   } catch {
-    return { problem: 'The tools are not valid JSON yet, so they are left out.' };
+    return { problem: "The tools aren't valid JSON, so they won't be sent." };
   }
 }
 
@@ -77,15 +77,15 @@ export function useSettings(models: readonly CatalogModel[]): SettingsState {
     hasTools,
     tools: toolsText,
     toolsProblem: problem,
-    takesImages: model?.architecture.input_modalities.includes('image') === true,
+    acceptsImages: model?.architecture.input_modalities.includes('image') === true,
   };
 }
 
 const efforts = [
-  ['', 'as the model likes'],
-  ['low', 'low'],
-  ['medium', 'medium'],
-  ['high', 'high'],
+  ['', 'Default'],
+  ['low', 'Low'],
+  ['medium', 'Medium'],
+  ['high', 'High'],
 ] as const;
 
 interface SettingsProps {
@@ -94,7 +94,7 @@ interface SettingsProps {
 }
 
 export function Settings({ models, settings }: SettingsProps) {
-  const set = (name: string) => (value: string) => choose({ [name]: value }, 'replace');
+  const set = (name: string) => (value: string) => setQuery({ [name]: value }, 'replace');
   const model = models.find(({ id }) => id === settings.body.model);
   return (
     <>
@@ -119,7 +119,7 @@ export function Settings({ models, settings }: SettingsProps) {
           min="0"
           max="2"
           step="0.1"
-          placeholder="usual"
+          placeholder="default"
           value={settings.temperature}
           onValue={set('temperature')}
         />
@@ -127,7 +127,7 @@ export function Settings({ models, settings }: SettingsProps) {
           label="Max tokens"
           type="number"
           min="1"
-          placeholder="no limit"
+          placeholder="default"
           value={settings.maxTokens}
           onValue={set('max_tokens')}
         />
@@ -150,18 +150,18 @@ function Tools({ settings }: Pick<SettingsProps, 'settings'>) {
   const { hasTools, tools, toolsProblem } = settings;
   return (
     <>
-      <Tick
-        label="Offer tools"
+      <Checkbox
+        label="Send tools"
         checked={hasTools}
-        onTick={(isOn) => choose({ tools: isOn ? '1' : null }, 'replace')}
+        onChange={(isOn) => setQuery({ tools: isOn ? '1' : null }, 'replace')}
       />
       {hasTools && (
         <AreaField
-          label="Tools, as JSON"
+          label="Tools (JSON)"
           rows={8}
           value={tools}
-          onValue={(text) => choose({ tools: text === '' ? '[]' : text }, 'replace')}
-          hint={toolsProblem ?? 'The demo model calls a tool when its name is mentioned.'}
+          onValue={(text) => setQuery({ tools: text === '' ? '[]' : text }, 'replace')}
+          hint={toolsProblem ?? 'The demo model calls a tool when you mention its name.'}
         />
       )}
     </>

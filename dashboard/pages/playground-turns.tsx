@@ -3,18 +3,19 @@ import type { Answer } from '../chat.ts';
 import { CopyButton } from '../components/copy.tsx';
 import { Form, TextField } from '../components/field.tsx';
 import { Busy } from '../components/notes.tsx';
-import { count, counted, milliseconds } from '../format.ts';
+import { count, milliseconds, plural } from '../format.ts';
 import { addressOf } from '../route.ts';
-import { mayDo, useSession } from '../session.ts';
-import type { Message, ToolCall } from '../snippets.ts';
+import { hasScope, useSession } from '../session.ts';
+import type { ToolCall } from '../shapes.ts';
+import type { Message } from '../snippets.ts';
 
 export interface Turn {
   readonly message: Message;
-  /** Set if a model said it. */
+  /** Set for an answer of a model. */
   readonly answer?: Answer;
   readonly model?: string;
-  /** Set on a message that failed: it is shown, but not sent again. */
-  readonly isLeftOut?: boolean;
+  /** True for a message that failed. It's shown but not sent again. */
+  readonly isExcluded?: boolean;
 }
 
 interface TurnsProps {
@@ -24,32 +25,32 @@ interface TurnsProps {
 }
 
 export function Turns({ turns, running, onResults }: TurnsProps) {
-  // If the message sent instead of a tool's result failed, the call still waits for its result.
-  const last = turns.findLast(({ isLeftOut }) => !isLeftOut);
-  const open = running ? [] : (last?.answer?.toolCalls ?? []);
+  // If a message sent instead of a tool's result failed, the call still needs its result.
+  const last = turns.findLast(({ isExcluded }) => !isExcluded);
+  const openCalls = running ? [] : (last?.answer?.toolCalls ?? []);
   if (turns.length === 0) {
     return (
-      <p class="talk-empty">
-        Nothing said yet. Each answer shows its tokens, its times and its price in credits.
+      <p class="conversation-empty">
+        No messages yet. Each answer shows its tokens, latency, and cost in credits.
       </p>
     );
   }
   return (
     <div class="turns" role="log" aria-label="Messages">
-      {turns.map((turn, at) => (
+      {turns.map((turn, index) => (
         <TurnView
-          key={`${at}-${turn.message.role}`}
+          key={`${index}-${turn.message.role}`}
           turn={turn}
-          isGrowing={running && turn === last}
+          isStreaming={running && turn === last}
         />
       ))}
-      {running && !last?.answer && <Busy what="Waiting for the first word…" />}
-      {open.length > 0 && <ToolResults calls={open} onResults={onResults} />}
+      {running && !last?.answer && <Busy text="Waiting for the first token…" />}
+      {openCalls.length > 0 && <ToolResults calls={openCalls} onResults={onResults} />}
     </div>
   );
 }
 
-const speakers = {
+const roleNames = {
   system: 'System',
   user: 'You',
   assistant: 'Model',
@@ -58,80 +59,79 @@ const speakers = {
 
 interface TurnProps {
   readonly turn: Turn;
-  /** Whether more of the answer may come. */
-  readonly isGrowing: boolean;
+  readonly isStreaming: boolean;
 }
 
-function TurnView({ turn, isGrowing }: TurnProps) {
-  const { message, answer, model, isLeftOut } = turn;
+function TurnView({ turn, isStreaming }: TurnProps) {
+  const { message, answer, model, isExcluded } = turn;
   return (
     <article class={`turn ${message.role}`}>
-      <h3 class="speaker">{message.role === 'assistant' ? model : speakers[message.role]}</h3>
+      <h3 class="turn-role">{message.role === 'assistant' ? model : roleNames[message.role]}</h3>
       {answer?.reasoning && (
         <details>
           <summary>Reasoning</summary>
-          <p class="said">{answer.reasoning}</p>
+          <p class="message-text">{answer.reasoning}</p>
         </details>
       )}
       <Content message={message} />
-      {isLeftOut && <p class="hint">not answered, and left out of what follows</p>}
+      {isExcluded && <p class="hint">Failed, so it's excluded from later requests.</p>}
       {message.role === 'assistant' &&
         message.tool_calls?.map((call) => (
           <p key={call.id} class="tool-call">
-            calls <code>{call.function.name}</code>
+            Calls <code>{call.function.name}</code>
             <code class="arguments">{call.function.arguments}</code>
           </p>
         ))}
-      {answer && <Costs answer={answer} isGrowing={isGrowing} />}
+      {answer && <Costs answer={answer} isStreaming={isStreaming} />}
     </article>
   );
 }
 
-/** A model's words are shown as plain text, never interpreted as markup. */
+/** Shows a model's output as plain text, never as markup. */
 function Content({ message }: { readonly message: Message }) {
   const { content } = message;
   if (content === null || content === '') return null;
-  if (typeof content === 'string') return <p class="said">{content}</p>;
+  if (typeof content === 'string') return <p class="message-text">{content}</p>;
   return (
     <>
       {content.map((part) =>
         part.type === 'text' ? (
-          <p key="text" class="said">
+          <p key="text" class="message-text">
             {part.text}
           </p>
         ) : null,
       )}
-      <p class="hint">with {counted(content.length - 1, 'image')}</p>
+      <p class="hint">With {plural(content.length - 1, 'image')}</p>
     </>
   );
 }
 
 interface CostsProps {
   readonly answer: Answer;
-  readonly isGrowing: boolean;
+  readonly isStreaming: boolean;
 }
 
-/** An answer that was stopped or broke off has a cost too, which only its receipt knows. */
-function Costs({ answer, isGrowing }: CostsProps) {
+/** Interrupted answers also link to their receipt, which has their cost. */
+function Costs({ answer, isStreaming }: CostsProps) {
   const session = useSession();
   const { text, usage, firstTokenMs, totalMs, finishReason, requestId } = answer;
   const metrics = [
     usage && `${count(usage.prompt_tokens)} → ${count(usage.completion_tokens)} tokens`,
-    firstTokenMs !== null && `first word ${milliseconds(Math.round(firstTokenMs))}`,
-    `${milliseconds(Math.round(totalMs))} in all`,
+    firstTokenMs !== null && `first token ${milliseconds(Math.round(firstTokenMs))}`,
+    `${milliseconds(Math.round(totalMs))} total`,
     finishReason && finishReason !== 'stop' && finishReason.replaceAll('_', ' '),
-    finishReason === null && !isGrowing && 'cut short',
+    finishReason === null && !isStreaming && 'incomplete',
   ].filter((metric) => typeof metric === 'string');
   return (
     <p class="costs">
-      {usage?.cost !== undefined && <b>{counted(usage.cost, 'credit')}</b>}
+      {usage?.cost !== undefined && <b>{plural(usage.cost, 'credit')}</b>}
       {metrics.map((metric) => (
         <span key={metric}>{metric}</span>
       ))}
-      {mayDo(session, 'customer') && !isGrowing && (
-        <a href={addressOf('logs', { request: requestId })}>receipt</a>
+      {hasScope(session, 'customer') && !isStreaming && (
+        <a href={addressOf('logs', { request: requestId })}>Receipt</a>
       )}
-      {text !== '' && <CopyButton text={text} label="the answer" />}
+      {text !== '' && <CopyButton text={text} label="answer" />}
     </p>
   );
 }
@@ -141,7 +141,7 @@ interface ToolResultsProps {
   readonly onResults: TurnsProps['onResults'];
 }
 
-/** The playground runs no tools: the user types what they would have answered. */
+/** The playground doesn't run tools, so the user enters their results. */
 function ToolResults({ calls, onResults }: ToolResultsProps) {
   const [results, setResults] = useState<Readonly<Record<string, string>>>({});
   const send = () => {
@@ -162,7 +162,7 @@ function ToolResults({ calls, onResults }: ToolResultsProps) {
         />
       ))}
       <button type="submit" class="primary">
-        Send the result
+        Send {calls.length === 1 ? 'result' : 'results'}
       </button>
     </Form>
   );

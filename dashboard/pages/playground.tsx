@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { useAutoScroll } from '../auto-scroll.ts';
 import { type Answer, chat } from '../chat.ts';
-import { BringCallKey } from '../components/call-key.tsx';
+import { CallKeyForm } from '../components/call-key-form.tsx';
 import { Icon } from '../components/icon.tsx';
 import { ErrorNote, Loading, NoModel } from '../components/notes.tsx';
 import { Page } from '../components/page.tsx';
-import { useFollow } from '../follow.ts';
-import { sentence, useLoad } from '../load.ts';
+import { errorMessage, useLoad } from '../load.ts';
 import { useSession } from '../session.ts';
 import type { ChatBody, Message } from '../snippets.ts';
 import { canChat } from './model-sheet.tsx';
@@ -17,14 +17,17 @@ import { type Turn, Turns } from './playground-turns.tsx';
 
 export function Playground() {
   const { callKey } = useSession();
-  const loaded = useLoad(`catalogue ${callKey}`, async (signal) => {
+  const loaded = useLoad(`playground models ${callKey}`, async (signal) => {
     return callKey ? (await loadCatalog(callKey, signal)).filter(canChat) : undefined;
   });
   const { data } = loaded;
   return (
-    <Page title="Playground" lead="Ask any model, and see what each answer took and cost.">
-      {!callKey && <BringCallKey what="call models" />}
-      {callKey && <Loading of={loaded} what="Fetching the models…" />}
+    <Page
+      title="Playground"
+      lead="Chat with any model and see the latency and cost of each answer."
+    >
+      {!callKey && <CallKeyForm purpose="call models" />}
+      {callKey && <Loading loaded={loaded} text="Loading models…" />}
       {callKey && data && <PlaygroundPanel models={data} callKey={callKey} />}
     </Page>
   );
@@ -40,39 +43,36 @@ interface Conversation {
   readonly running: boolean;
   readonly error: string | undefined;
   sendMessage(message: Message, more?: readonly Message[]): void;
-  /** Requests an answer to the last message again. */
-  again(): void;
+  /** Requests a new answer to the last message. */
+  retry(): void;
   stop(): void;
   clear(): void;
 }
 
 function toMessages(turns: readonly Turn[]): Message[] {
-  return turns.filter(({ isLeftOut }) => !isLeftOut).map(({ message }) => message);
+  return turns.filter(({ isExcluded }) => !isExcluded).map(({ message }) => message);
 }
 
-/** Excludes a failed message from later requests, which would fail because of it. */
-function withLastLeftOut(turns: readonly Turn[], isLeftOut: boolean): readonly Turn[] {
+/** Sets whether later requests exclude the last message, which would make them fail, too. */
+function withLastExcluded(turns: readonly Turn[], isExcluded: boolean): readonly Turn[] {
   const last = turns.at(-1);
-  return last?.message.role === 'user' ? [...turns.slice(0, -1), { ...last, isLeftOut }] : turns;
+  return last?.message.role === 'user' ? [...turns.slice(0, -1), { ...last, isExcluded }] : turns;
 }
 
-/** Conversations, kept for a user who comes back from a receipt, until the session ends. */
+/** Conversations by key, for users who return from a receipt. They end with the session. */
 const conversations = new WeakMap<object, readonly Turn[]>();
 
-/**
- * The conversation is not in the address: a shared link must not contain what people said to
- * models.
- */
+/** The conversation isn't in the URL, because a shared link must not contain it. */
 function useConversation(
   callKey: string,
   settings: Omit<ChatBody, 'messages'>,
   opening: readonly Message[],
 ): Conversation {
-  const { about } = useSession();
+  const { keyObject } = useSession();
   const [turns, setTurns] = useState<readonly Turn[]>(
-    () => (about && conversations.get(about)) ?? [],
+    () => (keyObject && conversations.get(keyObject)) ?? [],
   );
-  useEffect(() => void (about && conversations.set(about, turns)), [turns]);
+  useEffect(() => void (keyObject && conversations.set(keyObject, turns)), [turns]);
   const [state, setState] = useState({ running: false, error: undefined as string | undefined });
   const controller = useRef<AbortController>(null);
   useEffect(() => () => controller.current?.abort(), []);
@@ -87,8 +87,8 @@ function useConversation(
       show(await chat({ key: callKey, body, signal, onUpdate: show }));
       setState({ running: false, error: undefined });
     } catch (error) {
-      setState({ running: false, error: signal.aborted ? undefined : sentence(error) });
-      if (!signal.aborted) setTurns((shown) => withLastLeftOut(shown, true));
+      setState({ running: false, error: signal.aborted ? undefined : errorMessage(error) });
+      if (!signal.aborted) setTurns((shown) => withLastExcluded(shown, true));
     }
   };
   return {
@@ -97,9 +97,9 @@ function useConversation(
     sendMessage(message, more = []) {
       void answer([...turns, ...[message, ...more].map((one) => ({ message: one }))]);
     },
-    again() {
+    retry() {
       const sentTurns = turns.at(-1)?.answer ? turns.slice(0, -1) : turns;
-      void answer(withLastLeftOut(sentTurns, false));
+      void answer(withLastExcluded(sentTurns, false));
     },
     stop: () => controller.current?.abort(),
     clear() {
@@ -124,7 +124,7 @@ function PlaygroundPanel({ models, callKey }: PlaygroundPanelProps) {
   const { system } = settings;
   const opening: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
   const conversation = useConversation(callKey, settings.body, opening);
-  const section = useFollow();
+  const section = useAutoScroll();
   const [draft, setDraft] = useState('Hello!');
   const next: Message[] =
     draft.trim() === '' || conversation.running ? [] : [{ role: 'user', content: draft }];
@@ -132,19 +132,19 @@ function PlaygroundPanel({ models, callKey }: PlaygroundPanelProps) {
   if (models.length === 0) return <NoModel kind="chat" />;
   return (
     <div class="playground">
-      <section ref={section} class="talk" aria-label="Conversation">
+      <section ref={section} class="conversation" aria-label="Conversation">
         <Turns
           turns={conversation.turns}
           running={conversation.running}
           onResults={conversation.sendMessage}
         />
-        <ErrorNote message={conversation.error} again={conversation.again} />
+        <ErrorNote message={conversation.error} onRetry={conversation.retry} />
         <Composer
           earlierBytes={imageBytesIn(toMessages(conversation.turns))}
           draft={draft}
           setDraft={setDraft}
           conversation={conversation}
-          takesImages={settings.takesImages}
+          acceptsImages={settings.acceptsImages}
         />
       </section>
       <aside class="settings" aria-label="Settings">
@@ -153,12 +153,12 @@ function PlaygroundPanel({ models, callKey }: PlaygroundPanelProps) {
         {conversation.turns.length > 0 && (
           <button
             type="button"
-            class="quiet"
+            class="secondary"
             onClick={conversation.clear}
             disabled={conversation.running}
           >
             <Icon name="close" />
-            Clear the conversation
+            Clear conversation
           </button>
         )}
       </aside>

@@ -2,23 +2,23 @@ import { Badge } from '../components/notes.tsx';
 import { milliseconds } from '../format.ts';
 import type { Attempt, Receipt } from '../shapes.ts';
 
-/** How an attempt ended, in words; an outcome that is not listed shows the gateway's own word. */
-const outcomes: Readonly<Record<string, string>> = {
+/** Display names of outcomes. Others are shown as the API returns them. */
+const outcomeNames: Readonly<Record<string, string>> = {
   answered: 'answered',
-  request: 'refused the request',
-  credential: 'refused the credential',
+  request: 'rejected the request',
+  credential: 'rejected the key',
   rate_limited: 'rate limited',
   quota: 'out of quota',
   overloaded: 'overloaded',
-  timeout: 'too slow',
-  server: 'failed',
+  timeout: 'timed out',
+  server: 'server error',
   unreachable: 'unreachable',
-  malformed: 'answered nonsense',
+  malformed: 'invalid response',
   client_disconnected: 'client disconnected',
-  broken: 'broke off',
+  interrupted: 'interrupted',
 };
 
-/** Where the request went, one bar below the other, on one scale of time. */
+/** Lists the attempts of a request with their times as a waterfall chart. */
 export function Attempts({ receipt }: { readonly receipt: Receipt }) {
   const { attempts, latency_ms } = receipt;
   if (attempts.length === 0) {
@@ -26,24 +26,25 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
       <section>
         <h3>Attempts</h3>
         <p class="hint">
-          It was {receipt.status === 'error' ? 'refused' : 'answered'} here and sent to no provider.
+          The gateway {receipt.status === 'error' ? 'rejected' : 'answered'} this request without
+          calling a provider.
         </p>
       </section>
     );
   }
-  const tried = attempts.reduce((sum, { ms }) => sum + ms, 0);
-  const totalMs = Math.max(latency_ms, tried, 1);
+  const attemptsMs = attempts.reduce((sum, { ms }) => sum + ms, 0);
+  const totalMs = Math.max(latency_ms, attemptsMs, 1);
   return (
     <section>
       <h3>Attempts</h3>
       <ol class="attempts">
-        {attempts.map((attempt, at) => {
-          const isBroken = receipt.error === 'upstream_error' && at === attempts.length - 1;
-          const startMs = attempts.slice(0, at).reduce((sum, { ms }) => sum + ms, 0);
+        {attempts.map((attempt, index) => {
+          const isInterrupted = receipt.error === 'upstream_error' && index === attempts.length - 1;
+          const startMs = attempts.slice(0, index).reduce((sum, { ms }) => sum + ms, 0);
           return (
             <li key={`${attempt.provider}-${startMs}-${attempt.outcome}`}>
               <Waterfall
-                attempt={isBroken ? broken(attempt) : attempt}
+                attempt={isInterrupted ? withInterruption(attempt) : attempt}
                 startMs={startMs}
                 totalMs={totalMs}
               />
@@ -52,19 +53,19 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
         })}
       </ol>
       <p class="hint">
-        A bar ends at the first byte of an answer. The whole request took {milliseconds(latency_ms)}
-        .
+        Each bar ends at the first byte of the answer. Total time: {milliseconds(latency_ms)}.
       </p>
     </section>
   );
 }
 
 /**
- * An attempt ends at the first byte of its answer; only the request knows that the answer broke off
- * later.
+ * Marks the last attempt of an interrupted answer. Attempts end at the first byte, so they don't
+ * record that the answer was interrupted later.
  */
-function broken(attempt: Attempt): Attempt {
-  return attempt.outcome === 'answered' ? { ...attempt, outcome: 'broken', status: null } : attempt;
+function withInterruption(attempt: Attempt): Attempt {
+  if (attempt.outcome !== 'answered') return attempt;
+  return { ...attempt, outcome: 'interrupted', status: null };
 }
 
 interface WaterfallProps {
@@ -81,9 +82,9 @@ function Waterfall({ attempt, startMs, totalMs }: WaterfallProps) {
     <>
       <p>
         <b>{provider}</b>
-        {isOwn && ' (own account)'} <code>{model}</code>
+        {isOwn && ' (BYOK)'} <code>{model}</code>
         <Badge tone={isGood ? 'good' : 'bad'}>
-          {outcomes[outcome] ?? outcome}
+          {outcomeNames[outcome] ?? outcome}
           {!isGood && status !== null ? ` (${status})` : ''}
         </Badge>
         <span class="attempt-time">{milliseconds(ms)}</span>

@@ -1,6 +1,6 @@
 import type { Receipt } from '../shapes.ts';
 
-/** Why a request failed: a sentence, and the message of the last provider that refused it. */
+/** Shows why a request failed, with the last error message of a provider. */
 export function Failure({ receipt }: { readonly receipt: Receipt }) {
   const { failure, attempts } = receipt;
   if (failure === null) return null;

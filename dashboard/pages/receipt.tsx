@@ -12,7 +12,7 @@ import { Dialog } from '../components/dialog.tsx';
 import { useKeyNames } from '../components/key-choice.tsx';
 import { Badge, ErrorNote, Loading } from '../components/notes.tsx';
 import { DescriptionList } from '../components/page.tsx';
-import { count, exactly, milliseconds, price, time, usd } from '../format.ts';
+import { count, exactAmount, milliseconds, price, time, usd } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { addressOf, closeOverlay } from '../route.ts';
 import { useSession } from '../session.ts';
@@ -20,14 +20,14 @@ import type { Receipt } from '../shapes.ts';
 import { Attempts } from './receipt-attempts.tsx';
 import { Failure } from './receipt-failure.tsx';
 
-/** One request with its bill, exact to the credit. */
+/** A request with its attempts and an itemized charge. */
 export function ReceiptSheet({ id }: { readonly id: string }) {
   const { key } = useSession();
   const path = `/v1/customer/logs/${encodeURIComponent(id)}`;
   const loaded = useLoad(path, (signal) => requestData<Receipt>(path, { key, signal }));
   return (
     <Dialog title="Receipt" form="sheet" onClose={() => closeOverlay('request')}>
-      <Loading of={loaded} what="Fetching the receipt…" />
+      <Loading loaded={loaded} text="Loading receipt…" />
       {loaded.data && <Content receipt={loaded.data} />}
     </Dialog>
   );
@@ -40,7 +40,7 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
     <>
       <div class="receipt-head">
         <p>
-          <code>{model || 'no model named'}</code>
+          <code>{model || 'no model'}</code>
           <Badge tone={status === 'success' ? 'good' : 'bad'}>{error ?? status}</Badge>
         </p>
         <p class="receipt-total">
@@ -48,8 +48,7 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
           {cost > 0 && `, ${usd(receipt.usd)}`}
         </p>
         <p class="hint">
-          {time(created_at)} UTC, with the key{' '}
-          <a href={addressOf('logs', { key: api_key_id })}>{keyName}</a>
+          {time(created_at)} UTC, key <a href={addressOf('logs', { key: api_key_id })}>{keyName}</a>
         </p>
       </div>
       <Failure receipt={receipt} />
@@ -67,9 +66,9 @@ function lineLabel(price: string): string {
   return isPriceName(price) ? priceClasses[price].label : price;
 }
 
-const perNames: Readonly<Record<number, string>> = { 1: 'each', 60: 'per minute' };
+const unitNames: Readonly<Record<number, string>> = { 1: 'each', 60: 'per minute' };
 
-/** What a fee counted, such as `2 web searches`, or null. */
+/** Returns what a fee counts, such as `2 web searches`, or null. */
 function feeQuantity({ quantity }: FeeKindEntry, receipt: Receipt): string | null {
   if (!quantity || receipt[quantity.field] === 0) return null;
   const number = receipt[quantity.field];
@@ -78,19 +77,19 @@ function feeQuantity({ quantity }: FeeKindEntry, receipt: Receipt): string | nul
 
 function Bill({ receipt }: { readonly receipt: Receipt }) {
   const { lines, cost_breakdown, not_charged, cost, prices } = receipt;
-  const above = receipt.prices_above_tokens;
+  const aboveTokens = receipt.prices_above_tokens;
   const feeOfLines = pricedFee[receipt.traffic_mode === 'byok' ? 'byok' : 'shared'];
   const fees = feeEntries
     .map(([kind, entry]) => {
-      const unpaid = kind === feeOfLines ? not_charged : 0;
-      return { kind, entry, due: (cost_breakdown[entry.name] ?? 0) + unpaid };
+      const notCharged = kind === feeOfLines ? not_charged : 0;
+      return { kind, entry, due: (cost_breakdown[entry.name] ?? 0) + notCharged };
     })
     .filter(({ due }) => due > 0);
   const points = prices?.byok_fee_basis_points;
   return (
     <section>
       <h3>Charge</h3>
-      <table class="bill" aria-label="Charge, line by line">
+      <table class="bill" aria-label="Charge breakdown">
         <tbody>
           {lines.map((line) => (
             <tr key={`${line.price} ${line.usd}`}>
@@ -98,10 +97,10 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
                 {lineLabel(line.price)}
                 <small>
                   {line.quantity.toLocaleString('en-US')} × {price(line.usd)}{' '}
-                  {perNames[line.per] ?? 'per million'}
+                  {unitNames[line.per] ?? 'per million'}
                 </small>
               </th>
-              <td class="number">{exactly(line.credits)}</td>
+              <td class="number">{exactAmount(line.credits)}</td>
             </tr>
           ))}
           {fees.map(({ kind, entry, due }) => (
@@ -124,13 +123,15 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
             </tr>
           )}
           <tr class="total">
-            <th scope="row">Charged, in credits</th>
+            <th scope="row">Total charged (credits)</th>
             <td class="number">{count(cost)}</td>
           </tr>
         </tbody>
       </table>
-      {above !== null && (
-        <p class="hint">Prices of prompts above {count(above)} tokens, for the whole request.</p>
+      {aboveTokens !== null && (
+        <p class="hint">
+          The prices for prompts above {count(aboveTokens)} tokens apply to the entire request.
+        </p>
       )}
     </section>
   );
@@ -138,21 +139,22 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
 
 function Tokens({ receipt }: { readonly receipt: Receipt }) {
   const { tokens, usage_estimated } = receipt;
-  const classes = [
+  const tokenCounts = [
     ['Input', tokens.input + tokens.audio],
     ...(tokens.audio > 0 ? [['Of which audio', tokens.audio] as const] : []),
     ['Cache read', tokens.cache_read],
     ['Cache write', tokens.cache_write + tokens.cache_write_1h],
-    ...(tokens.cache_write_1h > 0
-      ? [['Of which for an hour', tokens.cache_write_1h] as const]
-      : []),
+    ...(tokens.cache_write_1h > 0 ? [['Of which 1 hour', tokens.cache_write_1h] as const] : []),
     ['Output', tokens.completion],
     ['Of which reasoning', tokens.reasoning],
   ] as const;
   return (
     <section>
       <h3>Tokens {usage_estimated && <Badge tone="warn">estimated</Badge>}</h3>
-      <DescriptionList areNumbers of={classes.map(([name, value]) => [name, count(value)])} />
+      <DescriptionList
+        areNumbers
+        items={tokenCounts.map(([name, value]) => [name, count(value)])}
+      />
     </section>
   );
 }
@@ -162,25 +164,25 @@ function Details({ receipt }: { readonly receipt: Receipt }) {
     ['Endpoint', receipt.operation],
     ['Streamed', receipt.streamed ? 'yes' : 'no'],
     ['Finish reason', receipt.finish_reason ?? '–'],
-    ['Traffic', receipt.traffic_mode === 'byok' ? 'your own account' : 'shared capacity'],
-    ['From the cache', receipt.cache_hit ? 'yes' : 'no'],
-    ['Client left early', receipt.cancelled ? 'yes' : 'no'],
+    ['Traffic mode', receipt.traffic_mode === 'byok' ? 'BYOK' : 'shared capacity'],
+    ['Answered from cache', receipt.cache_hit ? 'yes' : 'no'],
+    ['Client disconnected', receipt.cancelled ? 'yes' : 'no'],
     ['First byte', receipt.first_byte_ms === null ? '–' : milliseconds(receipt.first_byte_ms)],
-    ['Whole answer', milliseconds(receipt.latency_ms)],
+    ['Total time', milliseconds(receipt.latency_ms)],
     ['Web searches', count(receipt.search_requests)],
     ['Skills', receipt.skills_used.join(', ') || '–'],
     ['End user', receipt.user ?? '–'],
   ];
-  if (receipt.job_id !== null) details.push(['A piece of the job', receipt.job_id]);
+  if (receipt.job_id !== null) details.push(['Part of job', receipt.job_id]);
   return (
     <section>
       <h3>Details</h3>
-      <DescriptionList of={details} />
+      <DescriptionList items={details} />
     </section>
   );
 }
 
-/** The record of the same request in the public API, as an application would fetch it. */
+/** The generation record of the request, as the public API returns it. */
 function Generation({ receipt }: { readonly receipt: Receipt }) {
   const { key } = useSession();
   const [record, setRecord] = useState<string>();
@@ -192,14 +194,14 @@ function Generation({ receipt }: { readonly receipt: Receipt }) {
     });
   return (
     <section>
-      <h3>Request id</h3>
+      <h3>Request ID</h3>
       <p class="id-line">
         <code>{request_id}</code>
-        <CopyButton text={request_id} label="request id" />
+        <CopyButton text={request_id} label="request ID" />
       </p>
       {record === undefined ? (
-        <button type="button" class="quiet small" onClick={show} disabled={action.busy}>
-          Show the generation record
+        <button type="button" class="secondary small" onClick={show} disabled={action.busy}>
+          Show generation record
         </button>
       ) : (
         <CodeLine text={record} label="generation record" />

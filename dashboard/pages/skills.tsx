@@ -6,8 +6,8 @@ import { AreaField, Form, TextField } from '../components/field.tsx';
 import { FormEnd } from '../components/form-end.tsx';
 import { Badge, Empty, Loading } from '../components/notes.tsx';
 import { Card, Page } from '../components/page.tsx';
+import { RowAction } from '../components/row-action.tsx';
 import { type Column, Table } from '../components/table.tsx';
-import { Verb } from '../components/verb.tsx';
 import { useAction, useLoad } from '../load.ts';
 import { closeOverlay, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
@@ -29,10 +29,10 @@ export function Skills() {
   return (
     <Page
       title="Skills"
-      lead="Named instructions that a request can ask for; the gateway adds them to the prompt."
-      actions={<AddButton text="Write a skill" onClick={() => openOverlay({ skill: ' ' })} />}
+      lead="Reusable instructions. The gateway adds those that a request names to its prompt."
+      actions={<AddButton text="Create a skill" onClick={() => openOverlay({ skill: ' ' })} />}
     >
-      <Loading of={loaded} what="Fetching the skills…" />
+      <Loading loaded={loaded} text="Loading skills…" />
       {data && <List skills={data} onDelete={setDeleting} />}
       {open !== null && (
         <Editor
@@ -47,7 +47,7 @@ export function Skills() {
       {deleting && (
         <Confirm
           title={`Delete the skill ${deleting.name}?`}
-          verb="Delete"
+          confirmLabel="Delete"
           onClose={() => setDeleting(undefined)}
           work={async () => {
             await requestJson(pathOf(deleting.name), { key, method: 'DELETE' });
@@ -55,7 +55,7 @@ export function Skills() {
             reload();
           }}
         >
-          <p>Requests that name it are refused from then on, unless a built-in one has its name.</p>
+          <p>Requests that name it will fail, unless a built-in skill has the same name.</p>
         </Confirm>
       )}
     </Page>
@@ -81,12 +81,15 @@ function List({ skills, onDelete }: ListProps) {
           <button type="button" class="link strong" onClick={() => openOverlay({ skill: name })}>
             {name}
           </button>
-          {source === 'built_in' && <Badge>built in</Badge>}
+          {source === 'built_in' && <Badge>built-in</Badge>}
         </span>
       ),
     },
-    { title: 'What it does', cell: ({ description }) => description },
-    { title: 'Actions', cell: (skill) => <Verbs skill={skill} onDelete={() => onDelete(skill)} /> },
+    { title: 'Description', cell: ({ description }) => description },
+    {
+      title: 'Actions',
+      cell: (skill) => <RowActions skill={skill} onDelete={() => onDelete(skill)} />,
+    },
   ];
   return (
     <Card>
@@ -95,23 +98,29 @@ function List({ skills, onDelete }: ListProps) {
   );
 }
 
-interface VerbsProps {
+interface RowActionsProps {
   readonly skill: SkillSummary;
   readonly onDelete: () => void;
 }
 
-function Verbs({ skill: { name, source }, onDelete }: VerbsProps) {
-  const edit = source === 'built_in' ? 'Replace' : 'Edit';
+function RowActions({ skill: { name, source }, onDelete }: RowActionsProps) {
+  const editLabel = source === 'built_in' ? 'Replace' : 'Edit';
   return (
-    <span class="verbs">
-      <Verb text={edit} label={`${edit} ${name}`} onClick={() => openOverlay({ skill: name })} />
-      {source === 'customer' && <Verb text="Delete" label={`Delete ${name}`} onClick={onDelete} />}
+    <span class="row-actions">
+      <RowAction
+        text={editLabel}
+        label={`${editLabel} ${name}`}
+        onClick={() => openOverlay({ skill: name })}
+      />
+      {source === 'customer' && (
+        <RowAction text="Delete" label={`Delete ${name}`} onClick={onDelete} />
+      )}
     </span>
   );
 }
 
 interface EditorProps {
-  /** The skill's name; empty for a new skill. */
+  /** '' for a new skill. */
   readonly name: string;
   readonly onDone: () => void;
   readonly onClose: () => void;
@@ -125,20 +134,20 @@ function Editor(props: EditorProps) {
     return requestData<Skill>(pathOf(name), { key, signal });
   });
   return (
-    <Dialog title={name === '' ? 'Write a skill' : `Skill ${name}`} onClose={onClose}>
-      <Loading of={loaded} what="Fetching its text…" />
-      {loaded.data && <Fields {...props} before={loaded.data} />}
+    <Dialog title={name === '' ? 'Create a skill' : `Skill ${name}`} onClose={onClose}>
+      <Loading loaded={loaded} text="Loading skill…" />
+      {loaded.data && <Fields {...props} current={loaded.data} />}
     </Dialog>
   );
 }
 
-type FieldsProps = EditorProps & { before: Pick<Skill, 'description' | 'instructions'> };
+type FieldsProps = EditorProps & { current: Pick<Skill, 'description' | 'instructions'> };
 
-function Fields({ name, before, onDone, onClose }: FieldsProps) {
+function Fields({ name, current, onDone, onClose }: FieldsProps) {
   const { key } = useSession();
   const [title, setTitle] = useState(name);
-  const [description, setDescription] = useState(before.description);
-  const [instructions, setInstructions] = useState(before.instructions);
+  const [description, setDescription] = useState(current.description);
+  const [instructions, setInstructions] = useState(current.instructions);
   const action = useAction();
   const submit = () =>
     action.run(async () => {
@@ -157,14 +166,14 @@ function Fields({ name, before, onDone, onClose }: FieldsProps) {
           required
         />
       )}
-      <TextField label="What it does" value={description} onValue={setDescription} required />
+      <TextField label="Description" value={description} onValue={setDescription} required />
       <AreaField
-        label="Instructions, in Markdown"
+        label="Instructions (Markdown)"
         rows={10}
         value={instructions}
         onValue={setInstructions}
       />
-      <FormEnd verb="Save" action={action} onClose={onClose} />
+      <FormEnd submitLabel="Save" action={action} onClose={onClose} />
     </Form>
   );
 }

@@ -1,28 +1,29 @@
 import { useState } from 'preact/hooks';
 import { useAction } from '../load.ts';
 import { addressOf } from '../route.ts';
-import { kindOf, prove, useSession } from '../session.ts';
+import { kindOf, useSession, verifyKey } from '../session.ts';
 import { Form, TextField } from './field.tsx';
 import { ErrorNote } from './notes.tsx';
 import { Card } from './page.tsx';
 
-/** Asks for a routing key for this tab, because a management key cannot call models. */
-export function BringCallKey({ what }: { readonly what: string }) {
-  const { bringCallKey } = useSession();
+/** Asks for a routing key, because a management key can't call models. */
+export function CallKeyForm({ purpose }: { readonly purpose: string }) {
+  const { setCallKey } = useSession();
   const [key, setKey] = useState('');
   const action = useAction();
   const submit = () =>
     action.run(async () => {
       const text = key.trim();
-      if (kindOf(text) !== 'routing') throw new Error('A routing key starts with sk-tg-.');
-      await prove(text);
-      bringCallKey(text);
+      if (kindOf(text) !== 'routing')
+        throw new Error('Not a routing key. Routing keys start with sk-tg-.');
+      await verifyKey(text);
+      setCallKey(text);
     });
   return (
-    <Card title="This needs a routing key">
+    <Card title="Routing key required">
       <p>
-        You are signed in with a management key, which cannot {what}. Paste a routing key to use
-        beside it in this tab, or <a href={addressOf('keys', { create: '1' })}>create one</a>.
+        You're signed in with a management key, which can't {purpose}. Paste a routing key to use in
+        this tab, or <a href={addressOf('keys', { create: '1' })}>create one</a>.
       </p>
       <Form onSubmit={submit} class="form row">
         <TextField
@@ -34,7 +35,7 @@ export function BringCallKey({ what }: { readonly what: string }) {
           required
         />
         <button type="submit" class="primary" disabled={action.busy}>
-          Use it
+          Use key
         </button>
       </Form>
       <ErrorNote message={action.error} />
