@@ -212,7 +212,7 @@ test.each([
   ['user', { type: 'tool_use', id: 'a', name: 'b', input: {} }, 'tool_use'],
   ['assistant', { type: 'tool_result', tool_use_id: 'a' }, 'tool_result'],
 ] as const)(
-  'readPrompt for %s messages drops and reports a block of type %2$s',
+  'readPrompt drops and reports a block that a %s message cannot contain',
   (role, block, type) => {
     expect(readTurnsOf(role, block, textBlock)).toEqual({
       parts: textPart,
