@@ -11,13 +11,13 @@ function read(body: unknown, options?: ReplyOptions) {
   return readReply(typeof body === 'string' ? body : JSON.stringify(body), identity, options);
 }
 
-/** The relay of an answer that must be usable. */
-function relayOf(body: unknown, options?: ReplyOptions) {
+/** Reads a reply that must be usable. */
+function replyOf(body: unknown, options?: ReplyOptions) {
   return valueIn(read(body, options));
 }
 
 function written(body: unknown, options?: ReplyOptions): Record<string, unknown> {
-  return JSON.parse(relayOf(body, options).write(settled)) as Record<string, unknown>;
+  return JSON.parse(replyOf(body, options).write(settled)) as Record<string, unknown>;
 }
 
 const answer = (message: object | undefined, reason: string | null = 'stop', more = {}) => ({
@@ -46,16 +46,16 @@ test('readReply writes our identity and the settled usage and keeps the rest', (
 test("readReply reports the upstream's output details next to the settled usage", () => {
   const counts = { accepted_prediction_tokens: 2, audio_tokens: 3 };
   const none = { note: 'x', audio: null, deep: { tokens: 1 }, less: -1, half: 0.5 };
-  // Of three tokens that were settled, no more than three can be anything.
+  // No detail may exceed the 3 output tokens that were settled.
   const details = { ...counts, ...none, reasoning_tokens: 7, rejected_prediction_tokens: 4 };
-  const toldOf = (prompt_tokens: number) => {
+  const usageFor = (prompt_tokens: number) => {
     const usage = { prompt_tokens, completion_tokens: 9, completion_tokens_details: details };
     return written(answer({ content: 'Hi' }, 'stop', { usage })).usage;
   };
   const name = 'completion_tokens_details';
-  expect(toldOf(90)).toHaveProperty(name, { ...counts, reasoning_tokens: 0 });
-  // Of a report that is not believed, no detail is passed on.
-  expect(toldOf(-1)).toHaveProperty(name, { reasoning_tokens: 0 });
+  expect(usageFor(90)).toHaveProperty(name, { ...counts, reasoning_tokens: 0 });
+  // Details of an impossible report are dropped.
+  expect(usageFor(-1)).toHaveProperty(name, { reasoning_tokens: 0 });
 });
 
 test('readReply keeps a function_call for clients that send functions', () => {
@@ -64,10 +64,10 @@ test('readReply keeps a function_call for clients that send functions', () => {
     content: null,
     function_call: { name: 'f', arguments: '{}' },
   };
-  const given = answer(message, 'function_call');
-  const older = { usesLegacyFunctions: true };
-  expect(written(given, older).choices).toEqual(given.choices);
-  expect(relayOf(given, older).metrics).toMatchObject({
+  const reply = answer(message, 'function_call');
+  const options = { usesLegacyFunctions: true };
+  expect(written(reply, options).choices).toEqual(reply.choices);
+  expect(replyOf(reply, options).metrics).toMatchObject({
     finishReason: 'function_call',
     outputCharacters: 3,
   });
@@ -75,22 +75,22 @@ test('readReply keeps a function_call for clients that send functions', () => {
 
 test('readReply reads a delta as the message when a server replies with a chunk', () => {
   const delta = { role: 'assistant', content: 'Hi' };
-  const given = { ...answer(undefined), choices: [{ index: 0, delta, finish_reason: 'stop' }] };
-  expect(written(given).choices).toEqual([{ index: 0, message: delta, finish_reason: 'stop' }]);
+  const reply = { ...answer(undefined), choices: [{ index: 0, delta, finish_reason: 'stop' }] };
+  expect(written(reply).choices).toEqual([{ index: 0, message: delta, finish_reason: 'stop' }]);
 });
 
 test("readReply records the upstream's metrics", () => {
   const tool = { id: 'a', type: 'function', function: { name: 'fn', arguments: '{}' } };
   const message = { content: 'Hi', reasoning_content: 'hm', refusal: null, tool_calls: [tool] };
   const usage = { prompt_tokens: 90, completion_tokens: 9 };
-  expect(relayOf(answer(message, 'stop', { usage })).metrics).toEqual({
+  expect(replyOf(answer(message, 'stop', { usage })).metrics).toEqual({
     usage: { ...noUsage, inputTokens: 90, outputTokens: 9 },
     isEstimate: false,
     finishReason: 'tool_calls',
     outputCharacters: 2 + 2 + 2 + 2,
     failure: undefined,
   });
-  expect(relayOf(answer({ content: 'Hi' }, null)).metrics).toMatchObject({
+  expect(replyOf(answer({ content: 'Hi' }, null)).metrics).toMatchObject({
     usage: undefined,
     finishReason: undefined,
   });
@@ -101,17 +101,17 @@ test("readReply counts all choices and records the first one's finish reason", (
     ...{ logprobs: null, finish_reason: reason },
     ...{ message: { role: 'assistant', content }, index },
   });
-  const given = [
+  const choices = [
     choice(1, 'four', 'length'),
     'noise',
     choice(0, 'me', null),
     choice(0, '', 'stop'),
   ];
-  const body = { ...answer(undefined), choices: given };
-  expect(relayOf(body).metrics).toMatchObject({ finishReason: undefined, outputCharacters: 6 });
-  expect(written(body).choices).toEqual([given[0], given[2], given[3]]);
+  const body = { ...answer(undefined), choices };
+  expect(replyOf(body).metrics).toMatchObject({ finishReason: undefined, outputCharacters: 6 });
+  expect(written(body).choices).toEqual([choices[0], choices[2], choices[3]]);
   const nameless = [choice(-1, 'a', 'stop'), choice('x', 'b', 'length')];
-  const normalized = relayOf({ ...body, choices: nameless });
+  const normalized = replyOf({ ...body, choices: nameless });
   expect(normalized.metrics).toMatchObject({ finishReason: 'stop', outputCharacters: 2 });
   expect(JSON.parse(normalized.write(settled)).choices).toMatchObject([{ index: 0 }, { index: 1 }]);
 });
@@ -167,8 +167,8 @@ describe('readReply normalizes a message:', () => {
       },
     ],
   };
-  test.each(Object.entries(cases))('%s', (_, [given, message]) => {
-    expect(written(answer(given, 'length')).choices).toEqual([
+  test.each(Object.entries(cases))('%s', (_, [raw, message]) => {
+    expect(written(answer(raw, 'length')).choices).toEqual([
       { index: 0, message, finish_reason: 'length' },
     ]);
   });
@@ -176,7 +176,7 @@ describe('readReply normalizes a message:', () => {
 
 test("readReply preserves integers that exceed a float's precision", () => {
   const body = JSON.stringify(answer({ content: 'a' }, 'stop', { seed: 'SEED' }));
-  const text = relayOf(body.replace('"SEED"', '12345678901234567890')).write(settled);
+  const text = replyOf(body.replace('"SEED"', '12345678901234567890')).write(settled);
   expect(text).toContain('"seed":12345678901234567890,');
 });
 

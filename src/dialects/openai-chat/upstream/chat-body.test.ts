@@ -21,18 +21,18 @@ test('writeBody writes a text document as text with its name', () => {
 
 test('writeBody writes a file by its bytes or id and reports a URL as dropped', () => {
   const url = 'data:application/pdf;base64,AAAA';
-  const inCapitals = 'DATA:application/pdf;base64,BBBB';
+  const upperCase = 'DATA:application/pdf;base64,BBBB';
   expect(
     written(
       { kind: 'document', source: { url }, name: 'a.pdf' },
-      { kind: 'document', source: { url: inCapitals } },
+      { kind: 'document', source: { url: upperCase } },
       { kind: 'document', source: { fileId: 'file-1' } },
       { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
     ),
   ).toEqual({
     content: [
       { type: 'file', file: { filename: 'a.pdf', file_data: url } },
-      { type: 'file', file: { filename: 'document.pdf', file_data: inCapitals } },
+      { type: 'file', file: { filename: 'document.pdf', file_data: upperCase } },
       { type: 'file', file: { file_id: 'file-1' } },
       { type: 'text', text: 'Document: https://a.example/b.pdf' },
     ],
@@ -50,10 +50,10 @@ test.each([
   ['none', false, null, []],
 ] as const)(
   'writeBody writes the effort %s when the model reasons: %p',
-  (effort, reasons, said, left) => {
+  (effort, reasons, expectedEffort, expectedDropped) => {
     const options = { effort, budgetTokens: null, visible: true };
     const { body, dropped } = writeBody(makePrompt({ reasoning: options }), reasons);
-    expect([body.reasoning_effort, dropped]).toEqual([said, [...left]]);
+    expect([body.reasoning_effort, dropped]).toEqual([expectedEffort, [...expectedDropped]]);
   },
 );
 
@@ -61,10 +61,13 @@ test.each([
   [null, true, 'medium'],
   ['low', true, 'low'],
   [null, false, null],
-] as const)('writeBody writes the effort %p with adaptive %p as %p', (effort, isAdaptive, said) => {
-  const reasoning = { effort, budgetTokens: null, isAdaptive, visible: true };
-  expect(writeBody(makePrompt({ reasoning })).body.reasoning_effort).toBe(said);
-});
+] as const)(
+  'writeBody writes the effort %p with adaptive %p as %p',
+  (effort, isAdaptive, expected) => {
+    const reasoning = { effort, budgetTokens: null, isAdaptive, visible: true };
+    expect(writeBody(makePrompt({ reasoning })).body.reasoning_effort).toBe(expected);
+  },
+);
 
 test('writeBody reports sampling parameters that OpenAI lacks', () => {
   const { body, dropped } = writeBody(makePrompt({ sampling: { topK: 4, topP: 0.5 } }));
@@ -76,28 +79,28 @@ test.each([
   ['required', 'required'],
   ['none', 'none'],
   [{ name: 'look' }, { type: 'function', function: { name: 'look' } }],
-] as const)('writeBody writes the tool choice %j as %j', (toolChoice, said) => {
+] as const)('writeBody writes the tool choice %j as %j', (toolChoice, expected) => {
   const tools = [{ name: 'look', parameters: null }];
-  expect(writeBody(makePrompt({ tools, toolChoice })).body.tool_choice).toEqual(said);
+  expect(writeBody(makePrompt({ tools, toolChoice })).body.tool_choice).toEqual(expected);
   expect(writeBody(makePrompt({ toolChoice })).body.tool_choice ?? null).toBeNull();
 });
 
 test('writeBody writes parallel_tool_calls only with tools', () => {
   const tools = [{ name: 'look', parameters: null }];
-  const said = (given: object) =>
-    writeBody(makePrompt({ parallelTools: false, ...given })).body.parallel_tool_calls ?? null;
-  expect([said({ tools }), said({})]).toEqual([false, null]);
+  const written = (fields: object) =>
+    writeBody(makePrompt({ parallelTools: false, ...fields })).body.parallel_tool_calls ?? null;
+  expect([written({ tools }), written({})]).toEqual([false, null]);
 });
 
-// OpenAI of a tool that MCP servers and Claude take: «object schema missing properties».
+// OpenAI rejects a schema that MCP servers and Claude accept: "object schema missing properties".
 test.each([
   [null, { type: 'object', properties: {} }],
   [{ type: 'object' }, { type: 'object', properties: {} }],
   [{ $ref: '#/$defs/a' }, { type: 'object', properties: {}, $ref: '#/$defs/a' }],
 ] as const)(
   'writeBody writes the tool schema %j as an object with properties',
-  (parameters, said) => {
+  (parameters, expected) => {
     const { body } = writeBody(makePrompt({ tools: [{ name: 'look', parameters }] }));
-    expect(body.tools).toMatchObject([{ function: { parameters: said } }]);
+    expect(body.tools).toMatchObject([{ function: { parameters: expected } }]);
   },
 );

@@ -18,7 +18,7 @@ describe('normalizeMessages', () => {
       { role: 'user', content: 'u' },
       { role: 'assistant', content: 'a' },
     ];
-    const oddities = {
+    const quirks = {
       developer_role: 'system',
       system_messages: 'merge',
       message_names: 'drop',
@@ -28,95 +28,99 @@ describe('normalizeMessages', () => {
       after_tool_results: 'answer',
       empty_answers: 'drop',
     } as const;
-    expect(normalizeMessages(messages, oddities, none)).toBe(messages);
+    expect(normalizeMessages(messages, quirks, none)).toBe(messages);
   });
 
   test('drops library fields of answers for vendors that reject unknown fields', () => {
-    const requested: ChatMessage = { role: 'user', content: 'u' };
-    const left = { refusal: null, annotations: [], audio: null, id: 'msg_1' };
-    const given = [
-      requested,
-      { role: 'assistant', content: 'a', ...left },
-      requested,
+    const question: ChatMessage = { role: 'user', content: 'u' };
+    const libraryFields = { refusal: null, annotations: [], audio: null, id: 'msg_1' };
+    const messages = [
+      question,
+      { role: 'assistant', content: 'a', ...libraryFields },
+      question,
     ] as ChatMessage[];
-    expect(normalizeMessages(given, {}, none)).toBe(given);
-    expect(normalizeMessages(given, { answer_fields: 'known' }, none)).toEqual([
-      requested,
+    expect(normalizeMessages(messages, {}, none)).toBe(messages);
+    expect(normalizeMessages(messages, { answer_fields: 'known' }, none)).toEqual([
+      question,
       { role: 'assistant', content: 'a' },
-      requested,
+      question,
     ]);
   });
 
   test('adds empty content to an earlier answer without output', () => {
     const normalize = (...messages: object[]) =>
       normalizeMessages(messages as ChatMessage[], {}, none);
-    const silent = { role: 'assistant', content: '' };
-    for (const left of [{ content: null, audio: null }, {}, { content: null, tool_calls: [] }]) {
-      expect(normalize({ role: 'assistant', ...left })).toMatchObject([silent]);
+    const empty = { role: 'assistant', content: '' };
+    for (const fields of [{ content: null, audio: null }, {}, { content: null, tool_calls: [] }]) {
+      expect(normalize({ role: 'assistant', ...fields })).toMatchObject([empty]);
     }
-    for (const said of [{ tool_calls: [call('a')] }, { refusal: 'No.' }, { audio: { id: 'a' } }]) {
-      expect(normalize({ role: 'assistant', content: null, ...said })[0]?.content).toBeNull();
+    for (const output of [
+      { tool_calls: [call('a')] },
+      { refusal: 'No.' },
+      { audio: { id: 'a' } },
+    ]) {
+      expect(normalize({ role: 'assistant', content: null, ...output })[0]?.content).toBeNull();
     }
   });
 
   test('moves a refusal to the content for vendors without a refusal field', () => {
-    const requested: ChatMessage = { role: 'user', content: 'u' };
-    const answered: ChatMessage[] = [requested, { role: 'assistant', content: 'No.' }, requested];
+    const question: ChatMessage = { role: 'user', content: 'u' };
+    const answered: ChatMessage[] = [question, { role: 'assistant', content: 'No.' }, question];
     for (const content of [null, '']) {
       const refused: ChatMessage = { role: 'assistant', content, refusal: 'No.' };
-      const given = [requested, refused, requested];
-      expect(normalizeMessages(given, {}, none)).toBe(given);
+      const messages = [question, refused, question];
+      expect(normalizeMessages(messages, {}, none)).toBe(messages);
       for (const quirks of [{ answer_fields: 'known' }, { empty_answers: 'drop' }] as const) {
-        expect(normalizeMessages(given, quirks, none)).toEqual(answered);
+        expect(normalizeMessages(messages, quirks, none)).toEqual(answered);
       }
     }
   });
 
   test('drops empty answers for vendors that reject them', () => {
-    const said: ChatMessage = { role: 'user', content: 'u' };
+    const question: ChatMessage = { role: 'user', content: 'u' };
     const answers: ChatMessage[] = [
       { role: 'assistant', content: '' },
       { role: 'assistant', content: null, tool_calls: [] },
       { role: 'assistant', content: [{ type: 'text', text: '' }] },
     ];
-    const full: ChatMessage[] = [
+    const nonEmpty: ChatMessage[] = [
       { role: 'assistant', content: null, tool_calls: [call('a')] },
       { role: 'tool', tool_call_id: 'a', content: '' },
       { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } },
       { role: 'assistant', content: 'a' },
     ];
-    const messages = [said, ...answers, ...full];
-    const kept = normalizeMessages(messages, { empty_answers: 'drop' }, none);
-    expect(kept).toEqual([said, ...full]);
+    const messages = [question, ...answers, ...nonEmpty];
+    const remaining = normalizeMessages(messages, { empty_answers: 'drop' }, none);
+    expect(remaining).toEqual([question, ...nonEmpty]);
     expect(normalizeMessages(messages, {}, none)).toHaveLength(8);
   });
 
   test('ends with a user message for vendors that require one', () => {
-    const said: ChatMessage = { role: 'user', content: 'u' };
+    const question: ChatMessage = { role: 'user', content: 'u' };
     const answer: ChatMessage = { role: 'assistant', content: 'a' };
-    const rules: ChatMessage = { role: 'system', content: 's' };
+    const instruction: ChatMessage = { role: 'system', content: 's' };
     const normalize = (...messages: ChatMessage[]) =>
       normalizeMessages(messages, { last_answer: 'continue' }, none);
-    for (const last of [answer, rules]) {
-      const [given, ...more] = normalize(said, last).slice(1);
-      expect([given, more]).toEqual([last, [{ role: 'user', content: expect.any(String) }]]);
+    for (const last of [answer, instruction]) {
+      const [unchanged, ...added] = normalize(question, last).slice(1);
+      expect([unchanged, added]).toEqual([last, [{ role: 'user', content: expect.any(String) }]]);
     }
     const called: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
     const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'r' };
-    const begun = { ...answer, prefix: true };
-    for (const end of [[said], [called], [called, result], [begun]]) {
-      expect(normalize(said, ...end)).toHaveLength(1 + end.length);
+    const prefix = { ...answer, prefix: true };
+    for (const end of [[question], [called], [called, result], [prefix]]) {
+      expect(normalize(question, ...end)).toHaveLength(1 + end.length);
     }
-    expect(normalizeMessages([said, answer], {}, none)).toHaveLength(2);
+    expect(normalizeMessages([question, answer], {}, none)).toHaveLength(2);
   });
 
   test('inserts an answer between results and user content for vendors that require one', () => {
     const called: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
     const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'r' };
-    const said: ChatMessage = { role: 'user', content: 'u' };
-    const messages = [said, called, result, result, said, called, result];
-    const roles = (oddities: Parameters<typeof normalizeMessages>[1]) =>
-      normalizeMessages(messages, oddities, none)
+    const question: ChatMessage = { role: 'user', content: 'u' };
+    const messages = [question, called, result, result, question, called, result];
+    const roles = (quirks: Parameters<typeof normalizeMessages>[1]) =>
+      normalizeMessages(messages, quirks, none)
         .map(({ role }) => role)
         .join(' ');
     expect(roles({ after_tool_results: 'answer' })).toBe(
@@ -127,25 +131,28 @@ describe('normalizeMessages', () => {
 
   test('replaces image URLs in user messages and tool results', () => {
     const [url, data] = ['https://a.example/b.png', 'data:image/png;base64,AAAA'];
-    const shown = (address: string) => [
+    const contentWith = (address: string) => [
       { type: 'text' as const, text: url },
       { type: 'image_url' as const, image_url: { url: address, detail: 'low' } },
     ];
     const others: ChatMessage[] = [
       { role: 'system', content: [{ type: 'text', text: url }] },
       { role: 'user', content: url },
-      { role: 'user', content: shown('https://a.example/other.png') },
+      { role: 'user', content: contentWith('https://a.example/other.png') },
       { role: 'assistant', content: null, tool_calls: [call('a'), call('b')] },
       { role: 'tool', tool_call_id: 'a', content: url },
     ];
-    const pictures = (address: string): ChatMessage[] => [
-      { role: 'tool', tool_call_id: 'b', content: shown(address) },
-      { role: 'user', content: [...shown(address), ...shown('https://a.example/other.png')] },
+    const messagesWith = (address: string): ChatMessage[] => [
+      { role: 'tool', tool_call_id: 'b', content: contentWith(address) },
+      {
+        role: 'user',
+        content: [...contentWith(address), ...contentWith('https://a.example/other.png')],
+      },
     ];
     const images = new Map([[url, data]]);
-    expect(normalizeMessages([...others, ...pictures(url)], {}, images)).toEqual([
+    expect(normalizeMessages([...others, ...messagesWith(url)], {}, images)).toEqual([
       ...others,
-      ...pictures(data),
+      ...messagesWith(data),
     ]);
   });
 
@@ -154,8 +161,8 @@ describe('normalizeMessages', () => {
       { type: 'text' as const, text: 'a' },
       { type: 'text' as const, text: 'b' },
     ];
-    const shown = { type: 'image_url' as const, image_url: { url: 'https://a.example/b.png' } };
-    const illustrated: ChatMessage = { role: 'user', content: [...texts, shown] };
+    const image = { type: 'image_url' as const, image_url: { url: 'https://a.example/b.png' } };
+    const illustrated: ChatMessage = { role: 'user', content: [...texts, image] };
     const messages: ChatMessage[] = [
       { role: 'system', content: texts },
       { role: 'user', content: texts },
@@ -175,8 +182,8 @@ describe('normalizeMessages', () => {
       { role: 'developer', content: 'd', ...named },
       { role: 'user', content: 'u', ...named },
     ];
-    const oddities = { developer_role: 'system', message_names: 'drop' } as const;
-    expect(normalizeMessages(messages, oddities, none)).toEqual([
+    const quirks = { developer_role: 'system', message_names: 'drop' } as const;
+    expect(normalizeMessages(messages, quirks, none)).toEqual([
       { role: 'system', content: 'd' },
       { role: 'user', content: 'u' },
     ]);
@@ -205,8 +212,8 @@ describe('normalizeMessages', () => {
     ['reasoning', { reasoning: 'thought' }],
     ['reasoning_content', { reasoning_content: 'thought' }],
   ] as const)('sends earlier reasoning back as %s and in no other field', (field, expected) => {
-    for (const given of [{ reasoning: 'thought' }, { reasoning_content: 'thought' }]) {
-      const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
+    for (const fields of [{ reasoning: 'thought' }, { reasoning_content: 'thought' }]) {
+      const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...fields }];
       const adapted = normalizeMessages(messages, { replay_reasoning: field }, none);
       expect(adapted).toEqual([{ role: 'assistant', content: 'a', ...expected }]);
     }
@@ -239,8 +246,8 @@ describe('normalizeMessages', () => {
       return normalizeMessages(answer({ reasoning_details }), quirks, none);
     };
     const own = [{ type: 'reasoning.encrypted', data: 'x' }, detail('s')];
-    for (const maker of ['gemini:', 'responses:']) {
-      const foreign = detail(`${maker}s`);
+    for (const mark of ['gemini:', 'responses:']) {
+      const foreign = detail(`${mark}s`);
       expect(normalize(...own, foreign)).toEqual(answer({ reasoning_details: own }));
       expect(normalize(foreign)).toEqual(answer({}));
     }
@@ -251,11 +258,11 @@ describe('normalizeMessages', () => {
     const signed = { ...call('a'), extra_content: { google: { thought_signature: 's' } } };
     const calls = (...tool_calls: object[]) =>
       [{ role: 'assistant', content: null, tool_calls }] as ChatMessage[];
-    const given = calls(signed, call('b'));
-    expect(normalizeMessages(given, { answer_fields: 'known' }, none)).toEqual(
+    const messages = calls(signed, call('b'));
+    expect(normalizeMessages(messages, { answer_fields: 'known' }, none)).toEqual(
       calls(call('a'), call('b')),
     );
-    expect(normalizeMessages(given, {}, none)).toBe(given);
+    expect(normalizeMessages(messages, {}, none)).toBe(messages);
   });
 
   test.each<[string, object, object]>([
@@ -266,8 +273,8 @@ describe('normalizeMessages', () => {
       { tool_calls: [call('a')], function_call: null },
       { tool_calls: [call('a')] },
     ],
-  ])('drops empty lists of calls: %s', (_, given, expected) => {
-    const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
+  ])('drops empty lists of calls: %s', (_, fields, expected) => {
+    const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...fields }];
     expect(normalizeMessages(messages, {}, none)).toStrictEqual([
       { role: 'assistant', content: 'a', ...expected },
     ]);
@@ -279,8 +286,8 @@ describe('normalizeMessages', () => {
       { role: 'assistant', content: null, tool_calls: ids.map(call) },
       ...ids.map((id) => ({ role: 'tool' as const, tool_call_id: id, content: 'r' })),
     ];
-    const oddities = { tool_call_ids: 'nine_characters' } as const;
-    const [first, ...rest] = normalizeMessages(messages, oddities, none);
+    const quirks = { tool_call_ids: 'nine_characters' } as const;
+    const [first, ...rest] = normalizeMessages(messages, quirks, none);
     const calls = first?.role === 'assistant' ? (first.tool_calls ?? []) : [];
     const short = calls.map(({ id }) => id);
     for (const id of short) expect(id).toMatch(/^[A-Za-z0-9]{9}$/);
@@ -315,7 +322,7 @@ describe('normalizeMessages', () => {
 
 const parameters = { type: 'object', properties: { cache_control: { type: 'integer' } } };
 
-/** Marked wherever a client may put a mark; a parameter of that name is none. */
+/** A body with a mark everywhere a client may put one. A tool's parameter has the same name. */
 function marked(mark: object): ChatRequest['body'] {
   const called = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
   return {

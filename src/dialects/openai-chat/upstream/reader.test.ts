@@ -69,7 +69,7 @@ test('OpenAiStreamReader ends neither of two calls whose pieces come with finish
     reader.push({ event: null, data: JSON.stringify({ choices }) });
   };
   push(0, { id: 'a', name: 'f' }, '');
-  // The beginning of an object waits for what follows, but something has come.
+  // The start of an object is held, but counts as content after the finish reason.
   push(0, {}, '{');
   expect(reader.finished).toBe(false);
   push(1, { id: 'b', name: 'g' }, '{');
@@ -141,10 +141,10 @@ test('readFullReply emits the choice with index 0, whatever its position', () =>
   expect(sink.fullText).toBe('Zero');
 });
 
-describe('a function_call of an older server', () => {
+describe('AnswerEmitter with the function_call of an older server', () => {
   const only = { name: 'look', arguments: '{"a":1}' };
 
-  test('is emitted as a call in pieces', () => {
+  test('emits its pieces as a tool call', () => {
     const sink = new RecordingSink();
     const reader = new OpenAiStreamReader(sink);
     const push = (delta: object, finish_reason: string | null) =>
@@ -159,7 +159,7 @@ describe('a function_call of an older server', () => {
     expect(sink.finishReason).toBe('tool_calls');
   });
 
-  test('is emitted as a call from a reply', () => {
+  test('emits it as a tool call from a reply', () => {
     const sink = new RecordingSink();
     const message = { role: 'assistant', content: null, function_call: only };
     const choices = [{ index: 0, message, finish_reason: 'function_call' }];
@@ -169,10 +169,10 @@ describe('a function_call of an older server', () => {
   });
 });
 
-describe("a free-form tool, which only OpenAI's clients support", () => {
-  const called = { name: 'sql', arguments: '{"input":"SELECT 1"}' };
+describe('AnswerEmitter with a free-form call', () => {
+  const functionCall = { name: 'sql', arguments: '{"input":"SELECT 1"}' };
 
-  test('is emitted as a function with one text once its input is complete', () => {
+  test('emits it as a function call once its input is complete', () => {
     const sink = new RecordingSink();
     const reader = new OpenAiStreamReader(sink);
     const push = (delta: object, finish_reason: string | null) =>
@@ -182,24 +182,27 @@ describe("a free-form tool, which only OpenAI's clients support", () => {
     for (const input of ['SELECT', ' 1'])
       push({ tool_calls: [{ index: 0, custom: { input } }] }, null);
     push({}, 'tool_calls');
-    expect(sink.calls).toMatchObject([{ id: 'call_1', ...called }]);
+    expect(sink.calls).toMatchObject([{ id: 'call_1', ...functionCall }]);
     expect(sink.finishReason).toBe('tool_calls');
   });
 
   test.each(['tool_calls', null])(
-    'is emitted the same way from a reply that ends with %p',
+    'emits it as a function call from a reply with the finish reason %p',
     (reason) => {
       const sink = new RecordingSink();
       const call = { id: 'call_1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } };
       const message = { role: 'assistant', content: null, tool_calls: [call] };
       const choices = [{ index: 0, message, finish_reason: reason }];
       const body = { choices, usage: { prompt_tokens: 10, completion_tokens: 9 } };
-      const tally = new MeteringSink(sink);
-      expect(openAiUpstream.readReply(JSON.stringify(body), tally)).toBeUndefined();
-      expect(sink.calls).toMatchObject([{ id: 'call_1', ...called }]);
+      const metering = new MeteringSink(sink);
+      expect(openAiUpstream.readReply(JSON.stringify(body), metering)).toBeUndefined();
+      expect(sink.calls).toMatchObject([{ id: 'call_1', ...functionCall }]);
       expect(sink.finishReason).toBe(reason);
-      // It is in the count, also where nothing says why the answer ended.
-      expect([tally.metrics.usage?.outputTokens, tally.metrics.isEstimate]).toEqual([9, false]);
+      // The usage is exact, even without a finish reason.
+      expect([metering.metrics.usage?.outputTokens, metering.metrics.isEstimate]).toEqual([
+        9,
+        false,
+      ]);
     },
   );
 });
@@ -207,11 +210,13 @@ describe("a free-form tool, which only OpenAI's clients support", () => {
 test('AnswerEmitter holds content between the pieces of a call up to a limit', () => {
   const sink = new RecordingSink();
   const emitter = new AnswerEmitter(sink);
-  const go = (json: string) => ({ tool_calls: [{ index: 0, function: { arguments: json } }] });
+  const fragment = (json: string) => ({
+    tool_calls: [{ index: 0, function: { arguments: json } }],
+  });
   emitter.emit({ tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '{' } }] });
   emitter.emit({ content: 'Hi' });
   expect(sink.fullText).toBe('');
-  emitter.emit(go('}'));
+  emitter.emit(fragment('}'));
   expect([sink.fullText, sink.order]).toEqual(['Hi', ['call', 'arguments', 'text']]);
 
   emitter.emit({ tool_calls: [{ index: 1, id: 'b', function: { name: 'f', arguments: '{' } }] });
@@ -222,7 +227,7 @@ test('AnswerEmitter holds content between the pieces of a call up to a limit', (
   expect(sink.fullText).toHaveLength(2 + 4 * 1024 * 1024);
 });
 
-test('a chat client gets complete free-form input when each piece has a finish reason', () => {
+test('OpenAiStreamWriter writes complete free-form input if each piece has a finish reason', () => {
   const customTools = new Set(['patch']);
   const writer = new OpenAiStreamWriter(identity, { includeUsage: false, customTools });
   const reader = new OpenAiStreamReader(writer);
@@ -237,12 +242,12 @@ test('a chat client gets complete free-form input when each piece has a finish r
     reader.push({ event: null, data: JSON.stringify({ choices }) });
   }
   reader.push({ event: null, data: '[DONE]' });
-  const heard = writer.take() + writer.close({ usage: noUsage, costCredits: 0 });
-  expect(heard.match(/"input":"[^"]*"/g)).toEqual(['"input":""', '"input":"a b"']);
-  expect(heard).toEndWith('"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n');
+  const output = writer.take() + writer.close({ usage: noUsage, costCredits: 0 });
+  expect(output.match(/"input":"[^"]*"/g)).toEqual(['"input":""', '"input":"a b"']);
+  expect(output).toEndWith('"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n');
 });
 
-test('a chat client gets the free-form input of every choice before its finish', () => {
+test('OpenAiStreamWriter writes the free-form input of every choice before its finish', () => {
   const customTools = new Set(['patch']);
   const options = { includeUsage: false, customTools, choices: 2 };
   const first = new OpenAiStreamWriter(identity, options);
@@ -251,8 +256,8 @@ test('a chat client gets the free-form input of every choice before its finish',
     writer?.toolArguments(0, `{"input":"${text}"}`);
     writer?.finish('tool_calls');
   }
-  const heard = first.take() + first.close({ usage: noUsage, costCredits: 0 });
-  const ends = heard.matchAll(/"index":(\d),"delta":(?:\{\}|.*"input":"(.)").*"finish_reason":/g);
+  const output = first.take() + first.close({ usage: noUsage, costCredits: 0 });
+  const ends = output.matchAll(/"index":(\d),"delta":(?:\{\}|.*"input":"(.)").*"finish_reason":/g);
   expect([...ends].map(([, index, text]) => [index, text])).toEqual([
     ...[
       ['0', 'a'],
@@ -265,19 +270,22 @@ test('a chat client gets the free-form input of every choice before its finish',
   ]);
 });
 
-function told(message: object) {
+function emitted(message: object) {
   const answer = new RecordingSink();
   const choices = [{ index: 0, message, finish_reason: 'stop' }];
   expect(openAiUpstream.readReply(JSON.stringify({ choices }), answer)).toBeUndefined();
   return answer;
 }
 
-const at = (url: unknown) => ({ type: 'image_url', image_url: { url } });
+const imagePart = (url: unknown) => ({ type: 'image_url', image_url: { url } });
 
-describe('a generated image', () => {
-  test('is emitted with its media type after the text', () => {
-    const images = [at('data:image/png;base64,iVBO'), at('data:image/svg+xml;base64,PHN2')];
-    const answer = told({ role: 'assistant', content: 'Here.', images });
+describe('readFullReply with a generated image', () => {
+  test('emits it with its media type after the text', () => {
+    const images = [
+      imagePart('data:image/png;base64,iVBO'),
+      imagePart('data:image/svg+xml;base64,PHN2'),
+    ];
+    const answer = emitted({ role: 'assistant', content: 'Here.', images });
     expect(answer.images).toEqual([
       { mediaType: 'image/png', base64: 'iVBO' },
       { mediaType: 'image/svg+xml', base64: 'PHN2' },
@@ -289,19 +297,19 @@ describe('a generated image', () => {
     null,
     'data:image/png;base64,iVBO',
     { type: 'image_url' },
-    at(7),
-    at(''),
-    at('file:///a.png'),
-    at('data:image/png;base64,'),
-  ])('is not read from %j', (image) => {
-    const answer = told({ role: 'assistant', content: 'Here.', images: [image] });
+    imagePart(7),
+    imagePart(''),
+    imagePart('file:///a.png'),
+    imagePart('data:image/png;base64,'),
+  ])('ignores %j', (image) => {
+    const answer = emitted({ role: 'assistant', content: 'Here.', images: [image] });
     expect([answer.fullText, answer.images]).toEqual(['Here.', []]);
   });
 });
 
-test('an image URL becomes a link for clients that accept only bytes', () => {
-  const images = [at('https://example.com/a (1).png')];
-  const answer = told({ role: 'assistant', content: 'Here:', images });
+test('readFullReply emits an image URL as a link for clients that accept only bytes', () => {
+  const images = [imagePart('https://example.com/a (1).png')];
+  const answer = emitted({ role: 'assistant', content: 'Here:', images });
   expect(answer.fullText).toBe('Here:\n![image](https://example.com/a%20%281%29.png)\n');
   expect(answer.images).toEqual([]);
 });
@@ -319,27 +327,32 @@ test('readFullReply accepts a reply without a finish reason if it has output', (
 test('AnswerEmitter emits a call sent as both tool_calls and function_call once', () => {
   const f = { name: 'look', arguments: '{"a":1}' };
   const call = { index: 0, id: 'call_a', type: 'function', function: f };
-  const both = told({ role: 'assistant', content: null, tool_calls: [call], function_call: f });
+  const both = emitted({ role: 'assistant', content: null, tool_calls: [call], function_call: f });
   expect(both.calls).toMatchObject([{ id: 'call_a', ...f }]);
-  const older = told({ role: 'assistant', content: null, function_call: f });
+  const older = emitted({ role: 'assistant', content: null, function_call: f });
   expect(older.calls).toMatchObject([f]);
 });
 
-describe('separate thoughts', () => {
+describe('readFullReply with several thoughts', () => {
   const signed = (text: string, signature: string) => ({ type: 'reasoning.text', text, signature });
   const encrypted = { type: 'reasoning.encrypted', data: 'zzz' };
   const details = [encrypted, signed('One.', 'a'), signed('Two.', 'b')];
   const order = ['redacted', 'reasoning', 'signature', 'reasoning', 'signature', 'text', 'finish'];
 
-  test.each([{ reasoning: 'One.Two.' }, {}])('each keep their signature: %j', (all) => {
-    const answer = told({ role: 'assistant', content: 'Hi', ...all, reasoning_details: details });
+  test.each([{ reasoning: 'One.Two.' }, {}])('keeps the signature of each: %j', (fields) => {
+    const answer = emitted({
+      role: 'assistant',
+      content: 'Hi',
+      ...fields,
+      reasoning_details: details,
+    });
     expect(answer.order).toEqual(order);
     expect([answer.reasoningText, answer.signatures]).toEqual(['One.Two.', ['a', 'b']]);
   });
 
-  test('are emitted once when details and reasoning differ', () => {
+  test('emits them once if details and reasoning differ', () => {
     const reasoning = 'One and two.';
-    const answer = told({
+    const answer = emitted({
       role: 'assistant',
       content: 'Hi',
       reasoning,

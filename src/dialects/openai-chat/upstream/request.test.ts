@@ -23,14 +23,14 @@ function read(text: string) {
 function sent(request: ReturnType<typeof read>, to = target()): Record<string, unknown> {
   const { body } = passChat(request, to);
   const value: unknown = JSON.parse(String(body));
-  if (!isObject(value)) throw new Error('The upstream would get no object.');
+  if (!isObject(value)) throw new Error('The body for the upstream must be an object.');
   return value;
 }
 
 const messages = [{ role: 'user', content: 'hi' }];
 const chat = { model: 'acme/chat', messages };
 
-/** White space at the end goes on with the client's own text and is lost in a body written anew. */
+/** Trailing white space remains if the text is edited in place, but not if it is serialized. */
 const mark = ' \n ';
 
 function isSpliced(text: string, quirks: Quirks = {}): boolean {
@@ -47,11 +47,11 @@ describe("passChat with the client's own text", () => {
   });
 
   test.each([
-    ['the model stands elsewhere', JSON.stringify({ messages, model: 'acme/chat' })],
-    ['a field must go', JSON.stringify({ ...chat, provider: {} })],
+    ['the model comes later', JSON.stringify({ messages, model: 'acme/chat' })],
+    ['a field is removed', JSON.stringify({ ...chat, provider: {} })],
     ['a field changes', JSON.stringify({ ...chat, max_tokens: 5, max_completion_tokens: 6 })],
     ['the name is escaped', JSON.stringify(chat).replace('acme/chat', 'acme\\/chat')],
-    ['the key stands twice', JSON.stringify(chat).replace(/\}$/, ',"model":"acme/chat"}')],
+    ['a key is repeated', JSON.stringify(chat).replace(/\}$/, ',"model":"acme/chat"}')],
   ])('does not splice it when %s', (_, text) => {
     expect(isSpliced(text)).toBe(false);
     expect(sent(read(text)).model).toBe(target().upstreamModel);
@@ -59,9 +59,9 @@ describe("passChat with the client's own text", () => {
 });
 
 test('passChat drops lookalikes of our fields and keeps unknown fields', () => {
-  const given = { ...chat, Model: 'dear', MAX_TOKENS: 9, N: 9, modelName: 1 };
+  const fields = { ...chat, Model: 'dear', MAX_TOKENS: 9, N: 9, modelName: 1 };
   const model = target().upstreamModel;
-  expect(sent(read(JSON.stringify(given)))).toEqual({ messages, model, modelName: 1 });
+  expect(sent(read(JSON.stringify(fields)))).toEqual({ messages, model, modelName: 1 });
 });
 
 const name = fc.oneof(
@@ -126,68 +126,68 @@ const quirks: fc.Arbitrary<Quirks> = fc.record(
   { requiredKeys: [] },
 );
 
-/** How one client may write the same object: order, spaces, escaped letters, a name said twice. */
-const spelling = fc.record({
+/** Ways to serialize the same object: order, spaces, escaped keys, repeated keys. */
+const serialization = fc.record({
   modelFirst: fc.constantFrom(true, true, false),
   space: fc.constantFrom('', ' ', '\n\t'),
   escapeKeys: fc.constantFrom(false, false, true),
-  twice: fc.constantFrom(null, 'model', 'max_tokens'),
+  repeatedKey: fc.constantFrom(null, 'model', 'max_tokens'),
 });
 
-type Spelling = typeof spelling extends fc.Arbitrary<infer S> ? S : never;
+type Serialization = typeof serialization extends fc.Arbitrary<infer S> ? S : never;
 
-function spell(fields: Record<string, unknown>, how: Spelling): string {
+function serialize(fields: Record<string, unknown>, options: Serialization): string {
   const { model, ...rest } = fields;
-  const ordered = how.modelFirst ? { model, ...rest } : { ...rest, model };
-  const { space } = how;
+  const ordered = options.modelFirst ? { model, ...rest } : { ...rest, model };
+  const { space, repeatedKey } = options;
   const pair = ([key, value]: [string, unknown], i: number) => {
-    const hidden = how.escapeKeys && i > 0 ? key.replace('e', '\\u0065') : key;
-    return `${space}"${hidden}"${space}:${space}${JSON.stringify(value)}`;
+    const escaped = options.escapeKeys && i > 0 ? key.replace('e', '\\u0065') : key;
+    return `${space}"${escaped}"${space}:${space}${JSON.stringify(value)}`;
   };
   const pairs = Object.entries(ordered).map(pair);
-  if (how.twice !== null && fields[how.twice] !== undefined) {
-    pairs.push(`"${how.twice}":${JSON.stringify(fields[how.twice])}`);
+  if (repeatedKey !== null && fields[repeatedKey] !== undefined) {
+    pairs.push(`"${repeatedKey}":${JSON.stringify(fields[repeatedKey])}`);
   }
   return `${space}{${pairs.join(',')}${space}}`;
 }
 
-/** What most clients send: nothing that has to be changed or taken out. */
+/** What most clients send: no field that must be changed or removed. */
 const usualExtra = fc.record(
   { stream: fc.boolean(), temperature: fc.constant(1), vendor_field: anything },
   { requiredKeys: [] },
 );
-const usual = fc.record({ role: fc.constant('user'), content: text });
+const userMessage = fc.record({ role: fc.constant('user'), content: text });
 
 const bodies = fc.oneof(
-  fc.record({ model: name, messages: fc.array(usual, { minLength: 1 }), extra: usualExtra }),
+  fc.record({ model: name, messages: fc.array(userMessage, { minLength: 1 }), extra: usualExtra }),
   fc.record({ model: name, messages: fc.array(message, { minLength: 1 }), extra }),
 );
 const cap = fc.constantFrom(null, 100);
 
-test('passChat splices the same request that it would write anew', () => {
+test('passChat edits a body in place with the same result as serializing it', () => {
   let spliced = 0;
   fc.assert(
     fc.property(
       bodies,
-      spelling,
+      serialization,
       fc.oneof(fc.constant({}), quirks),
       cap,
-      (fields, how, oddities, most) => {
+      (fields, options, quirks, limit) => {
         const { extra: more, ...plain } = fields;
-        const text = spell({ ...plain, ...more }, how) + mark;
+        const text = serialize({ ...plain, ...more }, options) + mark;
         const request = read(text);
-        const to = target(oddities, most);
+        const to = target(quirks, limit);
         if (String(passChat(request, to).body).endsWith(mark)) spliced += 1;
         const direct = sent(request, to);
         expect(direct).toStrictEqual(sent({ ...request, source: null }, to));
         expect(direct.model).toBe(to.upstreamModel);
-        for (const ours of ['models', 'provider', 'reasoning'])
-          expect(direct).not.toHaveProperty(ours);
+        for (const name of ['models', 'provider', 'reasoning'])
+          expect(direct).not.toHaveProperty(name);
       },
     ),
     { numRuns: 1000 },
   );
-  // The property must not hold merely because every body took the slow way.
+  // Enough bodies must have been edited in place, or the property proves nothing.
   expect(spliced).toBeGreaterThan(10);
 });
 
@@ -203,10 +203,10 @@ test('passChat keeps the values of unchanged fields', () => {
 });
 
 describe('passChat applies quirks:', () => {
-  const write = (fields: object, oddities: Quirks, most: number | null = null) =>
-    sent(read(JSON.stringify({ ...chat, ...fields })), target(oddities, most));
+  const write = (fields: object, quirks: Quirks, limit: number | null = null) =>
+    sent(read(JSON.stringify({ ...chat, ...fields })), target(quirks, limit));
 
-  test("the offer's output limit wins, under the vendor's only name", () => {
+  test("writes the offer's output limit under the vendor's only name", () => {
     expect(write({ max_tokens: 500 }, {}, 100).max_tokens).toBe(100);
     expect(write({}, {}, 100).max_tokens).toBe(100);
     const renamed = write({ max_tokens: 500 }, { output_limit: 'max_completion_tokens' }, 100);
@@ -214,7 +214,7 @@ describe('passChat applies quirks:', () => {
     expect(renamed).not.toHaveProperty('max_tokens');
   });
 
-  test('null fields are dropped and override nothing', () => {
+  test('drops null fields, which override nothing', () => {
     const unset = { tools: null, stop: null, max_tokens: null, reasoning_effort: null };
     expect(Object.keys(write({ ...unset, stream: null }, {})).sort()).toEqual([
       'messages',
@@ -230,7 +230,7 @@ describe('passChat applies quirks:', () => {
     });
   });
 
-  test("the output limit never exceeds the model's", () => {
+  test("caps the output limit at the model's", () => {
     const to = { ...target(), modelOutputTokensMax: 50 };
     const requested = (fields: object) => sent(read(JSON.stringify({ ...chat, ...fields })), to);
     expect(requested({ max_tokens: 51 }).max_tokens).toBe(50);
@@ -239,7 +239,7 @@ describe('passChat applies quirks:', () => {
     expect(Object.keys(requested({})).sort()).toEqual(['messages', 'model']);
   });
 
-  test("the cache key is the tenant's own under the vendor's name too", () => {
+  test("hashes the tenant's cache key under the vendor's name too", () => {
     const value = { ...chat, prompt_cache_key: 'case-4711' };
     const text = JSON.stringify(value);
     const request = readChatRequest(value, { text, bytes: encoder.encode(text) }, false, 'acme');
@@ -250,15 +250,15 @@ describe('passChat applies quirks:', () => {
     expect(renamed).not.toHaveProperty('prompt_cache_key');
   });
 
-  test('usage is requested in streams unless the vendor always sends it', () => {
+  test('requests usage in streams unless the vendor always sends it', () => {
     const requested = write({ stream: true, stream_options: { x: 1 } }, {});
     expect(requested.stream_options).toEqual({ x: 1, include_usage: true });
     const always = write({ stream: true, stream_options: {} }, { stream_usage: 'always' });
     expect(always).not.toHaveProperty('stream_options');
   });
 
-  test('sampling parameters are dropped only while the model reasons', () => {
-    const oddities: Quirks = {
+  test('drops sampling parameters only while the model reasons', () => {
+    const quirks: Quirks = {
       sampling_while_reasoning: 'drop',
       efforts: { none: 'none', low: 'low' },
     };
@@ -266,13 +266,15 @@ describe('passChat applies quirks:', () => {
       ...{ temperature: 1, top_p: 0.5, presence_penalty: 1, frequency_penalty: 1 },
       ...{ logit_bias: { 1: 2 }, logprobs: true, top_logprobs: 3 },
     };
-    expect(write(all, oddities)).toEqual({ model: target().upstreamModel, messages });
-    const patient: Quirks = { ...oddities, sampling_while_reasoning: 'drop_when_requested' };
-    expect(write(all, patient)).toMatchObject(all);
-    expect(write({ ...all, reasoning_effort: 'low' }, patient)).not.toHaveProperty('temperature');
-    const quiet = write({ temperature: 1, reasoning: { enabled: false } }, oddities);
-    expect(quiet).toMatchObject({ temperature: 1, reasoning_effort: 'none' });
-    expect(write({ temperature: 1, reasoning_effort: 'low' }, oddities)).toEqual({
+    expect(write(all, quirks)).toEqual({ model: target().upstreamModel, messages });
+    const dropIfRequested: Quirks = { ...quirks, sampling_while_reasoning: 'drop_when_requested' };
+    expect(write(all, dropIfRequested)).toMatchObject(all);
+    expect(write({ ...all, reasoning_effort: 'low' }, dropIfRequested)).not.toHaveProperty(
+      'temperature',
+    );
+    const withoutReasoning = write({ temperature: 1, reasoning: { enabled: false } }, quirks);
+    expect(withoutReasoning).toMatchObject({ temperature: 1, reasoning_effort: 'none' });
+    expect(write({ temperature: 1, reasoning_effort: 'low' }, quirks)).toEqual({
       model: target().upstreamModel,
       messages,
       reasoning_effort: 'low',
@@ -284,13 +286,13 @@ describe('passChat applies quirks:', () => {
     [{ max_tokens: 2_049 }, 'medium'],
     [{ budget_tokens: 12_001 }, 'high'],
     [{ effort: 'low', budget_tokens: 30_000 }, 'low'],
-  ])('a budget of %j tokens becomes the effort %s', (reasoning, effort) => {
+  ])('writes the budget %j as the effort %s', (reasoning, effort) => {
     const written = write({ reasoning }, {});
     expect(written.reasoning_effort).toBe(effort);
     expect(written).not.toHaveProperty('reasoning');
   });
 
-  test('a schema becomes an instruction for vendors with plain JSON only', () => {
+  test('writes a schema as an instruction for vendors with plain JSON only', () => {
     const schema = { type: 'object', properties: { a: { type: 'number' } } };
     const format = { type: 'json_schema', json_schema: { name: 'x', schema } };
     const written = write({ response_format: format }, { json_schema: 'instruct' });
@@ -300,10 +302,10 @@ describe('passChat applies quirks:', () => {
     expect(JSON.stringify(first)).toContain('properties');
   });
 
-  test('required becomes any for vendors with that name', () => {
-    const oddities: Quirks = { tool_choice_required: 'any' };
-    expect(write({ tool_choice: 'required' }, oddities).tool_choice).toBe('any');
-    expect(write({ tool_choice: 'auto' }, oddities).tool_choice).toBe('auto');
+  test('writes required as any for vendors with that name', () => {
+    const quirks: Quirks = { tool_choice_required: 'any' };
+    expect(write({ tool_choice: 'required' }, quirks).tool_choice).toBe('any');
+    expect(write({ tool_choice: 'auto' }, quirks).tool_choice).toBe('auto');
   });
 });
 
@@ -311,9 +313,9 @@ test.each<[string, object]>([
   ['tools', { tools: [], tool_choice: 'required', parallel_tool_calls: true }],
   ['functions', { functions: [], function_call: 'auto' }],
   ['stop', { stop: [] }],
-  ['empty stops', { stop: [''] }],
-  ['nothing to stop at', { stop: '' }],
-])('an empty list of %s is dropped together with its dependents', (_, fields) => {
+  ['empty stop sequences', { stop: [''] }],
+  ['an empty stop', { stop: '' }],
+])('passChat drops empty %s with the dependent fields', (_, fields) => {
   const to = target({ tool_choice_required: 'any' });
   expect(sent(read(JSON.stringify({ ...chat, ...fields })), to)).toEqual({
     model: to.upstreamModel,
@@ -321,7 +323,7 @@ test.each<[string, object]>([
   });
 });
 
-test('an empty stop sequence is dropped', () => {
+test('passChat drops empty stop sequences', () => {
   const stopOf = (stop: unknown) => sent(read(JSON.stringify({ ...chat, stop })), target()).stop;
   expect(stopOf(['', 'END', ' '])).toEqual(['END', ' ']);
   expect(stopOf('END')).toBe('END');
@@ -335,21 +337,21 @@ describe('passChat drops what a vendor rejects and reports it if requested:', ()
   };
 
   test('a parameter by its name', () => {
-    const kept = ['messages', 'model', 'temperature'];
-    expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([kept, ['seed']]);
+    const remaining = ['messages', 'model', 'temperature'];
+    expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([remaining, ['seed']]);
   });
 
   test('dependents of a dropped parameter, whatever their format', () => {
-    const left = (name: string, options: object) =>
+    const droppedWith = (name: string, options: object) =>
       dropped({ drop_params: [name] }, read(JSON.stringify({ ...chat, ...options })));
     const plain = ['messages', 'model'];
     const tools = [{ type: 'function', function: { name: 'look', parameters: {} } }];
-    const calling = { tools, tool_choice: 'auto', parallel_tool_calls: false };
-    expect(left('tools', calling)).toEqual([plain, ['tools']]);
+    const toolFields = { tools, tool_choice: 'auto', parallel_tool_calls: false };
+    expect(droppedWith('tools', toolFields)).toEqual([plain, ['tools']]);
     const reasoning = { effort: 'high' };
-    expect(left('reasoning_effort', { reasoning })).toEqual([plain, ['reasoning']]);
-    expect(left('reasoning', { reasoning_effort: 'high' })).toEqual([plain, ['reasoning']]);
-    expect(left('reasoning', { reasoning })).toEqual([plain, ['reasoning']]);
+    expect(droppedWith('reasoning_effort', { reasoning })).toEqual([plain, ['reasoning']]);
+    expect(droppedWith('reasoning', { reasoning_effort: 'high' })).toEqual([plain, ['reasoning']]);
+    expect(droppedWith('reasoning', { reasoning })).toEqual([plain, ['reasoning']]);
   });
 
   test('fields inside reasoning', () => {
@@ -374,11 +376,14 @@ describe('passChat drops what a vendor rejects and reports it if requested:', ()
   });
 
   test('names of speakers but not of tools', () => {
-    const said = (name: unknown) => ({ ...chat, messages: [{ role: 'user', content: 'a', name }] });
+    const bodyWith = (name: unknown) => ({
+      ...chat,
+      messages: [{ role: 'user', content: 'a', name }],
+    });
     const names = (body: object, quirks: Quirks = { message_names: 'drop' }) =>
       dropped(quirks, read(JSON.stringify(body)))[1];
-    expect([names(said('ann')), names(said(null))]).toEqual([['messages.name'], []]);
-    expect(names(said('ann'), {})).toEqual([]);
+    expect([names(bodyWith('ann')), names(bodyWith(null))]).toEqual([['messages.name'], []]);
+    expect(names(bodyWith('ann'), {})).toEqual([]);
     const result = { role: 'tool', tool_call_id: 'a', content: 'b', name: 'look' };
     expect(names({ ...chat, messages: [...messages, result] })).toEqual([]);
   });
@@ -395,17 +400,17 @@ describe('passChat drops what a vendor rejects and reports it if requested:', ()
 
 describe('passChat with reasoning enabled and no level', () => {
   const request = read(JSON.stringify({ ...chat, temperature: 0, reasoning: { enabled: true } }));
-  const content = { medium: 'normal' };
+  const efforts = { medium: 'normal' };
 
   test("sends the vendor's middle level", () => {
     expect(sent(request)).toMatchObject({ reasoning_effort: 'medium', temperature: 0 });
-    const requested = target({ efforts: content, sampling_while_reasoning: 'drop_when_requested' });
+    const requested = target({ efforts, sampling_while_reasoning: 'drop_when_requested' });
     expect(sent(request, requested).reasoning_effort).toBe('normal');
     expect(passChat(request, requested).dropped).toEqual(['temperature']);
   });
 
   test('drops and reports it if the catalog does not list the model as reasoning', () => {
-    const to = { ...target({ efforts: content }), isReasoningModel: false };
+    const to = { ...target({ efforts }), isReasoningModel: false };
     expect(sent(request, to)).not.toHaveProperty('reasoning_effort');
     expect(passChat(request, to).dropped).toEqual(['reasoning']);
   });
@@ -439,11 +444,11 @@ describe('passChat with a surcharged service tier', () => {
     expect(sent(read(JSON.stringify({ ...chat, Service_Tier: 'priority' })))).not.toHaveProperty(
       'Service_Tier',
     );
-    const twice = JSON.stringify(chat).replace(
+    const repeated = JSON.stringify(chat).replace(
       /\}$/,
       ',"service_tier":"priority","service_tier":"auto"}',
     );
-    expect(String(passChat(read(twice), target()).body)).not.toContain('priority');
+    expect(String(passChat(read(repeated), target()).body)).not.toContain('priority');
   });
 });
 
@@ -497,9 +502,9 @@ describe('passChat with a JSON format and tools', () => {
     (response_format, content) => {
       const body = pass({ tools, response_format });
       expect([body.response_format, body.tools]).toEqual([undefined, tools]);
-      const [told, ...said] = body.messages as { role: string; content: string }[];
-      expect([told?.role, said]).toEqual(['system', messages]);
-      expect(told?.content).toContain(content);
+      const [instruction, ...others] = body.messages as { role: string; content: string }[];
+      expect([instruction?.role, others]).toEqual(['system', messages]);
+      expect(instruction?.content).toContain(content);
     },
   );
 
@@ -540,7 +545,7 @@ describe('passChat for LM Studio', () => {
     expect(pass({ response_format: { type: 'text' } }).response_format).toEqual({ type: 'text' });
   });
 
-  test('passChat sends only the named tool and forces a call', () => {
+  test('sends only the named tool and forces a call', () => {
     const tools = [tool('look'), tool('listen')];
     const named = { type: 'function', function: { name: 'listen' } };
     const options = { tools, tool_choice: named };
