@@ -1,4 +1,4 @@
-/** Finished requests to fill the books with, and the way they get there. */
+/** Books finished requests and credits in a store. */
 import { toSettlementEntry } from '../../src/money/ledger.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
 import type { Store } from '../../src/store/open.ts';
@@ -9,16 +9,16 @@ export { makeRecord } from '../support/record.ts';
 
 export const dayMs = 24 * 3_600_000;
 
-/** One commit, as a drain makes it: one ledger entry for all charges of the tenant. */
+/** Commits the records in one batch, with one ledger entry for all charges of a tenant. */
 export async function book(
   store: Store,
   records: readonly RequestRecord[],
   now = Math.max(...records.map(({ createdAt }) => createdAt)) + 1_000,
 ): Promise<void> {
-  const slips = records.map((record) =>
+  const entries = records.map((record) =>
     toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
   );
-  await store.ledger.commit({ processId: 'test', entries: slips, mayRepeat: false, now });
+  await store.ledger.commit({ processId: 'test', entries, mayRepeat: false, now });
 }
 
 export async function grant(
@@ -34,10 +34,10 @@ export async function grant(
     idempotencyKey: null,
     now,
   });
-  if (outcome.kind !== 'booked') throw new Error(`Not booked: ${outcome.kind}`);
+  if (outcome.kind !== 'booked') throw new Error(`The grant wasn't booked: ${outcome.kind}.`);
 }
 
-/** A tenant with credits and a key. */
+/** Creates a tenant with credits and a key. */
 export async function addCustomer(store: Store, credits = 1_000_000) {
   const tenantId = await addTenant(store);
   if (credits > 0) await grant(store, tenantId, credits);
@@ -50,7 +50,7 @@ export async function addKey(store: Store, tenantId: string): Promise<string> {
   return key.id;
 }
 
-/** Everything that the checker has to say; nothing, when the books are right. */
+/** Returns the discrepancies that `ledger verify` reports. */
 export async function discrepancies(store: Store): Promise<string[]> {
   const lines: string[] = [];
   await verifyLedger(store.database, (line) => lines.push(line));

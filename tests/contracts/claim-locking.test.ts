@@ -1,13 +1,13 @@
-/** On Postgres an answer that is being written, for as long as it takes, holds up nobody else. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+/** On Postgres, a transaction that writes a long answer must not block other requests. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import pg from 'pg';
 import { newRequestId } from '../../src/core/ids.ts';
 import type { IdempotencyClaim, Recording } from '../../src/core/recording.ts';
 import { ClaimsInUse, toSettlementEntry } from '../../src/money/ledger.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
-import { startStallingProxy } from '../support/stalling-proxy.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { startStallingProxy } from '../support/stalling-proxy.ts';
 import { discrepancies, grant, makeRecord } from './bookings.ts';
 import { addTenant } from './engines.ts';
 import { failureOf } from './failure-of.ts';
@@ -15,10 +15,10 @@ import { failureOf } from './failure-of.ts';
 const leaseMs = 30_000;
 const dayMs = 86_400_000;
 const running = { state: 'running' } as const;
-const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' };
-const recording = { ...made, text: 'long' } as Recording;
+const origin = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' };
+const recording = { ...origin, text: 'long' } as Recording;
 
-/** No driver of ours, which ends a transaction that a slow machine takes long for. */
+/** A plain client, because our driver ends transactions that take long on a slow machine. */
 let writer: pg.Client;
 let store: Store;
 let tenantId: string;
@@ -45,8 +45,8 @@ const claimOf = (key: string): IdempotencyClaim => {
   return { tenantId, key, fingerprint: 'f', requestId: newRequestId() };
 };
 
-/** While the row of this claim is locked, as it is by whoever writes its answer. */
-async function whileWritten<T>({ key }: IdempotencyClaim, work: () => Promise<T>): Promise<T> {
+/** Runs `work` while the row of this claim is locked by a transaction that writes its answer. */
+async function whileLocked<T>({ key }: IdempotencyClaim, work: () => Promise<T>): Promise<T> {
   await writer.query('begin');
   await writer.query(
     'update idempotency_claims set recording = $1, is_done = 1, expires_at = $2 ' +
@@ -58,7 +58,7 @@ async function whileWritten<T>({ key }: IdempotencyClaim, work: () => Promise<T>
   return done;
 }
 
-async function oneWaits(): Promise<void> {
+async function untilOneWaits(): Promise<void> {
   for (;;) {
     const { rows } = await sql<{ waiting: number }>`
       select count(*) as waiting from pg_stat_activity
@@ -68,101 +68,105 @@ async function oneWaits(): Promise<void> {
   }
 }
 
-const slipFor = (claim: IdempotencyClaim) => {
+const entryFor = (claim: IdempotencyClaim) => {
   const { requestId } = claim;
   const record = makeRecord({ tenantId, requestId });
   return toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0, claim });
 };
 
-test('a repetition of its request does not wait for its row', async () => {
-  const first = claimOf('k');
-  await store.claims.claim(first, 0, leaseMs);
-  const [again, other] = await whileWritten(first, async () => [
-    await store.claims.claim(claimOf('k'), 1, leaseMs),
-    await store.claims.claim({ ...claimOf('k'), fingerprint: 'g' }, 1, leaseMs),
-  ]);
-  expect([again, other]).toEqual([running, { state: 'other_request' }]);
-  const done = { state: 'done', recording } as const;
-  expect(await store.claims.claim(claimOf('k'), 1, leaseMs)).toEqual(done);
-});
-
-test('nor does it where the lease is over: the answer may still come', async () => {
-  const first = claimOf('k');
-  await store.claims.claim(first, 0, leaseMs);
-  const again = await whileWritten(first, () => store.claims.claim(claimOf('k'), leaseMs, leaseMs));
-  expect(again).toEqual(running);
-  const done = { state: 'done', recording } as const;
-  expect(await store.claims.claim(claimOf('k'), leaseMs, leaseMs)).toEqual(done);
-});
-
-test('of two that bring a new key at once one waits, however strict the server is', async () => {
-  const address = new URL(url);
-  address.searchParams.set('options', '-c default_transaction_isolation=serializable');
-  const strict = await openStore(address.href.replaceAll('+', '%20'));
-  await writer.query('begin');
-  await writer.query(
-    'insert into idempotency_claims ' +
-      '(tenant_id, key, fingerprint, request_id, is_done, expires_at) ' +
-      "values ($1, 'k', 'f', 'faster', 0, $2)",
-    [tenantId, leaseMs],
-  );
-  const later = strict.claims.claim(claimOf('k'), 1, leaseMs);
-  await oneWaits();
-  await writer.query('commit');
-  expect(await later).toEqual(running);
-  await strict.database.close();
-});
-
-test('one that freezes while its answer is on its way keeps nobody from the key', async () => {
-  const line = await startStallingProxy(url);
-  const frozen = await openStore(line.url);
-  const first = claimOf('k');
-  await frozen.claims.claim(first, 0, leaseMs);
-  const long = { ...recording, text: 'x'.repeat(4_000_000) };
-  const finished = frozen.claims.finish({ claim: first, recording: long, expiresAt: dayMs });
-  const failed = failureOf(finished);
-  await line.stalled;
-  expect(await store.claims.claim(claimOf('k'), leaseMs, leaseMs)).toEqual({ state: 'ours' });
-  line.stop();
-  await failed;
-  await frozen.database.close();
-});
-
-test('other claims of its process are extended meanwhile', async () => {
-  const [first, other] = [claimOf('a'), claimOf('b')];
-  for (const each of [first, other]) await store.claims.claim(each, 0, leaseMs);
-  await whileWritten(first, () => store.claims.extend([first, other], 100_000));
-  expect(await store.claims.claim(claimOf('b'), 99_999, leaseMs)).toEqual(running);
-});
-
-test('charges are booked meanwhile, all but its own, and that one once', async () => {
-  const [first, other, unknown] = [claimOf('a'), claimOf('b'), claimOf('c')];
-  for (const each of [first, other]) await store.claims.claim(each, 0, leaseMs);
-  const terms = { processId: 'p', mayRepeat: false, mayDefer: true, now: 1 };
-  const [one, two, three] = [first, other, unknown].map(slipFor);
-  if (!one || !two || !three) throw new Error('Slips are missing.');
-  await whileWritten(first, async () => {
-    const slips = [one, two, three];
-    const refused = await failureOf(store.ledger.commit({ ...terms, entries: slips }));
-    expect(refused).toBeInstanceOf(ClaimsInUse);
-    expect(refused).toMatchObject({ requests: new Map([[first.requestId, tenantId]]) });
-    await store.ledger.commit({ ...terms, entries: [two, three] });
+describe('SqlIdempotencyClaims on Postgres while an answer is being written', () => {
+  test('reports a repeated request as running without waiting', async () => {
+    const first = claimOf('k');
+    await store.claims.claim(first, 0, leaseMs);
+    const [repeated, other] = await whileLocked(first, async () => [
+      await store.claims.claim(claimOf('k'), 1, leaseMs),
+      await store.claims.claim({ ...claimOf('k'), fingerprint: 'g' }, 1, leaseMs),
+    ]);
+    expect([repeated, other]).toEqual([running, { state: 'other_request' }]);
+    const done = { state: 'done', recording } as const;
+    expect(await store.claims.claim(claimOf('k'), 1, leaseMs)).toEqual(done);
   });
-  await store.ledger.commit({ ...terms, entries: [one] });
-  const { charges } = makeRecord({});
-  const wallet = await store.creditStore.balance(tenantId);
-  expect(wallet?.balance).toBe(1_000 - 3 * charges.modelCharge);
-  expect(await discrepancies(store)).toEqual([]);
-});
 
-test('a journal of a dead process waits for it: nobody would come back to its lines', async () => {
-  const first = claimOf('k');
-  await store.claims.claim(first, 0, leaseMs);
-  const terms = { processId: 'dead', mayRepeat: true, now: 1 };
-  const { booking } = await whileWritten(first, async () => {
-    const booking = store.ledger.commit({ ...terms, entries: [slipFor(first)] });
-    await oneWaits();
-    return { booking };
+  test('reports a request as running after its lease has expired', async () => {
+    const first = claimOf('k');
+    await store.claims.claim(first, 0, leaseMs);
+    const repeated = await whileLocked(first, () =>
+      store.claims.claim(claimOf('k'), leaseMs, leaseMs),
+    );
+    expect(repeated).toEqual(running);
+    const done = { state: 'done', recording } as const;
+    expect(await store.claims.claim(claimOf('k'), leaseMs, leaseMs)).toEqual(done);
   });
-  expect(await booking).toHaveLength(1);
+
+  test('claims a new key once on a server with serializable isolation', async () => {
+    const address = new URL(url);
+    address.searchParams.set('options', '-c default_transaction_isolation=serializable');
+    const strict = await openStore(address.href.replaceAll('+', '%20'));
+    await writer.query('begin');
+    await writer.query(
+      'insert into idempotency_claims ' +
+        '(tenant_id, key, fingerprint, request_id, is_done, expires_at) ' +
+        "values ($1, 'k', 'f', 'faster', 0, $2)",
+      [tenantId, leaseMs],
+    );
+    const later = strict.claims.claim(claimOf('k'), 1, leaseMs);
+    await untilOneWaits();
+    await writer.query('commit');
+    expect(await later).toEqual(running);
+    await strict.database.close();
+  });
+
+  test('lets another process take over from one that froze while it sent its answer', async () => {
+    const proxy = await startStallingProxy(url);
+    const frozen = await openStore(proxy.url);
+    const first = claimOf('k');
+    await frozen.claims.claim(first, 0, leaseMs);
+    const long = { ...recording, text: 'x'.repeat(4_000_000) };
+    const finished = frozen.claims.finish({ claim: first, recording: long, expiresAt: dayMs });
+    const failed = failureOf(finished);
+    await proxy.stalled;
+    expect(await store.claims.claim(claimOf('k'), leaseMs, leaseMs)).toEqual({ state: 'ours' });
+    proxy.stop();
+    await failed;
+    await frozen.database.close();
+  });
+
+  test('extends the other claims of the process', async () => {
+    const [first, other] = [claimOf('a'), claimOf('b')];
+    for (const claim of [first, other]) await store.claims.claim(claim, 0, leaseMs);
+    await whileLocked(first, () => store.claims.extend([first, other], 100_000));
+    expect(await store.claims.claim(claimOf('b'), 99_999, leaseMs)).toEqual(running);
+  });
+
+  test('books the charges of other requests, and that of the locked one afterward', async () => {
+    const [first, other, unknown] = [claimOf('a'), claimOf('b'), claimOf('c')];
+    for (const claim of [first, other]) await store.claims.claim(claim, 0, leaseMs);
+    const terms = { processId: 'p', mayRepeat: false, mayDefer: true, now: 1 };
+    const [one, two, three] = [first, other, unknown].map(entryFor);
+    if (!one || !two || !three) throw new Error('Entries are missing.');
+    await whileLocked(first, async () => {
+      const entries = [one, two, three];
+      const failure = await failureOf(store.ledger.commit({ ...terms, entries: entries }));
+      expect(failure).toBeInstanceOf(ClaimsInUse);
+      expect(failure).toMatchObject({ requests: new Map([[first.requestId, tenantId]]) });
+      await store.ledger.commit({ ...terms, entries: [two, three] });
+    });
+    await store.ledger.commit({ ...terms, entries: [one] });
+    const { charges } = makeRecord({});
+    const wallet = await store.creditStore.balance(tenantId);
+    expect(wallet?.balance).toBe(1_000 - 3 * charges.modelCharge);
+    expect(await discrepancies(store)).toEqual([]);
+  });
+
+  test('waits for the lock when it replays the journal of a dead process', async () => {
+    const first = claimOf('k');
+    await store.claims.claim(first, 0, leaseMs);
+    const terms = { processId: 'dead', mayRepeat: true, now: 1 };
+    const { booking } = await whileLocked(first, async () => {
+      const booking = store.ledger.commit({ ...terms, entries: [entryFor(first)] });
+      await untilOneWaits();
+      return { booking };
+    });
+    expect(await booking).toHaveLength(1);
+  });
 });

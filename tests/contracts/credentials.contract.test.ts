@@ -7,16 +7,16 @@ const first = 'first-fingerprint';
 const second = 'second-fingerprint';
 const third = 'third-fingerprint';
 
-describe.each([...engines])('the credentials on $name', ({ empty }) => {
+describe.each([...engines])('SqlCredentials on $name', ({ empty }) => {
   let stores: TwoStores;
   let credentials: VaultStore;
-  let elsewhere: VaultStore;
+  let otherCredentials: VaultStore;
   let tenantId: string;
 
   beforeAll(async () => {
     stores = await openTwice(empty);
     credentials = stores.one.credentials;
-    elsewhere = stores.other.credentials;
+    otherCredentials = stores.other.credentials;
   }, 120_000);
 
   afterAll(() => stores.close());
@@ -48,53 +48,53 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
 
   const version = () => stores.other.directory.version();
 
-  test('come back byte by byte, by provider, and only to their tenant', async () => {
+  test("returns a tenant's credentials unchanged, sorted by provider", async () => {
     const own = { provider: 'anthropic', baseUrl: 'https://proxy.example/v1' };
     const [openai, anthropic] = [credential(), credential({ ...own, mode: 'byok_only' })];
     expect(await save(credentials, openai, first)).toEqual(openai);
     expect(await save(credentials, anthropic, first)).toEqual(anthropic);
-    expect(await elsewhere.list(tenantId)).toEqual([anthropic, openai]);
-    expect(await elsewhere.list(await newTenant())).toEqual([]);
+    expect(await otherCredentials.list(tenantId)).toEqual([anthropic, openai]);
+    expect(await otherCredentials.list(await newTenant())).toEqual([]);
   });
 
-  test('of thousands of tenants that are asked for at once are each tenant’s own', async () => {
+  test('returns each tenant its own credentials for thousands of concurrent reads', async () => {
     const [one, two] = [tenantId, await newTenant()];
     await save(credentials, credential(), first);
     await save(credentials, credential({ tenantId: two }), first);
     await save(credentials, credential({ tenantId: two, provider: 'anthropic' }), first);
-    const strangers = Array.from({ length: 2_000 }, (_, i) => `ten_stranger${i}`);
-    const asked = [one, ...strangers, two];
-    const lists = await Promise.all(asked.map((id) => elsewhere.list(id)));
-    const told = lists.map((list) => list.map((row) => [row.tenantId, row.provider]));
-    expect(told.shift()).toEqual([[one, 'openai']]);
-    expect(told.pop()).toEqual([
+    const others = Array.from({ length: 2_000 }, (_, i) => `ten_other${i}`);
+    const tenantIds = [one, ...others, two];
+    const lists = await Promise.all(tenantIds.map((id) => otherCredentials.list(id)));
+    const names = lists.map((list) => list.map((row) => [row.tenantId, row.provider]));
+    expect(names.shift()).toEqual([[one, 'openai']]);
+    expect(names.pop()).toEqual([
       [two, 'anthropic'],
       [two, 'openai'],
     ]);
-    expect(told.flat()).toEqual([]);
+    expect(names.flat()).toEqual([]);
   });
 
-  test('are replaced whole, but for the time of the first one', async () => {
+  test('replaces a credential but keeps its creation time', async () => {
     await save(credentials, credential({ baseUrl: 'https://old.example' }), first);
     const change = { ciphertext: new Uint8Array([1, 0, 2]), mode: 'byok_only' } as const;
     const later = credential({ ...change, label: '•••', createdAt: 9, updatedAt: 9 });
     const saved = await save(credentials, later, first);
     expect(saved).toEqual({ ...later, createdAt: 1_700_000_000_000 });
-    expect(await elsewhere.list(tenantId)).toEqual(saved ? [saved] : []);
+    expect(await otherCredentials.list(tenantId)).toEqual(saved ? [saved] : []);
   });
 
-  test('are removed once, without touching those of others', async () => {
+  test('removes a credential once, without affecting other tenants', async () => {
     const other = await newTenant();
     await save(credentials, credential(), first);
     await save(credentials, credential({ tenantId: other }), first);
-    expect(await elsewhere.remove(tenantId, 'groq')).toBe(false);
-    expect(await elsewhere.remove(tenantId, 'openai')).toBe(true);
-    expect(await elsewhere.remove(tenantId, 'openai')).toBe(false);
+    expect(await otherCredentials.remove(tenantId, 'groq')).toBe(false);
+    expect(await otherCredentials.remove(tenantId, 'openai')).toBe(true);
+    expect(await otherCredentials.remove(tenantId, 'openai')).toBe(false);
     expect(await credentials.list(tenantId)).toEqual([]);
     expect((await credentials.list(other)).length).toBe(1);
   });
 
-  test('move the version that other processes watch, and nothing else does', async () => {
+  test('increases the version of the directory only for changes', async () => {
     const before = await version();
     await save(credentials, credential(), first);
     expect(await version()).toBe(before + 1);
@@ -108,58 +108,60 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     expect(await version()).toBe(before + 3);
   });
 
-  test('of nobody cannot be saved', async () => {
-    const lost = credential({ tenantId: 'nobody' });
-    expect((await failureOf(save(credentials, lost, first))).message).toMatch(/foreign key/i);
+  test('rejects a credential of an unknown tenant', async () => {
+    const orphan = credential({ tenantId: 'nobody' });
+    expect((await failureOf(save(credentials, orphan, first))).message).toMatch(/foreign key/i);
     expect(await credentials.list('nobody')).toEqual([]);
   });
 
-  test('have a key in use as soon as a process has claimed one', async () => {
-    expect(await elsewhere.hasKey()).toBe(true);
+  test('has a current key as soon as a process has claimed one', async () => {
+    expect(await otherCredentials.hasKey()).toBe(true);
     const { write } = stores.one.database;
     await write.deleteFrom('settings').where('name', '=', 'secret_key_fingerprint').execute();
-    expect(await elsewhere.hasKey()).toBe(false);
+    expect(await otherCredentials.hasKey()).toBe(false);
     await credentials.claimKeys([first], false);
-    expect(await elsewhere.hasKey()).toBe(true);
+    expect(await otherCredentials.hasKey()).toBe(true);
   });
 
-  test('bind the key that encrypts them until the last one is gone', async () => {
+  test('rejects other keys until the last credential is removed', async () => {
     await save(credentials, credential(), first);
     for (const isStart of [true, false]) {
-      expect(await elsewhere.claimKeys([second], isStart)).toBe(false);
-      expect(await elsewhere.claimKeys([first], isStart)).toBe(true);
+      expect(await otherCredentials.claimKeys([second], isStart)).toBe(false);
+      expect(await otherCredentials.claimKeys([first], isStart)).toBe(true);
     }
-    expect(await save(elsewhere, credential({ provider: 'groq' }), second)).toBeUndefined();
-    expect((await elsewhere.list(tenantId)).map(({ provider }) => provider)).toEqual(['openai']);
+    expect(await save(otherCredentials, credential({ provider: 'groq' }), second)).toBeUndefined();
+    expect((await otherCredentials.list(tenantId)).map(({ provider }) => provider)).toEqual([
+      'openai',
+    ]);
     await credentials.remove(tenantId, 'openai');
-    expect(await elsewhere.claimKeys([second], false)).toBe(false);
-    expect(await elsewhere.claimKeys([second], true)).toBe(true);
-    // The first process still runs, with a key that is not in use any more.
+    expect(await otherCredentials.claimKeys([second], false)).toBe(false);
+    expect(await otherCredentials.claimKeys([second], true)).toBe(true);
+    // The first process is still running with a key that is no longer current.
     expect(await save(credentials, credential(), first)).toBeUndefined();
     expect(await credentials.list(tenantId)).toEqual([]);
   });
 
-  test('need no former key of a rotation that broke off, once the last one is gone', async () => {
+  test('does not require the previous key of an interrupted rotation without credentials', async () => {
     const { credentials: store } = stores.one;
     expect(await store.switchTo(second, [second, first])).toBe(true);
-    expect(await elsewhere.claimKeys([third], true)).toBe(true);
-    await save(elsewhere, credential(), third);
-    expect(await elsewhere.claimKeys([third], true)).toBe(true);
+    expect(await otherCredentials.claimKeys([third], true)).toBe(true);
+    await save(otherCredentials, credential(), third);
+    expect(await otherCredentials.claimKeys([third], true)).toBe(true);
   });
 
-  test('are kept as the key in use has encrypted them, whichever of two that is', async () => {
+  test('stores the version that the current key encrypted', async () => {
     const byKey = [second, first].map((key) => [key, credential({ label: key })] as const);
     expect((await credentials.save(new Map(byKey)))?.label).toBe(first);
     await credentials.remove(tenantId, 'openai');
-    await elsewhere.claimKeys([second], true);
+    await otherCredentials.claimKeys([second], true);
     expect((await credentials.save(new Map(byKey)))?.label).toBe(second);
   });
 
-  test('are never encrypted with two keys, however starts and saves race', async () => {
+  test('never stores credentials of 2 keys when starts and saves race', async () => {
     const providers = Array.from({ length: 10 }, (_, i) => `p${i}`);
     await Promise.all(
       providers.map(async (provider, i) => {
-        const [store, key] = i % 2 === 0 ? [credentials, first] : [elsewhere, second];
+        const [store, key] = i % 2 === 0 ? [credentials, first] : [otherCredentials, second];
         await store.claimKeys([key], true);
         await save(store, credential({ provider, label: key }), key);
       }),

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { ensureDeploymentName, fixCreditRate } from '../../src/store/settings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
-describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
+describe.each([...engines])('fixCreditRate on $name', ({ empty }) => {
   let stores: TwoStores;
 
   beforeAll(async () => {
@@ -11,12 +11,12 @@ describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
 
   afterAll(() => stores.close());
 
-  test('may change until the ledger has an entry, and then on no process any more', async () => {
+  test('accepts a new rate until the ledger has an entry', async () => {
     const { one, other } = stores;
     const deployment = await ensureDeploymentName(one.database);
     expect(await fixCreditRate(one.database, 1000)).toBe(1000);
     expect(await fixCreditRate(other.database, 500)).toBe(500);
-    // What else the store has settled is none of its business.
+    // Changing the rate must not change other settings.
     expect(await ensureDeploymentName(other.database)).toBe(deployment);
     const tenantId = await addTenant(one);
     const grant = { tenantId, amount: 7, note: '', idempotencyKey: null, now: 1_000 };
@@ -25,7 +25,7 @@ describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
     expect(await fixCreditRate(one.database, 500)).toBe(500);
   });
 
-  test('is one for all that start at once', async () => {
+  test('returns the same rate to concurrent starts', async () => {
     const { one, other } = stores;
     const rates = [one, other, one, other].map(({ database }, i) => fixCreditRate(database, i + 1));
     expect(await Promise.all(rates)).toEqual([500, 500, 500, 500]);

@@ -1,4 +1,4 @@
-/** Every engine a contract suite runs on, and records to fill it with. */
+/** The engines that each contract suite runs on, and rows to fill them with. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ export const engines: readonly { name: string; empty: () => Promise<EmptyDatabas
   },
 ];
 
-/** Two stores on one database, as two gateway processes would have it. */
+/** Two stores on one database, like those of two gateway processes. */
 export interface TwoStores {
   readonly one: Store;
   readonly other: Store;
@@ -68,7 +68,7 @@ export function makeTenant(change: Partial<Tenant> = {}): Tenant {
   };
 }
 
-/** The id of one that the store has just been given. */
+/** Adds a tenant and returns its ID. */
 export async function addTenant(store: Pick<Store, 'directory'>): Promise<string> {
   const tenant = makeTenant();
   await store.directory.addTenant(tenant);

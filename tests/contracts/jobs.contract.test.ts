@@ -383,7 +383,10 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const keptUntil = start + day;
     expect(await claims[0].claim(late, start, minute)).toEqual({ state: 'ours' });
     expect(await claims[1].claim(taker, start + minute, minute)).toEqual({ state: 'ours' });
-    const lost = await jobs.store.enqueue(newJob(), plenty, { ...late, answerExpiresAt: keptUntil });
+    const lost = await jobs.store.enqueue(newJob(), plenty, {
+      ...late,
+      answerExpiresAt: keptUntil,
+    });
     expect(lost).toEqual({ ok: false, reason: 'claim_taken_over' });
     expect(await claimAt(start)).toBeUndefined();
     const job = newJob();
@@ -397,7 +400,8 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
 
   test('are refused once their inputs take too much', async () => {
     const bounds = { waitingMax: 100, inputBytesMax: 1_000 };
-    const enqueue = (inputBytes: number) => jobs.store.enqueue(newJob({ inputBytes }), bounds, null);
+    const enqueue = (inputBytes: number) =>
+      jobs.store.enqueue(newJob({ inputBytes }), bounds, null);
     expect(await enqueue(600)).toEqual({ ok: true });
     expect(await enqueue(401)).toEqual({ ok: false, reason: 'too_many_bytes' });
     expect(await enqueue(400)).toEqual({ ok: true });

@@ -1,4 +1,4 @@
-/** What a key has spent counts against its limit, whenever and as often as the limit is changed. */
+/** All spending of a key counts toward its limit, even if the limit changes. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { LimitReset } from '../../src/core/caller.ts';
 import { randomText } from '../../src/core/ids.ts';
@@ -13,9 +13,9 @@ const later = 2_000_000_000_000;
 /** A Wednesday. */
 const now = Date.parse('2027-01-13T12:00Z');
 
-describe.each([...engines])('a key limit on $name', ({ empty }) => {
+describe.each([...engines])('key limits on $name', ({ empty }) => {
   let stores: TwoStores;
-  let orders = 0;
+  let leaseNumber = 0;
 
   beforeAll(async () => {
     stores = await openTwice(empty);
@@ -25,7 +25,7 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
     await stores.close();
   });
 
-  /** A key that spends, is given limits, and says what it could lease of each. */
+  /** Creates a key, with functions that spend credits and read what is left of a limit. */
   async function newKey() {
     const { tenantId } = await addCustomer(stores.one, 10_000);
     const keyId = randomText(8);
@@ -44,36 +44,36 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
           ...change,
         });
         const charged = { keyAccount: account?.name ?? null, keyCharge: account ? charge : 0 };
-        const slips = [toSettlementEntry({ ...settlement, ...charged })];
+        const entries = [toSettlementEntry({ ...settlement, ...charged })];
         await stores.one.ledger.commit({
           processId: 'p',
-          entries: slips,
+          entries,
           mayRepeat: false,
           now: at,
         });
       },
-      /** All that is left of a limit, given back at once. */
+      /** Leases all that is left of a limit, and returns it at once. */
       async left(limit: number, reset: LimitReset | null = null): Promise<number> {
         const account = owner(limit, reset);
         if (!account) throw new Error('A key with a limit has an account.');
         const { granted, lease } = await stores.other.ledger.lease({
           owner: account,
           processId: 'p',
-          number: ++orders,
+          number: ++leaseNumber,
           startNew: false,
           credits: limit,
           oneHold: 0,
           until: later,
           now,
         });
-        const back = { processId: 'p', owner: account.name, lease, credits: granted };
-        await stores.other.ledger.returnCredits(back);
+        const returned = { processId: 'p', owner: account.name, lease, credits: granted };
+        await stores.other.ledger.returnCredits(returned);
         return granted;
       },
     };
   }
 
-  test('counts what was spent before there was one', async () => {
+  test('count spending from before the limit was set', async () => {
     const key = await newKey();
     await key.spend(30);
     expect(await key.left(50)).toBe(20);
@@ -83,7 +83,7 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
     expect(await key.left(60)).toBe(30);
   });
 
-  test('counts every fee', async () => {
+  test('count every fee', async () => {
     const key = await newKey();
     const charges = { modelCharge: 1, byokPlatformFee: 2, managedToolFee: 4, agentRuntimeFee: 8 };
     await key.spend(15, now, null, { charges });
@@ -91,7 +91,7 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
     expect(await key.left(100)).toBe(70);
   });
 
-  test('counts what was spent while it was lifted', async () => {
+  test('count spending from while the limit was removed', async () => {
     const key = await newKey();
     expect(await key.left(100)).toBe(100);
     await key.spend(40, now, [100, null]);
@@ -101,7 +101,7 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
     expect(await key.left(100)).toBe(0);
   });
 
-  test('does not begin anew when its period changes', async () => {
+  test('do not start over when the reset period changes', async () => {
     const key = await newKey();
     expect(await key.left(100, 'daily')).toBe(100);
     await key.spend(100, now, [100, 'daily']);
@@ -110,7 +110,7 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
     }
   });
 
-  test('counts the days of its period only', async () => {
+  test('count only the days of the reset period', async () => {
     const key = await newKey();
     for (const [at, charge] of [
       ['2026-12-31T23:59:59.999Z', 1],
@@ -119,7 +119,7 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
       ['2027-01-11T00:00Z', 8],
       ['2027-01-12T23:59:59.999Z', 16],
       ['2027-01-13T00:00Z', 32],
-      // As a process in the next period would book it while this one is still being leased.
+      // Another process may book charges of the next period while this one is still leased.
       ['2027-01-14T00:00Z', 64],
       ['2027-01-18T00:00Z', 128],
       ['2027-02-01T00:00Z', 256],

@@ -8,7 +8,7 @@ import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import { engines } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
-const script = join(import.meta.dir, 'open-when-told.ts');
+const script = join(import.meta.dir, 'open-on-signal.ts');
 
 function startProcess(url: string) {
   return Bun.spawn([process.execPath, script, url], {

@@ -1,4 +1,4 @@
-/** A process that opens a database the moment it reads a byte, so that many can start as one. */
+/** Opens a database as soon as it reads a byte, so that many processes can start at once. */
 import { openStore } from '../../src/store/open.ts';
 
 process.stdout.write('ready\n');

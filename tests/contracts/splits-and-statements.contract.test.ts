@@ -11,7 +11,7 @@ import { engines, openTwice, type TwoStores } from './engines.ts';
 const start = Date.UTC(2028, 1, 28, 12);
 const dayMs = 86_400_000;
 
-describe.each(engines)('reads of the dashboard on $name', ({ empty }) => {
+describe.each(engines)('splits and statements on $name', ({ empty }) => {
   let stores: TwoStores;
   beforeAll(async () => {
     stores = await openTwice(empty);
@@ -31,17 +31,17 @@ describe.each(engines)('reads of the dashboard on $name', ({ empty }) => {
       createdAt: at,
     });
 
-  test('a split has the largest spenders first, and nothing of other tenants', async () => {
+  test("sorts a split by spending and contains only the tenant's requests", async () => {
     const { one, other } = stores;
     const { tenantId, keyId } = await addCustomer(one);
     const second = await addKey(one, tenantId);
-    const stranger = await addCustomer(one);
+    const otherTenant = await addCustomer(one);
     await book(one, [
       spent(tenantId, keyId, 'a/small', 5),
       spent(tenantId, second, 'a/large', 30),
       spent(tenantId, keyId, 'a/large', 40, start + dayMs),
       spent(tenantId, keyId, 'a/large', 900, start - dayMs),
-      spent(stranger.tenantId, stranger.keyId, 'a/large', 7),
+      spent(otherTenant.tenantId, otherTenant.keyId, 'a/large', 7),
     ]);
     const parts = async (split: Split, key: string | null = null) =>
       (await other.splits.splitSums({ tenantId, days, keyId: key }, split)).map(
@@ -65,24 +65,24 @@ describe.each(engines)('reads of the dashboard on $name', ({ empty }) => {
     ]);
   });
 
-  test('a split of many shows ten, and the rest as one', async () => {
+  test('groups all but the 10 largest values of a split', async () => {
     const { one } = stores;
     const { tenantId, keyId } = await addCustomer(one);
-    const models = Array.from({ length: 13 }, (_, at) => `m/${String(at).padStart(2, '0')}`);
-    // 100, 101 … 112 credits: the three cheapest, 303 together, are not among the ten.
+    const models = Array.from({ length: 13 }, (_, i) => `m/${String(i).padStart(2, '0')}`);
+    // The models cost 100 to 112 credits. The 3 cheapest, 303 together, aren't in the top 10.
     await book(
       one,
-      models.map((model, at) => spent(tenantId, keyId, model, 100 + at)),
+      models.map((model, i) => spent(tenantId, keyId, model, 100 + i)),
     );
     const filter = { tenantId, days, keyId: null };
-    const whole = await one.analytics.days(filter);
-    const groups = groupObjects(whole, await one.splits.splitSums(filter, 'model'));
+    const dailySums = await one.analytics.days(filter);
+    const groups = groupObjects(dailySums, await one.splits.splitSums(filter, 'model'));
     expect(groups.map(({ value }) => value)).toEqual([...models.slice(3).reverse(), null]);
     const rest = groups.at(-1)?.summary;
     expect([rest?.total_requests, rest?.total_spend, rest?.total_tokens]).toEqual([3, 303, 33]);
   });
 
-  test('months add up: opening, grants, corrections and charges make the closing', async () => {
+  test('lists months whose changes add up from the opening to the closing balance', async () => {
     const { one, other } = stores;
     const { tenantId, keyId } = await addCustomer(one, 0);
     const [january, february] = [Date.UTC(2028, 0, 10), Date.UTC(2028, 1, 10)];
@@ -112,7 +112,7 @@ describe.each(engines)('reads of the dashboard on $name', ({ empty }) => {
     ]);
   });
 
-  test('a tenant without a wallet has months without anything in them', async () => {
+  test('lists empty months for a tenant without a wallet', async () => {
     const { one } = stores;
     const { tenantId } = await addCustomer(one, 0);
     const reads = { statements: one.statements, months: one.statementMonths };
