@@ -7,12 +7,12 @@ import type { SharedSlots } from './shared-slots.ts';
 
 interface LimitDefaults {
   readonly requestsPerMinute: number;
-  /** `null` or left out: as many as the credits allow. */
+  /** Null or absent means that only the credits limit the tokens. */
   readonly tokensPerMinute?: number | null;
   readonly concurrentRequests: number;
 }
 
-/** What all processes count together, where they have a shared memory. */
+/** Counters shared by all processes through Redis. */
 export interface SharedLimits {
   readonly counts: SharedCounts;
   readonly slots: SharedSlots;
@@ -22,24 +22,24 @@ export interface AdmissionDeps {
   readonly rate: RateLimiter;
   readonly concurrency: ConcurrencyLimiter;
   readonly defaults: LimitDefaults;
-  /** Left out where this process counts alone. */
+  /** Absent if this process counts on its own. */
   readonly shared?: SharedLimits | undefined;
   readonly now?: () => number;
 }
 
 /**
- * May this caller send one more request, now? Calls of models and new jobs pass here. A process
- * that counts alone answers at once; a promise comes only where processes count together.
+ * Decides whether a caller can send another request. Applies to model calls and new jobs. Returns
+ * promises only if counters are shared between processes.
  */
 export class Admission {
   readonly #rate: RateLimiter;
   readonly #concurrency: ConcurrencyLimiter;
-  /** For tenants and keys without a limit of their own. */
+  /** The default limit for tenants without their own. */
   readonly #concurrentRequests: number;
   readonly #rateLimits: RateLimits;
   readonly #now: () => number;
   readonly #sharedLimits: SharedLimits | undefined;
-  /** How far the clock that all processes share is ahead of this one's, as last told. */
+  /** The last known offset of the shared clock from this process's clock. */
   #clockOffsetMs = 0;
 
   constructor({ rate, concurrency, defaults, shared, now = Date.now }: AdmissionDeps) {
@@ -52,7 +52,7 @@ export class Admission {
     this.#sharedLimits = shared;
   }
 
-  /** Counts the request, writes its rate headers, and throws 429 when the quota is used up. */
+  /** Counts the request, writes its rate headers, and throws 429 if the quota is exhausted. */
   countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void> {
     const limits = this.#limitsOf(caller);
     const counts = this.#sharedLimits?.counts;
@@ -60,14 +60,14 @@ export class Admission {
     enforce(this.#rate.take(caller.keyId, limits, this.#sharedNow()), limits, headers);
   }
 
-  /** Writes the rate headers of an answer that uses no quota, as far as this process knows it. */
+  /** Writes the rate headers of an answer that uses no quota, from this process's counts. */
   writeRateHeaders(caller: Caller, headers: Record<string, string>): void {
     const limits = this.#limitsOf(caller);
     writeHeaders(this.#rate.peek(caller.keyId, limits, this.#sharedNow()), headers);
   }
 
   /**
-   * Tokens are known when a request has ended; later requests may have to wait for a new minute.
+   * Counts the tokens of a finished request. They can delay later requests until the next minute.
    */
   countTokens(caller: Caller, tokens: number): void | Promise<void> {
     if (this.#rateLimits.tokens === null || tokens === 0) return;
@@ -77,7 +77,8 @@ export class Admission {
   }
 
   /**
-   * Takes a place among the tenant's running requests; the returned function gives it back, once.
+   * Acquires one of the tenant's concurrency slots. Returns a function that releases it and can be
+   * called repeatedly. Throws 429.
    */
   enter(caller: Caller): (() => void) | Promise<() => void> {
     const { tenantId } = caller;
@@ -95,7 +96,10 @@ export class Admission {
     return slots ? enterShared(slots, tenantId, limit, leave) : leave;
   }
 
-  /** By the shared clock: counts that we put into another minute would mislead other processes. */
+  /**
+   * Returns the time on the shared clock, because counts in the wrong minute would mislead other
+   * processes.
+   */
   #sharedNow(): number {
     return this.#now() + this.#clockOffsetMs;
   }
@@ -159,15 +163,16 @@ function enforce(
   const { retryAfterSeconds } = decision;
   const quota =
     decision.exhausted === 'tokens' && limits.tokens !== null
-      ? `use ${pluralize(limits.tokens, 'token')} a minute`
-      : `send ${pluralize(limits.requests, 'request')} a minute`;
-  const message = `This API key may ${quota}; try again in ${Math.ceil(retryAfterSeconds)} s.`;
+      ? `${pluralize(limits.tokens, 'token')} per minute`
+      : `${pluralize(limits.requests, 'request')} per minute`;
+  const wait = `Try again in ${Math.ceil(retryAfterSeconds)} s.`;
+  const message = `This API key is limited to ${quota}. ${wait}`;
   throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds });
 }
 
 function tooManyRunning(limit: number): GatewayError {
   const running = pluralize(limit, 'request');
-  const message = `This account already has ${running} running, which is its limit.`;
+  const message = `This account already has ${running} running, its limit. Wait until one has finished.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }
 
@@ -175,7 +180,7 @@ function tooManyRunning(limit: number): GatewayError {
 export class ConcurrencyLimiter {
   readonly #running = new Map<string, number>();
 
-  /** Takes a place; false when all are taken. Each true needs one `leave`. */
+  /** Acquires a slot. Returns false if all are in use. Each acquired slot needs one `leave`. */
   enter(tenantId: string, limit: number): boolean {
     const running = this.#running.get(tenantId) ?? 0;
     if (running >= limit) return false;

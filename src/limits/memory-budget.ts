@@ -2,35 +2,35 @@ import { totalmem } from 'node:os';
 import { replyBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 
-/** When a room that is full may have some space again. */
+/** When a full budget may have room again. */
 const retryAfterSeconds = 5;
 
-/** A bound on the bytes of running requests, of all tenants together. */
+/** Limits the bytes of running requests across all tenants. */
 export class MemoryBudget {
   #bytesMax: number;
   readonly #refusal: string;
   #bytes = 0;
   readonly #bytesByTenant = new Map<string, number>();
 
-  /** `refusal` is what those hear for whom there is no room. */
+  /** `refusal` is the error message when the budget is full. */
   constructor(bytesMax: number, refusal: string) {
     this.#bytesMax = bytesMax;
     this.#refusal = refusal;
   }
 
-  /** A room that is larger stays so. */
+  /** Raises the limit. A higher limit stays. */
   raise(bytesMax: number): void {
     this.#bytesMax = Math.max(this.#bytesMax, bytesMax);
   }
 
-  /** For one request. */
+  /** Opens a reservation for one request. */
   openReservation(tenantId: string): MemoryReservation {
     return new MemoryReservation(this, tenantId);
   }
 
   /**
-   * Makes room for so many more bytes. No tenant may have more than what is left for all others:
-   * one that sends much, or slowly, shuts nobody out. 503
+   * Reserves more bytes. A tenant's total can't exceed what is left for all others, so that one
+   * with many or slow requests can't block them. Throws 503.
    */
   reserve(tenantId: string, bytes: number): void {
     const own = (this.#bytesByTenant.get(tenantId) ?? 0) + bytes;
@@ -42,23 +42,23 @@ export class MemoryBudget {
   }
 
   release(tenantId: string, bytes: number): void {
-    const left = (this.#bytesByTenant.get(tenantId) ?? 0) - bytes;
+    const remaining = (this.#bytesByTenant.get(tenantId) ?? 0) - bytes;
     this.#bytes -= bytes;
-    if (left > 0) this.#bytesByTenant.set(tenantId, left);
+    if (remaining > 0) this.#bytesByTenant.set(tenantId, remaining);
     else this.#bytesByTenant.delete(tenantId);
   }
 }
 
 /**
- * The fraction of a process's memory for the long bodies of its running requests. Their long answers
- * get the same again. Measured, a request takes up to 4 times the size of its body and of its answer:
- * the bytes, their text, the parsed values and what is sent.
+ * The fraction of a process's memory for long request bodies. Long answers get the same again. As
+ * measured, a request takes up to 4 times the size of its body and its answer: the bytes, their
+ * text, the parsed values, and what is sent.
  */
 const longTextsFraction = 1 / 8;
 
 function machineBudget(content: 'requests' | 'answers', workerCount: number): MemoryBudget {
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
-  const message = `This gateway has too many large ${content} in progress; try again shortly.`;
+  const message = `The gateway is handling too many large ${content}. Try again shortly.`;
   // The worker processes of a machine share its memory.
   return new MemoryBudget((memory / workerCount) * longTextsFraction, message);
 }
@@ -77,7 +77,7 @@ export function answerMemoryBudgetFor(workerCount: number): MemoryBudget {
   return budget;
 }
 
-/** A share that is given back when its request leaves. */
+/** Opens a reservation that is released with the request's slot. */
 export function reserveForRequest(
   request: {
     readonly caller: { readonly tenantId: string };
@@ -94,7 +94,7 @@ export function reserveForRequest(
   return reservation;
 }
 
-/** What one request takes of a room. */
+/** The bytes that one request has reserved. */
 export class MemoryReservation {
   readonly #memoryBudget: MemoryBudget;
   readonly #tenantId: string;
@@ -110,7 +110,7 @@ export class MemoryReservation {
     this.#bytes += bytes;
   }
 
-  /** All of it. Safe to call again. */
+  /** Releases all reserved bytes. Can be called repeatedly. */
   release(): void {
     this.#memoryBudget.release(this.#tenantId, this.#bytes);
     this.#bytes = 0;

@@ -2,24 +2,26 @@ import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { RateLimiter } from './rate.ts';
 
-/** Noon, so on the minute. */
+/** The start of a minute. */
 const noon = Date.UTC(2026, 10, 15, 12);
 const requests = (count: number) => ({ requests: count, tokens: null });
 
-describe('a window', () => {
-  test('lets exactly the limit through and says what is left', () => {
+describe('RateLimiter', () => {
+  test('allows exactly the limit and reports the remaining quota', () => {
     const limiter = new RateLimiter();
-    const verdicts = Array.from({ length: 4 }, () => limiter.take('a', requests(3), noon + 10_000));
-    expect(verdicts.map(({ allowed }) => allowed)).toEqual([true, true, true, false]);
-    expect(verdicts.map(({ remaining }) => remaining)).toEqual([2, 1, 0, 0]);
-    expect(verdicts[3]).toMatchObject({
+    const decisions = Array.from({ length: 4 }, () =>
+      limiter.take('a', requests(3), noon + 10_000),
+    );
+    expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, true, false]);
+    expect(decisions.map(({ remaining }) => remaining)).toEqual([2, 1, 0, 0]);
+    expect(decisions[3]).toMatchObject({
       limit: 3,
       resetAt: (noon + 60_000) / 1000,
       retryAfterSeconds: 50,
     });
   });
 
-  test('ends with the minute, not a minute after the first request', () => {
+  test('resets at the end of the minute, not a minute after the first request', () => {
     const limiter = new RateLimiter();
     limiter.take('a', requests(1), noon + 59_999);
     expect(limiter.take('a', requests(1), noon + 59_999)).toMatchObject({
@@ -29,39 +31,39 @@ describe('a window', () => {
     expect(limiter.take('a', requests(1), noon + 60_000).allowed).toBe(true);
   });
 
-  test('belongs to one key', () => {
+  test('counts each key separately', () => {
     const limiter = new RateLimiter();
     limiter.take('a', requests(1), noon);
     expect(limiter.take('b', requests(1), noon).allowed).toBe(true);
     expect(limiter.take('a', requests(1), noon).allowed).toBe(false);
   });
 
-  test('of a refused request costs nothing', () => {
+  test('does not count rejected requests', () => {
     const limiter = new RateLimiter();
     for (let i = 0; i < 5; i++) limiter.take('a', requests(2), noon);
     expect(limiter.take('a', requests(3), noon).allowed).toBe(true);
   });
 
-  test('whose limit was lowered below what was used has nothing left, not less', () => {
+  test('reports 0 remaining if the limit was lowered below the used count', () => {
     const limiter = new RateLimiter();
     for (let i = 0; i < 5; i++) limiter.take('a', requests(10), noon);
     expect(limiter.take('a', requests(2), noon)).toMatchObject({ allowed: false, remaining: 0 });
   });
 });
 
-describe('a clock that steps back', () => {
-  test('by an hour takes what was counted with it, and opens a window a minute later', () => {
+describe('RateLimiter with a clock that is set back', () => {
+  test('keeps the counts after an hour back and resets a minute later', () => {
     const limiter = new RateLimiter();
     const before = noon - 3_600_000;
     limiter.take('a', requests(2), noon);
     expect(limiter.take('a', requests(2), before)).toMatchObject({ allowed: true, remaining: 0 });
-    const refused = limiter.take('a', requests(2), before + 59_000);
-    expect(refused).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
-    expect(refused.resetAt).toBe((before + 60_000) / 1000);
+    const rejected = limiter.take('a', requests(2), before + 59_000);
+    expect(rejected).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
+    expect(rejected.resetAt).toBe((before + 60_000) / 1000);
     expect(limiter.take('a', requests(2), before + 60_000).remaining).toBe(1);
   });
 
-  test('opens no fresh window and gives nothing back', () => {
+  test('opens no new window after less than 5 minutes back', () => {
     const limiter = new RateLimiter();
     limiter.take('a', requests(1), noon);
     const back = limiter.take('a', requests(1), noon - 90_000);
@@ -75,7 +77,7 @@ describe('a clock that steps back', () => {
   const jumps = fc.array(fc.integer({ min: -200_000, max: 200_000 }), { maxLength: 200 });
   const limitOf = fc.integer({ min: 1, max: 5 });
 
-  test('by minutes never lets more through in one minute than the limit', () => {
+  test('never allows more than the limit per minute for jumps of minutes', () => {
     fc.assert(
       fc.property(jumps, limitOf, (steps, limit) => {
         const limiter = new RateLimiter();
@@ -93,7 +95,7 @@ describe('a clock that steps back', () => {
     );
   });
 
-  test('by any time lets no more through than the limit until the reset it told', () => {
+  test('never allows more than the limit until the reported reset for any jump', () => {
     fc.assert(
       fc.property(jumps, limitOf, (steps, limit) => {
         const limiter = new RateLimiter();
@@ -112,33 +114,36 @@ describe('a clock that steps back', () => {
   });
 });
 
-describe('tokens', () => {
-  test('refuse what comes after the last one, until the minute ends', () => {
+describe('RateLimiter with a token limit', () => {
+  test('rejects requests after the last token until the minute ends', () => {
     const limiter = new RateLimiter();
     const limits = { requests: 10, tokens: 100 };
     limiter.take('a', limits, noon);
     limiter.addTokens('a', 99, noon + 1_000);
-    expect(limiter.take('a', limits, noon + 1_000)).toMatchObject({ allowed: true, spent: null });
+    expect(limiter.take('a', limits, noon + 1_000)).toMatchObject({
+      allowed: true,
+      exhausted: null,
+    });
     limiter.addTokens('a', 1, noon + 2_000);
     expect(limiter.take('a', limits, noon + 2_000)).toMatchObject({
       allowed: false,
-      spent: 'tokens',
+      exhausted: 'tokens',
       limit: 10,
       remaining: 8,
       retryAfterSeconds: 58,
     });
     expect(limiter.take('b', limits, noon + 2_000).allowed).toBe(true);
     expect(limiter.take('a', limits, noon + 60_000).allowed).toBe(true);
-    // Tokens count in the minute in which they are told, also when they are its first.
+    // Tokens count in the minute in which they are reported, even before any request.
     limiter.addTokens('a', 100, noon + 120_000);
-    expect(limiter.take('a', limits, noon + 120_001)).toMatchObject({ spent: 'tokens' });
+    expect(limiter.take('a', limits, noon + 120_001)).toMatchObject({ exhausted: 'tokens' });
   });
 });
 
-describe('what was counted elsewhere', () => {
+describe('RateLimiter.mergeShared', () => {
   const window = noon / 60_000;
 
-  test('is where counting goes on here, and never lowers a count', () => {
+  test('continues from the shared count and never lowers a count', () => {
     const limiter = new RateLimiter();
     limiter.peek('a', requests(9), noon + 1);
     expect(limiter.known('a')).toEqual({ window, requests: 0, tokens: 0 });
@@ -151,7 +156,7 @@ describe('what was counted elsewhere', () => {
     expect(limiter.take('a', requests(9), noon).allowed).toBe(false);
   });
 
-  test('in a later minute begins that minute here, and in an earlier one is forgotten', () => {
+  test('starts a later minute and ignores an earlier one', () => {
     const limiter = new RateLimiter();
     limiter.take('a', requests(5), noon);
     limiter.mergeShared('a', { window: window + 1, requests: 1, tokens: 0 });

@@ -1,13 +1,11 @@
 import { rateWindowsBackMax } from '../core/bounds.ts';
 import type { RateLimits, WindowCount } from './shared-counts.ts';
 
-/** Requests and tokens per minute, in fixed windows that start with the minute. */
-
 const windowMs = 60_000;
 
 export interface RateDecision {
   readonly allowed: boolean;
-  /** The quota that was used up; null when the request was allowed. */
+  /** The exhausted quota, or null if the request was allowed. */
   readonly exhausted: 'requests' | 'tokens' | null;
   readonly limit: number;
   readonly remaining: number;
@@ -16,12 +14,15 @@ export interface RateDecision {
   readonly retryAfterSeconds: number;
 }
 
-/** Counts in this process's memory: exact for one process. */
+/**
+ * Counts requests and tokens per minute in this process, in fixed windows that start with the
+ * minute.
+ */
 export class RateLimiter {
   readonly #counts = new Map<string, KeyUsage>();
   #window = -1;
 
-  /** Takes one request out of the window's quota if there is one left. */
+  /** Counts one request if the window's quota isn't exhausted. */
   take(keyId: string, limits: RateLimits, now: number): RateDecision {
     this.#moveTo(Math.floor(now / windowMs));
     const used = this.#usedBy(keyId);
@@ -30,20 +31,21 @@ export class RateLimiter {
     return rateDecision(used, allowed, limits, now);
   }
 
-  /** The state of the window, with nothing taken out of it. */
+  /** Returns the state of the window without counting a request. */
   peek(keyId: string, limits: RateLimits, now: number): RateDecision {
     this.#moveTo(Math.floor(now / windowMs));
     return rateDecision(this.known(keyId), true, limits, now);
   }
 
-  /** Tokens count in the minute in which they are known: at the end of their request. */
+  /** Adds tokens to the minute in which their request ended. */
   addTokens(keyId: string, tokens: number, now: number): void {
     this.#moveTo(Math.floor(now / windowMs));
     this.#usedBy(keyId).tokens += tokens;
   }
 
   /**
-   * Takes over what all processes have counted, to go on from there if this one has to count alone.
+   * Merges the count of all processes, to continue from it if the shared counters become
+   * unreachable.
    */
   mergeShared(keyId: string, { window, requests, tokens }: WindowCount): void {
     this.#moveTo(window);
@@ -60,15 +62,15 @@ export class RateLimiter {
 
   #moveTo(window: number): void {
     if (window < this.#window - rateWindowsBackMax) this.#rewindTo(window);
-    // A clock that steps back must not open a fresh window: the later one stays in force.
+    // A clock that is set back must not open a new window, so the later one stays.
     if (window <= this.#window) return;
     this.#counts.clear();
     this.#window = window;
   }
 
   /**
-   * For a clock that was set back: the counts stay, now as those of this minute, so that nobody
-   * waits until the clock catches up.
+   * Moves the counts to the current minute after the clock was set back, so that nobody waits until
+   * it catches up.
    */
   #rewindTo(window: number): void {
     this.#window = window;
@@ -85,14 +87,14 @@ export class RateLimiter {
   }
 }
 
-/** Counts of the window in force; all are forgotten when it ends. */
+/** A key's counts in the current window. Cleared when it ends. */
 interface KeyUsage extends WindowCount {
   window: number;
   requests: number;
   tokens: number;
 }
 
-/** `counted` includes the request itself when it was allowed. */
+/** Builds the decision. `counted` includes the request itself if it was allowed. */
 export function rateDecision(
   counted: WindowCount,
   allowed: boolean,

@@ -1,4 +1,4 @@
-/** What one key has used of one minute. */
+/** One key's usage in one minute. */
 export interface WindowCount {
   /** Minutes since 1970. */
   readonly window: number;
@@ -8,31 +8,31 @@ export interface WindowCount {
 
 export interface RateLimits {
   readonly requests: number;
-  /** `null`: as many as the credits allow. */
+  /** Null means that only the credits limit the tokens. */
   readonly tokens: number | null;
 }
 
 export interface SharedTake extends WindowCount {
-  /** Whether this request was allowed, and so is counted. */
+  /** True if this request was allowed and counted. */
   readonly allowed: boolean;
-  /** By the clock that all processes share; epoch milliseconds. */
+  /** The time on the shared clock, in epoch milliseconds. */
   readonly now: number;
 }
 
 export interface SlotResult {
   readonly isFree: boolean;
-  /** Places taken by all processes together, this one included. */
+  /** Slots in use by all processes, including this one. */
   readonly running: number;
 }
 
 /**
- * Counts that all processes share. Every method may answer `undefined`: the shared memory did not
- * respond in time, and this process counts by itself.
+ * Counters shared by all processes. Every method resolves to undefined if the store didn't respond
+ * in time; this process then counts on its own.
  */
 export interface SharedCounts {
-  /** While false, asking is a waste of time. */
+  /** False while the store is unreachable and calls are pointless. */
   readonly isUp: boolean;
-  /** `known` is the least that was counted before, in case the shared memory has lost it. */
+  /** Counts one request. `known` is the local count, in case the store has lost its data. */
   take(
     tenantId: string,
     keyId: string,
@@ -40,7 +40,7 @@ export interface SharedCounts {
     known: WindowCount,
   ): Promise<SharedTake | undefined>;
   addTokens(tenantId: string, keyId: string, tokens: number): Promise<WindowCount | undefined>;
-  /** Gives the places in `left` back, then takes one, which ends by itself unless renewed. */
+  /** Releases the slots in `released`, then acquires one, which expires unless it is renewed. */
   enter(
     tenantId: string,
     slot: string,

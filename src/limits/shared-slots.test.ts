@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test';
 import type { SharedCounts } from './shared-counts.ts';
 import { SharedSlots } from './shared-slots.ts';
 
-/** A shared memory with room for everybody; a test replaces what it is about. */
-const roomy: SharedCounts = {
+/** A shared store that admits everyone. Tests replace single methods. */
+const sharedStub: SharedCounts = {
   isUp: true,
   take: async () => undefined,
   addTokens: async () => undefined,
@@ -12,79 +12,79 @@ const roomy: SharedCounts = {
   renew: async () => undefined,
 };
 
-test('the chores renew the places of running requests and report those given back', async () => {
+test('SharedSlots periodically renews slots in use and reports released ones', async () => {
   const renewed: (readonly string[])[] = [];
   const reported: (readonly string[])[] = [];
   const shared: SharedCounts = {
-    ...roomy,
+    ...sharedStub,
     leave: async (_, slots) => void reported.push(slots),
     renew: async (_, slots) => void renewed.push(slots),
   };
   const slots = new SharedSlots(shared, 'here');
-  const [stays, leaves] = [await slots.enter('acme', 100), await slots.enter('acme', 100)];
-  slots.leave('acme', leaves ?? '');
-  // Nobody is waiting for the place, so it is reported with the next request.
+  const [active, released] = [await slots.enter('acme', 100), await slots.enter('acme', 100)];
+  slots.leave('acme', released ?? '');
+  // No one is waiting for the slot, so it is reported with the next request.
   expect(reported).toEqual([]);
   for (const { run } of slots.periodicTasks()) await run();
-  expect([renewed, reported]).toEqual([[[stays ?? '']], [[leaves ?? '']]]);
+  expect([renewed, reported]).toEqual([[[active ?? '']], [[released ?? '']]]);
 });
 
-test('places given back where there is room are reported once they fill a message', async () => {
+test('SharedSlots reports released slots once they fill a message', async () => {
   const reported: (readonly string[])[] = [];
-  const leave: SharedCounts['leave'] = async (_, left) => void reported.push(left);
-  const slots = new SharedSlots({ ...roomy, leave }, 'here');
-  const taken: string[] = [];
-  while (taken.length < 501) taken.push((await slots.enter('acme', 10_000)) ?? '');
-  for (const slot of taken.slice(0, 499)) slots.leave('acme', slot);
+  const leave: SharedCounts['leave'] = async (_, released) => void reported.push(released);
+  const slots = new SharedSlots({ ...sharedStub, leave }, 'here');
+  const acquired: string[] = [];
+  while (acquired.length < 501) acquired.push((await slots.enter('acme', 10_000)) ?? '');
+  for (const slot of acquired.slice(0, 499)) slots.leave('acme', slot);
   expect(reported).toEqual([]);
-  slots.leave('acme', taken[499] ?? '');
-  expect(reported).toEqual([taken.slice(0, 500)]);
+  slots.leave('acme', acquired[499] ?? '');
+  expect(reported).toEqual([acquired.slice(0, 500)]);
 });
 
-describe('places given back while the shared memory is away', () => {
-  async function leftWhileAway(count: number) {
+describe('SharedSlots with slots released while Redis is unreachable', () => {
+  async function releaseDuringOutage(count: number) {
     const reported: (readonly string[])[] = [];
     const state = { isUp: true, requests: 0 };
     const slots = new SharedSlots(
       {
-        ...roomy,
+        ...sharedStub,
         get isUp() {
           state.requests += 1;
           return state.isUp;
         },
         enter: async (_, slot) => ({ isFree: true, running: Number(slot.split(':')[1]) }),
-        leave: async (_, left) => void reported.push(left),
+        leave: async (_, released) => void reported.push(released),
       },
       'here',
     );
-    const taken: string[] = [];
-    while (taken.length < count) taken.push((await slots.enter('acme', 2)) ?? '');
+    const acquired: string[] = [];
+    while (acquired.length < count) acquired.push((await slots.enter('acme', 2)) ?? '');
     state.isUp = false;
-    for (const slot of taken) slots.leave('acme', slot);
+    for (const slot of acquired) slots.leave('acme', slot);
     await slots.reportReleased();
     expect(reported).toEqual([]);
-    return { slots, reported, taken, state };
+    return { slots, reported, acquired, state };
   }
 
-  test('are reported as soon as it is back: until then others would find none free', async () => {
-    const { slots, reported, taken, state } = await leftWhileAway(2);
+  test('reports them as soon as it is reachable again', async () => {
+    const { slots, reported, acquired, state } = await releaseDuringOutage(2);
     await slots.renew();
     state.isUp = true;
     await slots.reportReleased();
     await slots.reportReleased();
-    expect(reported).toEqual([taken]);
+    expect(reported).toEqual([acquired]);
   });
 
-  test('are forgotten when they have ended by themselves, after 30 seconds', async () => {
-    const { slots, reported, state } = await leftWhileAway(2);
+  test('forgets them after 30 seconds, when they have expired', async () => {
+    const { slots, reported, state } = await releaseDuringOutage(2);
     for (let seconds = 0; seconds <= 30; seconds += 10) await slots.renew();
     state.isUp = true;
     await slots.reportReleased();
     expect(reported).toEqual([]);
   });
 
-  test('are remembered for 30 seconds of each outage', async () => {
-    const { slots, reported, state } = await leftWhileAway(2);
+  test('remembers them for 30 seconds of each outage', async () => {
+    const { slots, reported, state } = await releaseDuringOutage(2);
     for (let seconds = 0; seconds <= 30; seconds += 10) await slots.renew();
     state.isUp = true;
     await slots.renew();
@@ -97,15 +97,15 @@ describe('places given back while the shared memory is away', () => {
     expect(reported).toEqual([[slot]]);
   });
 
-  test('are remembered up to the number that one message takes', async () => {
-    const { slots, reported, taken, state } = await leftWhileAway(501);
+  test('remembers at most as many as fit into one message', async () => {
+    const { slots, reported, acquired, state } = await releaseDuringOutage(501);
     state.isUp = true;
     await slots.reportReleased();
-    expect(reported).toEqual([taken.slice(0, 500)]);
+    expect(reported).toEqual([acquired.slice(0, 500)]);
   });
 
-  test('cost one look at the shared memory for all tenants', async () => {
-    const { slots, state } = await leftWhileAway(1);
+  test('checks once for all tenants whether Redis is reachable', async () => {
+    const { slots, state } = await releaseDuringOutage(1);
     for (let tenant = 0; tenant < 100; tenant++) {
       slots.leave(`tenant-${tenant}`, (await slots.enter(`tenant-${tenant}`, 2)) ?? '');
     }

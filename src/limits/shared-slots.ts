@@ -4,23 +4,25 @@ import type { SharedCounts } from './shared-counts.ts';
 
 interface TenantSlots {
   readonly slots: Set<string>;
-  /** Places given back here but not reported yet: the tenant's next request reports them. */
+  /** Slots released here but not reported yet. The tenant's next request reports them. */
   released: string[];
-  /** Requests elsewhere may be waiting for a place: one that is given back is reported at once. */
+  /**
+   * True if other processes may be waiting for a slot, so that released ones are reported at once.
+   */
   isNearLimit: boolean;
 }
 
 /**
- * The places that this process's running requests have among those of all processes. Each is an
- * entry of its own that ends by itself unless it is renewed: a killed process frees its places, and
- * a shared memory that lost everything learns them again.
+ * Tracks this process's slots among those of all processes. Each slot is a separate entry that
+ * expires unless it is renewed, so a killed process frees its slots, and a store that lost its data
+ * gets them back.
  */
 export class SharedSlots {
   readonly #shared: SharedCounts;
   readonly #processId: string;
   readonly #tenants = new Map<string, TenantSlots>();
   #last = 0;
-  /** For how long the shared memory has been out of reach. */
+  /** How long the shared store has been unreachable. */
   #unreachableMs = 0;
 
   constructor(shared: SharedCounts, processId: string) {
@@ -29,8 +31,8 @@ export class SharedSlots {
   }
 
   /**
-   * The place, or undefined when all are taken. While the shared memory is out of reach, the place
-   * is taken all the same and reported later.
+   * Acquires a slot, or returns undefined if all are in use. While the store is unreachable, the
+   * slot is acquired anyway and reported later.
    */
   async enter(tenantId: string, limit: number): Promise<string | undefined> {
     const slot = `${this.#processId}:${++this.#last}`;
@@ -64,22 +66,22 @@ export class SharedSlots {
     ];
   }
 
-  /** Reports places given back that no later request of their tenant has reported. */
+  /** Reports released slots that no later request of their tenant has reported. */
   async reportReleased(): Promise<void> {
-    // Checked once for all tenants: their places stay in the list until they can be reported.
+    // Check once for all tenants. Unreported slots stay in their lists.
     if (!this.#shared.isUp) return;
     await Promise.all([...this.#tenants.keys()].map((tenantId) => this.#reportTenant(tenantId)));
   }
 
   async renew(): Promise<void> {
     this.#unreachableMs = this.#shared.isUp ? 0 : this.#unreachableMs + slotRenewMs;
-    // After so long, the places that were given back have ended by themselves.
+    // After this long, released slots have expired in the store.
     if (this.#unreachableMs > slotTtlMs)
       for (const name of this.#tenants.keys()) this.#takeReleased(name);
     for (const [tenantId, { slots }] of this.#tenants) {
       const all = [...slots];
       for (let index = 0; index < all.length && this.#shared.isUp; index += slotsPerMessage) {
-        // Places that were given back while an earlier part was renewed must not be renewed.
+        // Don't renew slots that were released while earlier ones were renewed.
         const active = all.slice(index, index + slotsPerMessage).filter((slot) => slots.has(slot));
         if (active.length > 0) await this.#shared.renew(tenantId, active);
       }
@@ -88,8 +90,8 @@ export class SharedSlots {
 
   async #reportTenant(tenantId: string): Promise<void> {
     if (!this.#shared.isUp) {
-      // If the shared memory is away only for a moment, it still counts these places. What is more
-      // than fits into one message ends by itself.
+      // After a short outage, the store still counts these slots. Those beyond one message expire
+      // instead.
       this.#tenants.get(tenantId)?.released.splice(slotsPerMessage);
       return;
     }

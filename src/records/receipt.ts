@@ -29,7 +29,7 @@ import type { AttemptRecord } from './attempt-record.ts';
 import { isoTime } from './period.ts';
 import type { RequestRecord } from './request-record.ts';
 
-/** The receipt of one request: what was used, at which prices, and what was charged. */
+/** Builds the receipt of one request: usage, prices, and charges. */
 
 export function receiptObject(record: RequestRecord, creditsPerUsd: number): ReceiptObject {
   const { texts, aboveTokens } = pricesUsed(record);
@@ -105,13 +105,11 @@ function tokensOf(usage: Usage): ReceiptTokensObject {
   };
 }
 
-/** The lines of a receipt: quantities and prices. */
-
 const femtoPerUnit = 1_000_000_000_000_000n;
 
 interface Rate {
   readonly price: keyof FlatTexts;
-  /** The prices that count where this one is not set, first to last. */
+  /** The prices to use if this one isn't set, in order. */
   readonly fallbacks?: readonly (keyof FlatTexts)[];
   readonly per: number;
   amount(usage: Usage, units: Units): number;
@@ -140,7 +138,7 @@ const tokenRates: readonly Rate[] = [
   { price: 'completion', ...byMillion, amount: (usage) => usage.outputTokens },
 ];
 
-/** Rates that do not depend on the length of a prompt. */
+/** Rates that don't depend on the length of a prompt. */
 const unitRates: readonly Rate[] = [
   { price: 'image', ...byUnit, amount: (_, { inputImages = 0 }) => inputImages },
   { price: 'output_image', ...byUnit, amount: (_, { outputImages = 0 }) => outputImages },

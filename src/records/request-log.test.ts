@@ -3,14 +3,14 @@ import { makeRecord } from '../../tests/support/record.ts';
 import { newRequestId } from '../core/ids.ts';
 import { findWithRetry } from './request-log.ts';
 
-test('a machine that stood still is given the time to book what was just answered', async () => {
+test('findWithRetry retries after a suspension, when a record may not be booked yet', async () => {
   const requestId = newRequestId();
   const booked = makeRecord({ requestId });
-  let looks = 0;
+  let lookups = 0;
   const found = await findWithRetry(requestId, async () => {
-    looks += 1;
-    if (looks > 1) return booked;
-    // The process that has to book it stands still as well.
+    lookups += 1;
+    if (lookups > 1) return booked;
+    // The process that books the record is suspended as well.
     Bun.sleepSync(2_100);
     return undefined;
   });

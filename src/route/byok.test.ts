@@ -33,25 +33,25 @@ const catalog = new Catalog(
   new Map(providers.map((one) => [one.name, one])),
 );
 
-function credential(at: string, change: Partial<Credential> = {}): Credential {
-  const apiKey = new Secret(`own-${at}`);
-  const scope = `tenant ${at}`;
-  return { provider: at, apiKey, baseUrl: null, mode: 'byok_first', scope, ...change };
+function credential(providerName: string, change: Partial<Credential> = {}): Credential {
+  const apiKey = new Secret(`own-${providerName}`);
+  const scope = `tenant ${providerName}`;
+  return { provider: providerName, apiKey, baseUrl: null, mode: 'byok_first', scope, ...change };
 }
 
 const caller = callerOf('t');
 
-interface Setting {
+interface PlanCase {
   readonly alias?: string;
-  readonly preferred?: Partial<RoutePreferences>;
+  readonly preferences?: Partial<RoutePreferences>;
   readonly health?: Health;
 }
 
-function planOffers(credentials: readonly Credential[], setting: Setting = {}): readonly Offer[] {
-  const { alias = 'acme/a', preferred = {}, health = new Health() } = setting;
+function planOffers(credentials: readonly Credential[], planCase: PlanCase = {}): readonly Offer[] {
+  const { alias = 'acme/a', preferences = {}, health = new Health() } = planCase;
   const request = {
     models: [alias],
-    preferences: { ...noPreferences, ...preferred },
+    preferences: { ...noPreferences, ...preferences },
     parameters: [],
   };
   return plan(request, caller, {
@@ -62,67 +62,67 @@ function planOffers(credentials: readonly Credential[], setting: Setting = {}): 
   });
 }
 
-/** Each planned offer by the key it would be called with. */
-function planned(credentials: readonly Credential[], setting?: Setting): string[] {
-  return planOffers(credentials, setting).map((offer) => offer.provider.apiKey?.reveal() ?? '');
+/** Returns the provider key of each planned offer. */
+function planned(credentials: readonly Credential[], planCase?: PlanCase): string[] {
+  return planOffers(credentials, planCase).map((offer) => offer.provider.apiKey?.reveal() ?? '');
 }
 
-describe('a tenant’s own account', () => {
-  test('is tried right before the shared one of the same endpoint', () => {
+describe('plan with a provider key of the tenant', () => {
+  test('tries it right before the shared offer of the same endpoint', () => {
     expect(planned([])).toEqual(['operator-north', 'operator-south']);
     expect(planned([credential('south')])).toEqual([
       'operator-north',
       'own-south',
       'operator-south',
     ]);
-    expect(planned([credential('north')], { preferred: { ignore: ['south'] } })).toEqual([
+    expect(planned([credential('north')], { preferences: { ignore: ['south'] } })).toEqual([
       'own-north',
       'operator-north',
     ]);
   });
 
-  test('stands alone with byok_only', () => {
+  test('excludes shared offers with byok_only', () => {
     const only = credential('north', { mode: 'byok_only' });
     expect(planned([only])).toEqual(['own-north']);
     expect(planned([only, credential('south')])).toEqual(['own-north', 'own-south']);
   });
 
-  test('stays in front of the shared one however candidates are sorted', () => {
+  test('keeps it before the shared offer in any sort order', () => {
     const [own] = planOffers([credential('north')]);
     const health = new Health();
     if (own) health.succeeded(own, 900);
     for (const offer of catalog.offers('acme/a')) health.succeeded(offer, 10);
-    const preferred = { sort: 'latency' } as const;
-    expect(planned([credential('north')], { health, preferred })).toEqual([
+    const preferences = { sort: 'latency' } as const;
+    expect(planned([credential('north')], { health, preferences })).toEqual([
       'operator-south',
       'own-north',
       'operator-north',
     ]);
   });
 
-  test('is the one candidate when a request forbids others', () => {
-    expect(planned([credential('north')], { preferred: { allowFallbacks: false } })).toEqual([
+  test('uses only it without fallbacks', () => {
+    expect(planned([credential('north')], { preferences: { allowFallbacks: false } })).toEqual([
       'own-north',
     ]);
   });
 
-  test('opens models that have no shared capacity', () => {
-    const why = 'acme/closed" is configured here: it needs a key of closed.';
-    expect(() => planned([], { alias: 'acme/closed' })).toThrow(why);
+  test('makes models without shared capacity callable', () => {
+    const message = 'acme/closed" is configured. It needs a provider key for closed.';
+    expect(() => planned([], { alias: 'acme/closed' })).toThrow(message);
     expect(planned([credential('closed')], { alias: 'acme/closed' })).toEqual(['own-closed']);
-    const live = (credentials: readonly Credential[]) =>
+    const callable = (credentials: readonly Credential[]) =>
       withProviderKeys(catalog, credentials, 500)
         .callable()
         .map(({ id }) => id);
-    expect(live([])).toEqual(['acme/a', 'acme/open']);
-    expect(live([credential('open')])).toEqual(['acme/a', 'acme/open']);
-    expect(live([credential('closed')])).toEqual(['acme/a', 'acme/closed', 'acme/open']);
+    expect(callable([])).toEqual(['acme/a', 'acme/open']);
+    expect(callable([credential('open')])).toEqual(['acme/a', 'acme/open']);
+    expect(callable([credential('closed')])).toEqual(['acme/a', 'acme/closed', 'acme/open']);
     const own = withProviderKeys(catalog, [credential('closed')], 500);
     expect(own.suggest('acme/close')).toBe('acme/closed');
     expect(catalog.suggest('acme/close')).not.toBe('acme/closed');
   });
 
-  test('gets nothing of the operator’s but the address, and pays the fee', () => {
+  test("uses only the operator's URL, not its headers, and charges the fee", () => {
     const [own] = planOffers([credential('north')]);
     expect(own?.provider.headers).toEqual({});
     expect(own?.provider.baseUrl).toBe('http://north.test/v1');
@@ -130,17 +130,17 @@ describe('a tenant’s own account', () => {
   });
 });
 
-describe('a credential with an address of its own', () => {
+describe('plan with a provider key that has a base URL', () => {
   const baseUrl = 'https://proxy.example/v1';
 
-  test('is used there, where the provider allows it, and checked as a user’s', () => {
+  test('uses the URL if the provider allows it and marks it as user-supplied', () => {
     const [own] = planOffers([credential('open', { baseUrl })], { alias: 'acme/open' });
     expect(own?.provider.baseUrl).toBe(baseUrl);
     expect(own?.own?.isUserAddress).toBe(true);
     expect(own?.own?.sharedNext?.provider.baseUrl).toBe('http://open.test/v1');
   });
 
-  test('is not taken elsewhere once the operator forbids such addresses', () => {
+  test('does not use the key if the operator forbids such URLs', () => {
     expect(planned([credential('north', { baseUrl })])).toEqual([
       'operator-north',
       'operator-south',
@@ -150,7 +150,7 @@ describe('a credential with an address of its own', () => {
   });
 });
 
-test('a credential that cannot be read is not replaced by the operator’s in byok_only', () => {
+test("plan does not replace an unreadable byok_only key with the operator's", () => {
   expect(planned([credential('north', { apiKey: null })])).toEqual([
     'operator-north',
     'operator-south',
@@ -159,7 +159,7 @@ test('a credential that cannot be read is not replaced by the operator’s in by
   expect(() => planned([only])).toThrow('No provider');
 });
 
-test('failures of one credential open its own circuit and no other', () => {
+test('failures of one provider key open only its own circuit', () => {
   const health = new Health(() => 0);
   const [bad] = planOffers([credential('north')]);
   for (let i = 0; i < 5; i++) if (bad) health.failed(bad);
@@ -173,7 +173,7 @@ test('failures of one credential open its own circuit and no other', () => {
   expect(planned([other], { health })[0]).toBe('own-other');
 });
 
-test('shared capacity that fails goes to the end, and the account before it stays', () => {
+test("plan moves a failing shared offer to the end, but not the tenant's offer before it", () => {
   const health = new Health(() => 0);
   const [shared] = catalog.offers('acme/a');
   for (let i = 0; i < 5; i++) if (shared) health.failed(shared);
@@ -184,7 +184,7 @@ test('shared capacity that fails goes to the end, and the account before it stay
   ]);
 });
 
-test('health forgets the credentials unused for longest, never those in use', () => {
+test('Health forgets the least recently used provider keys', () => {
   const health = new Health(() => 0);
   const [busy] = catalog.offers('acme/a');
   const [bad] = planOffers([credential('north')]);

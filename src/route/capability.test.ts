@@ -13,7 +13,7 @@ import {
 
 const shared = { provider: { baseUrl: 'https://vendor.test/v1' }, own: null };
 
-const able: Model = {
+const capable: Model = {
   id: 'acme/all',
   name: 'All',
   input_modalities: ['text', 'image', 'audio', 'file'],
@@ -29,12 +29,12 @@ function request(
   return chatRequestInfo({ models: ['acme/all'], needs: { ...noNeeds, ...needs }, images });
 }
 
-describe('a model fits', () => {
-  test('when it can do all that is needed', () => {
+describe('chatIncompatibility', () => {
+  test('accepts a model with all required capabilities', () => {
     const everything = { tools: true, json: true, images: true, audio: true, files: true };
-    expect(chatIncompatibility(able, request(everything))).toBeNull();
-    expect(chatIncompatibility(able, request({ thinkingBudget: true }))).toBeNull();
-    const strict: Model = { ...able, features: ['json_schema'] };
+    expect(chatIncompatibility(capable, request(everything))).toBeNull();
+    expect(chatIncompatibility(capable, request({ thinkingBudget: true }))).toBeNull();
+    const strict: Model = { ...capable, features: ['json_schema'] };
     expect(chatIncompatibility(strict, request({ json: true }))).toBeNull();
   });
 
@@ -44,43 +44,43 @@ describe('a model fits', () => {
     [{ images: true }, 'images'],
     [{ audio: true }, 'audio'],
     [{ files: true }, 'files'],
-  ])('not when it lacks %j', (needs, word) => {
-    const plain: Model = { ...able, input_modalities: ['text'], features: [] };
-    expect(chatIncompatibility(plain, request(needs))).toContain(word);
+  ])('rejects a model without %j', (needs, text) => {
+    const plain: Model = { ...capable, input_modalities: ['text'], features: [] };
+    expect(chatIncompatibility(plain, request(needs))).toContain(text);
     expect(chatIncompatibility(plain, request())).toBeNull();
   });
 
   test.each(['embeddings', 'speech', 'transcription'] as const)(
-    'not when it is for %s',
+    'rejects a model for %s',
     (feature) => {
-      expect(chatIncompatibility({ ...able, features: [feature] }, request())).toContain(
+      expect(chatIncompatibility({ ...capable, features: [feature] }, request())).toContain(
         'not a chat model',
       );
     },
   );
 
-  test('not when it makes pictures only', () => {
-    const painter: Model = { ...able, output_modalities: ['image'] };
+  test('rejects a model that generates only images', () => {
+    const painter: Model = { ...capable, output_modalities: ['image'] };
     expect(chatIncompatibility(painter, request())).toBe('is not a chat model');
   });
 });
 
-test('a budget goes past models that think adaptively; none left is a refusal of the field', () => {
+test('compatibleOffers excludes adaptive models for thinking budgets and names the field', () => {
   const adaptive = {
     ...shared,
-    model: { ...able, id: 'acme/adaptive', thinking: 'adaptive' as const },
+    model: { ...capable, id: 'acme/adaptive', thinking: 'adaptive' as const },
   };
-  const other = { ...shared, model: able };
-  const asked = request({ thinkingBudget: true });
-  expect(compatibleOffers([adaptive, other], asked)).toEqual([other]);
+  const other = { ...shared, model: capable };
+  const withBudget = request({ thinkingBudget: true });
+  expect(compatibleOffers([adaptive, other], withBudget)).toEqual([other]);
   expect(compatibleOffers([adaptive], request())).toEqual([adaptive]);
-  const picture = { param: 'messages[0].content[0].image_url.url', url: 'https://a.test/a.png' };
-  expect(compatibleOffers([adaptive], request({ images: true }, [picture]))).toEqual([adaptive]);
-  expect(() => compatibleOffers([adaptive], asked)).toThrow('use reasoning.effort');
+  const image = { param: 'messages[0].content[0].image_url.url', url: 'https://a.test/a.png' };
+  expect(compatibleOffers([adaptive], request({ images: true }, [image]))).toEqual([adaptive]);
+  expect(() => compatibleOffers([adaptive], withBudget)).toThrow('use reasoning.effort');
 });
 
-test('images whose size cannot be known here are left to the provider', () => {
-  const limited: Model = { ...able, image_limits: { long_edge_px: 1 } };
+test('imageIncompatibility accepts images of unknown size', () => {
+  const limited: Model = { ...capable, image_limits: { long_edge_px: 1 } };
   const images = ['https://example.test/huge.png', 'data:image/png;base64,AAAA'].map((url) => ({
     param: 'messages[0].content[0].image_url.url',
     url,
@@ -88,9 +88,9 @@ test('images whose size cannot be known here are left to the provider', () => {
   expect(imageIncompatibility(limited, request({}, images))).toBeNull();
 });
 
-test('of a chain, the models that take the images remain; none left is a refusal', () => {
-  // The header of a PNG is all that is read.
-  const picture = (width: number, height: number) => {
+test('compatibleOffers keeps the models that accept the images and throws if none does', () => {
+  // Only the header of a PNG is read.
+  const pngImage = (width: number, height: number) => {
     const head = Buffer.alloc(33);
     head.write('\x89PNG\r\n\x1a\n', 'latin1');
     head.writeUInt32BE(13, 8);
@@ -100,44 +100,44 @@ test('of a chain, the models that take the images remain; none left is a refusal
     const url = `data:image/png;base64,${head.toString('base64')}`;
     return [{ param: 'messages[0].content[1].image_url.url', url }];
   };
-  const images = picture(100, 50);
+  const images = pngImage(100, 50);
   const small = {
     ...shared,
-    model: { ...able, id: 'acme/small', image_limits: { long_edge_px: 99 } },
+    model: { ...capable, id: 'acme/small', image_limits: { long_edge_px: 99 } },
   };
   const large = {
     ...shared,
-    model: { ...able, id: 'acme/large', image_limits: { long_edge_px: 100 } },
+    model: { ...capable, id: 'acme/large', image_limits: { long_edge_px: 100 } },
   };
   expect(compatibleOffers([small, large], request({}, images))).toEqual([large]);
   expect(() => compatibleOffers([small], request({}, images))).toThrow('100x50');
-  expect(() => compatibleOffers([small], request({}, picture(50, 100)))).toThrow('50x100');
-  // Its 5,000 pixels are 0.005 megapixels.
+  expect(() => compatibleOffers([small], request({}, pngImage(50, 100)))).toThrow('50x100');
+  // The image's 5,000 pixels are 0.005 megapixels.
   const few = {
     ...shared,
-    model: { ...able, id: 'acme/few', image_limits: { megapixels: 0.004 } },
+    model: { ...capable, id: 'acme/few', image_limits: { megapixels: 0.004 } },
   };
   const many = {
     ...shared,
-    model: { ...able, id: 'acme/many', image_limits: { megapixels: 0.005 } },
+    model: { ...capable, id: 'acme/many', image_limits: { megapixels: 0.005 } },
   };
   expect(compatibleOffers([few, many], request({}, images))).toEqual([many]);
   expect(() => compatibleOffers([few], request({}, images))).toThrow('at most 0.004 megapixels');
 });
 
-describe('what lies in an account', () => {
-  const offer = { ...shared, model: able };
+describe('entitledOffers for content in a provider account', () => {
+  const offer = { ...shared, model: capable };
   const own = { ...offer, own: {} };
   const param = 'messages[0].content[0].file.file_id';
 
-  test('is asked of the tenant’s own; none left is a refusal of the field', () => {
-    const asked = { ...request(), ownAccount: { param, why: 'is kept there: send it' } };
-    expect(entitledOffers([offer, own], asked)).toEqual([own]);
-    const refusal = `${param} is kept there: send it, or call with an account of your own.`;
-    expect(() => entitledOffers([offer], asked)).toThrow(refusal);
+  test("keeps only offers with the tenant's key and names the field if there are none", () => {
+    const withFile = { ...request(), ownAccount: { param, why: 'is stored there: send it' } };
+    expect(entitledOffers([offer, own], withFile)).toEqual([own]);
+    const message = `${param} is stored there: send it, or use your own provider key.`;
+    expect(() => entitledOffers([offer], withFile)).toThrow(message);
   });
 
-  test('has the addresses of its provider', () => {
+  test("recognizes URLs on the provider's host", () => {
     const at = (url: string) => ({ ...request(), addresses: [{ param, url }] });
     expect(entitledOffers([offer, own], at('https://vendor.test/v1/files/a'))).toEqual([own]);
     expect(entitledOffers([offer, own], at('HTTPS://Vendor.test:443/b'))).toEqual([own]);
@@ -146,34 +146,36 @@ describe('what lies in an account', () => {
     expect(entitledOffers([offer], at('https://'))).toEqual([offer]);
   });
 
-  test('may be shown as a picture', () => {
-    const shown = (url: string) => request({}, [{ param, url }]);
-    const kept = shown('https://vendor.test/v1/files/a');
-    expect(entitledOffers([offer, own], kept)).toEqual([own]);
-    expect(() => entitledOffers([offer], kept)).toThrow(`${param} leads into the account`);
-    expect(entitledOffers([offer], shown('https://elsewhere.test/a.png'))).toEqual([offer]);
-    expect(entitledOffers([offer], shown('data:image/png;base64,AAAA'))).toEqual([offer]);
+  test("recognizes image URLs on the provider's host", () => {
+    const withImage = (url: string) => request({}, [{ param, url }]);
+    const onProvider = withImage('https://vendor.test/v1/files/a');
+    expect(entitledOffers([offer, own], onProvider)).toEqual([own]);
+    expect(() => entitledOffers([offer], onProvider)).toThrow(
+      `${param} points to the provider's account`,
+    );
+    expect(entitledOffers([offer], withImage('https://elsewhere.test/a.png'))).toEqual([offer]);
+    expect(entitledOffers([offer], withImage('data:image/png;base64,AAAA'))).toEqual([offer]);
   });
 });
 
 test.each<[string, SpeechSettings | undefined, number, 'characters' | 'bytes']>([
   ['a first-party-style model', { style: 'first_party' }, 4096, 'characters'],
-  ['another', { style: 'mapped' }, 1000, 'bytes'],
-  ['one that says nothing', undefined, 1000, 'bytes'],
-  ['another with a number of characters', { input_characters_max: 300 }, 300, 'characters'],
-  ['another with a number of bytes', { input_bytes_max: 2000 }, 2000, 'bytes'],
+  ['a mapped model', { style: 'mapped' }, 1000, 'bytes'],
+  ['a model without settings', undefined, 1000, 'bytes'],
+  ['a model with a character limit', { input_characters_max: 300 }, 300, 'characters'],
+  ['a model with a byte limit', { input_bytes_max: 2000 }, 2000, 'bytes'],
   [
-    'a first-party-style model with a number of characters',
+    'a first-party-style model with a character limit',
     { style: 'first_party', input_characters_max: 2000 },
     2000,
     'characters',
   ],
   [
-    'a first-party-style model with a number of bytes',
+    'a first-party-style model with a byte limit',
     { style: 'first_party', input_bytes_max: 600 },
     600,
     'bytes',
   ],
-])('%s: %j takes %d %s', (_, terms, max, unit) => {
-  expect(textLimitOf(terms)).toEqual({ unit, max });
+])('textLimitOf returns for %s (%j) %d %s', (_, settings, max, unit) => {
+  expect(textLimitOf(settings)).toEqual({ unit, max });
 });

@@ -5,7 +5,7 @@ import type { TextLimit } from '../core/media/audio.ts';
 import { readDataUrlImageSize } from '../core/media/images.ts';
 import type { AddressInput, ChatRequestInfo, RequestInfo } from '../core/request-info.ts';
 
-/** Why a model cannot serve a chat request, in words that follow its name; null when it can. */
+/** Returns why a model can't serve a chat request, as a phrase after its name, or null. */
 export function chatIncompatibility(model: Model, { needs }: ChatRequestInfo): string | null {
   if (!isChatModel(model)) return 'is not a chat model';
   if (needs.tools && !model.features.includes('tools')) return 'does not support tools';
@@ -25,13 +25,13 @@ export function isChatModel({ features, output_modalities: output }: ModelFeatur
   return output.includes('text');
 }
 
-/** Whether a model can replace another: both chat, or both have some other feature in common. */
+/** Returns whether a model can replace another: both are chat models or share another feature. */
 export function isSimilarModel(model: Model, other: Model): boolean {
   if (isChatModel(other)) return isChatModel(model);
   return other.features.some((feature) => model.features.includes(feature));
 }
 
-/** The chat model to begin with: the demo if it is there, else the first. */
+/** Returns the default chat model: the demo if it exists, otherwise the first. */
 export function chatModelOf(models: readonly Model[]): Model | undefined {
   return models.find(({ id }) => id === 'demo/chat') ?? models.find(isChatModel);
 }
@@ -40,7 +40,7 @@ function supportsJson(model: Model): boolean {
   return model.features.includes('json_mode') || model.features.includes('json_schema');
 }
 
-/** Why a model would refuse a request's images, so that it is not asked; null when it would not. */
+/** Returns the error if a model would reject the request's images, or null. */
 export function imageIncompatibility(
   model: Model,
   { images }: ChatRequestInfo,
@@ -50,28 +50,31 @@ export function imageIncompatibility(
   for (const { url, param } of images) {
     const size = readDataUrlImageSize(url);
     if (!size) continue;
-    const refuse = (most: string) => {
-      const found = `This image is ${size.width}x${size.height}`;
-      return invalidRequest(`${found}; ${model.id} takes at most ${most}.`, param);
+    const tooLarge = (limit: string) => {
+      const actual = `This image is ${size.width}x${size.height}`;
+      return invalidRequest(`${actual}; ${model.id} accepts at most ${limit}.`, param);
     };
     if (longEdge !== undefined && Math.max(size.width, size.height) > longEdge) {
-      return refuse(`${longEdge} px on the long edge`);
+      return tooLarge(`${longEdge} px on the long edge`);
     }
     if (megapixels !== undefined && size.width * size.height > megapixels * 1_000_000) {
-      return refuse(`${megapixels} megapixels`);
+      return tooLarge(`${megapixels} megapixels`);
     }
   }
   return null;
 }
 
-/** Not for Anthropic's clients, whose needs never name a budget: see messages-request.ts. */
+/**
+ * Returns the error for a thinking budget on an adaptive model, or null. Requests from Anthropic
+ * clients never set this need; see messages-request.ts.
+ */
 function thinkingBudgetIncompatibility(
   { id, thinking }: Model,
   { needs }: ChatRequestInfo,
 ): GatewayError | null {
   if (!needs.thinkingBudget || thinking !== 'adaptive') return null;
   const hint = 'use reasoning.effort instead of reasoning.budget_tokens';
-  return invalidRequest(`${id} thinks adaptively: ${hint}.`, 'reasoning.budget_tokens');
+  return invalidRequest(`${id} uses adaptive thinking: ${hint}.`, 'reasoning.budget_tokens');
 }
 
 interface RoutedOffer {
@@ -80,24 +83,27 @@ interface RoutedOffer {
   readonly own: object | null;
 }
 
-/** The parts of a request that may refer to content in a provider's account. */
+/** The parts of a request that can reference content in a provider's account. */
 type AccountReferences = Pick<RequestInfo, 'ownAccount' | 'addresses' | 'images'>;
 
-/** Tenants share the operator's accounts, so no request may reach the content of one of those. */
+/**
+ * Returns the error for a request that references content in the operator's account, or null.
+ * Tenants share that account, so none may reach its content.
+ */
 function accountIncompatibility(
   { own, provider }: RoutedOffer,
   { ownAccount: required, addresses = [], images = [] }: AccountReferences,
 ): GatewayError | null {
   if (own) return null;
-  const hint = 'or call with an account of your own';
+  const hint = 'or use your own provider key';
   if (required)
     return invalidRequest(`${required.param} ${required.why}, ${hint}.`, required.param);
-  // Gemini takes the addresses of files that it keeps, and opens them by the key of the request.
+  // Gemini accepts URLs of files it stores and reads them with the key of the request.
   const host = hostOf(provider.baseUrl);
   const isProviderAddress = ({ url }: AddressInput) => !/^data:/i.test(url) && hostOf(url) === host;
   const reference = addresses.find(isProviderAddress) ?? images.find(isProviderAddress);
   if (!reference) return null;
-  const why = 'leads into the account of the provider: send the content itself';
+  const why = "points to the provider's account: send the content itself";
   return invalidRequest(`${reference.param} ${why}, ${hint}.`, reference.param);
 }
 
@@ -105,7 +111,10 @@ function hostOf(address: string): string | undefined {
   return URL.parse(address)?.host;
 }
 
-/** The offers whose account may serve the whole request; the error names the field if none may. */
+/**
+ * Returns the offers whose account may serve the request. Throws an error that names the field if
+ * there are none.
+ */
 export function entitledOffers<O extends RoutedOffer>(
   offers: readonly O[],
   request: AccountReferences,
@@ -115,7 +124,10 @@ export function entitledOffers<O extends RoutedOffer>(
   return withoutIncompatible((offer) => accountIncompatibility(offer, request), offers);
 }
 
-/** The offers that take every field as it is; the error names the field if none of them does. */
+/**
+ * Returns the offers that accept every field. Throws an error that names the field if there are
+ * none.
+ */
 export function compatibleOffers<O extends RoutedOffer>(
   offers: readonly O[],
   request: ChatRequestInfo,
@@ -143,12 +155,12 @@ function withoutIncompatible<O>(
   return compatible;
 }
 
-/** Used where the catalogue names no limit: characters for first-party style, else bytes. */
+/** Defaults if the catalog has no limit: characters for first-party style, otherwise bytes. */
 const defaultCharactersMax = 4_096;
 const defaultBytesMax = 1_000;
 
-export function textLimitOf(terms: SpeechSettings = {}): TextLimit {
-  const { style, input_characters_max: characters, input_bytes_max: bytes } = terms;
+export function textLimitOf(settings: SpeechSettings = {}): TextLimit {
+  const { style, input_characters_max: characters, input_bytes_max: bytes } = settings;
   const isCounted = characters !== undefined || (bytes === undefined && style === 'first_party');
   return isCounted
     ? { unit: 'characters', max: characters ?? defaultCharactersMax }

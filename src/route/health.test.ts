@@ -4,7 +4,7 @@ import { type CircuitState, Health } from './health.ts';
 const offer = { provider: { name: 'vendor' }, upstreamModel: 'model' };
 const sibling = { provider: { name: 'vendor' }, upstreamModel: 'other' };
 
-function sick() {
+function createHealth() {
   const clock = { now: 1_000_000 };
   const health = new Health(() => clock.now);
   const fail = (times: number) => {
@@ -15,9 +15,9 @@ function sick() {
 
 afterEach(() => setSystemTime());
 
-describe('a circuit', () => {
-  test('opens with the fifth failure in a row and not before', () => {
-    const { health, fail } = sick();
+describe('the circuit of an offer', () => {
+  test('opens after the fifth consecutive failure', () => {
+    const { health, fail } = createHealth();
     fail(4);
     expect([health.admit(offer), health.state(offer)]).toEqual([true, 'closed']);
     fail(1);
@@ -25,23 +25,23 @@ describe('a circuit', () => {
     expect(health.admit(sibling)).toBe(true);
   });
 
-  test('waits its five seconds, whatever the clock of the machine is set to', () => {
+  test('stays open for 5 seconds when the system clock changes', () => {
     const health = new Health();
     for (let i = 0; i < 5; i++) health.failed(offer);
     setSystemTime(Date.now() + 3_600_000);
     expect(health.state(offer)).toBe('open');
   });
 
-  test('is forgiven by any success in between', () => {
-    const { health, fail } = sick();
+  test('resets its failure count after a success', () => {
+    const { health, fail } = createHealth();
     fail(4);
     health.succeeded(offer, 10);
     fail(4);
     expect(health.admit(offer)).toBe(true);
   });
 
-  test('lets one probe through after five seconds and keeps the others away meanwhile', () => {
-    const { clock, health, fail } = sick();
+  test('admits one probe after 5 seconds and rejects other requests meanwhile', () => {
+    const { clock, health, fail } = createHealth();
     fail(5);
     clock.now += 4_999;
     expect(health.admit(offer)).toBe(false);
@@ -53,8 +53,8 @@ describe('a circuit', () => {
     expect(health.state(offer)).toBe('closed');
   });
 
-  test('offers another probe when the first was never heard of again', () => {
-    const { clock, health, fail } = sick();
+  test('admits another probe if the first never reports a result', () => {
+    const { clock, health, fail } = createHealth();
     fail(5);
     clock.now += 5_000;
     expect(health.admit(offer)).toBe(true);
@@ -62,25 +62,25 @@ describe('a circuit', () => {
     expect(health.admit(offer)).toBe(true);
   });
 
-  test('offers another probe at once when the first was refused for its own fault', () => {
-    const { clock, health, fail } = sick();
+  test('admits another probe at once if the first was rejected as a bad request', () => {
+    const { clock, health, fail } = createHealth();
     fail(5);
-    health.refused(offer);
+    health.rejected(offer);
     expect(health.state(offer)).toBe('open');
     clock.now += 5_000;
     expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
-    health.refused(offer);
+    health.rejected(offer);
     expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
-    // While the answer of a probe is under way, others still keep away.
+    // Other requests are rejected while a probe's answer is streaming.
     for (let i = 0; i < 5; i++) health.ended(offer, false);
     clock.now += 60_000;
     health.succeeded(offer, 10);
-    health.refused(offer);
+    health.rejected(offer);
     expect(health.admit(offer)).toBe(false);
   });
 
-  test('opens for five seconds however many were on their way, also the next time', () => {
-    const { clock, health, fail } = sick();
+  test('opens for 5 seconds regardless of concurrent failures, also the next time', () => {
+    const { clock, health, fail } = createHealth();
     for (const _ of ['first', 'again']) {
       fail(100);
       clock.now += 4_000;
@@ -93,28 +93,29 @@ describe('a circuit', () => {
     }
   });
 
-  test('of answers that break off opens with the fifth, and closes on trial by a whole one', () => {
-    const { clock, health } = sick();
-    const begin = (isWhole: boolean) => {
+  test('opens after 5 interrupted answers and closes after one complete probe', () => {
+    const { clock, health } = createHealth();
+    const answer = (isComplete: boolean) => {
       health.succeeded(offer, 10);
-      health.ended(offer, isWhole);
+      health.ended(offer, isComplete);
       return health.state(offer);
     };
-    expect(Array(5).fill(false).map(begin)).toEqual([...Array(4).fill('closed'), 'open']);
-    // Of the requests under way, one gets its first word now and one its last.
-    expect(begin(true)).toBe('open');
+    expect(Array(5).fill(false).map(answer)).toEqual([...Array(4).fill('closed'), 'open']);
+    // A request from before the circuit opened gets a complete answer now.
+    expect(answer(true)).toBe('open');
     clock.now += 5_000;
     expect(health.admit(offer)).toBe(true);
-    // The probe breaks off as well, so the circuit stays open twice as long.
-    expect(begin(false)).toBe('open');
+    // The probe is interrupted as well, so the circuit stays open twice as long.
+    expect(answer(false)).toBe('open');
     clock.now += 9_999;
     expect(health.state(offer)).toBe('open');
     clock.now += 1;
-    expect([begin(true), begin(false)]).toEqual(['closed', 'open']);
+    expect([answer(true), answer(false)]).toEqual(['closed', 'open']);
     clock.now += 20_000;
-    // Two make up for one break: the first closes the circuit, eight for the four that are left.
-    expect(Array(9).fill(true).map(begin)).toEqual(Array(9).fill('closed'));
-    expect(Array(5).fill(false).map(begin)).toEqual([...Array(4).fill('closed'), 'open']);
+    // 2 complete answers offset one interruption: the first closes the circuit, 8 offset the
+    // remaining 4.
+    expect(Array(9).fill(true).map(answer)).toEqual(Array(9).fill('closed'));
+    expect(Array(5).fill(false).map(answer)).toEqual([...Array(4).fill('closed'), 'open']);
     clock.now += 5_000;
     expect(health.state(offer)).toBe('half_open');
   });
@@ -122,15 +123,15 @@ describe('a circuit', () => {
   test.each<[number, CircuitState]>([
     [2, 'open'],
     [4, 'closed'],
-  ])('of an offer that breaks one answer of %d off is %s in the end', (every, state) => {
-    const { health } = sick();
+  ])('of an offer that interrupts one of %d answers ends up %s', (every, state) => {
+    const { health } = createHealth();
     for (let i = 1; i <= 100; i++) health.ended(offer, i % every !== 0);
     expect(health.state(offer)).toBe(state);
     expect(Number.isInteger(health.observed(offer).failures)).toBe(true);
   });
 
-  test('of answers that break off waits for the end of its probe, and for a minute at most', () => {
-    const { clock, health } = sick();
+  test('waits for the end of its probe, at most a minute, after interrupted answers', () => {
+    const { clock, health } = createHealth();
     for (let i = 0; i < 5; i++) health.ended(offer, false);
     clock.now += 5_000;
     expect(health.admit(offer)).toBe(true);
@@ -138,15 +139,15 @@ describe('a circuit', () => {
     health.succeeded(offer, 3_000);
     clock.now += 59_999;
     expect(health.admit(offer)).toBe(false);
-    // The answer of the probe is long, or its client left.
+    // The probe's answer is long, or its client disconnected.
     clock.now += 1;
     expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
     health.ended(offer, true);
     expect([health.admit(offer), health.state(offer)]).toEqual([true, 'closed']);
   });
 
-  test('that an older request’s answer has closed opens for as long as the first time', () => {
-    const { clock, health, fail } = sick();
+  test("opens for 5 seconds again after an older request's answer closed it", () => {
+    const { clock, health, fail } = createHealth();
     fail(5);
     clock.now += 1_000;
     health.succeeded(offer, 10);
@@ -158,8 +159,8 @@ describe('a circuit', () => {
     expect(health.state(offer)).toBe('half_open');
   });
 
-  test('stays open for longer while breaks are left, and not once they are made up for', () => {
-    const { clock, health, fail } = sick();
+  test('stays open longer until all interruptions are offset by complete answers', () => {
+    const { clock, health, fail } = createHealth();
     const openFor = (seconds: number) => {
       clock.now += seconds * 1000 - 1;
       const before = health.state(offer);
@@ -171,23 +172,24 @@ describe('a circuit', () => {
     health.ended(offer, true);
     health.ended(offer, false);
     expect(openFor(10)).toEqual(['open', 'half_open']);
-    // The first closes the circuit on trial, two make up for each of the four breaks left.
+    // The first closes the half-open circuit, and 2 offset each of the remaining 4 interruptions.
     for (let i = 0; i < 9; i++) health.ended(offer, true);
     fail(5);
     expect(openFor(5)).toEqual(['open', 'half_open']);
   });
 
-  test('of failures before the first word is not closed by an older answer that is whole', () => {
-    const { health, fail } = sick();
-    // A server shuts down: one answer breaks off, none begins any more, another may end.
+  test("stays open after failed connections when an older request's answer completes", () => {
+    const { health, fail } = createHealth();
+    // A server shuts down: one answer is interrupted, no new one starts, another one still
+    // completes.
     health.ended(offer, false);
     fail(5);
     health.ended(offer, true);
     expect([health.admit(offer), health.state(offer)]).toEqual([false, 'open']);
   });
 
-  test('stays open twice as long after each failed probe, up to a minute', () => {
-    const { clock, health, fail } = sick();
+  test('stays open twice as long after each failed probe, at most a minute', () => {
+    const { clock, health, fail } = createHealth();
     fail(5);
     const waits = [5, 10, 20, 40, 60, 60].map((seconds) => {
       clock.now += seconds * 1000 - 1;
@@ -201,20 +203,20 @@ describe('a circuit', () => {
   });
 });
 
-test('the ten thousand offers used last are known, and a busy one takes one place', () => {
-  const { health } = sick();
+test('Health remembers the 10,000 most recently used offers', () => {
+  const { health } = createHealth();
   const at = (number: number) => ({ ...offer, upstreamModel: `model ${number}` });
   for (let number = 0; number < 10_000; number++) health.succeeded(at(number), 10);
   health.succeeded(at(0), 10);
-  // The first of these takes the place of number 1, the others nobody's.
+  // The first of these evicts number 1, the others evict nothing.
   for (let i = 0; i < 3; i++) health.succeeded(at(10_000), 10);
   const known = [0, 1, 2, 10_000].map((number) => health.firstByteMs(at(number)) > 0);
   expect(known).toEqual([true, false, true, true]);
 });
 
-describe('speeds', () => {
-  test('are averages in which the newest counts a fifth', () => {
-    const { health } = sick();
+describe('the speeds of an offer', () => {
+  test('are moving averages with a weight of 0.2 for the newest value', () => {
+    const { health } = createHealth();
     health.succeeded(offer, 100);
     health.succeeded(offer, 200);
     expect(health.firstByteMs(offer)).toBe(120);
@@ -229,8 +231,8 @@ describe('speeds', () => {
     expect([firstByteMs, tokensPerSecond]).toEqual([65.42, 34.7]);
   });
 
-  test('of an unknown offer are the best there are, so that somebody tries it', () => {
-    const { health } = sick();
+  test('are optimal for an unknown offer, so that it gets tried', () => {
+    const { health } = createHealth();
     expect(health.firstByteMs(offer)).toBe(0);
     expect(health.tokensPerSecond(offer)).toBe(Number.POSITIVE_INFINITY);
     const nothing = { firstByteMs: null, tokensPerSecond: null, failures: 0 };

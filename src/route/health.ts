@@ -1,31 +1,34 @@
 import { putBounded } from '../core/bounded-map.ts';
 
 /**
- * How each offer has been doing: a circuit breaker, and the speeds that `provider.sort` asks for.
- * Kept per provider, credential and upstream model: one broken model does not condemn its vendor,
- * nor one tenant's bad key the others.
+ * Tracks the health of offers: circuit breakers, and speeds for `provider.sort`. Tracked per
+ * provider, credential, and upstream model, so that a broken model doesn't affect its vendor, nor
+ * one tenant's bad key the other tenants.
  */
 
-/** Failures in a row that open a circuit: one bad minute, not one bad answer. */
+/** Consecutive failures that open a circuit: a bad minute, not a bad answer. */
 const failuresToOpen = 5;
-/** Broken answers that one whole answer makes up for: if every second breaks, the circuit opens. */
-const breaksPerCompleteAnswer = 0.5;
+/**
+ * Interrupted answers that one complete answer offsets. If every second answer is interrupted, the
+ * circuit opens.
+ */
+const offsetPerCompleteAnswer = 0.5;
 const openMsFirst = 5_000;
 const openMsMax = 60_000;
-/** While one request probes a recovering offer, the others still keep away this long. */
+/** How long other requests avoid an offer while one request probes it. */
 const probeMs = 5_000;
-/** Offers remembered: tenants' own credentials make many. The one unused for longest goes. */
-const conditionsMax = 10_000;
-/** Weight of the newest observation in a moving average. */
+/** Tracked offers. Tenants' provider keys create many. The least recently used is dropped first. */
+const entriesMax = 10_000;
+/** Weight of the newest value in a moving average. */
 const newestWeight = 0.2;
 
 interface OfferHealth {
   failures: number;
-  /** Answers that broke off after they had begun, less whole ones; counted in `failures`, too. */
-  breaks: number;
-  /** When an open circuit admits a probe; every probe moves this on. */
+  /** Interrupted answers minus the complete ones that offset them. Also counted in `failures`. */
+  interruptions: number;
+  /** When an open circuit admits the next probe. */
   openUntil: number;
-  /** When the open circuit may first be probed; failures before that are of older requests. */
+  /** When the open circuit first admits a probe. Earlier failures belong to older requests. */
   probedFrom: number;
   openMs: number;
   firstByteMs: number | null;
@@ -41,143 +44,150 @@ interface OfferIdentity {
 export type CircuitState = 'closed' | 'open' | 'half_open';
 
 export class Health {
-  readonly #conditions = new Map<string, OfferHealth>();
-  /** The last entry of the map: when used again, it need not be moved to the end. */
+  readonly #entries = new Map<string, OfferHealth>();
+  /** The last entry of the map, which doesn't need to be moved when used again. */
   #lastUsed = '';
   readonly #now: () => number;
 
-  /** Waits do not go by the calendar: a clock that is set back must not prolong them. */
+  /** Uses a monotonic clock, because setting back the system clock would prolong waits. */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
   /**
-   * Whether an offer may take its usual place now. A recovering one is admitted for a single
-   * request, its probe: so this is asked only for requests that may go there.
+   * Returns whether an offer can be used now. A recovering offer admits a single request as its
+   * probe, so call this only for requests that would use it.
    */
   admit(offer: OfferIdentity): boolean {
-    const condition = this.#conditions.get(nameOf(offer));
-    if (!condition || condition.failures < failuresToOpen) return true;
+    const entry = this.#entries.get(nameOf(offer));
+    if (!entry || entry.failures < failuresToOpen) return true;
     const now = this.#now();
-    if (condition.openUntil > now) return false;
-    condition.openUntil = now + probeMs;
+    if (entry.openUntil > now) return false;
+    entry.openUntil = now + probeMs;
     return true;
   }
 
   state(offer: OfferIdentity): CircuitState {
-    const condition = this.#conditions.get(nameOf(offer));
-    if (!condition || condition.failures < failuresToOpen) return 'closed';
-    return condition.openUntil > this.#now() ? 'open' : 'half_open';
+    const entry = this.#entries.get(nameOf(offer));
+    if (!entry || entry.failures < failuresToOpen) return 'closed';
+    return entry.openUntil > this.#now() ? 'open' : 'half_open';
   }
 
   /**
-   * An answer has begun. That makes up for attempts that failed before their first word, but not
-   * for answers that broke off later. Those may take minutes to break: where they opened the
-   * circuit, other requests keep away until the probe's answer has ended, for a minute at most.
+   * Records the start of an answer. Clears attempts that failed before their first output, but not
+   * interrupted answers, which can take minutes to fail. If those opened the circuit, other
+   * requests avoid the offer until the probe's answer has ended, at most a minute.
    */
   succeeded(offer: OfferIdentity, firstByteMs: number): void {
-    const condition = this.#condition(offer);
-    condition.firstByteMs = average(condition.firstByteMs, firstByteMs);
-    condition.failures = condition.breaks;
-    closeIfHealthy(condition);
-    if (condition.failures < failuresToOpen) return;
+    const entry = this.#entryOf(offer);
+    entry.firstByteMs = average(entry.firstByteMs, firstByteMs);
+    entry.failures = entry.interruptions;
+    closeIfHealthy(entry);
+    if (entry.failures < failuresToOpen) return;
     const now = this.#now();
-    if (now >= condition.probedFrom) condition.openUntil = now + openMsMax;
+    if (now >= entry.probedFrom) entry.openUntil = now + openMsMax;
   }
 
   /**
-   * An answer that had begun has ended. A broken one counts as a failure. A whole one makes up for
-   * broken ones alone, and closes a circuit that is on trial. Before a circuit may be probed it
-   * does not count: it was under way when the circuit opened.
+   * Records the end of an answer that had started. An interrupted one counts as a failure. A
+   * complete one offsets earlier interruptions and closes a half-open circuit, unless the answer
+   * started before the circuit opened.
    */
   ended(offer: OfferIdentity, isComplete: boolean): void {
-    const condition = this.#condition(offer);
-    const { breaks } = condition;
+    const entry = this.#entryOf(offer);
+    const { interruptions } = entry;
     if (!isComplete) {
-      condition.breaks++;
+      entry.interruptions++;
       this.failed(offer);
-    } else if (breaks > 0 && this.#now() >= condition.probedFrom) {
-      condition.breaks = Math.max(
+    } else if (interruptions > 0 && this.#now() >= entry.probedFrom) {
+      entry.interruptions = Math.max(
         0,
-        Math.min(breaks - breaksPerCompleteAnswer, failuresToOpen - 1),
+        Math.min(interruptions - offsetPerCompleteAnswer, failuresToOpen - 1),
       );
-      condition.failures -= breaks - condition.breaks;
-      closeIfHealthy(condition);
+      entry.failures -= interruptions - entry.interruptions;
+      closeIfHealthy(entry);
     }
   }
 
   failed(offer: OfferIdentity): void {
-    const condition = this.#condition(offer);
-    condition.failures++;
+    const entry = this.#entryOf(offer);
+    entry.failures++;
     const now = this.#now();
-    // Requests under way when the circuit opened, or with nowhere else to go, tell nothing new.
-    if (condition.failures < failuresToOpen || now < condition.probedFrom) return;
-    condition.probedFrom = now + condition.openMs;
-    condition.openUntil = condition.probedFrom;
-    condition.openMs = Math.min(condition.openMs * 2, openMsMax);
+    // Ignore failures of requests sent before the circuit opened, or sent although it is open.
+    if (entry.failures < failuresToOpen || now < entry.probedFrom) return;
+    entry.probedFrom = now + entry.openMs;
+    entry.openUntil = entry.probedFrom;
+    entry.openMs = Math.min(entry.openMs * 2, openMsMax);
   }
 
   /**
-   * The offer refused a request that is itself at fault, which says nothing about the offer. If
-   * that was its probe, the next request becomes it: else a row of bad requests would keep it away.
+   * Records that the offer rejected an invalid request, which says nothing about its health. If it
+   * was the probe, the next request becomes the probe, so that a series of bad requests doesn't
+   * block the offer.
    */
-  refused(offer: OfferIdentity): void {
-    const condition = this.#condition(offer);
+  rejected(offer: OfferIdentity): void {
+    const entry = this.#entryOf(offer);
     const now = this.#now();
-    const isProbed = now >= condition.probedFrom && condition.openUntil <= now + probeMs;
-    if (isProbed) condition.openUntil = now;
+    const isProbed = now >= entry.probedFrom && entry.openUntil <= now + probeMs;
+    if (isProbed) entry.openUntil = now;
   }
 
   observeSpeed(offer: OfferIdentity, tokensPerSecond: number): void {
-    const condition = this.#condition(offer);
-    condition.tokensPerSecond = average(condition.tokensPerSecond, tokensPerSecond);
+    const entry = this.#entryOf(offer);
+    entry.tokensPerSecond = average(entry.tokensPerSecond, tokensPerSecond);
   }
 
-  /** Unknown offers count as fast: somebody has to try them first. */
+  /**
+   * Returns the average time to the first byte. Unknown offers count as fast, so that they get
+   * tried.
+   */
   firstByteMs(offer: OfferIdentity): number {
-    return this.#conditions.get(nameOf(offer))?.firstByteMs ?? 0;
+    return this.#entries.get(nameOf(offer))?.firstByteMs ?? 0;
   }
 
   tokensPerSecond(offer: OfferIdentity): number {
-    return this.#conditions.get(nameOf(offer))?.tokensPerSecond ?? Number.POSITIVE_INFINITY;
+    return this.#entries.get(nameOf(offer))?.tokensPerSecond ?? Number.POSITIVE_INFINITY;
   }
 
-  /** What was measured, for people to read; null where nothing was. */
+  /** Returns the measured values for display, or null if there are none. */
   observed(
     offer: OfferIdentity,
   ): Pick<OfferHealth, 'firstByteMs' | 'tokensPerSecond' | 'failures'> {
-    const condition = this.#conditions.get(nameOf(offer));
+    const entry = this.#entries.get(nameOf(offer));
     return {
-      firstByteMs: rounded(condition?.firstByteMs),
-      tokensPerSecond: rounded(condition?.tokensPerSecond),
-      failures: Math.ceil(condition?.failures ?? 0),
+      firstByteMs: rounded(entry?.firstByteMs),
+      tokensPerSecond: rounded(entry?.tokensPerSecond),
+      failures: Math.ceil(entry?.failures ?? 0),
     };
   }
 
-  #condition(offer: OfferIdentity): OfferHealth {
+  #entryOf(offer: OfferIdentity): OfferHealth {
     const name = nameOf(offer);
-    const known = this.#conditions.get(name);
+    const known = this.#entries.get(name);
     if (known && name === this.#lastUsed) return known;
-    const condition = known ?? {
+    const entry = known ?? {
       failures: 0,
-      breaks: 0,
+      interruptions: 0,
       openUntil: 0,
       probedFrom: 0,
       openMs: openMsFirst,
       firstByteMs: null,
       tokensPerSecond: null,
     };
-    // Put in again, so that the first of the map is the one unused for longest.
-    this.#conditions.delete(name);
-    putBounded(this.#conditions, name, condition, conditionsMax);
+    // Reinsert it, so that the first entry of the map is the least recently used.
+    this.#entries.delete(name);
+    putBounded(this.#entries, name, entry, entriesMax);
     this.#lastUsed = name;
-    return condition;
+    return entry;
   }
 }
 
 const sharedNames = new WeakMap<OfferIdentity, string>();
 
-/** Names of shared offers are kept; offers of own accounts are made anew for each request. */
+/**
+ * Returns the key of an offer. Cached for shared offers, because offers with a tenant's provider
+ * key are created per request.
+ */
 function nameOf(offer: OfferIdentity): string {
   if (offer.own) return nameIn(offer.own.scope, offer);
   const known = sharedNames.get(offer);
@@ -191,13 +201,13 @@ function nameIn(scope: string, { provider, upstreamModel }: OfferIdentity): stri
   return `${provider.name}\n${upstreamModel}\n${scope}`;
 }
 
-function closeIfHealthy(condition: OfferHealth): void {
-  if (condition.failures >= failuresToOpen) return;
-  condition.probedFrom = 0;
-  if (condition.breaks === 0) condition.openMs = openMsFirst;
+function closeIfHealthy(entry: OfferHealth): void {
+  if (entry.failures >= failuresToOpen) return;
+  entry.probedFrom = 0;
+  if (entry.interruptions === 0) entry.openMs = openMsFirst;
 }
 
-/** Rounded for people: an average has more decimals than anybody measured. */
+/** Rounds to 2 decimals, because an average has more decimals than its values. */
 function rounded(value: number | null = null): number | null {
   return value === null ? null : Math.round(value * 100) / 100;
 }

@@ -16,16 +16,20 @@ const catalog = new Catalog(
   new Map([['north', providerNamed('north')]]),
 );
 
-function refusalOf(model: string, preferred: Partial<RoutePreferences> = {}): string | undefined {
+function errorOf(model: string, preferences: Partial<RoutePreferences> = {}): string | undefined {
   const context = {
     catalog,
     health: new Health(),
     operation: { incompatibility: () => null },
     supports: () => true,
   };
-  const preferences = { ...noPreferences, ...preferred };
+  const allPreferences = { ...noPreferences, ...preferences };
   try {
-    plan({ models: [model], preferences, parameters: [] }, callerOf('acme'), context);
+    plan(
+      { models: [model], preferences: allPreferences, parameters: [] },
+      callerOf('acme'),
+      context,
+    );
     return undefined;
   } catch (error) {
     return error instanceof GatewayError ? `${error.status} ${error.message}` : undefined;
@@ -39,19 +43,18 @@ test.each([
   [{ only: ['north'], ignore: ['north'] }, 'provider.only and provider.ignore'],
   [{ ignore: ['north'], order: ['north'] }, 'provider.ignore'],
   [{ only: ['east'], allowFallbacks: false }, 'provider.only'],
-])('%j leaves no provider, and the refusal names the wishes that did it', (preferred, named) => {
-  const message = `404 No provider of this model is left after ${named}.`;
-  expect(refusalOf('acme/a', preferred)).toBe(message);
+])('plan rejects %j if no provider remains and names the preferences', (preferences, named) => {
+  const message = `404 No provider of this model matches ${named}.`;
+  expect(errorOf('acme/a', preferences)).toBe(message);
 });
 
-test('no fallbacks and no order are no reason to refuse', () => {
-  expect(refusalOf('acme/a', { allowFallbacks: false })).toBeUndefined();
+test('plan accepts allow_fallbacks false without an order', () => {
+  expect(errorOf('acme/a', { allowFallbacks: false })).toBeUndefined();
 });
 
-test('the refusal of a model that nobody serves here names the providers that could', () => {
-  const none = (model: string) =>
-    `404 No provider that serves the model "${model}" is configured here`;
-  const needed = ': it needs a key of east or south.';
-  expect(refusalOf('acme/off')).toBe(none('acme/off') + needed);
-  expect(refusalOf('acme/nowhere')).toBe(`${none('acme/nowhere')}.`);
+test('plan names the providers of a model that are not configured', () => {
+  const message = (model: string) => `404 No provider of the model "${model}" is configured.`;
+  const hint = ' It needs a provider key for east or south.';
+  expect(errorOf('acme/off')).toBe(message('acme/off') + hint);
+  expect(errorOf('acme/nowhere')).toBe(message('acme/nowhere'));
 });

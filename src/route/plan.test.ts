@@ -34,9 +34,9 @@ const catalog = new Catalog(
 
 const caller = callerOf('t');
 
-interface Setting {
+interface PlanCase {
   readonly models?: readonly string[];
-  readonly preferred?: Partial<RoutePreferences>;
+  readonly preferences?: Partial<RoutePreferences>;
   readonly health?: Health;
   readonly caller?: Caller;
   readonly parameters?: readonly string[];
@@ -44,24 +44,24 @@ interface Setting {
   supports?(offer: Offer, name: string): boolean;
 }
 
-function planned(setting: Setting = {}): string[] {
-  const { models = ['acme/a'], preferred = {}, parameters = [] } = setting;
+function planned(planCase: PlanCase = {}): string[] {
+  const { models = ['acme/a'], preferences = {}, parameters = [] } = planCase;
   const offers = plan(
-    { models, preferences: { ...noPreferences, ...preferred }, parameters },
-    setting.caller ?? caller,
+    { models, preferences: { ...noPreferences, ...preferences }, parameters },
+    planCase.caller ?? caller,
     {
       catalog,
-      health: setting.health ?? new Health(),
-      operation: { incompatibility: setting.incompatibility ?? (() => null) },
-      supports: setting.supports ?? (() => true),
+      health: planCase.health ?? new Health(),
+      operation: { incompatibility: planCase.incompatibility ?? (() => null) },
+      supports: planCase.supports ?? (() => true),
     },
   );
   return offers.map((offer) => offer.upstreamModel);
 }
 
-function refusal(setting: Setting): GatewayError | undefined {
+function errorOf(planCase: PlanCase): GatewayError | undefined {
   try {
-    planned(setting);
+    planned(planCase);
   } catch (error) {
     return error instanceof GatewayError ? error : undefined;
   }
@@ -70,52 +70,54 @@ function refusal(setting: Setting): GatewayError | undefined {
 
 const inOrder = (...at: string[]) => at.map((name) => `acme/a@${name}`);
 
-describe('the plan', () => {
-  test('goes by priority, then by the chain', () => {
+describe('plan', () => {
+  test("orders by the client's models, then by priority", () => {
     expect(planned({ models: ['acme/b', 'acme/a'] })).toEqual([
       'acme/b@east',
       ...inOrder('north', 'east', 'south'),
     ]);
   });
 
-  test('goes by the priorities given, not by the order of the list', () => {
+  test('orders by priority, not by the position of the endpoint', () => {
     const sorted = ['acme/c@east', 'acme/c@south', 'acme/c@north'];
     expect(planned({ models: ['acme/c'] })).toEqual(sorted);
   });
 
-  test('keeps to a highest price, which may itself be asked', () => {
+  test('excludes offers above max_price for input and output', () => {
     const maxPrice = { prompt: 2, completion: 1 };
-    expect(planned({ preferred: { maxPrice } })).toEqual(inOrder('east', 'south'));
-    // There is a highest price for output, too.
-    const wordless = { maxPrice: { prompt: null, completion: 3 } };
-    expect(planned({ models: ['acme/wordy'], preferred: wordless })).toEqual(['acme/wordy@east']);
+    expect(planned({ preferences: { maxPrice } })).toEqual(inOrder('east', 'south'));
+    // Only the output price is limited.
+    const outputLimit = { maxPrice: { prompt: null, completion: 3 } };
+    expect(planned({ models: ['acme/wordy'], preferences: outputLimit })).toEqual([
+      'acme/wordy@east',
+    ]);
     const both = { maxPrice: { prompt: 1, completion: 3 } };
-    expect(refusal({ models: ['acme/wordy'], preferred: both })?.message).toContain('max_price');
+    expect(errorOf({ models: ['acme/wordy'], preferences: both })?.message).toContain('max_price');
   });
 
-  test('sorts by throughput, the unknown first and the slowest last', () => {
+  test('sorts by throughput with untried offers first', () => {
     const health = new Health();
     const [north, east] = catalog.offers('acme/a');
-    if (!north || !east) throw new Error('The catalogue has lost its offers.');
+    if (!north || !east) throw new Error('The catalog has no offers.');
     health.observeSpeed(north, 10);
     health.observeSpeed(east, 90);
-    expect(planned({ health, preferred: { sort: 'throughput' } })).toEqual(
+    expect(planned({ health, preferences: { sort: 'throughput' } })).toEqual(
       inOrder('south', 'east', 'north'),
     );
   });
 
-  test('sorts by price, the cheapest first', () => {
-    expect(planned({ preferred: { sort: 'price' } })).toEqual(inOrder('east', 'south', 'north'));
-    expect(planned({ models: ['acme/a', 'acme/b'], preferred: { route: 'sort' } })).toEqual([
+  test('sorts by price, input plus output', () => {
+    expect(planned({ preferences: { sort: 'price' } })).toEqual(inOrder('east', 'south', 'north'));
+    expect(planned({ models: ['acme/a', 'acme/b'], preferences: { route: 'sort' } })).toEqual([
       'acme/b@east',
       ...inOrder('east', 'south', 'north'),
     ]);
-    // The price of output counts as well.
-    const wordy = planned({ models: ['acme/wordy'], preferred: { sort: 'price' } });
+    // The output price counts as well.
+    const wordy = planned({ models: ['acme/wordy'], preferences: { sort: 'price' } });
     expect(wordy).toEqual(['acme/wordy@east', 'acme/wordy@north']);
   });
 
-  test('has nothing of a chain that the key may not use, wherever it stands', () => {
+  test('skips models that the key may not use', () => {
     const limited = callerOf('t', { models: ['acme/b'] });
     for (const models of [
       ['acme/b', 'acme/a'],
@@ -125,13 +127,13 @@ describe('the plan', () => {
     }
   });
 
-  test('an order wins over a sort, and the sort arranges the rest', () => {
-    expect(planned({ preferred: { order: ['north'], sort: 'price' } })).toEqual(
+  test('prefers the order over the sort key, which sorts the rest', () => {
+    expect(planned({ preferences: { order: ['north'], sort: 'price' } })).toEqual(
       inOrder('north', 'east', 'south'),
     );
   });
 
-  test('a candidate with an open circuit goes to the end of its model’s group', () => {
+  test("moves an offer with an open circuit to the end of its model's group", () => {
     const health = new Health(() => 0);
     const [north] = catalog.offers('acme/a');
     for (let i = 0; north && i < 5; i++) health.failed(north);
@@ -141,7 +143,7 @@ describe('the plan', () => {
     ]);
   });
 
-  test('an offer that may be probed has its usual place, and planning uses up no probe', () => {
+  test('keeps the position of a recovering offer without using up its probe', () => {
     let now = 0;
     const health = new Health(() => now);
     const [north] = catalog.offers('acme/a');
@@ -153,42 +155,42 @@ describe('the plan', () => {
     }
   });
 
-  test('without fallbacks only the next offer stands in for one that recovers', () => {
+  test('adds only offers up to the first healthy one without fallbacks', () => {
     let now = 0;
     const health = new Health(() => now);
     const [north, east, south] = catalog.offers('acme/a');
     const fail = (offer: Offer | undefined) => {
       for (let i = 0; offer && i < 5; i++) health.failed(offer);
     };
-    const alone = (preferred = {}) =>
+    const withoutFallbacks = (preferences = {}) =>
       planned({
         health,
         models: ['acme/a', 'acme/b'],
-        preferred: { allowFallbacks: false, ...preferred },
+        preferences: { allowFallbacks: false, ...preferences },
       });
     fail(north);
     now = 5_000;
-    expect(alone()).toEqual(inOrder('north', 'east'));
+    expect(withoutFallbacks()).toEqual(inOrder('north', 'east'));
     fail(east);
     fail(south);
     now = 10_000;
-    // The other model would not be asked, so no credits are set aside for it.
-    expect(alone()).toEqual(inOrder('north', 'east', 'south'));
-    expect(alone({ route: 'sort', sort: 'latency' })).toEqual([
+    // The other model wouldn't be called, so no credits are held for it.
+    expect(withoutFallbacks()).toEqual(inOrder('north', 'east', 'south'));
+    expect(withoutFallbacks({ route: 'sort', sort: 'latency' })).toEqual([
       ...inOrder('north', 'east', 'south'),
       'acme/b@east',
     ]);
   });
 
-  test('without fallbacks there is one candidate', () => {
-    expect(planned({ preferred: { allowFallbacks: false } })).toEqual(inOrder('north'));
-    const preferred = { allowFallbacks: false, order: ['south', 'east'] };
-    expect(planned({ preferred })).toEqual(inOrder('south'));
+  test('returns a single offer without fallbacks', () => {
+    expect(planned({ preferences: { allowFallbacks: false } })).toEqual(inOrder('north'));
+    const preferences = { allowFallbacks: false, order: ['south', 'east'] };
+    expect(planned({ preferences })).toEqual(inOrder('south'));
   });
 
-  test('whatever the wishes, it holds each wanted offer once and no other', () => {
+  test('returns each allowed offer exactly once for any preferences', () => {
     const provider = fc.constantFrom(...names, 'nobody');
-    const preferred = fc.record({
+    const preferences = fc.record({
       order: fc.array(provider, { maxLength: 3 }),
       only: fc.option(fc.array(provider, { maxLength: 3 })),
       ignore: fc.array(provider, { maxLength: 2 }),
@@ -196,74 +198,78 @@ describe('the plan', () => {
       route: fc.constantFrom('fallback', 'sort'),
     });
     fc.assert(
-      fc.property(preferred, (some) => {
-        const wanted = ['acme/a@north', 'acme/a@east', 'acme/a@south', 'acme/b@east'].filter(
-          (at) => {
-            const name = at.split('@')[1] ?? '';
+      fc.property(preferences, (some) => {
+        const allowed = ['acme/a@north', 'acme/a@east', 'acme/a@south', 'acme/b@east'].filter(
+          (offerName) => {
+            const name = offerName.split('@')[1] ?? '';
             return (some.only?.includes(name) ?? true) && !some.ignore.includes(name);
           },
         );
-        const setting = { models: ['acme/a', 'acme/b'], preferred: some };
-        if (wanted.length === 0) expect(refusal(setting)?.status).toBe(404);
-        else expect(planned(setting).sort()).toEqual(wanted.sort());
+        const planCase = { models: ['acme/a', 'acme/b'], preferences: some };
+        if (allowed.length === 0) expect(errorOf(planCase)?.status).toBe(404);
+        else expect(planned(planCase).sort()).toEqual(allowed.sort());
       }),
     );
   });
 });
 
-describe('no plan', () => {
-  test('an unknown model is 404, with the nearest name', () => {
-    const error = refusal({ models: ['acme/aa'] });
+describe('plan without a usable offer', () => {
+  test('throws 404 for an unknown model and suggests the closest name', () => {
+    const error = errorOf({ models: ['acme/aa'] });
     expect([error?.status, error?.param]).toEqual([404, 'model']);
     expect(error?.message).toContain('"acme/a"');
   });
 
-  test('a known model without a provider says so', () => {
-    const error = refusal({ models: ['acme/idle'] });
+  test('throws 404 for a model without a configured provider', () => {
+    const error = errorOf({ models: ['acme/idle'] });
     expect(error?.status).toBe(404);
     expect(error?.message).toContain('configured');
   });
 
-  test('a key that may use none of the models is 403', () => {
-    const error = refusal({ caller: { ...caller, models: ['acme/b', 'other/*'] } });
+  test('throws 403 if the key may use none of the models', () => {
+    const error = errorOf({ caller: { ...caller, models: ['acme/b', 'other/*'] } });
     expect([error?.status, error?.symbol, error?.param]).toEqual([403, 'forbidden', 'model']);
     const both = { models: ['acme/a', 'acme/b'], caller: { ...caller, models: ['acme/b'] } };
     expect(planned(both)).toEqual(['acme/b@east']);
     const models = ['acme/nobody', 'acme/a', 'acme/b'];
-    expect(refusal({ models, caller: { ...caller, models: ['other/*'] } })?.message).toBe(
+    expect(errorOf({ models, caller: { ...caller, models: ['other/*'] } })?.message).toBe(
       'This API key may not use the model "acme/a".',
     );
   });
 
-  test('a misfit of all candidates is named, of some it is passed over', () => {
-    const incompatibility = (offer: Offer) => (offer.model.id === 'acme/a' ? 'cannot sing' : null);
+  test('skips incompatible offers and names the reason if none is left', () => {
+    const incompatibility = (offer: Offer) =>
+      offer.model.id === 'acme/a' ? "doesn't support singing" : null;
     expect(planned({ models: ['acme/a', 'acme/b'], incompatibility })).toEqual(['acme/b@east']);
-    const error = refusal({ incompatibility });
+    const error = errorOf({ incompatibility });
     expect(error?.symbol).toBe('model_capability_mismatch');
-    expect(error?.message).toBe('The model "acme/a" cannot sing.');
+    expect(error?.message).toBe('The model "acme/a" doesn\'t support singing.');
   });
 
-  test('parameters count only when the client insists', () => {
+  test('checks the parameters only with require_parameters', () => {
     const supports = (offer: Offer, name: string) =>
       name !== 'seed' || offer.provider.name === 'south';
-    const setting = { parameters: ['seed', 'top_p'], supports };
-    expect(planned(setting)).toHaveLength(3);
-    const preferred = { requireParameters: true };
-    expect(planned({ ...setting, preferred })).toEqual(inOrder('south'));
-    expect(refusal({ ...setting, supports: () => false, preferred })?.param).toBe('provider');
+    const planCase = { parameters: ['seed', 'top_p'], supports };
+    expect(planned(planCase)).toHaveLength(3);
+    const preferences = { requireParameters: true };
+    expect(planned({ ...planCase, preferences })).toEqual(inOrder('south'));
+    expect(errorOf({ ...planCase, supports: () => false, preferences })?.param).toBe('provider');
   });
 });
 
-test('a model that is off says why, and names models of its kind that the key may use', () => {
-  const off = { ...modelAt('old/chat', []), whyOff: 'is off since spring' };
-  const speaks = {
+test('plan names the reason for a disabled model and similar models the key may use', () => {
+  const off = { ...modelAt('old/chat', []), disabledReason: 'was shut down in spring' };
+  const speech = {
     ...modelAt('acme/voice', [{ provider: 'north' }]),
     features: ['speech' as const],
   };
-  const live = [speaks, ...['acme/a', 'acme/b'].map((id) => modelAt(id, [{ provider: 'north' }]))];
+  const callable = [
+    speech,
+    ...['acme/a', 'acme/b'].map((id) => modelAt(id, [{ provider: 'north' }])),
+  ];
   const north = new Map([['north', providerNamed('north')]]);
   const context = {
-    catalog: new Catalog([off, ...live], north),
+    catalog: new Catalog([off, ...callable], north),
     health: new Health(),
     operation: { incompatibility: () => null },
     supports: () => true,
@@ -271,16 +277,16 @@ test('a model that is off says why, and names models of its kind that the key ma
   const request = { models: ['old/chat'], preferences: noPreferences, parameters: [] };
   expect(() =>
     plan(request, { ...caller, models: ['acme/voice', 'acme/b', 'old/*'] }, context),
-  ).toThrow('The model "old/chat" is off since spring; use "acme/b".');
+  ).toThrow('The model "old/chat" was shut down in spring; use "acme/b".');
   expect(() => plan(request, { ...caller, models: ['acme/voice', 'old/*'] }, context)).toThrow(
-    'The model "old/chat" is off since spring; GET /v1/models lists those that exist.',
+    'The model "old/chat" was shut down in spring; GET /v1/models lists those that exist.',
   );
 });
 
-test('a misspelt model is told the nearest that the key may use, and no other', () => {
+test('plan suggests the closest model only if the key may use it', () => {
   expect(() => planned({ models: ['acme/aa'] })).toThrow('did you mean "acme/a"?');
-  const elsewhere = { ...caller, models: ['acme/zzz'] };
-  expect(() => planned({ models: ['acme/aa'], caller: elsewhere })).toThrow(
+  const limited = { ...caller, models: ['acme/zzz'] };
+  expect(() => planned({ models: ['acme/aa'], caller: limited })).toThrow(
     'There is no model "acme/aa"; GET /v1/models lists those that exist.',
   );
 });

@@ -51,7 +51,9 @@ export function planOperation(
   return operation.refine?.(entitled) ?? entitled;
 }
 
-/** The offers to try, in order. Throws when nothing is left, saying what ruled the last one out. */
+/**
+ * Returns the offers to try, in order. Throws if none is left, naming what excluded the last one.
+ */
 export function plan(
   request: RoutedRequestInfo,
   caller: Caller,
@@ -59,19 +61,19 @@ export function plan(
 ): readonly Offer[] {
   const { preferences } = request;
   const compatible = withCompatible(knownModels(request, caller, context.catalog), context);
-  // Most requests say nothing about providers; then there is nothing to rule out.
+  // Most requests have no provider preferences.
   if (preferences === noPreferences) return order(compatible, preferences, context.health);
   const ordered = order(withPreferred(compatible, request, context), preferences, context.health);
   if (preferences.allowFallbacks) return ordered;
-  // A recovering offer takes a single request, its probe. If another request has become its probe
-  // by the time this one is sent, the next offer stands in; so the plan reaches to the first that
-  // does not depend on a probe. Not further: credits are set aside for the dearest offer of a plan.
+  // A recovering offer admits a single request as its probe. Another request may become the probe
+  // before this one is sent, so the plan continues up to the first offer that needs no probe. Not
+  // further, because credits are held for the most expensive offer of a plan.
   const group = firstGroup(ordered, preferences);
-  const firstCertain = group.findIndex((offer) => context.health.state(offer) !== 'half_open');
-  return firstCertain === -1 ? group : group.slice(0, firstCertain + 1);
+  const firstHealthy = group.findIndex((offer) => context.health.state(offer) !== 'half_open');
+  return firstHealthy === -1 ? group : group.slice(0, firstHealthy + 1);
 }
 
-/** The offers of each model that the client names, in its order. */
+/** The offers of each requested model, in the client's order. */
 type Groups = readonly (readonly Offer[])[];
 
 function withPreferred(
@@ -91,14 +93,14 @@ function withPreferred(
   return filterOffers(affordable, supportsAll, unsupported);
 }
 
-/** Keeps the offers that pass a test; refuses the request when none is left. */
+/** Keeps the offers that match. Throws if none is left. */
 function filterOffers(
   groups: Groups,
   predicate: (offer: Offer) => boolean,
-  refusal: string,
+  message: string,
 ): Groups {
   const remaining = groups.map((group) => group.filter(predicate));
-  if (remaining.every((group) => group.length === 0)) throw notFound(refusal, 'provider');
+  if (remaining.every((group) => group.length === 0)) throw notFound(message, 'provider');
   return remaining;
 }
 
@@ -123,15 +125,15 @@ export function forbiddenModel(alias: string): GatewayError {
 
 const listed = 'GET /v1/models lists those that exist';
 
-/** The error for a model that nobody serves to this caller: why, and what to ask for instead. */
+/** Returns the error for a model without offers for this caller: the reason, and a suggestion. */
 export function unknownModel(alias: string, caller: Caller, catalog: CallableModels): GatewayError {
   const known = catalog.model(alias);
-  if (known?.disabledReason) return notFound(whyOff(known, caller, catalog), 'model');
+  if (known?.disabledReason) return notFound(disabledMessage(known, caller, catalog), 'model');
   if (known) {
     const names = new Set(known.endpoints.map(({ provider }) => provider));
-    const needed = names.size > 0 ? `: it needs a key of ${[...names].join(' or ')}.` : '.';
-    const message = `No provider that serves the model "${alias}" is configured here${needed}`;
-    return notFound(message, 'model');
+    const providers = [...names].join(' or ');
+    const hint = names.size > 0 ? ` It needs a provider key for ${providers}.` : '';
+    return notFound(`No provider of the model "${alias}" is configured.${hint}`, 'model');
   }
   const suggestion = catalog.suggest(alias);
   const hint =
@@ -139,10 +141,10 @@ export function unknownModel(alias: string, caller: Caller, catalog: CallableMod
   return notFound(`There is no model "${alias}"; ${hint}`, 'model');
 }
 
-/** Nobody tries more suggested names than this. */
+/** More suggestions wouldn't be tried. */
 const suggestionsMax = 3;
 
-function whyOff(model: Model, caller: Caller, catalog: CallableModels): string {
+function disabledMessage(model: Model, caller: Caller, catalog: CallableModels): string {
   const others = catalog
     .callable()
     .filter((other) => isSimilarModel(other, model) && mayUseModel(caller, other.id))
@@ -173,12 +175,12 @@ function withCompatible(groups: Groups, context: PlanContext): Groups {
 function matchesPreferences({ provider }: Offer, preferences: RoutePreferences): boolean {
   if (preferences.only && !preferences.only.includes(provider.name)) return false;
   if (preferences.ignore.includes(provider.name)) return false;
-  // Without fallbacks, `order` lists the only providers that are acceptable.
+  // Without fallbacks, only the providers in `order` are acceptable.
   const mustBeListed = !preferences.allowFallbacks && preferences.order.length > 0;
   return !mustBeListed || preferences.order.includes(provider.name);
 }
 
-/** Says which wishes of the client ruled all offers out. */
+/** Returns the error message that names the preferences that excluded all offers. */
 function noPreferredOffer({
   only,
   ignore,
@@ -190,19 +192,19 @@ function noPreferredOffer({
     ...(ignore.length > 0 ? ['provider.ignore'] : []),
     ...(listed.length > 0 && !allowFallbacks ? ['provider.order without fallbacks'] : []),
   ];
-  return `No provider of this model is left after ${constraints.join(' and ')}.`;
+  return `No provider of this model matches ${constraints.join(' and ')}.`;
 }
 
 /**
- * Compares the prices of short prompts, as the order by price does: the model list quotes those,
- * and a prompt's length in tokens is a guess until a provider has counted it. A plan that relied on
- * the guess might refuse or reorder a request that was served a moment ago. The hold covers the
+ * Compares the prices of short prompts, like sorting by price, because the model list shows these,
+ * and a prompt's token count is an estimate until a provider has counted it. A plan based on the
+ * estimate could reject or reorder a request that was served a moment ago. The hold covers the
  * higher prices.
  */
 function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolean {
-  const within = (price: bigint, most: number | null) => {
-    const bound = most === null ? undefined : parseUsd(most.toFixed(9));
-    // A bound too large to be a price rules nothing out.
+  const within = (price: bigint, max: number | null) => {
+    const bound = max === null ? undefined : parseUsd(max.toFixed(9));
+    // A bound too large to be a price excludes nothing.
     return bound === undefined || price <= bound;
   };
   return within(prices.prompt, maxPrice.prompt) && within(prices.completion, maxPrice.completion);
@@ -220,8 +222,8 @@ function order(groups: Groups, preferences: RoutePreferences, health: Health): r
 }
 
 /**
- * Orders one group: by wish, then by the sort key, then by priority; a shared offer follows the
- * tenant's own account at the same endpoint; open circuits come last.
+ * Orders one group: by the client's order, then by the sort key or priority. A shared offer follows
+ * the tenant's own offer at the same endpoint, and open circuits come last.
  */
 function arrange(
   group: readonly Offer[],
@@ -244,7 +246,7 @@ function comparison(preferences: RoutePreferences, health: Health): (a: Offer, b
   return (a, b) => rankOf(a, preferences) - rankOf(b, preferences) || compare(a, b, health);
 }
 
-/** The place in the client's own order; providers that it does not name come last. */
+/** Returns the provider's index in the client's order. Others come last. */
 function rankOf({ provider }: Offer, preferences: RoutePreferences): number {
   const rank = preferences.order.indexOf(provider.name);
   return rank === -1 ? preferences.order.length : rank;
@@ -259,7 +261,7 @@ const comparisons: Readonly<Record<SortKey, Comparison>> = {
   latency: (a, b, health) => health.firstByteMs(a) - health.firstByteMs(b),
   throughput: (a, b, health) => {
     const [ofA, ofB] = [health.tokensPerSecond(a), health.tokensPerSecond(b)];
-    // Offers that nobody has tried are infinitely fast, and infinity minus infinity is NaN.
+    // Untried offers have infinite throughput, and infinity minus infinity is NaN.
     return ofA === ofB ? 0 : ofB - ofA;
   },
 };
@@ -269,10 +271,10 @@ function listPrice({ prices }: Offer): bigint {
 }
 
 /**
- * The plan at the moment when its first offer is asked. Where that offer is recovering, this
- * request becomes its probe; where another request has become its probe since the plan was made,
- * the offer goes behind the others of its group. Decided here and not while planning: a request
- * that is refused for lack of credits would use the probe up and find nothing out.
+ * Adjusts the plan right before its first offer is called. If that offer is recovering, this
+ * request becomes its probe. If another request became the probe since planning, the offer moves
+ * behind the others of its group. Not decided during planning, because a request rejected for lack
+ * of credits would use up the probe without a result.
  */
 export function withProbe(
   plan: readonly Offer[],
@@ -286,7 +288,7 @@ export function withProbe(
   return [...group.slice(index), ...group.slice(0, index), ...plan.slice(group.length)];
 }
 
-/** The offers of a plan that may change places with its first one. */
+/** Returns the offers of a plan that can be swapped with the first one. */
 function firstGroup(
   plan: readonly Offer[],
   { route }: Pick<RoutePreferences, 'route'>,

@@ -46,7 +46,7 @@ export async function openFirst(
       result = await tryAt(offer);
     } catch (error) {
       // Provider failures are returned, so this is an internal error.
-      health.refused(offer);
+      health.rejected(offer);
       throw error;
     }
     const ms = Math.round(performance.now() - startedAt);
@@ -71,7 +71,7 @@ export async function openFirst(
     failures.push(tried);
     // An invalid request says nothing about the offer's health. Other providers of the same model
     // would reject it, too, but another model may have other limits.
-    if (kind === 'request') health.refused(offer);
+    if (kind === 'request') health.rejected(offer);
     else health.failed(offer);
     if (kind === 'request' && !isAccessProblem(tried)) refusedModels.push(model);
   }

@@ -188,7 +188,7 @@ describe('limits', () => {
       });
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429]);
       expect(String(answers[3]?.error.message)).toStartWith(
-        'This API key may use 20 tokens a minute; try again in ',
+        'This API key is limited to 20 tokens per minute. Try again in ',
       );
       expect(answers[3]?.headers.get('x-ratelimit-remaining')).toBe('97');
       expect(Number(answers[3]?.headers.get('retry-after'))).toBeGreaterThan(0);
