@@ -6,12 +6,12 @@ import { passMessages, systemOf, withoutHoistedInstructions } from './request.ts
 
 const version = { version: '2023-06-01', betas: '' };
 
-function pass(given: object, to: Partial<Target> = {}, betas = '') {
+function pass(fields: object, to: Partial<Target> = {}, betas = '') {
   const body = {
     model: 'a/b',
     max_tokens: 90,
     messages: [{ role: 'user', content: 'Hi' }],
-    ...given,
+    ...fields,
   };
   const text = JSON.stringify(body);
   const bytes = new TextEncoder().encode(text);
@@ -20,14 +20,14 @@ function pass(given: object, to: Partial<Target> = {}, betas = '') {
   return { ...passed, body: JSON.parse(String(passed.body)) as Record<string, unknown> };
 }
 
-test('an empty stop sequence is left out, and the list with the last one', () => {
+test('passMessages drops empty stop sequences, and the list if none remain', () => {
   const stopsOf = (stop_sequences: string[]) => pass({ stop_sequences }).body.stop_sequences;
   expect(stopsOf(['', 'END'])).toEqual(['END']);
   expect(stopsOf([''])).toBeUndefined();
   expect(stopsOf([])).toEqual([]);
 });
 
-test('a client that asks for no output gets none, even if it could pay for some', () => {
+test('passMessages keeps max_tokens: 0, and otherwise sends the lowest limit', () => {
   expect(pass({ max_tokens: 0 }, { outputTokensMax: 1 }).body.max_tokens).toBe(0);
   expect(pass({ max_tokens: 50 }, { outputTokensMax: 20 }).body.max_tokens).toBe(20);
 });
@@ -45,125 +45,126 @@ const contentOf = ({ body }: ReturnType<typeof pass>) =>
   (body.messages as { content: unknown }[])[1]?.content;
 
 test.each([
-  ['an empty text', '', undefined],
-  ['a blank one', ' \n', undefined],
+  ['an empty string', '', undefined],
+  ['a blank string', ' \n', undefined],
   ['an empty block', [{ type: 'text', text: '' }], undefined],
   [
-    'a blank block beside others',
+    'a blank block and another one',
     [
       { type: 'text', text: ' ' },
       { type: 'text', text: 'Be kind.' },
     ],
     [{ type: 'text', text: 'Be kind.' }],
   ],
-  ['words', 'Be kind.', 'Be kind.'],
-])('instructions that are %s are sent without blank texts', (_, system, expected) => {
+  ['text', 'Be kind.', 'Be kind.'],
+])('passMessages drops blank texts from a system field with %s', (_, system, expected) => {
   expect(pass({ system }).body.system).toEqual(expected);
 });
 
-test('names that an upstream may read as ours stay here, and unknown ones go on', () => {
-  const { body } = pass({ Model: 'dear', Max_Tokens: 9_000, Novelty: 1 });
+test('passMessages drops names that differ only in case, and forwards unknown ones', () => {
+  const { body } = pass({ Model: 'expensive', Max_Tokens: 9_000, Novelty: 1 });
   const messages = [{ role: 'user', content: 'Hi' }];
   expect(body).toEqual({ model: 'chat-large', max_tokens: 90, messages, Novelty: 1 });
 });
 
-describe('what the vendor charges for beside the price of a token', () => {
+describe('passMessages with options that cost extra', () => {
   const advisor = { type: 'advisor_20260301', name: 'advisor', model: 'claude-opus-5' };
 
-  test('is not asked for with the operator’s account', () => {
+  test("drops them with the operator's account", () => {
     const options = { speed: 'fast', service_tier: 'priority', tools: [advisor, look] };
     const { body, dropped } = pass(options);
     expect([body.speed, body.service_tier, body.tools]).toEqual([undefined, undefined, [look]]);
     expect(dropped).toEqual(['service_tier', 'speed', 'tools[0]']);
-    const alone = pass({ tools: [advisor], tool_choice: { type: 'auto' } }).body;
-    expect([alone.tools, alone.tool_choice]).toEqual([undefined, undefined]);
+    const only = pass({ tools: [advisor], tool_choice: { type: 'auto' } }).body;
+    expect([only.tools, only.tool_choice]).toEqual([undefined, undefined]);
   });
 
-  test('is asked for with an account of the tenant’s own', () => {
+  test("sends them with the tenant's own account", () => {
     const options = { speed: 'fast', service_tier: 'priority', tools: [advisor, look] };
     const { body, dropped } = pass(options, { isOwnAccount: true });
     expect([body, dropped]).toMatchObject([options, []]);
   });
 
-  test('is named once where the model knows nothing of it either', () => {
+  test('reports an option once if a quirk drops it too', () => {
     const quirks = { drop_params: ['service_tier'] };
     expect(pass({ service_tier: 'priority' }, { quirks }).dropped).toEqual(['service_tier']);
   });
 
-  test('is also removed from the callers of other tools', () => {
-    const runs = { type: 'code_execution_20250825', name: 'code_execution' };
-    const by = (...callers: string[]) => ({ ...look, allowed_callers: callers });
-    const tools = [by(runs.type), runs, by('direct', runs.type), by()];
+  test('removes dropped tools from allowed_callers of other tools', () => {
+    const codeExecution = { type: 'code_execution_20250825', name: 'code_execution' };
+    const { type } = codeExecution;
+    const callableBy = (...callers: string[]) => ({ ...look, allowed_callers: callers });
+    const tools = [callableBy(type), codeExecution, callableBy('direct', type), callableBy()];
     const { body, dropped } = pass({ tools });
-    expect(body.tools).toEqual([look, by('direct'), by()]);
+    expect(body.tools).toEqual([look, callableBy('direct'), callableBy()]);
     expect(dropped).toEqual(['tools[1]', 'tools[0].allowed_callers', 'tools[2].allowed_callers']);
     const own = pass({ tools }, { isOwnAccount: true });
     expect([own.body.tools, own.dropped]).toEqual([tools, []]);
   });
 
-  test('is not looked for again with each of many callers', () => {
-    let looks = 0;
-    const runs = {
+  test("doesn't check every tool again for each of many callers", () => {
+    let reads = 0;
+    const codeExecution = {
       name: 'code_execution',
       get type() {
-        looks += 1;
+        reads += 1;
         return 'code_execution_20250825';
       },
     };
-    const called = { ...look, allowed_callers: Array(1_000).fill('direct') };
+    const callable = { ...look, allowed_callers: Array(1_000).fill('direct') };
     const messages = [{ role: 'user', content: 'Hi' }];
-    const body = { model: 'a/b', max_tokens: 90, messages, tools: [runs, called] };
+    const body = { model: 'a/b', max_tokens: 90, messages, tools: [codeExecution, callable] };
     const source = { text: '{}', bytes: Buffer.from('{}') };
     expect(passMessages(readMessagesRequest(body, source), version, makeTarget()).dropped).toEqual([
       'tools[0]',
     ]);
-    expect(looks).toBeLessThan(100);
+    expect(reads).toBeLessThan(100);
   });
 
-  test('does not include the usual service', () => {
+  test('sends standard service options', () => {
     const options = { speed: 'standard', service_tier: 'standard_only', inference_geo: 'us' };
     const { body, dropped } = pass(options);
     expect([body, dropped]).toMatchObject([options, []]);
   });
 });
 
-describe('a conversation that began elsewhere', () => {
+describe('passMessages with content of other providers', () => {
   const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
 
   test.each(['', 'gemini:abc', 'responses:rs_1:abc', undefined])(
-    'loses thoughts with the signature %p, and the budget for more of them',
+    'drops thinking with the signature %p, and the thinking budget',
     (signature) => {
-      const thought = { type: 'thinking', thinking: 'hm', signature };
+      const block = { type: 'thinking', thinking: 'hm', signature };
       const thinking = { type: 'enabled', budget_tokens: 1_024 };
-      const passed = pass({ ...answer(thought, call), thinking });
+      const passed = pass({ ...answer(block, call), thinking });
       expect(contentOf(passed)).toEqual([call]);
       expect([passed.body.thinking, passed.dropped]).toEqual([undefined, ['thinking']]);
     },
   );
 
-  test("keeps Anthropic's own thoughts, also without words", () => {
-    const thoughts = [
+  test("keeps Anthropic's own thinking, even without text", () => {
+    const blocks = [
       { type: 'thinking', thinking: '', signature: 'EqYCCpMB' },
       { type: 'redacted_thinking', data: 'EqYC' },
     ];
     const thinking = { type: 'enabled', budget_tokens: 1_024 };
-    const passed = pass({ ...answer(...thoughts, call), thinking });
-    expect(contentOf(passed)).toEqual([...thoughts, call]);
+    const passed = pass({ ...answer(...blocks, call), thinking });
+    expect(contentOf(passed)).toEqual([...blocks, call]);
     expect([passed.body.thinking, passed.dropped]).toEqual([thinking, []]);
   });
 
-  test('loses texts without a letter, and an answer that had nothing else', () => {
+  test('drops blank texts, and answers that have nothing else', () => {
     expect(contentOf(pass(answer({ type: 'text', text: '\n' }, call)))).toEqual([call]);
     expect(pass(answer({ type: 'text', text: '' })).body.messages).toHaveLength(2);
   });
 
-  test('gets ids that Anthropic takes', () => {
-    const odd = { ...call, id: 'functions.look:0' };
+  test('replaces call IDs that Anthropic rejects', () => {
+    const invalid = { ...call, id: 'functions.look:0' };
     const result = { type: 'tool_result', tool_use_id: 'functions.look:0', content: 'x' };
     const { body } = pass({
       messages: [
         { role: 'user', content: 'Hi' },
-        { role: 'assistant', content: [odd] },
+        { role: 'assistant', content: [invalid] },
         { role: 'user', content: [result] },
       ],
     });
@@ -172,13 +173,13 @@ describe('a conversation that began elsewhere', () => {
     expect(ids).toHaveLength(2);
   });
 
-  test('has fetched pictures in place of addresses, also in results and documents', () => {
+  test('replaces image URLs with fetched images, also in tool results and documents', () => {
     const url = 'https://a.example/b.png';
     const image = { type: 'image', source: { type: 'url', url } };
-    const inside = { type: 'tool_result', tool_use_id: 'a', content: [image] };
+    const result = { type: 'tool_result', tool_use_id: 'a', content: [image] };
     const images = new Map([[url, 'data:image/png;base64,aGk=']]);
-    const folder = { type: 'document', source: { type: 'content', content: [image] } };
-    const content = [inside, image, folder];
+    const document = { type: 'document', source: { type: 'content', content: [image] } };
+    const content = [result, image, document];
     const { body } = pass({ messages: [{ role: 'user', content }] }, { images });
     expect(JSON.stringify(body)).not.toContain(url);
     expect(JSON.stringify(body).match(/"data":"aGk="/g)).toHaveLength(3);
@@ -191,31 +192,32 @@ test.each([
   [undefined, ['effort-2025-11-24'], 'context-1m-2025-08-07', ['anthropic-beta']],
   ['vertex', ['*'], undefined, ['anthropic-beta']],
   ['vertex', ['another'], 'effort-2025-11-24,context-1m-2025-08-07', []],
-] as const)('at %p without the betas %j it is asked for %p', (host, refused, told, dropped) => {
+] as const)('passMessages to %p without the betas %j sends %p', (host, refused, sent, dropped) => {
   const quirks = {
     ...(host ? { hosted_by: host } : {}),
     ...(refused ? { drop_betas: [...refused] } : {}),
   };
   const passed = pass({}, { quirks }, 'effort-2025-11-24,context-1m-2025-08-07');
-  expect(passed.headers?.['anthropic-beta']).toBe(told);
+  expect(passed.headers?.['anthropic-beta']).toBe(sent);
   expect(passed.dropped).toEqual([...dropped]);
 });
 
-describe('instructions among the messages', () => {
-  const mid = { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] };
-  const said = { role: 'user', content: 'Hi' };
-  const given = { system: 'Be kind.', messages: [said, mid, { role: 'system', content: ' ' }] };
+describe('passMessages with instructions among the messages', () => {
+  const instruction = { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] };
+  const userMessage = { role: 'user', content: 'Hi' };
+  const blank = { role: 'system', content: ' ' };
+  const fields = { system: 'Be kind.', messages: [userMessage, instruction, blank] };
 
-  test('stay where they are', () => {
-    expect(pass(given).body).toMatchObject(given);
+  test('keeps their position', () => {
+    expect(pass(fields).body).toMatchObject(fields);
   });
 
-  test('go to the front where the model takes them only there', () => {
+  test('moves them into system if the model requires it', () => {
     const quirks = { system_messages: 'merge' } as const;
-    const texts = [{ type: 'text', text: 'Be kind.' }, ...mid.content];
-    expect(pass(given, { quirks }).body).toMatchObject({ system: texts, messages: [said] });
-    const alone = { system: 'Be kind.', messages: [said] };
-    expect(pass(alone, { quirks }).body).toMatchObject(alone);
+    const texts = [{ type: 'text', text: 'Be kind.' }, ...instruction.content];
+    expect(pass(fields, { quirks }).body).toMatchObject({ system: texts, messages: [userMessage] });
+    const plain = { system: 'Be kind.', messages: [userMessage] };
+    expect(pass(plain, { quirks }).body).toMatchObject(plain);
   });
 });
 
@@ -224,33 +226,39 @@ test.each([
   [{ outputTokensMax: 7 }, 7],
   [{ modelOutputTokensMax: 50 }, 50],
   [{ modelOutputTokensMax: 50, outputTokensMax: 60 }, 50],
-])('the limit of the output fits the target %j', (to, most) => {
-  expect(pass({}, to).body.max_tokens).toBe(most);
+])('passMessages limits max_tokens for the target %j to %i', (to, maxTokens) => {
+  expect(pass({}, to).body.max_tokens).toBe(maxTokens);
 });
 
-test('sources without an index of Anthropic are left out, and the list with the last one', () => {
+test("passMessages drops citations without Anthropic's index, and the list if none remain", () => {
   const type = 'web_search_result_location';
-  const ours = { type, url: 'https://a.example', title: 'A', cited_text: 'q', encrypted_index: '' };
-  const theirs = { ...ours, encrypted_index: 'Eo8BCioI' };
+  const foreign = {
+    type,
+    url: 'https://a.example',
+    title: 'A',
+    cited_text: 'q',
+    encrypted_index: '',
+  };
+  const own = { ...foreign, encrypted_index: 'Eo8BCioI' };
   const page = { type: 'page_location', document_index: 0, cited_text: 'q' };
   const citedAs = (...citations: object[]) =>
     contentOf(pass(answer({ type: 'text', text: 'It rained.', citations })));
-  expect(citedAs(ours)).toEqual([{ type: 'text', text: 'It rained.' }]);
-  expect(citedAs(ours, theirs, page)).toMatchObject([{ citations: [theirs, page] }]);
+  expect(citedAs(foreign)).toEqual([{ type: 'text', text: 'It rained.' }]);
+  expect(citedAs(foreign, own, page)).toMatchObject([{ citations: [own, page] }]);
 });
 
-test('a thinking budget is left out if the lowered limit has no room for it', () => {
+test('passMessages drops a thinking budget that the lowered limit has no room for', () => {
   const thinking = { type: 'enabled', budget_tokens: 2_000 };
-  const given = { thinking, max_tokens: 4_000 };
-  expect(pass(given, { outputTokensMax: 3_000 })).toMatchObject({
+  const fields = { thinking, max_tokens: 4_000 };
+  expect(pass(fields, { outputTokensMax: 3_000 })).toMatchObject({
     body: { thinking },
     dropped: [],
   });
-  const crowded = pass(given, { outputTokensMax: 2_000 });
+  const crowded = pass(fields, { outputTokensMax: 2_000 });
   expect([crowded.body.thinking, crowded.dropped]).toEqual([undefined, ['thinking']]);
 });
 
-test('parameters that the model refuses are left out and told', () => {
+test('passMessages drops and reports parameters that the model rejects', () => {
   const quirks = { drop_params: ['temperature', 'top_p', 'top_k'] };
   const { body, dropped } = pass({ temperature: 0.5, top_p: null }, { quirks });
   expect([body.temperature, dropped]).toEqual([undefined, ['temperature']]);
@@ -265,13 +273,13 @@ test.each([
   ],
   [{ type: 'none' }, { type: 'none' }, []],
   [{ type: 'auto' }, { type: 'auto' }, []],
-])('a model that cannot be made to call a tool gets the choice %j as %j', (given, sent, told) => {
+])('passMessages without forced tools sends the choice %j as %j', (choice, sent, reported) => {
   const quirks = { drop_params: ['tool_choice'] };
-  const { body, dropped } = pass({ tools: [look], tool_choice: given }, { quirks });
-  expect([body.tool_choice, dropped]).toEqual([sent, told]);
+  const { body, dropped } = pass({ tools: [look], tool_choice: choice }, { quirks });
+  expect([body.tool_choice, dropped]).toEqual([sent, reported]);
 });
 
-test('a provider that takes no tools gets no choice among them either', () => {
+test('passMessages drops the tool choice with the tools', () => {
   const quirks = { drop_params: ['tool_choice', 'tools'] };
   for (const tool_choice of [{ type: 'auto' }, { type: 'any' }]) {
     const { body } = pass({ tools: [look], tool_choice }, { quirks });
@@ -281,26 +289,26 @@ test('a provider that takes no tools gets no choice among them either', () => {
   expect(dropped).toEqual(['tools']);
 });
 
-test('what the client wrote as null is left out, but for fields that only Anthropic knows', () => {
+test('passMessages drops known fields that are null, and keeps unknown ones', () => {
   const unset = { system: null, tools: null, top_k: null, metadata: null, models: null };
   const { model: _, max_tokens: __, messages: ___, ...rest } = pass({ ...unset, new: null }).body;
   expect(rest).toEqual({ new: null });
 });
 
-test('pictures that another provider made stay behind, and are told', () => {
+test('passMessages drops and reports generated images', () => {
   const content = { type: 'text', text: 'Here.' };
   const source = { type: 'base64', media_type: 'image/png', data: 'aGk=' };
-  const picture = { type: 'image', source };
-  const beside = pass(answer(content, picture));
-  expect([contentOf(beside), beside.dropped]).toEqual([[content], ['messages.image']]);
-  const alone = pass(answer(picture));
-  expect(alone.body.messages).toHaveLength(2);
-  const shown = pass({ messages: [{ role: 'user', content: [picture] }] });
-  expect(shown.body.messages).toEqual([{ role: 'user', content: [picture] }]);
-  expect(shown.dropped).toEqual([]);
+  const image = { type: 'image', source };
+  const withText = pass(answer(content, image));
+  expect([contentOf(withText), withText.dropped]).toEqual([[content], ['messages.image']]);
+  const only = pass(answer(image));
+  expect(only.body.messages).toHaveLength(2);
+  const fromUser = pass({ messages: [{ role: 'user', content: [image] }] });
+  expect(fromUser.body.messages).toEqual([{ role: 'user', content: [image] }]);
+  expect(fromUser.dropped).toEqual([]);
 });
 
-test('an effort goes to models that know efforts, and the rest of its field to all', () => {
+test('passMessages sends the effort only to models with efforts, and the format to all', () => {
   const format = { type: 'json_schema', schema: { type: 'object' } };
   const configAt = (thinking: Target['thinking'], config: object) => {
     const { body, dropped } = pass({ output_config: config }, { thinking });
@@ -313,10 +321,10 @@ test('an effort goes to models that know efforts, and the rest of its field to a
   expect(configAt('budget', both)).toEqual([{ format }, ['output_config.effort']]);
   expect(configAt('budget', { effort: 'low' })).toEqual([undefined, ['output_config.effort']]);
   expect(configAt('budget', { format })).toEqual([{ format }, []]);
-  // Opus 4.5 thinks by budget and knows efforts as well.
-  const knowing = { thinking: 'budget', quirks: { efforts: { high: 'high' } } } as const;
-  const named = { thinking: 'budget', upstreamModel: 'claude-opus-4-5@20251101' } as const;
-  for (const target of [knowing, named]) {
+  // Opus 4.5 has a thinking budget and accepts efforts too.
+  const byQuirk = { thinking: 'budget', quirks: { efforts: { high: 'high' } } } as const;
+  const byName = { thinking: 'budget', upstreamModel: 'claude-opus-4-5@20251101' } as const;
+  for (const target of [byQuirk, byName]) {
     expect(pass({ output_config: both }, target).body.output_config).toEqual(both);
   }
   const quirks = { drop_params: ['output_config'] };
@@ -324,13 +332,13 @@ test('an effort goes to models that know efforts, and the rest of its field to a
   expect([body.output_config, dropped]).toEqual([undefined, ['output_config']]);
 });
 
-const said = { role: 'user' as const, content: 'Hi' };
-const blank = { role: 'system' as const, content: ' ' };
+const userMessage = { role: 'user' as const, content: 'Hi' };
+const blankInstruction = { role: 'system' as const, content: ' ' };
 
-test('instructions without words leave none in front', () => {
-  const messages = [said, blank];
-  const spoken = withoutHoistedInstructions(messages, { system_messages: 'merge' });
-  expect(spoken).toEqual([said]);
-  expect(systemOf({ messages }, spoken)).toBeUndefined();
-  expect(systemOf({ messages, system: '' }, spoken)).toBeUndefined();
+test('systemOf returns undefined for blank instructions', () => {
+  const messages = [userMessage, blankInstruction];
+  const remaining = withoutHoistedInstructions(messages, { system_messages: 'merge' });
+  expect(remaining).toEqual([userMessage]);
+  expect(systemOf({ messages }, remaining)).toBeUndefined();
+  expect(systemOf({ messages, system: '' }, remaining)).toBeUndefined();
 });

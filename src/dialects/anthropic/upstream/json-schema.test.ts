@@ -4,15 +4,18 @@ import type { Tool } from '../../../core/prompt.ts';
 import { inputSchema } from './json-schema.ts';
 import { writeMessages } from './request.ts';
 
-test.each(['anyOf', 'oneOf', 'allOf'])('%s at the root of a tool loses no property', (union) => {
-  const of = (name: string) => ({ type: 'object', properties: { [name]: { type: 'string' } } });
-  expect(inputSchema({ [union]: [of('a'), of('b')], ...of('c') })).toEqual({
-    type: 'object',
-    properties: { a: { type: 'string' }, b: { type: 'string' }, c: { type: 'string' } },
-  });
-});
+test.each(['anyOf', 'oneOf', 'allOf'])(
+  'inputSchema keeps all properties of %s at the root',
+  (union) => {
+    const of = (name: string) => ({ type: 'object', properties: { [name]: { type: 'string' } } });
+    expect(inputSchema({ [union]: [of('a'), of('b')], ...of('c') })).toEqual({
+      type: 'object',
+      properties: { a: { type: 'string' }, b: { type: 'string' }, c: { type: 'string' } },
+    });
+  },
+);
 
-test('a tool without a schema takes an object', () => {
+test('inputSchema makes a missing schema an object', () => {
   expect(inputSchema(null)).toEqual({ type: 'object' });
   expect(inputSchema({ properties: {} })).toEqual({ type: 'object', properties: {} });
 });
@@ -32,7 +35,7 @@ const strictOf = (tools: readonly Tool[], quirks = {}) => {
   return { strict: written.tools.map(({ strict }) => strict), dropped: written.dropped };
 };
 
-/** A strict tool with these properties, all of which it needs unless told otherwise. */
+/** Returns a strict tool with these properties, all required by default. */
 const tool = (properties: object, required = Object.keys(properties)): Tool => ({
   name: 'look',
   strict: true,
@@ -41,10 +44,10 @@ const tool = (properties: object, required = Object.keys(properties)): Tool => (
 const text = { type: 'string' };
 const texts = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, text]));
-const several = (count: number, one: Tool) => Array.from({ length: count }, () => one);
+const repeat = (count: number, tool: Tool) => Array.from({ length: count }, () => tool);
 
-describe('a tool', () => {
-  test('that is strict has a schema without the keys that are refused there', () => {
+describe('writeMessages for strict tools', () => {
+  test('drops unsupported keywords from the schema', () => {
     const { tools } = write([tool({ count: { type: 'integer', minimum: 1 } })]);
     expect(tools).toMatchObject([{ strict: true }]);
     expect(tools[0]?.input_schema).toEqual({
@@ -55,7 +58,7 @@ describe('a tool', () => {
     });
   });
 
-  test('that is not strict keeps its whole schema', () => {
+  test('keeps all keywords of tools that are not strict', () => {
     const { parameters } = tool({ count: { type: 'integer', minimum: 1 } });
     expect(write([{ name: 'look', parameters }]).tools[0]?.input_schema).toEqual({ ...parameters });
   });
@@ -66,24 +69,24 @@ describe('a tool', () => {
     Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, choice]));
 
   test.each<[string, readonly Tool[]]>([
-    ['20 of them', several(20, tool({}))],
-    ['24 parameters that may be left out', [tool(texts(24), [])]],
-    ['24 of those inside of another', [tool({ inner })]],
-    ['16 parameters of several types', [tool(choices(16))]],
-  ])('is strict among %s', (_, tools) => {
+    ['20 tools', repeat(20, tool({}))],
+    ['24 optional parameters', [tool(texts(24), [])]],
+    ['24 nested optional parameters', [tool({ inner })]],
+    ['16 parameters with several types', [tool(choices(16))]],
+  ])('sends %s as strict', (_, tools) => {
     expect(strictOf(tools)).toEqual({ strict: tools.map(() => true), dropped: [] });
   });
 
   test.each<[string, readonly Tool[]]>([
-    ['21 of them', several(21, tool({}))],
-    ['25 parameters that may be left out', [tool(texts(24), []), tool({ a: text }, [])]],
-    ['25 of those inside of another', [tool({ inner, a: text }, ['inner'])]],
-    ['17 parameters of several types', [tool(choices(17))]],
-  ])('is not strict among %s, and the client is told', (_, tools) => {
+    ['21 tools', repeat(21, tool({}))],
+    ['25 optional parameters', [tool(texts(24), []), tool({ a: text }, [])]],
+    ['25 nested optional parameters', [tool({ inner, a: text }, ['inner'])]],
+    ['17 parameters with several types', [tool(choices(17))]],
+  ])('drops and reports strict for %s', (_, tools) => {
     expect(strictOf(tools)).toEqual({ strict: tools.map(() => undefined), dropped: ['strict'] });
   });
 
-  test('is not strict for a model that knows nothing of it', () => {
+  test('drops and reports strict for models without JSON schemas', () => {
     const quirks = { json_schema: 'instruct' as const };
     expect(strictOf([tool({})], quirks)).toEqual({ strict: [undefined], dropped: ['strict'] });
   });

@@ -16,17 +16,17 @@ const delta = (index: number, fields: object) => ({
 const stop = (index: number) => ({ type: 'content_block_stop', index });
 const end = (stop_reason: string | null) => ({ type: 'message_delta', delta: { stop_reason } });
 const over = { type: 'message_stop' };
-const text = (index: number, said: string) => [
+const text = (index: number, content: string) => [
   start(index, { type: 'text', text: '' }),
-  delta(index, { type: 'text_delta', text: said }),
+  delta(index, { type: 'text_delta', text: content }),
   stop(index),
 ];
 
 const hear = (events: readonly (object | string)[]) =>
   readEvents((sink) => new AnthropicStreamReader(sink), events);
 
-describe('a stream of Anthropic', () => {
-  test('is over with message_stop, and nothing after it is heard', () => {
+describe('AnthropicStreamReader', () => {
+  test('finishes at message_stop and ignores later events', () => {
     const { sink, reader } = hear([
       begin,
       ...text(0, 'Hi'),
@@ -37,12 +37,12 @@ describe('a stream of Anthropic', () => {
     expect([sink.fullText, sink.finishReason, reader.finished]).toEqual(['Hi', 'stop', true]);
   });
 
-  test('ends as it said, though a second report has nothing to say about it', () => {
+  test('keeps the stop reason if a later report has none', () => {
     const { sink, failure } = hear([begin, ...text(0, 'Hi'), end('max_tokens'), end(null), over]);
     expect([failure, sink.finishReason]).toEqual([undefined, 'length']);
   });
 
-  test('that is cut costs its prompt and the words that came, at four letters a token', () => {
+  test('estimates the output of a cut stream at 4 characters per token', () => {
     const { sink, reader } = hear([begin, ...text(0, 'x'.repeat(40))]);
     expect(reader.finished).toBe(false);
     expect([sink.lastUsage, sink.isEstimate]).toMatchObject([
@@ -51,7 +51,7 @@ describe('a stream of Anthropic', () => {
     ]);
   });
 
-  test('may leave out the opening of a block of words', () => {
+  test('accepts text and thinking without start events', () => {
     const { sink } = hear([
       begin,
       delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
@@ -69,7 +69,7 @@ describe('a stream of Anthropic', () => {
     ]);
   });
 
-  test('may carry the whole input of a tool at its start, and repeat it in pieces', () => {
+  test('reads tool input in a start event once, even if deltas repeat it', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: { a: 1 } };
     const piece = { type: 'input_json_delta', partial_json: '{"a":1}' };
     const { sink } = hear([
@@ -83,14 +83,14 @@ describe('a stream of Anthropic', () => {
     expect(sink.calls).toMatchObject([{ id: 'toolu_1', name: 'look', arguments: '{"a":1}' }]);
   });
 
-  test('gives a call without an id one of its own', () => {
+  test('adds an ID to a call without one', () => {
     const block = { type: 'tool_use', id: '', name: 'look', input: {} };
     const { sink } = hear([begin, start(0, block), stop(0), end('tool_use'), over]);
     expect(sink.calls[0]?.id).toMatch(/^toolu_\w{24}$/);
     expect(sink.calls[0]?.arguments).toBe('{}');
   });
 
-  test('may send a signature in pieces', () => {
+  test('joins a signature that comes in pieces', () => {
     const { sink } = hear([
       begin,
       start(0, { type: 'thinking', thinking: '', signature: '' }),
@@ -103,27 +103,12 @@ describe('a stream of Anthropic', () => {
     expect(sink.signatures).toEqual(['abcd']);
   });
 
-  test('tells nothing of tools that the provider runs', () => {
-    const { sink } = hear([
-      begin,
-      start(0, { type: 'server_tool_use', id: 's', name: 'web_search', input: {} }),
-      delta(0, { type: 'input_json_delta', partial_json: '{"query":"x"}' }),
-      stop(0),
-      start(1, { type: 'web_search_tool_result', content: [] }),
-      stop(1),
-      ...text(2, 'Found'),
-      end('end_turn'),
-      over,
-    ]);
-    expect(sink.order).toEqual(['text', 'finish']);
-  });
-
-  test('tells of each source which characters of the text it is for', () => {
+  test('emits the character range of each citation, counted in code points', () => {
     const source = (url: string) => ({ type: 'web_search_result_location', url, title: url });
-    const cited = (index: number, said: string, citation: object) => [
+    const cited = (index: number, content: string, citation: object) => [
       start(index, { type: 'text', text: '' }),
       delta(index, { type: 'citations_delta', citation }),
-      delta(index, { type: 'text_delta', text: said }),
+      delta(index, { type: 'text_delta', text: content }),
       stop(index),
     ];
     const { sink } = hear([
@@ -138,7 +123,7 @@ describe('a stream of Anthropic', () => {
     ]);
   });
 
-  test('tells of the sources in a whole answer too, with their words', () => {
+  test('emits citations with their quotes for a non-streaming answer', () => {
     const sink = new RecordingSink();
     const citation = {
       ...{ type: 'web_search_result_location', url: 'https://a.example', title: 'A' },
@@ -161,25 +146,23 @@ describe('a stream of Anthropic', () => {
   });
 
   test.each([
-    ['model_context_window_exceeded', 'context'],
-    ['pause_turn', 'pause'],
     ['stop', 'stop'],
     ['length', 'length'],
     ['tool_calls', 'stop'],
     ['content_filter', 'content_filter'],
     ['something_new', 'stop'],
     ['constructor', 'stop'],
-  ] as const)('that ends with %s has the finish %s', (word, reason) => {
-    expect(hear([begin, end(word), over]).sink.finishReason).toBe(reason);
+  ] as const)('reads the stop reason %s as %s', (stopReason, reason) => {
+    expect(hear([begin, end(stopReason), over]).sink.finishReason).toBe(reason);
   });
 
-  test('that says end_turn after a call wants it to be run', () => {
+  test('reads end_turn after a call as tool_calls', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
     const { sink } = hear([begin, start(0, block), stop(0), end('end_turn'), over]);
     expect(sink.finishReason).toBe('tool_calls');
   });
 
-  test('may leave out the ends of its blocks', () => {
+  test('accepts blocks without stop events', () => {
     const { sink } = hear([
       begin,
       start(0, { type: 'thinking', thinking: '', signature: '' }),
@@ -193,21 +176,21 @@ describe('a stream of Anthropic', () => {
     expect(sink.calls).toMatchObject([{ name: 'look', arguments: '{}' }]);
   });
 
-  test('may repeat its opening at once, but fails if it begins again after words', () => {
+  test('accepts a repeated message_start, but fails for one after output', () => {
     expect(hear([begin, begin, ...text(0, 'Hi')]).failure).toBeUndefined();
     expect(hear([begin, ...text(0, 'Hi'), begin]).failure?.kind).toBe('malformed');
   });
 
   test.each([
-    ['no JSON', [begin, '{"type":']],
-    ['no object', [begin, '[]']],
-    ['no stop reason', [begin, end(null), over]],
-  ] as const)('with %s is malformed', (_, events) => {
+    ['invalid JSON', [begin, '{"type":']],
+    ['a list', [begin, '[]']],
+    ['a missing stop reason', [begin, end(null), over]],
+  ] as const)('fails for %s', (_, events) => {
     const { failure, reader } = hear(events);
     expect([failure?.kind, reader.finished]).toEqual(['malformed', false]);
   });
 
-  test('may fail by an event without a name', () => {
+  test('reads an error event without a name', () => {
     const error = { type: 'error', error: { type: 'rate_limit_error', message: 'Slow down' } };
     expect(hear([begin, error]).failure).toMatchObject({
       kind: 'rate_limited',
@@ -221,6 +204,6 @@ test.each([
   ['{"type":"message","content":[]}', 'malformed'],
   ['{"type":"message","stop_reason":"end_turn"}', 'malformed'],
   ['<html>', 'malformed'],
-] as const)('the reply %s is no answer', (reply, kind) => {
+] as const)('readFullReply returns a failure for %s', (reply, kind) => {
   expect(readFullReply(reply, new RecordingSink())?.kind).toBe(kind);
 });

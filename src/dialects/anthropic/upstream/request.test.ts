@@ -6,27 +6,27 @@ import type { Prompt, Turn } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
 import { writeMessages } from './request.ts';
 
-function write(given: Partial<Prompt> = {}, to: Partial<Target> = {}) {
+function write(fields: Partial<Prompt> = {}, to: Partial<Target> = {}) {
   const { body, dropped, ...rest } = writeMessages(
-    makePrompt(given),
+    makePrompt(fields),
     makeTarget({ thinking: null, ...to }),
   );
   const value: unknown = JSON.parse(String(body));
-  if (!isObject(value)) throw new Error('no object');
+  if (!isObject(value)) throw new Error("The body isn't an object.");
   return { ...rest, body: value, dropped };
 }
 
-const text = (said: string) => ({ kind: 'text' as const, text: said });
+const text = (content: string) => ({ kind: 'text' as const, text: content });
 const call = (id: string, json = '{}') => ({
   kind: 'tool_call' as const,
   id,
   name: 'look',
   arguments: json,
 });
-const result = (callId: string, said: string) => ({
+const result = (callId: string, content: string) => ({
   kind: 'tool_result' as const,
   callId,
-  parts: [text(said)],
+  parts: [text(content)],
   isError: false,
 });
 const look = { name: 'look', parameters: { type: 'object', properties: {} } };
@@ -39,19 +39,19 @@ const options = (
   visible: true,
 });
 
-describe('the conversation', () => {
+describe('writeMessages for turns', () => {
   const messagesOf = (turns: readonly Turn[], to: Partial<Target> = {}) =>
     write({ turns }, to).body.messages;
 
-  // Work that grows with the square of the conversation misses the deadline of a test here.
-  test('is joined in one go, however many messages there are', () => {
+  // Quadratic work would exceed the test's time limit.
+  test('merges 40,000 turns of one role in linear time', () => {
     const turns = Array.from({ length: 40_000 }, () => userTurn('Hi'));
     expect(messagesOf(turns)).toEqual([
       { role: 'user', content: turns.map(() => ({ type: 'text', text: 'Hi' })) },
     ]);
   });
 
-  test('has its instructions outside, wherever they stood', () => {
+  test('moves all instructions into system', () => {
     const { body } = write({
       turns: [
         { role: 'system', parts: [{ ...text('Be brief.'), cacheControl: { type: 'ephemeral' } }] },
@@ -66,7 +66,7 @@ describe('the conversation', () => {
     expect(body.messages).toEqual([{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }]);
   });
 
-  test('has all results of a turn first in one message, then what the user says', () => {
+  test('writes all tool results first in one message, then the text', () => {
     const messages = messagesOf([
       userTurn('Hi'),
       { role: 'assistant', parts: [call('a'), call('b')] },
@@ -88,7 +88,7 @@ describe('the conversation', () => {
     ]);
   });
 
-  test('has no texts without a letter and no turns without a block', () => {
+  test('drops blank texts and empty turns', () => {
     const messages = messagesOf([
       userTurn('Hi'),
       { role: 'assistant', parts: [text(' \n')] },
@@ -105,7 +105,7 @@ describe('the conversation', () => {
     ]);
   });
 
-  test('begins with a user', () => {
+  test('starts with a user message', () => {
     expect(messagesOf([{ role: 'assistant', parts: [text('Hi')] }, userTurn('Yes')])).toMatchObject(
       [{ role: 'user' }, { role: 'assistant' }, { role: 'user' }],
     );
@@ -114,7 +114,7 @@ describe('the conversation', () => {
     ]);
   });
 
-  test('ends with a user where models want that, else without a space', () => {
+  test('ends with a user message if required, otherwise trims the last answer', () => {
     const turns: Turn[] = [userTurn('Count'), { role: 'assistant', parts: [text('One, ')] }];
     expect(messagesOf(turns, { thinking: 'adaptive' })).toMatchObject([
       { role: 'user' },
@@ -132,7 +132,7 @@ describe('the conversation', () => {
     ['{"a":1}', { a: 1 }],
     ['[1]', { arguments: [1] }],
     ['{"a":', { arguments: '{"a":' }],
-  ])('has the arguments %p of a call as an object', (json, input) => {
+  ])('writes the call arguments %p as an object', (json, input) => {
     const turns: Turn[] = [
       userTurn('Hi'),
       { role: 'assistant', parts: [call('a', json)] },
@@ -141,14 +141,14 @@ describe('the conversation', () => {
     expect(messagesOf(turns)).toMatchObject([{}, { content: [{ type: 'tool_use', input }] }, {}]);
   });
 
-  test('has long numbers in arguments as they were', () => {
+  test('keeps long numbers in call arguments', () => {
     const parts = [call('a', '{"a":12345678901234567890}')];
     const turns: Turn[] = [userTurn('Hi'), { role: 'assistant', parts }, userTurn('x')];
     const { body } = writeMessages(makePrompt({ turns }), makeTarget());
     expect(String(body)).toContain('"input":{"a":12345678901234567890}');
   });
 
-  test('has ids that Anthropic takes, the same for a call and its result', () => {
+  test('replaces call IDs that Anthropic rejects, consistently for call and result', () => {
     const turns: Turn[] = [
       userTurn('Hi'),
       { role: 'assistant', parts: [call('functions.look:0'), call('functions_look:0')] },
@@ -164,7 +164,7 @@ describe('the conversation', () => {
     expect(ids[0]).not.toBe(ids[1]);
   });
 
-  test('has pictures and documents in the words for their kind', () => {
+  test('writes images and documents of every kind', () => {
     const content = messagesOf([
       {
         role: 'user',
@@ -174,7 +174,7 @@ describe('the conversation', () => {
           { kind: 'document', source: { url: 'data:application/pdf;base64,aGk=' }, name: 'A' },
           { kind: 'document', source: { url: 'data:text/plain;base64,aGk=' } },
           { kind: 'document', source: { fileId: 'file_1' } },
-          { kind: 'document', source: { text: 'said' } },
+          { kind: 'document', source: { text: 'text' } },
         ],
       },
     ]);
@@ -186,30 +186,27 @@ describe('the conversation', () => {
           { title: 'A', source: { type: 'base64', media_type: 'application/pdf' } },
           { source: { type: 'text', media_type: 'text/plain', data: 'hi' } },
           { source: { type: 'file', file_id: 'file_1' } },
-          { source: { type: 'text', media_type: 'text/plain', data: 'said' } },
+          { source: { type: 'text', media_type: 'text/plain', data: 'text' } },
         ],
       },
     ]);
   });
 });
 
-describe('the limit of the output', () => {
+describe('writeMessages for max_tokens', () => {
   test.each([
     [{}, {}, 8_192],
     [{}, { modelOutputTokensMax: 64_000 }, 64_000],
     [{ outputTokensMax: 100 }, { modelOutputTokensMax: 64_000 }, 100],
     [{ outputTokensMax: 100_000 }, { modelOutputTokensMax: 64_000 }, 64_000],
     [{ outputTokensMax: 100 }, { outputTokensMax: 20, modelOutputTokensMax: 64_000 }, 20],
-  ] as const)(
-    'is what was asked, what the model has and what is affordable: %j %j',
-    (a, b, most) => {
-      expect(write(a, b).body.max_tokens).toBe(most);
-    },
-  );
+  ] as const)('sends the lowest limit of %j and %j', (prompt, target, maxTokens) => {
+    expect(write(prompt, target).body.max_tokens).toBe(maxTokens);
+  });
 });
 
-describe('parameters', () => {
-  test('that Anthropic has are put in its words', () => {
+describe('writeMessages for parameters', () => {
+  test("writes supported parameters under Anthropic's names", () => {
     const { body, dropped, headers } = write({
       stop: ['END', ' '],
       user: 'ann',
@@ -227,7 +224,7 @@ describe('parameters', () => {
     expect(headers?.['anthropic-version']).toBe('2023-06-01');
   });
 
-  test('that it has not are told by the names that clients know', () => {
+  test("reports dropped parameters by the clients' names", () => {
     const { body, dropped } = write({
       choices: 2,
       sampling: {
@@ -259,19 +256,19 @@ describe('parameters', () => {
     ]);
   });
 
-  test('that a model refuses are left out', () => {
+  test('drops parameters that the model rejects', () => {
     const quirks = { drop_params: ['temperature', 'top_p', 'top_k', 'tool_choice'] };
     const { body, dropped } = write(
       { sampling: { temperature: 0.5, topK: 3 }, tools: [look], toolChoice: 'required' },
       { quirks },
     );
     expect(dropped?.toSorted()).toEqual(['temperature', 'tool_choice', 'top_k']);
-    // Without a choice the model may call tools or not.
+    // Without a choice, the model decides whether to call tools.
     expect(body.tool_choice).toBeUndefined();
   });
 });
 
-describe('tools', () => {
+describe('writeMessages for tools', () => {
   test.each([
     ['auto', null, { type: 'auto' }],
     ['required', false, { type: 'any', disable_parallel_tool_use: true }],
@@ -279,13 +276,16 @@ describe('tools', () => {
     [{ name: 'look' }, null, { type: 'tool', name: 'look' }],
     [null, false, { type: 'auto', disable_parallel_tool_use: true }],
     [null, true, undefined],
-  ] as const)('are chosen: %j, parallel %p', (toolChoice, parallelTools, choice) => {
-    const { body } = write({ tools: [look], toolChoice, parallelTools });
-    expect(body.tool_choice).toEqual(choice as unknown);
-    expect(write({ toolChoice, parallelTools }).body.tool_choice).toBeUndefined();
-  });
+  ] as const)(
+    'writes the tool choice %j with parallel calls %p',
+    (toolChoice, parallelTools, choice) => {
+      const { body } = write({ tools: [look], toolChoice, parallelTools });
+      expect(body.tool_choice).toEqual(choice as unknown);
+      expect(write({ toolChoice, parallelTools }).body.tool_choice).toBeUndefined();
+    },
+  );
 
-  test('have an object at the root of their schema, and no union', () => {
+  test('writes schemas with an object at the root, and no union', () => {
     const branch = (name: string) => ({
       type: 'object',
       properties: { [name]: { type: 'string' } },
@@ -310,8 +310,8 @@ describe('tools', () => {
   });
 });
 
-describe('an answer in JSON', () => {
-  test('by a schema has what Anthropic understands of it', () => {
+describe('writeMessages for JSON answers', () => {
+  test('writes a schema without the keywords that Anthropic rejects', () => {
     const schema = {
       type: 'object',
       properties: {
@@ -344,7 +344,7 @@ describe('an answer in JSON', () => {
     });
   });
 
-  test('without a schema, or where there are none, is an instruction', () => {
+  test('writes an instruction without a schema, or if the model has no schemas', () => {
     const plain = write({ json: { schema: null, name: 'x' } });
     expect(JSON.stringify(plain.body.system)).toContain('JSON object');
     const instructed = write(
@@ -356,23 +356,23 @@ describe('an answer in JSON', () => {
   });
 });
 
-describe('a wish for reasoning', () => {
-  const may = { efforts: { minimal: 'low', low: 'low', high: 'high', xhigh: 'max' } };
-  const always = { efforts: { none: 'low', ...may.efforts } };
+describe('writeMessages for reasoning', () => {
+  const optional = { efforts: { minimal: 'low', low: 'low', high: 'high', xhigh: 'max' } };
+  const always = { efforts: { none: 'low', ...optional.efforts } };
   const summary = { type: 'adaptive', display: 'summarized' };
 
   test.each([
     [options('high'), {}, summary, 'high'],
     [options('minimal'), {}, summary, 'low'],
-    [options('xhigh'), may, summary, 'max'],
+    [options('xhigh'), optional, summary, 'max'],
     [options(null), {}, summary, undefined],
-    [options('none'), may, { type: 'disabled' }, undefined],
+    [options('none'), optional, { type: 'disabled' }, undefined],
     [options('none'), always, summary, 'low'],
     [{ ...options('low'), visible: false }, {}, { type: 'adaptive', display: 'omitted' }, 'low'],
     [options(null, 2_000), {}, summary, 'low'],
     [options(null, 12_000), {}, summary, 'medium'],
     [options(null, 12_001), {}, summary, 'high'],
-  ] as const)('is put to an adaptive model: %j %j', (reasoning, quirks, thinking, effort) => {
+  ] as const)('writes %j for an adaptive model with %j', (reasoning, quirks, thinking, effort) => {
     const { body } = write({ reasoning }, { thinking: 'adaptive', quirks });
     expect(body.thinking).toEqual(thinking);
     expect(body.output_config).toEqual(effort && { effort });
@@ -388,11 +388,14 @@ describe('a wish for reasoning', () => {
     ['claude-opus-5-5', options('none'), summary, 'low'],
     ['claude-sonnet-5.5', options('none'), summary, 'low'],
     ['claude-epic-9', options('none'), summary, 'low'],
-  ] as const)('is put by the model’s name: %s %j', (upstreamModel, reasoning, thinking, effort) => {
-    const { body } = write({ reasoning }, { thinking: 'adaptive', upstreamModel });
-    expect(body.thinking).toEqual(thinking);
-    expect(body.output_config).toEqual(effort && { effort });
-  });
+  ] as const)(
+    'writes the reasoning for %s by its name: %j',
+    (upstreamModel, reasoning, thinking, effort) => {
+      const { body } = write({ reasoning }, { thinking: 'adaptive', upstreamModel });
+      expect(body.thinking).toEqual(thinking);
+      expect(body.output_config).toEqual(effort && { effort });
+    },
+  );
 
   test.each([
     [options('minimal'), 50_000, 1_024],
@@ -404,27 +407,30 @@ describe('a wish for reasoning', () => {
     [options('high'), 4_096, 3_072],
     [options(null, 5_000), 50_000, 5_000],
     [options(null, 5), 50_000, 1_024],
-  ])('is put to a model with a budget: %j of %i', (reasoning, outputTokensMax, budget) => {
-    const { body } = write({ reasoning, outputTokensMax }, { thinking: 'budget' });
-    expect(body.thinking).toEqual({ type: 'enabled', budget_tokens: budget });
-    expect(body.max_tokens).toBe(outputTokensMax);
-  });
+  ])(
+    'writes %j for a model with a budget and max_tokens %i',
+    (reasoning, outputTokensMax, budget) => {
+      const { body } = write({ reasoning, outputTokensMax }, { thinking: 'budget' });
+      expect(body.thinking).toEqual({ type: 'enabled', budget_tokens: budget });
+      expect(body.max_tokens).toBe(outputTokensMax);
+    },
+  );
 
-  test('is dropped and told where there is no room or no way for it', () => {
+  test('drops and reports reasoning that does not fit or is not supported', () => {
     const reasoning = options('high');
-    const told = (given: Partial<Prompt>, to: Partial<Target>) => {
-      const { body, dropped } = write({ reasoning, ...given }, to);
+    const droppedFor = (fields: Partial<Prompt>, to: Partial<Target>) => {
+      const { body, dropped } = write({ reasoning, ...fields }, to);
       expect(body.thinking).toBeUndefined();
       return dropped;
     };
-    expect(told({ outputTokensMax: 2_000 }, { thinking: 'budget' })).toEqual(['reasoning']);
-    expect(told({}, { thinking: null })).toEqual(['reasoning']);
+    expect(droppedFor({ outputTokensMax: 2_000 }, { thinking: 'budget' })).toEqual(['reasoning']);
+    expect(droppedFor({}, { thinking: null })).toEqual(['reasoning']);
     const forced = { tools: [look], toolChoice: 'required' as const };
-    expect(told(forced, { thinking: 'budget' })).toEqual(['reasoning']);
-    expect(told({ reasoning: options('none') }, { thinking: 'budget' })).toEqual([]);
+    expect(droppedFor(forced, { thinking: 'budget' })).toEqual(['reasoning']);
+    expect(droppedFor({ reasoning: options('none') }, { thinking: 'budget' })).toEqual([]);
   });
 
-  test('removes the sampling parameters', () => {
+  test('drops sampling parameters', () => {
     const { body, dropped } = write(
       { reasoning: options('high'), sampling: { temperature: 0.5, topK: 3 } },
       { thinking: 'adaptive' },
@@ -433,34 +439,37 @@ describe('a wish for reasoning', () => {
     expect(body.temperature).toBeUndefined();
   });
 
-  const calling = (thought: object[]): Turn[] => [
+  const turnsWithCall = (thinking: object[]): Turn[] => [
     userTurn('Hi'),
-    { role: 'assistant', parts: [...thought, call('a')] as never },
+    { role: 'assistant', parts: [...thinking, call('a')] as never },
     { role: 'user', parts: [result('a', 'x')] },
   ];
 
-  test('is dropped while the thought behind the latest call is lost', () => {
+  test('drops reasoning if the thinking behind the latest call is missing', () => {
     for (const thinking of ['adaptive', 'budget'] as const) {
-      const lost = write({ reasoning: options('high'), turns: calling([]) }, { thinking });
+      const lost = write({ reasoning: options('high'), turns: turnsWithCall([]) }, { thinking });
       expect(lost.dropped).toEqual(['reasoning']);
       expect(lost.body.output_config).toBeUndefined();
       const foreign = [{ kind: 'reasoning', text: 'hm', signature: 'gemini:x' }];
-      const other = write({ reasoning: options('high'), turns: calling(foreign) }, { thinking });
+      const other = write(
+        { reasoning: options('high'), turns: turnsWithCall(foreign) },
+        { thinking },
+      );
       expect(other.dropped).toEqual(['reasoning']);
       const own = [{ kind: 'reasoning', text: 'hm', signature: 'x' }];
-      const kept = write({ reasoning: options('high'), turns: calling(own) }, { thinking });
-      expect(kept.dropped).toEqual([]);
-      expect(JSON.stringify(kept.body.messages)).toContain('"signature":"x"');
+      const signed = write({ reasoning: options('high'), turns: turnsWithCall(own) }, { thinking });
+      expect(signed.dropped).toEqual([]);
+      expect(JSON.stringify(signed.body.messages)).toContain('"signature":"x"');
     }
-    const never = write(
-      { reasoning: options('high'), turns: calling([]) },
+    const alwaysThinking = write(
+      { reasoning: options('high'), turns: turnsWithCall([]) },
       { thinking: 'adaptive', quirks: always },
     );
-    expect([never.dropped, never.body.thinking]).toEqual([[], summary]);
+    expect([alwaysThinking.dropped, alwaysThinking.body.thinking]).toEqual([[], summary]);
   });
 });
 
-test('every model of the catalogue gets words that its generation takes', () => {
+test('writeMessages sends every catalog model values that its generation accepts', () => {
   const models = builtinCatalog.models.filter(({ id }) => id.startsWith('anthropic/'));
   expect(models.length).toBeGreaterThan(5);
   const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
@@ -471,23 +480,23 @@ test('every model of the catalogue gets words that its generation takes', () => 
         { reasoning: options(effort), sampling: { temperature: 0.5 }, outputTokensMax: 40_000 },
         { thinking, quirks },
       );
-      const word = isObject(body.output_config) ? body.output_config.effort : undefined;
-      // Anthropic's own words; the 4.6 generation has no xhigh, and a budget goes without effort.
+      const written = isObject(body.output_config) ? body.output_config.effort : undefined;
+      // The 4.6 generation has no xhigh, and a model with a budget gets no effort.
       const known = /4\.6$/.test(id)
         ? ['low', 'medium', 'high', 'max']
         : ['low', 'medium', 'high', 'xhigh', 'max'];
-      expect(word === undefined || known.includes(String(word))).toBe(true);
-      expect({ id, effort, said: body.thinking !== undefined }).toEqual({
+      expect(written === undefined || known.includes(String(written))).toBe(true);
+      expect({ id, effort, hasThinking: body.thinking !== undefined }).toEqual({
         id,
         effort,
-        said: thinking === 'adaptive' || effort !== 'none',
+        hasThinking: thinking === 'adaptive' || effort !== 'none',
       });
       if (/5|4\.[78]$/.test(id) && !/4\.5/.test(id)) expect(body.temperature).toBeUndefined();
     }
   }
 });
 
-test('a wish to cache the whole prompt is a field of the body', () => {
+test('writeMessages writes the cache control of the full prompt', () => {
   const cacheControl = { type: 'ephemeral', ttl: '1h' };
   expect(write({ cacheControl }).body.cache_control).toEqual(cacheControl);
   expect(write().body).not.toHaveProperty('cache_control');
