@@ -5,16 +5,16 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { discrepancies } from '../support/ledger-check.ts';
 import { makeByokTenant } from '../support/byok.ts';
 import {
-  withoutUsage,
   chatAnswer,
+  rawUsage,
   startFakeUpstream,
   status500,
-  rawUsage,
+  withoutUsage,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -92,7 +92,7 @@ describe('output cap', () => {
     expect(await sentCap({ model: 'test/long', max_tokens: 30_000 }, key)).toBe(30_000);
   });
 
-  test('is the model’s maximum if the client sets none and the wallet can pay for it', async () => {
+  test('is the model’s maximum if the client sets none and the wallet suffices', async () => {
     const { key } = await tenantWith(134 + 2 * 64_000);
     expect(await sentCap({ model: 'test/long' }, key)).toBe(64_000);
   });
@@ -124,7 +124,7 @@ describe('output cap', () => {
   });
 });
 
-test('admin reports count leased credits as part of the wallet, like tenants’ reports', async () => {
+test('admin reports count leased credits as part of the wallet, as for tenants', async () => {
   const { id, key } = await tenantWith(5_000);
   await sentCap({ model: 'test/open', max_tokens: 100 }, key);
   const data = async (path: string) =>

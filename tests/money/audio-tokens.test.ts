@@ -4,14 +4,14 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
-import { discrepancies } from '../support/ledger-check.ts';
-import { replay, chatAnswer, startFakeUpstream, rawUsage } from '../support/fake-upstream.ts';
+import { chatAnswer, rawUsage, replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import {
   chargeFor,
   expectHold,
+  expectListedPrice,
   expectOwnAccountFee,
-  expectPriceTold,
   receiptOf,
 } from '../support/money/price-class.ts';
 import { answerRound, searchRound, startSearchGateway } from '../support/search-gateway.ts';
@@ -171,7 +171,7 @@ describe('reports of audio tokens', () => {
   });
 
   test('model listings report the audio price', async () => {
-    await expectPriceTold(gateway, 'acme/stepped', { pricing, long_prompts: [tier] });
+    await expectListedPrice(gateway, 'acme/stepped', { pricing, long_prompts: [tier] });
   });
 });
 

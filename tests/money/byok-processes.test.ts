@@ -94,7 +94,7 @@ test(
   async () => {
     const gateway = await startGateway({ upstreams: upstreams() });
     const set = await gateway.command('byok', 'set', 'vendor', '--api-key', 'sk-own-0123456789');
-    expect(set.stdout).toBe('The key •••6789 is kept for vendor (byok_first).\n');
+    expect(set.stdout).toBe('The key •••6789 was saved for vendor (byok_first).\n');
     await gateway.stop();
     const again = { upstreams: upstreams(), dataDir: gateway.dataDir };
     const env = { TOLLGATE_SECRET_KEY: secret };
@@ -132,7 +132,7 @@ test(
     const previous = { ...bare.env, TOLLGATE_PREVIOUS_SECRET_KEY: secret };
     for (const known of [env, previous]) {
       const accepted = await run(args, { ...bare, env: known });
-      expect(accepted.stdout).toBe('The key •••6789 is kept for vendor (byok_first).\n');
+      expect(accepted.stdout).toBe('The key •••6789 was saved for vendor (byok_first).\n');
     }
     expect(existsSync(join(dataDir, 'secret.key'))).toBe(false);
   },

@@ -1,4 +1,4 @@
-/** Tenants call with their own provider accounts: theirs alone, at a fee, and without a trace. */
+/** Requests with a tenant's own provider key (BYOK): isolation, fallback, fees, and secrecy. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,13 +8,13 @@ import { secretKeysOf } from '../../src/store/secret-key.ts';
 import { ActiveClock } from '../support/active-clock.ts';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
 import {
-  type FakeUpstream,
-  withoutUsage,
   chatAnswer,
+  type FakeUpstream,
   startFakeUpstream,
   status,
   status429,
   status500,
+  withoutUsage,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
@@ -78,28 +78,28 @@ function settings() {
 const newTenant = (credits?: number): Promise<ByokTenant> =>
   makeByokTenant(gateway, `t${++tenants}`, credits);
 
-/** The credentials that a provider was shown, in order. */
-function shown(at: FakeUpstream): string[] {
+/** Returns the credentials that a provider received, in order. */
+function receivedKeys(at: FakeUpstream): string[] {
   return at.requests.map(({ headers }) => (headers.authorization ?? 'none').replace('Bearer ', ''));
 }
 
 /**
- * Asks until the answer is as wished: other processes' changes are noticed within a second. With a
- * pause, or a fast machine spends the key's 600 requests a minute before the change is noticed.
+ * Polls until a change in the store takes effect, which is promised within a second. Pauses between
+ * polls, or a fast machine would exceed the key's 600 requests per minute.
  */
-async function within(ms: number, isThere: () => Promise<boolean>): Promise<void> {
+async function within(ms: number, isDone: () => Promise<boolean>): Promise<void> {
   using activeClock = new ActiveClock();
   for (;;) {
-    // A call that began in time may itself take long, and knows nothing of what came after.
+    // Read the clock before polling: a poll that started in time counts even if it takes long.
     const isLate = activeClock.ms > ms;
-    if (await isThere()) return;
-    if (isLate) throw new Error(`It did not happen within ${ms} ms.`);
+    if (await isDone()) return;
+    if (isLate) throw new Error(`The change didn't take effect within ${ms} ms.`);
     await Bun.sleep(10);
   }
 }
 
-describe('a credential', () => {
-  test('is kept, shown without the key, replaced and deleted', async () => {
+describe('BYOK credential', () => {
+  test('is stored, shown without its key, replaced, and deleted', async () => {
     const tenant = await newTenant();
     const path = '/api/v1/byok/north';
     expect((await tenant.manage('GET', path)).status).toBe(404);
@@ -118,8 +118,8 @@ describe('a credential', () => {
     expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([object]);
     const only = await tenant.bring('north', { api_key: 'short', mode: 'byok_only' });
     expect(only.json.data).toMatchObject({ label: '•••', mode: 'byok_only' });
-    const usual = await tenant.bring('north', { api_key: 'short', mode: null, base_url: null });
-    expect(usual.json.data).toMatchObject({ label: '•••', mode: 'byok_first' });
+    const reset = await tenant.bring('north', { api_key: 'short', mode: null, base_url: null });
+    expect(reset.json.data).toMatchObject({ label: '•••', mode: 'byok_first' });
     expect((await tenant.manage('DELETE', path)).json).toEqual({ deleted: true });
     expect((await tenant.manage('DELETE', path)).status).toBe(404);
     expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([]);
@@ -139,26 +139,26 @@ describe('a credential', () => {
     ['anywhere', { api_key: 'sk-a', base_url: 'https://1.1.1.1/v1?a=b' }, 'base_url'],
     ['anywhere', { api_key: 'sk-a', base_url: 'https://me:pw@1.1.1.1/v1' }, 'base_url'],
     ['anywhere', { api_key: 'sk-a', base_url: 'file:///etc/passwd' }, 'base_url'],
-  ])('for %s of %j is refused', async (provider, body, param) => {
+  ])('for %s is rejected with an invalid body: %j', async (provider, body, param) => {
     const reply = await (await newTenant()).bring(provider, body);
     expect(reply.status).toBe(400);
     expect(reply.error.param).toBe(param);
     if (param === 'api_key') expect(reply.text).not.toContain('sk-');
   });
 
-  test('may be as long as 16,384 characters', async () => {
+  test('has up to 16,384 characters', async () => {
     const tenant = await newTenant();
     const longest = 'x'.repeat(16_384);
     expect((await tenant.bring('north', { api_key: longest })).status).toBe(200);
     expect((await tenant.bring('north', { api_key: `${longest}x` })).status).toBe(400);
-    // What a short-lived key of Bedrock takes; many servers refuse a header of all 16,384.
-    const usual = 'x'.repeat(4_000);
-    await tenant.bring('north', { api_key: usual });
+    // The length of a short-lived Bedrock key. Many servers reject a header of 16,384 bytes.
+    const bedrockLength = 'x'.repeat(4_000);
+    await tenant.bring('north', { api_key: bedrockLength });
     await tenant.chat();
-    expect(shown(north)).toEqual([usual]);
+    expect(receivedKeys(north)).toEqual([bedrockLength]);
   });
 
-  test('for a provider that does not exist is answered with the nearest', async () => {
+  test('returns 404 for an unknown provider and suggests a similar name', async () => {
     const tenant = await newTenant();
     const put = await tenant.bring('norht', { api_key: 'sk-a' });
     expect(put.status).toBe(404);
@@ -168,8 +168,8 @@ describe('a credential', () => {
   });
 });
 
-describe('traffic', () => {
-  test('of two tenants, interleaved, never meets the other’s key', async () => {
+describe('BYOK requests', () => {
+  test('of 2 concurrent tenants never use each other’s key', async () => {
     const [one, other, neither] = [await newTenant(), await newTenant(), await newTenant()];
     await one.bring('north', { api_key: 'sk-own-of-one-0123456789' });
     await other.bring('north', { api_key: 'sk-own-of-other-0123456789' });
@@ -197,13 +197,13 @@ describe('traffic', () => {
     }
   });
 
-  test('falls back to shared capacity with byok_first', async () => {
+  test('fall back to shared capacity with byok_first', async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(401), counted]);
     const reply = await tenant.chat();
     expect(reply.status).toBe(200);
-    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
+    expect(receivedKeys(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
     const record = await gateway.record(reply.requestId, tenant.id);
     expect(record).toMatchObject({
       trafficMode: 'shared',
@@ -212,38 +212,41 @@ describe('traffic', () => {
     });
   });
 
-  test('falls back to shared capacity when the account has no access to the model', async () => {
+  test('fall back to shared capacity if the account has no access to the model', async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(404, 'The model does not exist'), counted]);
     expect((await tenant.chat()).status).toBe(200);
-    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
+    expect(receivedKeys(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
   });
 
   test.each([
     ['fails', status500(), 502],
     ['is rate limited', status429('7'), 503],
-    ['has no access either', status(404, 'The model does not exist'), 400],
-  ])('tells what became of shared capacity, where that %s', async (_, shared, expected) => {
+    ['has no access to the model', status(404, 'The model does not exist'), 400],
+  ])('report the failure of shared capacity if it %s', async (_, shared, expected) => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(404, 'The model does not exist'), shared]);
-    const { status: told, headers } = await tenant.chat();
-    expect([told, headers.get('retry-after')]).toEqual([expected, expected === 503 ? '7' : null]);
-    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
+    const reply = await tenant.chat();
+    expect([reply.status, reply.headers.get('retry-after')]).toEqual([
+      expected,
+      expected === 503 ? '7' : null,
+    ]);
+    expect(receivedKeys(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
   });
 
-  test('never falls back with byok_only', async () => {
+  test('never fall back with byok_only', async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789', mode: 'byok_only' });
     north.script('chat', [status(401), counted]);
     const reply = await tenant.chat();
     expect(reply.status).toBe(502);
     expect(reply.error.message).toBe('The provider failed: the provider rejected your account.');
-    expect(shown(north)).toEqual(['sk-own-0123456789']);
+    expect(receivedKeys(north)).toEqual(['sk-own-0123456789']);
   });
 
-  test('tells the tenant what was said of its own account, and not of the operator’s', async () => {
+  test('show provider messages only about the tenant’s own account', async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(401, 'This key ended in May.'), status(401, 'Acme owes us 12.')]);
@@ -254,23 +257,23 @@ describe('traffic', () => {
       { outcome: 'credential', message: null },
     ]);
     await tenant.chat();
-    // The operator hears of its own account alone, and not at every request.
-    const told = gateway.logged.filter((line) => line.includes('account_refused'));
-    expect(told.map((line) => JSON.parse(line))).toMatchObject([
+    // The operator's log has only its own account, and not for every request.
+    const warnings = gateway.logLines.filter((line) => line.includes('account_refused'));
+    expect(warnings.map((line) => JSON.parse(line))).toMatchObject([
       { level: 'warn', provider: 'north', reason: 'credential' },
     ]);
   });
 
-  test('goes back to the operator’s account once the credential is deleted', async () => {
+  test('use the operator’s account again once the credential is deleted', async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     await tenant.chat();
     await tenant.manage('DELETE', '/api/v1/byok/north');
     await tenant.chat();
-    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
+    expect(receivedKeys(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
   });
 
-  test('of a bad key opens no circuit for anybody else', async () => {
+  test('with a bad key open no circuit for other tenants', async () => {
     const [bad, good, plain] = [await newTenant(), await newTenant(), await newTenant()];
     await bad.bring('north', { api_key: 'sk-bad-0123456789', mode: 'byok_only' });
     await bad.bring('south', { api_key: 'sk-south-0123456789' });
@@ -278,21 +281,21 @@ describe('traffic', () => {
     const two = { model: 'acme/two' };
     north.script('two', [...Array.from({ length: 6 }, () => status(401)), counted]);
     for (let i = 0; i < 6; i++) expect((await bad.chat(two)).status).toBe(200);
-    // The sixth found its circuit open and went to the other provider first.
+    // The sixth request found its circuit open and tried the other provider first.
     expect(north.requests.length).toBe(5);
     expect(south.requests.length).toBe(6);
     north.script('two', counted);
     expect((await good.chat(two)).status).toBe(200);
     expect((await plain.chat(two)).status).toBe(200);
-    expect(shown(north).slice(5)).toEqual(['sk-good-0123456789', 'sk-operator-north']);
+    expect(receivedKeys(north).slice(5)).toEqual(['sk-good-0123456789', 'sk-operator-north']);
     expect(south.requests.length).toBe(6);
-    // A new key is a new credential: it is tried at once.
-    await bad.bring('north', { api_key: 'sk-mended-0123456789', mode: 'byok_only' });
+    // A new key is a new credential, which is tried at once.
+    await bad.bring('north', { api_key: 'sk-fixed-0123456789', mode: 'byok_only' });
     expect((await bad.chat(two)).status).toBe(200);
-    expect(shown(north).at(-1)).toBe('sk-mended-0123456789');
+    expect(receivedKeys(north).at(-1)).toBe('sk-fixed-0123456789');
   });
 
-  test('reaches providers without shared capacity with an own key only', async () => {
+  test('reach providers without shared capacity', async () => {
     const [owner, plain] = [await newTenant(), await newTenant()];
     await owner.bring('private', { api_key: 'sk-own-0123456789' });
     const ids = async ({ key }: ByokTenant) => {
@@ -311,24 +314,24 @@ describe('traffic', () => {
     expect(refused.status).toBe(404);
     expect(refused.error.message).toContain('No provider that serves the model "acme/private"');
     expect((await owner.chat(body)).status).toBe(200);
-    expect(shown(north)).toEqual(['sk-own-0123456789']);
+    expect(receivedKeys(north)).toEqual(['sk-own-0123456789']);
   });
 });
 
-describe('the bill', () => {
+describe('BYOK charge', () => {
   async function balance({ id, manage }: ByokTenant): Promise<unknown> {
-    // Customer reads book first what is still waiting.
+    // A customer read books pending settlements first.
     await manage('GET', '/v1/customer/logs');
     const { admin: key } = gateway.keys;
     return dataOf(await gateway.get(`/admin/v1/tenants/${id}/credits`, { key })).total;
   }
 
-  test('is the fee on the list price to the credit, on a line of its own', async () => {
+  test('is the platform fee on the list price, as a charge of its own', async () => {
     const tenant = await newTenant(10_000);
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', counted);
     const reply = await tenant.chat({ max_tokens: 400 });
-    // 1,001 × 3 + 333 × 15 = 7,998 credits by the list; 5 % are 399.9.
+    // The list price is 1,001 × 3 + 333 × 15 = 7,998 credits, of which 5% are 399.9.
     expect(reply.json.usage).toMatchObject({ cost: 400 });
     const record = await gateway.record(reply.requestId, tenant.id);
     expect(record.trafficMode).toBe('byok');
@@ -345,7 +348,7 @@ describe('the bill', () => {
     expect(await balance(tenant)).toBe(9_600);
   });
 
-  test('says both when the provider reported no usage', async () => {
+  test('has a note about the account and the estimate without usage', async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', withoutUsage());
@@ -357,7 +360,7 @@ describe('the bill', () => {
     expect(record.note).toMatch(/your own account.* charged here\. .* an estimate\.$/);
   });
 
-  test('of an answer that nobody gave is nothing', async () => {
+  test('is 0 for a failed request', async () => {
     const tenant = await newTenant(100);
     await tenant.bring('north', { api_key: 'sk-own-0123456789', mode: 'byok_only' });
     north.script('chat', status500());
@@ -365,28 +368,27 @@ describe('the bill', () => {
     expect(await balance(tenant)).toBe(100);
   });
 
-  test('must be affordable: the fee with an own account, the price without', async () => {
+  test('requires credits for the fee with an own key, and for the price without', async () => {
     const tenant = await newTenant(100);
-    const ask = { max_tokens: 100 };
-    // 100 × 15 credits by the list and the input: more than there is; the fee on it is not.
-    expect((await tenant.chat({ ...ask, max_tokens: 16 })).status).toBe(402);
+    // The wallet can't pay the price of 16 tokens, but it can pay the fee on 100.
+    expect((await tenant.chat({ max_tokens: 16 })).status).toBe(402);
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [
       chatAnswer('ok', { usage: { prompt: 10, completion: 100 } }),
       status(401),
     ]);
-    const reply = await tenant.chat(ask);
+    const reply = await tenant.chat({ max_tokens: 100 });
     expect(reply.status).toBe(200);
     expect(isObject(north.requests[0]?.json) && north.requests[0].json.max_tokens).toBe(100);
-    // 10 × 3 + 100 × 15 = 1,530; 5 % are 76.5.
+    // The list price is 10 × 3 + 100 × 15 = 1,530 credits, of which 5% are 76.5.
     expect(await balance(tenant)).toBe(23);
-    // The shared account behind it is out of reach, so it is not tried.
+    // The tenant can't pay for shared capacity, so there is no fallback.
     expect((await tenant.chat({ max_tokens: 16 })).status).toBe(502);
-    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-own-0123456789']);
+    expect(receivedKeys(north)).toEqual(['sk-own-0123456789', 'sk-own-0123456789']);
     expect(await balance(tenant)).toBe(23);
   });
 
-  test('may be nothing at all: an empty wallet calls where there is no fee', async () => {
+  test('needs no credits if the BYOK fee is 0', async () => {
     const free = await InProcessGateway.start({
       ...settings(),
       billing: { byok_fee_basis_points: 0 },
@@ -396,10 +398,10 @@ describe('the bill', () => {
       expect((await tenant.chat()).status).toBe(402);
       await tenant.bring('north', { api_key: 'sk-own-0123456789' });
       north.script('chat', counted);
-      const [whole, stream] = [await tenant.chat(), await tenant.chat({ stream: true })];
-      expect([whole.status, stream.status]).toEqual([200, 200]);
+      const [full, stream] = [await tenant.chat(), await tenant.chat({ stream: true })];
+      expect([full.status, stream.status]).toEqual([200, 200]);
       expect(stream.text).toContain('[DONE]');
-      const record = await free.record(whole.requestId, 'poor');
+      const record = await free.record(full.requestId, 'poor');
       expect(record).toMatchObject({ trafficMode: 'byok', charges: { byokPlatformFee: 0 } });
     } finally {
       await free.stop();
@@ -407,7 +409,7 @@ describe('the bill', () => {
   });
 });
 
-describe('an address of one’s own', () => {
+describe('BYOK base URL', () => {
   const body = { model: 'acme/anywhere' };
 
   test.each([
@@ -425,7 +427,7 @@ describe('an address of one’s own', () => {
     'http://metadata.google.internal/',
     'https://10.0.0.1/v1',
     'https://1.1.1.1:6379/v1',
-  ])('is refused when it is saved: %s', async (pattern) => {
+  ])('is rejected when saved: %s', async (pattern) => {
     const tenant = await newTenant();
     const base_url = pattern.replace('PORT', String(north.port));
     const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
@@ -435,14 +437,14 @@ describe('an address of one’s own', () => {
     expect(north.requests.length).toBe(0);
   });
 
-  test('is kept when it is public', async () => {
+  test('is stored if it is public', async () => {
     const tenant = await newTenant();
     const base_url = 'https://1.1.1.1/v1/';
     const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
     expect(dataOf(reply).base_url).toBe('https://1.1.1.1/v1');
   });
 
-  test('is refused at once when it is endless', async () => {
+  test('is rejected without backtracking if it has 200,000 characters', async () => {
     const tenant = await newTenant();
     const base_url = `https://1.1.1.1${'/'.repeat(200_000)}x`;
     const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
@@ -450,7 +452,7 @@ describe('an address of one’s own', () => {
     expect(reply.text.length).toBeLessThan(1_000);
   });
 
-  /** A tenant with an address that could not be saved, once the gateway knows of it. */
+  /** Stores a base URL that the API would reject and waits until the gateway uses it. */
   async function withPrivateAddress(provider: string, model: string): Promise<ByokTenant> {
     const tenant = await newTenant();
     await tenant.chat({ model });
@@ -478,24 +480,24 @@ describe('an address of one’s own', () => {
     ['/v1/chat/completions', { ...body, messages: [{ role: 'user', content: 'Hello!' }] }],
     ['/v1/embeddings', { model: 'acme/embed', input: 'Hello!' }],
     ['/v1/audio/speech', { model: 'acme/voice', input: 'Hello!', voice: 'alloy' }],
-  ])('is refused when %s uses it, however it came into the store', async (path, asked) => {
+  ])('is rejected when used by %s, even if it was stored', async (path, requestBody) => {
     const { key } = await withPrivateAddress('anywhere', 'acme/anywhere');
-    const reply = await gateway.post(asked, { path, key });
+    const reply = await gateway.post(requestBody, { path, key });
     expect([reply.status, reply.error.message]).toEqual([502, refusal]);
     expect(south.requests.length).toBe(0);
   });
 
-  test('is not asked to count tokens, however it came into the store', async () => {
+  test('is not called to count tokens, even if it was stored', async () => {
     const { key } = await withPrivateAddress('elsewhere', 'acme/elsewhere');
-    const asked = { model: 'acme/elsewhere', messages: [{ role: 'user', content: 'Hello!' }] };
-    const reply = await gateway.post(asked, { path: '/v1/messages/count_tokens', key });
+    const request = { model: 'acme/elsewhere', messages: [{ role: 'user', content: 'Hello!' }] };
+    const reply = await gateway.post(request, { path: '/v1/messages/count_tokens', key });
     expect(reply.status).toBe(200);
     expect(south.requests.length).toBe(0);
   });
 });
 
-describe('secrets', () => {
-  test('moved to another row do not open there', async () => {
+describe('BYOK secrets', () => {
+  test('can’t be decrypted in another tenant’s row', async () => {
     const [victim, thief] = [await newTenant(), await newTenant()];
     await victim.bring('north', { api_key: 'sk-victim-0123456789' });
     await thief.bring('north', { api_key: 'sk-thief-0123456789', mode: 'byok_only' });
@@ -507,29 +509,29 @@ describe('secrets', () => {
       .set({ ciphertext: stolen?.ciphertext ?? new Uint8Array() })
       .where('tenant_id', '=', thief.id)
       .execute();
-    // Any change of the directory makes the processes look again.
+    // Any change of the directory makes the processes reload it.
     await victim.manage('POST', '/api/v1/keys', { name: 'a change' });
     await within(1_000, async () => (await thief.chat()).status === 404);
-    expect(shown(north)).not.toContain('sk-victim-0123456789');
+    expect(receivedKeys(north)).not.toContain('sk-victim-0123456789');
     const fields = { event: 'credential_unreadable', tenant: thief.id, provider: 'north' };
-    const lines = gateway.logged.map((line): unknown => JSON.parse(line));
+    const lines = gateway.logLines.map((line): unknown => JSON.parse(line));
     expect(lines).toContainEqual(expect.objectContaining(fields));
-    // Others are served all the while.
+    // Other tenants aren't affected.
     expect((await victim.chat()).status).toBe(200);
-    expect(shown(north).at(-1)).toBe('sk-victim-0123456789');
+    expect(receivedKeys(north).at(-1)).toBe('sk-victim-0123456789');
   });
 
-  test('appear in no answer, no log line and no file', async () => {
+  test('appear in no response, no log line, and no file', async () => {
     const tenant = await newTenant();
     const marker = 'sk-marker-7f3a9c51e2';
     const replies = [await tenant.bring('north', { api_key: marker })];
-    const told = `Incorrect API key provided: ${marker}`;
+    const message = `Incorrect API key provided: ${marker}`;
     north.script('chat', [
       chatAnswer('fine'),
-      status(401, told),
+      status(401, message),
       status500(),
-      status(400, told),
-      status(500, told),
+      status(400, message),
+      status(500, message),
     ]);
     for (let i = 0; i < 3; i++) replies.push(await tenant.chat());
     replies.push(await tenant.chat({ stream: true }));
@@ -539,12 +541,12 @@ describe('secrets', () => {
     const reads = ['/api/v1/byok', '/api/v1/byok/north', '/api/v1/keys', '/v1/customer/logs'];
     for (const path of reads) replies.push(await tenant.manage('GET', path));
     replies.push(await gateway.get(`/v1/generation?id=${replies[1]?.requestId}`, tenant));
-    expect(shown(north)).toContain(marker);
+    expect(receivedKeys(north)).toContain(marker);
     for (const reply of replies) {
       expect(reply.text).not.toContain(marker);
       expect(JSON.stringify([...reply.headers])).not.toContain(marker);
     }
-    expect(gateway.logged.join('')).not.toContain(marker);
+    expect(gateway.logLines.join('')).not.toContain(marker);
     const files = readdirSync(gateway.folder, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name));

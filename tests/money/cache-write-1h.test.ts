@@ -3,14 +3,14 @@
  * read 0.3, a cache write 3.75, a cache write for 1 hour 6, and an output token 15.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { discrepancies } from '../support/ledger-check.ts';
-import { json, chatAnswer, startFakeUpstream, rawUsage } from '../support/fake-upstream.ts';
+import { chatAnswer, json, rawUsage, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import {
   chargeFor,
   expectHold,
+  expectListedPrice,
   expectOwnAccountFee,
-  expectPriceTold,
   receiptOf,
 } from '../support/money/price-class.ts';
 import { answerRound, searchRound, startSearchGateway } from '../support/search-gateway.ts';
@@ -191,7 +191,7 @@ describe('reports of cache writes', () => {
   });
 
   test('model listings report the price of cache writes for 1 hour', async () => {
-    await expectPriceTold(gateway, 'acme/stepped', { pricing, long_prompts: [tier] });
+    await expectListedPrice(gateway, 'acme/stepped', { pricing, long_prompts: [tier] });
   });
 });
 

@@ -1,9 +1,9 @@
-/** Answers that cost nothing have a row too, and a gateway that is killed does not lose it. */
+/** Log rows of replayed answers, which are free of charge, after a crash. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
-import { type FakeUpstream, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
-import { price } from '../support/money/bills.ts';
+import { price } from '../support/money/expected-charges.ts';
 
 const testMs = 120_000;
 let upstream: FakeUpstream;
@@ -15,7 +15,7 @@ beforeAll(() => {
 afterAll(() => upstream.stop());
 
 test(
-  'every hit and every replay whose end a client saw is in the log after kill -9',
+  'logs every replayed answer that a client received, even after kill -9',
   async () => {
     const gateway = await startGateway({
       upstreams: { fake: { url: upstream.url, models: { 'test/chat': price } } },
@@ -23,15 +23,15 @@ test(
     });
     const messages = [{ role: 'user', content: 'And yesterday?' }];
     const chat = { model: 'test/chat', temperature: 0, messages };
-    const named = { headers: { 'idempotency-key': 'order-7' } };
+    const idempotent = { headers: { 'idempotency-key': 'order-7' } };
     await gateway.chat(chat);
-    await gateway.chat(chat, named);
-    const again = Array.from({ length: 60 }, (_, i) => ({ ...chat, stream: i % 2 === 1 }));
+    await gateway.chat(chat, idempotent);
+    const repeats = Array.from({ length: 60 }, (_, i) => ({ ...chat, stream: i % 2 === 1 }));
     const answers = await Promise.all(
-      again.map((body, i) => gateway.chat(body, i % 3 === 0 ? named : {})),
+      repeats.map((body, i) => gateway.chat(body, i % 3 === 0 ? idempotent : {})),
     );
     await gateway.kill9();
-    expect(answers.map(({ headers }) => headers.get('x-cache'))).toEqual(again.map(() => 'HIT'));
+    expect(answers.map(({ headers }) => headers.get('x-cache'))).toEqual(repeats.map(() => 'HIT'));
     const next = await gateway.another();
     await next.stop();
 

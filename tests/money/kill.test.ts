@@ -1,27 +1,32 @@
 /**
- * The gateway is killed thirty times under load, each time at another moment, and started again on
- * the same data. Clients and upstream keep books of their own; in the end all three must agree.
+ * Kills the gateway 30 times under load, each time at a different moment, and restarts it on the
+ * same data. Clients and upstream record what they received and sent; at the end, all must agree.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openStore } from '../../src/store/open.ts';
-import { balanceOf, discrepancies } from '../support/ledger-check.ts';
 import {
-  type LoggedRequest,
-  type FakeUpstreamProcess,
   chatAnswer,
+  type FakeUpstreamProcess,
+  type LoggedRequest,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
-import { billOf, credits, price, sentTo } from '../support/money/bills.ts';
+import { balanceOf, discrepancies } from '../support/ledger-check.ts';
+import {
+  credits,
+  expectedCharge,
+  price,
+  requestsByUser,
+} from '../support/money/expected-charges.ts';
 import { Traffic } from '../support/money/traffic.ts';
 
 const kills = 30;
-/** How many answers may have been seen between a start and its kill. */
-const endsMax = 40;
-/** For one start, one kill and what lies between. */
-const turnMs = 120_000;
+/** The most answers that complete between a start and its kill. */
+const completedMax = 40;
+/** Covers one start and one kill. */
+const roundMs = 120_000;
 const seed = Number(crypto.getRandomValues(new Uint32Array(1))[0]);
 
 interface Row {
@@ -37,8 +42,8 @@ let upstream: FakeUpstreamProcess;
 let gateway: Gateway;
 let sent: ReadonlyMap<string, LoggedRequest> = new Map();
 let rows: readonly Row[] = [];
-let verdict = { exitCode: -1, stdout: '' };
-let wrong: readonly string[] = [];
+let verification = { exitCode: -1, stdout: '' };
+let problems: readonly string[] = [];
 let balance = 0;
 
 beforeAll(async () => {
@@ -52,36 +57,36 @@ beforeAll(async () => {
     config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 10_000 } },
     env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits) },
   });
-}, turnMs);
+}, roundMs);
 
 afterAll(() => upstream.stop());
 
-/** From 0 to 1, the same for the same seed: it is named in what a failure shows. */
-function randomOf(turn: string): number {
-  return Number(BigInt.asUintN(32, Bun.hash.wyhash(`${seed} ${turn}`))) / 2 ** 32;
+/** Returns a number from 0 to 1 that follows from the seed, which failures print. */
+function randomOf(name: string): number {
+  return Number(BigInt.asUintN(32, Bun.hash.wyhash(`${seed} ${name}`))) / 2 ** 32;
 }
 
 test.each(Array.from({ length: kills }, (_, kill) => kill))(
-  'it starts again after kill %d',
+  'restarts after kill %d',
   async (kill) => {
     const running = traffic.send(gateway, 10, 'test/chat', 'test/plain');
-    // By what was done and not by the clock alone: a slow machine gets as far as a fast one.
-    await traffic.untilMore(Math.floor(randomOf(`${kill} ends`) * endsMax));
+    // Wait for answers, not only for time, so that a slow machine gets as far as a fast one.
+    await traffic.untilMore(Math.floor(randomOf(`${kill} ends`) * completedMax));
     await Bun.sleep(20 + randomOf(`${kill} ms`) * 50);
     await gateway.kill9();
     await running;
     gateway = await gateway.another();
   },
-  turnMs,
+  roundMs,
 );
 
 test(
-  'it stops, and its books can be read',
+  'shuts down, and its ledger can be read',
   async () => {
     await gateway.stop();
-    verdict = await gateway.command('ledger', 'verify');
+    verification = await gateway.command('ledger', 'verify');
     await upstream.until((entries) => entries.every(({ finishedAt }) => finishedAt !== null));
-    sent = await sentTo(upstream);
+    sent = await requestsByUser(upstream);
     const { database } = await openStore(`sqlite:${join(gateway.dataDir, 'tollgate.db')}`);
     const logged = await database.read.selectFrom('request_log').selectAll().execute();
     rows = logged.map((row) => ({
@@ -91,57 +96,57 @@ test(
       note: JSON.parse(row.details).note ?? null,
       requestId: Buffer.from(row.request_id).toString('hex'),
     }));
-    wrong = await discrepancies(database);
+    problems = await discrepancies(database);
     balance = await balanceOf(database, 'tenant:default');
     await database.close();
   },
-  turnMs,
+  roundMs,
 );
 
-test('there was something to lose at every kill', () => {
+test('answers were in progress at the kills', () => {
   expect(traffic.ends.length).toBeGreaterThan(kills);
-  const cutOff = [...sent.values()].filter(({ outcome }) => outcome !== 'complete');
-  expect(cutOff.length).toBeGreaterThan(kills);
+  const interrupted = [...sent.values()].filter(({ outcome }) => outcome !== 'complete');
+  expect(interrupted.length).toBeGreaterThan(kills);
 });
 
-test('every request whose end a client saw is charged once, by the upstream’s own book', () => {
+test('charges every completed request once, by what the upstream sent', () => {
   const rowsById = Map.groupBy(rows, (row) => row.requestId);
   const wrongly = traffic.ends.flatMap(({ user, requestId }) => {
     const found = rowsById.get(requestId.replaceAll('-', '')) ?? [];
     const entry = sent.get(user);
-    const bill = entry ? billOf(entry) : undefined;
+    const bill = entry ? expectedCharge(entry) : undefined;
     const isRight = found.length === 1 && found[0]?.user === user && found[0]?.charge === bill;
     return isRight ? [] : [{ seed, user, bill, found }];
   });
   expect(wrongly).toEqual([]);
 });
 
-test('nothing is charged that was not sent, and nothing twice', () => {
+test('charges no request twice, and none that was not sent', () => {
   const charged = rows.filter(({ charge }) => charge > 0);
   const users = charged.map(({ user }) => user ?? '');
   expect(new Set(users).size).toBe(users.length);
   const wrongly = charged.filter(({ user, charge }) => {
     const entry = sent.get(user ?? '');
-    return !entry || billOf(entry) !== charge;
+    return !entry || expectedCharge(entry) !== charge;
   });
   expect({ seed, wrongly }).toEqual({ seed, wrongly: [] });
 });
 
-test('what was under way is in the log as an error that costs nothing and says why', () => {
-  const died = rows.filter(({ status }) => status === 'error');
-  expect(died.length).toBeGreaterThan(kills);
-  for (const { charge, note } of died) {
+test('logs interrupted requests as errors that are free of charge', () => {
+  const failed = rows.filter(({ status }) => status === 'error');
+  expect(failed.length).toBeGreaterThan(kills);
+  for (const { charge, note } of failed) {
     expect({ charge, note }).toEqual({
       charge: 0,
       note: 'The gateway stopped before this request ended.',
     });
   }
-  // No call that reached the upstream goes unrecorded.
+  // Every call that reached the upstream is logged.
   expect(rows.length).toBeGreaterThanOrEqual(sent.size);
 });
 
-test('the books verify, and the balance is what was granted less what was charged', () => {
-  expect(verdict).toMatchObject({ exitCode: 0 });
-  expect(wrong).toEqual([]);
+test('the ledger verifies, and the balance is the grants less the charges', () => {
+  expect(verification).toMatchObject({ exitCode: 0 });
+  expect(problems).toEqual([]);
   expect(balance).toBe(credits - rows.reduce((sum, { charge }) => sum + charge, 0));
 });

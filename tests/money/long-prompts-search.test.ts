@@ -1,4 +1,4 @@
-/** Searches make several calls of one request, and a provider prices each by its own length. */
+/** Price tiers for long prompts apply to each round of a web search by its own length. */
 import { afterEach, expect, test } from 'bun:test';
 import { dataOf } from '../support/byok.ts';
 import { contentOf } from '../support/in-process.ts';
@@ -13,32 +13,32 @@ import {
 let rig: SearchGateway;
 afterEach(() => rig.stop());
 
-/** One round of 100 in and 10 out, another of 300 in and 20 out. */
+/** Scripts a round of 100 input and 10 output tokens, and one of 300 and 20. */
 async function start(long_prompts: object[]) {
   rig = await startSearchGateway({}, { long_prompts });
   rig.reset();
   rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained.')]);
 }
 
-const step = (above_tokens: number) => ({ above_tokens, prompt: '3', completion: '5' });
+const tierAbove = (above_tokens: number) => ({ above_tokens, prompt: '3', completion: '5' });
 
 test.each([
-  // 120 + 340; only both together are above 350.
+  // 120 + 340. Only the sum of both rounds is above 350.
   [350, 460],
   [300, 460],
   [299, 120 + 300 * 3 + 20 * 5],
   [99, 100 * 3 + 10 * 5 + 300 * 3 + 20 * 5],
-])('above %d tokens, the rounds cost %d', async (above, credits) => {
-  await start([step(above)]);
-  const whole = await rig.gateway.post(chat());
-  expect((await rig.bill(whole)).model).toBe(credits);
+])('with a tier above %d tokens, the rounds cost %d credits', async (above, credits) => {
+  await start([tierAbove(above)]);
+  const full = await rig.gateway.post(chat());
+  expect((await rig.bill(full)).model).toBe(credits);
   rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained.')]);
   const streamed = await rig.gateway.stream(chat());
   expect((await rig.bill(streamed)).model).toBe(credits);
 });
 
-test('the receipt tells what was used at which price', async () => {
-  await start([step(299)]);
+test('the receipt lists the tokens of each round at its price', async () => {
+  await start([tierAbove(299)]);
   const { requestId } = await rig.gateway.post(chat());
   const receipt = dataOf(await rig.gateway.get(`/v1/customer/logs/${requestId}`));
   expect(receipt).toMatchObject({
@@ -55,8 +55,8 @@ test('the receipt tells what was used at which price', async () => {
   ]);
 });
 
-test('another round is held for at the prices that its results may lead to', async () => {
-  // The first prompt has a few hundred tokens; the results of one search may have 8,000.
+test('the hold of another round covers the tier that its search results may reach', async () => {
+  // The first prompt has a few hundred tokens. The results of one search may have 8,000.
   await start([{ above_tokens: 4_000, prompt: '1000' }]);
   const broke = await rig.gateway.post(chat(), {
     key: await rig.gateway.makeKey({ limit: 100_000 }),

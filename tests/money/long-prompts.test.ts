@@ -1,22 +1,22 @@
 /**
- * Prices that step with the prompt's length, on a real gateway. A token in costs 1 credit and one
- * out 2; in long prompts 3 and 5, and cached input 0.5 instead of 0.1. Requests are 400 bytes long:
- * 100 tokens where they must be estimated, and at most 134 when they are held for.
+ * Price tiers for long prompts. An input token costs 1 credit and an output token 2; with long
+ * prompts, they cost 3 and 5, and cached input costs 0.5 instead of 0.1. Requests have 400 bytes,
+ * which are estimated as 100 tokens and held as 134.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { discrepancies } from '../support/ledger-check.ts';
 import { makeByokTenant } from '../support/byok.ts';
 import {
+  chatAnswer,
   cutMidStream,
   gated,
-  withoutUsage,
-  chatAnswer,
   startFakeUpstream,
   status500,
+  withoutUsage,
   words,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type SendOptions } from '../support/in-process.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { receiptOf } from '../support/money/price-class.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
@@ -30,14 +30,14 @@ const above = (above_tokens: number) => ({
 });
 
 beforeAll(async () => {
-  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
+  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-012345' };
   const at = (model: string, tokens: number, priority = 0) => ({
     provider: 'first',
     model,
     priority,
     pricing: above(tokens),
   });
-  const dear = { prompt: '2', completion: '2' };
+  const expensive = { prompt: '2', completion: '2' };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
     billing: { byok_fee_basis_points: 1_000 },
@@ -47,12 +47,12 @@ beforeAll(async () => {
       chatModel('test/above-100', [at('chat', 100)]),
       chatModel('test/above-133', [at('chat', 133)]),
       chatModel('test/above-134', [at('chat', 134)]),
-      chatModel('test/stepped-first', [
+      chatModel('test/tiered-first', [
         at('broken', 133),
-        { provider: 'second', model: 'works', priority: 1, pricing: dear },
+        { provider: 'second', model: 'works', priority: 1, pricing: expensive },
       ]),
       chatModel('test/flat-first', [
-        { provider: 'second', model: 'broken', priority: 0, pricing: dear },
+        { provider: 'second', model: 'broken', priority: 0, pricing: expensive },
         at('works', 133, 1),
       ]),
     ],
@@ -71,52 +71,52 @@ function bytes400(model: string, fields: object = {}): string {
   return body('x'.repeat(400 - body('').length));
 }
 
-const used = (prompt: number, completion: number, cachedTokens = 0) =>
+const answerWith = (prompt: number, completion: number, cachedTokens = 0) =>
   chatAnswer('hello', { usage: { prompt, completion }, cachedTokens });
 
-async function charged(model: string, fields: object = {}, options: SendOptions = {}) {
+async function chargeFor(model: string, fields: object = {}, options: SendOptions = {}) {
   const { requestId } = await gateway.post(bytes400(model, fields), options);
   return (await gateway.record(requestId)).charges.modelCharge;
 }
 
 describe.each([
-  ['whole', {}],
-  ['streamed', { stream: true }],
-])('%s, the charge', (_, fields) => {
+  ['non-streaming', {}],
+  ['streaming', { stream: true }],
+])('charge of a %s answer', (_, fields) => {
   test.each([
-    ['at the step', used(100, 7), 100 + 14],
-    ['one above it', used(101, 7), 303 + 35],
-    // 40 plain and 60 cached are 100: 40 + 6 + 14.
-    ['at the step with cached tokens', used(100, 7, 60), 60],
-    // 40 plain and 61 cached are 101: 120 + 30.5 + 35, rounded up.
-    ['one cached token above it', used(101, 7, 61), 186],
-    ['far above it', used(1_000_000, 1), 3_000_005],
-  ])('%s', async (_name, behavior, credits) => {
+    ['at the tier’s limit', answerWith(100, 7), 100 + 14],
+    ['1 token above the limit', answerWith(101, 7), 303 + 35],
+    // 40 uncached and 60 cached tokens are 100: 40 + 6 + 14.
+    ['at the limit with cached tokens', answerWith(100, 7, 60), 60],
+    // 40 uncached and 61 cached tokens are 101: 120 + 30.5 + 35, rounded up.
+    ['1 cached token above the limit', answerWith(101, 7, 61), 186],
+    ['far above the limit', answerWith(1_000_000, 1), 3_000_005],
+  ])('uses the prices of a prompt %s', async (_name, behavior, credits) => {
     upstream.script('chat', behavior);
-    expect(await charged('test/above-100', fields)).toBe(credits);
+    expect(await chargeFor('test/above-100', fields)).toBe(credits);
   });
 });
 
-describe('an answer that does not come to its end', () => {
-  /** 100 tokens by the estimate. */
+describe('interrupted answer', () => {
+  /** Estimated as 100 tokens. */
   const messages = [{ role: 'user', content: 'x'.repeat(400) }];
 
   test.each([
     ['test/above-100', 100 * 1 + 3 * 2],
     ['test/above-99', 100 * 3 + 3 * 5],
-  ])('cut by the provider of %s: by the estimated length', async (model, credits) => {
+  ])('is charged by the estimated length of its prompt: %s', async (model, credits) => {
     upstream.script('chat', cutMidStream(5, 'end-of-body', chatAnswer(words(24))));
     const { requestId } = await gateway.post({ model, messages, stream: true });
     expect((await gateway.record(requestId)).charges.modelCharge).toBe(credits);
   });
 
-  test('left by the client: the same', async () => {
+  test('is charged the same if the client disconnects', async () => {
     upstream.script('chat', gated('never', 5, chatAnswer(words(24))));
-    const leaving = new AbortController();
+    const client = new AbortController();
     const body = { model: 'test/above-99', messages, stream: true };
-    const response = await gateway.fetch(body, { signal: leaving.signal });
+    const response = await gateway.fetch(body, { signal: client.signal });
     await new SlowReader(response).readUntil('w4');
-    leaving.abort();
+    client.abort();
     await upstream.until((requests) =>
       requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );
@@ -124,11 +124,11 @@ describe('an answer that does not come to its end', () => {
     expect(record.charges.modelCharge).toBe(100 * 3 + 3 * 5);
   });
 
-  test('a stream that outgrows its hold gets more at the step’s price, or ends', async () => {
+  test('extends its hold at the tier’s price, or ends without credits', async () => {
     const long = withoutUsage(chatAnswer('word '.repeat(2_600), { chunks: 26, chunkDelayMs: 1 }));
-    // 134 in and 4,096 out are held at first; three characters each later, 4,096 more.
+    // The first hold covers 134 input and 4,096 output tokens, the next 4,096 more output tokens.
     const [first, more] = [134 * 3 + 4_096 * 5, 4_096 * 5];
-    const ended = async (limit: number) => {
+    const streamWithLimit = async (limit: number) => {
       upstream.script('chat', long);
       const key = await gateway.makeKey({ limit });
       const body = JSON.parse(bytes400('test/above-133', { stream: true }));
@@ -136,32 +136,35 @@ describe('an answer that does not come to its end', () => {
       const { charges } = await gateway.record(requestId);
       return { type: error?.type, charge: charges.modelCharge };
     };
-    // 13,000 characters are 3,250 tokens; 318 letters are 80 tokens in, a short prompt.
-    expect(await ended(first + more)).toEqual({ type: undefined, charge: 80 + 3_250 * 2 });
-    // 4,334 tokens of three characters are 238 more, at five credits each.
-    expect((await ended(first + 238 * 5)).type).toBeUndefined();
-    expect((await ended(first + 237 * 5)).type).toBe('insufficient_credits');
+    // 13,000 characters are 3,250 tokens. The prompt of 318 characters is a short one of 80 tokens.
+    expect(await streamWithLimit(first + more)).toEqual({
+      type: undefined,
+      charge: 80 + 3_250 * 2,
+    });
+    // A hold counts 3 characters as a token: 4,334 tokens are 238 more, at 5 credits each.
+    expect((await streamWithLimit(first + 238 * 5)).type).toBeUndefined();
+    expect((await streamWithLimit(first + 237 * 5)).type).toBe('insufficient_credits');
   });
 });
 
-describe('the wallet', () => {
+describe('hold', () => {
   const capped = { max_tokens: 16 };
-  // 134 tokens in and 16 out.
+  // 134 input and 16 output tokens.
   const [short, long] = [134 * 1 + 16 * 2, 134 * 3 + 16 * 5];
 
   test.each([
-    ['test/above-134', 'afford', short],
-    ['test/above-133', 'step', long],
-  ])('of %s pays exactly what is held', async (model, name, credits) => {
-    upstream.script('chat', used(134, 16));
-    const rich = await makeByokTenant(gateway, `${name}-exactly`, credits);
+    ['test/above-134', 'below', short],
+    ['test/above-133', 'above', long],
+  ])('of %s needs exactly the credits of the tier that may apply', async (model, name, credits) => {
+    upstream.script('chat', answerWith(134, 16));
+    const rich = await makeByokTenant(gateway, `${name}-exact`, credits);
     const answer = await gateway.post(bytes400(model, capped), { key: rich.key });
     expect(answer.status).toBe(200);
     expect(answer.json.usage).toMatchObject({ cost: credits });
     await receiptOf(gateway, answer.requestId, { key: rich.key });
     expect(await gateway.store.creditStore.balance(rich.id)).toMatchObject({ balance: 0 });
 
-    const poor = await makeByokTenant(gateway, `${name}-short-of-one`, credits - 1);
+    const poor = await makeByokTenant(gateway, `${name}-short`, credits - 1);
     const refused = await gateway.post(bytes400(model, capped), { key: poor.key });
     expect([refused.status, refused.error.type]).toEqual([402, 'insufficient_credits']);
     expect(refused.error.message).toContain(`${credits}`);
@@ -170,44 +173,44 @@ describe('the wallet', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  test('that is short gets as much output as the step’s price affords', async () => {
-    upstream.script('chat', used(10, 1));
+  test('lowers the output cap by the tier’s price if credits are short', async () => {
+    upstream.script('chat', answerWith(10, 1));
     const key = await gateway.makeKey({ limit: 134 * 3 + 50 * 5 + 4 });
-    await charged('test/above-133', {}, { key });
+    await chargeFor('test/above-133', {}, { key });
     expect(upstream.requests[0]?.json).toMatchObject({ max_tokens: 50 });
   });
 });
 
-describe('a fallback', () => {
+describe('fallback', () => {
   const capped = { max_tokens: 16 };
 
   test.each([
-    ['test/stepped-first', 134 * 2 + 16 * 2],
+    ['test/tiered-first', 134 * 2 + 16 * 2],
     ['test/flat-first', 134 * 3 + 16 * 5],
-  ])('from %s costs what the one that answered costs', async (model, credits) => {
+  ])('is charged at the price of the offer that answered: %s', async (model, credits) => {
     upstream.script('broken', status500());
-    upstream.script('works', used(134, 16));
-    expect(await charged(model, capped)).toBe(credits);
+    upstream.script('works', answerWith(134, 16));
+    expect(await chargeFor(model, capped)).toBe(credits);
   });
 
-  test.each(['test/stepped-first', 'test/flat-first'])(
-    'from %s is held for at the dearer of the two',
+  test.each(['test/tiered-first', 'test/flat-first'])(
+    'is held at the price of the more expensive offer: %s',
     async (model) => {
       upstream.script('broken', status500());
-      upstream.script('works', used(134, 16));
+      upstream.script('works', answerWith(134, 16));
       const enough = await gateway.makeKey({ limit: 134 * 3 + 16 * 5 });
       const less = await gateway.makeKey({ limit: 134 * 3 + 16 * 5 - 1 });
-      const answered = async (key: string) => {
+      const statusFor = async (key: string) => {
         return (await gateway.post(bytes400(model, capped), { key })).status;
       };
-      expect([await answered(less), await answered(enough)]).toEqual([402, 200]);
+      expect([await statusFor(less), await statusFor(enough)]).toEqual([402, 200]);
     },
   );
 });
 
-describe('what is shown', () => {
-  test('the receipt has the prices that were used, and lines that add up', async () => {
-    upstream.script('chat', used(101, 7, 61));
+describe('reports of price tiers', () => {
+  test('a receipt has the applied prices, and its lines add up', async () => {
+    upstream.script('chat', answerWith(101, 7, 61));
     const long = await gateway.post(bytes400('test/above-100'));
     expect(await receiptOf(gateway, long.requestId)).toMatchObject({
       prices: { prompt: '3', completion: '5', cache_read: '0.5' },
@@ -219,26 +222,26 @@ describe('what is shown', () => {
       ],
       cost: 186,
     });
-    upstream.script('chat', used(100, 7));
+    upstream.script('chat', answerWith(100, 7));
     const { requestId } = await gateway.post(bytes400('test/above-100'));
     const short = await receiptOf(gateway, requestId);
     expect(short).toMatchObject({ prices_above_tokens: null, cost: 114 });
     expect(short.prices).toEqual(flat);
   });
 
-  test('the fee of an own account is a share of the step’s price', async () => {
-    upstream.script('chat', used(101, 7));
-    const tenant = await makeByokTenant(gateway, 'own-account', 1_000);
+  test('the BYOK fee is a share of the tier’s price', async () => {
+    upstream.script('chat', answerWith(101, 7));
+    const tenant = await makeByokTenant(gateway, 'byok', 1_000);
     await tenant.bring('first', { api_key: 'sk-mine-0123456789' });
     const { requestId } = await gateway.post(bytes400('test/above-100'), { key: tenant.key });
-    // A tenth of 338 is 33.8.
+    // 10% of 338 are 33.8.
     expect(await receiptOf(gateway, requestId, { key: tenant.key })).toMatchObject({
       prices: { prompt: '3', completion: '5', byok_fee_basis_points: '1000' },
       cost_breakdown: { model_charge: 0, byok_platform_fee: 34 },
     });
   });
 
-  test('the model list keeps its four prices and has the steps beside them', async () => {
+  test('the model list has the tiers beside the base prices', async () => {
     const { json } = await gateway.get('/v1/models/test/above-100');
     expect(json.pricing).toEqual({
       prompt: '0.000001',
@@ -249,31 +252,31 @@ describe('what is shown', () => {
     expect(json.long_prompts).toEqual([
       { above_tokens: 100, prompt: '0.000003', completion: '0.000005' },
     ]);
-    const plain = await gateway.get('/v1/models/test/flat-first');
-    expect(plain.json).not.toContainKey('long_prompts');
+    const flatModel = await gateway.get('/v1/models/test/flat-first');
+    expect(flatModel.json).not.toContainKey('long_prompts');
   });
 
-  test('each place that serves a model tells its own', async () => {
+  test('the customer’s model list has the tiers of each endpoint', async () => {
     const { json } = await gateway.get('/v1/customer/models');
     const models = Array.isArray(json.data) ? json.data.filter(isObject) : [];
     const found = models.find(({ id }) => id === 'test/flat-first');
-    const [plain, stepped] = Array.isArray(found?.endpoints) ? found.endpoints : [];
-    expect(plain.pricing).toEqual({ prompt: '2', completion: '2' });
-    expect(plain).not.toContainKey('long_prompts');
-    expect(stepped.pricing).toEqual(flat);
-    expect(stepped.long_prompts).toEqual(above(133).long_prompts);
+    const [flatEndpoint, tieredEndpoint] = Array.isArray(found?.endpoints) ? found.endpoints : [];
+    expect(flatEndpoint.pricing).toEqual({ prompt: '2', completion: '2' });
+    expect(flatEndpoint).not.toContainKey('long_prompts');
+    expect(tieredEndpoint.pricing).toEqual(flat);
+    expect(tieredEndpoint.long_prompts).toEqual(above(133).long_prompts);
   });
 });
 
-describe('routing goes by the prices of short prompts:', () => {
+describe('routing', () => {
   test.each([
     ['max_price', { max_price: { prompt: 1 } }, 'first'],
     ['sort', { sort: 'price' }, 'first'],
-  ])('%s', async (_, provider, answers) => {
-    upstream.script('works', used(134, 16));
+  ])('compares the prices of short prompts for %s', async (_, provider, expectedProvider) => {
+    upstream.script('works', answerWith(134, 16));
     const { requestId } = await gateway.post(bytes400('test/flat-first', { provider }));
     expect(await gateway.record(requestId)).toMatchObject({
-      provider: answers,
+      provider: expectedProvider,
       charges: { modelCharge: 134 * 3 + 16 * 5 },
     });
   });

@@ -1,9 +1,9 @@
-/** What embeddings, images and transcripts of the built-in catalogue cost, worked out by hand. */
+/** Charges for media models of the built-in catalog, computed by hand. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
 import { wavFile } from '../support/audio-files.ts';
 import { json, startFakeUpstream } from '../support/fake-upstream.ts';
-import { InProcessGateway, readReply } from '../support/in-process.ts';
 import { opaquePng } from '../support/images.ts';
+import { InProcessGateway, readReply } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -11,7 +11,7 @@ let gateway: InProcessGateway;
 beforeAll(async () => {
   const at = (base: string) => ({
     base_url: upstream.url + base,
-    api_key: 'sk-theirs-0123456789',
+    api_key: 'sk-upstream-0123456789',
   });
   gateway = await InProcessGateway.start({
     ...{ catalogue: 'builtin' },
@@ -31,9 +31,9 @@ afterAll(async () => {
 });
 afterEach(() => upstream.reset());
 
-const charge = async (requestId: string) => (await gateway.record(requestId)).charges.modelCharge;
+const chargeOf = async (requestId: string) => (await gateway.record(requestId)).charges.modelCharge;
 
-describe('an edit costs', () => {
+describe('charge of an image edit', () => {
   const png = Buffer.from(opaquePng(1, 1)).toString('base64');
 
   async function edit(model: string): Promise<number> {
@@ -42,41 +42,41 @@ describe('an edit costs', () => {
     form.append('prompt', '把天空变成绿色');
     form.append('image', new File([opaquePng(2, 2) as Uint8Array<ArrayBuffer>], 'a.png'));
     const headers = { authorization: `Bearer ${gateway.keys.routing}` };
-    const sent = { method: 'POST', headers, body: form };
-    const reply = await readReply(await fetch(`${gateway.url}/v1/images/edits`, sent));
+    const init = { method: 'POST', headers, body: form };
+    const reply = await readReply(await fetch(`${gateway.url}/v1/images/edits`, init));
     expect([model, reply.status]).toEqual([model, 200]);
-    return charge(reply.requestId);
+    return chargeOf(reply.requestId);
   }
 
-  // 0.015, 0.04, 0.08 and 0.04 dollars.
+  // 0.015, 0.04, 0.08, and 0.04 dollars.
   test.each([
     ['black-forest-labs/flux-kontext-dev', 15_000],
     ['black-forest-labs/flux-kontext-pro', 40_000],
     ['black-forest-labs/flux-kontext-max', 80_000],
     ['qwen/qwen-image-edit', 40_000],
-  ])('%s: %i credits, whatever it took', async (model, credits) => {
+  ])('is the price per image at %s: %i credits', async (model, credits) => {
     upstream.script('*', json(200, { images: [{ b64_json: png }], timings: { inference: 9 } }));
     expect(await edit(model)).toBe(credits);
   });
 
   test.each([
-    // 350 at 8 and 196 at 30.
+    // 350 × 8 + 196 × 30
     ['openai/gpt-image-2', 350, 196, 2_800 + 5_880],
     ['openai/gpt-image-2.5-flare', 350, 196, 2_800 + 5_880],
     ['openai/gpt-image-2.5-sunburst', 350, 196, 2_800 + 5_880],
     ['openai/gpt-image-2.6-flare', 350, 196, 2_800 + 5_880],
     ['openai/gpt-image-2.6-sunburst', 350, 196, 2_800 + 5_880],
-    // 350 at 8 and 272 at 32.
+    // 350 × 8 + 272 × 32
     ['openai/gpt-image-1.5', 350, 272, 2_800 + 8_704],
-    // 101 at 10 and 272 at 40.
+    // 101 × 10 + 272 × 40
     ['openai/gpt-image-1', 101, 272, 1_010 + 10_880],
-  ])('%s: its tokens, %i in and %i out', async (model, input, output, credits) => {
+  ])('is by tokens at %s: %i input, %i output', async (model, input, output, credits) => {
     const usage = { input_tokens: input, output_tokens: output, total_tokens: input + output };
     upstream.script('*', json(200, { data: [{ b64_json: png }], usage }));
     expect(await edit(model)).toBe(credits);
   });
 
-  test('cached input less, where the price list says so', async () => {
+  test('uses the price of cached input where the catalog has one', async () => {
     const usage = {
       input_tokens: 1_000,
       input_tokens_details: { cached_tokens: 400 },
@@ -84,11 +84,11 @@ describe('an edit costs', () => {
       total_tokens: 1_100,
     };
     upstream.script('*', json(200, { data: [{ b64_json: png }], usage }));
-    // 600 at 8, 400 at 2, 100 at 30.
+    // 600 × 8 + 400 × 2 + 100 × 30
     expect(await edit('openai/gpt-image-2')).toBe(4_800 + 800 + 3_000);
   });
 
-  test('Nano Banana: its tokens, rounded up once', async () => {
+  test('is by tokens at Gemini Nano Banana, rounded up once', async () => {
     const inlineData = { mimeType: 'image/png', data: png };
     upstream.script(
       '*',
@@ -101,62 +101,62 @@ describe('an edit costs', () => {
         },
       }),
     );
-    // 265 at 1.5 are 397.5, 1,120 at 30 are 33,600.
+    // 265 × 1.5 + 1,120 × 30 = 33,997.5
     expect(await edit('google/gemini-nano-banana-2.1')).toBe(33_998);
   });
 });
 
-describe('embeddings cost', () => {
+describe('charge of embeddings', () => {
   async function embed(model: string, input: unknown): Promise<number> {
     const headers = { 'cache-control': 'no-store' };
     const reply = await gateway.post({ model, input }, { path: '/v1/embeddings', headers });
     expect([model, reply.status, reply.error]).toEqual([model, 200, {}]);
-    return charge(reply.requestId);
+    return chargeOf(reply.requestId);
   }
 
   test.each([
-    // A million tokens cost 0.02, 0.13, 0.10 and 0.15 dollars.
+    // A million tokens cost 0.02, 0.13, 0.10, and 0.15 dollars.
     ['openai/text-embedding-3-small', 123_456, 2_470],
     ['openai/text-embedding-3-large', 123_456, 16_050],
     ['mistralai/mistral-embed', 123_456, 12_346],
     ['mistralai/codestral-embed', 7, 2],
-  ])('%s: %i tokens', async (model, tokens, credits) => {
+  ])('is by tokens at %s: %i tokens', async (model, tokens, credits) => {
     const data = [{ object: 'embedding', index: 0, embedding: [0.5] }];
     const usage = { prompt_tokens: tokens, total_tokens: tokens };
     upstream.script('*', json(200, { object: 'list', data, usage }));
     expect(await embed(model, 'text')).toBe(credits);
   });
 
-  test('what was counted, when many texts are more than the model takes at once', async () => {
+  test('accepts a count beyond the model’s context if there are many texts', async () => {
     const data = Array.from({ length: 500 }, (_, index) => ({ index, embedding: [0.5] }));
     upstream.script('*', json(200, { data, usage: { prompt_tokens: 200_000 } }));
     const texts = data.map(() => 'Word'.repeat(400));
-    // At 0.02.
+    // 200,000 × 0.02
     expect(await embed('openai/text-embedding-3-small', texts)).toBe(4_000);
   });
 
-  test('four characters a token, where nobody can have sent what was counted', async () => {
+  test('is estimated at 4 characters per token if the count is implausible', async () => {
     const data = [{ index: 0, embedding: [0.5] }];
     upstream.script('*', json(200, { data, usage: { prompt_tokens: 900_000_000 } }));
-    // 4,000 characters at 0.13.
+    // 1,000 × 0.13
     expect(await embed('openai/text-embedding-3-large', 'a'.repeat(4_000))).toBe(130);
   });
 
-  test('Cohere: four characters a token, Chinese ones too, where it does not count', async () => {
+  test('is estimated at 4 characters per token if Cohere reports no count', async () => {
     const two = { embeddings: { float: [[0.5], [0.25]] }, response_type: 'embeddings_by_type' };
     upstream.script('*', json(200, two));
-    // 1,004 and 7 characters are 252.75 tokens, so 253 at 0.12.
+    // 1,004 and 7 characters are 252.75 tokens, rounded up to 253, at 0.12.
     expect(await embed('cohere/embed-v4.0', ['ab'.repeat(502), '把天空变成绿色'])).toBe(31);
   });
 
-  test('Gemini: four characters a token', async () => {
+  test('is estimated at 4 characters per token at Gemini', async () => {
     upstream.script('*', json(200, { embeddings: [{ values: [0.5] }] }));
     // 4,004 characters, one of them an emoji, are 1,001 tokens at 0.20.
     expect(await embed('google/gemini-embedding-2', `${'a'.repeat(4_003)}😀`)).toBe(201);
   });
 });
 
-describe('a transcript costs', () => {
+describe('charge of a transcript', () => {
   async function transcribe(duration: number): Promise<number> {
     upstream.script('*', json(200, { text: 'ok', duration }));
     const form = new FormData();
@@ -166,20 +166,20 @@ describe('a transcript costs', () => {
       authorization: `Bearer ${gateway.keys.routing}`,
       'cache-control': 'no-store',
     };
-    const sent = { method: 'POST', headers, body: form };
-    const reply = await readReply(await fetch(`${gateway.url}/v1/audio/transcriptions`, sent));
+    const init = { method: 'POST', headers, body: form };
+    const reply = await readReply(await fetch(`${gateway.url}/v1/audio/transcriptions`, init));
     expect([duration, reply.status]).toEqual([duration, 200]);
-    return charge(reply.requestId);
+    return chargeOf(reply.requestId);
   }
 
-  // A second at 0.006 dollars a minute is 100 credits.
+  // At 0.006 dollars per minute, a second costs 100 credits.
   test.each([
     [8.47, 847],
     [8.470000267028809, 848],
     [10.0001, 1_001],
     [0.00001, 1],
     [0, 0],
-  ])('%d seconds, rounded up once: %i credits', async (seconds, credits) => {
+  ])('of %d seconds is rounded up once to %i credits', async (seconds, credits) => {
     expect(await transcribe(seconds)).toBe(credits);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * A search makes another round: its results are input that a provider may write to its cache, and
- * what the round before it used is spent.
+ * Holds of web searches. Each search leads to another round, whose input contains the results, and
+ * which has only the credits that earlier rounds left.
  */
 import { afterEach, expect, test } from 'bun:test';
 import { callTools, chatAnswer } from '../support/fake-upstream.ts';
@@ -19,8 +19,8 @@ afterEach(() => rig.stop());
 
 const search = { name: 'web_search', arguments: { query: 'weather today' }, id: 'call_1' };
 
-/** How often a key with so many credits has searched, when its first round used so many tokens. */
-async function searchesOf(limit: number, completion: number, prices: object): Promise<number> {
+/** Returns how often a key with this limit searched after a first round of this length. */
+async function countSearches(limit: number, completion: number, prices: object): Promise<number> {
   rig = await startSearchGateway({}, prices);
   rig.reset();
   rig.upstream.script('chat', [callTools([search], tokens(100, completion)), answerRound('Rain.')]);
@@ -29,48 +29,44 @@ async function searchesOf(limit: number, completion: number, prices: object): Pr
   return rig.engine.searches.length;
 }
 
-/** The first round needs less than a million credits, the results of a search some eight. */
+// The first round needs less than a million credits, the results of a search about 8 million.
 test.each([
   [2_000_000, 0],
   [20_000_000, 1],
-])('results are held for as if all were written to a cache: %d credits', async (limit, times) => {
-  expect(await searchesOf(limit, 10, { cache_write: '1000' })).toBe(times);
+])('holds results as cache writes: with %d credits, searches %d times', async (limit, times) => {
+  expect(await countSearches(limit, 10, { cache_write: '1000' })).toBe(times);
 });
 
-/** Two rounds and a search need some 30,000 credits, 40,000 tokens out cost 80,000. */
+// Two rounds and a search need about 30,000 credits. 40,000 output tokens cost 80,000.
 test.each([
   [40_000, 0],
   [4_000, 1],
-])('a round of %d tokens counts against the next one', async (completion, times) => {
-  expect(await searchesOf(90_000, completion, {})).toBe(times);
+])('after a round of %d tokens, searches %d times', async (completion, times) => {
+  expect(await countSearches(90_000, completion, {})).toBe(times);
 });
 
-/**
- * Before the last search 360 credits are spent on rounds and 10,000 on searches; it may cost
- * 13,000, and the round behind it some 9,000. Each of four rounds might have cost as much.
- */
+// Before the last search, rounds have cost 360 credits and searches 10,000. The last search may
+// cost 13,000 and its round about 9,000. The limit couldn't cover 4 rounds of that size.
 test.each(['post', 'stream'] as const)(
-  'what a round left over pays for others: %s',
-  async (how) => {
+  'uses the credits that earlier rounds left for later ones: %s',
+  async (method) => {
     rig = await startSearchGateway();
     rig.reset();
     const rounds = [searchRound('a'), searchRound('b'), searchRound('c'), answerRound('Rain.')];
     rig.upstream.script('chat', rounds);
     const key = await rig.gateway.makeKey({ limit: 40_000 });
-    const reply = await rig.gateway[how](chat({ max_tokens: 50_000 }), { key });
+    const reply = await rig.gateway[method](chat({ max_tokens: 50_000 }), { key });
     expect(reply.text).toContain('Rain.');
     expect(rig.engine.searches).toHaveLength(3);
     expect(await rig.bill(reply)).toMatchObject({ model: 3 * 120 + 340, tool: 15_000 });
   },
 );
 
-/**
- * 100 + 2 × 5,000 and a search of 5,000 are spent before the last round: 24,900 are left for it. A
- * prompt has more than 100 tokens, and fewer than 1,000 with its results.
- */
+// Before the last round, 100 + 2 × 5,000 and a search of 5,000 are spent, which leaves 24,900. The
+// prompt has more than 100 tokens, and fewer than 1,000 with its results.
 test.each(['post', 'stream'] as const)(
-  'a round is told to stop where what is left ends: %s',
-  async (how) => {
+  'lowers the output cap of a round to the remaining credits: %s',
+  async (method) => {
     rig = await startSearchGateway();
     rig.reset();
     const key = await rig.gateway.makeKey({ limit: 40_000, cache: 'always' });
@@ -80,24 +76,24 @@ test.each(['post', 'stream'] as const)(
     ];
     const caps = () => [0, 1].map((round) => Number(rig.sentIn(round).max_tokens));
     rig.upstream.script('chat', rounds);
-    const reply = await rig.gateway[how](chat({ max_tokens: 19_000 }), { key });
+    const reply = await rig.gateway[method](chat({ max_tokens: 19_000 }), { key });
     const [first, last] = caps();
     expect(first).toBe(19_000);
     expect(last).toBeWithin(11_950, 12_400);
     expect(await rig.bill(reply)).toMatchObject({ model: 10_100 + 24_100, tool: 5_000 });
-    // Others have credits of their own.
+    // A key with more credits isn't affected by the cached answer.
     rig.reset();
     rig.upstream.script('chat', rounds);
     const rich = await rig.gateway.makeKey({ cache: 'always' });
-    await rig.gateway[how](chat({ max_tokens: 19_000 }), { key: rich });
+    await rig.gateway[method](chat({ max_tokens: 19_000 }), { key: rich });
     expect(caps()).toEqual([19_000, 19_000]);
   },
 );
 
-test('a round that is paid for is never told to stop a token earlier', async () => {
+test('does not lower the output cap of a round that the credits cover', async () => {
   const prices = { prompt: '0.33', completion: '3.3', request: '0.0000007' };
   rig = await startSearchGateway({}, prices);
-  /** What the second round may say, if there is one. */
+  /** Returns the output cap of the second round, if there is one. */
   const capAt = async (limit: number) => {
     rig.reset();
     rig.upstream.script('chat', [searchRound('a'), answerRound('Rain.')]);
@@ -114,10 +110,11 @@ test('a round that is paid for is never told to stop a token earlier', async () 
   expect([await capAt(enough), await capAt(enough + 1)]).toEqual([16, 16]);
 });
 
-/** 10,000 bytes are taken for 3,334 tokens: 4,000 fit beside them, not beside 2,000 bytes more. */
+// 10,000 bytes are held as 3,334 tokens. A cap of 4,000 fits beside them into the context, but not
+// with 2,000 bytes more.
 test.each(['post', 'stream'] as const)(
-  'a round is told the operator’s cap only where that fits beside its prompt: %s',
-  async (how) => {
+  'sends the operator’s output cap only if it fits into the context: %s',
+  async (method) => {
     rig = await startSearchGateway();
     rig.reset();
     const page = { title: 'T', snippet: 'x'.repeat(400) };
@@ -125,43 +122,43 @@ test.each(['post', 'stream'] as const)(
     const messages = [{ role: 'user', content: 'x'.repeat(10_000) }];
     for (const own of [{}, { max_tokens: 3_900 }]) {
       rig.upstream.script('chat', [searchRound('a'), answerRound('Rain.')]);
-      await rig.gateway[how](chat({ model: 'test/small', messages, ...own }));
+      await rig.gateway[method](chat({ model: 'test/small', messages, ...own }));
     }
     const caps = [0, 1, 2, 3].map((round) => rig.sentIn(round).max_tokens);
     expect(caps).toEqual([4_000, undefined, 3_900, 3_900]);
   },
 );
 
-/** The first round needs some 1,200 credits, the next beside it 1,100, and a search 13,000. */
+// The first round needs about 1,200 credits, the next 1,100, and a search 13,000.
 test.each([
   ['post', 1_400, 'The credits ran out'],
   ['stream', 1_400, 'The credits ran out'],
   ['post', 4_000, 'I could not look.'],
 ] as const)(
-  'an answer that is short for want of credits is not given to others: %s, %d',
-  async (how, limit, short) => {
+  'does not cache an answer that a lack of credits shortened: %s with %d credits',
+  async (method, limit, shortened) => {
     rig = await startSearchGateway();
     rig.reset();
     rig.upstream.script('chat', [searchRound('a'), answerRound('I could not look.')]);
     const poor = await rig.gateway.makeKey({ limit, cache: 'always' });
-    const first = await rig.gateway[how](chat({ max_tokens: 500 }), { key: poor });
-    expect(first.text).toContain(short);
+    const first = await rig.gateway[method](chat({ max_tokens: 500 }), { key: poor });
+    expect(first.text).toContain(shortened);
     expect(rig.engine.searches).toEqual([]);
     rig.upstream.script('chat', [searchRound('a'), answerRound('Rain.')]);
     const rich = await rig.gateway.makeKey({ cache: 'always' });
-    const again = await rig.gateway[how](chat({ max_tokens: 500 }), { key: rich });
+    const again = await rig.gateway[method](chat({ max_tokens: 500 }), { key: rich });
     expect(again.text).toContain('Rain.');
   },
 );
 
-test('under an idempotency key, an answer that is short for want of credits is kept', async () => {
+test('replays a shortened answer for its Idempotency-Key', async () => {
   rig = await startSearchGateway();
   rig.reset();
   rig.upstream.script('chat', [searchRound('a'), answerRound('Rain.')]);
   const key = await rig.gateway.makeKey({ limit: 1_400, cache: 'always' });
-  const named = { key, headers: { 'idempotency-key': 'order-4711' } };
-  const once = await rig.gateway.post(chat({ max_tokens: 500 }), named);
-  const again = await rig.gateway.post(chat({ max_tokens: 500 }), named);
+  const options = { key, headers: { 'idempotency-key': 'order-4711' } };
+  const once = await rig.gateway.post(chat({ max_tokens: 500 }), options);
+  const again = await rig.gateway.post(chat({ max_tokens: 500 }), options);
   expect(again.headers.get('idempotent-replayed')).toBe('true');
   expect(choiceOf(again)).toEqual(choiceOf(once));
   expect(rig.upstream.requests).toHaveLength(1);

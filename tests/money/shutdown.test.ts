@@ -1,16 +1,16 @@
-/** What is charged when a gateway has to go while answers are under way. */
+/** Charges for streams that a shutdown interrupts. */
 import { afterAll, expect, test } from 'bun:test';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { openStore } from '../../src/store/open.ts';
-import { discrepancies } from '../support/ledger-check.ts';
-import { hangMidStream, chatAnswer, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import { chatAnswer, hangMidStream, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 
 const upstream = startFakeUpstream();
 afterAll(() => upstream.stop());
 
-test('a stream that the drain cuts off is charged as delivered', async () => {
+test('charges the delivered part of a stream that a shutdown interrupts', async () => {
   upstream.script('chat', hangMidStream(5, chatAnswer(words(24))));
   const gateway = await startGateway({
     upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
@@ -28,7 +28,7 @@ test('a stream that the drain cuts off is charged as delivered', async () => {
   expect(rows).toHaveLength(3);
   for (const row of rows) {
     expect(row.status).toBe('error');
-    // 11 characters are 3 tokens.
+    // "w1 w2 w3 w4" has 11 characters, which are 3 tokens.
     expect(row.output_tokens).toBe(3);
     const details = { estimated: true, error: 'service_unavailable' };
     expect(JSON.parse(row.details)).toMatchObject(details);

@@ -22,8 +22,8 @@ function balanceOf(row: Record<string, string> | undefined): number {
   return Number(row?.balance ?? Number.NaN);
 }
 
-/** Opening and closing balance, after a look that the rows between them lead from one to other. */
-function addedUp(rows: Rows): { opening: number; closing: number } {
+/** Returns the opening and closing balance and checks that the rows between add up. */
+function checkedBalances(rows: Rows): { opening: number; closing: number } {
   expect(rows[0]?.type).toBe('opening_balance');
   expect(rows.at(-1)?.type).toBe('closing_balance');
   let balance = balanceOf(rows[0]);
@@ -34,7 +34,7 @@ function addedUp(rows: Rows): { opening: number; closing: number } {
   return { opening: balanceOf(rows[0]), closing: balance };
 }
 
-describe.each([...engines])('a statement on $name', ({ empty }) => {
+describe.each([...engines])('statement on $name', ({ empty }) => {
   let stores: TwoStores;
   let store: Store;
 
@@ -55,7 +55,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
   const charged = (own: Partial<RequestRecord>, modelCharge: number, createdAt: number) =>
     makeRecord({ ...own, createdAt, charges: { ...noCharges, modelCharge } });
 
-  test('lists grants, corrections and the requests under their entries', async () => {
+  test('lists grants, corrections, and the requests of each entry', async () => {
     const own = await addCustomer(store, 0);
     await grant(store, own.tenantId, 1_000, Date.UTC(2028, 1, 1));
     const at = Date.UTC(2028, 1, 10);
@@ -64,7 +64,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     await book(store, [one, two, free], at + 5_000);
     await grant(store, own.tenantId, -8, Date.UTC(2028, 1, 29));
     const rows = await statement(own.tenantId, '2028-02');
-    expect(addedUp(rows)).toEqual({ opening: 0, closing: 950 });
+    expect(checkedBalances(rows)).toEqual({ opening: 0, closing: 950 });
     expect(rows.map(({ type }) => type)).toEqual([
       'opening_balance',
       'grant',
@@ -104,7 +104,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     expect(rows.at(-1)?.time).toBe('2028-02-29T23:59:59.999Z');
   });
 
-  test('puts a charge into the month of its booking and closes where the next opens', async () => {
+  test('lists a charge in the month of its booking', async () => {
     const own = await addCustomer(store, 0);
     await grant(store, own.tenantId, 100, Date.UTC(2028, 0, 31, 23, 59, 59));
     const arrived = Date.UTC(2028, 1, 29, 23, 59, 59, 900);
@@ -112,7 +112,8 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     await book(store, [charged(own, 5, arrived + 1)], Date.UTC(2028, 2, 1));
     const months = ['2027-12', '2028-01', '2028-02', '2028-03', '2028-04'];
     const balances = [];
-    for (const month of months) balances.push(addedUp(await statement(own.tenantId, month)));
+    for (const month of months)
+      balances.push(checkedBalances(await statement(own.tenantId, month)));
     expect(balances).toEqual([
       { opening: 0, closing: 0 },
       { opening: 0, closing: 100 },
@@ -135,18 +136,21 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     }
     const february = await statement(own.tenantId, '2028-02');
     const march = await statement(own.tenantId, '2028-03');
-    expect(addedUp(march)).toEqual({ opening: addedUp(february).closing, closing: 945 });
+    expect(checkedBalances(march)).toEqual({
+      opening: checkedBalances(february).closing,
+      closing: 945,
+    });
     const entries = [...february, ...march].map((row) => row.entry_id ?? '').filter((id) => id);
     expect(new Set(entries).size).toBe(entries.length);
     expect(entries).toHaveLength(offsets.length + 1);
-    // Later bookings leave the month that is over as it is.
+    // Later bookings don't change a past month.
     for (const offset of [1_000, 2_000]) {
       await book(store, [charged(own, 1, midnight)], midnight + offset);
     }
     expect(await statement(own.tenantId, '2028-02')).toEqual(february);
   });
 
-  test('of the running month ends with the balance, though a clock was weeks ahead', async () => {
+  test('ends with the current balance, even if a clock was weeks ahead', async () => {
     const own = await addCustomer(store, 0);
     const { tenantId } = own;
     await grant(store, tenantId, 1_000, now - dayMs);
@@ -155,7 +159,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
       await book(store, [charged(own, at + 1, time)], time);
     }
     const rows = await statement(tenantId, '2028-04');
-    expect(addedUp(rows)).toEqual({ opening: 0, closing: 985 });
+    expect(checkedBalances(rows)).toEqual({ opening: 0, closing: 985 });
     expect(rows.filter(({ type }) => type === 'charge')).toHaveLength(5);
     const reads = { statements: store.statements, months: store.statementMonths };
     expect(await statementMonths(reads, tenantId, 1, now)).toEqual([
@@ -169,7 +173,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
   test('adds up while requests are being booked and over many pages', async () => {
     const own = await addCustomer(store, 1_000_000);
     const at = Date.UTC(2028, 3, 2);
-    // Pages have 500 lines: some end within an entry.
+    // Pages have 500 lines, so some end within an entry.
     for (let batch = 0; batch < 10; batch += 1) {
       const records = Array.from({ length: 450 }, (_, n) => charged(own, 1 + (n % 3), at + batch));
       await book(store, records, at + batch);
@@ -182,39 +186,42 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     }
     const rows = readTable(text);
     expect(rows).toHaveLength(4_502);
-    expect(addedUp(rows)).toEqual({ opening: 1_000_000, closing: 991_000 });
+    expect(checkedBalances(rows)).toEqual({ opening: 1_000_000, closing: 991_000 });
     const ids = rows.map((row) => row.request_id ?? '').filter((id) => id);
     expect(new Set(ids).size).toBe(4_500);
   });
 
-  test('of a tenant without a wallet is empty, and another tenant is not in it', async () => {
+  test('is empty for a tenant without a wallet, and contains no other tenant', async () => {
     const own = await addCustomer(store, 0);
     const other = await addCustomer(store, 50);
     await book(store, [charged(other, 5, Date.UTC(2028, 2, 2))]);
     expect(await statement('ten_none', '2028-03')).toHaveLength(2);
-    expect(addedUp(await statement(own.tenantId, '2028-03'))).toEqual({ opening: 0, closing: 0 });
+    expect(checkedBalances(await statement(own.tenantId, '2028-03'))).toEqual({
+      opening: 0,
+      closing: 0,
+    });
     expect(await statement(other.tenantId, '2028-03')).toHaveLength(3);
   });
 
-  test('names entries by their place in the month, and tells nothing of others', async () => {
+  test('numbers entries per tenant and month, which reveals nothing about others', async () => {
     const [own, other] = [await addCustomer(store, 100), await addCustomer(store, 100)];
     const at = Date.UTC(2028, 2, 5);
-    const named = async () =>
+    const entryIds = async () =>
       (await statement(own.tenantId, '2028-03')).map(({ entry_id }) => entry_id).filter(Boolean);
     await book(store, [charged(own, 1, at)], at);
     for (let i = 1; i < 20; i += 1) await book(store, [charged(other, 1, at + i)], at + i);
     await book(store, [charged(own, 1, at + 50)], at + 50);
-    expect(await named()).toEqual(['202803000000001', '202803000000002']);
+    expect(await entryIds()).toEqual(['202803000000001', '202803000000002']);
   });
 
-  test('keeps its amounts when old requests are removed, one row for each entry', async () => {
+  test('keeps the amounts of deleted requests, as one row per entry', async () => {
     const own = await addCustomer(store, 1_000);
     const old = Date.UTC(2028, 0, 10);
-    const young = Date.UTC(2028, 3, 10);
+    const recent = Date.UTC(2028, 3, 10);
     await book(store, [charged(own, 4, old), charged(own, 6, old + 1)]);
-    // One request ran, or waited in a journal, for months: it is booked with the young ones.
+    // One request waited in a journal for months and is booked with the recent ones.
     const late = charged(own, 9, old + 2);
-    await book(store, [charged(own, 1, young), late]);
+    await book(store, [charged(own, 1, recent), late]);
     const before = await statement(own.tenantId, '2028-04');
     const daysBefore = await daily(own.tenantId);
     const removed: number[] = [];
@@ -231,7 +238,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     await retention.stop();
     expect(removed).toHaveLength(1);
     const january = await statement(own.tenantId, '2028-01');
-    expect(addedUp(january)).toEqual({ opening: 1_000, closing: 990 });
+    expect(checkedBalances(january)).toEqual({ opening: 1_000, closing: 990 });
     expect(january.map(({ amount, request_id }) => [amount, request_id])).toEqual([
       ['0', ''],
       ['-10', ''],
@@ -242,7 +249,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     const everything = { from: 0, until: now + dayMs, status: null, model: null, keyId: null };
     const page = await store.logs.page({ tenantId: own.tenantId, ...everything }, 10, 0);
     expect(page.total).toBe(1);
-    expect(page.rows.map(({ createdAt }) => createdAt)).toEqual([young]);
+    expect(page.rows.map(({ createdAt }) => createdAt)).toEqual([recent]);
     expect(await discrepancies(store)).toEqual([]);
   });
 

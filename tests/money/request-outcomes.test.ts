@@ -1,40 +1,39 @@
 /**
- * Every way a chat request can end, and its charge computed by hand. One credit a token in, two a
- * token out. Requests are exactly 400 bytes long: 100 tokens where they must be estimated, and at
- * most 134 when they are held for.
+ * The charge for each outcome of a chat request, computed by hand. An input token costs 1 credit,
+ * an output token 2. Every request has exactly 400 bytes, which are held as 134 tokens.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
 import { UpstreamCall } from '../../src/upstream/upstream-call.ts';
-import { discrepancies } from '../support/ledger-check.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { connectRaw, postText } from '../support/fake-upstream/raw-client.ts';
 import {
   type Behavior,
+  chatAnswer,
   cutMidStream,
   emptyBody,
   errorInside200,
   gated,
   hangMidStream,
   json,
-  withoutUsage,
+  rawUsage,
   replay,
   resetMidStream,
-  chatAnswer,
   startFakeUpstream,
   status500,
-  rawUsage,
+  withoutUsage,
   words,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type SendOptions } from '../support/in-process.ts';
-import { withinOneMinute } from '../support/clock-boundaries.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
-  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
+  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-012345' };
   const pricing = { prompt: '1', completion: '2' };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
@@ -56,7 +55,7 @@ afterAll(async () => {
 });
 beforeEach(() => upstream.reset());
 
-/** Of 400 bytes, 240 are words: 134 tokens at most, and 60 by the estimate. */
+/** Returns a body of 400 bytes, of which 240 are text: at most 134 tokens, estimated as 60. */
 function bytes400(fields: object): string {
   const messages = [{ role: 'user', content: 'x'.repeat(240) }];
   const body = (filler: string) =>
@@ -64,8 +63,8 @@ function bytes400(fields: object): string {
   return body('y'.repeat(400 - body('').length));
 }
 
-/** What the books say about a request to which the upstream does this. */
-async function ending(
+/** Returns the record of a request that the upstream answers like this. */
+async function recordOf(
   behavior: Behavior,
   fields: object = {},
   options: SendOptions = {},
@@ -75,7 +74,7 @@ async function ending(
   return gateway.record(requestId);
 }
 
-const streamed = { stream: true };
+const streaming = { stream: true };
 const estimateNote = 'The provider reported no billable usage. The tokens are an estimate.';
 const unfinishedNote =
   "The provider didn't count its complete answer. The output tokens are an estimate.";
@@ -88,13 +87,13 @@ function charge({ charges }: RequestRecord): number {
   return modelCharge;
 }
 
-describe('complete', () => {
+describe('complete answer', () => {
   test.each([
-    ['whole', {}],
-    ['streamed', streamed],
-  ])('%s: the reported usage', async (_, fields) => {
+    ['non-streaming', {}],
+    ['streaming', streaming],
+  ])('is charged by the reported usage, %s', async (_, fields) => {
     const usage = { prompt: 10, completion: 4 };
-    const record = await ending(chatAnswer('one two three four', { usage }), fields);
+    const record = await recordOf(chatAnswer('one two three four', { usage }), fields);
     expect(charge(record)).toBe(10 * 1 + 4 * 2);
     expect(record).toMatchObject({ status: 'success', usageEstimated: false, note: null });
     expect(record.prices).toMatchObject({ prompt: '1', completion: '2' });
@@ -102,9 +101,9 @@ describe('complete', () => {
 
   test.each([
     ['whole', {}],
-    ['streamed', streamed],
-  ])('%s without usage: an estimate that says so', async (_, fields) => {
-    const record = await ending(withoutUsage(chatAnswer('12345678')), fields);
+    ['streaming', streaming],
+  ])('without usage is charged by an estimate, with a note, %s', async (_, fields) => {
+    const record = await recordOf(withoutUsage(chatAnswer('12345678')), fields);
     expect(charge(record)).toBe(60 * 1 + 2 * 2);
     expect(record).toMatchObject({
       status: 'success',
@@ -114,44 +113,47 @@ describe('complete', () => {
     });
   });
 
-  const promptAlone = { prompt_tokens: 10, total_tokens: 10 };
+  const promptOnly = { prompt_tokens: 10, total_tokens: 10 };
 
-  const formsOfClients = ['/v1/chat/completions', '/v1/messages'].flatMap((path) =>
+  const clientCases = ['/v1/chat/completions', '/v1/messages'].flatMap((path) =>
     [false, true].map((stream) => ({ path, stream })),
   );
 
   describe.each([
-    ['test/chat', promptAlone],
+    ['test/chat', promptOnly],
     ['test/claude', { input_tokens: 10 }],
-  ])('%s with only the prompt counted', (model, usage) => {
-    test.each(formsOfClients)('that, and what was said: $path, streamed: $stream', async (form) => {
-      upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
-      const { path, stream } = form;
-      const body = bytes400({ model, max_tokens: 100, stream });
-      const { requestId, text } = await gateway.post(body, { path });
-      const record = await gateway.record(requestId);
-      expect(charge(record)).toBe(10 * 1 + 2 * 2);
-      const how = { status: 'success', usageEstimated: true, note: unfinishedNote };
-      expect(record).toMatchObject(how);
-      if (path === '/v1/messages') expect(text).toContain('"output_tokens":2');
-    });
+  ])('complete answer of %s with a count of only the prompt', (model, usage) => {
+    test.each(clientCases)(
+      'estimates the output, $path, streaming: $stream',
+      async (clientCase) => {
+        upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
+        const { path, stream } = clientCase;
+        const body = bytes400({ model, max_tokens: 100, stream });
+        const { requestId, text } = await gateway.post(body, { path });
+        const record = await gateway.record(requestId);
+        expect(charge(record)).toBe(10 * 1 + 2 * 2);
+        const expected = { status: 'success', usageEstimated: true, note: unfinishedNote };
+        expect(record).toMatchObject(expected);
+        if (path === '/v1/messages') expect(text).toContain('"output_tokens":2');
+      },
+    );
   });
 
-  test('of nothing said, only the prompt has to be counted', async () => {
-    const record = await ending(rawUsage(promptAlone, chatAnswer('')));
+  test('without output is not an estimate if the prompt was counted', async () => {
+    const record = await recordOf(rawUsage(promptOnly, chatAnswer('')));
     expect(charge(record)).toBe(10 * 1);
   });
 
-  test('streamed in the words of another dialect: it begins with the same estimate', async () => {
+  test('starts with the final estimate of input tokens in a stream for Anthropic', async () => {
     upstream.script('chat', withoutUsage(chatAnswer('12345678')));
     const body = bytes400({ max_tokens: 100, stream: true });
     const { text } = await gateway.post(body, { path: '/v1/anthropic/messages' });
-    const told = [...text.matchAll(/"input_tokens":(\d+)/g)].map(([, tokens]) => tokens);
-    expect(told).toEqual(['60', '60']);
+    const reported = [...text.matchAll(/"input_tokens":(\d+)/g)].map(([, tokens]) => tokens);
+    expect(reported).toEqual(['60', '60']);
   });
 
   test.each([false, true])(
-    'with usage that cannot be, and passed through: an estimate of its words, streamed: %s',
+    'with implausible usage is charged by an estimate when forwarded, streaming: %s',
     async (stream) => {
       const usage = { input_tokens: 900_000_000, output_tokens: 5 };
       upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
@@ -170,9 +172,9 @@ describe('complete', () => {
     ['/v1/messages', { ...messagesOf('hi'), max_tokens: 100 }],
     ['/v1/responses', { input: 'hi' }],
   ])(
-    'at %s without usage: a token for «hi», however much JSON is around it',
+    'without usage is charged 1 token for "hi", whatever JSON surrounds it, at %s',
     async (path, body) => {
-      for (const fields of [{}, streamed]) {
+      for (const fields of [{}, streaming]) {
         upstream.script('chat', withoutUsage(chatAnswer('12345678')));
         const { requestId } = await gateway.post(
           { model: 'test/chat', ...body, ...fields },
@@ -183,10 +185,10 @@ describe('complete', () => {
     },
   );
 
-  test('an estimate never costs more than what was held', async () => {
-    const chatter = withoutUsage(chatAnswer('y'.repeat(4_000)));
-    const record = await ending(chatter, { max_tokens: 1 });
-    // 1,000 tokens were said; held were 134 in and 1 out.
+  test('is never charged more than its hold by an estimate', async () => {
+    const longAnswer = withoutUsage(chatAnswer('y'.repeat(4_000)));
+    const record = await recordOf(longAnswer, { max_tokens: 1 });
+    // The answer has 1,000 tokens; the hold covers 134 input tokens and 1 output token.
     expect(charge(record)).toBe(134 * 1 + 1 * 2);
     expect(record.usage.outputTokens).toBe(1_000);
     expect(record.note).toBe(
@@ -194,16 +196,16 @@ describe('complete', () => {
     );
   });
 
-  test('reported usage above the hold is charged as long as the wallet has it', async () => {
+  test('is charged more than its hold by reported usage if the wallet can pay', async () => {
     const usage = { prompt: 10, completion: 5_000 };
-    const record = await ending(chatAnswer('hello', { usage }), { max_tokens: 1 });
+    const record = await recordOf(chatAnswer('hello', { usage }), { max_tokens: 1 });
     expect(charge(record)).toBe(10 * 1 + 5_000 * 2);
   });
 });
 
-describe('failed', () => {
-  test('before the first byte, everywhere: nothing', async () => {
-    const record = await ending(status500());
+describe('failed request', () => {
+  test('is free if all offers failed before the first byte', async () => {
+    const record = await recordOf(status500());
     expect(charge(record)).toBe(0);
     expect(record).toMatchObject({ status: 'error', error: 'upstream_error', model: null });
   });
@@ -217,8 +219,8 @@ describe('failed', () => {
         usage: { prompt_tokens: 7, completion_tokens: 0, total_tokens: 7 },
       }),
     ],
-  ])('an empty answer (%s): nothing', async (_, behavior) => {
-    const record = await ending(behavior);
+  ])('is free if the answer is empty (%s)', async (_, behavior) => {
+    const record = await recordOf(behavior);
     expect(charge(record)).toBe(0);
     expect(record.status).toBe('error');
   });
@@ -227,14 +229,14 @@ describe('failed', () => {
     ['ends too early', cutMidStream(5, 'end-of-body', chatAnswer(words(24)))],
     ['resets the connection', resetMidStream(5, chatAnswer(words(24)))],
     ['sends an error', errorInside200(5, 'data', chatAnswer(words(24)))],
-  ])('an upstream that %s in the middle: input and what was delivered', async (_, behavior) => {
-    const record = await ending(behavior, streamed);
-    // "w1 w2 w3 w4" is 11 characters: 3 tokens.
+  ])('is charged for input and delivered output if the upstream %s', async (_, behavior) => {
+    const record = await recordOf(behavior, streaming);
+    // "w1 w2 w3 w4" has 11 characters, which are 3 tokens.
     expect(charge(record)).toBe(60 * 1 + 3 * 2);
     expect(record).toMatchObject({ status: 'error', error: 'upstream_error', note: estimateNote });
   });
 
-  test('in the middle, with only the prompt counted: that, and what was delivered', async () => {
+  test('is charged for counted input and an estimate of delivered output', async () => {
     const [first, ...others] = words(4)
       .split(/(?= )/)
       .map((content) => ({
@@ -244,22 +246,22 @@ describe('failed', () => {
     const events = [{ ...first, usage }, ...others].map(
       (event) => `data: ${JSON.stringify(event)}\n\n`,
     );
-    const record = await ending(
+    const record = await recordOf(
       replay(events.join(''), { contentType: 'text/event-stream' }),
-      streamed,
+      streaming,
     );
     expect(charge(record)).toBe(70 * 1 + 3 * 2);
     expect(record).toMatchObject({ status: 'error', usageEstimated: true, note: unfinishedNote });
   });
 
   test.each(['/v1/chat/completions', '/v1/anthropic/messages', '/v1/responses'])(
-    'in the middle, at a provider that counts the output last: an estimate that says so, %s',
+    'is charged by an estimate, with a note, if output is counted last, %s',
     async (path) => {
       const usage = { prompt: 70, completion: 24 };
-      // Three events, then one for each of 39 words: 146 characters are 36 whole tokens.
+      // 3 events, then 1 for each of 39 words: 146 characters, which are 36 tokens.
       upstream.script('chat', cutMidStream(42, 'end-of-body', chatAnswer(words(50), { usage })));
-      const asked = path.endsWith('responses') ? { input: 'Hello' } : messagesOf('Hello');
-      const body = { model: 'test/claude', max_tokens: 100, ...asked, ...streamed };
+      const input = path.endsWith('responses') ? { input: 'Hello' } : messagesOf('Hello');
+      const body = { model: 'test/claude', max_tokens: 100, ...input, ...streaming };
       const { requestId } = await gateway.post(body, { path });
       const record = await gateway.record(requestId);
       expect(charge(record)).toBe(70 * 1 + 36 * 2);
@@ -267,17 +269,17 @@ describe('failed', () => {
     },
   );
 
-  test('in the middle, a prompt counted beyond the hold: that, and no guess on top', async () => {
+  test('is charged only for the input if that was counted beyond the hold', async () => {
     const usage = { prompt: 7_000, completion: 24 };
     upstream.script('chat', cutMidStream(42, 'end-of-body', chatAnswer(words(50), { usage })));
-    const asked = { ...messagesOf('Hello'), max_tokens: 100, ...streamed };
-    const { requestId } = await gateway.post({ model: 'test/claude', ...asked });
+    const fields = { ...messagesOf('Hello'), max_tokens: 100, ...streaming };
+    const { requestId } = await gateway.post({ model: 'test/claude', ...fields });
     const record = await gateway.record(requestId);
     expect(record).toMatchObject({ usageEstimated: true, usage: { outputTokens: 36 } });
     expect(charge(record)).toBe(7_000);
   });
 
-  test('first, then answered by another: the price of the one that answered, one row', async () => {
+  test('is charged at the price of the fallback that answered, in one row', async () => {
     upstream.script('broken', status500());
     upstream.script('works', chatAnswer('hi', { usage: { prompt: 10, completion: 1 } }));
     const { requestId } = await gateway.post(bytes400({ model: 'test/two' }));
@@ -291,13 +293,13 @@ describe('failed', () => {
   });
 });
 
-describe('left by the client', () => {
-  test('mid-stream: the upstream is cancelled and what was delivered is charged', async () => {
+describe('request canceled by the client', () => {
+  test('is canceled upstream and charged for delivered output', async () => {
     upstream.script('chat', gated('never', 5, chatAnswer(words(24))));
-    const leaving = new AbortController();
-    const response = await gateway.fetch(bytes400(streamed), { signal: leaving.signal });
+    const client = new AbortController();
+    const response = await gateway.fetch(bytes400(streaming), { signal: client.signal });
     await new SlowReader(response).readUntil('w4');
-    leaving.abort();
+    client.abort();
     await upstream.until((requests) =>
       requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );
@@ -307,51 +309,51 @@ describe('left by the client', () => {
   });
 });
 
-describe('left by the client before the first byte', () => {
-  const leftNote = 'The client disconnected before the answer started. Nothing is charged.';
+describe('request canceled before the first byte', () => {
+  const canceledNote = 'The client disconnected before the answer started. Nothing is charged.';
 
-  async function newest(): Promise<string> {
+  async function newestId(): Promise<string> {
     const { json } = await gateway.get('/v1/customer/logs?limit=1');
     const [row]: unknown[] = Array.isArray(json.logs) ? json.logs : [];
     return isObject(row) ? String(row.request_id) : '';
   }
 
-  async function leave(fields: object): Promise<RequestRecord> {
-    const before = await newest();
+  async function sendAndCancel(fields: object): Promise<RequestRecord> {
+    const before = await newestId();
     const { length } = upstream.requests;
     const client = await connectRaw(gateway.port);
     const headers = `authorization: Bearer ${gateway.keys.routing}\r\n`;
     client.send(postText('/v1/chat/completions', JSON.parse(bytes400(fields)), headers));
-    // With its body read, so that this call has used up what was scripted for it.
+    // Wait until the upstream has read the body, so that this call has consumed its script.
     await upstream.until((requests) => requests[length]?.model);
     client.hangUp();
     let requestId = before;
-    for (; requestId === before; requestId = await newest()) await Bun.sleep(1);
+    for (; requestId === before; requestId = await newestId()) await Bun.sleep(1);
     return gateway.record(requestId);
   }
 
   test.each([
     ['whole', {}],
-    ['streamed', streamed],
-  ])('%s: nothing, and no provider is blamed', async (_, fields) => {
+    ['streaming', streaming],
+  ])('is free and does not count against the provider, %s', async (_, fields) => {
     upstream.script('broken', [...Array(6).fill(gated('never', 0)), chatAnswer('Here.')]);
     for (let round = 0; round < 6; round += 1) {
-      const record = await leave({ ...fields, model: 'test/two' });
+      const record = await sendAndCancel({ ...fields, model: 'test/two' });
       expect(charge(record)).toBe(0);
       expect(record).toMatchObject({ status: 'error', error: null, cancelled: true });
-      expect(record).toMatchObject({ model: null, note: leftNote });
+      expect(record).toMatchObject({ model: null, note: canceledNote });
       expect(record.attempts.map(({ outcome }) => outcome)).toEqual(['client_disconnected']);
     }
-    // Five failures in a row would have sent this one elsewhere.
+    // 5 failures in a row would have moved this request to another provider.
     const { requestId } = await gateway.post(bytes400({ ...fields, model: 'test/two' }));
     expect(await gateway.record(requestId)).toMatchObject({ provider: 'first', error: null });
   });
 });
 
-describe('left by the client before the usage', () => {
+describe('request canceled before the usage', () => {
   const usage = { prompt: 10, completion: 24 };
 
-  /** At once when a client is seen to leave: from then on the rest is awaited for a moment only. */
+  /** Resolves when the gateway notices a disconnect, after which it waits briefly for the usage. */
   async function whenNoticed(): Promise<void> {
     const { linger } = UpstreamCall.prototype;
     const noticed = Promise.withResolvers<void>();
@@ -365,11 +367,11 @@ describe('left by the client before the usage', () => {
     spy.mockRestore();
   }
 
-  /** The client has read up to `last` when it leaves; the rest comes when that was noticed. */
-  async function leftAt(model: string, last: string, events: number, said: Behavior) {
+  /** Disconnects after reading `last`. The upstream sends the rest once that was noticed. */
+  async function cancelAt(model: string, last: string, events: number, said: Behavior) {
     upstream.script('chat', gated('left', events, said));
     const client = await connectRaw(gateway.port);
-    const body = JSON.parse(bytes400({ ...streamed, model }));
+    const body = JSON.parse(bytes400({ ...streaming, model }));
     const authorization = `authorization: Bearer ${gateway.keys.routing}\r\n`;
     client.send(postText('/v1/chat/completions', body, authorization));
     await client.received(last);
@@ -383,31 +385,31 @@ describe('left by the client before the usage', () => {
   }
 
   test.each([
-    ['behind the last word', 'test/chat', '"stop"', 26],
-    ['in the middle', 'test/chat', 'w20', 21],
-    ['in the middle, at a provider that counts the output last', 'test/claude', 'w20', 24],
-  ])('%s: the usage that comes all the same', async (_, model, last, events) => {
-    const record = await leftAt(model, last, events, chatAnswer(words(24), { usage }));
+    ['after the last output', 'test/chat', '"stop"', 26],
+    ['amid the output', 'test/chat', 'w20', 21],
+    ['amid the output of a provider that counts it last', 'test/claude', 'w20', 24],
+  ])('is charged by the usage that still arrives, %s', async (_, model, last, events) => {
+    const record = await cancelAt(model, last, events, chatAnswer(words(24), { usage }));
     expect(charge(record)).toBe(10 * 1 + 24 * 2);
     expect(record).toMatchObject({ status: 'success', cancelled: true, usageEstimated: false });
     expect(record).toMatchObject({ note: null, finishReason: 'stop' });
   });
 
-  test('a whole answer of no tokens costs none', async () => {
-    const nothing = { usage: { prompt: 10, completion: 0 } };
-    const record = await leftAt('test/chat', '"stop"', 26, chatAnswer(words(24), nothing));
+  test('is not charged for output that the provider counts as 0 tokens', async () => {
+    const noOutput = { usage: { prompt: 10, completion: 0 } };
+    const record = await cancelAt('test/chat', '"stop"', 26, chatAnswer(words(24), noOutput));
     expect(charge(record)).toBe(10);
     expect(record).toMatchObject({ cancelled: true, usageEstimated: false });
   });
 });
 
-describe('refused by us', () => {
+describe('request rejected by the gateway', () => {
   const free = { status: 'error', prices: null, usage: { inputTokens: 0, outputTokens: 0 } };
 
   test.each([
     ['400', 'invalid_request_error', { temperature: 'hot' }],
     ['404', 'invalid_request_error', { model: 'test/unknown' }],
-  ])('%s: nothing, and logged', async (status, error, fields) => {
+  ])('is free and logged: %s', async (status, error, fields) => {
     const refused = await gateway.post(bytes400(fields));
     expect(String(refused.status)).toBe(status);
     const record = await gateway.record(refused.requestId);
@@ -416,14 +418,14 @@ describe('refused by us', () => {
     expect(upstream.requests).toHaveLength(0);
   });
 
-  test('403: nothing, and logged', async () => {
+  test('is free and logged: 403', async () => {
     const key = await gateway.makeKey({ models: ['other/*'] });
     const refused = await gateway.post(bytes400({}), { key });
     expect(refused.status).toBe(403);
     expect(await gateway.record(refused.requestId)).toMatchObject({ ...free, error: 'forbidden' });
   });
 
-  test('429: nothing, and logged', async () => {
+  test('is free and logged: 429', async () => {
     const refused = await withinOneMinute(async () => {
       upstream.reset();
       const key = await gateway.makeKey({ requests_per_minute: 1 });
@@ -436,8 +438,8 @@ describe('refused by us', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  test('402: nothing, and logged', async () => {
-    // 134 in and 16 out, the least that is of use, cost 166.
+  test('is free and logged: 402', async () => {
+    // 134 input tokens and the minimum of 16 output tokens cost 166.
     const key = await gateway.makeKey({ limit: 165 });
     const refused = await gateway.post(bytes400({}), { key });
     expect(refused.status).toBe(402);
@@ -449,7 +451,7 @@ describe('refused by us', () => {
     expect(upstream.requests).toHaveLength(0);
   });
 
-  test('401: nobody knows whose log it would be', async () => {
+  test('is not logged if the key is unknown: 401', async () => {
     const refused = await gateway.post(bytes400({}), { key: 'sk-tg-nobody' });
     expect(refused.status).toBe(401);
     const found = await gateway.store.requestLog.find('default', refused.requestId);
@@ -457,51 +459,48 @@ describe('refused by us', () => {
   });
 });
 
-describe('a picture of two megabytes that nobody counted', () => {
+describe('image of 2 MB without usage', () => {
   const base64 = 'A'.repeat(2_000_000);
   const url = `data:image/png;base64,${base64}`;
   const images = [{ type: 'image_url', image_url: { url } }];
   const chunk = (delta: object, finish_reason: string | null) =>
     `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
-  const drawn = `${chunk({ images }, null)}${chunk({}, 'stop')}data: [DONE]\n\n`;
+  const answer = `${chunk({ images }, null)}${chunk({}, 'stop')}data: [DONE]\n\n`;
 
   test.each([
     ['/v1/chat/completions', {}, 60],
     ['/v1/messages', { max_tokens: 1_500 }, 60],
     ['/v1/responses', { messages: undefined, input: 'x' }, 1],
-  ])(
-    'costs at %s what a picture costs, and fits under such a limit',
-    async (path, more, prompt) => {
-      const key = await gateway.makeKey({ limit: 4_000 });
-      upstream.script('chat', replay(drawn, { contentType: 'text/event-stream' }));
-      const short = JSON.stringify({ ...JSON.parse(bytes400(streamed)), ...more });
-      const answer = await gateway.post(short.padEnd(400), { path, key });
-      expect(answer.text).toContain(base64);
-      const record = await gateway.record(answer.requestId);
-      expect(record).toMatchObject({
-        status: 'success',
-        usageEstimated: true,
-        finishReason: 'stop',
-      });
-      // 5,200 characters of output: 1,300 tokens.
-      expect(record.usage).toMatchObject({ outputTokens: 1_300 });
-      expect(charge(record)).toBe(prompt * 1 + 1_300 * 2);
-    },
-  );
+  ])('is charged by an estimate for images at %s', async (path, more, prompt) => {
+    const key = await gateway.makeKey({ limit: 4_000 });
+    upstream.script('chat', replay(answer, { contentType: 'text/event-stream' }));
+    const short = JSON.stringify({ ...JSON.parse(bytes400(streaming)), ...more });
+    const reply = await gateway.post(short.padEnd(400), { path, key });
+    expect(reply.text).toContain(base64);
+    const record = await gateway.record(reply.requestId);
+    expect(record).toMatchObject({
+      status: 'success',
+      usageEstimated: true,
+      finishReason: 'stop',
+    });
+    // 5,200 characters of output are 1,300 tokens.
+    expect(record.usage).toMatchObject({ outputTokens: 1_300 });
+    expect(charge(record)).toBe(prompt * 1 + 1_300 * 2);
+  });
 });
 
-describe('out of credits', () => {
-  test('the cap sent upstream is what the credits afford', async () => {
+describe('request that runs out of credits', () => {
+  test('is sent with the output cap that the credits can pay', async () => {
     const key = await gateway.makeKey({ limit: 400 });
-    await ending(chatAnswer('hi', { usage: { prompt: 10, completion: 1 } }), {}, { key });
+    await recordOf(chatAnswer('hi', { usage: { prompt: 10, completion: 1 } }), {}, { key });
     const [entry] = upstream.requests;
     // (400 − 134) / 2
     expect(entry?.json).toMatchObject({ max_tokens: 133 });
   });
 
-  test('mid-stream: an upstream that ignores its cap is cut and costs what was held', async () => {
+  test('is interrupted if the upstream exceeds its cap, and charged its hold', async () => {
     const key = await gateway.makeKey({ limit: 400 });
-    // 2,000 characters and then nothing: only we can end it.
+    // The upstream sends 2,000 characters and hangs, so only the gateway can end the stream.
     const long = withoutUsage(chatAnswer('word '.repeat(800), { chunks: 40 }));
     upstream.script('chat', hangMidStream(21, long));
     const answer = await gateway.stream(JSON.parse(bytes400({})), { key });
@@ -516,18 +515,18 @@ describe('out of credits', () => {
     expect(next.status).toBe(402);
   });
 
-  test('at the end: the limit takes what is left of it, the wallet pays the rest', async () => {
+  test('is charged in full if only the key’s limit is exceeded at the end', async () => {
     const key = await gateway.makeKey({ limit: 400 });
     const usage = { prompt: 10, completion: 1_000 };
-    const record = await ending(chatAnswer('hello', { usage }), { max_tokens: 1 }, { key });
+    const record = await recordOf(chatAnswer('hello', { usage }), { max_tokens: 1 }, { key });
     expect(charge(record)).toBe(10 * 1 + 1_000 * 2);
     const next = await gateway.post(bytes400({}), { key });
     expect(next.status).toBe(402);
   });
 
-  test('at the end, in the wallet: what is there is taken, the rest written off', async () => {
-    const made = await gateway.post({ name: 'Small' }, admin('/admin/v1/tenants'));
-    const tenant = isObject(made.json.data) ? String(made.json.data.id) : '';
+  test('is charged what the wallet has, and the rest is written off', async () => {
+    const created = await gateway.post({ name: 'Small' }, admin('/admin/v1/tenants'));
+    const tenant = isObject(created.json.data) ? String(created.json.data.id) : '';
     const path = `/admin/v1/tenants/${tenant}`;
     await gateway.post({ amount: 500, note: 'all there is' }, admin(`${path}/credits`));
     const issued = await gateway.post({ name: 'small' }, admin(`${path}/keys`));

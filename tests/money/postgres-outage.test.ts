@@ -1,34 +1,34 @@
 /**
- * Postgres goes away under load and comes back. Requests go on within the lease already taken, and
- * in the end the books hold every one of them once.
+ * A Postgres outage under load. Requests continue within the leased credits, and the ledger finally
+ * contains each of them once.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import pg from 'pg';
 import { openStore } from '../../src/store/open.ts';
-import { chargesById, discrepancies } from '../support/ledger-check.ts';
 import {
-  type FakeUpstreamProcess,
   chatAnswer,
+  type FakeUpstreamProcess,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
-import { credits, expectBooks, price } from '../support/money/bills.ts';
+import { chargesById, discrepancies } from '../support/ledger-check.ts';
+import { credits, expectCorrectCharges, price } from '../support/money/expected-charges.ts';
 import { Traffic } from '../support/money/traffic.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres.ts';
 
 const testMs = 120_000;
-/** The promise is twenty seconds; the suite has less patience unless it is told otherwise. */
-const awayMs = Number(process.env.TEST_OUTAGE_MS ?? 8_000);
+/** An outage of 20 seconds is supported. The suite uses a shorter one by default. */
+const outageMs = Number(process.env.TEST_OUTAGE_MS ?? 8_000);
 
 interface Rig {
   readonly upstream: FakeUpstreamProcess;
   readonly postgres: OwnPostgres;
 }
 
-/** Two, so that the long absences pass at the same time. */
-let one: Rig;
-let other: Rig;
+/** One per outage, so that both outages run concurrently. */
+let stoppedRig: Rig;
+let frozenRig: Rig;
 
 async function startRig(): Promise<Rig> {
   const upstream = await startFakeUpstreamProcess();
@@ -38,28 +38,28 @@ async function startRig(): Promise<Rig> {
 }
 
 beforeAll(async () => {
-  one = await startRig();
-  other = await startRig();
+  stoppedRig = await startRig();
+  frozenRig = await startRig();
 }, testMs);
 afterAll(async () => {
-  for (const { upstream, postgres } of [one, other]) {
+  for (const { upstream, postgres } of [stoppedRig, frozenRig]) {
     await postgres.stop();
     await upstream.stop();
   }
 }, testMs);
 
-interface Seen {
+interface LoadResult {
   readonly statuses: ReadonlySet<number>;
   readonly traffic: Traffic;
 }
 
-/** Load before, during and after; `away` and `back` are what happens to the server. */
+/** Sends load before, during, and after an outage. */
 async function loadThrough(
   upstream: FakeUpstreamProcess,
   DATABASE_URL: string,
-  away: () => Promise<void> | void,
-  back: () => Promise<void> | void,
-): Promise<Seen> {
+  startOutage: () => Promise<void> | void,
+  endOutage: () => Promise<void> | void,
+): Promise<LoadResult> {
   const gateway = await startGateway({
     upstreams: {
       fake: { url: upstream.url, models: { 'test/chat': price, 'test/plain': price } },
@@ -70,11 +70,11 @@ async function loadThrough(
   const traffic = new Traffic();
   const sending = traffic.send(gateway, 4, 'test/chat', 'test/plain');
   await traffic.untilMore(20);
-  await away();
+  await startOutage();
   const served = traffic.untilMore(20);
-  const statuses = await askReadiness(gateway, awayMs);
+  const statuses = await pollReadiness(gateway, outageMs);
   await served;
-  await back();
+  await endOutage();
   await untilReady(gateway);
   await traffic.untilMore(20);
   traffic.stop();
@@ -83,18 +83,18 @@ async function loadThrough(
   return { statuses, traffic };
 }
 
-async function askReadiness(gateway: Gateway, forMs: number): Promise<ReadonlySet<number>> {
+async function pollReadiness(gateway: Gateway, forMs: number): Promise<ReadonlySet<number>> {
   const statuses = new Set<number>();
   const until = performance.now() + forMs;
   while (performance.now() < until) {
-    const left = AbortSignal.timeout(Math.max(1, until - performance.now()));
-    const status = await gateway.request('GET', '/readyz', { signal: left }).then(
+    const deadline = AbortSignal.timeout(Math.max(1, until - performance.now()));
+    const status = await gateway.request('GET', '/readyz', { signal: deadline }).then(
       (answer) => answer.status,
       (failure: unknown) => {
-        if (!left.aborted) throw failure;
+        if (!deadline.aborted) throw failure;
       },
     );
-    // Cut short by our own end, it has not answered.
+    // Undefined if our own deadline interrupted the request.
     if (status !== undefined) statuses.add(status);
     expect((await gateway.call('GET', '/healthz')).status).toBe(200);
     await Bun.sleep(200);
@@ -111,14 +111,14 @@ async function expectAllBooked(
   url: string,
   traffic: Traffic,
 ): Promise<void> {
-  const { booked, sent } = await expectBooks(url, upstream, traffic);
+  const { booked, sent } = await expectCorrectCharges(url, upstream, traffic);
   expect(booked).toBe(sent);
 }
 
 test.concurrent(
-  'a Postgres that is stopped and started again fails no request and loses no charge',
+  'a restart of Postgres fails no request and loses no charge',
   async () => {
-    const { upstream, postgres } = one;
+    const { upstream, postgres } = stoppedRig;
     const url = await postgres.createDatabase();
     const { statuses, traffic } = await loadThrough(
       upstream,
@@ -135,9 +135,9 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a Postgres that freezes and wakes up neither',
+  'a frozen Postgres fails no request and loses no charge',
   async () => {
-    const { upstream, postgres } = other;
+    const { upstream, postgres } = frozenRig;
     const url = await postgres.createDatabase();
     const { statuses, traffic } = await loadThrough(
       upstream,
@@ -154,19 +154,19 @@ test.concurrent(
 );
 
 test(
-  'a Postgres that only reads, as after a failover, is not ready until it takes changes again',
+  '/readyz returns 503 while Postgres is read-only, as after a failover',
   async () => {
-    const { postgres } = one;
+    const { postgres } = stoppedRig;
     const DATABASE_URL = await postgres.createDatabase();
     await using gateway = await startGateway({ env: { DATABASE_URL } });
     const readOnly = async (value: 'on' | 'off') => {
-      await tell(postgres.url, `alter system set default_transaction_read_only = ${value}`);
-      await tell(postgres.url, 'select pg_reload_conf()');
+      await execute(postgres.url, `alter system set default_transaction_read_only = ${value}`);
+      await execute(postgres.url, 'select pg_reload_conf()');
     };
     const ready = () => gateway.call('GET', '/readyz');
     expect((await ready()).status).toBe(200);
     await readOnly('on');
-    // Each session of the server takes its new settings in its own time.
+    // Each session of the server applies new settings at a different time.
     let answer = await ready();
     while (answer.status === 200) {
       await Bun.sleep(20);
@@ -179,7 +179,7 @@ test(
   testMs,
 );
 
-async function tell(url: string, statement: string): Promise<void> {
+async function execute(url: string, statement: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   await client.query(statement);
@@ -187,28 +187,28 @@ async function tell(url: string, statement: string): Promise<void> {
 }
 
 test(
-  'a gateway that has to go while Postgres is away leaves its journal to the next start',
+  'a shutdown during an outage leaves the journal to the next start',
   async () => {
-    const { upstream, postgres } = one;
+    const { upstream, postgres } = stoppedRig;
     const DATABASE_URL = await postgres.createDatabase();
     const gateway = await startGateway({
       upstreams: { fake: { url: upstream.url, models: { 'test/plain': price } } },
       env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), DATABASE_URL },
     });
     const messages = [{ role: 'user', content: 'Two words' }];
-    const ask = (key = gateway.keys.api) =>
+    const chat = (key = gateway.keys.api) =>
       gateway.chat({ model: 'test/plain', messages }, { key });
-    const ids = [await ask()];
-    const third = await gateway.manage('POST', '/api/v1/keys', { name: 'now' });
-    // Both keys are known, and are asked for again about a second after the third was made.
+    const ids = [await chat()];
+    const created = await gateway.manage('POST', '/api/v1/keys', { name: 'now' });
+    // A new key makes the process reload all keys about a second later.
     await Bun.sleep(4_000);
-    // Credits that nobody uses go back after five seconds.
-    ids.push(await ask(String(third.body.key)));
+    // Unused credits are returned after 5 seconds.
+    ids.push(await chat(String(created.body.key)));
     await postgres.halt('fast');
-    const unmade = await gateway.manage('POST', '/api/v1/keys', { name: 'later' });
-    expect(unmade.status).toBe(503);
-    expect(unmade.error.message).toBe('The store cannot be reached right now.');
-    ids.push(await ask(), await ask());
+    const rejected = await gateway.manage('POST', '/api/v1/keys', { name: 'later' });
+    expect(rejected.status).toBe(503);
+    expect(rejected.error.message).toBe('The store cannot be reached right now.');
+    ids.push(await chat(), await chat());
     expect(ids.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     gateway.signal('SIGTERM');
     const { stderr } = await gateway.finished;
@@ -219,9 +219,9 @@ test(
 
     const { database } = await openStore(DATABASE_URL);
     const charges = await chargesById(database);
-    const ours = ids.map(({ headers }) => charges.get(headers.get('x-request-id') ?? ''));
-    // Two words in, seven out.
-    expect(ours).toEqual([25, 25, 25, 25]);
+    const booked = ids.map(({ headers }) => charges.get(headers.get('x-request-id') ?? ''));
+    // 2 words of input and 7 of output.
+    expect(booked).toEqual([25, 25, 25, 25]);
     expect(await next.balance()).toBe(credits - 100);
     expect(await discrepancies(database)).toEqual([]);
     await database.close();

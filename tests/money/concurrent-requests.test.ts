@@ -1,26 +1,26 @@
-/** A wallet for exactly fifty answers, asked for five hundred at once. */
+/** 500 concurrent requests on a wallet that covers exactly 50. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { isObject } from '../../src/core/json.ts';
 import { openStore } from '../../src/store/open.ts';
-import { balanceOf, chargesById, discrepancies } from '../support/ledger-check.ts';
 import {
+  chatAnswer,
   type FakeUpstreamProcess,
   gated,
-  chatAnswer,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
 import { type Gateway, type GatewayOptions, startGateway } from '../support/gateway.ts';
+import { balanceOf, chargesById, discrepancies } from '../support/ledger-check.ts';
 import { startPostgres } from '../support/postgres.ts';
 
 const testMs = 240_000;
-const asked = 500;
+const requestCount = 500;
 const affordable = 50;
-/** One credit a word, prompts for nothing: so a hold is exactly its charge. */
-const wordsEach = 10;
+/** A word costs 1 credit and a prompt none, so a hold equals its charge. */
+const wordsPerAnswer = 10;
 const price = { prompt: '0', completion: '1' };
-const fee = wordsEach;
+const fee = wordsPerAnswer;
 
 let upstream: FakeUpstreamProcess;
 beforeAll(async () => {
@@ -29,8 +29,8 @@ beforeAll(async () => {
 afterAll(() => upstream.stop());
 beforeEach(async () => {
   await upstream.reset();
-  // Nobody is answered before everybody was admitted or refused.
-  await upstream.script('chat', gated('all asked', 0, chatAnswer(words(wordsEach))));
+  // The upstream answers only when every request was admitted or rejected.
+  await upstream.script('chat', gated('all admitted', 0, chatAnswer(words(wordsPerAnswer))));
 });
 
 function settings(credits: number): GatewayOptions {
@@ -41,43 +41,47 @@ function settings(credits: number): GatewayOptions {
   };
 }
 
-interface Heard {
+interface Answer {
   readonly status: number;
   readonly id: string;
 }
 
-/** Half of them as streams; `key` is the one the first gateway printed unless given. */
-async function askAll(gateways: readonly Gateway[], key?: string): Promise<readonly Heard[]> {
-  let refused = 0;
-  const asking = Array.from({ length: asked }, async (_, number) => {
+/** Sends all requests, half of them as streams. */
+async function sendAll(gateways: readonly Gateway[], key?: string): Promise<readonly Answer[]> {
+  let rejected = 0;
+  const sending = Array.from({ length: requestCount }, async (_, number) => {
     const gateway = gateways[number % gateways.length];
     if (!gateway) throw new Error('There is no gateway.');
     const messages = [{ role: 'user', content: `Number ${number}` }];
     const stream = number % 8 < 4;
-    const body = { model: 'test/chat', max_tokens: wordsEach, messages, stream };
+    const body = { model: 'test/chat', max_tokens: wordsPerAnswer, messages, stream };
     const answer = await gateway.chat(body, key ? { key } : {});
-    if (answer.status !== 200) refused += 1;
-    if (refused === asked - affordable) await upstream.open('all asked');
+    if (answer.status !== 200) rejected += 1;
+    if (rejected === requestCount - affordable) await upstream.open('all admitted');
     return { status: answer.status, id: answer.headers.get('x-request-id') ?? '' };
   });
-  return Promise.all(asking);
+  return Promise.all(sending);
 }
 
-async function expectExactly(heard: readonly Heard[], url: string, account: string): Promise<void> {
-  const served = heard.filter(({ status }) => status === 200);
+async function expectExactly(
+  answers: readonly Answer[],
+  url: string,
+  account: string,
+): Promise<void> {
+  const served = answers.filter(({ status }) => status === 200);
   expect(served).toHaveLength(affordable);
-  expect(heard.filter(({ status }) => status === 402)).toHaveLength(asked - affordable);
+  expect(answers.filter(({ status }) => status === 402)).toHaveLength(requestCount - affordable);
   const book = await upstream.requests();
   expect(book).toHaveLength(affordable);
-  const said = book.reduce((sum, { tokens }) => sum + tokens.completion, 0);
-  expect(said).toBe(affordable * wordsEach);
+  const words = book.reduce((sum, { tokens }) => sum + tokens.completion, 0);
+  expect(words).toBe(affordable * wordsPerAnswer);
 
   const { database } = await openStore(url);
   try {
     expect(await balanceOf(database, account)).toBe(0);
     expect(await discrepancies(database)).toEqual([]);
     const charges = await chargesById(database);
-    expect(charges.size).toBe(asked);
+    expect(charges.size).toBe(requestCount);
     expect(served.map(({ id }) => charges.get(id))).toEqual(served.map(() => fee));
   } finally {
     await database.close();
@@ -87,35 +91,35 @@ async function expectExactly(heard: readonly Heard[], url: string, account: stri
 const inFile = (gateway: Gateway) => `sqlite:${join(gateway.dataDir, 'tollgate.db')}`;
 
 test(
-  'fifty are answered and the others get 402, to the last credit',
+  'answers 50 requests on a wallet for 50 and returns 402 for the others',
   async () => {
     const gateway = await startGateway(settings(affordable * fee));
-    const heard = await askAll([gateway]);
+    const answers = await sendAll([gateway]);
     await gateway.stop();
-    await expectExactly(heard, inFile(gateway), 'tenant:default');
+    await expectExactly(answers, inFile(gateway), 'tenant:default');
   },
   testMs,
 );
 
 test(
-  'the same with a key whose limit is fifty answers, in a wallet that has more',
+  'answers 50 requests of a key whose limit covers 50, though the wallet has more',
   async () => {
-    const gateway = await startGateway(settings(10 * asked * fee));
-    const made = await gateway.manage('POST', '/api/v1/keys', {
+    const gateway = await startGateway(settings(10 * requestCount * fee));
+    const created = await gateway.manage('POST', '/api/v1/keys', {
       name: 'limited',
       limit: affordable * fee,
     });
-    const key = String(made.body.key);
-    const heard = await askAll([gateway], key);
+    const key = String(created.body.key);
+    const answers = await sendAll([gateway], key);
     await gateway.stop();
-    const { data } = made.body;
-    await expectExactly(heard, inFile(gateway), `key:${isObject(data) ? data.id : ''}`);
+    const { data } = created.body;
+    await expectExactly(answers, inFile(gateway), `key:${isObject(data) ? data.id : ''}`);
   },
   testMs,
 );
 
 test(
-  'the same with four processes on one Postgres',
+  'answers 50 requests across 4 processes that share a Postgres database',
   async () => {
     const DATABASE_URL = await (await startPostgres()).createDatabase();
     const shared = settings(affordable * fee);
@@ -125,9 +129,9 @@ test(
       [1, 2, 3].map(() => startGateway({ ...options, keys: first.keys })),
     );
     const gateways = [first, ...others];
-    const heard = await askAll(gateways);
+    const answers = await sendAll(gateways);
     for (const gateway of gateways) await gateway.stop();
-    await expectExactly(heard, DATABASE_URL, 'tenant:default');
+    await expectExactly(answers, DATABASE_URL, 'tenant:default');
   },
   testMs,
 );

@@ -1,11 +1,11 @@
 /**
- * What vendors charge for beside the tokens, and what lies in the account that pays them: nobody
- * asks for either with the operator's account. Tenants with an account of their own get all of it.
+ * Options that vendors charge separately, and references to data stored in a vendor account. Both
+ * are unavailable with the operator's account and available with a tenant's own key (BYOK).
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { type ByokTenant, makeByokTenant } from '../support/byok.ts';
-import { json, chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import { chatAnswer, json, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -66,29 +66,29 @@ beforeEach(() => {
   upstream.script('*', chatAnswer('Yes.'));
 });
 
-type Door = 'chat' | 'messages' | 'responses';
+type Client = 'chat' | 'messages' | 'responses';
 
-const paths: Readonly<Record<Door, string>> = {
+const paths: Readonly<Record<Client, string>> = {
   chat: '/v1/chat/completions',
   messages: '/v1/messages',
   responses: '/v1/responses',
 };
 const hi = [{ role: 'user', content: 'Hi' }];
-const bodies: Readonly<Record<Door, object>> = {
+const bodies: Readonly<Record<Client, object>> = {
   chat: { model: 'acme/openai', messages: hi },
   messages: { model: 'acme/anthropic', messages: hi, max_tokens: 50 },
   responses: { model: 'acme/responses', input: 'Hi' },
 };
 
-function ask(door: Door, more: object, key = gateway.keys.routing) {
-  return gateway.post({ ...bodies[door], ...more }, { path: paths[door], key });
+function send(client: Client, more: object, key = gateway.keys.routing) {
+  return gateway.post({ ...bodies[client], ...more }, { path: paths[client], key });
 }
 
-/** What the vendor was asked, of these fields. */
+/** Returns the values that these fields have in the last request to the vendor. */
 function sent(fields: object): object {
   const body = upstream.requests.at(-1)?.json;
-  const asked = isObject(body) ? body : {};
-  return Object.fromEntries(Object.keys(fields).map((name) => [name, asked[name]]));
+  const request = isObject(body) ? body : {};
+  return Object.fromEntries(Object.keys(fields).map((name) => [name, request[name]]));
 }
 
 const look = { type: 'function', name: 'look', parameters: {} };
@@ -99,13 +99,13 @@ const addition = (definition: object) => ({
 });
 const pdf = 'JVBERi0xLjQK';
 
-/** Names as vendors have them, in what a model is told or has said itself. */
-const words = { file_id: 'f', container_id: 'c', container: 'c', data_sources: ['d'] };
+/** Vendor field names inside data that belongs to the client or the model. */
+const clientData = { file_id: 'f', container_id: 'c', container: 'c', data_sources: ['d'] };
 const sampleSchema = {
   type: 'object',
   properties: {
     file_id: { type: 'string', default: 'file-1' },
-    source: { default: words, const: words, enum: [words], examples: [words] },
+    source: { default: clientData, const: clientData, enum: [clientData], examples: [clientData] },
   },
   required: ['file_id'],
   dependentRequired: { file_id: ['source'] },
@@ -113,19 +113,19 @@ const sampleSchema = {
 const called = {
   id: 'call_1',
   type: 'function',
-  function: { name: 'look', arguments: JSON.stringify(words) },
+  function: { name: 'look', arguments: JSON.stringify(clientData) },
 };
-const ranThere = [
-  { type: 'server_tool_use', id: 'srvtoolu_1', name: 'code_execution', input: words },
+const serverToolBlocks = [
+  { type: 'server_tool_use', id: 'srvtoolu_1', name: 'code_execution', input: clientData },
   {
     type: 'code_execution_tool_result',
     tool_use_id: 'srvtoolu_1',
     content: { type: 'code_execution_result', content: [{ file_id: 'file_1' }] },
   },
-  { type: 'mcp_tool_use', id: 'mcptoolu_1', name: 'look', server_name: 'm', input: words },
+  { type: 'mcp_tool_use', id: 'mcptoolu_1', name: 'look', server_name: 'm', input: clientData },
   { type: 'text', text: 'Yes.', citations: [{ type: 'char_location', file_id: 'file_1' }] },
 ];
-const doneThere = [
+const serverToolItems = [
   { type: 'code_interpreter_call', id: 'ci_1', container_id: 'cntr_1', code: '1', outputs: [] },
   { type: 'image_generation_call', id: 'ig_1', status: 'completed', result: 'iVBORw0KGgo=' },
   { type: 'mcp_list_tools', server_label: 'm', tools: [{ name: 'a', input_schema: sampleSchema }] },
@@ -141,8 +141,8 @@ const doneThere = [
   },
 ];
 
-describe('left out and named with the operator’s account, and kept with one’s own:', () => {
-  const fields: readonly [Door, object][] = [
+describe('separately priced option', () => {
+  const fields: readonly [Client, object][] = [
     ['chat', { service_tier: 'priority' }],
     ['chat', { service_tier: 'ultrafast' }],
     ['chat', { search_parameters: { mode: 'on' } }],
@@ -162,19 +162,22 @@ describe('left out and named with the operator’s account, and kept with one’
     ['responses', { service_tier: 'of-tomorrow' }],
     ['responses', { kv_transfer_params: { remote_host: '10.0.0.5' } }],
   ];
-  test.each(fields)('%s %j', async (door, wish) => {
-    const reply = await ask(door, wish);
-    expect(reply.status).toBe(200);
-    const names = Object.keys(wish).map((name) => (name === 'tools' ? 'tools[0]' : name));
-    expect(reply.headers.get('x-tollgate-dropped-params')).toBe(names.join(', '));
-    const unsaid = Object.fromEntries(Object.keys(wish).map((name) => [name, undefined]));
-    expect(sent(wish)).toEqual(unsaid);
-    const own = await ask(door, wish, owner.key);
-    expect([own.status, own.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
-    expect(sent(wish)).toEqual({ ...wish });
-  });
+  test.each(fields)(
+    'is dropped from %s only with the operator’s account: %j',
+    async (client, more) => {
+      const reply = await send(client, more);
+      expect(reply.status).toBe(200);
+      const names = Object.keys(more).map((name) => (name === 'tools' ? 'tools[0]' : name));
+      expect(reply.headers.get('x-tollgate-dropped-params')).toBe(names.join(', '));
+      const dropped = Object.fromEntries(Object.keys(more).map((name) => [name, undefined]));
+      expect(sent(more)).toEqual(dropped);
+      const own = await send(client, more, owner.key);
+      expect([own.status, own.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
+      expect(sent(more)).toEqual({ ...more });
+    },
+  );
 
-  const tools: readonly [Door, object][] = [
+  const tools: readonly [Client, object][] = [
     ['messages', { type: 'advisor_20260301', name: 'advisor', model: 'claude-opus-5' }],
     ['messages', { type: 'web_search_20250305', name: 'web_search' }],
     ['messages', { type: 'code_execution_20250825', name: 'code_execution' }],
@@ -189,20 +192,20 @@ describe('left out and named with the operator’s account, and kept with one’
     ['responses', { type: 'code_interpreter', container: { type: 'auto' } }],
     ['responses', { type: 'shell', environment: { type: 'container_auto' } }],
   ];
-  test.each(tools)('%s tool %j', async (door, tool) => {
-    const own = door === 'messages' ? claudeLook : look;
-    const wish = { tools: [own, tool] };
-    const reply = await ask(door, wish);
+  test.each(tools)('is dropped as a tool of %s: %j', async (client, tool) => {
+    const own = client === 'messages' ? claudeLook : look;
+    const more = { tools: [own, tool] };
+    const reply = await send(client, more);
     expect(reply.status).toBe(200);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[1]');
-    expect(sent(wish)).toEqual({ tools: [own] });
-    expect((await ask(door, wish, owner.key)).status).toBe(200);
-    expect(sent(wish)).toEqual(wish);
+    expect(sent(more)).toEqual({ tools: [own] });
+    expect((await send(client, more, owner.key)).status).toBe(200);
+    expect(sent(more)).toEqual(more);
   });
 });
 
-describe('goes on with anybody’s account, because nothing more is charged for it:', () => {
-  test.each<[Door, object]>([
+describe('option without a separate price', () => {
+  test.each<[Client, object]>([
     [
       'chat',
       { service_tier: 'flex', modalities: ['text'], novelty: { a: 1 }, web_search_options: {} },
@@ -215,7 +218,11 @@ describe('goes on with anybody’s account, because nothing more is charged for 
     ['chat', { metadata: { file_id: 'file-1' }, novelty: { file_id: null, file_ids: [] } }],
     [
       'chat',
-      { guided_json: sampleSchema, chat_template_kwargs: words, novelty: { container: 'mp4' } },
+      {
+        guided_json: sampleSchema,
+        chat_template_kwargs: clientData,
+        novelty: { container: 'mp4' },
+      },
     ],
     ['chat', { documents: [{ file_id: 'file-1', text: 'Rubies are red.' }] }],
     ['chat', { messages: content(file({ file_data: pdf, filename: 'C:\\a.pdf' })) }],
@@ -226,26 +233,26 @@ describe('goes on with anybody’s account, because nothing more is charged for 
         messages: [
           ...hi,
           { role: 'assistant', content: null, tool_calls: [called] },
-          { role: 'tool', tool_call_id: 'call_1', content: JSON.stringify(words) },
+          { role: 'tool', tool_call_id: 'call_1', content: JSON.stringify(clientData) },
         ],
         tools: [{ type: 'function', function: { name: 'look', parameters: sampleSchema } }],
       },
     ],
-    ['messages', { messages: [...hi, { role: 'assistant', content: ranThere }, ...hi] }],
+    ['messages', { messages: [...hi, { role: 'assistant', content: serverToolBlocks }, ...hi] }],
     [
       'messages',
-      { tools: [{ ...claudeLook, input_schema: sampleSchema, input_examples: [words] }] },
+      { tools: [{ ...claudeLook, input_schema: sampleSchema, input_examples: [clientData] }] },
     ],
     [
       'messages',
       {
         messages: [
           ...hi,
-          { role: 'system', content: [addition({ ...claudeLook, input_examples: [words] })] },
+          { role: 'system', content: [addition({ ...claudeLook, input_examples: [clientData] })] },
         ],
       },
     ],
-    ['responses', { input: [...hi, ...doneThere] }],
+    ['responses', { input: [...hi, ...serverToolItems] }],
     ['responses', { tools: [{ type: 'tool_search', parameters: sampleSchema }, look] }],
     ['messages', { inference_geo: 'global', context_management: { edits: [] } }],
     ['messages', { mcp_servers: [{ type: 'url', url: 'https://mcp.example.com', name: 'm' }] }],
@@ -253,38 +260,38 @@ describe('goes on with anybody’s account, because nothing more is charged for 
     ['responses', { tools: [{ type: 'shell', environment: { type: 'local' } }, look] }],
     ['responses', { tools: [{ type: 'mcp', server_label: 'm', server_url: 'https://m.example' }] }],
     ['responses', { tools: [{ ...look, parameters: { properties: { file_id: {} } } }] }],
-  ])('%s %j', async (door, wish) => {
-    const reply = await ask(door, wish);
+  ])('is forwarded with the operator’s account, %s: %j', async (client, more) => {
+    const reply = await send(client, more);
     expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
-    const { model: _, ...rest } = { model: '', ...wish };
+    const { model: _, ...rest } = { model: '', ...more };
     expect(sent(rest)).toEqual(rest);
   });
 });
 
-test('a server of the operator’s own gets what costs apart, and still no ids', async () => {
-  const wish = {
+test('separately_priced: keep forwards priced options but no references', async () => {
+  const more = {
     model: 'acme/mine',
     service_tier: 'priority',
     tools: [{ type: 'web_search_preview' }],
   };
-  const reply = await ask('chat', wish);
+  const reply = await send('chat', more);
   expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
-  expect(sent(wish)).toEqual({ ...wish, model: 'mine-up' });
-  const kept = await ask('chat', { model: 'acme/mine', novelty: { file_id: 'file-1' } });
-  expect([kept.status, upstream.requests.length]).toEqual([400, 1]);
+  expect(sent(more)).toEqual({ ...more, model: 'mine-up' });
+  const rejected = await send('chat', { model: 'acme/mine', novelty: { file_id: 'file-1' } });
+  expect([rejected.status, upstream.requests.length]).toEqual([400, 1]);
 });
 
-test('tools that a provider does not take stay out when a paid one is among them', async () => {
+test('drops all tools, including priced ones, for a provider without tools', async () => {
   const tools = [
     { type: 'web_search_preview' },
     { type: 'function', function: { name: 'f', parameters: {} } },
   ];
-  const reply = await ask('chat', { model: 'acme/bare', tools });
+  const reply = await send('chat', { model: 'acme/bare', tools });
   expect([reply.status, sent({ tools })]).toEqual([200, { tools: undefined }]);
 });
 
-describe('a choice of a tool that was left out', () => {
-  test.each<[Door, object, object]>([
+describe('tool_choice of a dropped tool', () => {
+  test.each<[Client, object, object]>([
     [
       'chat',
       { tools: [{ type: 'web_search_preview' }], tool_choice: 'auto', parallel_tool_calls: false },
@@ -335,71 +342,74 @@ describe('a choice of a tool that was left out', () => {
         },
       },
     ],
-  ])('%s %j', async (door, wish, left) => {
-    expect((await ask(door, wish)).status).toBe(200);
-    expect(sent(wish)).toEqual(left);
+  ])('is adjusted for %s: %j', async (client, more, expected) => {
+    expect((await send(client, more)).status).toBe(200);
+    expect(sent(more)).toEqual(expected);
   });
 });
 
 test.each(['additional_tools', 'tool_search_output'])(
-  'tools that stand in the input are tools like these: %s',
+  'priced tools in an input item are dropped: %s',
   async (type) => {
     const added = (...tools: object[]) => [
       { type, tools },
       { role: 'user', content: 'Hi' },
     ];
-    const reply = await ask('responses', { input: added({ type: 'image_generation' }, look) });
+    const reply = await send('responses', { input: added({ type: 'image_generation' }, look) });
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('input[0].tools[0]');
     expect(sent({ input: 0 })).toEqual({ input: added(look) });
   },
 );
 
-describe('tools that a message adds in the middle of a conversation:', () => {
-  const named = (type: string, name: string) => ({ type, tool: { type: 'tool_reference', name } });
+describe('tools that a message adds', () => {
+  const reference = (type: string, name: string) => ({
+    type,
+    tool: { type: 'tool_reference', name },
+  });
   const search = { type: 'web_search_20260318', name: 'web_search' };
-  const instructed = (...blocks: object[]) => [...hi, { role: 'system', content: blocks }];
+  const withSystemBlocks = (...blocks: object[]) => [...hi, { role: 'system', content: blocks }];
 
-  test('those of the vendor are left out and named, with whatever else names them', async () => {
+  test('are dropped if priced, with all references to them', async () => {
     const kept = [{ type: 'text', text: 'Look it up.' }, addition(claudeLook)];
     const messages = [
-      ...instructed(...kept, addition(search), named('tool_removal', 'look')),
-      ...instructed(named('tool_removal', 'web_search')),
+      ...withSystemBlocks(...kept, addition(search), reference('tool_removal', 'look')),
+      ...withSystemBlocks(reference('tool_removal', 'web_search')),
     ];
-    const reply = await ask('messages', { messages });
+    const reply = await send('messages', { messages });
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
       'messages[1].content[2], messages[3].content[0]',
     );
-    const left = [...instructed(...kept, named('tool_removal', 'look')), ...hi];
+    const left = [...withSystemBlocks(...kept, reference('tool_removal', 'look')), ...hi];
     expect([reply.status, sent({ messages })]).toEqual([200, { messages: left }]);
-    await ask('messages', { messages }, owner.key);
+    await send('messages', { messages }, owner.key);
     expect(sent({ messages })).toEqual({ messages });
   });
 
-  test('so are those among what a summary says of the tools before it', async () => {
+  test('are dropped from the tool changes of a summary', async () => {
     const summary = { type: 'compaction', content: 'They looked.', signature: 'EqYC' };
-    const of = (...tool_changes: object[]) => [
+    const withChanges = (...tool_changes: object[]) => [
       { role: 'assistant', content: [{ ...summary, tool_changes }] },
       ...hi,
     ];
-    const messages = of(addition(claudeLook), addition(search));
-    const reply = await ask('messages', { messages });
+    const messages = withChanges(addition(claudeLook), addition(search));
+    const reply = await send('messages', { messages });
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
       'messages[0].content[0].tool_changes[1]',
     );
     expect([reply.status, sent({ messages })]).toEqual([
       200,
-      { messages: of(addition(claudeLook)) },
+      { messages: withChanges(addition(claudeLook)) },
     ]);
-    await ask('messages', { messages }, owner.key);
+    await send('messages', { messages }, owner.key);
     expect(sent({ messages })).toEqual({ messages });
   });
 
-  test('so is what names one of the others that were left out', async () => {
-    const wish = { tools: [search, claudeLook], messages: instructed() };
-    const offered = instructed(named('tool_addition', 'web_search'));
-    const reply = await ask('messages', { ...wish, messages: offered });
+  test('are dropped if they reference a dropped tool', async () => {
+    const more = { tools: [search, claudeLook], messages: withSystemBlocks() };
+    const referencing = withSystemBlocks(reference('tool_addition', 'web_search'));
+    const reply = await send('messages', { ...more, messages: referencing });
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[0], messages[1].content[0]');
-    expect(sent(wish)).toEqual({ tools: [claudeLook], messages: hi });
+    expect(sent(more)).toEqual({ tools: [claudeLook], messages: hi });
   });
 });
 
@@ -407,7 +417,7 @@ const content = (part: object) => [{ role: 'user', content: [{ type: 'text', tex
 const inputs = (part: object) => [{ role: 'user', content: [part] }];
 const item = (output: object) => [{ type: 'novelty_output', call_id: 'c', output }];
 
-const kept: readonly [Door, object, string][] = [
+const references: readonly [Client, object, string][] = [
   [
     'chat',
     { messages: content(file({ file_id: 'file-1' })) },
@@ -482,55 +492,55 @@ function file(fields: object) {
   return { type: 'file', file: fields };
 }
 
-describe('refused with the operator’s account, and kept with one’s own:', () => {
-  test.each(kept)('%s %j', async (door, wish, param) => {
-    const reply = await ask(door, wish);
+describe('reference to data in a vendor account', () => {
+  test.each(references)('is rejected without BYOK, %s: %j', async (client, more, param) => {
+    const reply = await send(client, more);
     expect([reply.status, upstream.requests]).toEqual([400, []]);
     expect(String(reply.error.message)).toStartWith(`${param} `);
-    if (door !== 'messages') expect(reply.error.param).toBe(param);
+    if (client !== 'messages') expect(reply.error.param).toBe(param);
     expect((await gateway.record(reply.requestId)).charges).toMatchObject({ modelCharge: 0 });
-    expect((await ask(door, wish, owner.key)).status).toBe(200);
-    expect(sent(wish)).toEqual({ ...wish });
+    expect((await send(client, more, owner.key)).status).toBe(200);
+    expect(sent(more)).toEqual({ ...more });
   });
 
-  test('by every other way to a provider too', async () => {
+  test('is rejected for every dialect', async () => {
     for (const provider of providers) {
       const messages = content(file({ file_id: 'file-1' }));
-      const reply = await ask('chat', { model: `acme/${provider}`, messages });
+      const reply = await send('chat', { model: `acme/${provider}`, messages });
       expect([provider, reply.status]).toEqual([provider, 400]);
     }
     expect(upstream.requests).toEqual([]);
   });
 
-  test('where an address leads back to the provider itself', async () => {
+  test('is rejected if it is a URL of the provider', async () => {
     const file_url = 'https://vendor.example/v1beta/files/abc';
     const input = inputs({ type: 'input_file', file_url });
-    const reply = await ask('responses', { model: 'acme/far', input });
+    const reply = await send('responses', { model: 'acme/far', input });
     expect([reply.status, reply.error.param]).toEqual([400, 'input[0].content[0].file_url']);
   });
 
-  test('and where it is shown as a picture', async () => {
+  test('is rejected if it is an image URL of the provider', async () => {
     const image_url = { url: 'https://vendor.example/v1beta/files/abc' };
     const messages = content({ type: 'image_url', image_url });
-    const reply = await ask('chat', { model: 'acme/far', messages });
+    const reply = await send('chat', { model: 'acme/far', messages });
     const param = 'messages[0].content[1].image_url.url';
     expect([reply.status, reply.error.param]).toEqual([400, param]);
   });
 });
 
-test('an own account that fails is not followed by the operator’s for such a thing', async () => {
+test('a request with such a reference does not fall back to the operator’s account', async () => {
   upstream.script('openai-up', status500());
-  const keysShown = () => upstream.requests.map(({ headers }) => headers.authorization);
-  await ask('chat', {}, owner.key);
-  expect(keysShown()).toEqual(['Bearer k-own', 'Bearer k-op']);
+  const receivedKeys = () => upstream.requests.map(({ headers }) => headers.authorization);
+  await send('chat', {}, owner.key);
+  expect(receivedKeys()).toEqual(['Bearer k-own', 'Bearer k-op']);
   upstream.reset();
   upstream.script('openai-up', status500());
   const messages = content(file({ file_id: 'file-1' }));
-  expect((await ask('chat', { messages }, owner.key)).status).toBe(502);
-  expect(keysShown()).toEqual(['Bearer k-own']);
+  expect((await send('chat', { messages }, owner.key)).status).toBe(502);
+  expect(receivedKeys()).toEqual(['Bearer k-own']);
 });
 
-test('what lies there is not counted with the operator’s account either', async () => {
+test('count_tokens does not send such a reference with the operator’s account', async () => {
   const source = { type: 'file', file_id: 'file_1' };
   const messages = content({ type: 'document', source });
   const count = (key: string) =>
