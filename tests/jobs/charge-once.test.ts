@@ -12,8 +12,8 @@ import type { Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { addCustomer, makeRecord } from '../contracts/bookings.ts';
 import { engines, openTwice, type TwoStores } from '../contracts/engines.ts';
-import { discrepancies } from '../support/ledger-check.ts';
 import { callerOf } from '../support/caller.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 
 describe.each([...engines])('a piece charged by two processes on $name', ({ empty }) => {
   let stores: TwoStores;

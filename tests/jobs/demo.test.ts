@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
 import { isObject } from '../../src/core/json.ts';
 import { wavFile } from '../support/audio-files.ts';
-import { discrepancies } from '../support/ledger-check.ts';
 import { dataOf } from '../support/byok.ts';
 import { InProcessGateway } from '../support/in-process.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 
 let gateway: InProcessGateway;
 

@@ -43,8 +43,8 @@ async function created(body: object = speech()): Promise<string> {
 
 const show = (id: string, key?: string) => server.send('GET', `/v1/jobs/${id}`, {}, key);
 
-describe('the jobs API', () => {
-  test('answers the creation of a job with 202 and its polling_url', async () => {
+describe('jobs API', () => {
+  test('returns 202 and a polling_url for a new job', async () => {
     const reply = await server.post(speech());
     expect(reply.status).toBe(202);
     expect(reply.json).toEqual({
@@ -101,7 +101,7 @@ describe('the jobs API', () => {
     expect(format.duration).toBeCloseTo(26 * noteSeconds, 6);
   });
 
-  test('uses MP3 when the client sets no response_format', async () => {
+  test('defaults response_format to mp3', async () => {
     server.harness.runner.synthesize = () => mp3File(2);
     const id = await created(speech({ response_format: undefined }));
     await server.runJobs();
@@ -179,7 +179,7 @@ describe('the jobs API', () => {
     expect((await show(id)).json).toMatchObject({ status: 'expired', output: null, progress: 1 });
     expect((await fetch(String(output.url))).status).toBe(403);
     await server.harness.sweep();
-    expect(server.harness.stored()).toEqual([]);
+    expect(server.harness.storedObjects()).toEqual([]);
     server.harness.now -= 24 * 3_600_000;
   });
 
@@ -222,8 +222,8 @@ describe('the jobs API', () => {
   });
 });
 
-describe('the isolation of jobs', () => {
-  test('answers 404 for a job of another tenant, as for an unknown one', async () => {
+describe('job isolation', () => {
+  test('returns 404 for a job of another tenant, as for an unknown one', async () => {
     const id = await created();
     const unknown = await show('job_000000000000000000000000', server.keys.otherTenant);
     expect(unknown.status).toBe(404);
@@ -239,7 +239,7 @@ describe('the isolation of jobs', () => {
   });
 
   test.each(['x', 'job_', `job_${'a'.repeat(500)}`, '%00', '..%2f..%2fetc', "job_' OR '1'='1"])(
-    'answers 404 for the malformed id %p without a lookup',
+    'returns 404 for the malformed id %p without a lookup',
     async (id) => {
       // A lookup would fail on Postgres, which rejects zero bytes.
       const find = spyOn(server.harness.store.jobs.store, 'find');
@@ -258,7 +258,7 @@ describe('POST /v1/jobs', () => {
     const { read } = server.harness.store.database;
     const rows = await read.selectFrom('jobs').select('id').orderBy('id').execute();
     const objects = await read.selectFrom('job_objects').select('key').orderBy('key').execute();
-    return JSON.stringify([server.harness.stored(), rows, objects]);
+    return JSON.stringify([server.harness.storedObjects(), rows, objects]);
   }
 
   test.each<[string, object, string, string]>([
@@ -426,7 +426,7 @@ describe('POST /v1/jobs', () => {
       },
       400,
       'file',
-      'file is given twice.',
+      'file appears twice.',
     ],
     [
       'a file under another name',
@@ -517,7 +517,7 @@ describe('POST /v1/jobs', () => {
       () => transcription({ language: ['de', 'en'] }),
       400,
       'language',
-      'language is given twice.',
+      'language appears twice.',
     ],
     [
       'metadata that is not JSON',
@@ -570,8 +570,8 @@ describe('POST /v1/jobs', () => {
       socket: { data() {} },
     });
     socket.write(Buffer.from(head + parts.join(''), 'latin1'));
-    const stored = server.harness.stored().length;
-    while (server.harness.stored().length === stored) await Bun.sleep(2);
+    const stored = server.harness.storedObjects().length;
+    while (server.harness.storedObjects().length === stored) await Bun.sleep(2);
     socket.terminate();
     while ((await contents()) !== before) await Bun.sleep(2);
   });
@@ -589,7 +589,7 @@ describe('POST /v1/jobs', () => {
       expect(reply.status).toBe(202);
       await server.send('DELETE', `/v1/jobs/${reply.json.id}`);
     }
-    for (const key of server.harness.stored()) expect(key).toMatch(/^[0-9a-z]{26}\.\w+$/);
+    for (const key of server.harness.storedObjects()) expect(key).toMatch(/^[0-9a-z]{26}\.\w+$/);
     await server.harness.sweep();
   });
 });

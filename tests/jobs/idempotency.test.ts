@@ -22,7 +22,7 @@ function formWith(audio: Uint8Array, fields: Fields = german, filename = 'a.wav'
   return form;
 }
 
-describe.each([...engines])('an Idempotency-Key of a transcription job on $name', ({ empty }) => {
+describe.each([...engines])('Idempotency-Key of a transcription job on $name', ({ empty }) => {
   let database: EmptyDatabase;
   let gateway: InProcessGateway;
 
@@ -54,13 +54,13 @@ describe.each([...engines])('an Idempotency-Key of a transcription job on $name'
     const type = { 'content-type': encoded.headers.get('content-type') ?? '' };
     const bytes = await encoded.bytes();
     const finish = Promise.withResolvers<void>();
-    async function* slowly() {
+    async function* chunks() {
       yield bytes.subarray(0, -100);
       await finish.promise;
       yield bytes.subarray(-100);
     }
     const before = uploads().length;
-    const reply = send(key, slowly, type);
+    const reply = send(key, chunks, type);
     while (uploads().length === before) await Bun.sleep(2);
     return { reply, finish: finish.resolve };
   }
@@ -92,20 +92,20 @@ describe.each([...engines])('an Idempotency-Key of a transcription job on $name'
   }
 
   test('returns the first job only for the same file and fields', async () => {
-    const made = await send('same', formWith(recording));
-    expect(made.status).toBe(202);
-    await ended(made);
+    const created = await send('same', formWith(recording));
+    expect(created.status).toBe(202);
+    await ended(created);
     const jobs = await jobIds();
     const reordered = { language: 'de', model: 'demo/transcribe' };
     for (const form of [formWith(recording), formWith(recording, reordered, 'b.wav')]) {
       const again = await send('same', form);
-      expect([again.status, again.json.id]).toEqual([202, made.json.id]);
+      expect([again.status, again.json.id]).toEqual([202, created.json.id]);
       expect(again.headers.get('idempotent-replayed')).toBe('true');
     }
     const english = { ...german, language: 'en' };
     for (const form of [formWith(other), formWith(recording, english)]) {
-      const refused = await send('same', form);
-      expect([refused.status, refused.error.param]).toEqual([409, 'Idempotency-Key']);
+      const rejected = await send('same', form);
+      expect([rejected.status, rejected.error.param]).toEqual([409, 'Idempotency-Key']);
     }
     expect([await jobIds(), await orphans()]).toEqual([jobs, []]);
   });
@@ -117,23 +117,23 @@ describe.each([...engines])('an Idempotency-Key of a transcription job on $name'
     const third = await begin('twice', formWith(other));
     // The first connection may be dead, so the second request doesn't wait for it.
     second.finish();
-    const made = await second.reply;
-    expect([made.status, made.headers.get('idempotent-replayed')]).toEqual([202, null]);
+    const created = await second.reply;
+    expect([created.status, created.headers.get('idempotent-replayed')]).toEqual([202, null]);
     first.finish();
     third.finish();
     const again = await first.reply;
-    expect([again.status, again.json.id]).toEqual([202, made.json.id]);
+    expect([again.status, again.json.id]).toEqual([202, created.json.id]);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     expect((await third.reply).status).toBe(409);
-    await ended(made);
-    expect(await jobIds()).toEqual(expect.arrayContaining([...jobs, String(made.json.id)]));
+    await ended(created);
+    expect(await jobIds()).toEqual(expect.arrayContaining([...jobs, String(created.json.id)]));
     expect([(await jobIds()).length, await orphans()]).toEqual([jobs.length + 1, []]);
   });
 
   test('creates one job for many simultaneous requests', async () => {
     const jobs = await jobIds();
     const sent = await Promise.all(
-      Array.from({ length: 6 }, () => begin('crowd', formWith(recording))),
+      Array.from({ length: 6 }, () => begin('concurrent', formWith(recording))),
     );
     for (const { finish } of sent) finish();
     const replies = await Promise.all(sent.map(({ reply }) => reply));
@@ -144,31 +144,31 @@ describe.each([...engines])('an Idempotency-Key of a transcription job on $name'
   });
 
   test('does not show the job to a key that may not use its model', async () => {
-    const made = await send('closed', formWith(recording));
-    await ended(made);
+    const created = await send('closed', formWith(recording));
+    await ended(created);
     const key = await gateway.makeKey({ models: ['other/*'] });
     const again = await send('closed', formWith(recording), { authorization: `Bearer ${key}` });
-    expect([made.status, again.status, again.json.id]).toEqual([202, 403, undefined]);
+    expect([created.status, again.status, again.json.id]).toEqual([202, 403, undefined]);
   });
 
   test('can be used again after a rejected request', async () => {
-    const refused = await send('corrected', formWith(recording, { model: 'demo/nobody' }));
-    expect([refused.status, refused.error.param]).toEqual([404, 'model']);
+    const rejected = await send('corrected', formWith(recording, { model: 'demo/nobody' }));
+    expect([rejected.status, rejected.error.param]).toEqual([404, 'model']);
     expect(await orphans()).toEqual([]);
-    const made = await send('corrected', formWith(recording));
-    expect(made.status).toBe(202);
-    await ended(made);
+    const created = await send('corrected', formWith(recording));
+    expect(created.status).toBe(202);
+    await ended(created);
   });
 });
 
 test('no job is created if another process has taken over its Idempotency-Key', async () => {
   const server = await JobServer.start();
   const { database } = server.harness.store;
-  const taken = { tenant_id: 'default', key: 'late', fingerprint: '', request_id: 'another' };
+  const claim = { tenant_id: 'default', key: 'late', fingerprint: '', request_id: 'another' };
   const running = { is_done: 0 as const, recording: null, expires_at: server.harness.now + 30_000 };
   await database.write
     .insertInto('idempotency_claims')
-    .values({ ...taken, ...running })
+    .values({ ...claim, ...running })
     .execute();
   const body = formWith(recording, { model: 'test/transcription' });
   const reply = await server.send('POST', '/v1/jobs', {
@@ -177,7 +177,7 @@ test('no job is created if another process has taken over its Idempotency-Key', 
   });
   expect([reply.status, reply.error.param]).toEqual([409, 'Idempotency-Key']);
   expect((await server.send('GET', '/v1/jobs')).json.data).toEqual([]);
-  expect(server.harness.stored()).toEqual([]);
+  expect(server.harness.storedObjects()).toEqual([]);
   expect(await database.read.selectFrom('job_objects').selectAll().execute()).toEqual([]);
   await server.stop();
 }, 120_000);

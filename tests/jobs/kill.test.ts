@@ -4,14 +4,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isObject } from '../../src/core/json.ts';
-import { discrepancies } from '../support/ledger-check.ts';
 import {
-  createStoryJob,
+  createTranscriptionJob,
   type JobGateway,
-  sendStory,
+  sendToJobGateway,
   startJobGateway,
   transcriptionReply,
 } from '../support/job-gateway.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 
 const script = join(import.meta.dir, '../support/run-job-gateway.ts');
 
@@ -67,7 +67,7 @@ async function kill({ child }: Awaited<ReturnType<typeof startProcess>>): Promis
 /** Kills a gateway at `step` of a job and returns the id of the job. */
 async function killAt(step: string): Promise<string> {
   const victim = await startProcess(step);
-  const id = await createStoryJob(victim);
+  const id = await createTranscriptionJob(victim);
   await victim.until(/stalled/);
   await kill(victim);
   return id;
@@ -84,7 +84,7 @@ async function finishJob(id: string, onStart: OnStart): Promise<JobGateway> {
   await lease.where('id', '=', id).where('status', '=', 'running').execute();
   for (;;) {
     await gateway.jobs.periodicTasks()[0]?.run();
-    const { json } = await sendStory(gateway, 'GET', `/v1/jobs/${id}`);
+    const { json } = await sendToJobGateway(gateway, 'GET', `/v1/jobs/${id}`);
     if (json.status === 'succeeded') return gateway;
     if (json.status !== 'running') throw new Error(JSON.stringify(json));
     await Bun.sleep(10);
@@ -94,13 +94,13 @@ async function finishJob(id: string, onStart: OnStart): Promise<JobGateway> {
 /** Finishes the job on another gateway. Returns its cost and the number of provider calls. */
 async function billAfterSuccess(id: string, onStart: OnStart = async () => {}) {
   const gateway = await finishJob(id, onStart);
-  const { json } = await sendStory(gateway, 'GET', `/v1/jobs/${id}`);
-  await sendStory(gateway, 'GET', '/v1/customer/credits');
+  const { json } = await sendToJobGateway(gateway, 'GET', `/v1/jobs/${id}`);
+  await sendToJobGateway(gateway, 'GET', '/v1/customer/credits');
   const { read } = gateway.store.database;
   const rows = await read.selectFrom('request_log').selectAll().orderBy('id').execute();
   const accounts = await read.selectFrom('accounts').select('spent').execute();
   const found = await discrepancies(gateway.store.database);
-  const { json: log } = await sendStory(gateway, 'GET', '/v1/customer/logs');
+  const { json: log } = await sendToJobGateway(gateway, 'GET', '/v1/customer/logs');
   await gateway.stop();
   return {
     calls,
@@ -123,27 +123,27 @@ const chargedOnce = {
   ...{ isLinked: true, discrepancies: [] },
 };
 
-describe('a killed gateway', () => {
-  test('is replaced by one that repeats the provider call it was waiting for', async () => {
+describe('killed gateway', () => {
+  test('another gateway repeats the provider call that was in progress', async () => {
     const victim = await startProcess();
     const reached = Promise.withResolvers<void>();
     answer = () => {
       reached.resolve();
       return new Promise<never>(() => {});
     };
-    const id = await createStoryJob(victim);
+    const id = await createTranscriptionJob(victim);
     await reached.promise;
     await kill(victim);
     const rows = ['error 0', 'success 20'];
     expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 2, rows });
   }, 120_000);
 
-  test('does not charge twice when killed after the charge, before storing the piece', async () => {
+  test('a piece is charged once if it was charged but not stored', async () => {
     const id = await killAt('addPiece');
     expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 2 });
   }, 120_000);
 
-  test('is replaced by one that needs no credits for an already charged piece', async () => {
+  test('another gateway needs no credits for an already charged piece', async () => {
     const id = await killAt('addPiece');
     // 20 of the initial 10,000,000 credits were charged.
     const change = {
@@ -158,7 +158,7 @@ describe('a killed gateway', () => {
     expect(bill).toEqual({ ...chargedOnce, calls: 2 });
   }, 120_000);
 
-  test('does not repeat calls when killed before finishing the job', async () => {
+  test('another gateway repeats no calls if all pieces were stored', async () => {
     const id = await killAt('finish');
     expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 1 });
   }, 120_000);

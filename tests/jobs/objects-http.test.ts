@@ -46,7 +46,7 @@ describe('GET /v1/objects/:key', () => {
     expect(header('cache-control')).toBe('private, no-store');
   });
 
-  test('answers HEAD without the bytes', async () => {
+  test('sends no body in response to HEAD', async () => {
     const response = await fetch(link(await storeObject()), { method: 'HEAD' });
     expect(response.status).toBe(200);
     expect(response.headers.get('content-length')).toBe('10');
@@ -153,7 +153,7 @@ describe('GET /v1/objects/:key', () => {
     server.harness.now -= 60_000;
   });
 
-  test('answers 404 for a deleted object', async () => {
+  test('returns 404 for a deleted object', async () => {
     const key = await storeObject();
     const url = link(key);
     await server.harness.storage.delete(key);
@@ -184,7 +184,7 @@ describe('GET /v1/objects/:key', () => {
   });
 });
 
-test('an exchange knows the length of the file it sends', async () => {
+test('the exchange reports the length of the file that it sends', async () => {
   const body = new Blob([content]);
   const open = async () => ({ bytes: content.length, body });
   const router = new Router(objectRoutes({ open, isValidLink: () => true }));

@@ -48,7 +48,7 @@ test('a truncated text is not synthesized; the next attempt reads it again', asy
   expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 24 });
 });
 
-test('a truncated piece is not joined; the next attempt reads it again without a charge', async () => {
+test('a truncated piece is not joined; the next attempt reads it free of charge', async () => {
   // 2 pieces of 13 characters, at 2 credits per character.
   const id = await harness.speech(caller, 'Sentence one. Sentence two.');
   await runJobs(/\.wav$/, half);

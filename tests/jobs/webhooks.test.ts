@@ -77,7 +77,7 @@ async function send(by = sender): Promise<void> {
   await by.idle();
 }
 
-describe('a webhook', () => {
+describe('webhook', () => {
   test('contains the ended job with a fresh link', async () => {
     const id = await endedJob();
     harness.now += 5_000;

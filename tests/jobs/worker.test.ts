@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError, notFound } from '../../src/core/errors.ts';
-import { mp3File, noteSeconds, wavFile } from '../support/audio-files.ts';
-import { JobHarness } from '../support/job-harness.ts';
+import { noteSeconds, wavFile } from '../support/audio-files.ts';
 import { stalling } from '../support/job-gateway.ts';
+import { JobHarness } from '../support/job-harness.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -26,7 +26,7 @@ afterEach(() => harness.close());
 /** Simulates a killed process: the returned promise never settles. */
 const never = () => new Promise<never>(() => {});
 
-describe('a speech job', () => {
+describe('speech job', () => {
   test('synthesizes its text in pieces and joins them into one file', async () => {
     const id = await harness.speech(caller, text, { speed: 2, instructions: 'Softly.' });
     await harness.runJobs();
@@ -78,10 +78,10 @@ describe('a speech job', () => {
     await harness.runJobs();
     const { output } = await harness.job(caller, id);
     await harness.sweep();
-    expect(harness.stored()).toEqual([output?.key ?? '']);
+    expect(harness.storedObjects()).toEqual([output?.key ?? '']);
     harness.now += 24 * hour;
     await harness.sweep();
-    expect(harness.stored()).toEqual([]);
+    expect(harness.storedObjects()).toEqual([]);
     expect((await harness.job(caller, id)).status).toBe('expired');
   });
 
@@ -98,7 +98,7 @@ describe('a speech job', () => {
     });
     expect(harness.runner.speechPieces.length).toBe(1);
     await harness.sweep();
-    expect(harness.stored()).toEqual([]);
+    expect(harness.storedObjects()).toEqual([]);
   });
 
   test('is attempted 3 times, with growing delays, when the provider fails', async () => {
@@ -199,11 +199,11 @@ describe('a speech job', () => {
   });
 
   test('starts no further pieces after one was rejected', async () => {
-    const refused = Promise.withResolvers<void>();
+    const rejected = Promise.withResolvers<void>();
     harness.runner.onCall = async (piece) => {
       if (!('input' in piece) || piece.input === 'Sentence 0.') return;
-      if (piece.input !== 'Sentence 1.') return refused.promise.then(() => Bun.sleep(0));
-      refused.resolve();
+      if (piece.input !== 'Sentence 1.') return rejected.promise.then(() => Bun.sleep(0));
+      rejected.resolve();
       throw new GatewayError('invalid_request_error', 'Not this.');
     };
     const sentences = Array.from({ length: 9 }, (_, number) => `Sentence ${number}.`);
@@ -235,7 +235,7 @@ describe('a speech job', () => {
   });
 });
 
-describe('a crashed worker', () => {
+describe('crashed worker', () => {
   /** Runs a second worker after the lease of the first has expired. */
   async function runSuccessor(): Promise<void> {
     harness.runner.onCall = async () => {};
@@ -243,7 +243,7 @@ describe('a crashed worker', () => {
     await harness.runJobs();
   }
 
-  test('is replaced by another that runs the complete job, after a crash at the claim', async () => {
+  test('that only claimed a job leaves it to another worker', async () => {
     const id = await harness.speech(caller, text);
     const { queue } = harness.store.jobs;
     await queue.claim({ now: harness.now, until: harness.now + minute, exceptTenants: [] });
@@ -254,7 +254,7 @@ describe('a crashed worker', () => {
     expect(harness.runner.speechPieces.length).toBe(3);
   });
 
-  test('is replaced by another that repeats the call it was waiting for', async () => {
+  test('that waited for a call leaves it to another worker, which repeats the call', async () => {
     const id = await harness.speech(caller, text);
     harness.runner.onCall = never;
     await harness.worker().claim();
@@ -265,7 +265,7 @@ describe('a crashed worker', () => {
     expect(harness.runner.charged).toBe(82);
   });
 
-  test('is replaced by one with a new request id if its call was recorded free', async () => {
+  test('whose call was recorded free leaves the piece to a worker with a new id', async () => {
     const id = await harness.speech(caller, text);
     harness.runner.onCall = never;
     await harness.worker().claim();
@@ -296,7 +296,7 @@ describe('a crashed worker', () => {
       // The objects of the crashed worker are swept, too.
       harness.now += 25 * hour;
       await harness.sweep();
-      expect(harness.stored()).toEqual([]);
+      expect(harness.storedObjects()).toEqual([]);
     },
   );
 
@@ -414,7 +414,7 @@ describe('JobWorker', () => {
     expect(await harness.job(caller, id)).toMatchObject({ status: 'cancelled', failure: null });
     expect(harness.failures).toEqual([]);
     await harness.sweep();
-    expect(harness.stored()).toEqual([]);
+    expect(harness.storedObjects()).toEqual([]);
   });
 
   test('aborts a piece with the reason: canceled, or lost to another worker', async () => {
@@ -451,7 +451,7 @@ describe('JobWorker', () => {
     expect(await harness.job(caller, id)).toMatchObject(canceled);
     expect(harness.runner.charged).toBe(26);
     await harness.sweep();
-    expect(harness.stored()).toEqual([]);
+    expect(harness.storedObjects()).toEqual([]);
   });
 
   test('does not repeat the call when storing a piece fails once', async () => {
@@ -478,9 +478,9 @@ describe('JobWorker', () => {
     });
     await harness.runJobs(worker);
     expect(await harness.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 12 });
-    expect(harness.stored()).not.toEqual([]);
+    expect(harness.storedObjects()).not.toEqual([]);
     await harness.sweep();
-    expect(harness.stored()).toEqual([]);
+    expect(harness.storedObjects()).toEqual([]);
   });
 
   test('fails a job that runs for more than 6 hours', async () => {
@@ -552,61 +552,4 @@ describe('JobWorker', () => {
     expect(JSON.stringify(await harness.job(caller, id))).not.toContain('bug');
     expect(harness.failures).toEqual(Array(3).fill(new Error('A bug of ours.')));
   });
-});
-
-describe('a transcription job', () => {
-  test('sends a small file in one piece, with the detected extension', async () => {
-    const audio = wavFile(3);
-    const id = await harness.transcription(caller, audio, {
-      ...{ language: 'de', prompt: 'Namen', temperature: '0.2', response_format: 'verbose_json' },
-      'timestamp_granularities[]': 'word',
-    });
-    harness.runner.transcribe = () => '{"text":"Eins.","duration":0.72}';
-    await harness.runJobs();
-    const [sent] = harness.runner.transcriptionPieces;
-    expect(sent).toMatchObject({
-      ...{ extension: 'wav', language: 'de', prompt: 'Namen', temperature: 0.2 },
-      ...{ format: 'verbose_json', granularities: ['word'], provider: null },
-    });
-    expect(Buffer.from(sent?.audio ?? []).equals(audio)).toBe(true);
-    expect((await harness.output(caller, id)).toString()).toBe('{"text":"Eins.","duration":0.72}');
-    expect(await harness.job(caller, id)).toMatchObject({ costCredits: 50, units: 1_500 });
-  });
-
-  test('splits a large file and shifts the timestamps of its parts', async () => {
-    // 2 hours of MP3 in 28.8 MB: parts of 50, 50, and 20 minutes.
-    const id = await harness.transcription(caller, mp3File(30_000), { response_format: 'srt' });
-    const started: number[] = [];
-    harness.runner.transcribe = () => {
-      started.push(harness.runner.transcriptionPieces.length);
-      return '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n';
-    };
-    await harness.runJobs();
-    // One at a time, because each is held in memory.
-    expect(started).toEqual([1, 2, 3]);
-    expect((await harness.output(caller, id)).toString()).toBe(
-      '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n' +
-        '2\n00:50:01,000 --> 00:50:02,000\nHello\n\n' +
-        '3\n01:40:01,000 --> 01:40:02,000\nHello\n\n',
-    );
-    expect(harness.runner.transcriptionPieces.map(({ extension }) => extension)).toEqual(
-      Array(3).fill('mp3'),
-    );
-    const job = await harness.job(caller, id);
-    expect(job).toMatchObject({ costCredits: 150, piecesTotal: 3, units: 4_500 });
-    expect(job.output?.key).toEndWith('.srt');
-  }, 120_000);
-
-  test('fails for a large file in a format that cannot be split', async () => {
-    const flac = Buffer.alloc(26 * 1024 * 1024);
-    flac.write('fLaC');
-    const id = await harness.transcription(caller, flac);
-    await harness.runJobs();
-    expect((await harness.job(caller, id)).failure).toEqual({
-      message: "Files over 25 MB must be wav or mp3, because other formats can't be split.",
-      type: 'invalid_request_error',
-      code: 400,
-    });
-    expect(harness.runner.transcriptionPieces).toEqual([]);
-  }, 120_000);
 });

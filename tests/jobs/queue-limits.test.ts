@@ -27,5 +27,5 @@ test.each<[EnqueueRefusal, object]>([
   const bounds = { waitingMax: 10_000, inputBytesMax: 20 * 1024 ** 3 };
   expect(enqueue).toHaveBeenCalledWith(expect.anything(), bounds, null);
   enqueue.mockRestore();
-  expect(harness.stored()).toEqual([]);
+  expect(harness.storedObjects()).toEqual([]);
 });

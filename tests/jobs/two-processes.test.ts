@@ -1,4 +1,4 @@
-/** 36 jobs in one queue and two gateways: each job runs once, on one of them. */
+/** Two gateways that process the jobs of one queue. */
 import { afterAll, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { gated, speech, startFakeUpstream } from '../support/fake-upstream.ts';

@@ -1,10 +1,10 @@
-/** An interrupted piece costs nothing and its retry once. A canceled piece is charged. */
+/** Charges for pieces that a failure, a cancellation, or a shutdown interrupts. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
-import { discrepancies } from '../support/ledger-check.ts';
 import { hangMidStream, replay, speech, startFakeUpstream } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 
 let audio: AudioGateway;
 

@@ -20,16 +20,16 @@ import {
 } from '../../src/money/settle/journal-files.ts';
 import { replayJournals } from '../../src/money/settle/replay.ts';
 import { wavFile } from '../support/audio-files.ts';
-import { discrepancies } from '../support/ledger-check.ts';
 import { type Reply, readReply } from '../support/in-process.ts';
 import {
-  createStoryJob,
+  createTranscriptionJob,
   type JobGateway,
   jobGatewayKeys as keys,
-  sendStory,
+  sendToJobGateway,
   startJobGateway,
   transcriptionReply,
 } from '../support/job-gateway.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { journalLine } from '../support/money/journal-line.ts';
 
 let folder: string;
@@ -47,7 +47,7 @@ beforeAll(async () => {
       return (answers.shift() ?? transcriptionReply)();
     },
   });
-  folder = mkdtempSync(join(tmpdir(), 'tollgate-job-story-'));
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-jobs-'));
   gateway = await startJobGateway(folder, String(upstream.url));
 }, 120_000);
 
@@ -63,8 +63,8 @@ beforeEach(() => {
 });
 
 const send = (method: string, path: string, body?: FormData, key?: string) =>
-  sendStory(gateway, method, path, body, key);
-const create = () => createStoryJob(gateway);
+  sendToJobGateway(gateway, method, path, body, key);
+const create = () => createTranscriptionJob(gateway);
 
 /** Runs the worker and waits until the job is no longer running. */
 async function runJob(id: string): Promise<Reply> {
@@ -81,7 +81,7 @@ async function balance(): Promise<number> {
   return isObject(json.balance) ? Number(json.balance.total) : Number.NaN;
 }
 
-describe('a job in the gateway', () => {
+describe('job', () => {
   test('is routed, charged, and logged like other requests', async () => {
     const before = await balance();
     const id = await create();
@@ -160,7 +160,7 @@ describe('a job in the gateway', () => {
   });
 });
 
-describe('a piece of a crashed worker that another worker repeats', () => {
+describe('piece that another worker repeats after a crash', () => {
   /** Replays a journal of the crashed worker with lines made from the last dispatched call. */
   async function replay(linesFor: (call: DispatchedRequest) => JournalLine[]): Promise<void> {
     const root = join(folder, 'journal');

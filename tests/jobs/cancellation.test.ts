@@ -1,4 +1,4 @@
-/** A canceled job shows the cost of its pieces everywhere, even if its worker crashed. */
+/** Cancellation of jobs, and the cost of canceled jobs in the API, lists, and webhooks. */
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { Secret } from '../../src/core/secret.ts';
@@ -49,7 +49,7 @@ function createJob(): Promise<string> {
   return harness.speech(caller, text, { webhook_url: 'https://hooks.example/' });
 }
 
-test('includes pieces charged by a worker that crashed before storing them', async () => {
+test('a canceled job includes pieces that a crashed worker was charged for', async () => {
   const id = await createJob();
   const { queue } = harness.store.jobs;
   const addPiece = queue.addPiece.bind(queue);
@@ -71,7 +71,7 @@ test('includes pieces charged by a worker that crashed before storing them', asy
   expect(harness.runner.charged).toBe(total);
 });
 
-test('includes a piece that a journal replay charges after the cancellation', async () => {
+test('a canceled job includes a piece that a journal replay charges later', async () => {
   const id = await createJob();
   const called = Promise.withResolvers<string>();
   harness.runner.onCall = ({ requestId }) => {
@@ -86,7 +86,7 @@ test('includes a piece that a journal replay charges after the cancellation', as
   expect(await reportedCosts(id)).toEqual([credits.one, credits.one, credits.one]);
 });
 
-test('counts a piece once if its worker stores it after the cancellation', async () => {
+test('a canceled job counts a piece once if its worker stores it later', async () => {
   const id = await createJob();
   harness.runner.onCall = async ({ requestId }) => {
     if (harness.runner.requestIds.length === 0) return;
@@ -98,4 +98,26 @@ test('counts a piece once if its worker stores it after the cancellation', async
   expect(harness.runner.charged).toBeGreaterThan(credits.one);
   const { charged } = harness.runner;
   expect(await reportedCosts(id)).toEqual([charged, charged, charged]);
+});
+
+test('canceling a job does not affect other jobs of the same worker', async () => {
+  const [canceled, other] = [
+    await harness.speech(caller, 'One.'),
+    await harness.speech(caller, 'Two.'),
+  ];
+  const gate = Promise.withResolvers<void>();
+  harness.runner.onCall = async ({ signal }) => {
+    const aborted = Promise.withResolvers<never>();
+    signal.addEventListener('abort', () => aborted.reject(new Error('aborted')));
+    await Promise.race([gate.promise, aborted.promise]);
+  };
+  const worker = harness.worker();
+  harness.onCanceled = (jobId) => worker.abortCanceled(jobId);
+  await worker.claim();
+  while (harness.runner.speechPieces.length < 2) await Bun.sleep(1);
+  await harness.service.cancel(caller.tenantId, canceled, 'http://g.test');
+  gate.resolve();
+  await worker.idle();
+  expect((await harness.job(caller, canceled)).status).toBe('cancelled');
+  expect((await harness.job(caller, other)).status).toBe('succeeded');
 });

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
+import { RequestIdUsedError } from '../../src/jobs/runner.ts';
 import { JobHarness } from '../support/job-harness.ts';
 
 /** 6 pieces of up to 13 characters, at 2 credits per character. */
@@ -94,4 +95,19 @@ test('a job fails when all request ids of a piece were recorded free', async () 
   }
   spy.mockRestore();
   expect(await harness.job(caller, id)).toMatchObject({ status: 'failed', costCredits: 0 });
+});
+
+test('a piece is repeated under a new id if another worker used its id', async () => {
+  const id = await harness.speech(caller, 'Short.');
+  harness.runner.onCall = async ({ requestId }) => {
+    if (harness.runner.speechPieces.length > 1) return;
+    harness.runner.recordFree(requestId);
+    throw new RequestIdUsedError('Another worker used the id.');
+  };
+  await harness.runJobs();
+  const ids = harness.runner.speechPieces.map(({ requestId }) => requestId);
+  expect([ids.length, new Set(ids).size]).toEqual([2, 2]);
+  // 2 credits for each of the 6 characters.
+  expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 12 });
+  expect(harness.runner.charged).toBe(12);
 });

@@ -1,11 +1,11 @@
-/** Requests for jobs that are rejected appear in the log and cost nothing. */
+/** Rejected requests for jobs are logged and free of charge. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import { wavFile } from '../support/audio-files.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { speech as speechAnswer } from '../support/fake-upstream.ts';
 import { type Reply, readReply } from '../support/in-process.ts';
-import { withinOneMinute } from '../support/clock-boundaries.ts';
 
 let audio: AudioGateway;
 

@@ -73,7 +73,7 @@ test(
     expect(warnings(first.log())).toEqual([]);
     expect(await failedChecks(one)).toEqual([]);
     // The doctor creates nothing, so a second run finds the same.
-    const cross = /^✗ objects +The last start on this store had them in another place, or they /;
+    const cross = /^✗ objects +The last start on this store used another location, or the objects /;
     expect(await failedChecks(other)).toEqual([expect.stringMatching(cross)]);
     expect(await failedChecks(other)).toEqual([expect.stringContaining(advice)]);
 
