@@ -97,9 +97,7 @@ function EndpointDetails({ endpoint }: { readonly endpoint: Endpoint }) {
       </ul>
       {endpoint.long_prompts?.map(({ above_tokens, ...changed }) => (
         <div key={above_tokens}>
-          <p class="hint">
-            If the prompt exceeds {count(above_tokens)} tokens, for the entire request:
-          </p>
+          <p class="hint">Entire request, if the prompt exceeds {count(above_tokens)} tokens:</p>
           <ul class="prices">
             {Object.entries(changed).map(([name, text]) => (
               <li key={name}>

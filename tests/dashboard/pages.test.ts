@@ -3,15 +3,15 @@ import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
-import { seedTraffic } from '../support/seed-traffic.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
+import { seedTraffic } from '../support/seed-traffic.ts';
 
 /**
- * Every page with two months of traffic in it, in both themes, on a desk and on a phone. With
- * TOLLGATE_SCREENSHOTS=1 the pictures of docs/images are made on the way.
+ * Opens every page with two months of traffic, in both themes, on a desktop and on a phone. With
+ * TOLLGATE_SCREENSHOTS=1, also takes the screenshots in docs/images.
  */
 
-const patienceMs = 120_000;
+const timeoutMs = 120_000;
 const images = process.env.TOLLGATE_SCREENSHOTS ? join(import.meta.dir, '../../docs/images') : null;
 
 const env = {
@@ -29,13 +29,13 @@ beforeAll(async () => {
   const dataDir = join(newFolder(), 'data');
   await seedTraffic(dataDir);
   gateway = await startGateway({ dataDir, env });
-  const asked = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
-  requestId = (await gateway.chat(asked)).headers.get('x-request-id') ?? '';
+  const body = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
+  requestId = (await gateway.chat(body)).headers.get('x-request-id') ?? '';
   failedId = await lastRequest('status=error');
   await gateway.manage('PUT', '/api/v1/byok/mistral', { api_key: 'not-a-real-key-1234' });
   await gateway.admin('POST', '/admin/v1/tenants', { id: 'acme', name: 'Acme Ltd' });
   browser = await openBrowser();
-}, patienceMs);
+}, timeoutMs);
 
 afterAll(async () => {
   await browser?.close();
@@ -50,7 +50,7 @@ async function lastRequest(filter: string): Promise<string> {
 }
 
 const sizes = [
-  ['desk', desk],
+  ['desktop', desk],
   ['phone', phone],
 ] as const;
 
@@ -58,19 +58,19 @@ interface View {
   readonly name: string;
   readonly path: string | (() => string);
   readonly who: 'api' | 'management' | 'admin';
-  /** Something that only the page with its data shows. */
+  /** Text that appears only once the data is loaded. */
   readonly shows: string;
 }
 
 const views: readonly View[] = [
   { name: 'overview', path: '', who: 'management', shows: 'anthropic/claude-sonnet-5' },
-  { name: 'latency', path: '?metric=latency&split=provider', who: 'api', shows: 'nobody answered' },
+  { name: 'latency', path: '?metric=latency&split=provider', who: 'api', shows: 'no provider' },
   { name: 'logs', path: '/logs', who: 'management', shows: '1 to 50 of' },
   {
     name: 'receipt',
     path: () => `/logs?request=${requestId}`,
     who: 'management',
-    shows: 'Charged, in credits',
+    shows: 'Total charged (credits)',
   },
   {
     name: 'receipt of a failure',
@@ -78,9 +78,9 @@ const views: readonly View[] = [
     who: 'management',
     shows: 'No provider returned a usable answer',
   },
-  { name: 'keys found', path: '/keys?search=bot', who: 'management', shows: 'Support bot' },
+  { name: 'key search', path: '/keys?search=bot', who: 'management', shows: 'Support bot' },
   { name: 'keys', path: '/keys', who: 'management', shows: 'Nightly reports' },
-  { name: 'new key', path: '/keys?create=1', who: 'management', shows: 'Last day (UTC)' },
+  { name: 'new key', path: '/keys?create=1', who: 'management', shows: 'Last valid day (UTC)' },
   { name: 'credits', path: '/credits', who: 'management', shows: 'Download CSV' },
   { name: 'models', path: '/models', who: 'api', shows: 'Demo Embeddings' },
   { name: 'model', path: '/models?model=demo/chat', who: 'api', shows: 'per million tokens' },
@@ -88,17 +88,17 @@ const views: readonly View[] = [
     name: 'playground',
     path: '/playground?model=demo/chat',
     who: 'api',
-    shows: 'Nothing said yet',
+    shows: 'No messages yet',
   },
-  { name: 'jobs', path: '/jobs', who: 'api', shows: 'No jobs here' },
-  { name: 'skills', path: '/skills', who: 'api', shows: 'built in' },
-  { name: 'own accounts', path: '/byok', who: 'management', shows: 'mistral' },
+  { name: 'jobs', path: '/jobs', who: 'api', shows: 'No jobs found' },
+  { name: 'skills', path: '/skills', who: 'api', shows: 'built-in' },
+  { name: 'provider keys', path: '/byok', who: 'management', shows: 'mistral' },
   { name: 'operator', path: '/operator', who: 'admin', shows: 'Acme Ltd' },
-  { name: 'nobody', path: '/operator?search=x', who: 'admin', shows: 'No tenant matches' },
+  { name: 'no tenants', path: '/operator?search=x', who: 'admin', shows: 'No matching tenants' },
 ];
 
-/** Whose pictures the documents show; a page each, light on a desk. */
-const pictured = new Set(['overview', 'receipt', 'keys', 'playground']);
+/** Pages with a screenshot in the docs, in the light theme on a desktop. */
+const screenshotPages = new Set(['overview', 'receipt', 'keys', 'playground']);
 
 async function visit(tab: Tab, { path, who, shows }: View): Promise<void> {
   await tab.signIn(gateway.url, gateway.keys[who], typeof path === 'string' ? path : path());
@@ -106,8 +106,8 @@ async function visit(tab: Tab, { path, who, shows }: View): Promise<void> {
   await tab.settled();
 }
 
-/** As it was opened, in the dark, and then by the light of day. */
-async function expectInOrder(tab: Tab, device: string): Promise<void> {
+/** Checks accessibility, width, and the console in both themes. */
+async function expectNoProblems(tab: Tab, device: string): Promise<void> {
   for (const theme of ['dark', 'light'] as const) {
     await tab.turn(theme);
     expect([device, theme, await tab.barriers()]).toEqual([device, theme, []]);
@@ -116,46 +116,46 @@ async function expectInOrder(tab: Tab, device: string): Promise<void> {
   expect([device, tab.problems]).toEqual([device, []]);
 }
 
-/** Each has a tab of its own, and both are looked at at once. */
-async function onBoth(look: (tab: Tab, device: string) => Promise<void>): Promise<void> {
-  const looks = sizes.map(async ([device, size]) => {
+/** Runs a check on a desktop and on a phone at the same time. */
+async function onBothSizes(check: (tab: Tab, device: string) => Promise<void>): Promise<void> {
+  const checks = sizes.map(async ([device, size]) => {
     await using tab = await Tab.open(browser, { theme: 'dark', size });
-    await look(tab, device);
+    await check(tab, device);
   });
-  await Promise.all(looks);
+  await Promise.all(checks);
 }
 
-describe('desk and phone, dark and light:', () => {
+describe('both themes on desktop and phone', () => {
   test.each(views.map((view) => [view.name, view] as const))(
-    'the page %s is in order',
+    'the page has no accessibility problems and no overflow: %s',
     (name, view) =>
-      onBoth(async (tab, device) => {
+      onBothSizes(async (tab, device) => {
         await visit(tab, view);
-        await expectInOrder(tab, device);
+        await expectNoProblems(tab, device);
         expect(tab.requests.filter((url) => !url.startsWith(`${gateway.url}/`))).toEqual([]);
-        if (images && device === 'desk' && pictured.has(name)) {
+        if (images && device === 'desktop' && screenshotPages.has(name)) {
           await tab.page.setViewportSize({ width: 1_200, height: 760 });
           if (name === 'playground') await talk(tab);
           await tab.page.screenshot({ path: join(images, `dashboard-${name}.png`), scale: 'css' });
         }
       }),
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'the door is in order',
+    'the sign-in page has no accessibility problems and no overflow',
     () =>
-      onBoth(async (tab, device) => {
+      onBothSizes(async (tab, device) => {
         await tab.page.goto(`${gateway.url}/dashboard`);
         await tab.page.getByRole('button', { name: 'Sign in' }).waitFor();
-        await expectInOrder(tab, device);
+        await expectNoProblems(tab, device);
       }),
-    patienceMs,
+    timeoutMs,
   );
 });
 
 test(
-  'whoever comes to the door types the key at once',
+  'the sign-in page focuses the key field',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: desk });
     await tab.page.goto(`${gateway.url}/dashboard`);
@@ -164,7 +164,7 @@ test(
     await tab.page.keyboard.press('Enter');
     await tab.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
   },
-  patienceMs,
+  timeoutMs,
 );
 
 async function talk({ page }: Tab): Promise<void> {
@@ -174,7 +174,7 @@ async function talk({ page }: Tab): Promise<void> {
 }
 
 test(
-  'the playground streams, calls tools and takes images, with the price of each answer',
+  'the playground streams, calls tools, sends images, and shows the cost of each answer',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: desk });
     const { page } = tab;
@@ -185,7 +185,7 @@ test(
     };
     await send('Please use get_weather');
     await page.getByLabel('Result of get_weather').fill('sunny');
-    await page.getByRole('button', { name: 'Send the result' }).click();
+    await page.getByRole('button', { name: 'Send result' }).click();
     await page.getByText('The tool answered “sunny”').waitFor();
     await page.getByLabel('Images to attach').setInputFiles({
       name: 'dot.png',
@@ -203,11 +203,11 @@ test(
     const anthropic = await code('Anthropic SDK');
     expect(anthropic).toContain('"type": "tool_result"');
     expect(anthropic).toContain('"media_type": "image/png"');
-    await page.getByRole('button', { name: 'openai SDK', exact: true }).click();
-    expect(await code('openai SDK')).toContain('"tool_call_id"');
+    await page.getByRole('button', { name: 'OpenAI SDK', exact: true }).click();
+    expect(await code('OpenAI SDK')).toContain('"tool_call_id"');
     expect(tab.problems).toEqual([]);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 const onePixel =
@@ -215,7 +215,7 @@ const onePixel =
   'gg==';
 
 test(
-  'the playground asks with the skills and the effort that are chosen, and the address keeps them',
+  'the playground sends the selected skills and effort, and keeps them in the URL',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: phone });
     const { page } = tab;
@@ -233,7 +233,7 @@ test(
     await page.getByText('Copy as code').click();
     for (const [form, effort] of [
       ['curl', '"reasoning":{"effort":"high"}'],
-      ['openai SDK', '"reasoning":{"effort":"high"}'],
+      ['OpenAI SDK', '"reasoning":{"effort":"high"}'],
       ['Anthropic SDK', '"output_config":{"effort":"high"}'],
     ] as const) {
       await page.getByRole('button', { name: form, exact: true }).click();
@@ -245,63 +245,63 @@ test(
       expect(code).toContain(effort);
     }
     await talk(tab);
-    await page.getByRole('link', { name: 'receipt' }).click();
+    await page.getByRole('link', { name: 'Receipt' }).click();
     await page.getByRole('dialog').getByText('translate', { exact: true }).waitFor();
     expect(tab.problems).toEqual([]);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'a skill is written, changed and deleted; an own account is removed',
+  'skills can be created and deleted, and provider keys added and removed',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: desk });
     const { page } = tab;
     await tab.signIn(gateway.url, gateway.keys.management, '/skills');
-    await page.getByRole('button', { name: 'Write a skill' }).click();
+    await page.getByRole('button', { name: 'Create a skill' }).click();
     await page.getByLabel('Name').fill('brief-answers');
-    await page.getByLabel('What it does').fill('Answers briefly.');
-    await page.getByLabel('Instructions, in Markdown').fill('Answer in one sentence.');
+    await page.getByLabel('Description').fill('Answers briefly.');
+    await page.getByLabel('Instructions (Markdown)').fill('Answer in one sentence.');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('button', { name: 'Edit brief-answers' }).click();
-    const text = page.getByLabel('Instructions, in Markdown');
+    const text = page.getByLabel('Instructions (Markdown)');
     expect(await text.inputValue()).toBe('Answer in one sentence.');
     await page.keyboard.press('Escape');
     await page.getByRole('button', { name: 'Delete brief-answers' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('brief-answers').first().waitFor({ state: 'detached' });
 
-    await page.getByRole('link', { name: 'Own accounts' }).click();
-    await page.getByRole('button', { name: 'Add an account' }).click();
+    await page.getByRole('link', { name: 'Provider keys (BYOK)' }).click();
+    await page.getByRole('button', { name: 'Add a provider key' }).click();
     await page.getByLabel('Provider', { exact: true }).selectOption('openai');
-    await page.getByLabel('Your key at this provider').fill('sk-not-a-real-key');
+    await page.getByLabel('API key').fill('sk-not-a-real-key');
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByRole('button', { name: 'Remove the account at openai' }).click();
+    await page.getByRole('button', { name: 'Remove the openai key' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
     await page.getByText('openai').first().waitFor({ state: 'detached' });
     expect(tab.problems).toEqual([]);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'a job is started and watched, and its result can be listened to',
+  'a job can be started, shows its progress, and plays its result',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'dark', size: desk });
     const { page } = tab;
     await tab.signIn(gateway.url, gateway.keys.api, '/jobs?create=1');
     await page.getByLabel('Model').selectOption('demo/speech');
-    // Longer than the model takes at once, so that it is spoken in pieces.
+    // Longer than the model's input limit, so that the job is split into pieces.
     await page.getByLabel('Text to speak').fill('One more sentence to speak. '.repeat(300));
     await page.getByRole('button', { name: 'Start', exact: true }).click();
     const row = page.getByRole('row', { name: /job_/ });
     await row.getByText('succeeded').waitFor();
-    // 8,400 characters at a dollar a million, less the blanks at which the text was cut.
+    // 8,400 characters at $1 per million, minus the spaces at which the text was split.
     expect(await row.getByRole('cell').nth(5).innerText()).toMatch(/^8,39\d$/);
     const seconds = await page.evaluate(`new Promise((resolve, reject) => {
       const audio = document.querySelector('audio');
       audio.onloadedmetadata = () => resolve(audio.duration);
-      audio.onerror = () => reject(new Error('The browser cannot play it.'));
+      audio.onerror = () => reject(new Error('The browser failed to load the audio.'));
       audio.load();
       audio.preload = 'auto';
     })`);
@@ -314,11 +314,11 @@ test(
     await receipt.getByText(jobId).waitFor();
     expect(tab.problems).toEqual([]);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'the code that the playground hands out runs as it is',
+  'the code of the playground runs unchanged',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: desk });
     const { page } = tab;
@@ -342,12 +342,12 @@ test(
       });
       return new Response(child.stdout).text();
     };
-    const asked = `You asked: “It's a "quote"”`;
+    const answer = `You asked: “It's a "quote"”`;
     const streamed = await run('curl', ['sh'], 'call.sh');
     expect(streamed).toContain('data: [DONE]');
     expect(streamed).toContain('quote');
-    expect(await run('openai SDK', [process.execPath], 'openai.ts')).toContain(asked);
-    expect(await run('Anthropic SDK', [process.execPath], 'anthropic.ts')).toContain(asked);
+    expect(await run('OpenAI SDK', [process.execPath], 'openai.ts')).toContain(answer);
+    expect(await run('Anthropic SDK', [process.execPath], 'anthropic.ts')).toContain(answer);
   },
-  patienceMs,
+  timeoutMs,
 );

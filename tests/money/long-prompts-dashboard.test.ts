@@ -32,7 +32,7 @@ test(
     await using tab = await Tab.open(browser, { theme: 'light', size: phone });
     await tab.signIn(gateway.url, gateway.keys.api, '/models?model=acme/chat');
     const endpoints = tab.page.getByRole('dialog').locator('.endpoints');
-    await endpoints.getByText('with a prompt above 200,000 tokens').waitFor();
+    await endpoints.getByText('if the prompt exceeds 200,000 tokens').waitFor();
     expect(await endpoints.locator('.prices').allInnerTexts()).toEqual([
       [
         '$2.00 input, per million tokens',
@@ -56,14 +56,14 @@ test(
     const id = headers.get('x-request-id');
     await using tab = await Tab.open(browser, { theme: 'light', size: phone });
     await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${id}`);
-    const charges = tab.page.getByRole('table', { name: 'Charge, line by line' });
+    const charges = tab.page.getByRole('table', { name: 'Charge breakdown' });
     await charges.getByText('200,001 × $4.00 per million').waitFor();
     await charges.getByText('10 × $18.00 per million').waitFor();
-    await tab.page.getByText('Prices of prompts above 200,000 tokens').waitFor();
+    await tab.page.getByText('The prices for prompts above 200,000 tokens').waitFor();
     // 800,004 for the prompt and 180 for the completion.
-    expect(await charges.getByRole('row', { name: 'Charged, in credits' }).innerText()).toContain(
-      '800,184',
-    );
+    expect(
+      await charges.getByRole('row', { name: 'Total charged (credits)' }).innerText(),
+    ).toContain('800,184');
     expect(await tab.barriers()).toEqual([]);
   },
   testTimeoutMs,

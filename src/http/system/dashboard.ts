@@ -85,7 +85,7 @@ const packPattern = /-dashboard\b.*\.pack$/;
 let cachedAssets: Promise<Assets> | undefined;
 
 /** Builds the assets at the first request and caches them. Retries after a failure. */
-function dashboardAssets(): Promise<Assets> {
+export function dashboardAssets(): Promise<Assets> {
   cachedAssets ??= (readEmbedded() ?? buildAssets()).catch((error: unknown) => {
     cachedAssets = undefined;
     throw error;

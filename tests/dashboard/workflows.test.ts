@@ -4,9 +4,7 @@ import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
 import { chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
-/** The dashboard as people use it: a real gateway, a real browser, real clicks. */
-
-const patienceMs = 120_000;
+const timeoutMs = 120_000;
 const script = '<img src=x onerror="alert(1)"><script>alert(2)</script>';
 
 const upstream = startFakeUpstream();
@@ -39,7 +37,7 @@ beforeAll(async () => {
     },
   });
   browser = await openBrowser();
-}, patienceMs);
+}, timeoutMs);
 
 afterAll(async () => {
   await browser?.close();
@@ -47,8 +45,8 @@ afterAll(async () => {
   upstream.stop();
 });
 
-/** A revocation takes up to a second; a key that is never refused runs into the test's patience. */
-async function refused(key: string): Promise<void> {
+/** Waits until the gateway rejects a key, which takes up to a second after a revocation. */
+async function untilRejected(key: string): Promise<void> {
   while ((await gateway.call('GET', '/v1/key', { key })).status !== 401) await Bun.sleep(50);
 }
 
@@ -59,29 +57,29 @@ async function createKey(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Create a key' }).click();
   const form = page.getByRole('dialog', { name: 'Create a key' });
   await form.getByLabel('Name').fill('Story');
-  await form.getByLabel('Limit in credits').fill('20000');
+  await form.getByLabel('Credit limit').fill('20000');
   await form.getByRole('button', { name: 'Create' }).click();
 
-  const secretBox = page.getByRole('dialog', { name: 'The secret of Story' });
-  const secret = await secretBox.getByLabel('secret').inputValue();
-  const pasted = page.evaluate(`new Promise((resolve) => {
+  const secretDialog = page.getByRole('dialog', { name: 'Secret of Story' });
+  const secret = await secretDialog.getByLabel('secret').inputValue();
+  const copied = page.evaluate(`new Promise((resolve) => {
     addEventListener('copy', () => resolve(getSelection().toString()), { once: true });
-    // As on a page without TLS.
+    // Browsers block the Clipboard API on pages without TLS.
     navigator.clipboard.writeText = () => Promise.reject(new Error('not allowed'));
   })`);
-  // Said for a moment only, and looked for from before it is said.
-  const said = secretBox.getByText('Copied').waitFor();
-  await secretBox.getByRole('button', { name: 'Copy secret' }).click();
-  await said;
-  expect(await pasted).toBe(secret);
+  // Shown only briefly, so wait for it before clicking.
+  const confirmation = secretDialog.getByText('Copied').waitFor();
+  await secretDialog.getByRole('button', { name: 'Copy secret' }).click();
+  await confirmation;
+  expect(await copied).toBe(secret);
   expect(secret).toMatch(/^sk-tg-[0-9a-z]+-[0-9a-z]+$/);
-  expect(await secretBox.getByRole('button', { name: 'Done' }).isDisabled()).toBe(true);
-  await secretBox.getByRole('button', { name: 'Try it in the playground' }).click();
+  expect(await secretDialog.getByRole('button', { name: 'Done' }).isDisabled()).toBe(true);
+  await secretDialog.getByRole('button', { name: 'Try it in the playground' }).click();
 }
 
 async function readReceipt(page: Page): Promise<void> {
   const receipt = page.getByRole('dialog', { name: 'Receipt' });
-  const bill = receipt.getByRole('table', { name: 'Charge, line by line' });
+  const bill = receipt.getByRole('table', { name: 'Charge breakdown' });
   await bill.waitFor();
   const lines = await bill.getByRole('row').allInnerTexts();
   expect(lines.map((line) => line.replaceAll(/\s+/g, ' ').trim())).toEqual([
@@ -89,23 +87,23 @@ async function readReceipt(page: Page): Promise<void> {
     'Cached input 200 × $0.50 per million 100',
     'Output 340 × $10.00 per million 3,400',
     'Model charge rounded up once 5,500',
-    'Charged, in credits 5,500',
+    'Total charged (credits) 5,500',
   ]);
   const attempts = await receipt.locator('.attempts > li').allInnerTexts();
   expect(attempts).toHaveLength(2);
   expect(attempts[0]).toContain('first');
-  expect(attempts[0]).toContain('failed (500)');
+  expect(attempts[0]).toContain('server error (500)');
   expect(attempts[1]).toContain('second');
   expect(attempts[1]).toContain('answered');
-  await receipt.getByRole('button', { name: 'Show the generation record' }).click();
+  await receipt.getByRole('button', { name: 'Show generation record' }).click();
   const record = receipt.getByLabel('generation record');
   expect(await record.inputValue()).toContain('"total_cost": 5500');
   await receipt.getByRole('button', { name: 'Close' }).click();
 }
 
-describe('from a new key to its statement', () => {
+describe('a management key', () => {
   test(
-    'one signs in, creates a key, calls with it, and follows the charge',
+    'creates a key, calls a model with it, and follows the charge to the statement',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -115,12 +113,12 @@ describe('from a new key to its statement', () => {
       await page.getByLabel('Model', { exact: true }).selectOption('acme/chat');
       await page.getByLabel('Your message').fill('Hello!');
       await page.getByRole('button', { name: 'Send' }).click();
-      const said = page.locator('.turn.assistant');
-      await said.getByText('Good day!').waitFor();
-      // 1,000 fresh and 200 cached input tokens and 340 of output, at 2, 0.50 and 10 dollars a
-      // million: 2,000 + 100 + 3,400 millionths of a dollar, which are credits.
-      await said.getByText('5,500 credits').waitFor();
-      await said.getByRole('link', { name: 'receipt' }).click();
+      const answer = page.locator('.turn.assistant');
+      await answer.getByText('Good day!').waitFor();
+      // 1,000 input, 200 cached, and 340 output tokens at $2, $0.50, and $10 per million are
+      // 2,000 + 100 + 3,400 credits.
+      await answer.getByText('5,500 credits').waitFor();
+      await answer.getByRole('link', { name: 'Receipt' }).click();
 
       await readReceipt(page);
       const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
@@ -131,7 +129,7 @@ describe('from a new key to its statement', () => {
         .getByRole('button', { name: /^Spend/ })
         .getByText('5,500')
         .waitFor();
-      const groups = page.getByRole('table', { name: 'Sums by model' });
+      const groups = page.getByRole('table', { name: 'Usage by model' });
       expect(await groups.getByRole('row').nth(1).innerText()).toContain('5,500');
 
       await page.getByRole('link', { name: 'Credits' }).click();
@@ -149,33 +147,33 @@ describe('from a new key to its statement', () => {
       expect(await own.innerText()).toContain('5,500 of 20,000');
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'a key is rotated with overlap, disabled and deleted',
+    'rotates a key with overlap, disables it, and deletes it',
     async () => {
       await using tab = await open();
       const { page } = tab;
       const { text } = await gateway.manage('POST', '/api/v1/keys', { name: 'Turned' });
       const { key, data } = JSON.parse(text) as { key: string; data: { id: string } };
-      const works = async (secret: string) =>
+      const statusOf = async (secret: string) =>
         (await gateway.call('GET', '/v1/key', { key: secret })).status;
       await tab.signIn(gateway.url, gateway.keys.management, '/keys');
       await page.getByRole('button', { name: 'Rotate Turned' }).click();
-      await page.getByLabel('The old secret').selectOption('86400');
+      await page.getByLabel('Old secret').selectOption('86400');
       await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click();
-      const box = page.getByRole('dialog', { name: 'The secret of Turned' });
-      const fresh = await box.getByLabel('secret').inputValue();
-      await box.getByLabel('I have stored it').check();
-      await box.getByRole('button', { name: 'Done' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Secret of Turned' });
+      const fresh = await dialog.getByLabel('secret').inputValue();
+      await dialog.getByLabel("I've saved it").check();
+      await dialog.getByRole('button', { name: 'Done' }).click();
       expect(fresh).not.toBe(key);
-      expect([await works(key), await works(fresh)]).toEqual([200, 200]);
+      expect([await statusOf(key), await statusOf(fresh)]).toEqual([200, 200]);
 
       await page.getByRole('button', { name: 'Disable Turned' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
       await page.getByRole('row', { name: /Turned/ }).waitFor({ state: 'detached' });
-      await refused(fresh);
+      await untilRejected(fresh);
 
       await page.getByLabel('Show disabled keys').check();
       await page.getByRole('button', { name: 'Delete Turned' }).click();
@@ -184,31 +182,31 @@ describe('from a new key to its statement', () => {
       expect((await gateway.manage('GET', `/api/v1/keys/${data.id}`)).status).toBe(404);
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
-describe('who sees what', () => {
-  const pagesShown = async (tab: Tab) =>
+describe('access', () => {
+  const menuOf = async (tab: Tab) =>
     (await tab.page.locator('#navigation a').allInnerTexts()).map((text) => text.trim());
 
   test(
-    'a routing key sees no key management',
+    'shows no key management to a routing key',
     async () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.api, '/keys');
-      await tab.page.getByText('does not open this page; it takes a management key').waitFor();
-      const shown = await pagesShown(tab);
-      expect(shown).toContain('Playground');
-      expect(shown).not.toContain('Keys');
-      expect(shown).not.toContain('Own accounts');
+      await tab.page.getByText('Sign in with a management key').waitFor();
+      const menu = await menuOf(tab);
+      expect(menu).toContain('Playground');
+      expect(menu).not.toContain('Keys');
+      expect(menu).not.toContain('Provider keys (BYOK)');
       expect(tab.requests.filter((url) => url.includes('/api/v1/'))).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'a key without the scope sees no money, and the first page is one that it may see',
+    'opens the first allowed page for a key without the scope for reports',
     async () => {
       const { text } = await gateway.manage('POST', '/api/v1/keys', {
         name: 'c',
@@ -217,44 +215,47 @@ describe('who sees what', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, (JSON.parse(text) as { key: string }).key);
       await tab.page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
-      expect(await pagesShown(tab)).toEqual(['Models', 'Playground']);
+      expect(await menuOf(tab)).toEqual(['Models', 'Playground']);
       await tab.settled();
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'the admin token opens the operator’s page and no other',
+    'shows only the operator page to the admin token',
     async () => {
       await using tab = await open();
       const { page } = tab;
       await tab.signIn(gateway.url, gateway.keys.admin);
       await page.getByRole('heading', { level: 1, name: 'Operator' }).waitFor();
-      expect(await pagesShown(tab)).toEqual(['Operator']);
+      expect(await menuOf(tab)).toEqual(['Operator']);
       await page.getByRole('button', { name: 'Create a tenant' }).click();
       await page.getByRole('dialog').getByLabel('Name').fill('Acme Ltd');
       await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
       await page.getByRole('button', { name: 'Credits: Acme Ltd' }).click();
       await page.getByLabel('Credits to add').fill('750');
-      await page.getByRole('button', { name: 'Book' }).click();
+      await page.getByRole('button', { name: 'Apply' }).click();
       const row = page.getByRole('row', { name: /Acme Ltd/ });
       await row.getByText('750', { exact: true }).waitFor();
       const providers = page.getByRole('table', { name: 'Providers and their endpoints' });
       expect(await providers.getByRole('row', { name: /up-good/ }).innerText()).toContain(
         'healthy',
       );
-      await page.getByText('Waiting for the books').waitFor();
+      await page.getByText('Unbooked requests').waitFor();
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'a manager of another tenant sees nothing of this one',
+    'hides a tenant from the manager of another one',
     async () => {
-      const made = await gateway.admin('POST', '/admin/v1/tenants', { id: 'other', name: 'Other' });
-      expect(made.status).toBe(201);
+      const created = await gateway.admin('POST', '/admin/v1/tenants', {
+        id: 'other',
+        name: 'Other',
+      });
+      expect(created.status).toBe(201);
       const path = '/admin/v1/tenants/other/keys';
       const { text } = await gateway.admin('POST', path, { name: 'boss', management: true });
       await gateway.chat({ model: 'demo/chat', messages: [{ role: 'user', content: 'Hi' }] });
@@ -267,13 +268,13 @@ describe('who sees what', () => {
       expect(await rows.count()).toBe(2);
       expect(await rows.nth(1).innerText()).toContain('boss');
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
-describe('what others wrote stays text', () => {
+describe('text from models and clients', () => {
   test(
-    'a script in a model’s name, in a log field and in an answer runs nowhere',
+    'is never run as a script: model names, log fields, answers',
     async () => {
       await gateway.chat({ model: script, messages: [{ role: 'user', content: 'x' }] });
       await using tab = await open();
@@ -295,13 +296,13 @@ describe('what others wrote stays text', () => {
       expect(await page.locator('main img, main script').count()).toBe(0);
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
-describe('the tab', () => {
+describe('the session', () => {
   test(
-    'keeps the key for itself: not in the address, in no cookie, gone after signing out',
+    'stores the key only in this tab, and deletes it when the user signs out',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -309,43 +310,45 @@ describe('the tab', () => {
       await tab.settled();
       await page.reload();
       await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
-      const kept = String(await page.evaluate('JSON.stringify([localStorage, document.cookie])'));
-      expect(kept).not.toContain(gateway.keys.api);
+      const stored = String(await page.evaluate('JSON.stringify([localStorage, document.cookie])'));
+      expect(stored).not.toContain(gateway.keys.api);
       expect(tab.requests.filter((url) => url.includes(gateway.keys.api))).toEqual([]);
       expect(await page.context().cookies()).toEqual([]);
       await page.getByRole('button', { name: 'Sign out' }).click();
       await page.getByLabel('Key or admin token').waitFor();
       expect(await page.evaluate('JSON.stringify(sessionStorage)')).toBe('{}');
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'says in a sentence why a key is not good, and leaves when one stops being so',
+    'explains why a key is rejected, and ends when the key is deleted',
     async () => {
       await using tab = await open();
       const { page } = tab;
-      const why = async (key: string) => {
+      const errorFor = async (key: string) => {
         await page.getByLabel('Key or admin token').fill(key);
         await page.getByRole('button', { name: 'Sign in' }).click();
         return page.getByRole('alert').innerText();
       };
       await page.goto(`${gateway.url}/dashboard`);
-      expect(await why('hello')).toBe('A key starts with sk-tg-, sk-mgmt- or sk-admin-.');
+      expect(await errorFor('hello')).toBe(
+        'Not a Tollgate key. Tollgate keys start with sk-tg-, sk-mgmt-, or sk-admin-.',
+      );
       const { text } = await gateway.manage('POST', '/api/v1/keys', { name: 'short-lived' });
       const { key, data } = JSON.parse(text) as { key: string; data: { id: string } };
       await tab.signIn(gateway.url, key);
       await tab.settled();
       await gateway.manage('DELETE', `/api/v1/keys/${data.id}`);
-      await refused(key);
+      await untilRejected(key);
       await page.getByRole('button', { name: 'Refresh' }).click();
       await page.getByText('You were signed out').waitFor();
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'has everything in its address: a filter survives a reload, and back closes a receipt',
+    'restores a filter from the URL after a reload',
     async () => {
       await gateway.chat({ model: 'demo/chat', messages: [{ role: 'user', content: 'Hi' }] });
       await gateway.chat({ model: 'demo/none', messages: [{ role: 'user', content: 'Hi' }] });
@@ -363,14 +366,14 @@ describe('the tab', () => {
       await page.goBack();
       await page.getByRole('dialog', { name: 'Receipt' }).waitFor({ state: 'detached' });
       expect(page.url()).toContain('status=error');
-      await page.getByLabel('Request id').fill(`chatcmpl-${id.replaceAll('-', '')}`);
+      await page.getByLabel('Request ID').fill(`chatcmpl-${id.replaceAll('-', '')}`);
       await page.getByRole('dialog', { name: 'Receipt' }).getByText(id).waitFor();
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'can be used by keyboard alone, on a phone too',
+    'can be used by keyboard on a phone',
     async () => {
       await gateway.chat({ model: 'demo/chat', messages: [{ role: 'user', content: 'Hi' }] });
       await using tab = await Tab.open(browser, { theme: 'dark', size: phone });
@@ -393,23 +396,23 @@ describe('the tab', () => {
       await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
       expect(await page.getByRole('link', { name: 'Models' }).isVisible()).toBe(false);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'follows the system’s colours until somebody chooses',
+    'follows the theme of the system until the user chooses one',
     async () => {
       await using tab = await open('dark');
       const { page } = tab;
       const theme = () => page.evaluate('document.documentElement.dataset.theme');
       await tab.signIn(gateway.url, gateway.keys.api);
       expect(await theme()).toBe('dark');
-      await page.getByRole('button', { name: 'Use light colours' }).click();
+      await page.getByRole('button', { name: 'Switch to light theme' }).click();
       expect(await theme()).toBe('light');
       await page.reload();
-      await page.getByRole('button', { name: 'Use dark colours' }).waitFor();
+      await page.getByRole('button', { name: 'Switch to dark theme' }).waitFor();
       expect(await theme()).toBe('light');
     },
-    patienceMs,
+    timeoutMs,
   );
 });

@@ -5,9 +5,7 @@ import { mp3File } from '../support/audio-files.ts';
 import { desk, openBrowser, Tab } from '../support/browser.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 
-/** What people take out of a page and use elsewhere. */
-
-const patienceMs = 120_000;
+const timeoutMs = 120_000;
 
 let gateway: Gateway;
 let browser: Browser;
@@ -15,7 +13,7 @@ let browser: Browser;
 beforeAll(async () => {
   gateway = await startGateway();
   browser = await openBrowser();
-}, patienceMs);
+}, timeoutMs);
 
 afterAll(async () => {
   await browser?.close();
@@ -35,35 +33,35 @@ async function runInShell(command: string, folder: string): Promise<string> {
 }
 
 test(
-  'every kind of model has a command that runs as it is, and a way to its requests',
+  'every kind of model has a command that runs unchanged, and a link to its requests',
   async () => {
     await using tab = await open();
     const { page } = tab;
     await tab.signIn(gateway.url, gateway.keys.api, '/models');
     const folder = newFolder();
     await Bun.write(join(folder, 'recording.mp3'), mp3File(3));
-    const ask = async (model: string) => {
+    const runCommandOf = async (model: string) => {
       await page.goto(`${gateway.url}/dashboard/models?model=${model}`);
       const sheet = page.getByRole('dialog');
       const command = await sheet.getByLabel('command', { exact: true }).inputValue();
-      const said = await runInShell(command, folder);
-      await sheet.getByRole('link', { name: 'Its requests' }).click();
+      const output = await runInShell(command, folder);
+      await sheet.getByRole('link', { name: 'View requests' }).click();
       await page.getByText('1 to 1 of 1').waitFor();
-      return said;
+      return output;
     };
-    expect(await ask('demo/chat')).toContain('"object":"chat.completion"');
-    expect(await ask('demo/embed')).toContain('"embedding":[');
-    expect(await ask('demo/image')).toContain('"b64_json":');
-    expect(await ask('demo/transcribe')).toContain('"text":');
-    await ask('demo/speech');
+    expect(await runCommandOf('demo/chat')).toContain('"object":"chat.completion"');
+    expect(await runCommandOf('demo/embed')).toContain('"embedding":[');
+    expect(await runCommandOf('demo/image')).toContain('"b64_json":');
+    expect(await runCommandOf('demo/transcribe')).toContain('"text":');
+    await runCommandOf('demo/speech');
     expect(Bun.file(join(folder, 'answer.mp3')).size).toBeGreaterThan(1_000);
     expect(tab.problems).toEqual([]);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'an answer of the playground is copied as it was said',
+  'the playground copies an answer with its line breaks',
   async () => {
     await using tab = await open();
     const { page } = tab;
@@ -71,11 +69,11 @@ test(
     await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=demo/chat');
     await page.getByLabel('Your message').fill('Two\nlines');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
-    // Said for a moment only, and looked for from before it is said.
-    const said = page.getByText('Copied').waitFor();
-    await page.getByRole('button', { name: 'Copy the answer' }).click();
-    await said;
+    // Shown only briefly, so wait for it before clicking.
+    const confirmation = page.getByText('Copied').waitFor();
+    await page.getByRole('button', { name: 'Copy answer' }).click();
+    await confirmation;
     expect(await page.evaluate('navigator.clipboard.readText()')).toContain('“Two\nlines”');
   },
-  patienceMs,
+  timeoutMs,
 );

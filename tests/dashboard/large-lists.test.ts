@@ -8,26 +8,24 @@ import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';
 import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 
-/** What those ask who pay for a gateway, and those who run it for others. */
-
-const patienceMs = 120_000;
+const timeoutMs = 120_000;
 const env = {
-  TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-people0000-${'a'.repeat(40)}`,
-  TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: `sk-mgmt-people0000-${'b'.repeat(40)}`,
+  TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-largelists-${'a'.repeat(40)}`,
+  TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: `sk-mgmt-largelists-${'b'.repeat(40)}`,
   TOLLGATE_ADMIN_TOKEN: `sk-admin-${'c'.repeat(40)}`,
 };
 const customers = 130;
 const keys = 120;
-/** Which of them no longer works. */
+/** The index of the expired key. */
 const expired = 5;
-/** Of the first, what it may spend was lowered after it had been spent. */
+/** Limits by key index. The first one was lowered below what the key had already spent. */
 const limits: Record<number, Pick<ApiKey, 'limitCredits' | 'limitReset'>> = {
   0: { limitCredits: 300, limitReset: null },
   1: { limitCredits: 1_000, limitReset: 'daily' },
   118: { limitCredits: 20_000, limitReset: 'weekly' },
 };
-/** As long as one may be, and no place to break it. */
-const unbroken = 'x'.repeat(200);
+/** The maximum length, without a space to wrap at. */
+const unbrokenName = 'x'.repeat(200);
 const longName =
   'A service with a name that is longer than any column of the log would like it to be';
 
@@ -43,25 +41,25 @@ const charge = (modelCharge: number) => ({
 
 beforeAll(async () => {
   const dataDir = join(newFolder(), 'data');
-  await fill(dataDir);
+  await seed(dataDir);
   gateway = await startGateway({ dataDir, env });
   browser = await openBrowser();
-}, patienceMs);
+}, timeoutMs);
 
 afterAll(async () => {
   await browser?.close();
   await gateway?.stop();
 });
 
-/** A tenant with many keys, three requests of which one failed; and many tenants beside it. */
-async function fill(dataDir: string): Promise<void> {
+/** Adds a tenant with many keys and 3 requests, one of them failed, and many other tenants. */
+async function seed(dataDir: string): Promise<void> {
   const store = await openStore(`sqlite:${join(dataDir, 'tollgate.db')}`);
   const now = Date.now();
   await store.directory.addTenant(makeTenant({ id: 'default', name: 'Default', createdAt: 1 }));
   await grant(store, 'default', 1_000_000);
   const ids: string[] = [];
   for (let at = 0; at < keys; at++) {
-    const name = at === 0 ? longName : at === 6 ? unbroken : `service ${at}`;
+    const name = at === 0 ? longName : at === 6 ? unbrokenName : `service ${at}`;
     const change = { name, createdAt: at, label: `sk-tg-k${at}…00`, disabled: at === 117 };
     const days = at === expired ? { expiresAt: now - 1_000 } : {};
     const limit = limits[at] ?? { limitCredits: null, limitReset: null };
@@ -86,7 +84,7 @@ async function fill(dataDir: string): Promise<void> {
   ]);
   for (let at = 0; at < customers; at++) {
     const id = `customer-${String(at).padStart(3, '0')}`;
-    const name = at === 6 ? unbroken : `Customer ${at}`;
+    const name = at === 6 ? unbrokenName : `Customer ${at}`;
     await store.directory.addTenant(makeTenant({ id, name, createdAt: 2 + at }));
     await grant(store, id, 100_000 + at);
   }
@@ -97,9 +95,9 @@ async function fill(dataDir: string): Promise<void> {
 
 const open = () => Tab.open(browser, { theme: 'light', size: desk });
 
-describe('whoever pays', () => {
+describe('a tenant with many keys', () => {
   test(
-    'sees in the log which key made a request, as wide before its name came as after',
+    'sees the key of each log row, in a column whose width does not depend on the names',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -114,11 +112,11 @@ describe('whoever pays', () => {
       await rows.nth(2).getByText('upstream error').waitFor();
       expect(await tab.overhang()).toBe(0);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'reads in a receipt why the request failed, in words and in those of the provider',
+    'sees in a receipt why a request failed, with the message of the provider',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -132,17 +130,17 @@ describe('whoever pays', () => {
       await page.getByText('1 to 1 of 1').waitFor();
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'sees what was spent of the limit of a key, that it was more, and when it starts again',
+    'sees the spend and the reset date of a limit, and that a limit is used up',
     async () => {
       await using tab = await open();
       const { page } = tab;
       await tab.signIn(gateway.url, gateway.keys.management, '/keys?search=118');
       await page.getByText('70 of 20,000 spent this week').waitFor();
-      await page.getByText(/^starts again on \d+ \w+ \d{4}$/).waitFor();
+      await page.getByText(/^resets on \d+ \w+ \d{4}$/).waitFor();
       await page.getByLabel('Search').fill('service 1');
       await page.getByText('0 of 1,000 spent today').waitFor();
       expect(await page.getByText('used up').count()).toBe(0);
@@ -151,11 +149,11 @@ describe('whoever pays', () => {
       await page.getByText('used up').waitFor();
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'finds a key by its name, beyond the first page, while typing',
+    'finds keys beyond the first page while typing',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -163,7 +161,7 @@ describe('whoever pays', () => {
       const rows = page.getByRole('table', { name: 'Keys' }).locator('tbody tr');
       await rows.nth(99).waitFor();
       await page.getByLabel('Search').pressSequentially('SERVICE 11');
-      // 11 and 110 to 119, of which 117 is disabled; each letter before found more.
+      // Finds 11 and 110 to 119, of which 117 is disabled. Shorter searches find more.
       await rows.nth(10).waitFor({ state: 'detached' });
       expect(await rows.count()).toBe(10);
       await page.getByLabel('Show disabled keys').check();
@@ -176,16 +174,16 @@ describe('whoever pays', () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
       await page.getByRole('button', { name: 'Enable service 118' }).waitFor();
       await page.getByLabel('Search').fill('no such key');
-      await page.getByText('No key matches').waitFor();
+      await page.getByText('No matching keys').waitFor();
       await page.getByLabel('Search').fill('');
       await rows.nth(99).waitFor();
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'renames a key whose days are over, sets its cache, and changes nothing else of it',
+    'edits the name and cache mode of an expired key and nothing else',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -210,11 +208,11 @@ describe('whoever pays', () => {
       expect(await find()).toEqual({ ...after, updated_at: expect.any(String) });
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'goes from a statement to where its month’s charges came from',
+    'opens the overview of a month from its statement',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -228,37 +226,37 @@ describe('whoever pays', () => {
         `${today.slice(0, 8)}01`,
         today,
       ]);
-      const sums = page.getByRole('table', { name: 'Sums by model' });
-      const text = await sums.getByRole('row').nth(1).innerText();
+      const usage = page.getByRole('table', { name: 'Usage by model' });
+      const text = await usage.getByRole('row').nth(1).innerText();
       expect(text).toContain('570');
       expect(text).toContain('new in this period');
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'sees the name of its own key with a routing key, and the ids of others',
+    'sees with a routing key only the name of that key, and the IDs of others',
     async () => {
       await using tab = await open();
       const { page } = tab;
-      const asked = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hi' }] };
-      expect((await gateway.chat(asked)).status).toBe(200);
+      const body = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hi' }] };
+      expect((await gateway.chat(body)).status).toBe(200);
       await tab.signIn(gateway.url, gateway.keys.api, '/logs');
       const rows = page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
       await rows.nth(3).waitFor();
       expect(await rows.nth(0).innerText()).toContain('Bootstrap');
       expect(await rows.nth(1).innerText()).toMatch(/key_[0-9a-z]+/);
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
-describe('whoever runs it', () => {
-  const listed = (tab: Tab) =>
+describe('an operator with many tenants', () => {
+  const tenantNames = (tab: Tab) =>
     tab.page.getByRole('table', { name: 'Tenants' }).locator('tbody tr td.head b').allInnerTexts();
 
   test(
-    'sees who spent most, and who is about to run dry',
+    'sees who spent most and who is about to run out of credits',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -268,7 +266,7 @@ describe('whoever runs it', () => {
       const first = await rows.nth(0).innerText();
       expect(first).toContain('Customer 7');
       expect(first).toContain('99,900');
-      // 107 of 100,007 are left, whatever the day of the month.
+      // 107 of 100,007 are left, which is less than a day's spend on any day of the month.
       expect(first).toContain('hours left');
       const second = await rows.nth(1).innerText();
       expect(second).toContain('Default');
@@ -277,17 +275,17 @@ describe('whoever runs it', () => {
       await page.waitForURL(/sort=credits/);
       await rows.nth(0).getByText('Customer 7').waitFor();
       await rows.nth(1).getByText('Customer 0').waitFor();
-      await page.getByRole('button', { name: 'More' }).click();
+      await page.getByRole('button', { name: 'Next' }).click();
       await rows.nth(31).waitFor({ state: 'detached' });
-      const rest = await listed(tab);
+      const rest = await tenantNames(tab);
       expect([rest.length, rest.at(-1)]).toEqual([31, 'Default']);
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'finds a tenant by a part of its name, on a phone and by keyboard',
+    'finds a tenant by part of its name, by keyboard on a phone',
     async () => {
       await using tab = await Tab.open(browser, { theme: 'dark', size: phone });
       const { page } = tab;
@@ -296,24 +294,24 @@ describe('whoever runs it', () => {
       await rows.nth(10).waitFor();
       await page.getByLabel('Search').focus();
       await page.keyboard.type('MER-12');
-      // Each letter before found more.
+      // Shorter searches find more.
       await rows.nth(10).waitFor({ state: 'detached' });
-      expect(await listed(tab)).toEqual(
+      expect(await tenantNames(tab)).toEqual(
         [120, 121, 122, 123, 124, 125, 126, 127, 128, 129].map((at) => `Customer ${at}`),
       );
       expect(new URL(page.url()).search).toBe('?sort=name&search=MER-12');
       expect(await tab.barriers()).toEqual([]);
       expect(await tab.overhang()).toBe(0);
-      await page.getByLabel('Search').fill('nobody is called so');
-      await page.getByText('No tenant matches').waitFor();
+      await page.getByLabel('Search').fill('no such tenant');
+      await page.getByText('No matching tenants').waitFor();
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
-describe('no column is cut off', () => {
+describe('tables with long names', () => {
   const widths = [780, 1_024, 1_200];
-  const cut = `Math.max(...[...document.querySelectorAll('.table-frame')].map(
+  const overflow = `Math.max(...[...document.querySelectorAll('.table-frame')].map(
     ({ scrollWidth, clientWidth }) => scrollWidth - clientWidth))`;
 
   test.each([
@@ -322,7 +320,7 @@ describe('no column is cut off', () => {
     ['/credits', 'management'],
     ['/operator', 'admin'],
   ] as const)(
-    'on %s, however wide the window',
+    'cut off no column at any window width (%s)',
     async (path, who) => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys[who], path);
@@ -330,9 +328,9 @@ describe('no column is cut off', () => {
       await tab.settled();
       for (const width of widths) {
         await tab.page.setViewportSize({ width, height: 800 });
-        expect([width, await tab.page.evaluate(cut)]).toEqual([width, 0]);
+        expect([width, await tab.page.evaluate(overflow)]).toEqual([width, 0]);
       }
     },
-    patienceMs,
+    timeoutMs,
   );
 });

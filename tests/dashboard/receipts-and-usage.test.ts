@@ -2,16 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Browser } from 'playwright-core';
 import { desk, openBrowser, Tab } from '../support/browser.ts';
 import {
+  chatAnswer,
   cutMidStream,
   type FakeUpstream,
-  chatAnswer,
   startFakeUpstream,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
-/** What customers would ask support about, if the dashboard did not say it. */
-
-const patienceMs = 120_000;
+const timeoutMs = 120_000;
 const dayMs = 86_400_000;
 
 let upstream: FakeUpstream;
@@ -22,12 +20,15 @@ beforeAll(async () => {
   upstream = startFakeUpstream();
   upstream.script('chat', chatAnswer('An answer'));
   upstream.script('cut', cutMidStream(5));
-  upstream.script('dear', chatAnswer('An answer', { usage: { prompt: 100_000, completion: 3 } }));
-  const dear = { prompt: '10', completion: '1' };
-  const models = { 'test/chat': {}, 'test/cut': {}, 'test/dear': dear };
+  upstream.script(
+    'expensive',
+    chatAnswer('An answer', { usage: { prompt: 100_000, completion: 3 } }),
+  );
+  const expensive = { prompt: '10', completion: '1' };
+  const models = { 'test/chat': {}, 'test/cut': {}, 'test/expensive': expensive };
   gateway = await startGateway({ upstreams: { fake: { url: upstream.url, models } } });
   browser = await openBrowser();
-}, patienceMs);
+}, timeoutMs);
 
 afterAll(async () => {
   await browser?.close();
@@ -36,9 +37,9 @@ afterAll(async () => {
 });
 
 const open = () => Tab.open(browser, { theme: 'light', size: desk });
-const asking = (model: string) => ({ model, messages: [{ role: 'user', content: 'Hi' }] });
+const chatBody = (model: string) => ({ model, messages: [{ role: 'user', content: 'Hi' }] });
 
-/** A tenant of its own, so that no other test's requests are among its numbers. */
+/** Creates a tenant for one test, so that its numbers contain no other requests. */
 async function newTenant(id: string): Promise<string> {
   await gateway.admin('POST', '/admin/v1/tenants', { id, name: id });
   await gateway.admin('POST', `/admin/v1/tenants/${id}/credits`, { amount: 1_000 });
@@ -50,8 +51,8 @@ async function newKey(
   management = false,
 ): Promise<{ readonly id: string; readonly key: string }> {
   const body = { name: 'app', management };
-  const made = await gateway.admin('POST', `/admin/v1/tenants/${tenant}/keys`, body);
-  return { id: String((made.body.data as { id: unknown }).id), key: String(made.body.key) };
+  const created = await gateway.admin('POST', `/admin/v1/tenants/${tenant}/keys`, body);
+  return { id: String((created.body.data as { id: unknown }).id), key: String(created.body.key) };
 }
 
 const receiptOf = (tab: Tab) => tab.page.getByRole('dialog', { name: 'Receipt' });
@@ -59,10 +60,10 @@ const idIn = (response: { readonly headers: Headers }) =>
   response.headers.get('x-request-id') ?? '';
 
 test(
-  'the log says of a request that cost nothing why it was free',
+  'the log explains why a request was free',
   async () => {
     const key = await newTenant('repeats');
-    const body = { ...asking('test/chat'), temperature: 0 };
+    const body = { ...chatBody('test/chat'), temperature: 0 };
     await gateway.chat(body, { key });
     await gateway.chat(body, { key });
     await using tab = await open();
@@ -71,19 +72,19 @@ test(
     await rows.nth(1).waitFor();
     const [free, paid] = await rows.allInnerTexts();
     expect(free).toContain('Served an earlier answer again');
-    expect(paid).not.toContain('given again');
+    expect(paid).not.toContain('earlier answer');
     expect(await tab.overhang()).toBe(0);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 describe('a receipt', () => {
   test(
-    'says of an answer that broke off what it is charged for, and who broke it off',
+    'explains the charge of an interrupted answer and marks the attempt',
     async () => {
       const stream = await gateway.request('POST', '/v1/chat/completions', {
         key: gateway.keys.api,
-        body: { ...asking('test/cut'), stream: true },
+        body: { ...chatBody('test/cut'), stream: true },
       });
       expect(await stream.text()).toContain('w1');
       await using tab = await open();
@@ -93,90 +94,90 @@ describe('a receipt', () => {
         .getByText('The answer was cut off. The part that was received is charged.')
         .waitFor();
       const attempts = await receipt.locator('.attempts').innerText();
-      expect(attempts).toContain('broke off');
+      expect(attempts).toContain('interrupted');
       expect(attempts).not.toContain('answered');
       expect(await tab.barriers()).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'says whether the wallet had too little, or the limit of its key',
+    'explains that the limit of the key was too low',
     async () => {
-      const made = await gateway.manage('POST', '/api/v1/keys', { name: 'poor', limit: 1 });
-      const refused = await gateway.chat(asking('test/chat'), { key: String(made.body.key) });
-      expect(refused.status).toBe(402);
+      const created = await gateway.manage('POST', '/api/v1/keys', { name: 'poor', limit: 1 });
+      const rejected = await gateway.chat(chatBody('test/chat'), { key: String(created.body.key) });
+      expect(rejected.status).toBe(402);
       await using tab = await open();
-      await tab.signIn(gateway.url, gateway.keys.management, `/logs?request=${idIn(refused)}`);
+      await tab.signIn(gateway.url, gateway.keys.management, `/logs?request=${idIn(rejected)}`);
       await receiptOf(tab)
         .getByText('This key has 1 credit left; the request needs at least')
         .waitFor();
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'says its cost in dollars too',
+    'shows the cost in dollars',
     async () => {
-      const answer = await gateway.chat(asking('test/chat'));
+      const answer = await gateway.chat(chatBody('test/chat'));
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${idIn(answer)}`);
       await receiptOf(tab).getByText('3 credits, $0.000003', { exact: true }).waitFor();
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test.each([
-    // 100,000 tokens at $10 a million and 3 at $1 are 1,000,003 credits; 5% are 50,000.15.
-    ['own-account', 'Platform fee for your own provider key', '50,001', '−49,001'],
+    // 100,000 tokens at $10 per million and 3 at $1 are 1,000,003 credits; 5% are 50,000.15.
+    ['byok', 'Platform fee for your own provider key', '50,001', '−49,001'],
     ['shared-capacity', 'Model charge', '1,000,003', '−999,003'],
   ])(
-    'of a wallet that could not pay all of it adds up, for %s',
+    'adds up if the wallet could not pay for the entire request: %s',
     async (tenant, fee, due, notCharged) => {
       const key = await newTenant(tenant);
-      if (tenant === 'own-account') {
+      if (tenant === 'byok') {
         const { key: manager } = await newKey(tenant, true);
         const body = { api_key: 'sk-own-0123456789', mode: 'byok_only' };
         await gateway.call('PUT', '/api/v1/byok/fake', { key: manager, body });
       }
-      const answer = await gateway.chat({ ...asking('test/dear'), max_tokens: 5 }, { key });
+      const answer = await gateway.chat({ ...chatBody('test/expensive'), max_tokens: 5 }, { key });
       expect(answer.status).toBe(200);
       await using tab = await open();
       await tab.signIn(gateway.url, key, `/logs?request=${idIn(answer)}`);
-      const bill = receiptOf(tab).getByRole('table', { name: 'Charge, line by line' });
+      const bill = receiptOf(tab).getByRole('table', { name: 'Charge breakdown' });
       await bill.waitFor();
       const amountOf = (name: string) =>
         bill.locator('tr', { hasText: name }).locator('td').innerText();
       expect(await amountOf(fee)).toBe(due);
       expect(await amountOf('Not charged')).toBe(notCharged);
-      expect(await amountOf('Charged, in credits')).toBe('1,000');
+      expect(await amountOf('Total charged (credits)')).toBe('1,000');
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'is not looked for by half an id, and the log says so',
+    'is not found by an incomplete request ID',
     async () => {
-      const answer = await gateway.chat(asking('test/chat'));
+      const answer = await gateway.chat(chatBody('test/chat'));
       await using tab = await open();
       const { page } = tab;
       await tab.signIn(gateway.url, gateway.keys.api, '/logs');
-      const note = page.getByText('This is no whole request id.');
-      await page.getByLabel('Request id').fill(idIn(answer).slice(0, -1));
+      const note = page.getByText("This isn't a complete request ID.");
+      await page.getByLabel('Request ID').fill(idIn(answer).slice(0, -1));
       await note.waitFor();
-      await page.getByLabel('Request id').fill(idIn(answer));
+      await page.getByLabel('Request ID').fill(idIn(answer));
       await receiptOf(tab).getByText(idIn(answer)).waitFor();
       expect(await note.count()).toBe(0);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test.each([
-    ['chat', '/v1/chat/completions', asking('test/chat')],
-    ['message', '/v1/messages', { ...asking('test/chat'), max_tokens: 50 }],
+    ['chat', '/v1/chat/completions', chatBody('test/chat')],
+    ['message', '/v1/messages', { ...chatBody('test/chat'), max_tokens: 50 }],
     ['response', '/v1/responses', { model: 'test/chat', input: 'Hi' }],
   ])(
-    'opens by the id that is in the body of a %s, and by that of its row in an export',
+    'opens by the ID in the body of a %s and by the ID of an exported log row',
     async (_, path, body) => {
       const answer = await gateway.call('POST', path, { key: gateway.keys.api, body });
       const requestId = idIn(answer);
@@ -188,13 +189,13 @@ describe('a receipt', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.api, '/logs');
       for (const id of [String(answer.body.id), row?.id ?? '']) {
-        await tab.page.getByLabel('Request id').fill(id);
+        await tab.page.getByLabel('Request ID').fill(id);
         await receiptOf(tab).getByText(requestId).waitFor();
         await tab.page.keyboard.press('Escape');
         await receiptOf(tab).waitFor({ state: 'detached' });
       }
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
@@ -202,41 +203,41 @@ describe('the overview', () => {
   const tile = (tab: Tab, name: string) => tab.page.locator('.tile', { hasText: name }).innerText();
 
   test(
-    'compares no error rate and no latency with days that had no requests',
+    'shows no change of error rate and latency against days without requests',
     async () => {
       const key = await newTenant('newcomer');
-      expect((await gateway.chat(asking('test/none'), { key })).status).toBe(404);
+      expect((await gateway.chat(chatBody('test/none'), { key })).status).toBe(404);
       const day = (time: number) => new Date(time).toISOString().slice(0, 10);
       await using tab = await open();
       await tab.signIn(gateway.url, key);
-      await tab.page.getByText('1 request in all').waitFor();
+      await tab.page.getByText('Total: 1 request').waitFor();
       const first = await tile(tab, 'Error rate');
       expect(first).toContain('100%');
       expect(first).toContain('new in this period');
 
-      // Thirty days of which none has come yet, behind thirty with one request.
+      // 30 future days, compared with 30 days that have one request.
       const [from, to] = [day(Date.now() + dayMs), day(Date.now() + 30 * dayMs)];
       await tab.page.goto(`${gateway.url}/dashboard?from=${from}&to=${to}`);
-      await tab.page.getByText('0 requests in all').waitFor();
+      await tab.page.getByText('Total: 0 requests').waitFor();
       for (const name of ['Error rate', 'Latency']) {
         const text = await tile(tab, name);
         expect(text).toContain('–');
         expect(text).not.toContain('▼');
       }
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
-describe('a number of the overview', () => {
+describe('a number in the overview', () => {
   test(
-    'leads to the requests that it counts, of the chosen key and the chosen days alone',
+    'links to exactly the requests that it counts',
     async () => {
       const other = await newTenant('two-keys');
       const { id, key } = await newKey('two-keys');
       for (const one of [other, key]) {
-        await gateway.chat(asking('test/chat'), { key: one });
-        expect((await gateway.chat(asking('test/none'), { key: one })).status).toBe(404);
+        await gateway.chat(chatBody('test/chat'), { key: one });
+        expect((await gateway.chat(chatBody('test/none'), { key: one })).status).toBe(404);
       }
       await using tab = await open();
       const { page } = tab;
@@ -258,12 +259,12 @@ describe('a number of the overview', () => {
       expect(await rowsBehind('100.0%: 1 failed request of test/none')).toEqual(['test/none']);
       expect(tab.problems).toEqual([]);
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
 test(
-  'the credits page says in dollars what there is, to its first digits',
+  'the credits page shows small balances in dollars',
   async () => {
     const key = await newTenant('dollars');
     await using tab = await open();
@@ -271,28 +272,28 @@ test(
     const tile = tab.page.locator('.tile', { hasText: 'Available' });
     await tile.getByText('$0.001', { exact: true }).waitFor();
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'the credits page speaks of one request as one',
+  'the credits page uses the singular for 1 request',
   async () => {
     const key = await newTenant('single');
-    await gateway.chat(asking('test/chat'), { key });
+    await gateway.chat(chatBody('test/chat'), { key });
     await using tab = await open();
     await tab.signIn(gateway.url, key, '/credits');
     await tab.page.getByText(/, 1 request$/).waitFor();
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'the credits page speaks of one credit as one',
+  'the credits page uses the singular for 1 credit',
   async () => {
-    const made = await gateway.manage('POST', '/api/v1/keys', { name: 'penny', limit: 1 });
+    const created = await gateway.manage('POST', '/api/v1/keys', { name: 'penny', limit: 1 });
     await using tab = await open();
-    await tab.signIn(gateway.url, String(made.body.key), '/credits');
-    await tab.page.getByText('1 of 1 credit is left.', { exact: true }).waitFor();
+    await tab.signIn(gateway.url, String(created.body.key), '/credits');
+    await tab.page.getByText('1 of 1 credit left.', { exact: true }).waitFor();
   },
-  patienceMs,
+  timeoutMs,
 );

@@ -5,17 +5,15 @@ import { openStore } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from '../contracts/bookings.ts';
 import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';
 import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
-import { seedTraffic } from '../support/seed-traffic.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
+import { seedTraffic } from '../support/seed-traffic.ts';
 
-/** What a careful eye would complain about, measured in the page as it stands. */
-
-const patienceMs = 120_000;
+const timeoutMs = 120_000;
 const tablet = { width: 768, height: 1_024 } as const;
 
 const env = {
-  TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-carefuleye0-${'a'.repeat(40)}`,
-  TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: `sk-mgmt-carefuleye0-${'b'.repeat(40)}`,
+  TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-layoutkey00-${'a'.repeat(40)}`,
+  TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: `sk-mgmt-layoutkey00-${'b'.repeat(40)}`,
   TOLLGATE_ADMIN_TOKEN: `sk-admin-${'c'.repeat(40)}`,
 };
 
@@ -25,30 +23,30 @@ let browser: Browser;
 beforeAll(async () => {
   const dataDir = join(newFolder(), 'data');
   await seedTraffic(dataDir);
-  await seedTroubled(dataDir);
+  await seedFailures(dataDir);
   gateway = await startGateway({ dataDir, env });
   browser = await openBrowser();
-}, patienceMs);
+}, timeoutMs);
 
 afterAll(async () => {
   await browser?.close();
   await gateway?.stop();
 });
 
-/** A tenant half of whose eight requests failed. */
-async function seedTroubled(dataDir: string): Promise<void> {
+/** Adds a tenant with 8 requests, half of which failed. */
+async function seedFailures(dataDir: string): Promise<void> {
   const store = await openStore(`sqlite:${join(dataDir, 'tollgate.db')}`);
   try {
     await store.directory.addTenant(makeTenant({ id: 'troubled', name: 'Troubled Ltd' }));
     await grant(store, 'troubled', 1_000);
     const key = makeKey('troubled');
     await store.directory.addKey(key, randomHash());
-    const records = Array.from({ length: 8 }, (_, at) =>
+    const records = Array.from({ length: 8 }, (_, index) =>
       makeRecord({
         tenantId: 'troubled',
         keyId: key.id,
-        status: at % 2 === 0 ? 'success' : 'error',
-        error: at % 2 === 0 ? null : 'upstream_error',
+        status: index % 2 === 0 ? 'success' : 'error',
+        error: index % 2 === 0 ? null : 'upstream_error',
         createdAt: Date.now(),
       }),
     );
@@ -60,56 +58,56 @@ async function seedTroubled(dataDir: string): Promise<void> {
 
 type Size = { readonly width: number; readonly height: number };
 
-async function see(size: Size, who: 'management' | 'admin', path: string): Promise<Tab> {
+async function openAt(size: Size, who: 'management' | 'admin', path: string): Promise<Tab> {
   const tab = await Tab.open(browser, { theme: 'light', size });
   await tab.signIn(gateway.url, gateway.keys[who], path);
   await tab.settled();
   return tab;
 }
 
-const linesOfFigures = `[...document.querySelectorAll('.tile strong')].map((figure) => {
+const linesPerValue = `[...document.querySelectorAll('.tile strong')].map((value) => {
   const range = document.createRange();
-  range.selectNodeContents(figure);
+  range.selectNodeContents(value);
   return range.getClientRects().length;
 })`;
 
-const edgesOfFirstCard = `[...document.querySelector('tbody tr').children].map((cell) => {
+const cellPadding = `[...document.querySelector('tbody tr').children].map((cell) => {
   const { paddingLeft, paddingRight } = getComputedStyle(cell);
   return paddingLeft + ' ' + paddingRight;
 })`;
 
 describe.each([
-  ['a phone', phone],
-  ['a tablet', tablet],
-] as const)('on %s', (_, size) => {
+  ['phone', phone],
+  ['tablet', tablet],
+] as const)('the layout on a %s', (_, size) => {
   test(
-    'no figure is broken in two',
+    'shows each number of a tile in one line',
     async () => {
-      await using tab = await see(size, 'management', '/credits');
-      const figures = tab.page.locator('.tile strong');
-      await figures
+      await using tab = await openAt(size, 'management', '/credits');
+      const values = tab.page.locator('.tile strong');
+      await values
         .filter({ hasText: /^\d\d,\d{3},\d{3}$/ })
         .first()
         .waitFor();
-      expect(await tab.page.evaluate(linesOfFigures)).toEqual([1, 1, 1, 1]);
+      expect(await tab.page.evaluate(linesPerValue)).toEqual([1, 1, 1, 1]);
     },
-    patienceMs,
+    timeoutMs,
   );
 
   test(
-    'the lines of a card begin and end below each other',
+    'aligns the lines of a card',
     async () => {
-      await using tab = await see(size, 'management', '/keys');
+      await using tab = await openAt(size, 'management', '/keys');
       await tab.page.getByText('Nightly reports').waitFor();
-      const edges = (await tab.page.evaluate(edgesOfFirstCard)) as string[];
-      expect(edges.length).toBe(7);
-      expect(new Set(edges)).toEqual(new Set(['0px 0px']));
+      const paddings = (await tab.page.evaluate(cellPadding)) as string[];
+      expect(paddings.length).toBe(7);
+      expect(new Set(paddings)).toEqual(new Set(['0px 0px']));
     },
-    patienceMs,
+    timeoutMs,
   );
 });
 
-const gapBesideTiles = `(() => {
+const gapAfterTiles = `(() => {
   const frame = document.querySelector('.tiles').getBoundingClientRect();
   const tiles = [...document.querySelectorAll('.tile')].map((tile) => tile.getBoundingClientRect());
   const ends = tiles.map(({ top, right }) => [top, right]).toSorted((a, b) => a[1] - b[1]);
@@ -121,66 +119,66 @@ test.each([
   ['management', '/credits'],
   ['admin', '/operator'],
 ] as const)(
-  'no tile of %s%s stands beside a gap, however wide the window',
+  'the tiles fill each row at every window width (%s key, %s)',
   async (who, path) => {
-    await using tab = await see(desk, who, path);
+    await using tab = await openAt(desk, who, path);
     const { page } = tab;
     await page.locator('.tile').nth(3).waitFor();
     for (const width of [320, 390, 560, 700, 768, 1_024, 1_440]) {
       await page.setViewportSize({ width, height: 900 });
-      expect([width, await page.evaluate(gapBesideTiles)]).toEqual([width, 0]);
+      expect([width, await page.evaluate(gapAfterTiles)]).toEqual([width, 0]);
     }
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'the last day under a chart is not cut off on a phone',
+  'the last day below a chart is not cut off on a phone',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: phone });
     const { page } = tab;
-    // The days of a month so far, of which the last has a name.
+    // 16 days, so that the last one has a label.
     await page.route('**/v1/customer/analytics?*', async (route) => {
       const response = await route.fetch();
       const body = (await response.json()) as { timeseries: Record<string, unknown>[] };
       const [first = {}] = body.timeseries;
-      const timeseries = Array.from({ length: 16 }, (_, at) => {
-        return { ...first, date: `2026-11-${String(at + 1).padStart(2, '0')}` };
+      const timeseries = Array.from({ length: 16 }, (_, index) => {
+        return { ...first, date: `2026-11-${String(index + 1).padStart(2, '0')}` };
       });
       await route.fulfill({ json: { ...body, timeseries } });
     });
     await tab.signIn(gateway.url, gateway.keys.management, '/credits');
     await page.locator('canvas').waitFor();
-    const inkAtTheEdge = `(() => {
+    const inkAtEdge = `(() => {
       const canvas = document.querySelector('canvas');
       const { width, height } = canvas;
       const { data } = canvas.getContext('2d').getImageData(width - 1, 0, 1, height);
       return data.reduce((sum, value) => sum + value, 0);
     })()`;
-    expect(await page.evaluate(inkAtTheEdge)).toBe(0);
+    expect(await page.evaluate(inkAtEdge)).toBe(0);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'below lines too, the legend knows the numbers of the whole period',
+  'the legend of a line chart shows the averages of the entire period',
   async () => {
-    await using tab = await see(desk, 'management', '?metric=latency&split=provider');
+    await using tab = await openAt(desk, 'management', '?metric=latency&split=provider');
     const values = tab.page.locator('.legend li .legend-value');
     await values.first().waitFor();
     const times = await values.allInnerTexts();
     expect(times.length).toBeGreaterThan(4);
     expect(times.filter((text) => !/^[\d.,]+ m?s$/.test(text))).toEqual([]);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 const heightOf = (page: Page) => page.evaluate('document.documentElement.scrollHeight');
 
 test(
-  'the page stands still under a pointer on the chart, whose legend adds up the day',
+  'the page keeps its height while the pointer moves over the chart, and the legend sums up the day',
   async () => {
-    await using tab = await see({ width: 1_000, height: 900 }, 'management', '?split=model');
+    await using tab = await openAt({ width: 1_000, height: 900 }, 'management', '?split=model');
     const { page } = tab;
     const legend = page.locator('.legend');
     const before = await heightOf(page);
@@ -194,25 +192,25 @@ test(
     }
     expect(days.size).toBeGreaterThan(20);
     const numbers = await legend.locator('.legend-value').allInnerTexts();
-    const [whole = 0, ...parts] = numbers.map(creditsOf);
-    const sum = parts.reduce((total, part) => total + part, 0);
-    // Each is shortened to three digits.
+    const [total = 0, ...parts] = numbers.map(creditsOf);
+    const sum = parts.reduce((subtotal, part) => subtotal + part, 0);
+    // Each number is rounded to 3 digits.
     expect(parts.length).toBe(4);
-    expect(Math.abs(whole - sum) / sum).toBeLessThan(0.02);
+    expect(Math.abs(total - sum) / sum).toBeLessThan(0.02);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'the days of a chart are read by keyboard, and heard',
+  'the arrow keys select the days of a chart, also for screen readers',
   async () => {
-    await using tab = await see(desk, 'management', '/credits');
+    await using tab = await openAt(desk, 'management', '/credits');
     const { page } = tab;
-    const chart = page.getByRole('slider', { name: /day by day/ });
+    const chart = page.getByRole('slider', { name: /spent by day/ });
     const shows = (text: RegExp) => page.locator('.legend b', { hasText: text }).waitFor();
     const today = new Date().getUTCDate();
     await chart.focus();
-    await shows(/^Whole period$/);
+    await shows(/^Entire period$/);
     await page.keyboard.press('End');
     await shows(new RegExp(`^${today} \\w+$`));
     await page.keyboard.press('ArrowLeft');
@@ -224,9 +222,9 @@ test(
       new RegExp(`^1 \\w+: Credits ${amount}$`),
     );
     await page.keyboard.press('Tab');
-    await shows(/^Whole period$/);
+    await shows(/^Entire period$/);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 function creditsOf(text: string): number {
@@ -235,32 +233,32 @@ function creditsOf(text: string): number {
 }
 
 test(
-  'whoever turns a page of the log reads the next one from its top',
+  'the next page of the log starts at the top',
   async () => {
-    await using tab = await see(desk, 'management', '/logs');
+    await using tab = await openAt(desk, 'management', '/logs');
     const { page } = tab;
     await page.getByRole('button', { name: 'Older' }).click();
     await page.getByText('51 to 100 of').waitFor();
     expect(await page.evaluate('scrollY')).toBe(0);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'an operator sees at once whose requests fail',
+  'the operator page marks tenants with many failed requests',
   async () => {
-    await using tab = await see(desk, 'admin', '/operator');
-    const mark = tab.page.locator('.badge.bad', { hasText: 'failed' });
+    await using tab = await openAt(desk, 'admin', '/operator');
+    const badge = tab.page.locator('.badge.bad', { hasText: 'failed' });
     const rows = tab.page.getByRole('table', { name: 'Tenants' }).locator('tbody tr');
-    await mark.first().waitFor();
-    expect(await mark.allInnerTexts()).toEqual(['50% failed']);
-    expect(await rows.filter({ has: mark }).innerText()).toContain('Troubled Ltd');
+    await badge.first().waitFor();
+    expect(await badge.allInnerTexts()).toEqual(['50% failed']);
+    expect(await rows.filter({ has: badge }).innerText()).toContain('Troubled Ltd');
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'on paper there is nothing to press, and it is white',
+  'the print layout hides controls and uses the light theme',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'dark', size: desk });
     await tab.signIn(gateway.url, gateway.keys.management, '/credits');
@@ -275,46 +273,46 @@ test(
     );
     expect(ink).toBe('#1d1c19');
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'in colours of the system one still sees what is chosen, and which line is whose',
+  'high-contrast mode still shows the selection and the colors of the legend',
   async () => {
-    await using tab = await see(desk, 'management', '');
+    await using tab = await openAt(desk, 'management', '');
     const { page } = tab;
     await page.emulateMedia({ forcedColors: 'active' });
     const stylesOf = (selector: string, name: string) =>
       page.evaluate(
         `[...document.querySelectorAll('${selector}')].map((one) => getComputedStyle(one).${name})`,
       ) as Promise<string[]>;
-    for (const place of ['.segments', '.metric-tiles']) {
-      const [chosen] = await stylesOf(`${place} [aria-pressed=true]`, 'borderColor');
-      const others = await stylesOf(`${place} [aria-pressed=false]`, 'borderColor');
+    for (const group of ['.segments', '.metric-tiles']) {
+      const [chosen] = await stylesOf(`${group} [aria-pressed=true]`, 'borderColor');
+      const others = await stylesOf(`${group} [aria-pressed=false]`, 'borderColor');
       expect(others.length).toBeGreaterThan(3);
       expect(others).not.toContain(chosen ?? '');
     }
-    const marks = await stylesOf('.legend i', 'backgroundColor');
-    expect(marks.length).toBe(4);
-    expect(new Set(marks).size).toBe(4);
+    const swatches = await stylesOf('.legend i', 'backgroundColor');
+    expect(swatches.length).toBe(4);
+    expect(new Set(swatches).size).toBe(4);
   },
-  patienceMs,
+  timeoutMs,
 );
 
 test(
-  'a new secret is seen from its first letter to its last',
+  'a new secret is visible in full on a phone',
   async () => {
-    await using tab = await see(phone, 'management', '/keys?create=1');
+    await using tab = await openAt(phone, 'management', '/keys?create=1');
     const { page } = tab;
     await page.getByLabel('Name').fill('Newcomer');
     await page.getByRole('button', { name: 'Create', exact: true }).click();
     const secret = page.getByRole('textbox', { name: 'secret', exact: true });
     await secret.waitFor();
-    const hidden = await secret.evaluate((area) => [
+    const overflow = await secret.evaluate((area) => [
       area.scrollWidth - area.clientWidth,
       area.scrollHeight - area.clientHeight,
     ]);
-    expect(hidden).toEqual([0, 0]);
+    expect(overflow).toEqual([0, 0]);
   },
-  patienceMs,
+  timeoutMs,
 );
