@@ -14,13 +14,13 @@ const command: Command = {
 };
 
 function read(...words: string[]): Args {
-  const reading = readArgs(command, words);
-  if (reading.kind === 'wrong') throw new Error(reading.message);
-  return reading.args;
+  const parsed = readArgs(command, words);
+  if (parsed.kind === 'invalid') throw new Error(parsed.message);
+  return parsed.args;
 }
 
-describe('the words behind a command', () => {
-  test('may come in any order, with "=" or a space', () => {
+describe('readArgs', () => {
+  test('accepts options in any order, with "=" or a space', () => {
     for (const words of [
       ['x', '--amount', '5', '--loud', '--note=a b'],
       ['--loud', '--note', 'a b', '--amount=5', 'x'],
@@ -34,47 +34,47 @@ describe('the words behind a command', () => {
     }
   });
 
-  test('may lack a value that stands in square brackets, and no other', () => {
+  test('makes only a positional argument in square brackets optional', () => {
     const optional: Command = { ...command, operand: '[thing]' };
     expect(readArgs(optional, ['--amount', '5'])).toMatchObject({ args: { operand: '' } });
     expect(readArgs(command, ['--amount', '5'])).toMatchObject({ message: '<thing> is missing.' });
   });
 
-  test('may be negative numbers', () => {
+  test('accepts negative numbers', () => {
     expect(read('x', '--amount', '-5').number('amount')).toBe(-5);
     expect(read('x', '--amount=-5').number('amount')).toBe(-5);
   });
 
-  test('may begin as an option does behind "="', () => {
+  test('accepts a value that looks like an option after "="', () => {
     expect(read('x', '--amount=5', '--note=--loud').text('note')).toBe('--loud');
   });
 
-  test('stay text where they are no numbers', () => {
+  test('returns values that are not whole numbers as text', () => {
     for (const text of ['1e3', '5.5', 'five', '']) {
       expect(read('x', `--amount=${text}`).number('amount')).toBe(text);
     }
   });
 
-  test('are lists where they have commas', () => {
+  test('splits comma-separated lists', () => {
     expect(read('x', '--amount', '1', '--note', 'a, b,c').list('note')).toEqual(['a', 'b', 'c']);
   });
 
   test.each([
     [['--amount', '1'], '<thing> is missing.'],
     [['x'], '--amount <n> is missing.'],
-    [['x', 'y', '--amount', '1'], '"y" is one word too many.'],
+    [['x', 'y', '--amount', '1'], 'Unexpected argument "y".'],
     [['x', '--amuont', '1'], 'There is no option --amuont; did you mean --amount?'],
     [['x', '--amount'], '--amount needs a value: --amount <n>.'],
     [['x', '--amount', '--loud'], '--amount needs a value: --amount <n>.'],
-    [['x', '--amount', '1', '--loud=yes'], '--loud takes no value.'],
-    [['x', '--amount', '1', '--amount', '2'], '--amount is given twice.'],
+    [['x', '--amount', '1', '--loud=yes'], "--loud doesn't take a value."],
+    [['x', '--amount', '1', '--amount', '2'], '--amount is set twice. Use it once.'],
     [['x', '--amount', '1', '--constructor'], 'There is no option --constructor.'],
     [['x', '-q'], 'There is no option -q.'],
-  ])('%j are refused', (words, message) => {
-    expect(readArgs(command, words)).toEqual({ kind: 'wrong', message });
+  ])('rejects %j', (words, message) => {
+    expect(readArgs(command, words)).toEqual({ kind: 'invalid', message });
   });
 
-  test('need nothing else when help is asked for', () => {
+  test('requires no other arguments with --help', () => {
     expect(read('--help').has('help')).toBe(true);
   });
 });

@@ -4,7 +4,7 @@ import { invalidRequest } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import type { Command, Context, Option, Topic } from './command.ts';
 import { offsetOf, offsetOption, servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
-import { counted, fields, minute, hintAtNextPage, printJson, table } from './output.ts';
+import { counted, fields, hintAtNextPage, minute, printJson, table } from './output.ts';
 
 const changeOptions: Readonly<Record<string, Option>> = {
   ...tenantOption,

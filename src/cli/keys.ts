@@ -4,7 +4,7 @@ import { cacheModes, limitResets, scopes } from '../core/caller.ts';
 import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Option, Topic } from './command.ts';
 import { offsetOf, offsetOption, servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
-import { fields, minute, hintAtNextPage, printJson, printTable } from './output.ts';
+import { fields, hintAtNextPage, minute, printJson, printTable } from './output.ts';
 
 const operand = '<key id>';
 

@@ -25,7 +25,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** One command line over the same file, as a process of its own would run it. */
+/** Runs a command on the same database file, like a separate process. */
 async function tollgate(...words: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
   const code = await runCommand([...words, '--data-dir', folder], topics, {
@@ -38,7 +38,7 @@ async function tollgate(...words: string[]) {
 }
 
 describe('tollgate ledger statement', () => {
-  test('prints the month of a tenant as CSV', async () => {
+  test('prints a month of a tenant as CSV', async () => {
     const { code, out } = await tollgate(
       ...['ledger', 'statement', '--tenant', tenantId, '--month', '2026-02'],
     );
@@ -51,7 +51,7 @@ describe('tollgate ledger statement', () => {
     ]);
   });
 
-  test('refuses a month that is none and a tenant that is none, in one sentence', async () => {
+  test('rejects an invalid month and an unknown tenant with one sentence', async () => {
     const month = await tollgate('ledger', 'statement', '--tenant', tenantId, '--month', 'May');
     expect(month).toMatchObject({ code: 1, out: '' });
     expect(month.err).toBe('month must be a month such as 2026-02, not "May".\n');
@@ -61,10 +61,10 @@ describe('tollgate ledger statement', () => {
 });
 
 describe('tollgate ledger verify', () => {
-  test('says in one line that the books are right', async () => {
+  test('prints one line if the ledger is consistent', async () => {
     expect(await tollgate('ledger', 'verify')).toEqual({
       code: 0,
-      out: 'The books are right: 1 account, 2 entries, 2 requests.\n',
+      out: 'The ledger is consistent: 1 account, 2 entries, 2 requests.\n',
       err: '',
     });
     const { code, out } = await tollgate('ledger', 'verify', '--json');
@@ -79,18 +79,18 @@ describe('tollgate ledger verify', () => {
     });
   });
 
-  test('lists every discrepancy and ends with 1', async () => {
+  test('lists every discrepancy and exits with 1', async () => {
     await sql`update usage_daily set searches = 3`.execute(store.database.write);
     const { code, out, err } = await tollgate('ledger', 'verify');
     expect(code).toBe(1);
     expect(out).toMatch(/^Tenant .*: the daily sums differ .* in searches by 3\.\n$/);
-    expect(err).toBe('The books are wrong: 1 discrepancy.\n');
+    expect(err).toBe('The ledger has 1 discrepancy.\n');
     const json = await tollgate('ledger', 'verify', '--json');
     expect(json.code).toBe(1);
     expect(JSON.parse(json.out)).toMatchObject({ ok: false, listed: [out.trimEnd()] });
   });
 
-  test('tells how far it is with books that take long', async () => {
+  test('prints progress for large ledgers', async () => {
     const { write } = store.database;
     await sql`update usage_daily set searches = 0`.execute(write);
     await sql`
@@ -105,7 +105,7 @@ describe('tollgate ledger verify', () => {
     );
     expect(await tollgate('ledger', 'verify')).toEqual({
       code: 0,
-      out: 'The books are right: 1 account, 150,002 entries, 2 requests.\n',
+      out: 'The ledger is consistent: 1 account, 150,002 entries, 2 requests.\n',
       err: 'entries: 100,000 checked\n',
     });
   });

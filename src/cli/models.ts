@@ -34,10 +34,17 @@ export const models = singleCommandTopic('models', 'List the models that are ava
   },
 });
 
-/** Returns the prices per unit other than tokens, or null. */
+/** The prices other than per token. The price per request applies always, so it comes first. */
+const otherPriceClasses = unitPrices.toSorted(
+  (a, b) => Number(b.name === 'request') - Number(a.name === 'request'),
+);
+
+/** Returns the model's prices other than per token, or null if it has none. */
 function otherPrices(pricing: Readonly<Record<string, unknown>>): string | null {
-  const set = unitPrices.filter(({ name }) => pricing[name] !== undefined);
-  return set.map(({ name, unitLabel }) => `${pricing[name]} per ${unitLabel}`).join(', ') || null;
+  const priced = otherPriceClasses.filter(({ name }) => pricing[name] !== undefined);
+  return (
+    priced.map(({ name, unitLabel }) => `${pricing[name]} per ${unitLabel}`).join(', ') || null
+  );
 }
 
 function modelObject(model: ListedModel) {

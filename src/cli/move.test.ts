@@ -11,7 +11,7 @@ import { topics } from './topics.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-move-'));
 const path = join(folder, 'tollgate.db');
-const nowhere = 'postgres://anna:geheim@127.0.0.1:1/books';
+const unreachable = 'postgres://anna:geheim@127.0.0.1:1/ledger';
 
 beforeAll(async () => {
   const store = await openStore(`sqlite:${path}`);
@@ -21,54 +21,54 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** One command line on the same file; `typed` is what comes on standard input. */
-async function tollgate(words: readonly string[], typed = '', dataDir = folder) {
+/** Runs a command on the same file. */
+async function tollgate(words: readonly string[], stdin = '', dataDir = folder) {
   const [out, err]: [string[], string[]] = [[], []];
   const code = await runCommand([...words, '--data-dir', dataDir], topics, {
     ...commandEnvironment,
     out: (text) => void out.push(`${text}\n`),
     err: (text) => void err.push(`${text}\n`),
-    input: async () => typed,
+    input: async () => stdin,
     now: () => Date.UTC(2026, 2, 15),
   });
   return { code, out: out.join(''), err: err.join('') };
 }
 
 describe('tollgate move', () => {
-  test('takes the address from standard input too, and never repeats its password', async () => {
+  test('accepts the address on stdin and never prints its password', async () => {
     const refused = {
       code: 1,
       out: '',
-      err: 'Postgres at 127.0.0.1:1/books cannot be reached: connection refused.\n',
+      err: 'Postgres at 127.0.0.1:1/ledger cannot be reached: connection refused.\n',
     };
-    expect(await tollgate(['move'], `${nowhere}\n`)).toEqual(refused);
-    expect(await tollgate(['move', '--to', nowhere])).toEqual(refused);
-    expect(await tollgate(['move', '--to', nowhere.replace('postgres', 'mysql')])).toEqual({
+    expect(await tollgate(['move'], `${unreachable}\n`)).toEqual(refused);
+    expect(await tollgate(['move', '--to', unreachable])).toEqual(refused);
+    expect(await tollgate(['move', '--to', unreachable.replace('postgres', 'mysql')])).toEqual({
       code: 2,
       out: '',
-      err: 'command line: --to must begin with postgres://.\n',
+      err: 'command line: --to must start with postgres://.\n',
     });
   });
 
-  test('says what is missing where there is no file, or no file is configured', async () => {
+  test('fails if there is no database file or none is configured', async () => {
     const none = join(folder, 'none');
-    expect(await tollgate(['move', '--to', nowhere], '', none)).toEqual({
+    expect(await tollgate(['move', '--to', unreachable], '', none)).toEqual({
       code: 1,
       out: '',
-      err: `There is no database in ${none}: name its folder with --data-dir.\n`,
+      err: `There is no database in ${none}. Set --data-dir to its folder.\n`,
     });
     const config = join(folder, 'postgres.yaml');
-    writeFileSync(config, `database: ${nowhere}\n`);
-    expect(await tollgate(['move', '--to', nowhere, '--config', config])).toEqual({
+    writeFileSync(config, `database: ${unreachable}\n`);
+    expect(await tollgate(['move', '--to', unreachable, '--config', config])).toEqual({
       code: 1,
       out: '',
       err:
-        'The store is in Postgres already. ' +
-        'To move from a file, leave DATABASE_URL (database) unset.\n',
+        'The store is already in Postgres. ' +
+        'To move from a file, unset DATABASE_URL (database).\n',
     });
   });
 
-  test('prints the rows of each table and the state of the books as JSON', async () => {
+  test('prints the rows of each table and the verification as JSON', async () => {
     const url = await (await startPostgres()).createDatabase();
     const { code, out, err } = await tollgate(['move', '--to', url, '--json']);
     expect([code, err]).toEqual([0, '']);
@@ -79,7 +79,7 @@ describe('tollgate move', () => {
     });
   }, 120_000);
 
-  test('moves books that are wrong as they are, and says so', async () => {
+  test('copies an inconsistent ledger unchanged and reports the discrepancies', async () => {
     const store = await openStore(`sqlite:${path}`);
     const { owner } = await store.database.write
       .updateTable('accounts')
@@ -93,8 +93,8 @@ describe('tollgate move', () => {
     expect(out).toContain(`Account ${owner}: its entries add up to 986, not 1486.\n`);
     expect(out).not.toContain('DATABASE_URL');
     expect(err).toBe(
-      'All was moved as it is: "tollgate ledger verify" should say the same of the file.\n' +
-        'The books are wrong: 2 discrepancies.\n',
+      'All data was copied unchanged. "tollgate ledger verify" should report the same for the ' +
+        'file.\nThe ledger has 2 discrepancies.\n',
     );
   }, 120_000);
 });

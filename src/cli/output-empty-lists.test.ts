@@ -32,18 +32,18 @@ test.each([
   ['keys list', [], 'There are no enabled keys.'],
   ['keys list', ['--include-disabled'], 'There are no keys.'],
   ['keys list', ['--include-disabled', '--offset', '5'], 'There are no more keys.'],
-  ['byok list', [], 'There are no keys of providers.'],
-])('%s %p of a tenant that has none says so, and prints no row', async (command, more, told) => {
-  const found = await tollgate(...command.split(' '), '--tenant', tenantId, ...more);
-  expect(found).toEqual({ code: 0, out: [], err: [told] });
+  ['byok list', [], 'There are no provider keys.'],
+])('%s %p prints an empty list as a sentence on stderr', async (command, options, sentence) => {
+  const result = await tollgate(...command.split(' '), '--tenant', tenantId, ...options);
+  expect(result).toEqual({ code: 0, out: [], err: [sentence] });
 });
 
-test('a page behind the last tenant says so', async () => {
-  const found = await tollgate('tenants', 'list', '--offset', '1');
-  expect(found).toEqual({ code: 0, out: [], err: ['There are no more tenants.'] });
+test('tenants list says on stderr that a page after the last one is empty', async () => {
+  const result = await tollgate('tenants', 'list', '--offset', '1');
+  expect(result).toEqual({ code: 0, out: [], err: ['There are no more tenants.'] });
 });
 
-test('the help of serve shows what people may set', async () => {
+test('serve --help lists the public options only', async () => {
   const { out } = await tollgate('serve', '--help');
   const options = out.join('\n').match(/--[a-z-]+/g);
   expect(options).toEqual(expect.arrayContaining(['--port', '--workers', '--config']));

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { counted, fields, minute, table } from './output.ts';
 
-test('columns are aligned, numbers to the right, wide characters by their width', () => {
+test('table aligns columns by display width, with numbers to the right', () => {
   const text = table(
     ['ID', 'NAME', 'CREDITS'],
     [
@@ -16,27 +16,27 @@ test('columns are aligned, numbers to the right, wide characters by their width'
   ]);
 });
 
-test('an empty table is its header', () => {
+test('table returns only the header if there are no rows', () => {
   expect(table(['ID', 'NAME'], [])).toBe('ID  NAME');
 });
 
-test('a record has a line for each field', () => {
+test('fields returns a line for each field', () => {
   expect(fields({ id: 'a', balance: 1000, note: null })).toBe(
     'id       a\nbalance  1,000\nnote     –',
   );
 });
 
-test('control characters in texts of users do not reach the terminal', () => {
+test('table and fields replace control characters', () => {
   expect(table(['NAME'], [['a\u001b[2Jb\nc\u009bd']])).toBe('NAME\na [2Jb c d');
   expect(fields({ name: 'a\r\nb' })).toBe('name  a b');
 });
 
-test('times are shortened to the minute', () => {
+test('minute shortens a time to the minute', () => {
   expect(minute('2026-11-15T02:13:06.123Z')).toBe('2026-11-15 02:13');
   expect(minute(null)).toBeNull();
 });
 
-test('what is counted is one or many', () => {
+test('counted uses the singular only for 1', () => {
   const counts = [0, 1, 2_000].map((count) => counted(count, 'entry', 'entries'));
   expect([...counts, counted(2, 'model')]).toEqual([
     '0 entries',

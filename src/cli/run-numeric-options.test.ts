@@ -17,21 +17,22 @@ async function tollgate(...words: string[]) {
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),
   });
-  return { code, told: parseJson(out.join('')), err: err.join('') };
+  return { code, output: parseJson(out.join('')), err: err.join('') };
 }
 
-test('a tenant is created with its limits', async () => {
+test('tenants create sets limits from numeric options', async () => {
   const limits = ['--requests-per-minute', '30', '--concurrent-requests', '4'];
-  const { told } = await tollgate('tenants', 'create', '--name', 'Acme', '--id', 'acme', ...limits);
-  expect(told).toMatchObject({
+  const create = ['tenants', 'create', '--name', 'Acme', '--id', 'acme'];
+  const { output } = await tollgate(...create, ...limits);
+  expect(output).toMatchObject({
     data: { id: 'acme', requests_per_minute: 30, concurrent_requests: 4 },
   });
 });
 
-test('an old secret keeps working for a week at most', async () => {
+test('keys rotate accepts an overlap of up to a week', async () => {
   await tollgate('tenants', 'create', '--name', 'Default', '--id', 'default');
-  const { told } = await tollgate('keys', 'create', '--name', 'app');
-  const { id } = (told as { data: { id: string } }).data;
+  const { output } = await tollgate('keys', 'create', '--name', 'app');
+  const { id } = (output as { data: { id: string } }).data;
   const rotate = (seconds: string) => tollgate('keys', 'rotate', id, '--overlap-seconds', seconds);
   expect(await rotate('604800')).toMatchObject({ code: 0, err: '' });
   const { code, err } = await rotate('604801');

@@ -2,51 +2,50 @@ import { describe, expect, test } from 'bun:test';
 import { type CommandEnvironment, runCommand } from './run.ts';
 import { topics } from './topics.ts';
 
-/** What people type who know other programs, before they know this one. */
-
 async function tollgate(...words: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
-  const never = () => Promise.reject(new Error('This needs no store.'));
-  const world: CommandEnvironment = {
+  const unexpected = () => Promise.reject(new Error('The command must not use this.'));
+  const environment: CommandEnvironment = {
     version: '1.2.3',
     out: (text) => void out.push(text),
     write: async (piece) => void out.push(piece),
     err: (text) => void err.push(text),
-    input: never,
+    input: unexpected,
     now: () => 0,
-    openStore: never,
-    loadModels: never,
+    openStore: unexpected,
+    loadModels: unexpected,
     flush: async () => undefined,
   };
-  const code = await runCommand(words, topics, world);
+  const code = await runCommand(words, topics, environment);
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
-test.each(['version', '--version', '-v', '-V'])('%s tells the version', async (word) => {
+test.each(['version', '--version', '-v', '-V'])('tollgate %s prints the version', async (word) => {
   expect(await tollgate(word)).toEqual({ code: 0, out: '1.2.3', err: '' });
 });
 
-test('help on help is the help', async () => {
+test('tollgate help help prints the overview', async () => {
   expect(await tollgate('help', 'help')).toEqual(await tollgate('help'));
 });
 
-describe('a word that is no command is told the one that was meant', () => {
+describe('an unknown command', () => {
   test.each([
     ['start', 'serve'],
     ['run', 'serve'],
     ['up', 'serve'],
     ['status', 'health'],
     ['key', 'keys'],
-  ])('%s: %s', async (word, meant) => {
-    const err = `There is no command "${word}"; did you mean "${meant}"? See "tollgate --help".`;
+  ])('%s suggests %s', async (word, suggestion) => {
+    const did = `did you mean "${suggestion}"?`;
+    const err = `There is no command "${word}"; ${did} See "tollgate --help".`;
     expect(await tollgate(word)).toEqual({ code: 2, out: '', err });
     expect(await tollgate('help', word)).toEqual({ code: 2, out: '', err });
   });
 
-  test('also where an option came before it', async () => {
+  test('after an option gets a hint about the order', async () => {
     const { code, err } = await tollgate('--config', 'my.yaml', 'keys', 'list');
     expect(code).toBe(2);
-    expect(err).toStartWith('The command comes first: tollgate <command> [options]. ');
+    expect(err).toStartWith('Put the command before its options: tollgate <command> [options]. ');
   });
 });
 
@@ -55,7 +54,7 @@ test.each([
   ['serve', '--host'],
   ['serve', '--config'],
   ['models', '--data-dir'],
-])('%s %s "" is refused, as a script with an unset variable says it', async (topic, option) => {
+])('tollgate %s rejects an empty %s, as from an unset variable', async (topic, option) => {
   expect(await tollgate(topic, option, '')).toEqual({
     code: 2,
     out: '',
@@ -63,7 +62,7 @@ test.each([
   });
 });
 
-test('health refuses an address that is none before it asks there', async () => {
+test('tollgate health rejects an invalid --url', async () => {
   expect(await tollgate('health', '--url', '127.0.0.1:8080')).toEqual({
     code: 1,
     out: '',
@@ -71,7 +70,7 @@ test('health refuses an address that is none before it asks there', async () => 
   });
 });
 
-test('health asks at the root of an address that was copied from a client', async () => {
+test('tollgate health removes /v1 from --url', async () => {
   const { err } = await tollgate('health', '--url', 'http://127.0.0.1:1/v1/');
-  expect(err).toStartWith('Nothing answers at http://127.0.0.1:1/readyz (ECONNREFUSED)');
+  expect(err).toStartWith('No gateway answers at http://127.0.0.1:1/readyz (ECONNREFUSED)');
 });

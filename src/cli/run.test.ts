@@ -17,9 +17,9 @@ import { topics } from './topics.ts';
 let folder: string;
 let opened = 0;
 let secretKey = 'the-secret-key-of-the-command-line-tests';
-let formerKey: string | null = null;
-/** What comes on standard input. */
-let typed = '';
+let previousKey: string | null = null;
+/** The text on stdin. */
+let stdin = '';
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tollgate-cli-'));
@@ -31,7 +31,7 @@ const models: readonly ListedModel[] = [
   model('demo/chat', [
     { provider: 'demo', model: 'chat', priority: 0, pricing: { prompt: '0.5', completion: '1' } },
   ]),
-  { ...priced('acme/asleep', { prompt: '7', completion: '8' }), isLive: false },
+  { ...priced('acme/disabled', { prompt: '7', completion: '8' }), isLive: false },
   priced('acme/ears', { minute: '0.006' }),
   priced('acme/voice', { characters: '15', request: '0.01' }),
   priced('acme/painter', { prompt: '5', output_image: '0.04' }),
@@ -48,20 +48,20 @@ function model(id: string, endpoints: readonly Endpoint[]): ListedModel {
 }
 
 function secretKeys(): SecretKeys {
-  return [new Secret(secretKey), ...(formerKey === null ? [] : [new Secret(formerKey)])];
+  return [new Secret(secretKey), ...(previousKey === null ? [] : [new Secret(previousKey)])];
 }
 
 const now = () => Date.UTC(2026, 10, 15, 12);
 
-/** One command line over the real store, as a process of its own would run it. */
+/** Runs a command on a real store, like a separate process. */
 async function tollgate(...words: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
-  const world: CommandEnvironment = {
+  const environment: CommandEnvironment = {
     version: '1.2.3',
     out: (text) => void out.push(text),
     write: async (piece) => void out.push(piece),
     err: (text) => void err.push(text),
-    input: async () => typed,
+    input: async () => stdin,
     now,
     async openStore(flags) {
       if (flags.config === 'broken.yaml') {
@@ -98,7 +98,7 @@ async function tollgate(...words: string[]) {
         spending: keySpending,
         statements,
         requests: store.requestLog,
-        verify: (...hearing) => verifyLedger(database, ...hearing),
+        verify: (...callbacks) => verifyLedger(database, ...callbacks),
         async close() {
           await database.close();
           opened--;
@@ -108,7 +108,7 @@ async function tollgate(...words: string[]) {
     loadModels: async () => models,
     flush: async () => undefined,
   };
-  const code = await runCommand(words, topics, world);
+  const code = await runCommand(words, topics, environment);
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
@@ -119,25 +119,28 @@ async function json(...words: string[]) {
 }
 
 describe('help', () => {
-  test.each([[[]], [['--help']], [['-h']], [['help']]])('%j lists every topic', async (words) => {
-    const { code, out } = await tollgate(...words);
-    expect(code).toBe(0);
-    for (const { name, summary } of topics)
-      expect(out).toMatch(new RegExp(`  ${name} +${summary}`));
-  });
+  test.each([[[]], [['--help']], [['-h']], [['help']]])(
+    'lists all topics for %j',
+    async (words) => {
+      const { code, out } = await tollgate(...words);
+      expect(code).toBe(0);
+      for (const { name, summary } of topics)
+        expect(out).toMatch(new RegExp(`  ${name} +${summary}`));
+    },
+  );
 
-  test('of a topic lists its commands and examples', async () => {
+  test('lists the commands and examples of a topic', async () => {
     const { out } = await tollgate('keys', '--help');
     expect(out).toContain('  rotate <key id>   Replace the secret of a key');
     expect(out).toContain('Examples:\n  tollgate keys create');
     expect((await tollgate('help', 'keys')).out).toBe(out);
   });
 
-  test('of a command lists its options and opens no store', async () => {
+  test('lists the options of a command without opening the store', async () => {
     const { code, out } = await tollgate('credits', 'grant', '-h', '--config', 'broken.yaml');
     expect(code).toBe(0);
     expect(out).toContain('Usage: tollgate credits grant [options]');
-    expect(out).toContain('How many (required)');
+    expect(out).toContain('Number of credits (required)');
     expect((await tollgate('help', 'credits', 'grant')).out).toBe(out);
     expect((await tollgate('credits', 'help', 'grant')).out).toBe(out);
     expect(await tollgate('help', 'credits', 'grnt')).toMatchObject({ code: 2 });
@@ -147,7 +150,7 @@ describe('help', () => {
   });
 });
 
-describe('a misused command line ends with 2 and one sentence', () => {
+describe('a usage error', () => {
   test.each([
     [['kyes'], 'There is no command "kyes"; did you mean "keys"? See "tollgate --help".'],
     [
@@ -155,34 +158,35 @@ describe('a misused command line ends with 2 and one sentence', () => {
       'There is no command "lst"; did you mean "list"? See "tollgate keys --help".',
     ],
     [['keys', 'show'], '<key id> is missing. See "tollgate keys show --help".'],
-    [['models', 'x'], '"x" is one word too many. See "tollgate models --help".'],
+    [['models', 'x'], 'Unexpected argument "x". See "tollgate models --help".'],
     [['tenants', 'list', '--config', 'broken.yaml'], 'broken.yaml: port must be a number'],
-  ])('%j', async (words, err) => {
+  ])('for %j exits with 2 and one sentence', async (words, err) => {
     expect(await tollgate(...words)).toEqual({ code: 2, out: '', err });
   });
 
-  test('that names what could follow', async () => {
+  test('for a missing subcommand lists all of them', async () => {
     const { code, err } = await tollgate('keys');
     expect(code).toBe(2);
     expect(err).toContain('list, create, show, change, rotate, disable, enable, delete');
   });
 });
 
-describe('a refusal ends with 1 and the sentence of the rule', () => {
+describe('a failed command', () => {
   test.each([
     [
       ['keys', 'show', 'key_nothing'],
-      'There is no key with this id. The tenant is "default" unless --tenant names another.',
+      'There is no key with this id. This searched the tenant "default". Set --tenant to use ' +
+        'another.',
     ],
     [['keys', 'show', 'key_nothing', '--tenant', 'default'], 'There is no key with this id.'],
     [
       ['byok', 'set', 'openai'],
-      'No key came on standard input: write "tollgate byok set openai < key.txt".',
+      'There is no key on stdin. Run "tollgate byok set openai < key.txt".',
     ],
     [
       ['health', '--url', 'http://127.0.0.1:1'],
-      'Nothing answers at http://127.0.0.1:1/readyz (ECONNREFUSED): start a gateway with ' +
-        '"tollgate serve", or name its address with --url.',
+      'No gateway answers at http://127.0.0.1:1/readyz (ECONNREFUSED). Start a gateway with ' +
+        '"tollgate serve", or set its address with --url.',
     ],
     [['keys', 'list', '--tenant', 'nobody'], 'There is no tenant with this id.'],
     [
@@ -201,23 +205,23 @@ describe('a refusal ends with 1 and the sentence of the rule', () => {
     [['credits', 'grant', '--amount', '0'], 'amount must not be 0.'],
     [
       ['credits', 'correct', '--amount', '5'],
-      'A correction takes credits back: write --amount -5, or use grant.',
+      'A correction must be negative. Write --amount -5, or use "tollgate credits grant".',
     ],
     [
       ['credits', 'grant', '--amount', '-5'],
-      'A grant gives credits; use "tollgate credits correct" to take them back.',
+      'A grant must be positive. Use "tollgate credits correct" to take credits back.',
     ],
-  ])('%j', async (words, err) => {
+  ])('exits with 1 and one sentence for %j', async (words, err) => {
     expect(await tollgate(...words)).toEqual({ code: 1, out: '', err });
   });
 
-  test('and the store is closed again', () => {
+  test('closes the store', () => {
     expect(opened).toBe(0);
   });
 });
 
-describe('tenants', () => {
-  test('are created, listed, renamed, disabled and enabled', async () => {
+describe('tollgate tenants', () => {
+  test('creates, lists, renames, disables, and enables tenants', async () => {
     const created = await json('tenants', 'create', '--name', 'Acme Ltd', '--id', 'acme');
     expect(created.data).toMatchObject({ id: 'acme', name: 'Acme Ltd', disabled: false });
     expect((await tollgate('tenants', 'rename', 'acme', '--name', 'Acme')).out).toBe(
@@ -234,7 +238,7 @@ describe('tenants', () => {
     expect((await tollgate('tenants', 'show', 'acme')).out).toMatch(/^name +Acme$/m);
   });
 
-  test('are given limits, and lose them by the word that is shown for no limit', async () => {
+  test('sets limits and removes them with "default"', async () => {
     const words = ['--id', 'busy', '--name', 'Busy', '--concurrent-requests', '7'];
     expect((await tollgate('tenants', 'create', ...words)).out).toEndWith(
       'credits grant --tenant busy --amount 1000000',
@@ -248,12 +252,14 @@ describe('tenants', () => {
     expect(out).toMatch(/^requests per minute +1,200$/m);
     expect(out).toMatch(/^concurrent requests +default$/m);
     expect((await change('--requests-per-minute', '0')).code).toBe(1);
-    expect((await change()).err).toStartWith('Name what to change: --requests-per-minute, ');
+    expect((await change()).err).toStartWith(
+      'Set at least one of these options: --requests-per-minute, ',
+    );
   });
 });
 
-describe('keys', () => {
-  test('are created, shown, disabled, rotated and deleted', async () => {
+describe('tollgate keys', () => {
+  test('creates, shows, disables, rotates, and deletes keys', async () => {
     const words = ['--limit', '500', '--limit-reset', 'monthly', '--models', 'demo/*,acme/chat'];
     const created = await tollgate('keys', 'create', '--name', 'CI', ...words);
     const [secret = ''] = /sk-tg-\w+-\w+/.exec(created.out) ?? [];
@@ -278,22 +284,29 @@ describe('keys', () => {
     expect((await tollgate('keys', 'show', id)).code).toBe(1);
   });
 
-  test('are changed in the named options only, and freed by the words for no limit', async () => {
+  test('changes only the settings of the options, and removes restrictions', async () => {
     const words = ['--limit', '500', '--limit-reset', 'daily', '--models', 'demo/*'];
-    const { data: made } = await json('keys', 'create', '--name', 'CI', ...words);
-    const change = (...options: string[]) => tollgate('keys', 'change', made.id, ...options);
+    const { data: created } = await json('keys', 'create', '--name', 'CI', ...words);
+    const change = (...options: string[]) => tollgate('keys', 'change', created.id, ...options);
     expect((await change('--limit', '900', '--scopes', 'chat')).out).toBe(
-      `Key ${made.id} was changed.`,
+      `Key ${created.id} was changed.`,
     );
-    const { data: changed } = await json('keys', 'show', made.id);
-    expect(changed).toEqual({ ...made, limit: 900, limit_remaining: 900, scopes: ['chat'] });
-    const free = ['--limit', 'none', '--limit-reset', 'never', '--expires-at', 'never'];
-    const all = ['--models', 'all', '--scopes', 'all'];
-    const usual = ['--requests-per-minute', 'default', '--cache', 'default'];
-    const { data: freed } = await json('keys', 'change', made.id, ...free, ...all, ...usual);
-    expect(freed).toMatchObject({ name: 'CI', limit: null, limit_reset: null, models: null });
-    const { out } = await tollgate('keys', 'show', made.id);
-    for (const [name, word] of [
+    const { data: changed } = await json('keys', 'show', created.id);
+    expect(changed).toEqual({ ...created, limit: 900, limit_remaining: 900, scopes: ['chat'] });
+    const removals = [
+      ...['--limit', 'none', '--limit-reset', 'never', '--expires-at', 'never'],
+      ...['--models', 'all', '--scopes', 'all'],
+      ...['--requests-per-minute', 'default', '--cache', 'default'],
+    ];
+    const { data: unrestricted } = await json('keys', 'change', created.id, ...removals);
+    expect(unrestricted).toMatchObject({
+      name: 'CI',
+      limit: null,
+      limit_reset: null,
+      models: null,
+    });
+    const { out } = await tollgate('keys', 'show', created.id);
+    for (const [name, value] of [
       ['limit', 'none'],
       ['limit resets', 'never'],
       ['expires', 'never'],
@@ -302,32 +315,32 @@ describe('keys', () => {
       ['requests per minute', 'default'],
       ['cache', 'default'],
     ]) {
-      expect(out).toMatch(new RegExp(`^${name} +${word}$`, 'm'));
+      expect(out).toMatch(new RegExp(`^${name} +${value}$`, 'm'));
     }
   });
 
-  test('are not changed where nothing is named, or what is named is refused', async () => {
+  test('changes nothing without an option or with an invalid one', async () => {
     const { data } = await json('keys', 'create', '--name', 'CI', '--limit', '500');
     expect(await tollgate('keys', 'change', data.id, '--tenant', 'default')).toEqual({
       code: 2,
       out: '',
       err:
-        'Name what to change: --name, --limit, --limit-reset, --expires-at, --models, --scopes, ' +
-        '--requests-per-minute, --cache. See "tollgate keys change --help".',
+        'Set at least one of these options: --name, --limit, --limit-reset, --expires-at, ' +
+        '--models, --scopes, --requests-per-minute, --cache. See "tollgate keys change --help".',
     });
     const refused = await tollgate('keys', 'change', data.id, '--limit', 'all', '--name', 'x');
     expect(refused.err).toBe('limit must be a whole number of at least 0, not "all".');
     expect((await json('keys', 'show', data.id)).data).toEqual(data);
   });
 
-  test('may be management keys', async () => {
+  test('creates management keys', async () => {
     const { key } = await json('keys', 'create', '--name', 'boss', '--management');
     expect(key).toStartWith('sk-mgmt-');
   });
 });
 
-describe('credits', () => {
-  test('are granted once, corrected and shown', async () => {
+describe('tollgate credits', () => {
+  test('grants once per idempotency key, corrects, and shows credits', async () => {
     await json('tenants', 'create', '--name', 'Rich', '--id', 'rich');
     const to = ['--tenant', 'rich', '--note', 'Invoice 12', '--idempotency-key', 'i12'];
     const grant = await tollgate('credits', 'grant', '--amount', '5000', ...to);
@@ -335,7 +348,7 @@ describe('credits', () => {
       /^Entry \d+ of 5,000 credits was booked\. Balance after it: 5,000\.$/,
     );
     const again = await tollgate('credits', 'grant', '--amount', '5000', ...to);
-    expect(again.out).toContain('was booked before; nothing changed');
+    expect(again.out).toContain('was already booked; nothing changed');
     await json('credits', 'correct', '--tenant', 'rich', '--amount', '-1');
     const { data } = await json('credits', 'show', '--tenant', 'rich');
     expect(data).toMatchObject({ total: 4999, entries: [{ amount: -1 }, { amount: 5000 }] });
@@ -347,12 +360,12 @@ describe('credits', () => {
   });
 });
 
-describe('byok', () => {
-  test('keeps a key from standard input, shows how it ends, and forgets it', async () => {
-    typed = '  sk-typed-0123456789abcd\n';
+describe('tollgate byok', () => {
+  test('saves a key from stdin, lists it with its last characters, and deletes it', async () => {
+    stdin = '  sk-typed-0123456789abcd\n';
     const set = await tollgate('byok', 'set', 'openai');
     expect(set).toMatchObject({ code: 0, err: '' });
-    expect(set.out).toBe('The key •••abcd is kept for openai (byok_first).');
+    expect(set.out).toBe('The key •••abcd was saved for openai (byok_first).');
     const shown = { provider: 'openai', label: '•••abcd', mode: 'byok_first', base_url: null };
     expect((await json('byok', 'list')).data).toMatchObject([shown]);
     expect((await tollgate('byok', 'list')).out).toMatch(/\nopenai +•••abcd +byok_first +– +2026-/);
@@ -363,15 +376,15 @@ describe('byok', () => {
     expect((await tollgate('byok', 'delete', 'openai')).err).toContain('There is no saved key');
   });
 
-  test('takes the key, the mode and an address as options, of any tenant', async () => {
+  test('accepts the key, mode, address, and tenant as options', async () => {
     await json('tenants', 'create', '--name', 'Own', '--id', 'own');
     const options = ['--tenant', 'own', '--api-key', 'sk-option-0123456789', '--mode', 'byok_only'];
     const words = ['byok', 'set', 'anthropic', ...options];
     const { data } = await json(...words, '--base-url', 'https://public.example/v1/');
     expect(data).toMatchObject({ mode: 'byok_only', base_url: 'https://public.example/v1' });
     expect(await json('byok', 'delete', 'anthropic', '--tenant', 'own')).toEqual({ deleted: true });
-    const inside = await tollgate(...words, '--base-url', 'http://10.0.0.1');
-    expect(inside).toMatchObject({ code: 1, err: expect.stringContaining('not public') });
+    const rejected = await tollgate(...words, '--base-url', 'http://10.0.0.1');
+    expect(rejected).toMatchObject({ code: 1, err: expect.stringContaining('not public') });
   });
 
   test.each([
@@ -379,80 +392,80 @@ describe('byok', () => {
     [['set', 'openai', '--api-key', 'two words'], 'visible ASCII characters'],
     [['set', 'openai', '--api-key', 'sk-…'], 'visible ASCII characters'],
     [['set', 'openai', '--api-key', 'a', '--mode', 'both'], 'mode must be one of "byok_first"'],
-    [['set', 'openai', '--api-key', 'a', '--base-url', 'https://public.example'], 'does not take'],
+    [['set', 'openai', '--api-key', 'a', '--base-url', 'https://public.example'], 'base_url'],
     [['set', 'openai', '--api-key', 'a', '--tenant', 'nobody'], 'There is no tenant'],
-  ])('%j is refused', async (words, message) => {
+  ])('rejects %j without printing the key', async (words, message) => {
     const { code, err } = await tollgate('byok', ...words);
     expect(code).toBe(1);
     expect(err).toContain(message);
     expect(err).not.toContain('two words');
   });
 
-  test('lists and deletes without the secret key, and saves nothing beside another', async () => {
+  test('lists and deletes keys with a wrong secret key, but saves none', async () => {
     await json('byok', 'set', 'openai', '--api-key', 'sk-first-0123456789');
-    const right = secretKey;
+    const original = secretKey;
     secretKey = 'another-secret-key-of-the-command-line';
     const refused = await tollgate('byok', 'set', 'anthropic', '--api-key', 'a');
     expect(refused.err).toStartWith("The secret key doesn't match");
     expect((await json('byok', 'list')).data.length).toBe(1);
     expect((await tollgate('byok', 'delete', 'openai')).code).toBe(0);
-    secretKey = right;
+    secretKey = original;
   });
 });
 
-describe('secret', () => {
-  test('shows what is left and encrypts it with the new key', async () => {
+describe('tollgate secret', () => {
+  test('counts provider keys and re-encrypts them with the new secret key', async () => {
     await json('byok', 'set', 'openai', '--api-key', 'sk-first-0123456789');
-    const right = secretKey;
-    formerKey = right;
+    const original = secretKey;
+    previousKey = original;
     secretKey = 'another-secret-key-of-the-command-line';
     try {
-      expect((await tollgate('secret', 'show')).out).toContain(': 0 encrypted with the secret');
+      expect((await tollgate('secret', 'show')).out).toContain(': 0 encrypted with the current');
       expect((await json('secret', 'rotate')).data).toEqual({
         rotated: 1,
         current: 0,
         unreadable: 0,
       });
-      expect((await tollgate('secret', 'show')).out).toContain(': 1 encrypted with the secret');
-      expect((await tollgate('secret', 'rotate')).out).toContain(': 0 encrypted anew, 1 already');
-      formerKey = null;
+      expect((await tollgate('secret', 'show')).out).toContain(': 1 encrypted with the current');
+      expect((await tollgate('secret', 'rotate')).out).toContain(': 0 re-encrypted, 1 already');
+      previousKey = null;
       expect((await json('secret', 'show')).data).toEqual({ current: 1, former: 0, unreadable: 0 });
       await json('byok', 'set', 'anthropic', '--api-key', 'sk-second-0123456789');
       const unset = await tollgate('secret', 'rotate');
       expect([unset.code, unset.out]).toEqual([1, '']);
       expect(unset.err).toStartWith('TOLLGATE_PREVIOUS_SECRET_KEY is not set');
-      secretKey = right;
-      formerKey = 'a-secret-key-that-was-never-in-use-here';
+      secretKey = original;
+      previousKey = 'a-secret-key-that-was-never-in-use-here';
       const refused = await tollgate('secret', 'rotate');
       expect([refused.code, refused.out]).toEqual([1, '']);
       expect(refused.err).toStartWith("The secret key doesn't match");
     } finally {
       secretKey = 'another-secret-key-of-the-command-line';
-      formerKey = right;
+      previousKey = original;
       for (const name of ['openai', 'anthropic']) await tollgate('byok', 'delete', name);
-      secretKey = right;
-      formerKey = 'another-secret-key-of-the-command-line';
+      secretKey = original;
+      previousKey = 'another-secret-key-of-the-command-line';
       await tollgate('secret', 'rotate');
-      formerKey = null;
+      previousKey = null;
     }
   });
 });
 
-describe('models', () => {
-  test('are listed when they can be called, or all', async () => {
+describe('tollgate models', () => {
+  test('lists available models, or all of them with --all', async () => {
     const { out } = await tollgate('models');
     expect(out).toMatch(/\ndemo\/chat .* 0\.5 +1 +– +demo$/m);
-    expect(out).not.toContain('acme/asleep');
+    expect(out).not.toContain('acme/disabled');
     const { out: all } = await tollgate('models', '--all');
-    expect(all).toMatch(/\nacme\/asleep .* 7 +8 +– +not configured: acme$/m);
+    expect(all).toMatch(/\nacme\/disabled .* 7 +8 +– +not configured: acme$/m);
     const { data } = await json('models', '--all');
     expect(data.slice(0, 2)).toMatchObject([
       { id: 'demo/chat', live: true, providers: ['demo'] },
-      { id: 'acme/asleep', live: false, providers: ['acme'] },
+      { id: 'acme/disabled', live: false, providers: ['acme'] },
     ]);
   });
 
-  test('that are not paid by the token are listed with what they are paid by', async () => {
+  test('lists prices per minute, character, request, and image', async () => {
     const { out } = await tollgate('models');
     expect(out).toMatch(/\nacme\/ears .* – +– +0\.006 per minute +acme$/m);
     expect(out).toMatch(/\nacme\/voice .* – +– +0\.01 per request, 15 per M characters +acme$/m);

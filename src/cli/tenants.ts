@@ -4,7 +4,7 @@ import { type TenantFields, tenantsPerPage } from '../contract/admin.ts';
 import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Topic } from './command.ts';
 import { offsetOf, offsetOption } from './command.ts';
-import { fields, minute, hintAtNextPage, printJson, printTable } from './output.ts';
+import { fields, hintAtNextPage, minute, printJson, printTable } from './output.ts';
 import { commandLine } from './program.ts';
 
 const name = { value: '<text>', summary: 'Display name' } as const;

@@ -22,9 +22,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** What is told of a request with these fields. */
-async function told(change: Partial<RequestRecord>): Promise<string> {
-  const record = makeRecord({ ...(await addCustomer(store, 1_000)), ...change });
+/** Stores a request with these fields and returns what the command prints about it. */
+async function explain(fields: Partial<RequestRecord>): Promise<string> {
+  const record = makeRecord({ ...(await addCustomer(store, 1_000)), ...fields });
   await book(store, [record]);
   const out: string[] = [];
   const code = await runCommand(['why', record.requestId, '--data-dir', folder], [why], {
@@ -37,8 +37,8 @@ async function told(change: Partial<RequestRecord>): Promise<string> {
 
 const usage = { ...noUsage, inputTokens: 10, cacheReadTokens: 4, outputTokens: 3 };
 
-test('a call with an own account has its list price, and the fee that was charged', async () => {
-  const text = await told({
+test('why prints the list price and the fee of a call with an own provider key', async () => {
+  const text = await explain({
     trafficMode: 'byok',
     usage,
     prices: { prompt: '1', cache_read: '0.25', completion: '2.5', byok_fee_basis_points: '500' },
@@ -50,27 +50,27 @@ test('a call with an own account has its list price, and the fee that was charge
       'prompt      10 × $1 per million    10',
       'cache_read  4 × $0.25 per million   1',
       'completion  3 × $2.5 per million    7.5',
-      'all of it                          18.5',
+      'total                              18.5',
     ].join('\n'),
   );
   expect(text).toMatch(
-    /^byok platform fee +5% of the list price, rounded up, once +1\ncharged +1$/m,
+    /^byok platform fee +5% of the list price, rounded up once +1\ncharged +1$/m,
   );
 });
 
-test('a fee that was written off in part is told whole, with what was not charged', async () => {
-  const text = await told({
+test('why prints the full fee and the part that was not charged', async () => {
+  const text = await explain({
     trafficMode: 'byok',
     usage,
     prices: { prompt: '1000', completion: '1', byok_fee_basis_points: '375' },
     charges: { ...noCharges, byokPlatformFee: 40 },
   });
-  // 3.75% of 14,003 credits are 525.1125.
+  // 3.75% of 14,003 credits is 525.1125.
   expect(text).toMatch(/^byok platform fee +3\.75% of .+ +526\nnot charged +-486\ncharged +40$/m);
 });
 
-test('what is paid by the minute is told in seconds, without tokens', async () => {
-  const text = await told({
+test('why prints usage of a price per minute in seconds, without tokens', async () => {
+  const text = await explain({
     usage: noUsage,
     units: { audioMs: 3_217 },
     prices: { minute: '0.006' },
@@ -80,8 +80,8 @@ test('what is paid by the minute is told in seconds, without tokens', async () =
   expect(text).not.toContain('tokens');
 });
 
-test('the fees of tools stand beside the price of the model', async () => {
-  const text = await told({
+test('why lists tool fees after the charge of the model', async () => {
+  const text = await explain({
     usage,
     prices: { prompt: '1', completion: '1' },
     charges: { ...noCharges, modelCharge: 17, managedToolFee: 20 },
@@ -92,36 +92,36 @@ test('the fees of tools stand beside the price of the model', async () => {
   expect(text).toMatch(/^managed tool fee +2 web searches +20\ncharged +37$/m);
 });
 
-test('prices of long prompts are told as such', async () => {
+test('why says that prices for long prompts apply', async () => {
   const steps = [{ above_tokens: 12, prompt: '2' }];
   const prices = { prompt: '1', completion: '1', long_prompts: steps };
-  const text = await told({ usage, prices, charges: { ...noCharges, modelCharge: 27 } });
-  // 14 tokens of prompt, so the 10 that no cache had cost 2 each.
+  const text = await explain({ usage, prices, charges: { ...noCharges, modelCharge: 27 } });
+  // The prompt has 14 tokens, so the 10 uncached ones cost 2 each.
   expect(text).toMatch(/^prompt +10 × \$2 per million +20$/m);
-  expect(text).toContain('\n\nThe prices are those of prompts above 12 tokens.');
+  expect(text).toContain('\n\nThe prices for prompts above 12 tokens apply.');
 });
 
-test('an answer that was given before says so', async () => {
-  expect(await told({ cacheHit: true, finishReason: 'stop' })).toMatch(
-    /^ended +well, with an answer given before, finish reason "stop"$/m,
+test('why says that an answer was replayed', async () => {
+  expect(await explain({ cacheHit: true, finishReason: 'stop' })).toMatch(
+    /^ended +complete, replayed from an earlier answer, finish reason "stop"$/m,
   );
 });
 
-test.each([
-  ['its provider', 'upstream_error'],
-  ['the credit store, or a stop', 'service_unavailable'],
-])('an answer that %s broke off says so, and that it is charged', async (_by, error) => {
-  const attempt = { provider: 'a', model: 'b/c', outcome: 'answered', status: 200, ms: 5 };
-  const broken = await told({
-    status: 'error',
-    error,
-    attempts: [{ ...attempt, message: null }],
-    charges: { ...noCharges, modelCharge: 7 },
-  });
-  const why = 'The answer broke off\\. What had come by then is charged\\.';
-  expect(broken).toMatch(new RegExp(`^ended +${error}\\. ${why}$`, 'm'));
-});
+test.each(['upstream_error', 'service_unavailable'])(
+  'why says that an answer cut off by %s is charged',
+  async (error) => {
+    const attempt = { provider: 'a', model: 'b/c', outcome: 'answered', status: 200, ms: 5 };
+    const text = await explain({
+      status: 'error',
+      error,
+      attempts: [{ ...attempt, message: null }],
+      charges: { ...noCharges, modelCharge: 7 },
+    });
+    const failure = 'The answer was cut off\\. The part that was received is charged\\.';
+    expect(text).toMatch(new RegExp(`^ended +${error}\\. ${failure}$`, 'm'));
+  },
+);
 
-test('a key that was deleted is told by its id', async () => {
-  expect(await told({ keyId: 'key_gone' })).toMatch(/^key +key_gone, deleted$/m);
+test('why prints the ID of a deleted key', async () => {
+  expect(await explain({ keyId: 'key_deleted' })).toMatch(/^key +key_deleted, deleted$/m);
 });

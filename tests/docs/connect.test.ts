@@ -205,17 +205,20 @@ describe('tollgate connect', () => {
       const { exitCode, stderr } = await connect(
         ...['curl', '--url', url, '--key', gateway.keys.api, '--try'],
       );
-      expect([exitCode, stderr]).toEqual([1, `What answers at ${url} is no Tollgate.\n`]);
+      expect([exitCode, stderr]).toEqual([
+        1,
+        `The server at ${url} isn't a Tollgate gateway. Check --url.\n`,
+      ]);
     },
     timeoutMs,
   );
 
   test.each([
     [['roo'], 'There is no client "roo"; did you mean roo-code?'],
-    [['nobody'], 'There is no client "nobody"; "tollgate connect" lists those it knows.'],
+    [['nobody'], 'There is no client "nobody"; run "tollgate connect" to list all.'],
     [['curl', '--try'], '--try needs a key: --key sk-tg-….'],
     [['curl', '--try', '--key', 'sk-tg-…'], '--try needs a key: --key sk-tg-….'],
-    [['curl', '--key', 'sk-mgmt-a'], '--key must be a routing key: it begins with sk-tg-.'],
+    [['curl', '--key', 'sk-mgmt-a'], '--key must be a routing key, which starts with sk-tg-.'],
     [['curl', '--model', 'demo/chet'], 'There is no model "demo/chet"; did you mean "demo/chat"?'],
     [
       ['curl', '--url', 'gw'],

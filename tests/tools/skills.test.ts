@@ -223,7 +223,7 @@ describe('tollgate skill', () => {
     const put = await tollgate(file, 'skills', 'put', 'house-style', '--tenant', id);
     expect(put).toEqual({
       code: 0,
-      out: 'The skill house-style is saved (11 characters).',
+      out: 'The skill house-style was saved (11 characters).',
       err: '',
     });
     const shown = await manage('GET', `${root}/house-style`);
@@ -259,7 +259,7 @@ describe('tollgate skill', () => {
     });
     expect(await put('a', '---\nname: b\n---\nWords.', '--description', 'd')).toMatchObject({
       code: 1,
-      err: 'The file calls the skill "b", not "a".',
+      err: 'name must match the command: the file has "b", the command "a".',
     });
     const nobody = await tollgate('', 'skills', 'list', '--tenant', 'nobody');
     expect([nobody.code, nobody.out]).toEqual([1, '']);

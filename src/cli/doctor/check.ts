@@ -95,7 +95,8 @@ function unwritableIn(folder: string, names?: readonly string[]) {
 /** Returns the fix for a path that this user can't write. */
 function permissionFix({ path, code }: { path: string; code: string }, option: string): string {
   if (code === 'EROFS') return `Mount its disk as writable, or set ${option} to another disk.`;
-  if (statSync(path).uid === process.getuid?.()) return `Make it writable: chmod -R u+rwX "${path}"`;
+  if (statSync(path).uid === process.getuid?.())
+    return `Make it writable: chmod -R u+rwX "${path}"`;
   return `Make it belong to the user that runs Tollgate: chown -R "$(id -u)" "${path}"`;
 }
 

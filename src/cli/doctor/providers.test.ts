@@ -4,7 +4,8 @@ import { runCheck } from './check.ts';
 import { providerChecks, searchChecks } from './providers.ts';
 
 const key = 'sk-of-the-operator';
-const shown: (string | null)[] = [];
+/** The keys in the requests that the server received. */
+const receivedKeys: (string | null)[] = [];
 
 const server = Bun.serve({
   port: 0,
@@ -12,7 +13,7 @@ const server = Bun.serve({
   fetch({ url, method, headers }) {
     const { pathname } = new URL(url);
     if (method !== 'GET') return new Response('', { status: 418 });
-    shown.push(headers.get('authorization') ?? headers.get('x-goog-api-key'));
+    receivedKeys.push(headers.get('authorization') ?? headers.get('x-goog-api-key'));
     if (pathname.startsWith('/hangs')) return new Promise<Response>(() => {});
     return new Response('', { status: Number(pathname.split('/')[1]) });
   },
@@ -21,7 +22,7 @@ afterAll(() => server.stop(true));
 
 const { host, origin } = server.url;
 
-/** Signed by itself, for this test alone. */
+/** A self-signed certificate, used only in this test. */
 const cert = `-----BEGIN CERTIFICATE-----
 MIIBkDCCATagAwIBAgIUcasyBs1cUj8c7h8JhGeTVp+ShOUwCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTExNjEyMjYzN1oYDzIxMjYxMDIz
@@ -45,141 +46,146 @@ function configOf(data: object) {
   return loadConfig({}, {}, everySection, { source: 'test', data: { catalogue: 'none', ...data } });
 }
 
-async function foundAt(base_url: string, more: object = {}) {
-  const fake = { dialect: 'openai', base_url, api_key: key, ...more };
+/** Runs the check of a provider with this address. */
+async function checkProvider(base_url: string, options: object = {}) {
+  const fake = { dialect: 'openai', base_url, api_key: key, ...options };
   const [check] = providerChecks(configOf({ providers: { fake } }));
   return check && runCheck(check);
 }
 
-describe('a provider', () => {
-  test('that answers its model list is well, and is shown its key', async () => {
-    shown.length = 0;
-    expect(await foundAt(`${origin}/200`)).toMatchObject({ isWell: true, fix: null });
-    expect(shown).toEqual([`Bearer ${key}`]);
+describe('the provider check', () => {
+  test('passes if the model list accepts the key', async () => {
+    receivedKeys.length = 0;
+    expect(await checkProvider(`${origin}/200`)).toMatchObject({ isHealthy: true, fix: null });
+    expect(receivedKeys).toEqual([`Bearer ${key}`]);
   });
 
-  test.each([400, 401, 403])('refuses its key with %d', async (status) => {
-    expect(await foundAt(`${origin}/${status}`, { dialect: 'gemini' })).toEqual({
+  test.each([400, 401, 403])('fails if the key is rejected with %d', async (status) => {
+    expect(await checkProvider(`${origin}/${status}`, { dialect: 'gemini' })).toEqual({
       isHealthy: false,
-      found: `${host} refuses the key (${status}).`,
-      fix: 'Set providers.fake.api_key to a key that it accepts.',
+      found: `${host} rejects the key (${status}).`,
+      fix: 'Set providers.fake.api_key to a valid key.',
     });
   });
 
-  test('without a key of ours may want one', async () => {
-    shown.length = 0;
-    const finding = await foundAt(`${origin}/401`, { api_key: null });
-    expect(finding?.found).toBe(`${host} refuses a call without a key (401).`);
-    expect(shown).toEqual([null]);
+  test('fails if a call without a key is rejected', async () => {
+    receivedKeys.length = 0;
+    const finding = await checkProvider(`${origin}/401`, { api_key: null });
+    expect(finding?.found).toBe(`${host} rejects a call without a key (401).`);
+    expect(receivedKeys).toEqual([null]);
   });
 
-  test('without a model list is reached, and nothing else is vouched for', async () => {
-    const { isHealthy: isWell, found = '' } = (await foundAt(`${origin}/404`)) ?? {};
-    expect([isWell, found.replace(/\d+ ms/, '# ms')]).toEqual([
+  test('passes without a model list, but says that the key is not checked', async () => {
+    const { isHealthy, found = '' } = (await checkProvider(`${origin}/404`)) ?? {};
+    expect([isHealthy, found.replace(/\d+ ms/, '# ms')]).toEqual([
       true,
-      `${host} answers in # ms, but offers no model list (404): the key is untried, and ` +
+      `${host} answers in # ms, but has no model list (404). The key isn't checked, and ` +
         'providers.fake.base_url may be wrong.',
     ]);
   });
 
-  test('whose dialect has no free call is not shown the key', async () => {
-    shown.length = 0;
+  test('sends no key if the dialect has no free call', async () => {
+    receivedKeys.length = 0;
     const bedrock = { dialect: 'bedrock', region: 'eu-central-1' };
-    expect(await foundAt(`${origin}/403`, bedrock)).toMatchObject({ isWell: true });
-    expect(shown).toEqual([null]);
+    expect(await checkProvider(`${origin}/403`, bedrock)).toMatchObject({ isHealthy: true });
+    expect(receivedKeys).toEqual([null]);
   });
 
   test.each([
     [301, 'answers with 301.', 'Check providers.fake.base_url.'],
-    [503, 'fails with 503.', 'Try again later, or see its status page.'],
-  ])('that answers %d is a cross', async (status, found, fix) => {
-    const finding = await foundAt(`${origin}/${status}`);
+    [503, 'fails with 503.', 'Try again later, or check its status page.'],
+  ])('fails for status %d', async (status, found, fix) => {
+    const finding = await checkProvider(`${origin}/${status}`);
     expect(finding).toEqual({ isHealthy: false, found: `${host} ${found}`, fix });
   });
 
-  test('that asks for patience is not to blame', async () => {
-    expect(await foundAt(`${origin}/429`)).toMatchObject({ isWell: true });
+  test('passes for status 429', async () => {
+    expect(await checkProvider(`${origin}/429`)).toMatchObject({ isHealthy: true });
   });
 
-  test('that is away is named with the reason', async () => {
-    const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() });
-    await gone.stop(true);
-    expect(await foundAt(`${gone.url.origin}/v1`)).toEqual({
+  test('fails with the error code if the provider is unreachable', async () => {
+    const stopped = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() });
+    await stopped.stop(true);
+    expect(await checkProvider(`${stopped.url.origin}/v1`)).toEqual({
       isHealthy: false,
-      found: `${gone.url.host} cannot be reached (ECONNREFUSED).`,
-      fix: 'Check providers.fake.base_url, and that this machine may reach it.',
+      found: `${stopped.url.host} can't be reached (ECONNREFUSED).`,
+      fix: 'Check providers.fake.base_url, and that this machine can reach it.',
     });
   });
 
-  test('whose certificate nobody vouches for is told as such', async () => {
+  test('fails for a certificate that is not trusted', async () => {
     const tls = { cert, key: certKey };
     const fetch = () => new Response();
-    await using strange = Bun.serve({ port: 0, hostname: '127.0.0.1', tls, fetch });
-    expect(await foundAt(`${strange.url.origin}/v1`)).toEqual({
+    await using untrusted = Bun.serve({ port: 0, hostname: '127.0.0.1', tls, fetch });
+    expect(await checkProvider(`${untrusted.url.origin}/v1`)).toEqual({
       isHealthy: false,
       found:
-        `${strange.url.host} shows a certificate that is not trusted here ` +
+        `${untrusted.url.host} has a certificate that isn't trusted here ` +
         '(DEPTH_ZERO_SELF_SIGNED_CERT).',
       fix:
-        'Check providers.fake.base_url and the clock; NODE_EXTRA_CA_CERTS names an authority of ' +
-        'your own.',
+        'Check providers.fake.base_url and the clock. Set NODE_EXTRA_CA_CERTS for a private ' +
+        'authority.',
     });
   });
 
-  test('that hangs is given up', async () => {
+  test('fails after a timeout', async () => {
     const fake = { dialect: 'openai', base_url: `${origin}/hangs`, api_key: key };
     const [check] = providerChecks(configOf({ providers: { fake } }), 100);
     expect(check && (await runCheck(check))).toEqual({
       isHealthy: false,
       found: `${host} did not answer within 0.1 s.`,
-      fix: 'Check providers.fake.base_url, and that this machine may reach it.',
+      fix: 'Check providers.fake.base_url, and that this machine can reach it.',
     });
   });
 });
 
-test('without any provider the demo answers, or nobody', async () => {
-  const look = async (data: object) => {
+test('without providers, the check passes only if the demo is on', async () => {
+  const checkWith = async (data: object) => {
     const [check] = providerChecks(configOf(data));
     return check && runCheck(check);
   };
-  expect(await look({})).toMatchObject({ isWell: true });
-  expect(await look({ demo: false })).toEqual({
+  expect(await checkWith({})).toMatchObject({ isHealthy: true });
+  expect(await checkWith({ demo: false })).toEqual({
     isHealthy: false,
-    found: 'None has a key, and the demo is off.',
-    fix: 'Set the key of one, such as OPENAI_API_KEY.',
+    found: 'No provider has a key, and the demo is off.',
+    fix: "Set a provider's key, such as OPENAI_API_KEY.",
   });
 });
 
-describe('the search engine', () => {
-  const look = async (status: number, engine: string, more: object = { api_key: key }) => {
-    const web_search = { engine, url: `${origin}/${status}`, ...more };
+describe('the web search check', () => {
+  const checkSearch = async (
+    status: number,
+    engine: string,
+    options: object = { api_key: key },
+  ) => {
+    const web_search = { engine, url: `${origin}/${status}`, ...options };
     const [check] = searchChecks(configOf({ tools: { web_search } }));
     return check && runCheck(check);
   };
 
-  test.each(['searxng', 'tavily'])('%s refuses its key in a free call', async (engine) => {
-    shown.length = 0;
-    expect(await look(403, engine)).toEqual({
+  test.each(['searxng', 'tavily'])('fails if %s rejects the key in a free call', async (engine) => {
+    receivedKeys.length = 0;
+    expect(await checkSearch(403, engine)).toEqual({
       isHealthy: false,
-      found: `${host} refuses the key (403).`,
-      fix: 'Set tools.web_search.api_key to a key that it accepts.',
+      found: `${host} rejects the key (403).`,
+      fix: 'Set tools.web_search.api_key to a valid key.',
     });
-    expect(shown).toEqual([`Bearer ${key}`]);
+    expect(receivedKeys).toEqual([`Bearer ${key}`]);
   });
 
-  test('of one’s own that gives no JSON is told how it would', async () => {
-    expect(await look(403, 'searxng', {})).toEqual({
+  test('explains how to enable JSON in SearXNG', async () => {
+    expect(await checkSearch(403, 'searxng', {})).toEqual({
       isHealthy: false,
-      found: `${host} refuses a call without a key (403).`,
+      found: `${host} rejects a call without a key (403).`,
       fix: 'Add json to search.formats in its settings.yml.',
     });
   });
 
-  test('that charges for every call is reached only', async () => {
-    expect(await look(403, 'brave')).toMatchObject({ isWell: true });
+  test('passes for an engine without free calls as soon as its server answers', async () => {
+    expect(await checkSearch(403, 'brave')).toMatchObject({ isHealthy: true });
   });
 
-  test('that is not configured has no line', () => {
+  test('is left out if no engine is configured', () => {
     expect(searchChecks(configOf({}))).toEqual([]);
   });
 });

@@ -108,9 +108,12 @@ function toFinding(probed: ProbeResult, server: ServerInfo): Finding {
   if (notFoundStatuses.has(status)) {
     const unchecked = hasKey ? "The key isn't checked, and" : 'Calls are not checked, and';
     const none = `has no ${server.free} (${status})`;
-    return healthy(`${host} answers in ${ms} ms, but ${none}. ${unchecked} ${address} may be wrong.`);
+    return healthy(
+      `${host} answers in ${ms} ms, but ${none}. ${unchecked} ${address} may be wrong.`,
+    );
   }
-  if (status < 300) return healthy(`${host} ${hasKey ? 'accepts the key' : 'answers'} in ${ms} ms.`);
+  if (status < 300)
+    return healthy(`${host} ${hasKey ? 'accepts the key' : 'answers'} in ${ms} ms.`);
   if (rejectionStatuses.has(status)) {
     const rejected = hasKey ? 'the key' : 'a call without a key';
     return unhealthy(`${host} rejects ${rejected} (${status}).`, keyFix);

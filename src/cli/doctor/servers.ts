@@ -96,7 +96,10 @@ async function roundTrip(address: string, identity: Config['s3Credentials']): Pr
   } catch (error) {
     const why = asSentence(failureMessage(error));
     const identities = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
-    return unhealthy(`Objects can't be stored: ${why}`, `Check objects (OBJECTS_URL), ${identities}.`);
+    return unhealthy(
+      `Objects can't be stored: ${why}`,
+      `Check objects (OBJECTS_URL), ${identities}.`,
+    );
   }
 }
 

@@ -9,7 +9,7 @@ afterEach(() => {
   setSystemTime();
 });
 
-test('an address that no start would take is a cross', async () => {
+test('the store check fails for an invalid address', async () => {
   const data = { database: 'sqlite::memory:' };
   const config = loadConfig({}, {}, everySection, { source: 'test', data });
   const [check] = storeChecks(config, new StoreProbe(config));
@@ -21,9 +21,9 @@ test('an address that no start would take is a cross', async () => {
 });
 
 test.each([
-  [hourMs, /^It is 3[56]\d\d\.\d s ahead of the store's\.$/],
-  [-hourMs, /^It is 3[56]\d\d\.\d s behind the store's\.$/],
-])('a clock that is wrong by %d ms is a cross', async (ms, sentence) => {
+  [hourMs, /^It is 3[56]\d\d\.\d s ahead of the store's clock\.$/],
+  [-hourMs, /^It is 3[56]\d\d\.\d s behind the store's clock\.$/],
+])('the clock check fails if the clock is off by %d ms', async (ms, sentence) => {
   const DATABASE_URL = await (await startPostgres()).createDatabase();
   const config = loadConfig({}, { DATABASE_URL }, everySection, { source: 'test', data: {} });
   const store = new StoreProbe(config);
@@ -34,6 +34,6 @@ test.each([
   expect(found).toEqual({
     isHealthy: false,
     found: expect.stringMatching(sentence),
-    fix: 'Set both by the network: timedatectl set-ntp true',
+    fix: 'Synchronize both with network time: timedatectl set-ntp true',
   });
 });

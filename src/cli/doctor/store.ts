@@ -118,10 +118,11 @@ async function checkClock(store: StoreProbe): Promise<Finding | undefined> {
   }
   const skew = `${(Math.abs(aheadMs) / 1000).toFixed(1)} s`;
   const direction = aheadMs > 0 ? 'behind' : 'ahead of';
-  const found = `It is ${skew} ${direction} the store's clock.`;
-  if (Math.abs(aheadMs) <= clockSkewMsMax) return healthy(found);
+  if (Math.abs(aheadMs) <= clockSkewMsMax) {
+    return healthy(`It differs from the store's clock by ${skew}.`);
+  }
   return unhealthy(
-    found,
+    `It is ${skew} ${direction} the store's clock.`,
     'Synchronize both with network time: timedatectl set-ntp true',
   );
 }
@@ -170,7 +171,7 @@ async function checkJournal({ dataDir }: Config, store: StoreProbe): Promise<Fin
     if (deployment !== undefined) journalsBelongTo(dataDir, deployment);
     const dead = deadJournals(journalRoot(dataDir), Date.now()).length;
     if (dead === 0) return healthy('There are no journals of ended processes.');
-    const found = `${counted(dead, 'journal')} of ended processes not booked yet.`;
+    const found = `There are unbooked journals of ended processes: ${dead}.`;
     return unhealthy(found, 'Start a gateway on this folder to book them: "tollgate serve".');
   } catch (error) {
     throw journalFailure(error);
