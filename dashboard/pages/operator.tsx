@@ -17,7 +17,7 @@ export function Operator() {
     const call = { key, signal };
     const [overview, backlog, providers] = await Promise.all([
       requestData<Installation>('/admin/v1/overview', call),
-      requestData<Backlog>('/admin/v1/books', call),
+      requestData<Backlog>('/admin/v1/accounting', call),
       requestData<ProviderHealth[]>('/admin/v1/providers', call),
     ]);
     return { overview, backlog, providers };

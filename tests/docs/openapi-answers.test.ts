@@ -243,7 +243,7 @@ test('all that an operator does is answered as described', async () => {
   expect([(await granted()).status, (await granted()).status]).toEqual([201, 200]);
   await rig.sendOk(`GET ${named}/credits`, `${one}/credits`, { key });
   await rig.sendOk(`POST ${named}/keys`, `${one}/keys`, { key, body: { name: 'first' } });
-  for (const path of ['/admin/v1/overview', '/admin/v1/providers', '/admin/v1/books']) {
+  for (const path of ['/admin/v1/overview', '/admin/v1/providers', '/admin/v1/accounting']) {
     await read(path, key);
   }
 });

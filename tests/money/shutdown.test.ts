@@ -37,6 +37,6 @@ test('charges the delivered part of a stream that a shutdown interrupts', async 
   const accounts = await database.read.selectFrom('accounts').selectAll().execute();
   expect(accounts.map(({ leased }) => leased)).toEqual([0]);
   expect(await discrepancies(database)).toEqual([]);
-  expect(readdirSync(join(gateway.dataDir, 'journal'))).toEqual(['books']);
+  expect(readdirSync(join(gateway.dataDir, 'journal'))).toEqual(['ledger-id']);
   await database.close();
 }, 120_000);

@@ -157,7 +157,7 @@ export function stateRoutes(deps: StateDeps): Route[] {
     admin.get('/admin/v1/providers', adminDocs.providers, (exchange) =>
       json(exchange, { data: providerObjects(deps) }),
     ),
-    admin.get('/admin/v1/books', adminDocs.accounting, (exchange) =>
+    admin.get('/admin/v1/accounting', adminDocs.accounting, (exchange) =>
       json(exchange, { data: backlogObject(deps.accountingState()) }),
     ),
   ];

@@ -41,7 +41,7 @@ test('claimJournals records the first ledger as owner and rejects others', () =>
 test('claimJournals accepts another ledger if no journals are left', () => {
   claimJournals(dataDir, 'ours');
   claimJournals(dataDir, 'theirs');
-  expect(readdirSync(root)).toEqual(['books']);
+  expect(readdirSync(root)).toEqual(['ledger-id']);
   leaveJournal();
   expect(() => claimJournals(dataDir, 'ours')).toThrow('another database');
 });
@@ -56,9 +56,9 @@ test('journalsBelongTo throws if the owner cannot be read', () => {
   leaveJournal();
   expect(journalsBelongTo(dataDir, 'ours')).toBe(false);
   // A folder in place of the owner file.
-  mkdirSync(join(root, 'books'));
+  mkdirSync(join(root, 'ledger-id'));
   expect(() => journalsBelongTo(dataDir, 'ours')).toThrow(/EISDIR/);
-  rmSync(join(root, 'books'), { recursive: true });
+  rmSync(join(root, 'ledger-id'), { recursive: true });
   claimJournals(dataDir, 'ours');
   expect(journalsBelongTo(dataDir, 'ours')).toBe(true);
 });

@@ -53,7 +53,7 @@ export function journalsBelongTo(dataDir: string, ledgerId: string): boolean {
 }
 
 function ownerFile(root: string): string {
-  return join(root, 'books');
+  return join(root, 'ledger-id');
 }
 
 /** Explains an error of the operating system about a journal. Returns other errors unchanged. */
