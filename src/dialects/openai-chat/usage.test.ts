@@ -17,22 +17,13 @@ const report = (prompt: unknown, completion: unknown, more: object = {}) => ({
 const cached = (tokens: unknown) => ({ prompt_tokens_details: { cached_tokens: tokens } });
 const reasoned = (tokens: unknown) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
 
+// Recordings prove plain counts, cached tokens in the details, reasoning and totals above the sum.
 describe('readUsage splits counts into classes that do not overlap:', () => {
   const cases: Record<string, [object, ReturnType<typeof usage>]> = {
-    'plain counts': [report(10, 5, { total_tokens: 15 }), usage(10, 0, 0, 5)],
     'reads counts without a total': [report(10, 5), usage(10, 0, 0, 5)],
-    'subtracts cached tokens from the prompt': [report(100, 5, cached(60)), usage(40, 60, 0, 5)],
     'subtracts cache writes from the prompt': [
       report(100, 5, { prompt_tokens_details: { cached_tokens: 60, cache_write_tokens: 30 } }),
       usage(10, 60, 30, 5),
-    ],
-    'counts reasoning within the output': [
-      report(10, 50, { ...reasoned(40), total_tokens: 60 }),
-      usage(10, 0, 0, 50, 40),
-    ],
-    'adds uncounted output of a larger total': [
-      report(291, 26, { ...reasoned(196), total_tokens: 513 }),
-      usage(291, 0, 0, 222, 196),
     ],
     'ignores a smaller total': [report(10, 5, { total_tokens: 3 }), usage(10, 0, 0, 5)],
     'reads more cached than prompt tokens as separate': [
@@ -73,17 +64,9 @@ describe('readUsage splits counts into classes that do not overlap:', () => {
       }),
       usage(30, 120, 50, 75),
     ],
-    "reads Mistral's singular name of the details": [
-      report(100, 5, { prompt_tokens_details: null, prompt_token_details: { cached_tokens: 60 } }),
-      usage(40, 60, 0, 5),
-    ],
     'reads cache reads and writes that exceed the prompt together': [
       report(10, 5, { prompt_tokens_details: { cached_tokens: 8, cache_write_tokens: 8 } }),
       usage(0, 8, 8, 5),
-    ],
-    'reads null details': [
-      report(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }),
-      usage(10, 0, 0, 5),
     ],
     'reads a prompt without output': [{ prompt_tokens: 8, total_tokens: 8 }, usage(8, 0, 0, 0)],
   };

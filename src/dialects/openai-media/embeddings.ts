@@ -21,7 +21,7 @@ import { label, nonStreamingRequest, routingFields } from '../normalize/requests
 import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readUsage } from '../openai-chat/usage.ts';
 
-/** Far above any vocabulary. */
+/** No tokenizer has this many tokens. */
 const tokenMax = 10_000_000;
 
 /** Returns true for a list of inputs. A list of numbers is a single input. */
@@ -41,8 +41,8 @@ function inputProblem(input: unknown): ValidationIssue {
   const [first] = input;
   if (input.length === 0) return { path, message: 'must have at least one item' };
   if (typeof first !== 'number' && input.length > embeddingsInputsMax) {
-    const most = embeddingsInputsMax;
-    return { path, message: `has ${input.length} items; at most ${most} are allowed` };
+    const limit = embeddingsInputsMax;
+    return { path, message: `has ${input.length} items; at most ${limit} are allowed` };
   }
   // All items must have the type of the first.
   if (typeof first === 'number') return firstProblem(input, path, problemOfToken);

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test';
-import { GatewayError } from '../../core/errors.ts';
 import { sortForm } from './form-routing.ts';
 
 type Field = readonly [name: string, ...texts: string[]];
@@ -48,8 +47,8 @@ describe('sortForm', () => {
     ['a provider that is not JSON', [['provider', 'openai']], { provider: 'openai' }],
     ['the route', [['route', 'sort']], { route: 'sort' }],
   ])('reads %s', (_, fields, routing) => {
-    const { routing: found, rest } = sorted(['prompt', 'x'], ...fields);
-    expect<object>(found).toEqual(routing);
+    const { routing: actual, rest } = sorted(['prompt', 'x'], ...fields);
+    expect<object>(actual).toEqual(routing);
     const names = fields.map(([name]) => name).filter((name) => name === 'model');
     expect([...rest.keys()]).toEqual(['prompt', ...names]);
   });
@@ -72,18 +71,9 @@ describe('sortForm', () => {
       'provider',
     ],
   ])('rejects duplicates: %j', (fields, param) => {
-    const thrown = (() => {
-      try {
-        return sorted(...fields);
-      } catch (error) {
-        return error;
-      }
-    })();
-    if (!(thrown instanceof GatewayError)) throw new Error('Nothing was thrown.');
-    expect([thrown.status, thrown.param, thrown.message]).toEqual([
-      400,
-      param,
-      `${param} is given twice.`,
-    ]);
+    const message = `${param} appears twice.`;
+    expect(() => sorted(...fields)).toThrow(
+      expect.objectContaining({ status: 400, param, message }),
+    );
   });
 });

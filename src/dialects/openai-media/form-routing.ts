@@ -43,10 +43,10 @@ function modelsIn(texts: readonly string[], known: ReadonlyMap<string, unknown>)
   return all.length > 0 ? all : undefined;
 }
 
-/** `provider[a]`, `provider[a][]`, `provider[a][b]` */
+/** Parses `provider[a]`, `provider[a][]` and `provider[a][b]`. */
 function providerPath(name: string): readonly string[] | undefined {
-  const found = /^provider\[(\w+)\](?:\[(\w*)\])?$/.exec(name);
-  return found?.slice(1).filter((part): part is string => part !== undefined);
+  const match = /^provider\[(\w+)\](?:\[(\w*)\])?$/.exec(name);
+  return match?.slice(1).filter((part): part is string => part !== undefined);
 }
 
 function preferenceIn(name: string, texts: readonly string[]): unknown {

@@ -110,14 +110,14 @@ export const openAiTranscription: TranscriptionDialect = {
   read: readTranscript,
 };
 
-const isPage = /^\s*<(?:!doctype|html)/i;
+const htmlPage = /^\s*<(?:!doctype|html)/i;
 
 /** Reads a transcript. Text formats come as plain text, but some servers always send JSON. */
 export function readTranscript(text: string, format: TranscriptFormat): ReadResult<Transcript> {
   if (format === 'json' || format === 'verbose_json') return readAnswer(text, readFields);
   const body = text.trimStart().startsWith('{') ? parseJson(text) : undefined;
   if (!isObject(body)) {
-    if (!isPage.test(text)) return { ok: true, value: { kind: 'text', text } };
+    if (!htmlPage.test(text)) return { ok: true, value: { kind: 'text', text } };
     return { ok: false, failure: malformed('The provider returned a web page.') };
   }
   const read = readFields(body);

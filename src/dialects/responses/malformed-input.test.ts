@@ -1,8 +1,8 @@
-/** Whatever a client or an upstream sends: an answer or a refusal, never a crash. */
+/** Malformed requests and answers are rejected or converted, and never throw unexpected errors. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { makeTarget } from '../../../tests/support/prompts.ts';
-import { streamOf, type WholeResponse } from '../../../tests/support/response-events.ts';
+import { type FullResponse, streamOf } from '../../../tests/support/response-events.ts';
 import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
 import type { AnswerSink } from '../../core/answer.ts';
 import { GatewayError } from '../../core/errors.ts';
@@ -19,7 +19,6 @@ import { ResponsesPassThrough } from './same/stream.ts';
 const timeoutMs = 120_000;
 const dialects = ['openai', 'anthropic', 'gemini', 'openai-responses'] as const;
 
-/** Fields of all kinds, with values that some of them may have and others may not. */
 const types = [
   'message',
   'function_call',
@@ -39,6 +38,7 @@ const types = [
   'web_search',
   'novelty',
 ];
+/** Random objects with known field names and plausible values. */
 const value = fc.letrec((tie) => ({
   any: fc.oneof(
     { weight: 6, arbitrary: fc.constantFrom('a', '', 'user', 'assistant', 'developer', '{"a":1}') },
@@ -57,8 +57,7 @@ const value = fc.letrec((tie) => ({
   ),
 }));
 
-/** A sound one of its kind, with one or two things too many or too odd. */
-const sound: readonly object[] = [
+const validItems: readonly object[] = [
   { role: 'user', content: [{ type: 'input_text', text: 'Hi' }] },
   { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Ho' }] },
   { type: 'function_call', call_id: 'c', name: 'a', arguments: '{}' },
@@ -66,38 +65,41 @@ const sound: readonly object[] = [
   { type: 'custom_tool_call', call_id: 'd', name: 'b', input: 'x' },
   { type: 'reasoning', id: 'rs_1', summary: [{ text: 'x' }], encrypted_content: 'gAAAA' },
 ];
-const goodParts: readonly object[] = [
+const validParts: readonly object[] = [
   { type: 'input_text', text: 'x' },
   { type: 'input_image', image_url: 'https://a.example/b.png' },
   { type: 'input_file', file_id: 'f' },
   { type: 'refusal', refusal: 'x' },
   { type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } },
 ];
-const goodTools: readonly object[] = [
+const validTools: readonly object[] = [
   { type: 'function', name: 'a' },
   { type: 'custom', name: 'b' },
   { type: 'namespace', name: 'n', tools: [{ type: 'function', name: 'a' }] },
   { type: 'web_search' },
 ];
 
-/** Sound ones with fields that are no part of them, and now and then one that is not sound. */
-function overlaid(good: readonly object[], oddWeight = 1): fc.Arbitrary<object> {
-  const pair = fc.tuple(fc.constantFrom(...good), value.typed);
+/** Adds random fields to valid objects; sometimes they replace valid fields. */
+function overlaid(valid: readonly object[], invalidWeight = 1): fc.Arbitrary<object> {
+  const pair = fc.tuple(fc.constantFrom(...valid), value.typed);
   return fc.oneof(
-    { weight: 30, arbitrary: pair.map(([fit, odd]) => ({ ...(odd as object), ...fit })) },
-    { weight: oddWeight, arbitrary: pair.map(([fit, odd]) => ({ ...fit, ...(odd as object) })) },
+    { weight: 30, arbitrary: pair.map(([base, more]) => ({ ...(more as object), ...base })) },
+    {
+      weight: invalidWeight,
+      arbitrary: pair.map(([base, more]) => ({ ...base, ...(more as object) })),
+    },
   );
 }
 
-const parts = fc.array(overlaid(goodParts), { maxLength: 3 });
+const parts = fc.array(overlaid(validParts), { maxLength: 3 });
 const message = fc
   .tuple(fc.constantFrom('user', 'assistant', 'developer'), parts)
   .map(([role, content]) => ({ role, content }));
 const result = parts.map((output) => ({ type: 'function_call_output', call_id: 'c', output }));
-const item = fc.oneof(overlaid(sound), message, result);
-const rarelyOdd = (...good: readonly unknown[]) =>
+const item = fc.oneof(overlaid(validItems), message, result);
+const mostlyValid = (...values: readonly unknown[]) =>
   fc.oneof(
-    { weight: 30, arbitrary: fc.constantFrom(...good) },
+    { weight: 30, arbitrary: fc.constantFrom(...values) },
     { weight: 1, arbitrary: value.any },
   );
 
@@ -105,34 +107,34 @@ const request = fc.record(
   {
     model: fc.constant('a/b'),
     input: fc.array(item, { minLength: 1, maxLength: 4 }),
-    tools: fc.array(overlaid(goodTools), { maxLength: 3 }),
-    tool_choice: rarelyOdd('auto', { type: 'function', name: 'a' }, { type: 'novelty' }),
-    text: rarelyOdd({ format: { type: 'json_object' } }, { verbosity: 'low' }),
-    reasoning: rarelyOdd({ effort: 'low' }, { summary: 'auto' }, {}),
-    include: rarelyOdd([], ['a']),
-    metadata: rarelyOdd({ a: 'b' }),
+    tools: fc.array(overlaid(validTools), { maxLength: 3 }),
+    tool_choice: mostlyValid('auto', { type: 'function', name: 'a' }, { type: 'novelty' }),
+    text: mostlyValid({ format: { type: 'json_object' } }, { verbosity: 'low' }),
+    reasoning: mostlyValid({ effort: 'low' }, { summary: 'auto' }, {}),
+    include: mostlyValid([], ['a']),
+    metadata: mostlyValid({ a: 'b' }),
   },
   { requiredKeys: ['model', 'input'] },
 );
 
 test(
-  'A malformed Responses request is rejected with its field or can be sent to every upstream',
+  'a malformed Responses request is rejected with its field or can be sent to every upstream',
   () => {
-    let taken = 0;
-    const put = (body: object) => {
+    let accepted = 0;
+    const sendToAll = (body: object) => {
       const text = JSON.stringify(body);
       const source = { text, bytes: new TextEncoder().encode(text) };
-      const conversation = responsesClientRequest(readResponsesRequest(JSON.parse(text), source));
-      taken += 1;
+      const clientRequest = responsesClientRequest(readResponsesRequest(JSON.parse(text), source));
+      accepted += 1;
       for (const dialect of dialects) {
-        const sent = conversation.adapterFor(dialect)?.write(makeTarget());
+        const sent = clientRequest.adapterFor(dialect)?.write(makeTarget());
         expect(JSON.parse(String(sent?.body))).toBeObject();
       }
     };
     fc.assert(
       fc.property(request, (body) => {
         try {
-          put(body);
+          sendToAll(body);
         } catch (error) {
           if (!(error instanceof GatewayError)) throw error;
           expect(error.status).toBe(400);
@@ -141,7 +143,7 @@ test(
       }),
       { numRuns: 2_000 },
     );
-    expect(taken).toBeGreaterThan(500);
+    expect(accepted).toBeGreaterThan(500);
   },
   timeoutMs,
 );
@@ -152,16 +154,16 @@ const tools = [{ type: 'custom', name: 'patch' }];
 const body: ResponsesBody = { input: 'Hi', tools };
 const echo = echoOf(body);
 
-type Word =
+type SinkCall =
   | readonly ['text' | 'reasoning' | 'refusal' | 'reasoningSignature' | 'redactedReasoning', string]
   | readonly ['call', string]
   | readonly ['arguments', number, string]
   | readonly ['citation' | 'image'];
-const said = fc.string({ unit: 'grapheme', maxLength: 8 });
-const word: fc.Arbitrary<Word> = fc.oneof(
+const shortText = fc.string({ unit: 'grapheme', maxLength: 8 });
+const sinkCall: fc.Arbitrary<SinkCall> = fc.oneof(
   fc.tuple(
     fc.constantFrom('text', 'reasoning', 'refusal', 'reasoningSignature', 'redactedReasoning'),
-    said,
+    shortText,
   ),
   fc.tuple(fc.constant('call' as const), fc.constantFrom('look', 'patch')),
   fc.tuple(
@@ -172,23 +174,23 @@ const word: fc.Arbitrary<Word> = fc.oneof(
   fc.tuple(fc.constantFrom('citation', 'image')),
 );
 
-function tell(to: AnswerSink, content: readonly Word[]): void {
-  let calls = 0;
-  for (const [kind, first, second] of content) {
+function emit(sink: AnswerSink, calls: readonly SinkCall[]): void {
+  let toolCalls = 0;
+  for (const [kind, first, second] of calls) {
     if (kind === 'call') {
-      to.toolCall(calls, `call_${calls}`, String(first));
-      calls += 1;
-    } else if (kind === 'arguments') to.toolArguments(Number(first), String(second));
-    else if (kind === 'citation') to.citation({ url: 'a', title: 'b', quote: '', range: null });
-    else if (kind === 'image') to.image('image/png', 'aGk=');
-    else to[kind](String(first));
+      sink.toolCall(toolCalls, `call_${toolCalls}`, String(first));
+      toolCalls += 1;
+    } else if (kind === 'arguments') sink.toolArguments(Number(first), String(second));
+    else if (kind === 'citation') sink.citation({ url: 'a', title: 'b', quote: '', range: null });
+    else if (kind === 'image') sink.image('image/png', 'aGk=');
+    else sink[kind](String(first));
   }
 }
 
-/** False where arguments come behind the end of their call: then nothing more is told. */
-function canTell(to: AnswerSink, content: readonly Word[]): boolean {
+/** Returns false if arguments follow the end of their call, which the writers reject. */
+function tryEmit(sink: AnswerSink, calls: readonly SinkCall[]): boolean {
   try {
-    tell(to, content);
+    emit(sink, calls);
     return true;
   } catch (error) {
     expect(error).toBeInstanceOf(MalformedAnswer);
@@ -197,21 +199,21 @@ function canTell(to: AnswerSink, content: readonly Word[]): boolean {
 }
 
 test(
-  'Any answer becomes a valid Responses stream, reply or failed stream',
+  'any answer becomes a valid Responses stream, reply or failed stream',
   () => {
     const client = responsesClient(body, echo);
     fc.assert(
-      fc.property(fc.array(word, { maxLength: 20 }), (content) => {
+      fc.property(fc.array(sinkCall, { maxLength: 20 }), (calls) => {
         const cut = client.writeStream(identity);
-        const isWhole = canTell(cut, content);
+        const isAccepted = tryEmit(cut, calls);
         const failed = cut.take() + cut.fail(new GatewayError('upstream_error', 'x'));
         expect(checkResponsesStream(failed).ended).toBe('error');
         const reply = client.writeReply(identity);
-        expect(canTell(reply, content)).toBe(isWhole);
-        if (!isWhole) return;
+        expect(tryEmit(reply, calls)).toBe(isAccepted);
+        if (!isAccepted) return;
         const stream = client.writeStream(identity);
-        tell(stream, content);
-        // Cut, so that arguments need not be whole.
+        emit(stream, calls);
+        // Finish with `length`, because the arguments may be incomplete.
         stream.finish('length', null);
         const seen = checkResponsesStream(stream.take() + stream.close(settled));
         expect(seen.ended).toBe('complete');
@@ -224,15 +226,15 @@ test(
   timeoutMs,
 );
 
-describe('A Responses upstream that sends malformed data', () => {
-  const whole = {
+describe('a Responses upstream that sends malformed data', () => {
+  const response = {
     id: 'resp_up',
     object: 'response',
     model: 'up-1',
     status: 'completed',
     output: [{ type: 'message', id: 'msg_1', content: [{ type: 'output_text', text: 'Hi' }] }],
   };
-  const events = streamOf(whole as unknown as WholeResponse)
+  const events = streamOf(response as unknown as FullResponse)
     .split('\n\n')
     .flatMap((event) => event.split('data: ').slice(1));
 
@@ -251,16 +253,16 @@ describe('A Responses upstream that sends malformed data', () => {
       );
       fc.assert(
         fc.property(fc.array(fuzzed, { maxLength: 12 }), (messages) => {
-          const relay = new ResponsesPassThrough(identity, echo);
-          let text = messages.map((data) => relay.push({ event: null, data })).join('');
-          text += relay.finished
-            ? relay.close(settled)
-            : relay.fail(new GatewayError('upstream_error', 'x'));
+          const stream = new ResponsesPassThrough(identity, echo);
+          let text = messages.map((data) => stream.push({ event: null, data })).join('');
+          text += stream.finished
+            ? stream.close(settled)
+            : stream.fail(new GatewayError('upstream_error', 'x'));
           const numbers = [...text.matchAll(/^data: (.*)$/gm)].map(
             ([, data = '']) => (JSON.parse(data) as { sequence_number: number }).sequence_number,
           );
           expect(numbers).toEqual(numbers.map((_, at) => at));
-          expect(text.includes('event: response.failed')).toBe(!relay.finished);
+          expect(text.includes('event: response.failed')).toBe(!stream.finished);
         }),
         { numRuns: 1_000 },
       );
@@ -274,7 +276,7 @@ describe('A Responses upstream that sends malformed data', () => {
       fc.assert(
         fc.property(value.typed, (fields) => {
           const reply = readReply(
-            JSON.stringify({ ...whole, ...(fields as object) }),
+            JSON.stringify({ ...response, ...(fields as object) }),
             identity,
             echo,
           );

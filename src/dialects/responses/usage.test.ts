@@ -22,8 +22,8 @@ test('readUsage splits counts into classes that do not overlap', () => {
 test.each<[string, unknown, object]>([
   ['some', 20, { cacheWriteTokens: 10, cacheWrite1hTokens: 20 }],
   ['none', 0, { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
-  ['more than all', 31, { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
-  ['no count', '20', { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
+  ['too many', 31, { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
+  ['non-numeric', '20', { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
 ])('readUsage counts %s cache writes with a 12-hour TTL', (_, ttl_12h_tokens, classes) => {
   const cache_write_tokens_details = { ttl_12h_tokens, ttl_30m_tokens: 10 };
   const input_tokens_details = { cache_write_tokens: 30, cache_write_tokens_details };
@@ -32,7 +32,7 @@ test.each<[string, unknown, object]>([
   );
 });
 
-test('readUsage reads more cached than input tokens as separate, as xAI and Hugging Face may send them', () => {
+test('readUsage adds cached tokens that exceed the input, as xAI and Hugging Face send them', () => {
   const input_tokens_details = { cached_tokens: 4_328 };
   expect(readUsage({ input_tokens: 4_142, input_tokens_details, output_tokens: 254 })).toEqual({
     inputTokens: 4_142,

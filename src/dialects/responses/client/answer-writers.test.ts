@@ -33,30 +33,30 @@ const tools = [
 ];
 const body: ResponsesBody = { model: 'acme/large', input: 'Hi', tools };
 
-/** The same answer streamed, and whole; both must say the same. */
-function hear(tell: (sink: AnswerSink) => void, requested: ResponsesBody = body) {
+/** Writes an answer as a stream and as a reply, which must be equal. Returns the stream's. */
+function written(emit: (sink: AnswerSink) => void, requested: ResponsesBody = body) {
   const client = responsesClient(requested, echoOf(requested));
   const stream = client.writeStream(identity);
-  tell(stream);
+  emit(stream);
   const seen = checkResponsesStream(stream.take() + stream.close(settled));
   const reply = client.writeReply(identity);
-  tell(reply);
+  emit(reply);
   expect(JSON.parse(reply.write(settled))).toEqual(seen.response);
   return seen;
 }
 
-describe('An answer to a Responses client', () => {
+describe('an answer to a Responses client', () => {
   test('has reasoning, text and calls in order, with usage and cost', () => {
-    const seen = hear((to) => {
-      to.reasoning('Let me ');
-      to.reasoning('think.');
-      to.reasoningSignature('EqYC');
-      to.text('Hel');
-      to.text('lo');
-      to.toolCall(0, 'call_1', 'look');
-      to.toolArguments(0, '{"at":');
-      to.toolArguments(0, '"Oslo"}');
-      to.finish('tool_calls', null);
+    const seen = written((sink) => {
+      sink.reasoning('Let me ');
+      sink.reasoning('think.');
+      sink.reasoningSignature('EqYC');
+      sink.text('Hel');
+      sink.text('lo');
+      sink.toolCall(0, 'call_1', 'look');
+      sink.toolArguments(0, '{"at":');
+      sink.toolArguments(0, '"Oslo"}');
+      sink.finish('tool_calls', null);
     });
     expect(seen.items).toEqual([
       {
@@ -93,33 +93,33 @@ describe('An answer to a Responses client', () => {
   });
 
   test('has calls whose arguments were interleaved, and one without any', () => {
-    const { tools: called } = hear((to) => {
-      to.toolCall(0, 'call_a', 'look');
-      to.toolArguments(0, '{"a":');
-      to.toolCall(1, 'call_b', 'look');
-      to.toolArguments(1, '{"b":');
-      to.toolArguments(0, '1}');
-      to.toolArguments(1, '2}');
-      to.toolCall(2, 'call_c', 'look');
-      to.finish('tool_calls', null);
+    const { tools: calls } = written((sink) => {
+      sink.toolCall(0, 'call_a', 'look');
+      sink.toolArguments(0, '{"a":');
+      sink.toolCall(1, 'call_b', 'look');
+      sink.toolArguments(1, '{"b":');
+      sink.toolArguments(0, '1}');
+      sink.toolArguments(1, '2}');
+      sink.toolCall(2, 'call_c', 'look');
+      sink.finish('tool_calls', null);
     });
-    expect(called.map(({ callId, input }) => [callId, input])).toEqual([
+    expect(calls.map(({ callId, input }) => [callId, input])).toEqual([
       ['call_a', '{"a":1}'],
       ['call_b', '{"b":2}'],
       ['call_c', '{}'],
     ]);
   });
 
-  /** A call that got these arguments before a text ended it, streamed and whole. */
-  const endedAfter = (json: string, name = 'look') => {
+  /** Emits arguments, then text. Returns functions that emit more arguments of the call. */
+  const argumentsAfterText = (json: string, name = 'look') => {
     const client = responsesClient(body, echoOf(body));
-    const heard = [client.writeStream(identity), client.writeReply(identity)];
-    for (const to of heard) {
-      to.toolCall(0, 'call_a', name);
-      to.toolArguments(0, json);
-      to.text('Hm.');
+    const sinks = [client.writeStream(identity), client.writeReply(identity)];
+    for (const sink of sinks) {
+      sink.toolCall(0, 'call_a', name);
+      sink.toolArguments(0, json);
+      sink.text('Hm.');
     }
-    return heard.map((to) => (more: string) => to.toolArguments(0, more));
+    return sinks.map((sink) => (more: string) => sink.toolArguments(0, more));
   };
 
   test.each([
@@ -129,12 +129,14 @@ describe('An answer to a Responses client', () => {
     ['*** Begin', ' Patch', 'patch'],
     ['[a] = f()', ' + 1', 'patch'],
   ])('fails if content follows the incomplete arguments %j and then %j', (json, more, name) => {
-    for (const goOn of endedAfter(json, name)) expect(() => goOn(more)).toThrow(MalformedAnswer);
+    for (const emitMore of argumentsAfterText(json, name))
+      expect(() => emitMore(more)).toThrow(MalformedAnswer);
   });
 
   test('accepts repeated complete arguments after text ended their call', () => {
-    for (const goOn of endedAfter('{"path":"abc"}')) goOn('{"path":"abc"}');
-    for (const nothing of ['', ' ', '{}', '{ }']) for (const goOn of endedAfter('')) goOn(nothing);
+    for (const emitMore of argumentsAfterText('{"path":"abc"}')) emitMore('{"path":"abc"}');
+    for (const empty of ['', ' ', '{}', '{ }'])
+      for (const emitMore of argumentsAfterText('')) emitMore(empty);
   });
 
   test.each(['', ' '])('has deltas that add up to the arguments, even after %j', (json) => {
@@ -142,11 +144,11 @@ describe('An answer to a Responses client', () => {
     stream.toolCall(0, 'call_c', 'look');
     stream.toolArguments(0, json);
     stream.finish('tool_calls', null);
-    const said = stream.take() + stream.close(settled);
-    const deltas = said.matchAll(/"delta":("[^"]*")/g);
-    const made = [...deltas].map(([, delta]) => JSON.parse(String(delta))).join('');
-    expect(JSON.parse(made)).toEqual({});
-    expect(checkResponsesStream(said).tools).toMatchObject([{ input: made }]);
+    const output = stream.take() + stream.close(settled);
+    const deltas = output.matchAll(/"delta":("[^"]*")/g);
+    const joined = [...deltas].map(([, delta]) => JSON.parse(String(delta))).join('');
+    expect(JSON.parse(joined)).toEqual({});
+    expect(checkResponsesStream(output).tools).toMatchObject([{ input: joined }]);
   });
 
   test.each([
@@ -161,30 +163,30 @@ describe('An answer to a Responses client', () => {
     ['{} + 1', '{} + 1'],
     ['', ''],
   ])('has the free-form input of a custom tool: %s', (json, input) => {
-    const { tools: called } = hear((to) => {
-      to.toolCall(0, 'call_1', 'patch');
-      for (const letter of json) to.toolArguments(0, letter);
-      to.finish('tool_calls', null);
+    const { tools: calls } = written((sink) => {
+      sink.toolCall(0, 'call_1', 'patch');
+      for (const letter of json) sink.toolArguments(0, letter);
+      sink.finish('tool_calls', null);
     });
-    expect(called).toMatchObject([{ type: 'custom_tool_call', name: 'patch', input }]);
+    expect(calls).toMatchObject([{ type: 'custom_tool_call', name: 'patch', input }]);
   });
 
   test('has both names of a tool in a namespace', () => {
-    const { tools: called } = hear((to) => {
-      to.toolCall(0, 'call_1', 'agents__spawn');
-      to.toolArguments(0, '{}');
-      to.finish('tool_calls', null);
+    const { tools: calls } = written((sink) => {
+      sink.toolCall(0, 'call_1', 'agents__spawn');
+      sink.toolArguments(0, '{}');
+      sink.finish('tool_calls', null);
     });
-    expect(called).toMatchObject([{ name: 'spawn', namespace: 'agents' }]);
+    expect(calls).toMatchObject([{ name: 'spawn', namespace: 'agents' }]);
   });
 
   test('keeps signatures of every provider, with and without text', () => {
-    const { items } = hear((to) => {
-      to.reasoningSignature('gemini:abc');
-      to.toolCall(0, 'call_1', 'look');
-      to.redactedReasoning('data');
-      to.reasoningSignature('responses:rs_1:gAAAA');
-      to.finish('stop', null);
+    const { items } = written((sink) => {
+      sink.reasoningSignature('gemini:abc');
+      sink.toolCall(0, 'call_1', 'look');
+      sink.redactedReasoning('data');
+      sink.reasoningSignature('responses:rs_1:gAAAA');
+      sink.finish('stop', null);
     });
     expect(items).toMatchObject([
       { type: 'reasoning', summary: [], encrypted_content: 'gemini:abc' },
@@ -195,11 +197,11 @@ describe('An answer to a Responses client', () => {
   });
 
   test('separates visible reasoning from redacted reasoning after it', () => {
-    const { response } = hear((to) => {
-      to.reasoning('Hm.');
-      to.redactedReasoning('EncA');
-      to.text('So.');
-      to.finish('stop', null);
+    const { response } = written((sink) => {
+      sink.reasoning('Hm.');
+      sink.redactedReasoning('EncA');
+      sink.text('So.');
+      sink.finish('stop', null);
     });
     expect(response.output).toMatchObject([
       { type: 'reasoning', summary: [{ text: 'Hm.' }] },
@@ -209,12 +211,12 @@ describe('An answer to a Responses client', () => {
   });
 
   test('has one reasoning item per signature', () => {
-    const { response } = hear((to) => {
-      to.reasoning('One.');
-      to.reasoningSignature('EqYC');
-      to.reasoning('Two.');
-      to.reasoningSignature('EqYD');
-      to.finish('stop', null);
+    const { response } = written((sink) => {
+      sink.reasoning('One.');
+      sink.reasoningSignature('EqYC');
+      sink.reasoning('Two.');
+      sink.reasoningSignature('EqYD');
+      sink.finish('stop', null);
     });
     expect(response.output).toMatchObject([
       { type: 'reasoning', summary: [{ text: 'One.' }] },
@@ -223,13 +225,18 @@ describe('An answer to a Responses client', () => {
   });
 
   test('has refusals, citations and images', () => {
-    const seen = hear((to) => {
-      to.text('Rain, they say.');
-      to.citation({ url: 'https://a.example', title: 'A', quote: 'q', range: null });
-      to.citation({ url: 'https://b.example', title: '', quote: '', range: { start: 1, end: 3 } });
-      to.refusal('No more.');
-      to.image('image/png', 'aGk=');
-      to.finish('stop', null);
+    const seen = written((sink) => {
+      sink.text('Rain, they say.');
+      sink.citation({ url: 'https://a.example', title: 'A', quote: 'q', range: null });
+      sink.citation({
+        url: 'https://b.example',
+        title: '',
+        quote: '',
+        range: { start: 1, end: 3 },
+      });
+      sink.refusal('No more.');
+      sink.image('image/png', 'aGk=');
+      sink.finish('stop', null);
     });
     expect(seen).toMatchObject({ text: 'Rain, they say.', refusal: 'No more.' });
     expect(seen.annotations).toEqual([
@@ -247,14 +254,14 @@ describe('An answer to a Responses client', () => {
 
   test('counts citation indexes from the start of their text part', () => {
     const source = { url: 'https://a.example', title: 'A', quote: '' };
-    const seen = hear((to) => {
-      to.text('Rain 😀.');
-      to.citation({ ...source, range: { start: 5, end: 6 } });
-      to.reasoning('And then?');
-      to.text('Sun 😀.');
-      to.citation({ ...source, range: { start: 7, end: 10 } });
-      to.citation({ ...source, range: null });
-      to.finish('stop', null);
+    const seen = written((sink) => {
+      sink.text('Rain 😀.');
+      sink.citation({ ...source, range: { start: 5, end: 6 } });
+      sink.reasoning('And then?');
+      sink.text('Sun 😀.');
+      sink.citation({ ...source, range: { start: 7, end: 10 } });
+      sink.citation({ ...source, range: null });
+      sink.finish('stop', null);
     });
     expect(seen.annotations).toMatchObject([
       { start_index: 5, end_index: 6 },
@@ -266,21 +273,21 @@ describe('An answer to a Responses client', () => {
   test.each([
     ['length', 'max_output_tokens'],
     ['content_filter', 'content_filter'],
-  ] as const)('is incomplete if it finished with %s', (reason, why) => {
-    const seen = hear((to) => {
-      to.text('Hel');
-      to.finish(reason, null);
+  ] as const)('is incomplete if it finished with %s', (reason, expected) => {
+    const seen = written((sink) => {
+      sink.text('Hel');
+      sink.finish(reason, null);
     });
-    expect(seen).toMatchObject({ status: 'incomplete', incomplete: why });
+    expect(seen).toMatchObject({ status: 'incomplete', incomplete: expected });
     expect(seen.items).toMatchObject([{ status: 'incomplete' }]);
   });
 
   test('leaves the arguments of a call that was cut off incomplete', () => {
-    const seen = hear((to) => {
-      to.toolCall(0, 'call_1', 'look');
-      to.toolArguments(0, '{"a":1}');
-      to.toolCall(1, 'call_2', 'look');
-      to.finish('length', null);
+    const seen = written((sink) => {
+      sink.toolCall(0, 'call_1', 'look');
+      sink.toolArguments(0, '{"a":1}');
+      sink.toolCall(1, 'call_2', 'look');
+      sink.finish('length', null);
     });
     expect(seen.items).toMatchObject([
       { status: 'completed', arguments: '{"a":1}' },
@@ -289,16 +296,19 @@ describe('An answer to a Responses client', () => {
   });
 
   test('may be empty', () => {
-    expect(hear((to) => to.finish('stop', null))).toMatchObject({ items: [], status: 'completed' });
+    expect(written((sink) => sink.finish('stop', null))).toMatchObject({
+      items: [],
+      status: 'completed',
+    });
   });
 
   test('has completed_at only if it is completed', () => {
-    const whole = hear((to) => to.finish('stop', null));
-    expect(whole.response).toMatchObject({
+    const complete = written((sink) => sink.finish('stop', null));
+    expect(complete.response).toMatchObject({
       created_at: 1_800_000_000,
       completed_at: 1_800_000_007,
     });
-    const cut = hear((to) => to.finish('length', null));
+    const cut = written((sink) => sink.finish('length', null));
     expect(cut.response).toMatchObject({ status: 'incomplete', completed_at: null });
   });
 
@@ -312,7 +322,7 @@ describe('An answer to a Responses client', () => {
       text: { verbosity: 'low' },
       store: true,
     };
-    const { response } = hear((to) => to.finish('stop', null), requested);
+    const { response } = written((sink) => sink.finish('stop', null), requested);
     expect(response).toMatchObject({
       instructions: 'Be brief.',
       temperature: 0.5,
@@ -331,8 +341,8 @@ describe('An answer to a Responses client', () => {
   });
 });
 
-describe('A failed Responses stream', () => {
-  const error = new GatewayError('upstream_error', 'It broke.');
+describe('a failed Responses stream', () => {
+  const error = new GatewayError('upstream_error', 'The upstream failed.');
   const client = responsesClient(body, echoOf(body));
 
   test('ends with a failure after the content and never looks complete', () => {
@@ -342,7 +352,7 @@ describe('A failed Responses stream', () => {
     expect(seen).toMatchObject({
       ended: 'error',
       status: 'failed',
-      error: { code: 'server_error', message: 'It broke.', param: null },
+      error: { code: 'server_error', message: 'The upstream failed.', param: null },
     });
   });
 
@@ -354,93 +364,93 @@ describe('A failed Responses stream', () => {
   });
 
   test("reports missing credits with OpenAI's code", () => {
-    const poor = new GatewayError('insufficient_credits', 'No credits.');
-    expect(client.writeStream(identity).fail(poor)).toContain('"code":"insufficient_quota"');
+    const error = new GatewayError('insufficient_credits', 'No credits.');
+    expect(client.writeStream(identity).fail(error)).toContain('"code":"insufficient_quota"');
   });
 });
 
 test('ResponsesStreamWriter ends an endless answer before it exhausts memory', () => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   const piece = 'x'.repeat(1024 * 1024);
-  let told = 0;
-  const tell = () => {
+  let length = 0;
+  const emitForever = () => {
     for (;;) {
       stream.text(piece);
       stream.take();
-      told += piece.length;
+      length += piece.length;
     }
   };
-  expect(tell).toThrow('too long');
-  expect(told).toBeLessThanOrEqual(streamedResponseLengthMax);
-  expect(told).toBeGreaterThan(streamedResponseLengthMax - 2 * piece.length);
+  expect(emitForever).toThrow('too long');
+  expect(length).toBeLessThanOrEqual(streamedResponseLengthMax);
+  expect(length).toBeGreaterThan(streamedResponseLengthMax - 2 * piece.length);
 });
 
 const mebibyte = 'x'.repeat(1024 * 1024);
-const cited = { url: 'https://a.example', title: mebibyte, quote: '', range: null };
+const longCitation = { url: 'https://a.example', title: mebibyte, quote: '', range: null };
 
 test.each<[string, (to: AnswerSink) => void]>([
-  ['refusals', (to) => to.refusal(mebibyte)],
-  ['thoughts', (to) => to.reasoning(mebibyte)],
-  ['signatures', (to) => to.reasoningSignature(mebibyte)],
-  ['hidden thoughts', (to) => to.redactedReasoning(mebibyte)],
-  ['sources', (to) => to.citation(cited)],
-])('ResponsesStreamWriter ends an answer with endless %s', (_, tell) => {
+  ['refusals', (sink) => sink.refusal(mebibyte)],
+  ['reasoning', (sink) => sink.reasoning(mebibyte)],
+  ['signatures', (sink) => sink.reasoningSignature(mebibyte)],
+  ['redacted reasoning', (sink) => sink.redactedReasoning(mebibyte)],
+  ['citations', (sink) => sink.citation(longCitation)],
+])('ResponsesStreamWriter ends an answer with endless %s', (_, emit) => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   stream.text('x');
-  const most = streamedResponseLengthMax / mebibyte.length;
-  let told = 0;
-  const go = () => {
-    for (; told < most + 2; told += 1) {
-      tell(stream);
+  const limit = streamedResponseLengthMax / mebibyte.length;
+  let count = 0;
+  const emitForever = () => {
+    for (; count < limit + 2; count += 1) {
+      emit(stream);
       stream.take();
     }
   };
-  expect(go).toThrow('too long');
-  expect(told).toBeGreaterThan(most - 2);
+  expect(emitForever).toThrow('too long');
+  expect(count).toBeGreaterThan(limit - 2);
 });
 
 test('ResponsesStreamWriter ends an answer with endless arguments', () => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   stream.toolCall(0, 'call_1', 'look');
-  const go = () => {
-    for (let told = 0; told <= streamedResponseLengthMax; told += mebibyte.length) {
+  const emitForever = () => {
+    for (let length = 0; length <= streamedResponseLengthMax; length += mebibyte.length) {
       stream.toolArguments(0, mebibyte);
       stream.take();
     }
   };
-  expect(go).toThrow('too long');
+  expect(emitForever).toThrow('too long');
 });
 
 test.each(['{}', '{'])(
   'ResponsesStreamWriter ends an answer with endless items, with the arguments %s',
   (json) => {
     const stream = responsesClient(body, echoOf(body)).writeStream(identity);
-    const tell = () => {
+    const emitForever = () => {
       for (let call = 0; call < 2 * outputItemsMax; call += 1) {
         stream.toolCall(call, `call_${call}`, 'look');
         stream.toolArguments(call, json);
         stream.take();
       }
     };
-    expect(tell).toThrow('too long');
+    expect(emitForever).toThrow('too long');
   },
 );
 
 test('ResponsesStreamWriter ends an answer with endless parts', () => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
-  // A long answer first: single letters would take too long to reach the limit.
-  const left = 2 * mebibyte.length;
-  for (let told = left; told < streamedResponseLengthMax; told += mebibyte.length) {
+  // Fill most of the limit first: single letters would take too long to reach it.
+  const remaining = 2 * mebibyte.length;
+  for (let length = remaining; length < streamedResponseLengthMax; length += mebibyte.length) {
     stream.text(mebibyte);
     stream.take();
   }
-  const tell = () => {
-    // Each part is one letter, but takes much more memory.
-    for (let part = 0; part < left / 20; part += 1) {
+  const emitForever = () => {
+    // Each part has one letter but takes much more memory.
+    for (let part = 0; part < remaining / 20; part += 1) {
       if (part % 2 === 0) stream.refusal('x');
       else stream.text('x');
       stream.take();
     }
   };
-  expect(tell).toThrow('too long');
+  expect(emitForever).toThrow('too long');
 });

@@ -3,8 +3,8 @@ import { writeBody } from '../../openai-chat/upstream/chat-body.ts';
 import { readPrompt } from './prompt.ts';
 import { readResponsesRequest } from './request.ts';
 
-function read(given: object) {
-  const body = { model: 'a/b', input: 'Hi', ...given };
+function read(fields: object) {
+  const body = { model: 'a/b', input: 'Hi', ...fields };
   const text = JSON.stringify(body);
   const source = { text, bytes: new TextEncoder().encode(text) };
   return readPrompt(readResponsesRequest(JSON.parse(text), source));
@@ -32,7 +32,7 @@ describe('readPrompt reads the input', () => {
           type: 'message',
           role: 'assistant',
           content: [
-            { type: 'output_text', text: 'I look.' },
+            { type: 'output_text', text: 'Let me look.' },
             { type: 'refusal', refusal: 'Not there.' },
           ],
         },
@@ -52,7 +52,7 @@ describe('readPrompt reads the input', () => {
         role: 'assistant',
         parts: [
           { kind: 'reasoning', text: 'Hm\n\nso' },
-          { kind: 'text', text: 'I look.' },
+          { kind: 'text', text: 'Let me look.' },
           { kind: 'refusal', text: 'Not there.' },
           { kind: 'tool_call', id: 'c1', name: 'look', arguments: '{"at":"Oslo"}' },
           { kind: 'tool_call', id: 'c2', name: 'look', arguments: '' },
@@ -99,8 +99,8 @@ describe('readPrompt reads the input', () => {
     ['gemini:abc', { signature: 'gemini:abc' }],
     ['gAAAA', { signature: 'responses:rs_1:gAAAA' }],
     ['responses:rs_9:gAAAA', { signature: 'responses:rs_9:gAAAA' }],
-  ])('with the signature %s', (proof, expected) => {
-    const thought = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: proof };
+  ])('with the signature %s', (signature, expected) => {
+    const thought = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: signature };
     const [turn] = read({ input: [thought] }).turns;
     expect(turn?.parts).toEqual([{ kind: 'reasoning', text: '', ...expected }]);
   });
@@ -232,7 +232,7 @@ test("readPrompt reads options and reports those it can't represent", () => {
 });
 
 test('readPrompt reports no loss for default values', () => {
-  const usual = {
+  const defaults = {
     text: { format: { type: 'text' }, verbosity: 'medium' },
     include: ['reasoning.encrypted_content'],
     service_tier: 'auto',
@@ -241,7 +241,7 @@ test('readPrompt reports no loss for default values', () => {
     metadata: { a: 'b' },
     reasoning: { effort: null },
   };
-  expect(read(usual)).toMatchObject({ foreign: [], json: null, reasoning: null });
+  expect(read(defaults)).toMatchObject({ foreign: [], json: null, reasoning: null });
 });
 
 test('readPrompt reads a file by its bytes, URL or id', () => {
@@ -274,23 +274,30 @@ test('readPrompt reports reasoning options that only OpenAI has', () => {
   expect(read({ reasoning: { mode: 'standard', context: 'auto' } }).foreign).toEqual([]);
 });
 
-const said = (text: string) => ({
+const assistantMessage = (text: string) => ({
   ...{ type: 'message', role: 'assistant' },
   content: [{ type: 'output_text', text }],
 });
 const call = { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' };
 const result = { type: 'function_call_output', call_id: 'a', output: 'x' };
-const proof = { id: 'rs_1', encrypted_content: 'c2ln' };
-const thought = { type: 'reasoning', ...proof, summary: [{ type: 'summary_text', text: 'Hm.' }] };
+const thought = {
+  ...{ type: 'reasoning', id: 'rs_1', encrypted_content: 'c2ln' },
+  summary: [{ type: 'summary_text', text: 'Hm.' }],
+};
 
-/** The assistant's messages as a chat gets them, each as one text. */
-function heard(...input: object[]) {
+/** Returns the roles and contents of the chat messages for the same input. */
+function chatMessages(...input: object[]) {
   const { body } = writeBody(readPrompt({ body: { model: 'a/b', input }, source: null }));
   return body.messages.map(({ role, content }) => [role, content]);
 }
 
 test('readPrompt keeps consecutive assistant messages separate', () => {
-  expect(heard(said('One.'), said('Two.'), { role: 'user', content: 'Hi' })).toEqual([
+  expect(
+    chatMessages(assistantMessage('One.'), assistantMessage('Two.'), {
+      role: 'user',
+      content: 'Hi',
+    }),
+  ).toEqual([
     ['assistant', 'One.'],
     ['assistant', 'Two.'],
     ['user', 'Hi'],
@@ -299,7 +306,7 @@ test('readPrompt keeps consecutive assistant messages separate', () => {
 
 test('readPrompt attaches a thought between two messages to the second', () => {
   const { turns } = readPrompt({
-    body: { model: 'a/b', input: [said('One.'), thought, said('Two.')] },
+    body: { model: 'a/b', input: [assistantMessage('One.'), thought, assistantMessage('Two.')] },
     source: null,
   });
   expect(turns.map(({ parts }) => parts.map(({ kind }) => kind))).toEqual([
@@ -309,7 +316,7 @@ test('readPrompt attaches a thought between two messages to the second', () => {
 });
 
 test('readPrompt keeps content around calls in their turn, before the results', () => {
-  expect(heard(said('One.'), call, said('Two.'), result)).toEqual([
+  expect(chatMessages(assistantMessage('One.'), call, assistantMessage('Two.'), result)).toEqual([
     ['assistant', 'One.Two.'],
     ['tool', 'x'],
   ]);

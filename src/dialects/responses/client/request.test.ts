@@ -2,42 +2,49 @@ import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../../core/errors.ts';
 import { readResponsesRequest } from './request.ts';
 
-function read(given: object) {
-  const body = { model: 'a/b', input: 'Hi', ...given };
+function read(fields: object) {
+  const body = { model: 'a/b', input: 'Hi', ...fields };
   const text = JSON.stringify(body);
   return readResponsesRequest(JSON.parse(text), { text, bytes: new TextEncoder().encode(text) });
 }
 
-function refusal(given: object): { param: string | null; message: string } {
+function rejection(fields: object): { param: string | null; message: string } {
   try {
-    read(given);
+    read(fields);
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     expect(error.status).toBe(400);
     return { param: error.param, message: error.message };
   }
-  throw new Error('It was taken.');
+  throw new Error('The request was accepted.');
 }
 
-const said = (...content: unknown[]) => ({ input: [{ role: 'user', content }] });
+const userMessage = (...content: unknown[]) => ({ input: [{ role: 'user', content }] });
 
-describe('readResponsesRequest rejects', () => {
+describe('readResponsesRequest rejects a request', () => {
   const cases: readonly (readonly [string, object, string])[] = [
     ['without input', { input: undefined }, 'input'],
     ['with an empty input', { input: '' }, 'input'],
     ['with no items', { input: [] }, 'input'],
-    ['with an item that is none', { input: ['Hi'] }, 'input[0]'],
-    ['with a role that nobody has', { input: [{ role: 'tool', content: '' }] }, 'input[0].role'],
+    ['with an item that is not an object', { input: ['Hi'] }, 'input[0]'],
+    ['with an unknown role', { input: [{ role: 'tool', content: '' }] }, 'input[0].role'],
     ['with an item without a role', { input: [{ content: 'Hi' }] }, 'input[0].role'],
     [
       'with content that is a number',
       { input: [{ role: 'user', content: 5 }] },
       'input[0].content',
     ],
-    ['with a text that is none', said({ type: 'input_text' }), 'input[0].content[0].text'],
     [
-      'with an address that is none',
-      said({ type: 'input_text', text: '' }, { type: 'input_image', image_url: 'file:///a' }),
+      'with a text part without text',
+      userMessage({ type: 'input_text' }),
+      'input[0].content[0].text',
+    ],
+    [
+      'with an image URL of another scheme',
+      userMessage(
+        { type: 'input_text', text: '' },
+        { type: 'input_image', image_url: 'file:///a' },
+      ),
       'input[0].content[1].image_url',
     ],
     [
@@ -46,12 +53,12 @@ describe('readResponsesRequest rejects', () => {
       'input[0].call_id',
     ],
     [
-      'with a result without words or an id',
+      'with a result without output and id',
       { input: [{ type: 'function_call_output' }] },
       'input[0].call_id',
     ],
     [
-      'with a result whose picture is none',
+      'with an invalid image in a result',
       {
         input: [
           {
@@ -64,31 +71,35 @@ describe('readResponsesRequest rejects', () => {
       'input[0].output[0].image_url',
     ],
     [
-      'with a proof that is none',
+      'with a signature that is a number',
       { input: [{ type: 'reasoning', encrypted_content: 7 }] },
       'input[0].encrypted_content',
     ],
-    ['with a reference', { input: [{ type: 'item_reference', id: 'rs_1' }] }, 'input[0]'],
-    ['with a tool without a type', { tools: [{ name: 'a' }] }, 'tools[0].type'],
-    ['with a nameless tool', { tools: [{ type: 'function' }] }, 'tools[0].name'],
     [
-      'with a tool whose name no upstream takes',
+      'with a reference to a stored item',
+      { input: [{ type: 'item_reference', id: 'rs_1' }] },
+      'input[0]',
+    ],
+    ['with a tool without a type', { tools: [{ name: 'a' }] }, 'tools[0].type'],
+    ['with a tool without a name', { tools: [{ type: 'function' }] }, 'tools[0].name'],
+    [
+      'with an invalid tool name',
       { tools: [{ type: 'web_search' }, { type: 'custom', name: 'a b' }] },
       'tools[1].name',
     ],
     [
-      'with a bad tool in a namespace',
+      'with an invalid tool in a namespace',
       { tools: [{ type: 'namespace', name: 'a', tools: [{ type: 'function' }] }] },
       'tools[0].tools[0].name',
     ],
     [
-      'with a search in bad words',
+      'with an invalid search filter',
       { tools: [{ type: 'web_search', filters: { allowed_domains: 'a.example' } }] },
       'tools[0].filters.allowed_domains',
     ],
-    ['with a choice of nothing', { tool_choice: 'some' }, 'tool_choice'],
+    ['with an unknown tool choice', { tool_choice: 'some' }, 'tool_choice'],
     [
-      'with a choice among tools that are not there',
+      'that allows a tool it does not have',
       {
         tools: [{ type: 'function', name: 'a' }],
         tool_choice: {
@@ -101,35 +112,35 @@ describe('readResponsesRequest rejects', () => {
       },
       'tool_choice.tools[1].name',
     ],
-    ['with a format nobody has', { text: { format: { type: 'xml' } } }, 'text.format.type'],
+    ['with an unknown format', { text: { format: { type: 'xml' } } }, 'text.format.type'],
     [
       'with a schema without a name',
       { text: { format: { type: 'json_schema', schema: {} } } },
       'text.format.name',
     ],
-    ['with an odd verbosity', { text: { verbosity: 'loud' } }, 'text.verbosity'],
-    ['with an odd effort', { reasoning: { effort: 'huge' } }, 'reasoning.effort'],
-    ['with no room for an answer', { max_output_tokens: 0 }, 'max_output_tokens'],
-    ['with too much heat', { temperature: 2.1 }, 'temperature'],
-    ['with odd metadata', { metadata: { a: 1 } }, 'metadata.a'],
-    ['with odd wishes', { include: 'everything' }, 'include'],
-    ['with an odd truncation', { truncation: 'some' }, 'truncation'],
-    ['with an earlier response', { previous_response_id: 'resp_1' }, 'previous_response_id'],
+    ['with an unknown verbosity', { text: { verbosity: 'loud' } }, 'text.verbosity'],
+    ['with an unknown effort', { reasoning: { effort: 'huge' } }, 'reasoning.effort'],
+    ['with an output limit of 0', { max_output_tokens: 0 }, 'max_output_tokens'],
+    ['with a temperature above 2', { temperature: 2.1 }, 'temperature'],
+    ['with metadata that is not text', { metadata: { a: 1 } }, 'metadata.a'],
+    ['with an include that is not a list', { include: 'everything' }, 'include'],
+    ['with an unknown truncation', { truncation: 'some' }, 'truncation'],
+    ['with a previous response', { previous_response_id: 'resp_1' }, 'previous_response_id'],
     ['with a conversation', { conversation: { id: 'conv_1' } }, 'conversation'],
-    ['for the background', { background: true }, 'background'],
-    ['with a kept prompt', { prompt: { id: 'pmpt_1' }, input: undefined }, 'prompt'],
+    ['in the background', { background: true }, 'background'],
+    ['with a stored prompt', { prompt: { id: 'pmpt_1' }, input: undefined }, 'prompt'],
     ['without a model', { model: undefined }, 'model'],
     ['with too many models', { models: Array.from({ length: 17 }, (_, i) => `a/${i}`) }, 'models'],
   ];
-  test.each(cases)('%s: %j', (_, given, param) => {
-    const refused = refusal(given);
-    expect(refused.param).toBe(param);
-    expect(refused.message).toMatch(/^[^\n]+\.$/);
-    expect(refused.message).toContain(param);
+  test.each(cases)('%s: %j', (_, fields, param) => {
+    const error = rejection(fields);
+    expect(error.param).toBe(param);
+    expect(error.message).toMatch(/^[^\n]+\.$/);
+    expect(error.message).toContain(param);
   });
 
-  test('references to stored responses with a suggestion', () => {
-    expect(refusal({ previous_response_id: 'resp_1' }).message).toBe(
+  test('with a stored response and suggests to send the full conversation', () => {
+    expect(rejection({ previous_response_id: 'resp_1' }).message).toBe(
       "previous_response_id references a stored response, but this gateway doesn't store " +
         'responses. Send the full conversation as input.',
     );
@@ -162,16 +173,16 @@ describe('readResponsesRequest accepts a request', () => {
       },
     },
     { instructions: null, tools: null, text: null, reasoning: null, metadata: null },
-  ])('%j', (given) => {
-    expect(read(given).request.models).toEqual(['a/b']);
+  ])('%j', (fields) => {
+    expect(read(fields).request.models).toEqual(['a/b']);
   });
 
   test('and reads its needs', () => {
-    const picture = { type: 'input_image', image_url: 'https://a.example/b.png' };
+    const image = { type: 'input_image', image_url: 'https://a.example/b.png' };
     const { request } = read({
       input: [
-        { role: 'user', content: [{ type: 'input_text', text: 'x' }, picture] },
-        { type: 'function_call_output', call_id: 'c', output: [picture] },
+        { role: 'user', content: [{ type: 'input_text', text: 'x' }, image] },
+        { type: 'function_call_output', call_id: 'c', output: [image] },
         { role: 'user', content: [{ type: 'input_file', file_id: 'f' }] },
       ],
       tools: [{ type: 'namespace', name: 'a', tools: [] }],
@@ -187,8 +198,8 @@ describe('readResponsesRequest accepts a request', () => {
       user: 'ann',
       needs: { tools: true, json: true, images: true, audio: false, files: true },
       images: [
-        { param: 'input[0].content[1].image_url', url: picture.image_url },
-        { param: 'input[1].output[0].image_url', url: picture.image_url },
+        { param: 'input[0].content[1].image_url', url: image.image_url },
+        { param: 'input[1].output[0].image_url', url: image.image_url },
       ],
     });
   });

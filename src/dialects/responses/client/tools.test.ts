@@ -10,8 +10,7 @@ import { readResponsesRequest } from './request.ts';
 import { echoOf } from './response-object.ts';
 import { ToolForms } from './tools.ts';
 
-/** For OpenAI's newest models Codex sends its tools as an item of the input. */
-
+/** Codex sends its tools to OpenAI's newest models as an item of the input. */
 const added = {
   type: 'additional_tools',
   role: 'developer',
@@ -36,7 +35,7 @@ function read(tools: object) {
   return readResponsesRequest(JSON.parse(text), source);
 }
 
-describe('Tools added by the input', () => {
+describe('tools added by the input', () => {
   test("are merged with the request's tools and add no turn", () => {
     const request = read({});
     const { tools, turns, foreign } = readPrompt(request);
@@ -61,10 +60,11 @@ describe('Tools added by the input', () => {
   });
 
   test('fix the stream mode of the answer', () => {
-    const isFormBound = (given: object) => responsesClientRequest(read(given)).isStreamModeFixed;
-    expect(isFormBound({})).toBe(true);
+    const isStreamModeFixed = (fields: object) =>
+      responsesClientRequest(read(fields)).isStreamModeFixed;
+    expect(isStreamModeFixed({})).toBe(true);
     const tools = [{ type: 'function', name: 'wait', parameters: { type: 'object' } }];
-    expect(isFormBound({ tools })).toBe(false);
+    expect(isStreamModeFixed({ tools })).toBe(false);
   });
 
   test('are validated at their paths', () => {
@@ -77,8 +77,7 @@ describe('Tools added by the input', () => {
   });
 });
 
-/** Codex has the model search for the tools of its MCP servers, and searches itself. */
-
+/** Codex lets the model search for the tools of its MCP servers, and runs the search itself. */
 const parameters = { type: 'object', properties: { query: { type: 'string' } } };
 const search = { type: 'tool_search', execution: 'client', description: 'Finds.', parameters };
 const docs = {
@@ -86,9 +85,9 @@ const docs = {
   name: 'mcp__docs',
   tools: [{ type: 'function', name: 'read', parameters: { type: 'object' }, defer_loading: true }],
 };
-const requested = { type: 'tool_search_call', execution: 'client', status: 'completed' };
-const call = { ...requested, call_id: 'call_1', arguments: { query: 'docs' } };
-const found = (id: string, ...tools: object[]) => ({
+const searchCall = { type: 'tool_search_call', execution: 'client', status: 'completed' };
+const call = { ...searchCall, call_id: 'call_1', arguments: { query: 'docs' } };
+const searchOutput = (id: string, ...tools: object[]) => ({
   ...{ type: 'tool_search_output', execution: 'client', status: 'completed' },
   call_id: id,
   tools,
@@ -96,14 +95,14 @@ const found = (id: string, ...tools: object[]) => ({
 const question = { role: 'user', content: 'Hi' };
 
 function readSearchPrompt(body: object, write = (text: string) => text) {
-  const asks = { model: 'a/b', input: [question], tools: [search], ...body };
-  const text = write(JSON.stringify(asks));
+  const request = { model: 'a/b', input: [question], tools: [search], ...body };
+  const text = write(JSON.stringify(request));
   const source = { text, bytes: new TextEncoder().encode(text) };
   return readResponsesRequest(JSON.parse(text), source);
 }
 
-describe('A tool search run by the client', () => {
-  test('is a function to the model', () => {
+describe('a tool search run by the client', () => {
+  test('is sent upstream as a function', () => {
     const request = readSearchPrompt({});
     const { tools, foreign } = readPrompt(request);
     expect(tools).toEqual([{ name: 'tool_search', description: 'Finds.', parameters }]);
@@ -111,15 +110,21 @@ describe('A tool search run by the client', () => {
     expect(request.request.needs.tools).toBe(true);
   });
 
-  test('is a call like others, and the tools it found can be called once each', () => {
-    const again = { ...call, call_id: 'call_2' };
-    const input = [question, call, found('call_1', docs), again, found('call_2', docs)];
+  test('is read as a tool call, and each tool it found is added once', () => {
+    const secondCall = { ...call, call_id: 'call_2' };
+    const input = [
+      question,
+      call,
+      searchOutput('call_1', docs),
+      secondCall,
+      searchOutput('call_2', docs),
+    ];
     const { tools, turns, foreign } = readPrompt(readSearchPrompt({ input }));
     expect(tools.map(({ name }) => name)).toEqual(['tool_search', 'mcp__docs__read']);
-    const called = (id: string) => [
+    const callPart = (id: string) => [
       { kind: 'tool_call', id, name: 'tool_search', arguments: '{"query":"docs"}' },
     ];
-    const told = (callId: string) => [
+    const resultPart = (callId: string) => [
       {
         kind: 'tool_result',
         callId,
@@ -128,10 +133,10 @@ describe('A tool search run by the client', () => {
       },
     ];
     expect(turns.slice(1).map(({ parts }) => parts)).toEqual([
-      called('call_1'),
-      told('call_1'),
-      called('call_2'),
-      told('call_2'),
+      callPart('call_1'),
+      resultPart('call_1'),
+      callPart('call_2'),
+      resultPart('call_2'),
     ] as never);
     expect(foreign).toEqual(['tools.defer_loading']);
   });
@@ -140,41 +145,45 @@ describe('A tool search run by the client', () => {
     ['{"query":"docs"}', '{"query":"docs"}'],
     [['docs'], '["docs"]'],
     [null, '{}'],
-  ])('accepts any arguments: %j', (given, json) => {
-    const input = [question, { ...call, arguments: given }, found('call_1', docs)];
+  ])('accepts any arguments: %j', (argumentsValue, json) => {
+    const input = [question, { ...call, arguments: argumentsValue }, searchOutput('call_1', docs)];
     const { turns, foreign } = readPrompt(readSearchPrompt({ input }));
     expect(turns[1]?.parts).toMatchObject([{ kind: 'tool_call', arguments: json }]);
     expect(foreign).toEqual(['tools.defer_loading']);
   });
 
   test('accepts found tools without names', () => {
-    const odd = [{ type: 'mcp', name: { toString: 1, valueOf: 1 } }, { type: 'mcp' }, docs];
+    const foundTools = [{ type: 'mcp', name: { toString: 1, valueOf: 1 } }, { type: 'mcp' }, docs];
     const { turns } = readPrompt(
-      readSearchPrompt({ input: [question, call, found('call_1', ...odd)] }),
+      readSearchPrompt({ input: [question, call, searchOutput('call_1', ...foundTools)] }),
     );
     expect(turns[2]?.parts).toMatchObject([{ parts: [{ text: 'Found: mcp__docs' }] }]);
   });
 
   test('preserves long numbers in the schemas it finds', () => {
-    const most = '9223372036854775807';
-    const parameters = { type: 'object', properties: { id: { maximum: 'most' } } };
-    const input = [question, call, found('call_1', { type: 'function', name: 'a', parameters })];
+    const maximum = '9223372036854775807';
+    const parameters = { type: 'object', properties: { id: { maximum: 'MAXIMUM' } } };
+    const input = [
+      question,
+      call,
+      searchOutput('call_1', { type: 'function', name: 'a', parameters }),
+    ];
     const { tools } = readPrompt(
-      readSearchPrompt({ input }, (text) => text.replace('"most"', most)),
+      readSearchPrompt({ input }, (text) => text.replace('"MAXIMUM"', maximum)),
     );
-    expect(JSON.stringify(tools)).toContain(`{"maximum":${most}}`);
+    expect(JSON.stringify(tools)).toContain(`{"maximum":${maximum}}`);
   });
 
   test.each([
     [{ ...call, call_id: null }, 'input[1].call_id'],
-    [{ ...found('call_1'), tools: docs }, 'input[1].tools'],
-    [found('', docs), 'input[1].call_id'],
+    [{ ...searchOutput('call_1'), tools: docs }, 'input[1].tools'],
+    [searchOutput('', docs), 'input[1].call_id'],
   ])('is rejected if its call and output cannot match: %j', (item, param) => {
     expect(() => readSearchPrompt({ input: [question, item] })).toThrow(
       expect.objectContaining({ param }),
     );
-    const theirs = { ...item, execution: 'server' };
-    expect(() => readSearchPrompt({ input: [question, theirs] })).not.toThrow();
+    const runByOpenAi = { ...item, execution: 'server' };
+    expect(() => readSearchPrompt({ input: [question, runByOpenAi] })).not.toThrow();
   });
 
   test.each([
@@ -185,27 +194,27 @@ describe('A tool search run by the client', () => {
     expect([prompt.tools, prompt.foreign]).toEqual([[], [name]]);
   });
 
-  test('is called back as a tool search, and so are the tools it found', () => {
-    const { body } = readSearchPrompt({ input: [question, call, found('call_1', docs)] });
+  test('is returned to the client as a tool search, and so are calls of the tools it found', () => {
+    const { body } = readSearchPrompt({ input: [question, call, searchOutput('call_1', docs)] });
     const client = responsesClient(body, echoOf(body));
-    const tell = (to: AnswerSink) => {
-      to.toolCall(0, 'call_2', 'tool_search');
-      to.toolArguments(0, '{"query":');
-      to.toolArguments(0, '"mail"}');
-      to.toolCall(1, 'call_3', 'mcp__docs__read');
-      to.toolArguments(1, '{}');
-      to.finish('tool_calls', null);
+    const emit = (sink: AnswerSink) => {
+      sink.toolCall(0, 'call_2', 'tool_search');
+      sink.toolArguments(0, '{"query":');
+      sink.toolArguments(0, '"mail"}');
+      sink.toolCall(1, 'call_3', 'mcp__docs__read');
+      sink.toolArguments(1, '{}');
+      sink.finish('tool_calls', null);
     };
     const settled = { usage: noUsage, costCredits: 1 };
     const stream = client.writeStream(identity);
-    tell(stream);
+    emit(stream);
     const { response } = checkResponsesStream(stream.take() + stream.close(settled));
     expect(response.output).toMatchObject([
-      { ...requested, call_id: 'call_2', arguments: { query: 'mail' } },
+      { ...searchCall, call_id: 'call_2', arguments: { query: 'mail' } },
       { type: 'function_call', call_id: 'call_3', name: 'read', namespace: 'mcp__docs' },
     ]);
     const reply = client.writeReply(identity);
-    tell(reply);
+    emit(reply);
     expect(JSON.parse(reply.write(settled)).output).toEqual(response.output);
   });
 });

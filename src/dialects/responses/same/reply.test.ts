@@ -6,7 +6,7 @@ import { countedUsage, PassedOutput, signResponse } from './reply.ts';
 
 const echo = echoOf({ input: 'Hi' });
 
-test('readReply writes an empty output if there is none', () => {
+test('signResponse writes an empty output if there is none', () => {
   const signed = JSON.parse(signResponse({ status: 'queued' }, identity, echo, null));
   expect(signed).toMatchObject({ status: 'queued', model: identity.model, output: [] });
 });
@@ -14,14 +14,14 @@ test('readReply writes an empty output if there is none', () => {
 test.each([
   ['x_keyword_search', 'stop'],
   ['look', 'tool_calls'],
-])('readReply of a response that calls %s records the finish reason %s', (name, reason) => {
+])('PassedOutput of a response that calls %s records the finish reason %s', (name, reason) => {
   const output = new PassedOutput();
   const call = { type: 'custom_tool_call', call_id: 'xs_call_1', name, input: '{"query":"a"}' };
   output.end({ status: 'completed', output: [call] });
   expect(output.metrics.finishReason).toBe(reason);
 });
 
-test('readReply replaces unreadable usage with the settled one', () => {
+test('countedUsage replaces unreadable usage with the settled one', () => {
   const settled = { usage: { ...noUsage, inputTokens: 7, outputTokens: 2 }, costCredits: 3 };
   const response = { status: 'completed', usage: { input_tokens: 'many' }, output: [] };
   expect(countedUsage(response, undefined, settled)).toMatchObject({
@@ -33,7 +33,7 @@ test('readReply replaces unreadable usage with the settled one', () => {
 test.each([
   [{ a: 1 }, []],
   [[null, { type: 'message' }, true], [{ type: 'message' }]],
-])('readReply normalizes the object name and the output: %j', (output, items) => {
+])('signResponse normalizes the object name and the output: %j', (output, items) => {
   const signed = JSON.parse(signResponse({ output }, identity, echo, null));
   expect(signed).toMatchObject({ object: 'response', output: items });
 });

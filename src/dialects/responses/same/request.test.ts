@@ -6,16 +6,16 @@ import { responsesClientRequest } from '../client-request.ts';
 
 function send(text: string, to: Partial<Target> = {}) {
   const bytes = new TextEncoder().encode(text);
-  const conversation = responsesClientRequest(
+  const clientRequest = responsesClientRequest(
     readResponsesRequest(JSON.parse(text), { text, bytes }),
   );
-  const request = conversation.adapterFor('openai-responses')?.write(makeTarget(to));
-  if (!request) throw new Error('There is no way.');
-  return { conversation, ...request, body: String(request.body) };
+  const request = clientRequest.adapterFor('openai-responses')?.write(makeTarget(to));
+  if (!request) throw new Error('There is no adapter.');
+  return { clientRequest, ...request, body: String(request.body) };
 }
 
-function pass(given: object, to: Partial<Target> = {}) {
-  const sent = send(JSON.stringify({ model: 'a/b', input: 'Hi', ...given }), to);
+function pass(fields: object, to: Partial<Target> = {}) {
+  const sent = send(JSON.stringify({ model: 'a/b', input: 'Hi', ...fields }), to);
   return { ...sent, body: JSON.parse(sent.body) as Record<string, unknown> };
 }
 
@@ -32,9 +32,9 @@ describe('passResponse', () => {
   });
 
   test("drops the gateway's own fields and disables storage", () => {
-    const ours = { models: ['c/d'], provider: { sort: 'price' }, route: 'sort', skills: [] };
+    const routing = { models: ['c/d'], provider: { sort: 'price' }, route: 'sort', skills: [] };
     const plugins = [{ id: 'web' }];
-    const { body } = pass({ ...ours, plugins, store: true, metadata: { a: 'b' } });
+    const { body } = pass({ ...routing, plugins, store: true, metadata: { a: 'b' } });
     expect(body).toEqual({ model: 'chat-large', input: 'Hi', metadata: { a: 'b' }, ...plain });
   });
 
@@ -45,9 +45,11 @@ describe('passResponse', () => {
 
   test('requests encrypted reasoning from models that reason', () => {
     expect(pass({ include: ['a'] }).body.include).toEqual(['a', 'reasoning.encrypted_content']);
-    const blunt = { thinking: null };
-    expect(pass({ ...plain, reasoning: { effort: 'none' } }, blunt)).toMatchObject({ dropped: [] });
-    const { body, dropped } = pass({ ...plain, reasoning: { effort: 'low' } }, blunt);
+    const nonReasoning = { thinking: null };
+    expect(pass({ ...plain, reasoning: { effort: 'none' } }, nonReasoning)).toMatchObject({
+      dropped: [],
+    });
+    const { body, dropped } = pass({ ...plain, reasoning: { effort: 'low' } }, nonReasoning);
     expect(body).toEqual({ model: 'chat-large', input: 'Hi', store: false });
     expect(dropped).toEqual(['reasoning']);
   });
@@ -59,8 +61,8 @@ describe('passResponse', () => {
     [{ max_output_tokens: 90 }, { modelOutputTokensMax: 50 }, 50],
     [{ max_output_tokens: 1 }, {}, 16],
     [{}, { outputTokensMax: 300 }, 300],
-  ])('limits the output of %j for the target %j to %p', (given, to, most) => {
-    expect(pass(given, to).body.max_output_tokens).toBe(most as number);
+  ])('limits the output of %j for the target %j to %p', (fields, to, limit) => {
+    expect(pass(fields, to).body.max_output_tokens).toBe(limit as number);
   });
 
   test("writes the vendor's efforts and drops parameters it rejects", () => {
@@ -69,22 +71,22 @@ describe('passResponse', () => {
     const { body, dropped } = pass(options, { quirks });
     expect(body.reasoning).toEqual({ effort: 'xhigh', summary: 'auto' });
     expect([body.temperature, dropped]).toEqual([undefined, ['temperature']]);
-    const patient = { ...quirks, sampling_while_reasoning: 'drop_when_requested' as const };
-    expect(pass(options, { quirks: patient }).dropped).toEqual(['temperature']);
-    expect(pass({ temperature: 1 }, { quirks: patient }).body.temperature).toBe(1);
+    const dropIfRequested = { ...quirks, sampling_while_reasoning: 'drop_when_requested' as const };
+    expect(pass(options, { quirks: dropIfRequested }).dropped).toEqual(['temperature']);
+    expect(pass({ temperature: 1 }, { quirks: dropIfRequested }).body.temperature).toBe(1);
     expect(pass({ temperature: 1 }, { quirks }).body.temperature).toBeUndefined();
-    const refusing = { quirks: { drop_params: ['service_tier', 'user'] } };
-    expect(pass({ service_tier: 'flex' }, refusing).dropped).toEqual(['service_tier']);
+    const withoutServiceTier = { quirks: { drop_params: ['service_tier', 'user'] } };
+    expect(pass({ service_tier: 'flex' }, withoutServiceTier).dropped).toEqual(['service_tier']);
   });
 
   test('drops parameters that are rejected under other names, with their dependents', () => {
     const tools = [{ type: 'function', name: 'look', parameters: {} }];
-    const calling = { tools, tool_choice: 'required', parallel_tool_calls: false };
-    const { body, dropped } = pass(calling, { quirks: { drop_params: ['tools'] } });
+    const toolFields = { tools, tool_choice: 'required', parallel_tool_calls: false };
+    const { body, dropped } = pass(toolFields, { quirks: { drop_params: ['tools'] } });
     const { model: _, input: __, store: ___, include: ____, ...rest } = body;
     expect([rest, dropped]).toEqual([{}, ['tools']]);
-    const effortless = { quirks: { drop_params: ['reasoning_effort'] } };
-    expect(pass({ reasoning: { effort: 'low' } }, effortless).body.reasoning).toBeUndefined();
+    const withoutEffort = { quirks: { drop_params: ['reasoning_effort'] } };
+    expect(pass({ reasoning: { effort: 'low' } }, withoutEffort).body.reasoning).toBeUndefined();
   });
 
   test("requests surcharged service tiers only with the tenant's own account", () => {
@@ -112,9 +114,9 @@ describe('passResponse for a conversation from another provider', () => {
 
   test.each(['anthropic:EqYC', 'redacted:x', 'gemini:abc', undefined])(
     'drops a thought with the signature %p and the ids that depend on it',
-    (proof) => {
-      const { id: _, ...untied } = call;
-      expect(pass({ input: [thought(proof), call] }).body.input).toEqual([untied]);
+    (signature) => {
+      const { id: _, ...withoutId } = call;
+      expect(pass({ input: [thought(signature), call] }).body.input).toEqual([withoutId]);
     },
   );
 
@@ -157,9 +159,9 @@ describe('passResponse for a conversation from another provider', () => {
 });
 
 describe('withInstructions', () => {
-  const instruct = (given: object) => {
-    const more = pass(given).conversation.withInstructions('More.');
-    const request = more.adapterFor('openai-responses')?.write(makeTarget());
+  const instruct = (fields: object) => {
+    const extended = pass(fields).clientRequest.withInstructions('More.');
+    const request = extended.adapterFor('openai-responses')?.write(makeTarget());
     return JSON.parse(String(request?.body)) as Record<string, unknown>;
   };
   const rules = { role: 'developer', content: 'Rules.' };
@@ -176,12 +178,13 @@ describe('withInstructions', () => {
 });
 
 test('cacheKeyInput ignores the stream mode even if it is fixed', () => {
-  const cacheKeyInput = (given: object) => JSON.stringify(pass(given).conversation.cacheKeyInput());
-  const long = { seed: 1 };
+  const cacheKeyInput = (fields: object) =>
+    JSON.stringify(pass(fields).clientRequest.cacheKeyInput());
+  const seeded = { seed: 1 };
   expect(cacheKeyInput({ stream: true })).toBe(cacheKeyInput({}));
-  expect(cacheKeyInput({ ...long, stream: true })).toBe(cacheKeyInput(long));
-  expect(cacheKeyInput(long)).not.toBe(cacheKeyInput({}));
+  expect(cacheKeyInput({ ...seeded, stream: true })).toBe(cacheKeyInput(seeded));
+  expect(cacheKeyInput(seeded)).not.toBe(cacheKeyInput({}));
   const tools = [{ type: 'web_search' }];
   expect(cacheKeyInput({ tools, stream: true })).toBe(cacheKeyInput({ tools }));
-  expect(pass({ tools }).conversation.isStreamModeFixed).toBe(true);
+  expect(pass({ tools }).clientRequest.isStreamModeFixed).toBe(true);
 });

@@ -2,12 +2,12 @@ import { expect, test } from 'bun:test';
 import { outputItemsMax } from '../../../core/bounds.ts';
 import { ItemIndexes } from './output-items.ts';
 
-test('ItemIndexes remembers no more items than an answer may have', () => {
-  const places = new ItemIndexes();
+test('ItemIndexes stores no more items than an answer may have', () => {
+  const indexes = new ItemIndexes();
   expect(outputItemsMax).toBe(4_096);
   for (let at = 0; at < 5_000; at += 1) {
-    expect(places.of({ output_index: at, item: { id: `item_${at}` } })).toBe(at);
+    expect(indexes.of({ output_index: at, item: { id: `item_${at}` } })).toBe(at);
   }
-  const known = (at: number) => places.of({ item_id: `item_${at}` });
-  expect([0, 4_095, 4_096, 4_999].map(known)).toEqual([0, 4_095, 4_095, 4_095]);
+  const indexOf = (at: number) => indexes.of({ item_id: `item_${at}` });
+  expect([0, 4_095, 4_096, 4_999].map(indexOf)).toEqual([0, 4_095, 4_095, 4_095]);
 });

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test';
-import { readEvents, RecordingSink } from '../../../../tests/support/recording-sink.ts';
+import { RecordingSink, readEvents } from '../../../../tests/support/recording-sink.ts';
 import { outputItemsMax } from '../../../core/bounds.ts';
 import { ResponsesStreamReader, readFullReply } from './reader.ts';
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string };
 
-const hear = (...events: readonly (Event | string)[]) =>
+const read = (...events: readonly (Event | string)[]) =>
   readEvents((sink) => new ResponsesStreamReader(sink), events);
 
 const usage = { input_tokens: 9, output_tokens: 4, total_tokens: 13 };
@@ -44,48 +44,32 @@ const message = (text: string) => ({
 const argumentsDelta = 'function_call_arguments';
 
 describe('ResponsesStreamReader', () => {
-  test('emits text deltas once', () => {
-    const whole = message('Hello!');
-    const { sink } = hear(
-      added(0, { type: 'message', content: [] }),
-      { type: 'response.content_part.added', output_index: 0 },
-      delta('output_text', 0, 'Hel'),
-      delta('output_text', 0, 'lo!'),
-      { type: 'response.output_text.done', output_index: 0, text: 'Hello!' },
-      done(0, whole),
-      completed([whole]),
-    );
-    expect(sink.fullText).toBe('Hello!');
-    expect(sink.finishReason).toBe('stop');
-    expect(sink.lastUsage?.outputTokens).toBe(4);
-  });
-
   test('separates messages and keeps the positions of citations', () => {
     const source = { type: 'url_citation', url: 'https://a.test', start_index: 0, end_index: 4 };
     const note = { type: 'response.output_text.annotation.added', annotation: source };
-    const part = { type: 'response.content_part.added' };
-    const streamed = hear(
+    const partAdded = { type: 'response.content_part.added' };
+    const streamed = read(
       added(0, { type: 'message', phase: 'commentary', content: [] }),
-      delta('output_text', 0, 'I look '),
+      delta('output_text', 0, 'Let me look '),
       delta('output_text', 0, 'it up 🔎.'),
-      done(0, message('I look it up 🔎.')),
+      done(0, message('Let me look it up 🔎.')),
       added(1, { type: 'message', phase: 'final_answer', content: [] }),
-      { ...part, output_index: 1 },
+      { ...partAdded, output_index: 1 },
       delta('output_text', 1, 'Done.'),
       { ...note, output_index: 1 },
       completed(),
     ).sink;
-    const [said] = message('Done.').content;
-    const cited = { ...message(''), content: [{ ...said, annotations: [source] }] };
-    const whole = hear(completed([message('I look it up 🔎.'), cited])).sink;
-    for (const sink of [streamed, whole]) {
-      expect(sink.fullText).toBe('I look it up 🔎.\n\nDone.');
-      expect(sink.citations).toMatchObject([{ range: { start: 17, end: 21 } }]);
+    const [part] = message('Done.').content;
+    const withCitation = { ...message(''), content: [{ ...part, annotations: [source] }] };
+    const complete = read(completed([message('Let me look it up 🔎.'), withCitation])).sink;
+    for (const sink of [streamed, complete]) {
+      expect(sink.fullText).toBe('Let me look it up 🔎.\n\nDone.');
+      expect(sink.citations).toMatchObject([{ range: { start: 22, end: 26 } }]);
     }
   });
 
   test('emits complete arguments that come at once or not at all', () => {
-    const { sink } = hear(
+    const { sink } = read(
       added(0, call('a', '')),
       { type: 'response.function_call_arguments.done', output_index: 0, arguments: '{"x":1}' },
       added(1, call('b', '')),
@@ -110,7 +94,7 @@ describe('ResponsesStreamReader', () => {
         { type: 'summary_text', text: 'Two.' },
       ],
     };
-    const { sink } = hear(
+    const { sink } = read(
       added(0, { type: 'reasoning', id: 'rs_0', encrypted_content: 'early', summary: [] }),
       part,
       delta('reasoning_summary_text', 0, 'One.'),
@@ -123,25 +107,26 @@ describe('ResponsesStreamReader', () => {
     expect(sink.reasoningText).toBe('One.\n\nTwo.');
     expect(sink.signatures).toEqual(['responses:rs_1:gAAA=:x']);
     expect(sink.order).toEqual(['reasoning', 'signature', 'text', 'finish']);
-    const whole = hear(completed([item, message('So.')])).sink;
-    expect(whole.reasoningText).toBe('One.\n\nTwo.');
-    expect(whole.order).toEqual(sink.order);
+    const complete = read(completed([item, message('So.')])).sink;
+    expect(complete.reasoningText).toBe('One.\n\nTwo.');
+    expect(complete.order).toEqual(sink.order);
   });
 
   test('emits the reasoning of open models', () => {
-    const { sink } = hear(
+    const { sink } = read(
       delta('reasoning_text', 0, 'Hm.'),
       done(0, { type: 'reasoning', id: 'rs_1', content: [{ text: 'Hm.' }] }),
       completed(),
     );
     expect(sink.reasoningText).toBe('Hm.');
     expect(sink.signatures).toEqual([]);
-    const whole = hear(completed([{ type: 'reasoning', summary: [], content: [{ text: 'Hm.' }] }]));
-    expect(whole.sink.reasoningText).toBe('Hm.');
+    const reasoning = { type: 'reasoning', summary: [], content: [{ text: 'Hm.' }] };
+    const complete = read(completed([reasoning]));
+    expect(complete.sink.reasoningText).toBe('Hm.');
   });
 
   test('separates interleaved calls by index, whatever their ids', () => {
-    const { sink } = hear(
+    const { sink } = read(
       added(1, { ...call('a', ''), id: 'x1' }),
       added(2, { ...call('b', ''), id: 'x2' }),
       { ...delta(argumentsDelta, 1, '{"x"'), item_id: 'x3' },
@@ -164,7 +149,7 @@ describe('ResponsesStreamReader', () => {
     const pieces = [delta(argumentsDelta, 0, '{"x"'), delta(argumentsDelta, 0, ':1}')];
     const item = call('a', '{"x":1}');
     for (const rest of [pieces, [done(0, item)], [completed([item])]]) {
-      const { sink } = hear(added(0, call('a', '')), ...content, ...rest, completed());
+      const { sink } = read(added(0, call('a', '')), ...content, ...rest, completed());
       expect([sink.fullText, sink.calls[0]?.arguments]).toEqual(['Let me see.', '{"x":1}']);
       expect(sink.order).toEqual(['text', 'call', 'arguments', 'finish']);
     }
@@ -172,24 +157,24 @@ describe('ResponsesStreamReader', () => {
 
   test('emits a free-form call once its input is complete', () => {
     const item = { type: 'custom_tool_call', id: 'ctc_a', call_id: 'call_a', name: 'sql' };
-    const begun = [added(0, { ...item, input: '' }), delta('custom_tool_call_input', 0, 'SEL')];
-    expect(hear(...begun).sink.calls).toMatchObject([{ id: 'call_a', name: 'sql', arguments: '' }]);
+    const start = [added(0, { ...item, input: '' }), delta('custom_tool_call_input', 0, 'SEL')];
+    expect(read(...start).sink.calls).toMatchObject([{ id: 'call_a', name: 'sql', arguments: '' }]);
     const ended = { type: 'response.custom_tool_call_input.done', output_index: 0 };
     const input = 'SELECT 1';
-    expect(hear(...begun, { ...ended, input }, delta('output_text', 1, 'Hi')).sink).toMatchObject({
+    expect(read(...start, { ...ended, input }, delta('output_text', 1, 'Hi')).sink).toMatchObject({
       calls: [{ id: 'call_a', arguments: '{"input":"SELECT 1"}' }],
       order: ['call', 'arguments', 'text'],
     });
     const next = [added(1, call('b', '')), delta(argumentsDelta, 1, '{}')];
-    const whole = [{ ...item, input }, call('b', '{}')];
-    expect(hear(...begun, ...next, completed(whole)).sink.calls).toMatchObject([
+    const items = [{ ...item, input }, call('b', '{}')];
+    expect(read(...start, ...next, completed(items)).sink.calls).toMatchObject([
       { id: 'call_a', arguments: '{"input":"SELECT 1"}' },
       { id: 'call_b', arguments: '{}' },
     ]);
   });
 
   test('completes calls without deltas, announcement or arguments', () => {
-    const { sink } = hear(
+    const { sink } = read(
       added(0, call('a', '')),
       done(0, call('a', '{"x":1}')),
       delta(argumentsDelta, 1, '{"y"'),
@@ -208,49 +193,49 @@ describe('ResponsesStreamReader', () => {
   });
 
   test('completes arguments whose deltas break off from the final item', () => {
-    const whole = call('a', '{"city":"Paris"}');
-    const begun = [added(0, call('a', '')), delta(argumentsDelta, 0, '{"city":"Par')];
+    const item = call('a', '{"city":"Paris"}');
+    const start = [added(0, call('a', '')), delta(argumentsDelta, 0, '{"city":"Par')];
     const streams = [
-      [...begun, completed([whole])],
-      [...begun, done(0, whole), completed([whole])],
+      [...start, completed([item])],
+      [...start, done(0, item), completed([item])],
       [
-        ...begun,
+        ...start,
         {
           type: 'response.function_call_arguments.done',
           output_index: 0,
-          arguments: whole.arguments,
+          arguments: item.arguments,
         },
-        done(0, whole),
-        completed([whole]),
+        done(0, item),
+        completed([item]),
       ],
-      // The whole arguments are spaced differently, but the pieces were complete already.
-      [...begun, delta(argumentsDelta, 0, 'is"}'), completed([call('a', '{ "city": "Paris" }')])],
+      // The final arguments are formatted differently, but the deltas were already complete.
+      [...start, delta(argumentsDelta, 0, 'is"}'), completed([call('a', '{ "city": "Paris" }')])],
     ];
     for (const events of streams) {
-      expect(hear(...events).sink.calls[0]?.arguments).toBe('{"city":"Paris"}');
+      expect(read(...events).sink.calls[0]?.arguments).toBe('{"city":"Paris"}');
     }
   });
 
   test('serializes arguments that are an object', () => {
     const item = { ...call('a', ''), arguments: { x: 1 } };
-    expect(hear(completed([item])).sink.calls[0]?.arguments).toBe('{"x":1}');
+    expect(read(completed([item])).sink.calls[0]?.arguments).toBe('{"x":1}');
   });
 
   test('keeps the announced name of a call that ends without one', () => {
     const { name, call_id, ...end } = call('a', '{"x":1}');
-    const { sink } = hear(added(0, call('a', '')), done(0, end), completed());
+    const { sink } = read(added(0, call('a', '')), done(0, end), completed());
     expect(sink.calls).toMatchObject([{ id: call_id, name, arguments: '{"x":1}' }]);
   });
 
   test('emits deltas of unannounced items once', () => {
     const hello = { ...message('Hello!'), id: 'msg_1' };
     const content = { ...delta('output_text', 1, 'Hello!'), item_id: 'msg_1' };
-    expect(hear(content, completed([hello])).sink.fullText).toBe('Hello!');
+    expect(read(content, completed([hello])).sink.fullText).toBe('Hello!');
   });
 
   test('emits nothing twice when indexes have gaps', () => {
     const hello = { ...message('Hello!'), id: 'msg_1' };
-    const { sink } = hear(
+    const { sink } = read(
       { type: 'response.output_item.added', output_index: 0, item: null },
       added(1, { ...hello, content: [] }),
       delta('output_text', 1, 'Hello!'),
@@ -264,7 +249,7 @@ describe('ResponsesStreamReader', () => {
 
   test('emits refusals and citations', () => {
     const note = { url: 'https://a.example/', title: 'A', start_index: 0, end_index: 5 };
-    const { sink } = hear(
+    const { sink } = read(
       delta('output_text', 0, 'Hello'),
       { type: 'response.output_text.annotation.added', output_index: 0, annotation: note },
       delta('refusal', 1, 'No.'),
@@ -278,8 +263,8 @@ describe('ResponsesStreamReader', () => {
       { type: 'output_text', text: 'Hello', annotations: [note, null] },
       { type: 'refusal', refusal: 'No.' },
     ];
-    const whole = hear(completed([{ type: 'message', content: parts }])).sink;
-    expect([whole.fullText, whole.refusalText, whole.citations.length]).toEqual([
+    const complete = read(completed([{ type: 'message', content: parts }])).sink;
+    expect([complete.fullText, complete.refusalText, complete.citations.length]).toEqual([
       'Hello',
       'No.',
       1,
@@ -287,7 +272,7 @@ describe('ResponsesStreamReader', () => {
   });
 
   test('ignores unknown events and items', () => {
-    const { sink, failure } = hear(
+    const { sink, failure } = read(
       { type: 'response.created', response: { status: 'in_progress' } },
       { type: 'response.audio.delta', output_index: 0, delta: 'AAAA' },
       { type: 'response.output_text.delta', output_index: 0, delta: 3 },
@@ -308,7 +293,7 @@ describe('ResponsesStreamReader', () => {
       ...{ type: 'custom_tool_call', id: 'ctc_1', call_id: 'xs_call_1', name: 'x_keyword_search' },
       input: '{"query":"a"}',
     };
-    const { sink } = hear(
+    const { sink } = read(
       added(0, { ...search, input: '' }),
       delta('custom_tool_call_input', 0, search.input),
       done(0, search),
@@ -317,27 +302,27 @@ describe('ResponsesStreamReader', () => {
     );
     expect([sink.order, sink.fullText]).toEqual([['text', 'finish'], 'Found.']);
     expect(sink.finishReason).toBe('stop');
-    const late = hear(
+    const late = read(
       added(0, { ...search, name: undefined, input: '' }),
       done(0, search),
       done(1, message('Found.')),
       completed([search, message('Found.')]),
     );
     expect([late.sink.order, late.sink.finishReason]).toEqual([['text', 'finish'], 'stop']);
-    const own = hear(completed([{ ...search, name: 'x_mine' }])).sink;
+    const own = read(completed([{ ...search, name: 'x_mine' }])).sink;
     expect([own.calls.length, own.finishReason]).toEqual([1, 'tool_calls']);
   });
 
   test('fails at an endless number of items', () => {
     const items = Array.from({ length: outputItemsMax }, (_, at) => done(at, message('a')));
-    expect(hear(...items.slice(1), completed()).failure).toBeUndefined();
-    const { failure, reader } = hear(...items, completed());
+    expect(read(...items.slice(1), completed()).failure).toBeUndefined();
+    const { failure, reader } = read(...items, completed());
     expect(failure?.kind).toBe('malformed');
     expect(reader.finished).toBe(false);
   });
 });
 
-describe('ResponsesStreamReader finishes', () => {
+describe('ResponsesStreamReader', () => {
   const incomplete = (reason: string | undefined): Event => ({
     type: 'response.incomplete',
     response: response({ status: 'incomplete', incomplete_details: { reason } }),
@@ -347,47 +332,56 @@ describe('ResponsesStreamReader finishes', () => {
     ['max_output_tokens', 'length'],
     ['content_filter', 'content_filter'],
     [undefined, 'length'],
-  ] as const)('because of %p with the finish reason %s', (reason, finish) => {
-    const { sink, reader } = hear(delta('output_text', 0, 'Hel'), incomplete(reason));
-    expect(sink.finishReason).toBe(finish);
-    expect(reader.finished).toBe(true);
-  });
+  ] as const)(
+    'finishes a response that is incomplete because of %p with the finish reason %s',
+    (reason, finish) => {
+      const { sink, reader } = read(delta('output_text', 0, 'Hel'), incomplete(reason));
+      expect(sink.finishReason).toBe(finish);
+      expect(reader.finished).toBe(true);
+    },
+  );
 
-  test('only with the final event', () => {
-    expect(hear(done(0, message('Hello!'))).reader.finished).toBe(false);
-    const bare: Event = { type: 'response.completed', response: { usage } };
-    expect(hear(bare).reader.finished).toBe(true);
+  test('finishes only with the final event', () => {
+    expect(read(done(0, message('Hello!'))).reader.finished).toBe(false);
+    const final: Event = { type: 'response.completed', response: { usage } };
+    expect(read(final).reader.finished).toBe(true);
   });
 });
 
-describe('A Responses upstream fails', () => {
-  const sentence = 'Rate limit reached.';
+describe('an error of a Responses upstream', () => {
+  const text = 'Rate limit reached.';
 
   test.each<[string, Event]>([
-    ['flat', { type: 'error', code: 'rate_limit_exceeded', message: sentence, param: null }],
-    ['nested', { type: 'error', error: { code: 'rate_limit_exceeded', message: sentence } }],
     [
-      'of the response',
+      'with flat fields',
+      { type: 'error', code: 'rate_limit_exceeded', message: text, param: null },
+    ],
+    [
+      'with nested fields',
+      { type: 'error', error: { code: 'rate_limit_exceeded', message: text } },
+    ],
+    [
+      'in the response object',
       {
         type: 'response.failed',
-        response: { status: 'failed', error: { code: 'rate_limit_exceeded', message: sentence } },
+        response: { status: 'failed', error: { code: 'rate_limit_exceeded', message: text } },
       },
     ],
     [
-      'in the announcement',
+      'in the opening event',
       {
         type: 'response.created',
-        response: { status: 'queued', error: { code: 'rate_limit_exceeded', message: sentence } },
+        response: { status: 'queued', error: { code: 'rate_limit_exceeded', message: text } },
       },
     ],
-  ])('%s', (_, event) => {
-    const { sink, reader, failure } = hear(delta('output_text', 0, 'Hel'), event);
-    expect(failure).toMatchObject({ kind: 'rate_limited', message: sentence });
+  ])('fails the stream: %s', (_, event) => {
+    const { sink, reader, failure } = read(delta('output_text', 0, 'Hel'), event);
+    expect(failure).toMatchObject({ kind: 'rate_limited', message: text });
     expect(reader.finished).toBe(false);
     expect(sink.finishReason).toBeNull();
   });
 
-  test('at an event that is not JSON', () => {
+  test('fails the stream even if it is not JSON', () => {
     const reader = new ResponsesStreamReader(new RecordingSink());
     const failure = reader.push({ event: 'error', data: 'upstream gone' });
     expect(failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
@@ -400,8 +394,8 @@ describe('A Responses upstream fails', () => {
     ['{"error":{"code":"server_error","message":"Sorry."}}', 'server'],
     ['{"type":"resp', 'malformed'],
     ['null', 'malformed'],
-  ])('without a message: %j', (event, kind) => {
-    expect(hear(event).failure?.kind).toBe(kind as 'server');
+  ])('fails the stream even without a message: %j', (event, kind) => {
+    expect(read(event).failure?.kind).toBe(kind as 'server');
   });
 
   test.each([
@@ -413,15 +407,15 @@ describe('A Responses upstream fails', () => {
     ['{"status":"failed"}', 'server'],
     ['{"error":{"message":"No.","code":"insufficient_quota"}}', 'quota'],
     ['{"status":"failed","error":{"message":"No.","code":"rate_limit_exceeded"}}', 'rate_limited'],
-  ])('in a reply: %s', (body, kind) => {
+  ])('fails a reply: %s', (body, kind) => {
     expect(readFullReply(body, new RecordingSink())?.kind).toBe(kind as 'server');
   });
 });
 
 describe('ResponsesStreamReader with events that lack the output index', () => {
-  const nameless = ({ output_index: _, ...event }: Event): Event => event as Event;
+  const withoutIndex = ({ output_index: _, ...event }: Event): Event => event as Event;
   const thought = { type: 'reasoning', id: 'rs_1', summary: [{ text: 'Hm.' }] };
-  const said = { ...message('Hello!'), id: 'msg_1' };
+  const answer = { ...message('Hello!'), id: 'msg_1' };
   const piece = (kind: string, item_id: string, text: string): Event => ({
     type: `response.${kind}.delta`,
     item_id,
@@ -436,39 +430,39 @@ describe('ResponsesStreamReader with events that lack the output index', () => {
       done(0, thought),
       added(1, { type: 'message', id: 'msg_1' }),
       ...pieces,
-      done(1, said),
-      completed([thought, said]),
+      done(1, answer),
+      completed([thought, answer]),
     ];
-    for (const heard of [events, events.map(nameless)]) {
-      const { sink } = hear(...heard);
+    for (const variant of [events, events.map(withoutIndex)]) {
+      const { sink } = read(...variant);
       expect([sink.reasoningText, sink.fullText]).toEqual(['Hm.', 'Hello!']);
     }
   });
 
   test('emits a call once', () => {
     const item = call('a', '{"x":1}');
-    const { sink } = hear(
-      nameless(added(0, { ...item, arguments: '' })),
+    const { sink } = read(
+      withoutIndex(added(0, { ...item, arguments: '' })),
       piece(argumentsDelta, 'fc_a', '{"x"'),
       piece(argumentsDelta, 'fc_a', ':1}'),
-      nameless(done(0, item)),
+      withoutIndex(done(0, item)),
       completed([item]),
     );
     expect(sink.calls).toMatchObject([{ id: 'call_a', name: 'now', arguments: '{"x":1}' }]);
   });
 });
 
-test('ResponsesStreamReader emits a free-form call as a function with one text', () => {
+test('ResponsesStreamReader emits a free-form call as a function call', () => {
   const item = { type: 'custom_tool_call', id: 'ctc_1', call_id: 'call_1', name: 'sql' };
-  const whole = { ...item, input: 'SELECT 1' };
-  const { sink } = hear(
+  const final = { ...item, input: 'SELECT 1' };
+  const { sink } = read(
     added(0, { ...item, input: '' }),
     delta('custom_tool_call_input', 0, 'SELECT 1'),
-    done(0, whole),
-    completed([whole]),
+    done(0, final),
+    completed([final]),
   );
-  const called = { id: 'call_1', name: 'sql', arguments: '{"input":"SELECT 1"}' };
-  expect(sink.calls).toMatchObject([called]);
+  const functionCall = { id: 'call_1', name: 'sql', arguments: '{"input":"SELECT 1"}' };
+  expect(sink.calls).toMatchObject([functionCall]);
   expect(sink.finishReason).toBe('tool_calls');
 });
 
@@ -482,27 +476,27 @@ test('readFullReply fails at an endless number of items', () => {
 });
 
 describe('ResponsesStreamReader with events without indexes or ids', () => {
-  const unnumbered = ({ output_index: _, ...event }: Event): Event => ({ ...event });
-  const told = (...events: readonly Event[]) => hear(...events.map(unnumbered)).sink;
+  const withoutIndex = ({ output_index: _, ...event }: Event): Event => ({ ...event });
+  const sinkOf = (...events: readonly Event[]) => read(...events.map(withoutIndex)).sink;
 
   test('separates calls by call_id, as llama.cpp sends them', () => {
-    const given = ['1', '2'].map((id) => {
-      const { id: _, ...nameless } = call(id, `{"x":${id}}`);
-      return { ...nameless, call_id: `fc_${id}` };
+    const items = ['1', '2'].map((id) => {
+      const { id: _, ...withoutId } = call(id, `{"x":${id}}`);
+      return { ...withoutId, call_id: `fc_${id}` };
     });
-    const begun = given.map((item) => added(0, { ...item, arguments: '' }));
+    const starts = items.map((item) => added(0, { ...item, arguments: '' }));
     const piece = (id: string, json: string) => ({
       ...delta(argumentsDelta, 0, json),
       item_id: `fc_${id}`,
     });
-    const { calls } = told(
-      ...begun.slice(0, 1),
+    const { calls } = sinkOf(
+      ...starts.slice(0, 1),
       piece('1', '{"x":'),
       piece('1', '1}'),
-      ...begun.slice(1),
+      ...starts.slice(1),
       piece('2', '{"x":2}'),
-      ...given.map((item) => done(0, item)),
-      completed(given),
+      ...items.map((item) => done(0, item)),
+      completed(items),
     );
     expect(calls).toMatchObject([
       { id: 'fc_1', arguments: '{"x":1}' },
@@ -511,14 +505,14 @@ describe('ResponsesStreamReader with events without indexes or ids', () => {
   });
 
   test('separates items without any id, announced or not', () => {
-    const { id: _, ...nameless } = call('1', '{}');
-    const whole = [message('One.'), message('Two.'), nameless];
+    const { id: _, ...withoutId } = call('1', '{}');
+    const items = [message('One.'), message('Two.'), withoutId];
     const begin = added(0, { type: 'message', content: [] });
     const emit = (text: string) => delta('output_text', 0, text);
-    const ends = whole.map((item) => done(0, item));
+    const ends = items.map((item) => done(0, item));
     const announced = [begin, emit('One.'), ends[0], begin, emit('Two.'), ends[1], ends[2]];
     for (const events of [announced.filter((event) => event !== undefined), ends]) {
-      const { fullText, calls } = told(...events, completed(whole));
+      const { fullText, calls } = sinkOf(...events, completed(items));
       expect([fullText, calls.length]).toEqual(['One.\n\nTwo.', 1]);
     }
   });
