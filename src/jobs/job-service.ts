@@ -147,7 +147,7 @@ export class JobService {
   ) {
     if (fields.has('file')) throw mustBeFile('file');
     const input = readTranscriptionInput(fields);
-    if (!upload) throw invalidRequest('file is required: send an audio file.', 'file');
+    if (!upload) throw invalidRequest('file is required. Send an audio recording.', 'file');
     const model = await this.#deps.transcriptionModel(caller, input.model);
     await this.#checkWebhook(input);
     await model.checkCredits([]);

@@ -1,4 +1,4 @@
-/** A gateway whose machine has a wrong clock, beside others on the same Postgres. */
+/** A gateway whose clock is an hour ahead of Postgres must use the time of Postgres. */
 import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,13 +18,13 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
-let rightly: number;
+let storeTime: number;
 let settings: GatewaySettings;
 
 beforeAll(async () => {
   const address = await (await startPostgres()).createDatabase();
-  rightly = Date.now();
-  setSystemTime(rightly + hourMs);
+  storeTime = Date.now();
+  setSystemTime(storeTime + hourMs);
   const voice = { provider: 'vendor', model: 'voice', pricing: { bytes: '1' } };
   settings = {
     providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
@@ -48,7 +48,7 @@ afterAll(async () => {
   upstream.stop();
 });
 
-test('claims the use of an idempotency key by the time that all of them share', async () => {
+test('an idempotency key expires by the time of the store', async () => {
   upstream.script('chat', chatAnswer('once'));
   const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'hi' }] };
   const reply = await gateway.post(chat, { headers: { 'idempotency-key': 'order-7' } });
@@ -57,28 +57,28 @@ test('claims the use of an idempotency key by the time that all of them share', 
     .selectFrom('idempotency_claims')
     .select('expires_at')
     .executeTakeFirstOrThrow();
-  expect(Math.abs(expires_at - (rightly + 24 * hourMs))).toBeLessThan(minuteMs);
+  expect(Math.abs(expires_at - (storeTime + 24 * hourMs))).toBeLessThan(minuteMs);
 });
 
-test('books what that answer cost by it, too', async () => {
+test('a charge has the time of the store', async () => {
   const entries = await gateway.store.database.read
     .selectFrom('ledger_entries')
     .select('created_at')
     .where('kind', '=', 'charge')
     .execute();
   expect(entries).toHaveLength(1);
-  expect(Math.abs(Number(entries[0]?.created_at) - rightly)).toBeLessThan(minuteMs);
+  expect(Math.abs(Number(entries[0]?.created_at) - storeTime)).toBeLessThan(minuteMs);
 });
 
-test('serves a key until it is over by that time', async () => {
-  setSystemTime(rightly);
-  const expiresAt = rightly + 30 * minuteMs;
+test('an API key expires by the time of the store', async () => {
+  setSystemTime(storeTime);
+  const expiresAt = storeTime + 30 * minuteMs;
   const key = await gateway.makeKey({ expires_at: new Date(expiresAt).toISOString() });
-  setSystemTime(rightly + hourMs);
+  setSystemTime(storeTime + hourMs);
   expect((await gateway.get('/v1/models', { key })).status).toBe(200);
 });
 
-test('lets a secret that was replaced work as long as was asked for, or not at all', async () => {
+test('the overlap of a rotated key ends by the time of the store', async () => {
   const rotate = async (overlap_seconds: number) => {
     const key = await gateway.makeKey({});
     const { data } = (await gateway.get('/v1/key', { key })).json;
@@ -92,22 +92,22 @@ test('lets a secret that was replaced work as long as was asked for, or not at a
     .select('previous_until')
     .where('previous_until', 'is not', null)
     .executeTakeFirstOrThrow();
-  expect(Math.abs(Number(previous_until) - (rightly + 10 * minuteMs))).toBeLessThan(minuteMs);
+  expect(Math.abs(Number(previous_until) - (storeTime + 10 * minuteMs))).toBeLessThan(minuteMs);
 });
 
-test('tells the age of a kept answer by it too', async () => {
+test('the age of a cached answer is measured by the time of the store', async () => {
   upstream.script('chat', chatAnswer('It rained.'));
   const messages = [{ role: 'user', content: 'And yesterday?' }];
   const chat = { model: 'test/chat', temperature: 0, messages };
   expect((await gateway.post(chat)).headers.get('x-cache')).toBe('MISS');
-  // As a machine with the right time would look at what this one has kept.
-  setSystemTime(rightly);
+  // Read the cache entry like a machine with the correct time.
+  setSystemTime(storeTime);
   const again = await gateway.post(chat, { headers: { 'cache-control': 'max-age=60' } });
-  setSystemTime(rightly + hourMs);
+  setSystemTime(storeTime + hourMs);
   expect(again.headers.get('x-cache')).toBe('HIT');
 });
 
-test('queues a job so that any of them can begin it at once', async () => {
+test('a job is created at the time of the store, so that any process can start it', async () => {
   const job = {
     type: 'speech',
     model: 'test/voice',
@@ -118,59 +118,56 @@ test('queues a job so that any of them can begin it at once', async () => {
   const reply = await gateway.post(job, { path: '/v1/jobs' });
   expect(reply.status).toBe(202);
   const createdAt = Date.parse(String(reply.json.created_at));
-  expect(Math.abs(createdAt - rightly)).toBeLessThan(minuteMs);
+  expect(Math.abs(createdAt - storeTime)).toBeLessThan(minuteMs);
 });
 
-test('counts a request in the day of its arrival, in the key’s limit as in the log', async () => {
+test("a request counts toward the key's limit on the day of its arrival", async () => {
   const { store, folder } = gateway;
   const log = createLog(() => undefined);
-  const about = {
-    processId: 'another',
-    dataDir: join(folder, 'another'),
-    onEnded: () => undefined,
-  };
-  const books = await Accounting.open({
+  const accounting = await Accounting.open({
     store: store.ledger,
     durability: 'journal',
     log,
-    ...about,
+    processId: 'another',
+    dataDir: join(folder, 'another'),
+    onEnded: () => undefined,
   });
   const caller = callerOf('default', { limitCredits: 1_000, limitReset: 'daily' });
-  const receivedAt = rightly - 24 * hourMs;
-  const hold = await books.hold({ caller, receivedAt }, { requested: 10, minimum: 10 });
+  const receivedAt = storeTime - 24 * hourMs;
+  const hold = await accounting.hold({ caller, receivedAt }, { requested: 10, minimum: 10 });
   expect(hold.keyAccount).toEndWith(new Date(receivedAt).toISOString().slice(0, 10));
   await hold.settle(0);
-  await books.close();
+  await accounting.close();
 });
 
-test('prints the statement of the month in which it books, over HTTP and in a shell', async () => {
+test('HTTP and the CLI print the statement of the current month of the store', async () => {
   const config = join(gateway.folder, 'shell.yaml');
   writeFileSync(config, `database: "${settings.environment?.DATABASE_URL}"\n`);
   setSystemTime();
   const opening = `${new Date().toISOString().slice(0, 7)}-01T00:00:00.000Z`;
-  setSystemTime(rightly - 40 * 24 * hourMs);
+  setSystemTime(storeTime - 40 * 24 * hourMs);
   const { text } = await gateway.get('/v1/customer/billing/usage-statement.csv');
   const out: string[] = [];
   const code = await runCommand(['ledger', 'statement', '--config', config], topics, {
     ...commandEnvironment,
     write: async (piece) => void out.push(piece),
   });
-  setSystemTime(rightly + hourMs);
+  setSystemTime(storeTime + hourMs);
   expect(code).toBe(0);
   for (const csv of [text, out.join('')]) {
     expect(readTable(csv)[0]).toMatchObject({ time: opening, type: 'opening_balance' });
   }
 });
 
-test('removes no row of the log before it is old by that time', async () => {
+test('log rows are deleted by the time of the store', async () => {
   upstream.script('chat', chatAnswer('Still here.'));
   const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'Remember this.' }] };
   const { requestId } = await gateway.post(chat);
-  setSystemTime(rightly + 30 * 24 * hourMs);
+  setSystemTime(storeTime + 30 * 24 * hourMs);
   const ahead = await InProcessGateway.start({ ...settings, logs: { keep_days: 7 } });
-  // It looks for old rows when it starts, and a stop waits for that.
+  // It deletes old rows when it starts, and a stop waits for that.
   await ahead.stop();
-  setSystemTime(rightly + hourMs);
+  setSystemTime(storeTime + hourMs);
   const { logs } = (await gateway.get('/v1/customer/logs')).json;
   expect(logs).toContainEqual(expect.objectContaining({ request_id: requestId }));
 });

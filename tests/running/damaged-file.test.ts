@@ -1,4 +1,4 @@
-/** A database file that a disk or a hand has damaged is named by whoever comes upon it. */
+/** Commands and starts on a damaged database file print its path. */
 import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
@@ -8,8 +8,8 @@ import { type Gateway, run, startGateway } from '../support/gateway.ts';
 const testMs = 120_000;
 const pageBytes = 4_096;
 
-/** The file of a gateway that has booked some requests and is stopped. */
-async function bookedFile(): Promise<{ gateway: Gateway; path: string }> {
+/** Runs a gateway with some requests, stops it, and returns the path of its database. */
+async function stoppedGateway(): Promise<{ gateway: Gateway; path: string }> {
   const gateway = await startGateway();
   for (let i = 0; i < 20; i += 1) {
     const messages = [{ role: 'user', content: `Question ${i}` }];
@@ -20,27 +20,27 @@ async function bookedFile(): Promise<{ gateway: Gateway; path: string }> {
 }
 
 test(
-  'damage is found and said in a line, in a table or an index',
+  'ledger verify finds a damaged table or index',
   async () => {
-    const { gateway, path } = await bookedFile();
-    const whole = readFileSync(path);
-    expect((await verdict(gateway)).exitCode).toBe(0);
+    const { gateway, path } = await stoppedGateway();
+    const intact = readFileSync(path);
+    expect((await verify(gateway)).exitCode).toBe(0);
     for (const page of [2, 9]) {
-      const bytes = Buffer.from(whole);
+      const bytes = Buffer.from(intact);
       bytes.fill(0xa5, page * pageBytes, page * pageBytes + 64);
       writeFileSync(path, bytes);
-      const { exitCode, said } = await verdict(gateway);
+      const { exitCode, output } = await verify(gateway);
       expect([page, exitCode]).toEqual([page, 1]);
-      expect(said).toMatch(/^The database file .*damaged/);
+      expect(output).toMatch(/^The database file .*damaged/);
     }
   },
   testMs,
 );
 
 test(
-  'a start that meets the damage names the file and says what to do',
+  'a start on a damaged database prints its path and what to do',
   async () => {
-    const { gateway, path } = await bookedFile();
+    const { gateway, path } = await stoppedGateway();
     const page = firstPageOf('settings', path);
     const bytes = readFileSync(path);
     bytes.fill(0xa5, (page - 1) * pageBytes, page * pageBytes);
@@ -60,25 +60,25 @@ test(
 
 function firstPageOf(table: string, path: string): number {
   using database = new Database(path, { readonly: true });
-  const look = database.query<{ rootpage: number }, [string]>(
+  const query = database.query<{ rootpage: number }, [string]>(
     'select rootpage from sqlite_schema where name = ?',
   );
-  return look.get(table)?.rootpage ?? 0;
+  return query.get(table)?.rootpage ?? 0;
 }
 
 test(
-  'an empty file is no books',
+  'ledger verify treats an empty file as a missing database',
   async () => {
-    const { gateway, path } = await bookedFile();
+    const { gateway, path } = await stoppedGateway();
     truncateSync(path, 0);
-    const { exitCode, said } = await verdict(gateway);
+    const { exitCode, output } = await verify(gateway);
     expect(exitCode).toBe(1);
-    expect(said).toStartWith(`There is no database at ${path}`);
+    expect(output).toStartWith(`There is no database at ${path}`);
   },
   testMs,
 );
 
-async function verdict({ dataDir }: Gateway): Promise<{ exitCode: number; said: string }> {
+async function verify({ dataDir }: Gateway): Promise<{ exitCode: number; output: string }> {
   const { exitCode, stdout, stderr } = await run(['ledger', 'verify'], { dataDir });
-  return { exitCode, said: stdout + stderr };
+  return { exitCode, output: stdout + stderr };
 }

@@ -1,6 +1,6 @@
 /**
- * What is deployed: the executable runs by itself in an empty folder, and the files for containers
- * say what the documentation says. There is no container engine here, so those are only read.
+ * The deployment artifacts: the executable runs in an empty folder, and the container files match
+ * the documentation. Without a container engine, those files are only read.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -55,7 +55,7 @@ describe('the executable', () => {
 
   const authorization = () => ({ authorization: `Bearer ${key}` });
 
-  test('answers a chat, keeps its log and shows the dashboard', async () => {
+  test('answers a chat, logs it, and serves the dashboard', async () => {
     const chat = await fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
       headers: { ...authorization(), 'content-type': 'application/json' },
@@ -69,10 +69,10 @@ describe('the executable', () => {
     expect((await fetch(url + script)).status).toBe(200);
   });
 
-  const ask = (...words: string[]) =>
-    Bun.spawnSync([program, ...words], { cwd: folder, env: { PATH: '' }, timeout: 100_000 });
+  const runProgram = (...args: string[]) =>
+    Bun.spawnSync([program, ...args], { cwd: folder, env: { PATH: '' }, timeout: 100_000 });
 
-  test('takes no settings from the folder in which it is called', () => {
+  test('ignores the bunfig.toml of the current folder', () => {
     const project = mkdtempSync(join(folder, 'project-'));
     writeFileSync(join(project, 'bunfig.toml'), 'preload = ["./theirs.ts"]');
     writeFileSync(join(project, 'theirs.ts'), 'console.log("theirs");');
@@ -80,14 +80,14 @@ describe('the executable', () => {
     expect(stdout.toString()).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
-  test('knows whether it is ready, and its books', () => {
-    expect(ask('health', '--url', url).exitCode).toBe(0);
-    expect(ask('health', '--url', 'http://127.0.0.1:1').exitCode).toBe(1);
-    expect(ask('ledger', 'verify').exitCode).toBe(0);
+  test('runs the commands health and ledger verify', () => {
+    expect(runProgram('health', '--url', url).exitCode).toBe(0);
+    expect(runProgram('health', '--url', 'http://127.0.0.1:1').exitCode).toBe(1);
+    expect(runProgram('ledger', 'verify').exitCode).toBe(0);
   });
 
-  test('takes from the .env of its folder what the environment does not say', async () => {
-    const cwd = join(folder, 'started-here');
+  test('reads variables that the environment does not set from .env', async () => {
+    const cwd = join(folder, 'with-env-file');
     await Bun.write(join(cwd, '.env'), 'MISTRAL_API_KEY=x\nGROQ_API_KEY=x\n');
     const env = { PATH: '', GROQ_API_KEY: '' };
     const listed = Bun.spawnSync([program, 'models'], { cwd, env, timeout: 100_000 });
@@ -95,7 +95,7 @@ describe('the executable', () => {
     expect(String(listed.stdout)).not.toContain('groq');
   });
 
-  test('says without npm how to make more keys', async () => {
+  test('prints a command without npm for creating keys', async () => {
     const second = Bun.spawn([program, 'serve', '--port', '0'], {
       cwd: folder,
       env: { PATH: '' },
@@ -106,10 +106,10 @@ describe('the executable', () => {
     const { value } = await second.stdout.getReader().read();
     second.kill('SIGTERM');
     expect(new TextDecoder().decode(value)).toEndWith(
-      '\nNew keys: tollgate keys create --name "my app"\n',
+      '\nCreate a key: tollgate keys create --name "my app"\n',
     );
     expect(await second.exited).toBe(0);
-    expect(ask('keys', 'create', '--name', 'my app').exitCode).toBe(0);
+    expect(runProgram('keys', 'create', '--name', 'my app').exitCode).toBe(0);
   }, 120_000);
 });
 
@@ -118,8 +118,8 @@ interface Container {
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
 }
 
-describe('the files for containers', () => {
-  test('run as nobody, with a probe, and stop gently', () => {
+describe('the container files', () => {
+  test('run as an unprivileged user, with a health check and SIGTERM', () => {
     const lines = read('Dockerfile').split('\n');
     const [base = '', ...rest] = lines.slice(
       lines.findLastIndex((line) => line.startsWith('FROM')),
@@ -130,12 +130,12 @@ describe('the files for containers', () => {
     }
   });
 
-  test('leave secrets and data of this machine out of the build', () => {
-    const left = read('.dockerignore').split('\n');
-    for (const name of ['.env', 'tollgate.yaml', 'data', '.git']) expect(left).toContain(name);
+  test('exclude local secrets and data from the build', () => {
+    const ignored = read('.dockerignore').split('\n');
+    for (const name of ['.env', 'tollgate.yaml', 'data', '.git']) expect(ignored).toContain(name);
   });
 
-  test("set only variables that exist, and pass every provider's on", () => {
+  test('set only existing variables, and pass the key of every provider', () => {
     const known = new Set(
       [...read('docs/configuration.md').matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name]) => name),
     );
@@ -155,7 +155,7 @@ describe('the files for containers', () => {
       expect(known).toContain(name);
   });
 
-  test('open no port without TLS to other machines', () => {
+  test('publish ports on loopback only, because they have no TLS', () => {
     const { services } = parse(read('compose.yaml')) as {
       services: Record<string, { ports?: string[] }>;
     };
@@ -163,7 +163,7 @@ describe('the files for containers', () => {
     expect(ports.map((port) => port.split(':')[0])).toEqual(['127.0.0.1', '127.0.0.1']);
   });
 
-  test('are whole documents that name each other', () => {
+  test('contain valid Kubernetes documents and reference existing files', () => {
     const documents = parseAllDocuments(read('deploy/kubernetes/tollgate.yaml'));
     expect(documents.flatMap((document) => ('errors' in document ? document.errors : []))).toEqual(
       [],
@@ -177,12 +177,12 @@ describe('the files for containers', () => {
       expect(existsSync(join(root, 'deploy/kubernetes', file))).toBe(true);
   });
 
-  test('tell the commands inside a pod where its settings are', () => {
+  test('set TOLLGATE_CONFIG to the mounted configuration in a pod', () => {
     const documents = parseAllDocuments(read('deploy/kubernetes/tollgate.yaml'));
-    const [set] = documents.map((document) => document.toJS()) as [
+    const [statefulSet] = documents.map((document) => document.toJS()) as [
       { spec: { template: { spec: { containers: [Container] } } } },
     ];
-    const [{ env, volumeMounts }] = set.spec.template.spec.containers;
+    const [{ env, volumeMounts }] = statefulSet.spec.template.spec.containers;
     const folder = volumeMounts.find(({ name }) => name === 'config')?.mountPath ?? '';
     const { configMapGenerator } = parse(read('deploy/kubernetes/kustomization.yaml')) as {
       configMapGenerator: [{ files: [string] }];
@@ -191,7 +191,7 @@ describe('the files for containers', () => {
     expect(env).toContainEqual({ name: 'TOLLGATE_CONFIG', value: join(folder, file) });
   });
 
-  test('have a configuration that the gateway accepts', () => {
+  test('include a valid configuration', () => {
     const words = ['src/main.ts', 'models', '--config', 'deploy/kubernetes/config.yaml'];
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-config-'));
     const checked = Bun.spawnSync([process.execPath, ...words, '--data-dir', folder], {

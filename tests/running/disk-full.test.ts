@@ -1,7 +1,6 @@
 /**
- * The disk under the data directory fills up under load and is freed again. It is a real one, as
- * small as a test can fill. Mounting it takes the rights of root, which an ordinary user has in a
- * namespace of its own: there the file runs itself once more.
+ * The disk of the data folder fills up under load and is freed again. The disk is a real, small
+ * mount. Mounting requires root, so without root the file runs itself again in a user namespace.
  */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
@@ -17,7 +16,7 @@ import {
   words,
 } from '../support/fake-upstream.ts';
 import { type ChatStream, type Gateway, newFolder, startGateway } from '../support/gateway.ts';
-import { credits, expectBooks, price } from '../support/money/bills.ts';
+import { credits, expectCorrectCharges, price } from '../support/money/expected-charges.ts';
 import { Traffic } from '../support/money/traffic.ts';
 
 const testMs = 120_000;
@@ -29,22 +28,22 @@ if (process.getuid?.() === 0) {
   beforeAll(mountDisk);
   afterAll(unmountDisk);
   test(
-    'new work gets 503, nothing breaks, and freed space is enough to go on with right books',
-    fillsUpUnderLoad,
+    'a full disk causes only 503 errors, and freed space restores service with correct charges',
+    fillDiskUnderLoad,
     testMs,
   );
-  test('a line that fits only in part leaves nothing that could tear the next one', tearsNoLine);
+  test('a journal line that only partly fits is removed completely', writePartialLine);
 } else {
   test(
-    'a full disk, in a namespace where this user may mount one',
+    'the full-disk tests pass in a user namespace that may mount a disk',
     () => {
-      const mine = ['unshare', '--user', '--map-root-user', '--mount'];
-      const again = [process.execPath, 'test', './tests/running/disk-full.test.ts'];
+      const namespace = ['unshare', '--user', '--map-root-user', '--mount'];
+      const rerun = [process.execPath, 'test', './tests/running/disk-full.test.ts'];
       const cwd = join(import.meta.dir, '../..');
-      const { exitCode, stderr } = Bun.spawnSync([...mine, ...again], { cwd });
-      const told = stderr.toString();
-      if (exitCode !== 0) throw new Error(`It needs root, or user namespaces: ${told}`);
-      expect(told).toContain(' 2 pass');
+      const { exitCode, stderr } = Bun.spawnSync([...namespace, ...rerun], { cwd });
+      const output = stderr.toString();
+      if (exitCode !== 0) throw new Error(`This test needs root or user namespaces: ${output}`);
+      expect(output).toContain(' 2 pass');
     },
     testMs,
   );
@@ -56,10 +55,10 @@ async function mountDisk(): Promise<void> {
   await upstream.script('plain', chatAnswer(words(7)));
   await upstream.script('held', gated('full', 3, chatAnswer(words(30))));
   disk = newFolder();
-  // SQLite's log of changes alone takes four megabytes before it starts over.
-  const mounting = ['mount', '-t', 'tmpfs', '-o', 'size=16m', 'tollgate-test', disk];
-  const { exitCode, stderr } = Bun.spawnSync(mounting);
-  if (exitCode !== 0) throw new Error(`A small disk cannot be mounted (root can): ${stderr}`);
+  // SQLite's write-ahead log alone grows to 4 MB before it is reused.
+  const mount = ['mount', '-t', 'tmpfs', '-o', 'size=16m', 'tollgate-test', disk];
+  const { exitCode, stderr } = Bun.spawnSync(mount);
+  if (exitCode !== 0) throw new Error(`Mounting a small disk failed; it needs root: ${stderr}`);
 }
 
 async function unmountDisk(): Promise<void> {
@@ -67,21 +66,21 @@ async function unmountDisk(): Promise<void> {
   await upstream.stop();
 }
 
-/** Takes every free byte, and goes on taking while others free some. */
+/** Fills the disk, and fills it again whenever other files shrink. */
 function fillUp(path: string): { free(): void } {
   const file = openSync(path, 'a');
-  const take = () => {
+  const fill = () => {
     for (const bytes of [1024 * 1024, 4096, 1]) {
       const block = Buffer.alloc(bytes);
       try {
         while (writeSync(file, block) === bytes);
       } catch {
-        // Full for blocks of this size.
+        // No space is left for a block of this size.
       }
     }
   };
-  take();
-  const timer = setInterval(take, 20);
+  fill();
+  const timer = setInterval(fill, 20);
   return {
     free() {
       clearInterval(timer);
@@ -92,7 +91,7 @@ function fillUp(path: string): { free(): void } {
 }
 
 async function untilServed(gateway: Gateway): Promise<void> {
-  const messages = [{ role: 'user', content: 'Is there room again?' }];
+  const messages = [{ role: 'user', content: 'Is there free space?' }];
   for (;;) {
     const { status } = await gateway.chat({ model: 'test/plain', user: 'probe', messages });
     if (status === 200) return;
@@ -100,7 +99,7 @@ async function untilServed(gateway: Gateway): Promise<void> {
   }
 }
 
-async function fillsUpUnderLoad(): Promise<void> {
+async function fillDiskUnderLoad(): Promise<void> {
   const gateway = await startGateway({
     dataDir: join(disk, 'data'),
     upstreams: {
@@ -116,17 +115,17 @@ async function fillsUpUnderLoad(): Promise<void> {
   const sending = traffic.send(gateway, 8, 'test/chat', 'test/plain');
   await traffic.untilMore(20);
   const running = await Promise.all(Array.from({ length: 12 }, () => runningStream(gateway)));
-  const full = fillUp(join(disk, 'ballast'));
+  const ballast = fillUp(join(disk, 'ballast'));
   while (traffic.refusals.length === 0) await Bun.sleep(10);
   await upstream.open('full');
-  const [ends] = await Promise.all([Promise.all(running.map(lastOf)), Bun.sleep(8_000)]);
+  const [endings] = await Promise.all([Promise.all(running.map(lastEventOf)), Bun.sleep(8_000)]);
   expect((await gateway.call('GET', '/healthz')).status).toBe(200);
   const probe = await gateway.call('GET', '/readyz');
   expect([probe.status, probe.body.reason]).toEqual([
     503,
     'The store is unavailable: The journal cannot be written.',
   ]);
-  full.free();
+  ballast.free();
   await untilServed(gateway);
   await traffic.untilMore(20);
   traffic.stop();
@@ -136,15 +135,15 @@ async function fillsUpUnderLoad(): Promise<void> {
   expect(refusals.length).toBeGreaterThan(10);
   const kinds = new Set(refusals.map(({ status, type }) => `${status} ${type}`));
   expect([...kinds]).toEqual(['503 service_unavailable']);
-  // Streams that were under way when the disk filled up end with a sentence, not with a cut.
-  const sentence = { type: 'service_unavailable', code: 503 };
-  // The last page of the journal may still have room for a few of their lines.
-  const cut = ends.filter((end) => end !== undefined);
-  expect(cut.length).toBeGreaterThan(0);
-  expect(cut).toMatchObject(cut.map(() => ({ error: sentence })));
-  expect(broken).toMatchObject(broken.map(() => sentence));
+  // Streams that were running when the disk filled up end with an error event.
+  const unavailable = { type: 'service_unavailable', code: 503 };
+  // The last page of the journal may still have space for some of their lines.
+  const failed = endings.filter((event) => event !== undefined);
+  expect(failed.length).toBeGreaterThan(0);
+  expect(failed).toMatchObject(failed.map(() => ({ error: unavailable })));
+  expect(broken).toMatchObject(broken.map(() => unavailable));
   await gateway.stop();
-  await expectSound(gateway, traffic);
+  await expectIntactLedger(gateway, traffic);
 }
 
 async function runningStream(gateway: Gateway): Promise<ChatStream> {
@@ -154,30 +153,30 @@ async function runningStream(gateway: Gateway): Promise<ChatStream> {
   return stream;
 }
 
-/** Undefined for one that came to its `[DONE]`. */
-async function lastOf(stream: ChatStream): Promise<unknown> {
+/** Returns the last event, or undefined for a stream that ended with `[DONE]`. */
+async function lastEventOf(stream: ChatStream): Promise<unknown> {
   let last: unknown;
   for await (const data of stream) last = parseJson(data);
   return last;
 }
 
-function tearsNoLine(): void {
+function writePartialLine(): void {
   const path = join(disk, 'segment.jsonl');
   const segment = new Segment(path, false);
   segment.write('{"first":1}\n');
-  const full = fillUp(join(disk, 'ballast'));
-  // The page with the first line has room for a part of this one.
+  const ballast = fillUp(join(disk, 'ballast'));
+  // The page with the first line has space for a part of this one.
   expect(() => segment.write(`{"long":"${'x'.repeat(100_000)}"}\n`)).toThrow();
   expect(readFileSync(path, 'utf8')).toBe('{"first":1}\n');
-  full.free();
+  ballast.free();
   segment.write('{"second":2}\n');
   expect(readFileSync(path, 'utf8')).toBe('{"first":1}\n{"second":2}\n');
   segment.remove();
 }
 
-async function expectSound({ dataDir }: Gateway, traffic: Traffic): Promise<void> {
+async function expectIntactLedger({ dataDir }: Gateway, traffic: Traffic): Promise<void> {
   const path = join(dataDir, 'tollgate.db');
   using file = new Database(path);
   expect(file.query('pragma integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
-  await expectBooks(`sqlite:${path}`, upstream, traffic);
+  await expectCorrectCharges(`sqlite:${path}`, upstream, traffic);
 }

@@ -1,4 +1,4 @@
-/** What a stranger meets: the first start without any settings, and the second. */
+/** The first start without any settings, and later starts. */
 import { expect, test } from 'bun:test';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,14 +7,14 @@ import { type Gateway, newFolder, run, startGateway } from '../support/gateway.t
 
 const startMs = 120_000;
 
-/** The printed command, as a person would paste it. */
+/** Returns the curl command that the gateway printed. */
 function printedCurl(gateway: Gateway): string {
   const [, command = ''] = gateway.output().split('Try it:\n');
   return command.trim();
 }
 
-/** What the shell prints; where curl is not installed, the same request goes by fetch. */
-async function paste(command: string): Promise<string> {
+/** Runs the command and returns its output. Uses fetch if curl isn't installed. */
+async function runCurl(command: string): Promise<string> {
   if (Bun.which('curl')) {
     const shell = Bun.spawn(['sh', '-c', command], { stdout: 'pipe', stderr: 'ignore' });
     const text = await new Response(shell.stdout).text();
@@ -31,13 +31,13 @@ async function paste(command: string): Promise<string> {
   return response.text();
 }
 
-/** This program as a shell starts it, wherever it is. */
+/** The command that starts this program in any folder. */
 const program = `"${process.execPath}" "${new URL('../../src/main.ts', import.meta.url).pathname}"`;
 
-function shell(line: string, more: Readonly<Record<string, string>> = {}) {
-  const env = { PATH: process.env.PATH ?? '', ...more };
+function shell(line: string, variables: Readonly<Record<string, string>> = {}) {
+  const env = { PATH: process.env.PATH ?? '', ...variables };
   const { exitCode, stdout, stderr } = Bun.spawnSync(['sh', '-c', line], { env, cwd: '/' });
-  return { exitCode, said: `${stdout}${stderr}` };
+  return { exitCode, output: `${stdout}${stderr}` };
 }
 
 const idsOf = (list: unknown) =>
@@ -51,7 +51,7 @@ function contentOf(text: string): unknown {
 }
 
 test(
-  'a first start whose models only embed prints a curl line that lists them',
+  'a first start with only embedding models prints a curl command that lists them',
   async () => {
     await using gateway = await startGateway({ env: { COHERE_API_KEY: 'sk-example' } });
     const command = printedCurl(gateway);
@@ -64,7 +64,7 @@ test(
 );
 
 test(
-  'the first start prints three secrets and a curl line that answers when pasted',
+  'the first start prints 3 secrets and a curl command that works',
   async () => {
     await using gateway = await startGateway();
     const { api, management, admin } = gateway.keys;
@@ -74,12 +74,12 @@ test(
 
     const command = printedCurl(gateway);
     expect(command).toStartWith(`curl ${gateway.url}/v1/chat/completions`);
-    const answer = await paste(command);
+    const answer = await runCurl(command);
     expect(contentOf(answer)).toContain('Hello!');
 
     expect((await gateway.manage('GET', '/api/v1/keys')).status).toBe(200);
     expect((await gateway.admin('GET', '/admin/v1/overview')).status).toBe(200);
-    // Requests leave their lines; nothing else needs an operator.
+    // Only requests are logged.
     const lines = gateway
       .errors()
       .split('\n')
@@ -90,12 +90,12 @@ test(
 );
 
 test(
-  'behind a proxy it says where it listens and where its clients find it',
+  'a start with public_url prints the local and the public address',
   async () => {
     const public_url = 'https://llm.example.com';
     await using gateway = await startGateway({ config: { server: { public_url } } });
     expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
-    expect(gateway.output()).toContain(`\nClients reach it at ${public_url}\n`);
+    expect(gateway.output()).toContain(`\nPublic address: ${public_url}\n`);
     expect(gateway.output()).toContain(`\nDashboard: ${public_url}/dashboard\n`);
     expect(printedCurl(gateway)).toStartWith(`curl ${public_url}/v1/`);
   },
@@ -103,36 +103,36 @@ test(
 );
 
 test(
-  'at every address it says one that every browser can open',
+  'a start on 0.0.0.0 prints a loopback address for browsers',
   async () => {
     await using gateway = await startGateway({ config: { server: { host: '0.0.0.0' } } });
     const [, port] = / is ready at http:\/\/0\.0\.0\.0:(\d+)\n/.exec(gateway.output()) ?? [];
     expect(gateway.output()).toContain(`\nDashboard: http://127.0.0.1:${port}/dashboard\n`);
-    expect(gateway.output()).not.toContain('Clients reach it');
+    expect(gateway.output()).not.toContain('Public address');
     expect(printedCurl(gateway)).toStartWith(`curl http://127.0.0.1:${port}/v1/`);
   },
   startMs,
 );
 
 test(
-  'a second start prints no secret and keeps keys and credits',
+  'a second start prints no secrets, and keys and credits stay the same',
   async () => {
     const first = await startGateway();
     const credits = await first.balance();
     expect(credits).toBe(10_000_000);
     const grant = { amount: 2_345, note: 'a gift' };
     await first.admin('POST', '/admin/v1/tenants/default/credits', grant);
-    const listed = await first.manage('GET', '/api/v1/keys');
+    const before = await first.manage('GET', '/api/v1/keys');
     expect(await first.stop()).toBe(0);
 
     await using second = await first.another();
     expect(second.output()).not.toContain('sk-');
     expect(second.output()).toContain('keys create');
     expect(await second.balance()).toBe(credits + 2_345);
-    const kept = await second.manage('GET', '/api/v1/keys');
+    const after = await second.manage('GET', '/api/v1/keys');
     const ids = (data: unknown) => (Array.isArray(data) ? data : []).map((key) => key.id);
-    expect(ids(kept.body.data)).toEqual(ids(listed.body.data));
-    expect(ids(kept.body.data)).toHaveLength(2);
+    expect(ids(after.body.data)).toEqual(ids(before.body.data));
+    expect(ids(after.body.data)).toHaveLength(2);
     const messages = [{ role: 'user', content: 'Still here?' }];
     expect((await second.chat({ model: 'demo/chat', messages })).status).toBe(200);
   },
@@ -140,22 +140,22 @@ test(
 );
 
 test(
-  'the way to new keys that later starts print leads to their own data, pasted anywhere',
+  'the printed command for creating keys uses the same data in any folder',
   async () => {
     const dataDir = join(newFolder(), "it's here");
     const env = { TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-${'a'.repeat(32)}` };
     await using gateway = await startGateway({ dataDir, env });
-    const [, printed = ''] = gateway.output().split('New keys: npm run tollgate -- ');
-    const { exitCode, said } = shell(`${program} ${printed}`);
+    const [, printed = ''] = gateway.output().split('Create a key: npm run tollgate -- ');
+    const { exitCode, output } = shell(`${program} ${printed}`);
     expect(exitCode).toBe(0);
-    const [key = ''] = /sk-tg-\S+/.exec(said) ?? [];
+    const [key = ''] = /sk-tg-\S+/.exec(output) ?? [];
     expect((await gateway.call('GET', '/v1/models', { key })).status).toBe(200);
   },
   startMs,
 );
 
 test(
-  'the command line lists the models that the gateway serves, the demo among them',
+  'tollgate models lists the same models as the gateway, including the demo',
   async () => {
     await using gateway = await startGateway();
     const { body } = await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
@@ -167,22 +167,22 @@ test(
 );
 
 test(
-  'a command whose output is cut says so and fails, unless its reader wanted no more',
+  'a command fails if its output cannot be written, but not if the reader closes the pipe',
   async () => {
     await using gateway = await startGateway();
     const env = { TOLLGATE_DATA_DIR: gateway.dataDir };
     for (const command of ['models --all', 'ledger statement']) {
       const full = shell(`${program} ${command} > /dev/full`, env);
       expect(full.exitCode).toBe(1);
-      expect(full.said).toMatch(/^ENOSPC: no space left on device[^\n]*\n$/);
-      expect(shell(`${program} ${command} | :; exit 0`, env).said).toBe('');
+      expect(full.output).toMatch(/^ENOSPC: no space left on device[^\n]*\n$/);
+      expect(shell(`${program} ${command} | :; exit 0`, env).output).toBe('');
     }
   },
   startMs,
 );
 
 test(
-  'keys and credits from the environment are the ones that work, and are never printed',
+  'keys and credits from the environment are used and never printed',
   async () => {
     const env = {
       TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-${'a'.repeat(32)}`,
@@ -196,9 +196,9 @@ test(
     expect((await first.call('GET', '/v1/models', { key: first.keys.api })).status).toBe(200);
     await first.stop();
 
-    // The grant belongs to the first start; later ones change nothing.
-    const more = { ...env, TOLLGATE_BOOTSTRAP_CREDITS: '99' };
-    await using second = await first.another({ env: more });
+    // Only the first start grants credits.
+    const changed = { ...env, TOLLGATE_BOOTSTRAP_CREDITS: '99' };
+    await using second = await first.another({ env: changed });
     expect(await second.balance()).toBe(77);
     expect((await second.manage('GET', '/api/v1/keys')).body.data).toHaveLength(2);
   },
@@ -206,7 +206,7 @@ test(
 );
 
 test(
-  'the data folder and what is in it are closed to other users',
+  'the data folder is not accessible to other users',
   async () => {
     await using gateway = await startGateway();
     expect(statSync(gateway.dataDir).mode & 0o077).toBe(0);
@@ -214,14 +214,14 @@ test(
   startMs,
 );
 
-test('a start in a folder with tollgate.yaml reads it without being told', async () => {
+test('a start reads the tollgate.yaml of the current folder', async () => {
   const { exitCode, stderr } = await run(['serve'], { config: { demos: true } });
   expect(exitCode).toBe(2);
   expect(stderr).toBe('tollgate.yaml: demos is not a known field; did you mean "demo"?\n');
 });
 
 test(
-  'who asks for a demo model after a provider was set is told why, and what to ask for instead',
+  'a request for a demo model that is off gets the reason and available models',
   async () => {
     const model = (id: string, feature?: string) => ({
       ...{ id, name: id, input_modalities: ['text'], output_modalities: ['text'] },
@@ -237,20 +237,20 @@ test(
         models: [model('acme/embed', 'embeddings'), ...ids.map((id) => model(id))],
       },
     });
-    const refused = async (id: string) => {
+    const rejection = async (id: string) => {
       const messages = [{ role: 'user', content: 'Hello!' }];
       const { status, body } = await gateway.chat({ model: id, messages });
       return { status, message: isObject(body.error) ? body.error.message : undefined };
     };
     const off = 'is off because a provider is configured; set demo: true to keep it';
-    expect(await refused('demo/chat')).toEqual({
+    expect(await rejection('demo/chat')).toEqual({
       status: 404,
       message: `The model "demo/chat" ${off}; use "acme/one" or "acme/two" or "acme/three".`,
     });
-    expect((await refused('demo/embed')).message).toBe(
+    expect((await rejection('demo/embed')).message).toBe(
       `The model "demo/embed" ${off}; use "acme/embed".`,
     );
-    expect((await refused('demo/image')).message).toBe(
+    expect((await rejection('demo/image')).message).toBe(
       `The model "demo/image" ${off}; GET /v1/models lists those that exist.`,
     );
     const key = gateway.keys.api;
@@ -259,8 +259,8 @@ test(
     expect(isObject(shown.body.error) && shown.body.error.message).toBe(
       `The model "demo/embed" ${off}; use "acme/embed".`,
     );
-    // The operator's own, under a name that the demo has as well.
-    expect((await refused('demo/speech')).status).toBe(502);
+    // This one is configured, under the name of a demo model.
+    expect((await rejection('demo/speech')).status).toBe(502);
 
     const { body } = await gateway.call('GET', '/v1/models', { key });
     expect(idsOf(body)).toEqual(['acme/embed', ...ids].toSorted());

@@ -1,4 +1,4 @@
-/** Ten processes that find the same empty store at the same moment. */
+/** Ten processes start on the same empty store at the same time. */
 import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -17,22 +17,22 @@ async function startTogether(options: GatewayOptions, query: Query): Promise<voi
     Array.from({ length: processes }, () => startGateway(options)),
   );
   try {
-    await expectOneBeginning(gateways, query);
+    await expectOneFirstStart(gateways, query);
   } finally {
     await Promise.all(gateways.map((one) => one.stop()));
   }
 }
 
-async function expectOneBeginning(gateways: readonly Gateway[], query: Query): Promise<void> {
-  const everywhere = Array(processes).fill(200);
+async function expectOneFirstStart(gateways: readonly Gateway[], query: Query): Promise<void> {
+  const allOk = Array(processes).fill(200);
   const statuses = async (path: string, key?: string) => {
     const answers = gateways.map((one) => one.call('GET', path, key ? { key } : {}));
     return (await Promise.all(answers)).map(({ status }) => status);
   };
-  expect(await statuses('/readyz')).toEqual(everywhere);
+  expect(await statuses('/readyz')).toEqual(allOk);
   const printed = gateways.filter((one) => one.output().includes('sk-'));
   expect(printed).toHaveLength(1);
-  expect(await statuses('/v1/models', printed[0]?.keys.api)).toEqual(everywhere);
+  expect(await statuses('/v1/models', printed[0]?.keys.api)).toEqual(allOk);
 
   expect(await query('select cast(number as int) as number from migrations order by 1')).toEqual(
     migrations.map(({ number }) => ({ number })),
@@ -46,7 +46,7 @@ async function expectOneBeginning(gateways: readonly Gateway[], query: Query): P
 }
 
 test(
-  'ten processes on an empty Postgres all get ready, and one of them makes the first things',
+  'ten processes start on an empty Postgres, and one creates the tenant and its keys',
   async () => {
     const DATABASE_URL = await (await startPostgres()).createDatabase();
     const client = new pg.Client({ connectionString: DATABASE_URL });
@@ -64,7 +64,7 @@ test(
 );
 
 test(
-  'ten processes on one new SQLite file do the same',
+  'ten processes start on a new SQLite file, and one creates the tenant and its keys',
   async () => {
     const dataDir = join(newFolder(), 'data');
     await startTogether({ dataDir }, async (sql) => {

@@ -1,4 +1,4 @@
-/** What Prometheus reads, against numbers worked out by hand from what was sent. */
+/** Compares the metrics with numbers computed by hand from the requests. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,11 +39,11 @@ const conventional = {
   gen_ai_provider_name: 'first',
 };
 
-describe('requests that were answered', () => {
-  let seen: Scrape;
+describe('metrics of answered requests', () => {
+  let metrics: Scrape;
 
   beforeAll(async () => {
-    // Two whole and one streamed: 10 + 10 + 20 tokens in, 4 + 4 + 300 out, at 1 and 2 credits.
+    // 2 full answers and a stream: 10 + 10 + 20 tokens in, 4 + 4 + 300 out, at 1 and 2 credits.
     upstream.script('chat', [
       chatAnswer('one two three four', { usage: { prompt: 10, completion: 4 } }),
       chatAnswer('one two three four', { usage: { prompt: 10, completion: 4 } }),
@@ -51,113 +51,113 @@ describe('requests that were answered', () => {
     ]);
     for (let at = 0; at < 2; at += 1) await gateway.post({ model: 'test/chat', messages });
     await gateway.stream({ model: 'test/chat', messages });
-    seen = await scrape();
+    metrics = await scrape();
   });
 
-  test('are counted once each, by what came of them', () => {
+  test('count each request once, by outcome', () => {
     const labels = { ...chat, traffic_mode: 'shared', outcome: 'success' };
-    expect(seen.value('tollgate_requests_total', labels)).toBe(3);
+    expect(metrics.value('tollgate_requests_total', labels)).toBe(3);
     const route = { method: 'POST', route: '/v1/chat/completions', status: '200' };
-    expect(seen.value('tollgate_http_responses_total', route)).toBe(3);
+    expect(metrics.value('tollgate_http_responses_total', route)).toBe(3);
     const attempt = { provider: 'first', model: 'test/chat', outcome: 'answered' };
-    expect(seen.value('tollgate_upstream_attempts_total', attempt)).toBe(3);
+    expect(metrics.value('tollgate_upstream_attempts_total', attempt)).toBe(3);
   });
 
-  test('leave their tokens and credits', () => {
-    expect(seen.value('tollgate_tokens_total', { ...chat, class: 'input' })).toBe(40);
-    expect(seen.value('tollgate_tokens_total', { ...chat, class: 'output' })).toBe(308);
-    expect(seen.value('tollgate_tokens_total', { ...chat, class: 'cache_read' })).toBe(0);
-    expect(seen.value('tollgate_credits_charged_total', { ...chat, fee: 'model' })).toBe(656);
-    expect(seen.value('tollgate_credits_charged_total', { ...chat, fee: 'byok_platform' })).toBe(0);
-    expect(seen.value('tollgate_cache_requests_total', { ...chat, result: 'miss' })).toBe(3);
-    expect(seen.value('tollgate_cache_requests_total', { ...chat, result: 'hit' })).toBe(0);
+  test('count tokens and credits', () => {
+    expect(metrics.value('tollgate_tokens_total', { ...chat, class: 'input' })).toBe(40);
+    expect(metrics.value('tollgate_tokens_total', { ...chat, class: 'output' })).toBe(308);
+    expect(metrics.value('tollgate_tokens_total', { ...chat, class: 'cache_read' })).toBe(0);
+    expect(metrics.value('tollgate_credits_charged_total', { ...chat, fee: 'model' })).toBe(656);
+    expect(metrics.value('tollgate_credits_charged_total', { ...chat, fee: 'byok_platform' })).toBe(0);
+    expect(metrics.value('tollgate_cache_requests_total', { ...chat, result: 'miss' })).toBe(3);
+    expect(metrics.value('tollgate_cache_requests_total', { ...chat, result: 'hit' })).toBe(0);
   });
 
-  test('stand in the histograms of the conventions', () => {
+  test('include the histograms of the OpenTelemetry conventions', () => {
     const duration = 'gen_ai_server_request_duration_seconds';
-    expect(seen.types.get(duration)).toBe('histogram');
-    expect(seen.value(`${duration}_count`, conventional)).toBe(3);
-    expect(seen.value(`${duration}_bucket`, { ...conventional, le: '+Inf' })).toBe(3);
-    // Only what is streamed has first words.
+    expect(metrics.types.get(duration)).toBe('histogram');
+    expect(metrics.value(`${duration}_count`, conventional)).toBe(3);
+    expect(metrics.value(`${duration}_bucket`, { ...conventional, le: '+Inf' })).toBe(3);
+    // Only streams have a time to first token.
     const first = 'gen_ai_server_time_to_first_token_seconds';
-    expect(seen.value(`${first}_count`, conventional)).toBe(1);
+    expect(metrics.value(`${first}_count`, conventional)).toBe(1);
     const output = { ...conventional, gen_ai_token_type: 'output' };
     const tokens = 'gen_ai_client_token_usage';
-    expect(seen.value(`${tokens}_sum`, output)).toBe(308);
-    const upTo = (le: string) => seen.value(`${tokens}_bucket`, { ...output, le });
-    // 4, 4 and 300 tokens: a bound belongs to its own bucket, and buckets add up.
+    expect(metrics.value(`${tokens}_sum`, output)).toBe(308);
+    const upTo = (le: string) => metrics.value(`${tokens}_bucket`, { ...output, le });
+    // 4, 4, and 300 tokens. A bucket includes its bound, and buckets are cumulative.
     expect(['1', '4', '256', '1024', '+Inf'].map(upTo)).toEqual([0, 2, 2, 3, 3]);
   });
 });
 
-describe('requests that failed', () => {
-  test('are counted with their attempts, each under its own name', async () => {
+describe('metrics of failed requests', () => {
+  test('count requests and attempts by provider and outcome', async () => {
     upstream.script('broken', status500());
     upstream.script('works', chatAnswer('hi', { usage: { prompt: 5, completion: 1 } }));
     await gateway.post({ model: 'test/two', messages });
     upstream.script('works', status500());
     await gateway.post({ model: 'test/two', messages });
-    const seen = await scrape();
+    const metrics = await scrape();
     const two = { operation: 'chat', model: 'test/two', traffic_mode: 'shared' };
     const requests = 'tollgate_requests_total';
-    expect(seen.value(requests, { ...two, provider: 'second', outcome: 'success' })).toBe(1);
-    expect(seen.value(requests, { ...two, provider: 'none', outcome: 'upstream_error' })).toBe(1);
-    const asked = { gen_ai_operation_name: 'chat', gen_ai_request_model: 'test/two' };
+    expect(metrics.value(requests, { ...two, provider: 'second', outcome: 'success' })).toBe(1);
+    expect(metrics.value(requests, { ...two, provider: 'none', outcome: 'upstream_error' })).toBe(1);
+    const request = { gen_ai_operation_name: 'chat', gen_ai_request_model: 'test/two' };
     const durations = 'gen_ai_server_request_duration_seconds_count';
-    const failed = { ...asked, gen_ai_provider_name: 'none', error_type: 'upstream_error' };
-    expect(seen.value(durations, failed)).toBe(1);
-    expect(seen.value(durations, { ...asked, gen_ai_provider_name: 'second' })).toBe(1);
+    const failed = { ...request, gen_ai_provider_name: 'none', error_type: 'upstream_error' };
+    expect(metrics.value(durations, failed)).toBe(1);
+    expect(metrics.value(durations, { ...request, gen_ai_provider_name: 'second' })).toBe(1);
     const attempts = (provider: string, outcome: string) =>
-      seen.value('tollgate_upstream_attempts_total', { provider, model: 'test/two', outcome });
+      metrics.value('tollgate_upstream_attempts_total', { provider, model: 'test/two', outcome });
     expect(attempts('first', 'server')).toBe(2);
     expect(attempts('second', 'server')).toBe(1);
     expect(attempts('second', 'answered')).toBe(1);
-    // 5 tokens at 1 credit and 1 at 2; the failed one cost nothing.
+    // 5 tokens at 1 credit and 1 at 2. The failed request cost nothing.
     const fee = { operation: 'chat', model: 'test/two', provider: 'second', fee: 'model' };
-    expect(seen.value('tollgate_credits_charged_total', fee)).toBe(7);
+    expect(metrics.value('tollgate_credits_charged_total', fee)).toBe(7);
   });
 
-  test('open a circuit, which is seen', async () => {
+  test('show an open circuit', async () => {
     upstream.script('broken', status500());
     upstream.script('works', chatAnswer('hi'));
-    let seen = await scrape();
+    let metrics = await scrape();
     const state = (provider: string, model: string) =>
-      seen.value('tollgate_circuit_state', { provider, model });
-    // It is half open after a while; the next call that fails opens it again.
-    for (; state('first', 'test/two') !== 2; seen = await scrape()) {
+      metrics.value('tollgate_circuit_state', { provider, model });
+    // After a while the circuit is half open, and the next failed call opens it again.
+    for (; state('first', 'test/two') !== 2; metrics = await scrape()) {
       await gateway.post({ model: 'test/two', messages });
     }
     expect(state('second', 'test/two')).toBe(0);
     expect(state('first', 'test/chat')).toBe(0);
   });
 
-  test('before they became requests are seen at their route', async () => {
+  test('count rejections before the handler by route and status', async () => {
     await gateway.post(
       { model: 'test/chat', messages },
-      { key: 'sk-tg-nobody-has-this-key-000000' },
+      { key: 'sk-tg-unknown-key-00000000000000' },
     );
     await gateway.get('/no/such/path');
-    const seen = await scrape();
-    const refused = { method: 'POST', route: '/v1/chat/completions', status: '401' };
-    expect(seen.value('tollgate_http_responses_total', refused)).toBe(1);
-    const lost = { method: 'none', route: 'none', status: '404' };
-    expect(seen.value('tollgate_http_responses_total', lost)).toBe(1);
+    const metrics = await scrape();
+    const rejected = { method: 'POST', route: '/v1/chat/completions', status: '401' };
+    expect(metrics.value('tollgate_http_responses_total', rejected)).toBe(1);
+    const unrouted = { method: 'none', route: 'none', status: '404' };
+    expect(metrics.value('tollgate_http_responses_total', unrouted)).toBe(1);
   });
 
-  test('with models that nobody knows share one label, whatever they say', async () => {
+  test('use one label for all unknown models', async () => {
     const before = (await scrape()).series('tollgate_requests_total').length;
-    const names = ['nobody/knows', 'a"b\\c\nd{e="f"} 1', '\0', ...words(20).split(' ')];
+    const names = ['unknown/model', 'a"b\\c\nd{e="f"} 1', '\0', ...words(20).split(' ')];
     for (const model of names) await gateway.post({ model, messages });
-    const seen = await scrape();
-    expect(seen.series('tollgate_requests_total').length).toBe(before + 1);
+    const metrics = await scrape();
+    expect(metrics.series('tollgate_requests_total').length).toBe(before + 1);
     const unknown = { operation: 'chat', model: 'unknown', provider: 'none' };
     const labels = { ...unknown, traffic_mode: 'shared', outcome: 'invalid_request_error' };
-    expect(seen.value('tollgate_requests_total', labels)).toBe(names.length);
+    expect(metrics.value('tollgate_requests_total', labels)).toBe(names.length);
   });
 });
 
-describe('what is true right now', () => {
-  test('shows a running request, what it holds, and the journal that remembers it', async () => {
+describe('gauges', () => {
+  test('show a running request, its held credits, and its journal', async () => {
     const idle = await scrape();
     expect(idle.value('tollgate_requests_in_flight')).toBe(0);
     upstream.script(
@@ -168,7 +168,7 @@ describe('what is true right now', () => {
     await upstream.until((requests) => requests.find((entry) => entry.model === 'slow'));
     const busy = await scrape();
     expect(busy.value('tollgate_requests_in_flight')).toBe(1);
-    // The one that runs and the one that asks.
+    // The running request and the scrape.
     expect(busy.value('tollgate_open_requests')).toBe(2);
     expect(busy.value('tollgate_leases')).toBe(1);
     expect(busy.value('tollgate_held_credits') ?? 0).toBeGreaterThanOrEqual(2000);
@@ -186,26 +186,26 @@ describe('what is true right now', () => {
     expect(after.value('tollgate_settlement_lag_seconds')).toBe(0);
   });
 
-  test('shows the process', async () => {
-    const seen = await scrape();
-    expect(seen.value('process_resident_memory_bytes') ?? 0).toBeGreaterThan(10_000_000);
-    const worst = seen.value('tollgate_event_loop_lag_seconds', { percentile: '100' });
+  test('show memory and event-loop lag of the process', async () => {
+    const metrics = await scrape();
+    expect(metrics.value('process_resident_memory_bytes') ?? 0).toBeGreaterThan(10_000_000);
+    const worst = metrics.value('tollgate_event_loop_lag_seconds', { percentile: '100' });
     expect(worst).toBeGreaterThanOrEqual(0);
-    expect(seen.value('tollgate_telemetry_failures_total')).toBe(0);
+    expect(metrics.value('tollgate_telemetry_failures_total')).toBe(0);
   });
 });
 
-test('every metric is documented with its type, and no other is', async () => {
+test('docs/metrics.md lists every metric with its type, and no others', async () => {
   const page = readFileSync(join(import.meta.dir, '../../docs/metrics.md'), 'utf8');
   const rows = [...page.matchAll(/^\| `(\w+)` +\| (counter|gauge|histogram) +\|/gm)];
   const documented = rows.map(([, name, type]) => `${name} ${type}`);
-  const seen = [...(await scrape()).types].map(([name, type]) => `${name} ${type}`);
-  // These two are there only with a collector.
+  const exposed = [...(await scrape()).types].map(([name, type]) => `${name} ${type}`);
+  // These two exist only with a trace collector.
   const traces = ['tollgate_traces_waiting gauge', 'tollgate_traces_dropped_total counter'];
-  expect(documented.toSorted()).toEqual([...seen, ...traces].toSorted());
+  expect(documented.toSorted()).toEqual([...exposed, ...traces].toSorted());
 });
 
-test('is open, in the format of Prometheus, and tells of no tenant, key or prompt', async () => {
+test('GET /metrics needs no key and contains no tenant, key, or prompt', async () => {
   const response = await fetch(`${gateway.url}/metrics`);
   expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   const text = await response.text();

@@ -33,8 +33,8 @@ afterAll(async () => {
   upstream.stop();
 });
 
-function linesOf({ logged }: InProcessGateway): Record<string, unknown>[] {
-  const lines = logged.join('').split('\n');
+function linesOf({ logLines }: InProcessGateway): Record<string, unknown>[] {
+  const lines = logLines.join('').split('\n');
   // Whatever a client writes, each line is one whole object and the last one is ended.
   expect(lines.pop()).toBe('');
   return lines.map((line): unknown => JSON.parse(line)).filter(isObject);
@@ -110,7 +110,7 @@ describe('a request', () => {
     const model = '"},\n{"event":"forged"}\u2028\u0000\ud800\u001b[31m\u009b31m\u202e\u2066';
     const { requestId } = await gateway.post({ model, messages });
     expect((await lineOf(requestId)).error).toBe('invalid_request_error');
-    expect(gateway.logged.join('')).not.toMatch(/[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/);
+    expect(gateway.logLines.join('')).not.toMatch(/[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/);
     expect(linesOf(gateway).filter(({ event }) => event === 'forged')).toEqual([]);
   });
 
@@ -118,7 +118,7 @@ describe('a request', () => {
     upstream.script('chat', chatAnswer(`${marker} in the answer`));
     const { requestId } = await gateway.post({ model: 'test/chat', messages, user: marker });
     await lineOf(requestId);
-    const all = gateway.logged.join('');
+    const all = gateway.logLines.join('');
     for (const secret of [marker, gateway.keys.routing, 'sk-theirs', '"Bearer']) {
       expect(all).not.toContain(secret);
     }
@@ -130,7 +130,7 @@ test('logs.requests: false leaves no line', async () => {
   upstream.script('chat', chatAnswer('hi'));
   await silent.post({ model: 'test/chat', messages });
   await silent.stop();
-  expect(silent.logged).toEqual([]);
+  expect(silent.logLines).toEqual([]);
 });
 
 test('a stop writes the lines that were still waiting', async () => {

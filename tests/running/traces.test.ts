@@ -172,7 +172,7 @@ describe('a collector', () => {
     }
     expect((await scrapeFresh(alone.url)).value('tollgate_traces_waiting')).toBe(5);
     await alone.stop();
-    const events = alone.logged.filter((line) => line.includes('"traces_not_exported"'));
+    const events = alone.logLines.filter((line) => line.includes('"traces_not_exported"'));
     expect(events.length).toBe(1);
   }, 120_000);
 

@@ -1,6 +1,6 @@
 import type { Caller } from '../../src/core/caller.ts';
 
-/** A caller whom nothing limits, unless `change` says so. */
+/** Returns a caller without limits, with the given changes. */
 export function callerOf(tenantId: string, change: Partial<Caller> = {}): Caller {
   return {
     tenantId,

@@ -1,13 +1,16 @@
-/** A gateway with a model for every route, all played by one upstream, and its own description. */
+/**
+ * A gateway with a model for every route, all served by one fake upstream. Compares its answers
+ * with `/openapi.json`.
+ */
 
 import { type FakeUpstream, startFakeUpstream } from './fake-upstream.ts';
 import { chatModel, InProcessGateway } from './in-process.ts';
 import { type CheckedAnswer, OpenApiChecker } from './openapi-checker.ts';
 
 export interface RequestOptions {
-  /** The key to send: a routing key by default; null sends none. */
+  /** By default a routing key. Null sends no key. */
   readonly key?: string | null;
-  /** An object is sent as JSON, a text as it is. */
+  /** An object is sent as JSON, a string unchanged. */
   readonly body?: object | string | FormData;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -42,9 +45,9 @@ export class CheckedGateway {
   }
 
   /** Sends a request and compares the answer with the route's description. */
-  async send(name: string, path: string, question: RequestOptions = {}): Promise<CheckedAnswer> {
+  async send(name: string, path: string, options: RequestOptions = {}): Promise<CheckedAnswer> {
     const [method = ''] = name.split(' ');
-    const { key = this.gateway.keys.routing, body, headers = {} } = question;
+    const { key = this.gateway.keys.routing, body, headers = {} } = options;
     const isJson = body !== undefined && !(body instanceof FormData);
     const response = await fetch(this.gateway.url + path, {
       method,
@@ -58,11 +61,11 @@ export class CheckedGateway {
     return this.api.check(name, response);
   }
 
-  /** The same, for requests that must succeed. */
-  async sendOk(name: string, path: string, question: RequestOptions = {}): Promise<CheckedAnswer> {
-    const held = await this.send(name, path, question);
-    if (held.status >= 300) throw new Error(`${name} was refused: ${held.text}`);
-    return held;
+  /** Sends a request and throws unless it succeeds. */
+  async sendOk(name: string, path: string, options: RequestOptions = {}): Promise<CheckedAnswer> {
+    const answer = await this.send(name, path, options);
+    if (answer.status >= 300) throw new Error(`${name} was refused: ${answer.text}`);
+    return answer;
   }
 }
 
@@ -78,13 +81,13 @@ const media = (name: string, feature: string | string[], pricing: object, more: 
   ...more,
 });
 
-const picturing = { input_modalities: ['text', 'image'], output_modalities: ['image'] };
+const imageModalities = { input_modalities: ['text', 'image'], output_modalities: ['image'] };
 
-/** The upstream's names for these models lack the `test/`. */
+/** The upstream's model names are the same without `test/`. */
 const models = [
   chatModel('test/chat', [{ provider: 'fake', model: 'chat' }]),
   media('embed', 'embeddings', { prompt: '1', completion: '0' }),
   media('voice', 'speech', { characters: '15' }, { output_modalities: ['audio'] }),
   media('ears', 'transcription', { minute: '0.006' }, { input_modalities: ['audio'] }),
-  media('image', ['image_generation', 'image_edit'], { output_image: '0.04' }, picturing),
+  media('image', ['image_generation', 'image_edit'], { output_image: '0.04' }, imageModalities),
 ];

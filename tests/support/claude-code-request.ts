@@ -1,6 +1,6 @@
 /**
- * A request in the form in which Claude Code sends it, after its first use of a tool: betas, tools
- * of several kinds, adaptive thinking, cache marks, and a system message among the messages.
+ * A request as Claude Code sends it after its first tool call: betas, several kinds of tools,
+ * adaptive thinking, cache breakpoints, and a system message in the middle.
  */
 
 const ephemeral = { type: 'ephemeral' };

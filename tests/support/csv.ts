@@ -1,4 +1,4 @@
-/** Reads RFC 4180 strictly: anything outside of it throws. */
+/** Parses CSV strictly by RFC 4180 and throws on anything else. */
 export function parseCsv(text: string): string[][] {
   const cell = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y;
   const rows: string[][] = [];
@@ -6,27 +6,28 @@ export function parseCsv(text: string): string[][] {
   while (cell.lastIndex < text.length) {
     const at = cell.lastIndex;
     const match = cell.exec(text);
-    if (!match) throw new Error(`No CSV at ${at}: ${JSON.stringify(text.slice(at, at + 40))}`);
+    if (!match) throw new Error(`Invalid CSV at ${at}: ${JSON.stringify(text.slice(at, at + 40))}`);
     const [, quoted, plain = '', end] = match;
     row.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
     if (end === ',') continue;
     rows.push(row);
     row = [];
   }
-  if (row.length > 0) throw new Error('The last line has no end.');
+  if (row.length > 0) throw new Error('The last line has no line break.');
   return rows;
 }
 
-/** Rows by the names of the header. */
+/** Returns the rows as objects with the header's names as keys. */
 export function readTable(text: string): Record<string, string>[] {
   const [header = [], ...rows] = parseCsv(text);
   return rows.map((row) => {
-    if (row.length !== header.length) throw new Error(`A row of ${row.length} cells.`);
+    if (row.length !== header.length)
+      throw new Error(`A row has ${row.length} cells, but the header has ${header.length}.`);
     return Object.fromEntries(header.map((name, at) => [name, row[at] ?? '']));
   });
 }
 
-/** Removes the apostrophe that keeps spreadsheets from running a cell as a formula. */
+/** Removes the apostrophe that stops spreadsheets from running a cell as a formula. */
 export function removeFormulaGuard(cell: string): string {
   return /^'+(?:\s*[=+\-@＝＋－＠]|[\t\r\n])/u.test(cell) ? cell.slice(1) : cell;
 }

@@ -1,6 +1,6 @@
 /**
- * Cohere's and Gemini's embeddings on loopback. A text gets the vector [number at its end, or -1;
- * its length], so that a test sees which vector belongs to which text.
+ * Fakes the embedding endpoints of Cohere and Gemini. The vector of a text is [number at its end or
+ * -1, length], so that tests can match vectors with texts.
  */
 
 interface EmbeddingCall {
@@ -12,17 +12,17 @@ interface EmbeddingCall {
 
 export class EmbeddingServer {
   readonly calls: EmbeddingCall[] = [];
-  /** Cohere's `meta.billed_units.input_tokens` for each text; null leaves `meta` out. */
+  /** Cohere's `meta.billed_units.input_tokens` for each text; null omits `meta`. */
   tokensPerText: number | null = null;
-  /** Calls with more texts than this are refused with 413, as TEI does. */
+  /** Calls with more texts get 413, as from TEI. */
   textsMax = Number.POSITIVE_INFINITY;
-  /** If set, the next call gets this answer. */
+  /** The response to the next call, if set. */
   refusal: Response | null = null;
-  /** No call is answered before this many are open at once. */
-  callsAwaited = 1;
-  callsAtOnceMost = 0;
-  #callsAtOnce = 0;
-  #met = Promise.withResolvers<void>();
+  /** Calls are answered once this many have been open at the same time. */
+  minConcurrentCalls = 1;
+  maxConcurrentCalls = 0;
+  #concurrentCalls = 0;
+  #reachedMinimum = Promise.withResolvers<void>();
   readonly #server = Bun.serve({ port: 0, fetch: (request) => this.#answer(request) });
 
   get url(): string {
@@ -38,23 +38,23 @@ export class EmbeddingServer {
     this.tokensPerText = null;
     this.textsMax = Number.POSITIVE_INFINITY;
     this.refusal = null;
-    this.callsAwaited = 1;
-    this.callsAtOnceMost = 0;
-    this.#met = Promise.withResolvers();
+    this.minConcurrentCalls = 1;
+    this.maxConcurrentCalls = 0;
+    this.#reachedMinimum = Promise.withResolvers();
   }
 
   async #answer(request: Request): Promise<Response> {
-    this.#callsAtOnce += 1;
-    this.callsAtOnceMost = Math.max(this.callsAtOnceMost, this.#callsAtOnce);
+    this.#concurrentCalls += 1;
+    this.maxConcurrentCalls = Math.max(this.maxConcurrentCalls, this.#concurrentCalls);
     try {
       const { pathname: path } = new URL(request.url);
       const body = (await request.json()) as Record<string, unknown>;
       const isCohere = path.endsWith('/embed');
       const texts = isCohere ? (body.texts as string[]) : geminiTexts(body);
       this.calls.push({ path, headers: request.headers, body, texts });
-      if (this.callsAtOnceMost >= this.callsAwaited) this.#met.resolve();
-      await this.#met.promise;
-      // If the gateway made one call too many, it would arrive within this time.
+      if (this.maxConcurrentCalls >= this.minConcurrentCalls) this.#reachedMinimum.resolve();
+      await this.#reachedMinimum.promise;
+      // Leaves time for an additional call to arrive, if the gateway makes one.
       await Bun.sleep(20);
       const { refusal } = this;
       this.refusal = null;
@@ -70,17 +70,17 @@ export class EmbeddingServer {
         ...(this.tokensPerText === null ? {} : { meta }),
       });
     } finally {
-      this.#callsAtOnce -= 1;
+      this.#concurrentCalls -= 1;
     }
   }
 }
 
 function geminiTexts({ requests }: Record<string, unknown>): string[] {
-  const all = requests as { content: { parts: { text: string }[] } }[];
-  return all.map(({ content }) => content.parts.map(({ text }) => text).join(''));
+  const entries = requests as { content: { parts: { text: string }[] } }[];
+  return entries.map(({ content }) => content.parts.map(({ text }) => text).join(''));
 }
 
-function tooMany(count: number, most: number): Response {
-  const message = `batch size ${count} > maximum allowed batch size ${most}`;
+function tooMany(count: number, max: number): Response {
+  const message = `batch size ${count} > maximum allowed batch size ${max}`;
   return Response.json({ message, code: 413, type: 'Validation' }, { status: 413 });
 }

@@ -1,6 +1,6 @@
 import type { EndedRequest } from '../../src/telemetry/ended-request.ts';
 
-/** A good answer of 10 tokens in and 4 out for 18 credits, unless told otherwise. */
+/** Returns a successful request of 10 input and 4 output tokens for 18 credits, with changes. */
 export function endedRequest(fields: Partial<EndedRequest> = {}): EndedRequest {
   return {
     requestId: '00000000-0000-4000-8000-000000000001',

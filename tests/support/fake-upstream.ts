@@ -1,11 +1,10 @@
 /**
- * The fake upstream for whole-system tests: a real server on loopback that speaks the providers'
- * bytes as scripted and keeps its own book. It never imports the gateway's code, so that the two
- * can disagree.
+ * The fake upstream for system tests: a real server on loopback that answers like a provider, as
+ * scripted, and logs all requests. It never imports the gateway's code, so the two can disagree.
  *
  *   const upstream = startFakeUpstream();
- *   upstream.script('gpt-x', [status429('1'), say('Hello there')]);
- *   const left = await upstream.until((book) => book.find((e) => e.outcome === 'client-disconnected'));
+ *   upstream.script('gpt-x', [status429('1'), chatAnswer('Hello there')]);
+ *   const reset = await upstream.until((log) => log.find(({ outcome }) => outcome === 'reset'));
  */
 
 export * from './fake-upstream/answers.ts';

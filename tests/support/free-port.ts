@@ -1,14 +1,14 @@
 /**
- * A port for a server that cannot choose one itself, or that starts again on the same port. The
- * system gives out ports above 32,767, perhaps that of a server which is down for a moment in
- * another test process; it never gives out a port of the range used here.
+ * Returns a port for a server that can't choose one itself or must restart on the same port. The
+ * system assigns ports above 32,767, so it never assigns this one to another process while the
+ * server is down.
  */
 export function freePort(): number {
-  for (let turn = 0; turn < 100; turn += 1) {
+  for (let i = 0; i < 100; i += 1) {
     const port = 10_000 + Math.floor(Math.random() * 20_000);
     if (isFree(port)) return port;
   }
-  throw new Error('No port is free.');
+  throw new Error('Found no free port.');
 }
 
 function isFree(port: number): boolean {

@@ -1,6 +1,6 @@
 /**
- * A real gateway for whole-system tests: its own process, its own folder, and an environment that
- * holds nothing of this machine's.
+ * A real gateway for system tests, with its own process and folder and none of this machine's
+ * environment variables.
  *
  *   const upstream = startFakeUpstream();
  *   await using gateway = await startGateway({
@@ -9,7 +9,8 @@
  *   const answer = await gateway.chat({ model: 'test/chat', messages });
  *   expect(await gateway.balance()).toBe(10_000_000 - 3);
  *
- * Leaving the block stops the gateway, and fails the test if it crashed or left with an error.
+ * At the end of the block the gateway is stopped. The test fails if it crashed or exited with an
+ * error.
  */
 
 export { newFolder } from './gateway/cleanup-shell.ts';

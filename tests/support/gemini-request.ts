@@ -1,4 +1,4 @@
-/** Reads a request to Gemini back into a dialogue, without the gateway's code. */
+/** Parses a Gemini request into a prompt without the gateway's code. */
 import type {
   AssistantPart,
   Prompt,
@@ -109,29 +109,29 @@ function readTurns({ systemInstruction, contents }: Body): readonly Turn[] {
     const parts = systemInstruction.parts.map(({ text }) => ({ kind: 'text' as const, text }));
     turns.push({ role: 'system', parts });
   }
-  let made = 0;
+  let callCount = 0;
   let open: Named[] = [];
   for (const [at, { role, parts }] of contents.entries()) {
-    const wanted = at % 2 === 0 ? 'user' : 'model';
-    if (role !== wanted) throw new Error(`content ${at} is of the role ${role}`);
+    const expected = at % 2 === 0 ? 'user' : 'model';
+    if (role !== expected) throw new Error(`content ${at} has the role ${role}`);
     if (role === 'user') {
       turns.push({ role: 'user', parts: parts.map((part) => readUserPart(part, open)) });
-      if (open.length > 0) throw new Error('a call without its result');
+      if (open.length > 0) throw new Error('a tool call has no result');
       continue;
     }
-    const read = readModelParts(parts, made);
+    const read = readModelParts(parts, callCount);
     open = read.filter((part) => part.kind === 'tool_call');
-    made += open.length;
+    callCount += open.length;
     turns.push({ role: 'assistant', parts: read });
   }
   return turns;
 }
 
-/** Gemini matches results with calls by their order alone. */
+/** Gemini matches results with tool calls only by their order. */
 function readUserPart(part: Part, open: Named[]): UserPart {
   if (part.functionResponse) return readResult(part.functionResponse, open.shift());
   if (part.inlineData) return readInline(part.inlineData);
-  if (!part.text) throw new Error('an empty part');
+  if (!part.text) throw new Error('a part is empty');
   return { kind: 'text', text: part.text };
 }
 
@@ -139,7 +139,8 @@ function readResult(
   { name, response, parts = [] }: NonNullable<Part['functionResponse']>,
   call: Named | undefined,
 ): ToolResultPart {
-  if (call?.name !== name) throw new Error(`the result of ${name} stands at ${call?.name}`);
+  if (call?.name !== name)
+    throw new Error(`the result of ${name} is in the position of ${call?.name}`);
   const text = response.error ?? response.output ?? '';
   const files = parts.map(({ inlineData }) => readInline(inlineData));
   return {
@@ -157,15 +158,12 @@ function readInline({ mimeType, data }: Inline): UserPart {
   return { kind: 'document', source: { url } };
 }
 
-/**
- * A signature belongs to the first thought without one; if there is none, it makes a thought
- * without text.
- */
-function readModelParts(parts: readonly Part[], made: number): AssistantPart[] {
+/** A signature belongs to the first unsigned reasoning, or becomes reasoning without text. */
+function readModelParts(parts: readonly Part[], callCount: number): AssistantPart[] {
   const read: AssistantPart[] = [];
-  let number = made;
-  const sign = (own: string) => {
-    const signature = `gemini:${own}`;
+  let number = callCount;
+  const sign = (data: string) => {
+    const signature = `gemini:${data}`;
     const at = read.findIndex((part) => part.kind === 'reasoning' && part.signature === undefined);
     const unsigned = read[at];
     if (unsigned?.kind === 'reasoning') read[at] = { ...unsigned, signature };

@@ -1,6 +1,6 @@
 /**
- * Servers for the tests of the guarded fetch. Tests can reach only loopback, so 127.0.0.2 plays the
- * public Internet (an injected classifier admits it) and 127.0.0.1 plays the private network.
+ * Servers for tests of GuardedFetch. Tests can only use loopback, so 127.0.0.2 stands for the public
+ * Internet, because an injected policy allows it, and 127.0.0.1 for the private network.
  */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -19,7 +19,7 @@ export type Answer = (socket: Socket) => void;
 
 export interface Peer {
   readonly port: number;
-  /** The head and body of each request, as it came over the wire. */
+  /** The head and body of each request as received. */
   readonly requests: string[];
   readonly closed: Promise<void>;
 }
@@ -46,7 +46,7 @@ export async function listen(ip: string, answer: Answer, port = 0): Promise<Peer
   server.listen(port, ip);
   await once(server, 'listening');
   const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
+  if (address === null || typeof address === 'string') throw new Error('The server has no port.');
   return { port: address.port, requests, closed: closed.promise };
 }
 

@@ -86,20 +86,20 @@ function model(id: string, endpoints: readonly object[], more: object = {}): obj
   };
 }
 
-export const source = opaquePng(4, 3);
-export const half = ['##..', '##..', '####'];
+export const sourceImage = opaquePng(4, 3);
+export const halfMask = ['##..', '##..', '####'];
 
 export type Parts = Readonly<Record<string, string | Uint8Array | readonly Uint8Array[]>>;
 
 export function formOf(parts: Parts): FormData {
-  const form = new FormData();
+  const sentForm = new FormData();
   for (const [name, value] of Object.entries(parts)) {
     for (const one of Array.isArray(value) ? value : [value]) {
-      if (typeof one === 'string') form.append(name, one);
-      else form.append(name, new File([one as Uint8Array<ArrayBuffer>], 'of client.bin'));
+      if (typeof one === 'string') sentForm.append(name, one);
+      else sentForm.append(name, new File([one as Uint8Array<ArrayBuffer>], 'of client.bin'));
     }
   }
-  return form;
+  return sentForm;
 }
 
 export async function send(
@@ -113,7 +113,7 @@ export async function send(
 }
 
 export const edit = (parts: Parts) =>
-  send(formOf({ model: 'test/image', prompt: 'make it green', image: source, ...parts }));
+  send(formOf({ model: 'test/image', prompt: 'make it green', image: sourceImage, ...parts }));
 export const generate = (body: object) => gateway.post(body, { path: '/v1/images/generations' });
 
 export const fixture = (name: string) =>
@@ -135,12 +135,12 @@ export const form = (at = 0) => {
   if (!found) throw new Error('The upstream was sent no form.');
   return found;
 };
-export const sent = (at = 0): Record<string, unknown> => {
+export const sentBody = (at = 0): Record<string, unknown> => {
   const body = upstream.requests[at]?.json;
   return isObject(body) ? body : {};
 };
 
-export async function charged({ requestId }: Reply) {
+export async function chargeOf({ requestId }: Reply) {
   const { charges, usage, usageEstimated, operation } = await gateway.record(requestId);
   const { inputTokens, outputTokens } = usage;
   const tokens = [inputTokens, outputTokens];

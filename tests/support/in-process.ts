@@ -58,7 +58,7 @@ export class InProcessGateway {
   /** The data folder. */
   readonly folder: string;
   /** The lines of the operator's log. */
-  readonly logged: readonly string[];
+  readonly logLines: readonly string[];
   readonly #tollgate: Tollgate;
   readonly #config: Config;
 
@@ -99,7 +99,7 @@ export class InProcessGateway {
     this.#config = config;
     this.store = store;
     this.folder = folder;
-    this.logged = logged;
+    this.logLines = logged;
     this.url = `http://127.0.0.1:${tollgate.listen()}`;
   }
 

@@ -104,7 +104,7 @@ export function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () =
   };
 }
 
-export async function sendStory(
+export async function sendToJobGateway(
   { url }: Pick<JobGateway, 'url'>,
   method: string,
   path: string,
@@ -116,11 +116,11 @@ export async function sendStory(
 }
 
 /** Creates a job for a short recording and returns its id. */
-export async function createStoryJob(gateway: Pick<JobGateway, 'url'>): Promise<string> {
+export async function createTranscriptionJob(gateway: Pick<JobGateway, 'url'>): Promise<string> {
   const form = new FormData();
   form.set('model', 'acme/hear');
   form.set('file', new File([wavFile(2).slice()], 'a.wav'));
-  const created = await sendStory(gateway, 'POST', '/v1/jobs', form);
+  const created = await sendToJobGateway(gateway, 'POST', '/v1/jobs', form);
   if (created.status !== 202) throw new Error(`The job wasn't created: ${created.text}`);
   return String(created.json.id);
 }

@@ -210,7 +210,7 @@ export class JobHarness {
   }
 
   /** Returns the names of all stored objects. */
-  stored(): string[] {
+  storedObjects(): string[] {
     return readdirSync(join(this.#folder, 'objects')).toSorted();
   }
 }

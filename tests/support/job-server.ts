@@ -23,7 +23,7 @@ export class JobServer {
   readonly keys = { routing, otherTenant };
   readonly harness: JobHarness;
   readonly url: string;
-  readonly logged: string[] = [];
+  readonly logLines: string[] = [];
   /** The keys of requests that were counted against limits. */
   readonly counted: string[] = [];
   readonly #server: HttpServer;
@@ -72,7 +72,7 @@ export class JobServer {
         }),
       ],
       authenticator: new Authenticator(harness.store.directory),
-      log: createLog((line) => this.logged.push(line)),
+      log: createLog((line) => this.logLines.push(line)),
     });
     this.url = `http://127.0.0.1:${this.#server.listen('127.0.0.1', 0)}`;
   }

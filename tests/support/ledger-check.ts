@@ -1,27 +1,26 @@
-/**
- * Checks the books by plain reads and sums that share no code with what wrote them. Returns a
- * sentence for each discrepancy.
- */
+/** Checks the ledger with plain reads and sums that share no code with what wrote it. */
 import type { Database } from '../../src/store/database.ts';
 
 type Reader = Pick<Database, 'read'>;
 
+/** Returns a sentence for each sum that doesn't add up. */
 export async function discrepancies({ read }: Reader): Promise<readonly string[]> {
-  const look = async () => ({
+  const readAll = async () => ({
     accounts: await read.selectFrom('accounts').selectAll().execute(),
     leases: await read.selectFrom('leases').selectAll().execute(),
     entries: await read.selectFrom('ledger_entries').selectAll().orderBy('id').execute(),
     rows: await read.selectFrom('request_log').selectAll().execute(),
     daily: await read.selectFrom('usage_daily').selectAll().execute(),
   });
-  let books = await look();
-  // An idle gateway still books ended requests and gives back unused leases. Tables read around
-  // such a change do not fit together, so they are read until two readings agree.
-  for (let before: unknown; !Bun.deepEquals(before, books); books = await look()) before = books;
-  const { accounts, leases, entries, rows, daily } = books;
+  let tables = await readAll();
+  // An idle gateway still books ended requests and returns unused leases. Tables read around such
+  // a change don't match, so they are read until two reads are equal.
+  for (let before: unknown; !Bun.deepEquals(before, tables); tables = await readAll())
+    before = tables;
+  const { accounts, leases, entries, rows, daily } = tables;
   const found: string[] = [];
-  const expectSame = (what: string, one: unknown, other: unknown) => {
-    if (one !== other) found.push(`${what}: ${one} is not ${other}`);
+  const expectSame = (label: string, actual: unknown, expected: unknown) => {
+    if (actual !== expected) found.push(`${label}: ${actual} is not ${expected}`);
   };
 
   const entriesOf = Map.groupBy(entries, (entry) => entry.account_id);
@@ -29,10 +28,10 @@ export async function discrepancies({ read }: Reader): Promise<readonly string[]
     const own = entriesOf.get(id) ?? [];
     expectSame(`${owner}: ledger and balance`, sum(own, 'amount'), balance);
     expectSame(`${owner}: granted − spent and balance`, granted - spent, balance);
-    const taken = own.filter(({ kind }) => kind === 'charge');
-    expectSame(`${owner}: charges and spent`, -sum(taken, 'amount'), spent);
-    const onLease = leases.filter((lease) => lease.account_id === id);
-    expectSame(`${owner}: leases and leased`, sum(onLease, 'credits'), leased);
+    const charged = own.filter(({ kind }) => kind === 'charge');
+    expectSame(`${owner}: charges and spent`, -sum(charged, 'amount'), spent);
+    const ownLeases = leases.filter((lease) => lease.account_id === id);
+    expectSame(`${owner}: leases and leased`, sum(ownLeases, 'credits'), leased);
     if (balance < 0) found.push(`${owner}: balance ${balance}`);
     if (leased < 0 || leased > balance) found.push(`${owner}: ${leased} of ${balance} leased`);
     let running = 0;
@@ -53,7 +52,7 @@ export async function discrepancies({ read }: Reader): Promise<readonly string[]
     if (row.entry_id === null && chargeOf(row) > 0) found.push(`row ${row.id} has no entry`);
   }
   const ids = new Set(rows.map((row) => Buffer.from(row.request_id).toString('hex')));
-  expectSame('requests and their ids', rows.length, ids.size);
+  expectSame('requests and their IDs', rows.length, ids.size);
 
   for (const column of ['requests', 'model_charge', 'written_off', 'completion_tokens'] as const) {
     const logged = {
@@ -67,7 +66,7 @@ export async function discrepancies({ read }: Reader): Promise<readonly string[]
   return found;
 }
 
-/** What each request was charged, by its id. */
+/** Returns each request's charge by its ID. */
 export async function chargesById({ read }: Reader): Promise<ReadonlyMap<string, number>> {
   const rows = await read.selectFrom('request_log').selectAll().execute();
   return new Map(
@@ -104,10 +103,10 @@ function isWallet({ owner }: { readonly owner: string }): boolean {
   return owner.startsWith('tenant:');
 }
 
-function sum<Key extends string>(of: readonly Readonly<Record<Key, number>>[], key: Key): number {
-  return total(of.map((row) => row[key]));
+function sum<Key extends string>(rows: readonly Readonly<Record<Key, number>>[], key: Key): number {
+  return total(rows.map((row) => row[key]));
 }
 
-function total(of: readonly number[]): number {
-  return of.reduce((before, one) => before + one, 0);
+function total(amounts: readonly number[]): number {
+  return amounts.reduce((subtotal, amount) => subtotal + amount, 0);
 }

@@ -1,36 +1,33 @@
 /**
- * Many streaming clients in a process of their own, so that neither their work nor their memory is
- * counted as the gateway's: `bun load-client.ts <base URL> <key> <streams>`. A line on the standard
- * output says when every stream is open, the next one how they went.
+ * Many streaming clients in a separate process, so that their CPU time and memory aren't counted as
+ * the gateway's: `bun load-client.ts <base URL> <key> <streams>`. The first line of the output says
+ * that all streams are open. The second one is the report.
  */
 
 export interface StreamReport {
-  /** The client's name; the upstream sees it as `user`. */
+  /** The client's name, sent as `user`. */
   readonly user: string;
   readonly requestId: string;
   /** The answer's body exactly as received. */
   readonly body: string;
-  /** When this client hung up, in milliseconds since 1970; null when it stayed to the end. */
-  readonly leftAt: number | null;
+  /** When the client disconnected, in Unix milliseconds. Null if it read to the end. */
+  readonly disconnectedAt: number | null;
 }
 
-/** Every tenth client hangs up in the middle. */
-export const leaverEvery = 10;
+/** Every tenth client disconnects in the middle of its stream. */
+export const disconnectEvery = 10;
 
-/**
- * Clients per wave: the gateway's socket queues 512 connections, and the next one would wait a
- * second.
- */
+/** Clients per wave. The gateway's socket queues 512 connections; the next one waits a second. */
 const waveSize = 200;
 
-/** Runs the clients as another process. `onOpen` is called when every stream has begun. */
+/** Runs the clients in another process. `onOpen` is called when all streams are open. */
 export async function runLoadClient(
   order: { readonly url: string; readonly key: string; readonly streams: number },
   onOpen: () => Promise<void>,
 ): Promise<readonly StreamReport[]> {
-  const words = [order.url, order.key, String(order.streams)];
-  const child = Bun.spawn([process.execPath, import.meta.path, ...words], {
-    // The runtime reads its limit of 256 requests at once before the program could raise it.
+  const args = [order.url, order.key, String(order.streams)];
+  const child = Bun.spawn([process.execPath, import.meta.path, ...args], {
+    // The runtime reads its limit of 256 concurrent requests before the program could raise it.
     env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' },
     stdout: 'pipe',
     stderr: 'inherit',
@@ -45,7 +42,7 @@ export async function runLoadClient(
   await opened;
   const [, report = ''] = text.split('\n');
   if ((await child.exited) !== 0) throw new Error('The load client failed.');
-  // The child runs this same file, so its report is not checked.
+  // The child runs this file, so its report needs no validation.
   return JSON.parse(report) as StreamReport[];
 }
 
@@ -64,36 +61,36 @@ async function runClients(url: string, key: string, streams: number): Promise<vo
   process.stdout.write(JSON.stringify(reports));
 }
 
-/** Resolves when the first bytes have come; `finished` resolves at the end. */
+/** Resolves when the first bytes have arrived. `finished` resolves at the end. */
 async function openStream(url: string, key: string, number: number) {
   const user = `client-${number}`;
-  const isLeaver = number % leaverEvery === 0;
-  const leaving = new AbortController();
+  const disconnects = number % disconnectEvery === 0;
+  const controller = new AbortController();
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({
-      model: isLeaver ? 'test/endless' : 'test/chat',
+      model: disconnects ? 'test/endless' : 'test/chat',
       user,
       stream: true,
       messages: [{ role: 'user', content: 'Say something long.' }],
     }),
-    signal: leaving.signal,
+    signal: controller.signal,
   });
   if (response.status !== 200) throw new Error(`${user} was refused: ${await response.text()}`);
   const reader = response.body?.getReader();
-  if (!reader) throw new Error(`${user} got no body`);
+  if (!reader) throw new Error(`${user} received no body.`);
   const first = await reader.read();
-  // Clients leave at different words, none at the first or the last.
-  const leavesAfter = isLeaver ? `" w${5 + ((number / leaverEvery) % 20)}"` : null;
+  // Clients disconnect after different words, never after the first or last one.
+  const disconnectAfter = disconnects ? `" w${5 + ((number / disconnectEvery) % 20)}"` : null;
   const decoder = new TextDecoder();
   const finish = async (): Promise<StreamReport> => {
     let body = decoder.decode(first.value, { stream: true });
-    let leftAt: number | null = null;
+    let disconnectedAt: number | null = null;
     for (;;) {
-      if (leavesAfter !== null && body.includes(leavesAfter)) {
-        leftAt = performance.timeOrigin + performance.now();
-        leaving.abort();
+      if (disconnectAfter !== null && body.includes(disconnectAfter)) {
+        disconnectedAt = performance.timeOrigin + performance.now();
+        controller.abort();
         break;
       }
       const { done, value } = await reader.read();
@@ -101,7 +98,7 @@ async function openStream(url: string, key: string, number: number) {
       body += decoder.decode(value, { stream: true });
     }
     const requestId = response.headers.get('x-request-id') ?? '';
-    return { user, requestId, body, leftAt };
+    return { user, requestId, body, disconnectedAt };
   };
   return { finished: finish() };
 }

@@ -1,4 +1,4 @@
-/** The answers that `/openapi.json` describes, ready to be compared with real ones. */
+/** Compares real answers with their descriptions in `/openapi.json`. */
 import { Compile } from 'typebox/schema';
 import { isObject } from '../../src/core/json.ts';
 
@@ -12,16 +12,16 @@ export interface Operation {
   readonly operation: Json;
 }
 
-/** A real answer that matches its description. */
+/** An answer that matches its description. */
 export interface CheckedAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body, or an empty object when it is no JSON object. */
+  /** The body, or an empty object if it isn't a JSON object. */
   readonly json: Json;
 }
 
-/** Why a value does not fit; nothing when it does. */
+/** Returns why a value doesn't match a schema, or an empty array if it does. */
 export function schemaErrors(schema: object, value: unknown): unknown[] {
   const compiled = Compile(schema as Parameters<typeof Compile>[0]);
   return compiled.Check(value) ? [] : [...compiled.Errors(value)];
@@ -29,10 +29,7 @@ export function schemaErrors(schema: object, value: unknown): unknown[] {
 
 export class OpenApiChecker {
   readonly operations: readonly Operation[];
-  /**
-   * The described answers of which a real one was compared: `GET /v1/jobs/{id} 200
-   * application/json`.
-   */
+  /** Descriptions that an answer has matched, such as `GET /v1/jobs/{id} 200 application/json`. */
   readonly checkedAnswers = new Set<string>();
   readonly #document: Json;
 
@@ -46,7 +43,7 @@ export class OpenApiChecker {
     );
   }
 
-  /** Every described status and content type of every route; refusals are `default`. */
+  /** Lists every documented status and content type of every route. Errors are `default`. */
   documentedAnswers(): string[] {
     return this.operations.flatMap(({ name, operation }) =>
       Object.entries(object(operation.responses)).flatMap(([status, answer]) => {
@@ -56,7 +53,7 @@ export class OpenApiChecker {
     );
   }
 
-  /** The schema with its references resolved, as a validator needs it. */
+  /** Returns a schema with its references replaced by what they refer to. */
   resolveSchema(schema: unknown): unknown {
     if (Array.isArray(schema)) return schema.map((inner) => this.resolveSchema(inner));
     if (!isObject(schema)) return schema;
@@ -69,44 +66,44 @@ export class OpenApiChecker {
     return Object.fromEntries(fields);
   }
 
-  /** Fails unless the answer has a status, a content type and a body as described. */
+  /** Throws unless the answer's status, content type, and body match the description. */
   async check(name: string, response: Response): Promise<CheckedAnswer> {
     const { status, headers } = response;
     const text = await response.text();
     const [type = ''] = (headers.get('content-type') ?? '').split(';');
-    const told = object(this.#operation(name).responses);
-    const where = status >= 400 && !(status in told) ? 'default' : String(status);
+    const documented = object(this.#operation(name).responses);
+    const where = status >= 400 && !(status in documented) ? 'default' : String(status);
     const answer = `${name} ${where}`;
-    if (!(where in told)) throw new Error(`Nothing is said of ${name} ${status}: ${text}`);
-    const contents = object(object(told[where]).content);
+    if (!(where in documented)) throw new Error(`${name} ${status} isn't documented: ${text}`);
+    const contents = object(object(documented[where]).content);
     if (Object.keys(contents).length === 0) {
-      if (text !== '') throw new Error(`${answer} should have no body, and has: ${text}`);
+      if (text !== '') throw new Error(`${answer} should have no body, but has: ${text}`);
       this.checkedAnswers.add(`${answer} nothing`);
       return { status, headers, text, json: {} };
     }
-    const spoken = [type, type.replace(/\/.*/, '/*')].find((one) => one in contents);
-    if (spoken === undefined) throw new Error(`Nothing is said of ${answer} ${type}: ${text}`);
-    const schema = object(this.resolveSchema(object(contents[spoken]).schema));
+    const mediaType = [type, type.replace(/\/.*/, '/*')].find((range) => range in contents);
+    if (mediaType === undefined) throw new Error(`${answer} ${type} isn't documented: ${text}`);
+    const schema = object(this.resolveSchema(object(contents[mediaType]).schema));
     const isBytes = schema.format === 'binary';
     const values = isBytes ? [text] : valuesOf(type, text);
-    const wrong = values.flatMap((value) => schemaErrors(schema, value));
-    if (wrong.length > 0) throw new Error(`${answer}: ${JSON.stringify(wrong)} in ${text}`);
-    this.checkedAnswers.add(`${answer} ${spoken}`);
+    const errors = values.flatMap((value) => schemaErrors(schema, value));
+    if (errors.length > 0) throw new Error(`${answer}: ${JSON.stringify(errors)} in ${text}`);
+    this.checkedAnswers.add(`${answer} ${mediaType}`);
     return { status, headers, text, json: object(values[0]) };
   }
 
   #operation(name: string): Json {
-    const found = this.operations.find((one) => one.name === name);
-    if (!found) throw new Error(`The document does not have ${name}.`);
+    const found = this.operations.find((operation) => operation.name === name);
+    if (!found) throw new Error(`/openapi.json doesn't describe ${name}.`);
     return found.operation;
   }
 }
 
-/** The JSON values of a body: one, or one for each event of a stream. */
+/** Returns the body's JSON values: one, or one per event of a stream. */
 function valuesOf(type: string, text: string): unknown[] {
   if (type === 'application/json') return [JSON.parse(text)];
   if (type !== 'text/event-stream') return [text];
   const events = [...text.matchAll(/^data: (?!\[DONE\])(.*)$/gm)].map(([, data = '']) => data);
-  if (events.length === 0) throw new Error(`A stream without an event: ${text}`);
+  if (events.length === 0) throw new Error(`The stream has no event: ${text}`);
   return events.map((data) => JSON.parse(data) as unknown);
 }

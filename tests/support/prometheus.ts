@@ -1,19 +1,19 @@
-/** Reads Prometheus' text format strictly: throws where Prometheus or `promtool` would refuse. */
+/** Parses Prometheus' text format strictly. Throws on anything that Prometheus or promtool reject. */
 export class Scrape {
   readonly types = new Map<string, string>();
   readonly #values = new Map<string, number>();
 
   constructor(text: string) {
-    if (!text.endsWith('\n')) throw new Error('The last line must end.');
+    if (!text.endsWith('\n')) throw new Error('The last line has no line break.');
     for (const line of text.trimEnd().split('\n')) this.#read(line);
   }
 
-  /** The value of one series; undefined when there is none. */
+  /** Returns the value of a series, or undefined if it doesn't exist. */
   value(name: string, labels: Readonly<Record<string, string>> = {}): number | undefined {
     return this.#values.get(keyOf(name, Object.entries(labels)));
   }
 
-  /** Every series of one name, as `{labels}`. */
+  /** Returns all series of a metric, with their labels. */
   series(name: string): string[] {
     return [...this.#values.keys()].filter((key) => key.startsWith(`${name}{`));
   }
@@ -26,7 +26,7 @@ export class Scrape {
     if (line.startsWith('# HELP ')) return;
     const [, typed, type = ''] = /^# TYPE (\S+) (\S+)$/.exec(line) ?? [];
     if (typed !== undefined) {
-      if (this.types.has(typed)) throw new Error(`${typed} is told twice.`);
+      if (this.types.has(typed)) throw new Error(`${typed} has two TYPE lines.`);
       this.types.set(typed, type);
       return;
     }
@@ -34,29 +34,29 @@ export class Scrape {
       /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
     const family = name.replace(/_(?:bucket|sum|count)$/, '');
     if (!this.types.has(name) && this.types.get(family) !== 'histogram') {
-      throw new Error(`This belongs to no family: ${line}`);
+      throw new Error(`The metric has no TYPE line: ${line}`);
     }
     const labels = labelsOf(inside);
     const isBucket = name === `${family}_bucket`;
     if (labels.some(([label]) => label === 'quantile' || (label === 'le' && !isBucket))) {
-      throw new Error(`A label that means something else to Prometheus: ${line}`);
+      throw new Error(`The label is reserved by Prometheus: ${line}`);
     }
     const key = keyOf(name, labels);
-    if (this.#values.has(key)) throw new Error(`${key} is there twice.`);
+    if (this.#values.has(key)) throw new Error(`${key} occurs twice.`);
     const value = number === '+Inf' ? Number.POSITIVE_INFINITY : Number(number);
-    if (Number.isNaN(value)) throw new Error(`This is no number: ${line}`);
+    if (Number.isNaN(value)) throw new Error(`The value isn't a number: ${line}`);
     this.#values.set(key, value);
   }
 }
 
-/** The gateway reuses a page for a moment: this waits for one that was written after the call. */
+/** Waits for metrics written after the call, because the gateway caches the page for a moment. */
 export async function scrapeFresh(url: string): Promise<Scrape> {
   const read = async () => {
     const response = await fetch(`${url}/metrics`);
-    if (response.status !== 200) throw new Error(`No metrics: ${response.status}`);
+    if (response.status !== 200) throw new Error(`/metrics returned ${response.status}.`);
     return new Scrape(await response.text());
   };
-  // The process uses CPU time while it answers, so a page with another number is a new one.
+  // The process uses CPU time while it responds, so a page with another value is a new one.
   const cpu = (page: Scrape) => page.value('process_cpu_seconds_total');
   const first = await read();
   for (;;) {
@@ -68,12 +68,12 @@ export async function scrapeFresh(url: string): Promise<Scrape> {
 
 function labelsOf(inside: string): [string, string][] {
   const pairs = [...inside.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"(?:,|$)/g)];
-  const read = pairs.map(([whole]) => whole).join('');
-  if (read !== inside) throw new Error(`These are no labels: ${inside}`);
-  return pairs.map(([, name = '', text = '']) => [name, unescaped(text)]);
+  const parsed = pairs.map(([pair]) => pair).join('');
+  if (parsed !== inside) throw new Error(`The labels are malformed: ${inside}`);
+  return pairs.map(([, name = '', text = '']) => [name, unescapeLabel(text)]);
 }
 
-function unescaped(text: string): string {
+function unescapeLabel(text: string): string {
   return text.replace(/\\(.)/g, (_, next: string) => (next === 'n' ? '\n' : next));
 }
 

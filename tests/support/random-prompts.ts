@@ -1,6 +1,6 @@
 /**
- * Random conversations for round trips: written in a dialect and read back they must be the same.
- * Each dialect says what it can carry; what it cannot carry is tested where it is dropped.
+ * Generates random prompts for round trips: written in a dialect and read back, they must be equal.
+ * Each dialect lists the features it supports. Other tests check that the rest is dropped.
  */
 import fc from 'fast-check';
 import type {
@@ -20,12 +20,12 @@ import type {
 import { markSignature, type SignatureOrigin } from '../../src/dialects/normalize/signature.ts';
 
 export interface PromptFeatures {
-  /** The maker whose signed thoughts the dialect carries; null if it carries none. */
+  /** The vendor whose signed reasoning the dialect supports, or null for none. */
   readonly signatureOrigin: SignatureOrigin | null;
-  /** Whether thoughts may stand before every call, or only at the beginning of a turn. */
+  /** Whether reasoning is allowed before every tool call, or only at the beginning of a turn. */
   readonly reasoningPosition: 'anywhere' | 'front';
   readonly redactedReasoning: boolean;
-  /** Whether a thought without text keeps its place before a text. */
+  /** Whether reasoning without text stays in front of a text. */
   readonly emptyReasoningBeforeText: boolean;
   readonly systemTurns: boolean;
   readonly remoteFiles: boolean;
@@ -44,7 +44,7 @@ export interface PromptFeatures {
   readonly sampling: readonly (keyof Sampling)[];
 }
 
-/** What OpenAI's Responses endpoint can carry. */
+/** What OpenAI's Responses endpoint supports. */
 export const responsesFeatures: PromptFeatures = {
   signatureOrigin: 'responses',
   reasoningPosition: 'anywhere',
@@ -68,8 +68,8 @@ export const responsesFeatures: PromptFeatures = {
 };
 
 const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 24 });
-/** Ends in a letter: some dialects trim texts that are only white space. */
-const text = word.map((said) => `${said}a`);
+/** Ends in a letter, because some dialects trim a text that is only white space. */
+const text = word.map((start) => `${start}a`);
 const name = fc.stringMatching(/^[a-z][a-z0-9_]{0,20}$/);
 const base64 = fc
   .uint8Array({ minLength: 1, maxLength: 24 })
@@ -95,150 +95,151 @@ const optional = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
   fc.option(value, { nil: undefined, freq: 2 });
 const isAllowed = (allowed: boolean) => (allowed ? fc.boolean() : fc.constant(false));
 
-/** Leaves out fields that are undefined, as JSON does. */
+/** Removes undefined fields, as JSON does. */
 export function compact<T extends object>(value: T): T {
   return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as T;
 }
 
-const textPart = text.map((said) => ({ kind: 'text' as const, text: said }));
+const textPart = text.map((content) => ({ kind: 'text' as const, text: content }));
 
-function address(mediaTypes: readonly string[], carries: PromptFeatures): fc.Arbitrary<string> {
+function address(mediaTypes: readonly string[], features: PromptFeatures): fc.Arbitrary<string> {
   const inline = fc
     .tuple(fc.constantFrom(...mediaTypes), base64)
     .map(([mediaType, data]) => `data:${mediaType};base64,${data}`);
-  if (!carries.remoteFiles) return inline;
+  if (!features.remoteFiles) return inline;
   return fc.oneof(
     inline,
     name.map((path) => `https://files.example/${path}`),
   );
 }
 
-function imagePart(carries: PromptFeatures): fc.Arbitrary<ImagePart> {
-  const detail = carries.imageDetail
+function imagePart(features: PromptFeatures): fc.Arbitrary<ImagePart> {
+  const detail = features.imageDetail
     ? fc.constantFrom('low', 'high', 'auto')
     : fc.constant(undefined);
   return fc
-    .tuple(address(['image/png', 'image/jpeg', 'image/webp'], carries), detail)
-    .map(([url, how]) => compact({ kind: 'image' as const, url, detail: how }));
+    .tuple(address(['image/png', 'image/jpeg', 'image/webp'], features), detail)
+    .map(([url, level]) => compact({ kind: 'image' as const, url, detail: level }));
 }
 
-function documentPart(carries: PromptFeatures): fc.Arbitrary<DocumentPart> {
-  return fc.tuple(address(['application/pdf'], carries), name).map(([url, title]) =>
+function documentPart(features: PromptFeatures): fc.Arbitrary<DocumentPart> {
+  return fc.tuple(address(['application/pdf'], features), name).map(([url, title]) =>
     compact({
       kind: 'document' as const,
       source: { url },
-      name: carries.documentNames && url.startsWith('data:') ? `${title}.pdf` : undefined,
+      name: features.documentNames && url.startsWith('data:') ? `${title}.pdf` : undefined,
     }),
   );
 }
 
-function saidPart(carries: PromptFeatures): fc.Arbitrary<UserPart> {
+function userPart(features: PromptFeatures): fc.Arbitrary<UserPart> {
   const audio = fc
     .tuple(base64, fc.constantFrom('wav', 'mp3'))
     .map(([data, format]) => ({ kind: 'audio' as const, data, format }));
   return fc.oneof(
     { weight: 4, arbitrary: textPart },
-    { weight: 1, arbitrary: imagePart(carries) },
-    { weight: 1, arbitrary: documentPart(carries) },
-    ...(carries.audio ? [{ weight: 1, arbitrary: audio }] : []),
+    { weight: 1, arbitrary: imagePart(features) },
+    { weight: 1, arbitrary: documentPart(features) },
+    ...(features.audio ? [{ weight: 1, arbitrary: audio }] : []),
   );
 }
 
-function thought(carries: PromptFeatures): fc.Arbitrary<ReasoningPart | undefined> {
-  const { signatureOrigin } = carries;
+function reasoningPart(features: PromptFeatures): fc.Arbitrary<ReasoningPart | undefined> {
+  const { signatureOrigin } = features;
   if (signatureOrigin === null) return fc.constant(undefined);
-  const signature = fc.tuple(name, base64).map(([id, proof]) =>
-    // OpenAI's encrypted thoughts are sent back together with the id of their item.
-    markSignature(signatureOrigin, signatureOrigin === 'responses' ? `rs_${id}:${proof}` : proof),
+  const signature = fc.tuple(name, base64).map(([id, data]) =>
+    // OpenAI's encrypted reasoning is sent back together with the ID of its item.
+    markSignature(signatureOrigin, signatureOrigin === 'responses' ? `rs_${id}:${data}` : data),
   );
   const signed = fc
     .tuple(fc.oneof(text, fc.constant('')), signature)
-    .map(([said, proof]) => ({ kind: 'reasoning' as const, text: said, signature: proof }));
+    .map(([content, mark]) => ({ kind: 'reasoning' as const, text: content, signature: mark }));
   const redacted = base64.map((data) => ({
     kind: 'reasoning' as const,
     text: '',
     redacted: data,
   }));
-  return optional(carries.redactedReasoning ? fc.oneof(signed, redacted) : signed);
+  return optional(features.redactedReasoning ? fc.oneof(signed, redacted) : signed);
 }
 
 interface PlannedCall {
   readonly tool: number;
   readonly arguments: object;
-  readonly thought: ReasoningPart | undefined;
+  readonly reasoning: ReasoningPart | undefined;
   readonly output: string;
   readonly files: readonly (ImagePart | DocumentPart)[];
   readonly isError: boolean;
 }
 
 interface Exchange {
-  readonly said: readonly UserPart[];
-  /** After tool results, the user may have nothing to add. */
-  readonly isSilent: boolean;
+  readonly userParts: readonly UserPart[];
+  /** True if a user turn that follows tool calls contains only their results. */
+  readonly omitsUserParts: boolean;
   readonly system: string | undefined;
-  readonly thought: ReasoningPart | undefined;
+  readonly reasoning: ReasoningPart | undefined;
   readonly answer: string | undefined;
   readonly calls: readonly PlannedCall[];
 }
 
-function exchange(carries: PromptFeatures): fc.Arbitrary<Exchange> {
-  const files = fc.array(fc.oneof(imagePart(carries), documentPart(carries)), { maxLength: 2 });
+function exchange(features: PromptFeatures): fc.Arbitrary<Exchange> {
+  const files = fc.array(fc.oneof(imagePart(features), documentPart(features)), { maxLength: 2 });
   const call: fc.Arbitrary<PlannedCall> = fc.record({
     tool: fc.nat(2),
     arguments: jsonObject,
-    thought: carries.reasoningPosition === 'anywhere' ? thought(carries) : fc.constant(undefined),
+    reasoning:
+      features.reasoningPosition === 'anywhere' ? reasoningPart(features) : fc.constant(undefined),
     output: text,
-    files: carries.resultFiles ? files : fc.constant([]),
-    isError: isAllowed(carries.resultErrors),
+    files: features.resultFiles ? files : fc.constant([]),
+    isError: isAllowed(features.resultErrors),
   });
   return fc.record({
-    said: fc.array(saidPart(carries), { minLength: 1, maxLength: 3 }),
-    isSilent: fc.boolean(),
-    system: carries.systemTurns ? optional(text) : fc.constant(undefined),
-    thought: thought(carries),
+    userParts: fc.array(userPart(features), { minLength: 1, maxLength: 3 }),
+    omitsUserParts: fc.boolean(),
+    system: features.systemTurns ? optional(text) : fc.constant(undefined),
+    reasoning: reasoningPart(features),
     answer: optional(text),
     calls: fc.array(call, { maxLength: 3 }),
   });
 }
 
-/** Writes the exchanges as turns; calls are numbered in the order in which they are made. */
+/** Writes the exchanges as turns. Tool calls are numbered in order. */
 function writeTurns(
   exchanges: readonly Exchange[],
   tools: readonly Tool[],
   last: readonly UserPart[],
-  carries: PromptFeatures,
+  features: PromptFeatures,
 ): readonly Turn[] {
   const turns: Turn[] = [];
   let results: ToolResultPart[] = [];
-  let made = 0;
-  const say = (said: readonly UserPart[], isSilent: boolean) => {
+  let callCount = 0;
+  const addUserTurn = (userParts: readonly UserPart[], omitsUserParts: boolean) => {
     turns.push({
       role: 'user',
-      parts: [...results, ...(results.length > 0 && isSilent ? [] : said)],
+      parts: [...results, ...(results.length > 0 && omitsUserParts ? [] : userParts)],
     });
     results = [];
   };
-  for (const { said, isSilent, system, thought: first, answer, calls } of exchanges) {
-    say(said, isSilent);
+  for (const { userParts, omitsUserParts, system, reasoning: first, answer, calls } of exchanges) {
+    addUserTurn(userParts, omitsUserParts);
     if (system !== undefined)
       turns.push({ role: 'system', parts: [{ kind: 'text', text: system }] });
-    // A turn needs a text or a call: a thought alone is no answer.
-    const spoken = answer ?? (calls.length === 0 ? 'Yes.' : undefined);
-    const isOutOfPlace =
-      spoken !== undefined && first?.text === '' && !carries.emptyReasoningBeforeText;
-    const isDoubled = spoken === undefined && calls[0]?.thought !== undefined;
-    const parts: AssistantPart[] = first && !isOutOfPlace && !isDoubled ? [first] : [];
-    if (spoken !== undefined) parts.push({ kind: 'text', text: spoken });
+    // A turn needs a text or a tool call. Reasoning alone isn't an answer.
+    const answerText = answer ?? (calls.length === 0 ? 'Yes.' : undefined);
+    const isMisplaced =
+      answerText !== undefined && first?.text === '' && !features.emptyReasoningBeforeText;
+    const isDuplicate = answerText === undefined && calls[0]?.reasoning !== undefined;
+    const parts: AssistantPart[] = first && !isMisplaced && !isDuplicate ? [first] : [];
+    if (answerText !== undefined) parts.push({ kind: 'text', text: answerText });
     for (const call of calls) {
-      const id = `call_${made}`;
-      made += 1;
-      if (call.thought) parts.push(call.thought);
+      const id = `call_${callCount}`;
+      callCount += 1;
+      if (call.reasoning) parts.push(call.reasoning);
       parts.push(writeCall(call, id, tools));
       results.push(writeResult(call, id));
     }
     turns.push({ role: 'assistant', parts });
   }
-  say(last, false);
+  addUserTurn(last, false);
   return turns;
 }
 
@@ -275,18 +276,18 @@ function samplings({ sampling }: PromptFeatures): fc.Arbitrary<Sampling> {
   return fc.record(chosen).map((values) => compact(values as Sampling));
 }
 
-function toolList(carries: PromptFeatures): fc.Arbitrary<readonly Tool[]> {
+function toolList(features: PromptFeatures): fc.Arbitrary<readonly Tool[]> {
   const tool = fc.record({
     name,
     description: optional(text),
     parameters: schema,
-    strict: carries.strictTools ? fc.boolean() : fc.constant(undefined),
+    strict: features.strictTools ? fc.boolean() : fc.constant(undefined),
   });
-  const options = { minLength: 1, maxLength: 3, selector: (one: { name: string }) => one.name };
-  return fc.uniqueArray(tool, options).map((tools) => tools.map((one) => compact(one)));
+  const options = { minLength: 1, maxLength: 3, selector: (tool: { name: string }) => tool.name };
+  return fc.uniqueArray(tool, options).map((tools) => tools.map((entry) => compact(entry)));
 }
 
-function reasoningWish({ efforts }: PromptFeatures): fc.Arbitrary<Prompt['reasoning']> {
+function reasoningOptions({ efforts }: PromptFeatures): fc.Arbitrary<Prompt['reasoning']> {
   if (efforts.length === 0) return fc.constant(null);
   return fc.option(
     fc.record({
@@ -297,7 +298,7 @@ function reasoningWish({ efforts }: PromptFeatures): fc.Arbitrary<Prompt['reason
   );
 }
 
-function jsonWish({ jsonNames, strictTools }: PromptFeatures): fc.Arbitrary<Prompt['json']> {
+function jsonOptions({ jsonNames, strictTools }: PromptFeatures): fc.Arbitrary<Prompt['json']> {
   return fc.option(
     fc
       .record({
@@ -305,42 +306,42 @@ function jsonWish({ jsonNames, strictTools }: PromptFeatures): fc.Arbitrary<Prom
         name: jsonNames ? name : fc.constant('response'),
         strict: jsonNames && strictTools ? fc.boolean() : fc.constant(undefined),
       })
-      .map((wish) => compact(wish)),
+      .map((options) => compact(options)),
   );
 }
 
-/** Dialogues that a client could have written, in the normal form that reading gives back. */
-export function randomPrompts(carries: PromptFeatures): fc.Arbitrary<Prompt> {
+/** Generates prompts that a client could have sent, in the normalized form of the readers. */
+export function randomPrompts(features: PromptFeatures): fc.Arbitrary<Prompt> {
   const numbers = fc.record({
     outputTokensMax: fc.option(fc.integer({ min: 16, max: 100_000 })),
-    parallelTools: carries.parallelTools ? fc.option(fc.boolean()) : fc.constant(null),
-    stop: carries.stop ? fc.uniqueArray(text, { maxLength: 4 }) : fc.constant([]),
-    user: carries.user ? fc.option(name) : fc.constant(null),
+    parallelTools: features.parallelTools ? fc.option(fc.boolean()) : fc.constant(null),
+    stop: features.stop ? fc.uniqueArray(text, { maxLength: 4 }) : fc.constant([]),
+    user: features.user ? fc.option(name) : fc.constant(null),
     stream: fc.boolean(),
-    sampling: samplings(carries),
-    reasoning: reasoningWish(carries),
-    json: jsonWish(carries),
+    sampling: samplings(features),
+    reasoning: reasoningOptions(features),
+    json: jsonOptions(features),
   });
   const choices = fc.constantFrom(null, 'auto', 'none', 'required', 'named');
   const parts = fc.tuple(
     numbers,
-    toolList(carries),
+    toolList(features),
     choices,
     optional(text),
-    fc.array(exchange(carries), { maxLength: 3 }),
-    fc.array(saidPart(carries), { minLength: 1, maxLength: 3 }),
+    fc.array(exchange(features), { maxLength: 3 }),
+    fc.array(userPart(features), { minLength: 1, maxLength: 3 }),
   );
-  return parts.map(([given, tools, choice, system, exchanges, last]) => {
+  return parts.map(([options, tools, choice, system, exchanges, last]) => {
     const isForced = choice === 'required' || choice === 'named';
-    const turns = writeTurns(exchanges, tools, last, carries);
+    const turns = writeTurns(exchanges, tools, last, features);
     return {
-      ...given,
+      ...options,
       turns: system
         ? [{ role: 'system', parts: [{ kind: 'text', text: system }] }, ...turns]
         : turns,
       tools,
       toolChoice: choice === 'named' ? { name: tools[0]?.name ?? '' } : choice,
-      json: isForced && !carries.forcedJson ? null : given.json,
+      json: isForced && !features.forcedJson ? null : options.json,
       choices: 1,
       foreign: [],
     };

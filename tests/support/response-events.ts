@@ -14,7 +14,7 @@ interface ResponseItem {
   readonly arguments?: string;
 }
 
-export interface WholeResponse {
+export interface FullResponse {
   readonly status: string;
   readonly output: readonly ResponseItem[];
 }
@@ -22,7 +22,7 @@ export interface WholeResponse {
 type Event = Readonly<Record<string, unknown>> & { readonly type: string };
 
 /** The stream as text, with numbered events and pieces of three characters. */
-export function streamOf(response: WholeResponse): string {
+export function streamOf(response: FullResponse): string {
   const opening = { ...response, status: 'in_progress', output: [], usage: null };
   const events: Event[] = [
     { type: 'response.created', response: opening },
@@ -52,13 +52,14 @@ function contentEvents({
   content = [],
   arguments: json = '',
 }: ResponseItem): Event[] {
-  if (type === 'function_call') return told('response.function_call_arguments', json, 'arguments');
+  if (type === 'function_call')
+    return deltaEvents('response.function_call_arguments', json, 'arguments');
   if (type === 'reasoning') {
     return summary.flatMap(({ text }, number) => {
       const part = { type: 'summary_text', text };
       return [
         { type: 'response.reasoning_summary_part.added', part: { ...part, text: '' } },
-        ...told('response.reasoning_summary_text', text, 'text'),
+        ...deltaEvents('response.reasoning_summary_text', text, 'text'),
         { type: 'response.reasoning_summary_part.done', part },
       ].map((event) => ({ ...event, summary_index: number }));
     });
@@ -67,8 +68,8 @@ function contentEvents({
     [
       { type: 'response.content_part.added', part: { ...part, ...emptied(part) } },
       ...(part.refusal === undefined
-        ? told('response.output_text', part.text ?? '', 'text')
-        : told('response.refusal', part.refusal, 'refusal')),
+        ? deltaEvents('response.output_text', part.text ?? '', 'text')
+        : deltaEvents('response.refusal', part.refusal, 'refusal')),
       { type: 'response.content_part.done', part },
     ].map((event) => ({ ...event, content_index: number })),
   );
@@ -78,7 +79,7 @@ function emptied({ refusal }: { readonly refusal?: string }): object {
   return refusal === undefined ? { text: '' } : { refusal: '' };
 }
 
-function told(kind: string, text: string, name: string): Event[] {
+function deltaEvents(kind: string, text: string, name: string): Event[] {
   const pieces = text.match(/.{1,3}/gsu) ?? [];
   return [
     ...pieces.map((delta) => ({ type: `${kind}.delta`, delta, obfuscation: 'x'.repeat(9) })),

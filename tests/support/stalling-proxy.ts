@@ -1,6 +1,6 @@
 /**
- * Stands between a client and its Postgres, and stops passing words on in the middle of the first
- * long message, as a client does that freezes: its connection stays open.
+ * A proxy that stops forwarding in the middle of the client's first long message, as if the client
+ * had stalled. The connection stays open.
  */
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
@@ -8,23 +8,23 @@ interface StallingProxy extends TcpProxy {
   readonly stalled: Promise<void>;
 }
 
-/** No other message of a client is as long as half of this. */
+/** All other messages of clients are shorter than half of this. */
 const longBytes = 1_000_000;
 
 export async function startStallingProxy(url: string): Promise<StallingProxy> {
-  const frozen = Promise.withResolvers<void>();
-  const line = await startTcpProxy(url, (client, reach) => {
-    const behind = reach();
+  const stalled = Promise.withResolvers<void>();
+  const proxy = await startTcpProxy(url, (client, connectToServer) => {
+    const server = connectToServer();
     let unanswered = 0;
-    behind.on('data', (bytes) => {
+    server.on('data', (bytes) => {
       unanswered = 0;
       client.write(bytes);
     });
     client.on('data', (bytes) => {
       unanswered += bytes.length;
-      if (unanswered < longBytes) behind.write(bytes);
-      else frozen.resolve();
+      if (unanswered < longBytes) server.write(bytes);
+      else stalled.resolve();
     });
   });
-  return { ...line, stalled: frozen.promise };
+  return { ...proxy, stalled: stalled.promise };
 }

@@ -1,9 +1,9 @@
 /**
- * Checks that a stream is one that clients of its format can read, and says what it says. Knows
- * nothing of the gateway's code, so that the two can disagree.
+ * Parses streams, and throws if clients of their format couldn't read them. Uses none of the
+ * gateway's code, so the two can disagree.
  *
- *   const seen = checkAnthropicStream(await response.text());
- *   expect(seen).toMatchObject({ ended: 'complete', text: 'Hello', stopReason: 'end_turn' });
+ *   const reading = checkAnthropicStream(await response.text());
+ *   expect(reading).toMatchObject({ ended: 'complete', text: 'Hello', stopReason: 'end_turn' });
  */
 
 export { type AnthropicReading, checkAnthropicStream } from './stream-checks/anthropic.ts';

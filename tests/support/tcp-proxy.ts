@@ -1,37 +1,40 @@
-/** Stands between clients and a server, such as Postgres, and decides what is passed on. */
+/** A TCP proxy between clients and a server, such as Postgres, that decides what it forwards. */
 import { connect, createServer, type Socket } from 'node:net';
 
 export interface TcpProxy {
-  /** The address of the same server, or database, by way of this place. */
+  /** The server's URL with the proxy's port. */
   readonly url: string;
-  /** Hangs up on both sides. */
+  /** Closes all connections on both sides. */
   stop(): void;
 }
 
-/** `reach` opens the connection to the server; either end takes the other along when it closes. */
+/**
+ * `serve` handles one client. `connectToServer` opens its connection to the server; when either
+ * side closes, so does the other.
+ */
 export async function startTcpProxy(
   url: string,
-  serve: (client: Socket, reach: () => Socket) => void,
+  serve: (client: Socket, connectToServer: () => Socket) => void,
 ): Promise<TcpProxy> {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();
-  const keep = (socket: Socket) => sockets.add(socket.on('error', () => {}));
+  const track = (socket: Socket) => sockets.add(socket.on('error', () => {}));
   const server = createServer((client) => {
-    keep(client);
+    track(client);
     serve(client, () => {
-      const behind = connect(Number(port), hostname);
-      keep(behind);
-      behind.on('close', () => client.destroy());
-      client.on('close', () => behind.destroy());
-      return behind;
+      const upstream = connect(Number(port), hostname);
+      track(upstream);
+      upstream.on('close', () => client.destroy());
+      client.on('close', () => upstream.destroy());
+      return upstream;
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
-  const through = new URL(url);
-  through.port = typeof address === 'object' && address ? String(address.port) : '';
+  const proxied = new URL(url);
+  proxied.port = typeof address === 'object' && address ? String(address.port) : '';
   return {
-    url: through.href,
+    url: proxied.href,
     stop: () => {
       server.close();
       for (const socket of sockets) socket.destroy();

@@ -1,6 +1,6 @@
 import { isObject } from '../../src/core/json.ts';
 
-/** A trace collector on loopback that keeps what it is sent and answers what it is told. */
+/** A trace collector on loopback that records requests and responds with a status set by the test. */
 export class TraceCollector {
   readonly requests: {
     readonly path: string;
@@ -29,16 +29,16 @@ export class TraceCollector {
     return `http://127.0.0.1:${this.#server.port}`;
   }
 
-  /** Every span received, in the order of arrival. */
+  /** All received spans in the order of arrival. */
   get spans(): ReceivedSpan[] {
     return this.requests.flatMap(({ body }) =>
       list(body, 'resourceSpans').flatMap((resource) =>
-        list(resource, 'scopeSpans').flatMap((scope) => list(scope, 'spans').map(seen)),
+        list(resource, 'scopeSpans').flatMap((scope) => list(scope, 'spans').map(readSpan)),
       ),
     );
   }
 
-  /** Waits until `look` finds something. */
+  /** Waits until `look` returns a value. */
   async until<Found>(look: () => Found | undefined): Promise<Found> {
     for (;;) {
       const { promise } = this.#arrived;
@@ -70,7 +70,7 @@ function list(value: unknown, name: string): Record<string, unknown>[] {
   return Array.isArray(found) ? found.filter(isObject) : [];
 }
 
-function seen(span: Record<string, unknown>): ReceivedSpan {
+function readSpan(span: Record<string, unknown>): ReceivedSpan {
   const { parentSpanId, status } = span;
   return {
     traceId: String(span.traceId),
@@ -87,7 +87,7 @@ function seen(span: Record<string, unknown>): ReceivedSpan {
   };
 }
 
-/** OTLP's JSON writes integers as text; here they become numbers, unlike texts. */
+/** Converts integers, which OTLP's JSON writes as strings, to bigints. */
 function plainValue(value: unknown): unknown {
   if (!isObject(value)) return undefined;
   if (typeof value.intValue === 'string') return BigInt(value.intValue);

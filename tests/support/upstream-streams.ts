@@ -1,7 +1,7 @@
 /**
  * The same answer in the format of every kind of upstream, to test that all clients see the same.
  */
-import { streamOf, type WholeResponse } from './response-events.ts';
+import { type FullResponse, streamOf } from './response-events.ts';
 
 export interface AnswerContent {
   readonly reasoning?: string;
@@ -173,7 +173,7 @@ function responses(spoken: AnswerContent): string {
       total_tokens: input + output,
     },
   };
-  return streamOf(response as unknown as WholeResponse);
+  return streamOf(response as unknown as FullResponse);
 }
 
 export const streamFormats = { openai, anthropic, gemini, responses };

@@ -1,6 +1,6 @@
 /**
- * Recorded answers of Anthropic, told in our words and passed through to clients that speak as it
- * does. Every stream is read by the checkers of `stream-checks.ts`.
+ * Recorded answers of Anthropic, translated and forwarded to Anthropic clients. Every stream is
+ * validated by `stream-checks.ts`.
  */
 import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
@@ -16,41 +16,41 @@ import { openAiClient } from '../../src/dialects/openai-chat/client/stream-write
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
 import { makePrompt } from '../support/prompts.ts';
 import { valueIn } from '../support/read-result.ts';
+import { RecordingSink } from '../support/recording-sink.ts';
 import { identity } from '../support/reply-identity.ts';
 import { checkAnthropicStream, checkOpenAiStream } from '../support/stream-checks.ts';
-import { RecordingSink } from '../support/recording-sink.ts';
 import {
-  testRecordings,
-  readMessages,
   messagesOf,
   readExpectations,
   readFixture,
+  readMessages,
+  testRecordings,
 } from '../support/upstream-conformance.ts';
 
 testRecordings('anthropic', anthropicUpstream, { streams: 32, broken: 3, replies: 18, errors: 16 });
 
 const chats = readExpectations('anthropic');
 const streams = chats.filter(({ expected }) => expected.stream);
-const whole = streams.filter(({ expected }) => !expected.error);
+const completeStreams = streams.filter(({ expected }) => !expected.error);
 const replies = chats.filter(({ expected }) => !expected.stream);
-const broken = new GatewayError('upstream_error', 'The provider broke off.');
+const interrupted = new GatewayError('upstream_error', 'The stream was interrupted.');
 
-function closed(relay: StreamTransform, messages: readonly SseMessage[]): string {
-  const said = messages.map((message) => relay.push(message)).join('');
+function forwardAll(relay: StreamTransform, messages: readonly SseMessage[]): string {
+  const opening = messages.map((message) => relay.push(message)).join('');
   expect(relay.finished).toBe(true);
-  return said + relay.close({ usage: relay.metrics.usage ?? noUsage, costCredits: 7 });
+  return opening + relay.close({ usage: relay.metrics.usage ?? noUsage, costCredits: 7 });
 }
 
-/** What of a stream's answer is in its recording, so that it can be looked for in the output. */
+/** Returns the block events of a recording, which must be in the output unchanged. */
 function dataIn(raw: string): string[] {
   const data = [...raw.matchAll(/^data: ?(.*)$/gm)].map((match) => match[1] ?? '');
   return data.filter((line) => /"content_block_(?:start|delta|stop)"/.test(line));
 }
 
-describe('a stream of Anthropic that passes through', () => {
-  test.each(whole)('$path arrives whole', ({ path, expected }) => {
+describe('AnthropicPassThrough', () => {
+  test.each(completeStreams)('forwards $path completely', ({ path, expected }) => {
     const raw = readFixture(path);
-    const output = closed(new AnthropicPassThrough(identity, 9), messagesOf(raw));
+    const output = forwardAll(new AnthropicPassThrough(identity, 9), messagesOf(raw));
     const { text, reasoning: thinking, tool_calls: calls, anthropic } = expected;
     const seen = checkAnthropicStream(output);
     expect(seen).toMatchObject({
@@ -65,36 +65,36 @@ describe('a stream of Anthropic that passes through', () => {
     expect([output.includes(model), output.includes(id)]).toEqual([false, false]);
   });
 
-  test.each(streams)('$path cut anywhere is never complete', ({ path }) => {
+  test.each(streams)("doesn't complete $path cut after any event", ({ path }) => {
     const messages = messagesOf(readFixture(path));
     for (let length = 0; length < messages.length; length += 1) {
       const relay = new AnthropicPassThrough(identity, 9);
-      const said = messages.slice(0, length).map((message) => relay.push(message));
+      const parts = messages.slice(0, length).map((message) => relay.push(message));
       expect(relay.finished).toBe(false);
-      const seen = checkAnthropicStream(said.join('') + relay.fail(broken));
+      const seen = checkAnthropicStream(parts.join('') + relay.fail(interrupted));
       expect(seen).toMatchObject({ ended: 'error', error: { type: 'api_error' } });
     }
   });
 
-  test('a failure inside it is known by its kind, and its own words do not pass', () => {
+  test("classifies an error event and doesn't forward it", () => {
     const relay = new AnthropicPassThrough(identity, 9);
     const raw = readFixture('anthropic/midstream-overloaded-stream.sse');
-    const said = messagesOf(raw).map((message) => relay.push(message));
+    const parts = messagesOf(raw).map((message) => relay.push(message));
     expect(relay.metrics.failure).toMatchObject({ kind: 'overloaded', message: 'Overloaded' });
     expect(relay.finished).toBe(false);
-    expect(checkAnthropicStream(said.join(''))).toMatchObject({ ended: 'cut', text: 'Partial' });
+    expect(checkAnthropicStream(parts.join(''))).toMatchObject({ ended: 'truncated', text: 'Partial' });
   });
 });
 
-describe('a reply of Anthropic that passes through', () => {
-  test.each(replies)('$path keeps all but its names', ({ path, expected }) => {
+describe('readReply', () => {
+  test.each(replies)('forwards $path and replaces only its names', ({ path, expected }) => {
     const raw = readFixture(path);
     const reply = valueIn(readReply(raw, identity));
     const { usage, finishReason } = reply.metrics;
     expect(finishReason ?? null).toBe(expected.openai.finish_reason);
     const output: unknown = JSON.parse(reply.write({ usage: usage ?? noUsage, costCredits: 7 }));
     const recorded: unknown = JSON.parse(raw);
-    if (!isObject(recorded)) throw new Error('the recording is no object');
+    if (!isObject(recorded)) throw new Error("The recording isn't an object.");
     const names = { id: 'msg_0123456789abcdef', model: identity.model };
     const renamed: unknown = JSON.parse(
       JSON.stringify({ ...recorded, ...names, content: [] }).replaceAll(
@@ -107,7 +107,7 @@ describe('a reply of Anthropic that passes through', () => {
   });
 });
 
-test('events that nobody has heard of are no failure, and pass to those who may know them', () => {
+test('AnthropicPassThrough forwards unknown events', () => {
   const raw = readFixture('anthropic/unknown-events-stream.sse');
   const seen = readMessages(anthropicUpstream, messagesOf(raw));
   expect([seen.failure, seen.finished, seen.sink.fullText]).toEqual([
@@ -115,7 +115,7 @@ test('events that nobody has heard of are no failure, and pass to those who may 
     true,
     'Known words.',
   ]);
-  const output = closed(new AnthropicPassThrough(identity, 9), messagesOf(raw));
+  const output = forwardAll(new AnthropicPassThrough(identity, 9), messagesOf(raw));
   for (const type of ['session_notice', 'content_block_hint', 'usage_preview']) {
     expect(output).toContain(`event: ${type}\ndata: {"type":"${type}",`);
   }
@@ -132,7 +132,7 @@ test('a null in the last report is nothing new, not zero', () => {
   });
 });
 
-test('the stop sequence that was met is told', () => {
+test('Anthropic replies report the matched stop sequence', () => {
   const sink = new RecordingSink();
   expect(anthropicUpstream.readReply(readFixture('anthropic/stop-sequence.json'), sink)).toBe(
     undefined,
@@ -140,7 +140,7 @@ test('the stop sequence that was met is told', () => {
   expect([sink.finishReason, sink.stopSequence]).toEqual(['stop_sequence', 'Paris']);
 });
 
-test('a search of the provider is told by its sources, each for the text it stands behind', () => {
+test("Anthropic's web search emits each source with the range of its text", () => {
   const sink = new RecordingSink();
   const reader = anthropicUpstream.readStream(sink, []);
   const raw = readFixture('anthropic/web-search-stream.sse');
@@ -154,28 +154,28 @@ test('a search of the provider is told by its sources, each for the text it stan
 });
 
 test.each(readExpectations('openai').filter(({ expected }) => expected.stream))(
-  "a stream of OpenAI's kind for Anthropic's clients, $path, cut anywhere is never complete",
+  'a translation of $path for an Anthropic client does not complete when cut after any event',
   ({ path }) => {
     const messages = messagesOf(readFixture(path));
     const client = anthropicClient({ inputTokensEstimate: 9 });
     for (let length = 0; length < messages.length; length += 1) {
       const before = messages.slice(0, length);
       const relay = new Translation(makePrompt(), client, openAiUpstream).transformStream(identity);
-      const said = before.map((message) => relay.push(message)).join('');
+      const output = before.map((message) => relay.push(message)).join('');
       const hasFinish = before.some(({ data }) => /"finish_reason": ?"/.test(data));
       expect(relay.finished).toBe(hasFinish);
-      expect(checkAnthropicStream(said).ended).toBe('cut');
-      expect(checkAnthropicStream(said + relay.fail(broken)).ended).toBe('error');
+      expect(checkAnthropicStream(output).ended).toBe('truncated');
+      expect(checkAnthropicStream(output + relay.fail(interrupted)).ended).toBe('error');
     }
   },
 );
 
-test('the signature of a thought can be sent back by whoever keeps it', () => {
+test('a translation for an OpenAI client keeps the signature of the thinking', () => {
   const raw = readFixture('anthropic/thinking-stream.sse');
   const [, signature = ''] = /"signature_delta","signature":"([^"]+)"/.exec(raw) ?? [];
   const client = openAiClient({ includeUsage: false });
   const relay = new Translation(makePrompt(), client, anthropicUpstream).transformStream(identity);
-  const seen = checkOpenAiStream(closed(relay, messagesOf(raw)));
+  const seen = checkOpenAiStream(forwardAll(relay, messagesOf(raw)));
   expect(signature).not.toBe('');
   expect(seen.details.map((detail) => detail.signature ?? '').join('')).toBe(signature);
 });

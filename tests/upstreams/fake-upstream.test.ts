@@ -1,8 +1,9 @@
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import {
-  dataAfterDone,
   type Behavior,
   callTools,
+  chatAnswer,
+  dataAfterDone,
   doneTwice,
   emptyBody,
   errorInside200,
@@ -11,17 +12,16 @@ import {
   jsonForStream,
   malformedSse,
   manyTinyEvents,
-  withoutDone,
-  withoutUsage,
-  chatAnswer,
-  sseSyntax,
+  rawUsage,
   sseForJson,
+  sseSyntax,
   startFakeUpstream,
   status,
   status429,
   status500,
   unfinishedCharacter,
-  rawUsage,
+  withoutDone,
+  withoutUsage,
 } from '../support/fake-upstream.ts';
 
 const upstream = startFakeUpstream();
@@ -260,7 +260,7 @@ test('every spelling of server-sent events says the same words', async () => {
   const reply = await post('/v1/chat/completions', { model: 'm', stream: true });
   const bytes = Buffer.from(await reply.arrayBuffer());
   expect([...bytes.subarray(0, 3)]).toEqual([0xef, 0xbb, 0xbf]);
-  expect(bytes.toString()).toContain('\rid:7\rretry:3000\runheard-of:1\rdata:{\rdata:"id"');
+  expect(bytes.toString()).toContain('\rid:7\rretry:3000\runknown-name:1\rdata:{\rdata:"id"');
   expect(bytes.includes('\n')).toBe(false);
 });
 

@@ -1,4 +1,4 @@
-/** Builders of what the fake upstream says. `deliveries.ts` changes how any of it travels. */
+/** Builders of the fake upstream's answers. `deliveries.ts` changes how they are sent. */
 
 import { brotliCompressSync, constants } from 'node:zlib';
 import type {
@@ -7,12 +7,12 @@ import type {
   ChatOptions,
   Encoding,
   ReportedTokens,
-  Spoil,
   SseSyntax,
+  StreamFault,
   ToolCall,
 } from './behavior.ts';
 
-/** "w1 w2 … wn": n words, which are n completion tokens and by default n text events. */
+/** Returns "w1 w2 … wn": n completion tokens and, by default, n text events. */
 export function words(count: number): string {
   return Array.from({ length: count }, (_, index) => `w${index + 1}`).join(' ');
 }
@@ -21,12 +21,12 @@ function chat(answer: Omit<ChatAnswer, 'kind'>): Behavior {
   return { answer: { kind: 'chat', ...answer }, delivery: {} };
 }
 
-/** Says a text on chat endpoints; any other endpoint gives its plainest good answer. */
+/** Answers with a text on chat endpoints, and with the simplest success on others. */
 export function chatAnswer(text: string, options: ChatOptions = {}): Behavior {
   return chat({ text, ...options });
 }
 
-/** Repeats the text of the last message, which shows whose words ended up in whose answer. */
+/** Answers with the text of the last message, to match answers with requests. */
 export function echo(options: ChatOptions = {}): Behavior {
   return chat({ text: '', echo: true, ...options });
 }
@@ -42,84 +42,87 @@ export function manyTinyEvents(count: number): Behavior {
   return chat({ text: '', tinyEvents: count });
 }
 
-/** One `data:` line of this many bytes that never ends. */
+/** Sends a `data:` line of this many bytes that never ends. */
 export function hugeEvent(bytes: number): Behavior {
   return { answer: { kind: 'huge-line', bytes }, delivery: {} };
 }
 
-/** Changes how a chat answer is sent; throws if a test uses it for another kind of answer. */
-function retold(of: Behavior, change: Partial<ChatAnswer>): Behavior {
-  if (of.answer.kind !== 'chat') throw new TypeError(`${of.answer.kind} is not a chat answer`);
-  return { answer: { ...of.answer, ...change }, delivery: of.delivery };
+/** Changes a chat answer. Throws for other kinds of answers. */
+function changeAnswer(behavior: Behavior, change: Partial<ChatAnswer>): Behavior {
+  if (behavior.answer.kind !== 'chat')
+    throw new TypeError(`${behavior.answer.kind} isn't a chat answer.`);
+  return { answer: { ...behavior.answer, ...change }, delivery: behavior.delivery };
 }
 
 export function withoutDone(of: Behavior = chatAnswer('all said')): Behavior {
-  return retold(of, { ending: 'no-done' });
+  return changeAnswer(of, { ending: 'no-done' });
 }
 
 export function doneTwice(of: Behavior = chatAnswer('all said')): Behavior {
-  return retold(of, { ending: 'done-twice' });
+  return changeAnswer(of, { ending: 'done-twice' });
 }
 
 export function dataAfterDone(of: Behavior = chatAnswer('all said')): Behavior {
-  return retold(of, { ending: 'data-after-done' });
+  return changeAnswer(of, { ending: 'data-after-done' });
 }
 
 export function withoutUsage(of: Behavior = chatAnswer('nobody counted these')): Behavior {
-  return retold(of, { usageSent: 'none' });
+  return changeAnswer(of, { usageSent: 'none' });
 }
 
-/** Sends the usage object exactly as given, even if it makes no sense. */
+/** Sends the usage object unchanged, even if it is invalid. */
 export function rawUsage(
   usage: Readonly<Record<string, unknown>>,
   of: Behavior = chatAnswer('odd numbers follow'),
 ): Behavior {
-  return retold(of, { usageSent: usage });
+  return changeAnswer(of, { usageSent: usage });
 }
 
 export function jsonForStream(of: Behavior = chatAnswer('not a stream')): Behavior {
-  return retold(of, { shape: 'always-json' });
+  return changeAnswer(of, { shape: 'always-json' });
 }
 
 export function sseForJson(of: Behavior = chatAnswer('not one object')): Behavior {
-  return retold(of, { shape: 'always-sse' });
+  return changeAnswer(of, { shape: 'always-sse' });
 }
 
 export function sseSyntax(syntax: SseSyntax, of: Behavior = chatAnswer(words(5))): Behavior {
-  return retold(of, { syntax });
+  return changeAnswer(of, { syntax });
 }
 
-function spoilt(afterEvents: number, spoil: Spoil, of: Behavior | undefined): Behavior {
-  return retold(of ?? chatAnswer(words(afterEvents + 10)), { spoil: { afterEvents, with: spoil } });
+function withFault(afterEvents: number, spoil: StreamFault, of: Behavior | undefined): Behavior {
+  return changeAnswer(of ?? chatAnswer(words(afterEvents + 10)), {
+    fault: { afterEvents, with: spoil },
+  });
 }
 
-/** One event is not valid JSON; the stream then goes on. A whole answer becomes malformed JSON. */
+/** Sends one event of invalid JSON and continues. A non-streaming answer is invalid JSON. */
 export function malformedSse(afterEvents = 2, of?: Behavior): Behavior {
-  return spoilt(afterEvents, 'malformed-json', of);
+  return withFault(afterEvents, 'malformed-json', of);
 }
 
-/** A JSON string that holds the first half of an emoji and then its closing quote. */
+/** Sends a JSON string with the first half of an emoji before its closing quote. */
 export function unfinishedCharacter(afterEvents = 2, of?: Behavior): Behavior {
-  return spoilt(afterEvents, 'unfinished-character', of);
+  return withFault(afterEvents, 'unfinished-character', of);
 }
 
 /**
- * Status 200, then an error instead of content, and the end of the answer. 'event' sends it as
- * `event: error`, as Groq does; Anthropic's errors always have that name.
+ * Sends status 200 and then an error, which ends the answer. 'event' names it `event: error`, as
+ * Groq does. Anthropic's errors always have that name.
  */
 export function errorInside200(
   afterEvents = 2,
   variant: 'data' | 'event' = 'data',
   of?: Behavior,
 ): Behavior {
-  return spoilt(afterEvents, variant === 'data' ? 'error-data' : 'error-event', of);
+  return withFault(afterEvents, variant === 'data' ? 'error-data' : 'error-event', of);
 }
 
 interface RawOptions {
   readonly status?: number;
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** By default, event streams and audio are sent chunked and anything else with its length. */
+  /** By default, event streams and audio are chunked, and the rest has a Content-Length. */
   readonly streamed?: boolean;
 }
 
@@ -142,7 +145,7 @@ export interface ReplayOptions extends RawOptions {
   readonly delayMs?: number;
 }
 
-/** Recorded bytes, unchanged, in pieces of the wanted size. */
+/** Sends recorded bytes in pieces of the given size. */
 export function replay(bytes: Uint8Array | string, options: ReplayOptions = {}): Behavior {
   const body = typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
   const { piece = 'whole', delayMs = 0 } = options;
@@ -174,7 +177,7 @@ export function redirect(to: string, status = 302): Behavior {
   return raw(new Uint8Array(), { status, headers: { location: to } }, 'whole');
 }
 
-/** A small compressed body that unpacks to `unpackedBytes` spaces, which JSON allows. */
+/** Sends a small compressed body that decompresses to `unpackedBytes` spaces, which JSON allows. */
 export function compressionBomb(unpackedBytes: number): Behavior {
   const params = { [constants.BROTLI_PARAM_QUALITY]: 4 };
   const packed = brotliCompressSync(Buffer.alloc(unpackedBytes, ' '), { params });
@@ -182,7 +185,7 @@ export function compressionBomb(unpackedBytes: number): Behavior {
   return raw(packed, { headers: { 'content-encoding': encoding } }, 'whole');
 }
 
-/** An error in the shape of the endpoint that was called. */
+/** Sends an error in the endpoint's format. */
 export function status(
   code: number,
   message = `fake upstream says ${code}`,
@@ -206,7 +209,7 @@ export function embeddings(
   return { answer: { kind: 'embeddings', dimensions: 8, ...options }, delivery: {} };
 }
 
-/** Audio-sized noise in chunks: the byte at position n is n modulo 251. */
+/** Sends bytes in chunks, in place of audio: the byte at position n is n modulo 251. */
 export function speech(
   options: {
     readonly audioBytes?: number;
@@ -223,7 +226,7 @@ export function transcription(text = 'ok', seconds = 3): Behavior {
   return { answer: { kind: 'transcription', text, seconds }, delivery: {} };
 }
 
-/** A transparent PNG of one pixel. */
+/** A transparent PNG of 1 pixel. */
 const onePixelPng =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk' +
   'YPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==';

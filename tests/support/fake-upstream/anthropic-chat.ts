@@ -1,11 +1,11 @@
-/** Messages as Anthropic sends them: text, thinking and tools. */
+/** Writes messages as Anthropic sends them: text, thinking, and tool calls. */
 
 import type { ChatAnswer } from './behavior.ts';
 import {
+  answerText,
   argumentPieces,
   argumentsOf,
   finishOf,
-  spokenText,
   type TokenCounts,
   textPieces,
   tokenCounts,
@@ -27,7 +27,7 @@ function stopReason(answer: ChatAnswer): string {
   return stopReasons[finish] ?? finish;
 }
 
-/** `input_tokens` counts only tokens that were not cached, unlike OpenAI's prompt tokens. */
+/** Unlike OpenAI's prompt tokens, `input_tokens` excludes cached tokens. */
 function usageOf(answer: ChatAnswer, counts: TokenCounts): unknown {
   if (answer.usageSent === 'none') return undefined;
   if (answer.usageSent !== undefined) return answer.usageSent;
@@ -39,8 +39,8 @@ function usageOf(answer: ChatAnswer, counts: TokenCounts): unknown {
   };
 }
 
-function messageOf(asked: ParsedRequest, id: number) {
-  const model = asked.model;
+function messageOf(request: ParsedRequest, id: number) {
+  const model = request.model;
   return { id: `msg_fake_${id}`, type: 'message', role: 'assistant', model };
 }
 
@@ -56,9 +56,9 @@ function inputOf(json: string): unknown {
   }
 }
 
-export function anthropicWhole(answer: ChatAnswer, asked: ParsedRequest, id: number): SseEvent {
-  const text = spokenText(answer, asked);
-  const usage = usageOf(answer, tokenCounts(answer, asked, text));
+export function anthropicReply(answer: ChatAnswer, request: ParsedRequest, id: number): SseEvent {
+  const text = answerText(answer, request);
+  const usage = usageOf(answer, tokenCounts(answer, request, text));
   const tools = answer.tools ?? [];
   const thinking = answer.reasoning;
   const content = [
@@ -67,27 +67,30 @@ export function anthropicWhole(answer: ChatAnswer, asked: ParsedRequest, id: num
     ...tools.map((tool, n) => ({ ...toolUse(tool, n), input: inputOf(argumentsOf(tool)) })),
   ];
   const body = {
-    ...messageOf(asked, id),
+    ...messageOf(request, id),
     content,
     stop_reason: stopReason(answer),
     stop_sequence: null,
     ...(usage !== undefined && { usage }),
   };
-  const toolWords = tools.map((tool) => ` ${tool.name} ${argumentsOf(tool)}`).join('');
-  const counted = `${thinking ?? ''} ${text}${toolWords}`;
+  const toolText = tools.map((tool) => ` ${tool.name} ${argumentsOf(tool)}`).join('');
+  const counted = `${thinking ?? ''} ${text}${toolText}`;
   return { data: JSON.stringify(body), text, counted, ...(usage !== undefined && { usage }) };
 }
 
-type Said = Omit<SseEvent, 'name' | 'data'>;
+type EventNotes = Omit<SseEvent, 'name' | 'data'>;
 
-function event(data: { readonly type: string; readonly [key: string]: unknown }, said: Said = {}) {
+function event(
+  data: { readonly type: string; readonly [key: string]: unknown },
+  said: EventNotes = {},
+) {
   return { name: data.type, data: JSON.stringify(data), ...said };
 }
 
 interface Block {
   readonly start: object;
-  readonly deltas: Iterable<{ readonly delta: object; readonly said?: Said }>;
-  readonly said?: Said;
+  readonly deltas: Iterable<{ readonly delta: object; readonly notes?: EventNotes }>;
+  readonly said?: EventNotes;
 }
 
 function* blocks(answer: ChatAnswer, text: string): Generator<Block> {
@@ -97,13 +100,13 @@ function* blocks(answer: ChatAnswer, text: string): Generator<Block> {
       delta: { type: 'thinking_delta', thinking },
       said: { counted: thinking },
     }));
-    const sealed = { delta: { type: 'signature_delta', signature } };
+    const signed = { delta: { type: 'signature_delta', signature } };
     const start = { type: 'thinking', thinking: '', signature: '' };
-    yield { start, deltas: [...thoughts, sealed] };
+    yield { start, deltas: [...thoughts, signed] };
   }
   if (text !== '') yield { start: { type: 'text', text: '' }, deltas: textDeltas(answer, text) };
   for (const [index, tool] of (answer.tools ?? []).entries()) {
-    // A tool block begins with an empty fragment, even if there are no arguments.
+    // A tool block begins with an empty fragment, even without arguments.
     const fragments = ['', ...argumentPieces(argumentsOf(tool))].map((partial_json) => ({
       delta: { type: 'input_json_delta', partial_json },
       said: { counted: partial_json },
@@ -113,9 +116,9 @@ function* blocks(answer: ChatAnswer, text: string): Generator<Block> {
   }
 }
 
-/** A generator: a million tiny events must not be in memory at once. */
+/** A generator, so that a million tiny events are never in memory at once. */
 function* textDeltas(answer: ChatAnswer, text: string) {
-  // The count separates the last thought from the first word, though no space is sent between.
+  // Separates the last word of the reasoning from the first of the text in the token count.
   let gap = ' ';
   for (const piece of textPieces(text, answer.chunks)) {
     const said = { text: piece, counted: gap + piece };
@@ -126,15 +129,15 @@ function* textDeltas(answer: ChatAnswer, text: string) {
 
 export function* anthropicEvents(
   answer: ChatAnswer,
-  asked: ParsedRequest,
+  request: ParsedRequest,
   id: number,
 ): Generator<SseEvent> {
-  const text = spokenText(answer, asked);
-  const counts = tokenCounts(answer, asked, text);
+  const text = answerText(answer, request);
+  const counts = tokenCounts(answer, request, text);
   const usage = usageOf(answer, counts);
   const opening = usageOf(answer, { ...counts, completion: 1 });
   const message = {
-    ...messageOf(asked, id),
+    ...messageOf(request, id),
     content: [],
     stop_reason: null,
     stop_sequence: null,
@@ -145,8 +148,8 @@ export function* anthropicEvents(
   let index = 0;
   for (const block of blocks(answer, text)) {
     yield event({ type: 'content_block_start', index, content_block: block.start }, block.said);
-    for (const { delta, said } of block.deltas) {
-      yield event({ type: 'content_block_delta', index, delta }, said);
+    for (const { delta, notes } of block.deltas) {
+      yield event({ type: 'content_block_delta', index, delta }, notes);
     }
     yield event({ type: 'content_block_stop', index });
     index += 1;

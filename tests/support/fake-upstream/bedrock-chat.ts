@@ -1,11 +1,11 @@
-/** Converse as Bedrock answers it: text, reasoning and tools. */
+/** Writes Converse answers as Bedrock sends them: text, reasoning, and tool calls. */
 
 import type { ChatAnswer } from './behavior.ts';
 import {
+  answerText,
   argumentPieces,
   argumentsOf,
   finishOf,
-  spokenText,
   type TokenCounts,
   textPieces,
   tokenCounts,
@@ -27,7 +27,7 @@ function stopReasonOf(answer: ChatAnswer): string {
   return stopReasons[finish] ?? finish;
 }
 
-/** `inputTokens` counts only tokens that were not cached, unlike OpenAI's prompt tokens. */
+/** Unlike OpenAI's prompt tokens, `inputTokens` excludes cached tokens. */
 function usageOf(answer: ChatAnswer, { prompt, cached, completion }: TokenCounts): unknown {
   if (answer.usageSent === 'none') return undefined;
   if (answer.usageSent !== undefined) return answer.usageSent;
@@ -52,9 +52,9 @@ function inputOf(json: string): unknown {
   }
 }
 
-export function bedrockWhole(answer: ChatAnswer, asked: ParsedRequest): SseEvent {
-  const text = spokenText(answer, asked);
-  const usage = usageOf(answer, tokenCounts(answer, asked, text));
+export function bedrockReply(answer: ChatAnswer, request: ParsedRequest): SseEvent {
+  const text = answerText(answer, request);
+  const usage = usageOf(answer, tokenCounts(answer, request, text));
   const tools = answer.tools ?? [];
   const thought = answer.reasoning;
   const reasoningText = { text: thought, signature };
@@ -71,25 +71,25 @@ export function bedrockWhole(answer: ChatAnswer, asked: ParsedRequest): SseEvent
     metrics: { latencyMs: 1 },
     ...(usage !== undefined && { usage }),
   };
-  const toolWords = tools.map((tool) => ` ${tool.name} ${argumentsOf(tool)}`).join('');
-  const counted = `${thought ?? ''} ${text}${toolWords}`;
+  const toolText = tools.map((tool) => ` ${tool.name} ${argumentsOf(tool)}`).join('');
+  const counted = `${thought ?? ''} ${text}${toolText}`;
   return { data: JSON.stringify(body), text, counted, ...(usage !== undefined && { usage }) };
 }
 
-type Said = Omit<SseEvent, 'name' | 'data'>;
+type EventNotes = Omit<SseEvent, 'name' | 'data'>;
 
-function event(name: string, data: object, said: Said = {}): SseEvent {
+function event(name: string, data: object, said: EventNotes = {}): SseEvent {
   return { name, data: JSON.stringify({ ...data, p: 'abcdefgh' }), ...said };
 }
 
-function delta(contentBlockIndex: number, piece: object, said: Said = {}): SseEvent {
+function delta(contentBlockIndex: number, piece: object, said: EventNotes = {}): SseEvent {
   return event('contentBlockDelta', { contentBlockIndex, delta: piece }, said);
 }
 
-/** A generator: a million tiny events must not be in memory at once. */
-export function* bedrockEvents(answer: ChatAnswer, asked: ParsedRequest): Generator<SseEvent> {
-  const text = spokenText(answer, asked);
-  const usage = usageOf(answer, tokenCounts(answer, asked, text));
+/** A generator, so that a million tiny events are never in memory at once. */
+export function* bedrockEvents(answer: ChatAnswer, request: ParsedRequest): Generator<SseEvent> {
+  const text = answerText(answer, request);
+  const usage = usageOf(answer, tokenCounts(answer, request, text));
   yield event('messageStart', { role: 'assistant' });
   let index = 0;
   if (answer.reasoning !== undefined) {
@@ -100,7 +100,7 @@ export function* bedrockEvents(answer: ChatAnswer, asked: ParsedRequest): Genera
     yield event('contentBlockStop', { contentBlockIndex: index });
     index += 1;
   }
-  // The count separates the last thought from the first word, though no space is sent between.
+  // Separates the last word of the reasoning from the first of the text in the token count.
   let gap = ' ';
   for (const piece of textPieces(text, answer.chunks)) {
     yield delta(index, { text: piece }, { text: piece, counted: gap + piece });

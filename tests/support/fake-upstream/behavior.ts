@@ -1,6 +1,6 @@
 /**
- * What the fake upstream can be told to do: an answer (what it says) and a delivery (how the bytes
- * travel). Both are plain JSON, so that the same script reaches a fake in another process.
+ * The behaviors of the fake upstream: an answer (the content) and a delivery (how its bytes are
+ * sent). Both are plain JSON, so that they can be sent to a fake in another process.
  */
 
 export interface Behavior {
@@ -20,7 +20,7 @@ export type Answer =
 
 export interface ToolCall {
   readonly name: string;
-  /** An object is sent as JSON; a string is sent as it is, valid JSON or not. */
+  /** An object is sent as JSON, a string unchanged. */
   readonly arguments: unknown;
   readonly id?: string;
 }
@@ -31,13 +31,13 @@ export interface ReportedTokens {
 }
 
 export interface ChatOptions {
-  /** Numbers to report instead of the counted words. */
+  /** Token counts to report instead of the number of words. */
   readonly usage?: ReportedTokens;
-  /** Into how many pieces the text is split; without it, one piece per word. */
+  /** The number of pieces of the text. By default one per word. */
   readonly chunks?: number;
-  /** Pause between two events of a stream. */
+  /** The delay between the events of a stream. */
   readonly chunkDelayMs?: number;
-  /** A finish reason in OpenAI's words; the other dialects translate it. */
+  /** An OpenAI finish reason. The other dialects map it to their own. */
   readonly finish?: string;
   readonly reasoning?: string;
   readonly cachedTokens?: number;
@@ -47,27 +47,27 @@ export interface ChatAnswer extends ChatOptions {
   readonly kind: 'chat';
   readonly text: string;
   readonly tools?: readonly ToolCall[];
-  /** Says the text of the last message instead of `text`. */
+  /** Sends the text of the last message instead of `text`. */
   readonly echo?: boolean;
-  /** Says "x " this many times, one event each, many events to a write. */
+  /** Sends "x " this many times, one event each, many events per write. */
   readonly tinyEvents?: number;
-  /** 'none' reports nothing; an object is sent as it is. */
+  /** 'none' sends no usage. An object is sent unchanged. */
   readonly usageSent?: 'none' | Readonly<Record<string, unknown>>;
   readonly ending?: 'no-done' | 'done-twice' | 'data-after-done';
   readonly shape?: 'always-json' | 'always-sse';
-  readonly spoil?: { readonly afterEvents: number; readonly with: Spoil };
+  readonly fault?: { readonly afterEvents: number; readonly with: StreamFault };
   readonly syntax?: SseSyntax;
 }
 
-/** The two errors end the stream; the other two are one bad event in a stream that goes on. */
-export type Spoil = 'error-data' | 'error-event' | 'malformed-json' | 'unfinished-character';
+/** The errors end the stream. The other two are one bad event in a stream that continues. */
+export type StreamFault = 'error-data' | 'error-event' | 'malformed-json' | 'unfinished-character';
 
 export interface SseSyntax {
   readonly lineEnd?: '\n' | '\r\n' | '\r';
   readonly byteOrderMark?: boolean;
   readonly noSpace?: boolean;
   readonly comments?: boolean;
-  /** Splits each JSON over several `data:` lines. */
+  /** Splits each JSON object into several `data:` lines. */
   readonly manyDataLines?: boolean;
   /** Adds `id:` and `retry:` fields and an event with an unknown name. */
   readonly oddFields?: boolean;
@@ -106,12 +106,12 @@ export interface RawAnswer {
   readonly bodyBase64: string;
   /** Sent chunked, as streams are, instead of with a Content-Length. */
   readonly streamed: boolean;
-  /** One part per server-sent event, so that faults can count events. */
+  /** Sends one part per server-sent event, so that faults can count events. */
   readonly byEvent: boolean;
   readonly partDelayMs: number;
 }
 
-/** An error in the format of the endpoint that was called. */
+/** An error in the endpoint's format. */
 interface ErrorAnswer {
   readonly kind: 'error';
   readonly status: number;
@@ -125,39 +125,39 @@ export interface HugeLineAnswer {
 }
 
 /**
- * How an answer stops before its end. 'end-of-body' is correct HTTP around half an answer;
- * 'connection' closes without the last chunk; 'mid-chunk' closes inside a chunk.
+ * How an answer stops before its end. 'end-of-body' is valid HTTP with half an answer, 'connection'
+ * closes without the last chunk, and 'mid-chunk' closes inside a chunk.
  */
 export type Stop = 'hang' | 'reset' | 'end-of-body' | 'connection' | 'mid-chunk';
 
 export interface Delivery {
-  /** Answers when the headers are in, before the body: only for scripts by path or '*'. */
+  /** Answers before the request's body arrived. Only for scripts by path or '*'. */
   readonly early?: boolean;
   readonly delayMs?: number;
-  /** How many 103 replies come before the real one. */
+  /** The number of 103 responses before the real one. */
   readonly interim?: number;
   readonly stop?: { readonly afterEvents: number | 'before-headers'; readonly how: Stop };
-  /** Waits after this many events until the test opens the gate of this name. */
+  /** Waits after this many events until the test opens the named gate. */
   readonly gate?: { readonly name: string; readonly afterEvents: number };
   readonly truncateAtByte?: number;
   readonly pieceBytes?: number;
   readonly pieceDelayMs?: number;
-  /** Splits every multi-byte character over two writes. */
+  /** Splits every multi-byte character between two writes. */
   readonly splitCharacters?: boolean;
-  /** Innermost first, as the Content-Encoding header lists them. */
+  /** In the order of the Content-Encoding header, innermost first. */
   readonly encodings?: readonly Encoding[];
   readonly contentLengthOff?: number;
-  /** Neither Content-Length nor chunks: the body ends with the connection. */
+  /** Sends neither a Content-Length nor chunks. The body ends with the connection. */
   readonly untilClose?: boolean;
-  /** A list, because some odd replies repeat a header's name. */
+  /** A list, because a header can occur several times. */
   readonly extraHeaders?: readonly (readonly [string, string])[];
-  /** This many bytes of additional header lines. */
+  /** Sends this many bytes of additional headers. */
   readonly headerFillBytes?: number;
 }
 
 export type Encoding = 'gzip' | 'br' | 'deflate';
 
-/** Checks only roughly: scripts come from our own tests. */
+/** Checks only the outline, because scripts come from our own tests. */
 export function isBehavior(value: unknown): value is Behavior {
   if (typeof value !== 'object' || value === null) return false;
   if (!('answer' in value) || !('delivery' in value)) return false;

@@ -1,4 +1,4 @@
-/** Shared by the chat dialects: the words of an answer, its pieces and its token counts. */
+/** Shared by the chat dialects: an answer's text, pieces, and token counts. */
 
 import type { ChatAnswer, ToolCall } from './behavior.ts';
 import { countWords, type ParsedRequest } from './parsed-request.ts';
@@ -10,27 +10,27 @@ export interface TokenCounts {
   readonly reasoning: number;
 }
 
-export function spokenText(answer: ChatAnswer, asked: ParsedRequest): string {
+export function answerText(answer: ChatAnswer, request: ParsedRequest): string {
   if (answer.tinyEvents !== undefined) return 'x '.repeat(answer.tinyEvents);
-  return answer.echo === true ? asked.lastMessage : answer.text;
+  return answer.echo === true ? request.lastMessage : answer.text;
 }
 
 export function argumentsOf(tool: ToolCall): string {
   return typeof tool.arguments === 'string' ? tool.arguments : JSON.stringify(tool.arguments);
 }
 
-export function tokenCounts(answer: ChatAnswer, asked: ParsedRequest, text: string): TokenCounts {
+export function tokenCounts(answer: ChatAnswer, request: ParsedRequest, text: string): TokenCounts {
   const reasoning = countWords(answer.reasoning ?? '');
   const tools = (answer.tools ?? []).map((tool) => `${tool.name} ${argumentsOf(tool)}`).join(' ');
   return {
-    prompt: answer.usage?.prompt ?? asked.promptTokens,
+    prompt: answer.usage?.prompt ?? request.promptTokens,
     completion: answer.usage?.completion ?? reasoning + countWords(text) + countWords(tools),
     cached: answer.cachedTokens ?? 0,
     reasoning,
   };
 }
 
-/** One piece per word with its leading space, or `chunks` pieces of equal length. */
+/** Yields one piece per word with its leading space, or `chunks` pieces of equal length. */
 export function* textPieces(text: string, chunks: number | undefined): Generator<string> {
   if (chunks === undefined) {
     for (const [word] of text.matchAll(/\s*\S+(?:\s+$)?/g)) yield word;
@@ -44,7 +44,7 @@ export function* textPieces(text: string, chunks: number | undefined): Generator
   }
 }
 
-/** Short fragments that break inside words and escapes, as real tool arguments do. */
+/** Splits JSON inside words and escapes, as providers do with tool arguments. */
 export function argumentPieces(json: string): readonly string[] {
   return json.match(/[\s\S]{1,5}/gu) ?? [];
 }

@@ -1,7 +1,7 @@
 /**
- * The fake's own paths, for tests that run it as another process. GET /__book gives the totals,
- * with `?full=1` every entry, with `&after=<version>&waitMs=<n>` once there is a newer state.
- * POST /__script, /__open and /__reset do what the calls of these names do.
+ * The fake's control paths, for tests that run it in another process. GET /__requests returns the
+ * totals, with `?full=1` all entries, and with `&after=<version>&waitMs=<n>` waits for a newer
+ * version. POST /__script, /__open, and /__reset call the methods of these names.
  */
 
 import { json } from './answers.ts';
@@ -11,18 +11,18 @@ import { field, listOf, readJson } from './parsed-request.ts';
 import type { RequestLog } from './request-log.ts';
 import type { FakeUpstream } from './server.ts';
 
-/** How long a reader in another process waits for a change before it has to ask again. */
+/** The longest wait for a change per request. */
 const longPollMs = 10_000;
 
-/** Changes come in bursts: one reply for each burst keeps the number of replies small. */
+/** Changes come in bursts. Waiting sends one response for all of them. */
 const gatherMs = 20;
 
-export interface WireBook {
+export interface WireLog {
   readonly version: number;
   readonly entries: readonly WireEntry[];
 }
 
-/** An entry as JSON: its bytes in base64. */
+/** An entry as JSON, with its bytes in base64. */
 type WireEntry = Omit<LoggedRequest, 'raw' | 'form'> & {
   readonly raw: string;
   readonly form?: {
@@ -40,27 +40,27 @@ interface WireFile {
 
 export async function control(
   upstream: FakeUpstream,
-  book: RequestLog,
+  log: RequestLog,
   path: string,
   body: Uint8Array,
 ): Promise<Behavior> {
   const url = new URL(path, upstream.url);
-  const asked = readJson(body);
+  const parameters = readJson(body);
   switch (url.pathname) {
-    case '/__book':
+    case '/__requests':
       return url.searchParams.has('full')
-        ? json(200, await fullBook(book, url.searchParams))
+        ? json(200, await fullLog(log, url.searchParams))
         : json(200, upstream.summary());
     case '/__script': {
-      const key = field(asked, 'key');
-      const behaviors = listOf(field(asked, 'behaviors')).filter(isBehavior);
-      if (typeof key !== 'string' || behaviors.length === 0) return json(400, 'no script');
+      const key = field(parameters, 'key');
+      const behaviors = listOf(field(parameters, 'behaviors')).filter(isBehavior);
+      if (typeof key !== 'string' || behaviors.length === 0) return json(400, 'Not a script.');
       upstream.script(key, behaviors);
       return json(200, 'scripted');
     }
     case '/__open': {
-      const gate = field(asked, 'gate');
-      if (typeof gate !== 'string') return json(400, 'no gate');
+      const gate = field(parameters, 'gate');
+      if (typeof gate !== 'string') return json(400, 'Not a gate.');
       upstream.open(gate);
       return json(200, 'open');
     }
@@ -68,18 +68,18 @@ export async function control(
       upstream.reset();
       return json(200, 'reset');
     default:
-      return json(404, 'no such control');
+      return json(404, 'Unknown control path.');
   }
 }
 
-async function fullBook(book: RequestLog, query: URLSearchParams): Promise<WireBook> {
+async function fullLog(log: RequestLog, query: URLSearchParams): Promise<WireLog> {
   const after = query.get('after');
   const waitMs = Math.min(Number(query.get('waitMs') ?? 0), longPollMs);
   if (after !== null) {
-    await book.newerThan(Number(after), waitMs);
+    await log.newerThan(Number(after), waitMs);
     await Bun.sleep(gatherMs);
   }
-  return { version: book.version, entries: book.entries.map(toWire) };
+  return { version: log.version, entries: log.entries.map(toWire) };
 }
 
 function toWire(entry: LoggedRequest): WireEntry {

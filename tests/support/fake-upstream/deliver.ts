@@ -1,13 +1,13 @@
-/** From the parts of a reply to steps on a socket: HTTP framing and every way to break it. */
+/** Turns the parts of a reply into steps on a socket: HTTP framing and its faults. */
 
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import type { Delivery, Encoding, Stop } from './behavior.ts';
-import { joined, type Reply } from './reply.ts';
+import { joinParts, type Reply } from './reply.ts';
 import type { Part } from './sse.ts';
 
 export type Step =
   | { readonly do: 'write'; readonly bytes: Uint8Array; readonly part?: Part }
-  /** Zero waits one turn of the event loop: enough for the reader to get two separate writes. */
+  /** 0 waits one turn of the event loop, so that the reader receives two separate writes. */
   | { readonly do: 'wait'; readonly delayMs: number }
   | { readonly do: 'gate'; readonly name: string }
   | { readonly do: 'hang' }
@@ -18,9 +18,9 @@ export type Step =
 type Framing = 'length' | 'chunked' | 'until-close';
 
 /**
- * A reset makes the peer's kernel report an error at once, and many clients then drop what they
- * have not read yet. These pauses let them read first, so that "after n events" holds. There are
- * several, because a machine that stops all processes for a while uses up only one of them.
+ * After a reset, many clients drop what they haven't read. These pauses let them read first, so that
+ * "after n events" is exact. There are several, because a machine that stops all processes for a
+ * while only uses up one of them.
  */
 const settleBeforeReset = { pauses: 10, pauseMs: 2 };
 
@@ -42,7 +42,7 @@ export function* deliver(plain: Reply, delivery: Delivery, id: number): Generato
     yield* headerFill(unsent, delivery.headerFillBytes);
     unsent = nothing;
   }
-  // As with real servers, the head leaves together with a whole body unless something must wait.
+  // Like real servers, sends the head together with a full body unless something must wait.
   if (reply.streamed || stop !== undefined || gate !== undefined) {
     yield { do: 'write', bytes: unsent };
     unsent = nothing;
@@ -50,12 +50,12 @@ export function* deliver(plain: Reply, delivery: Delivery, id: number): Generato
   const last = reply.streamed ? Number.POSITIVE_INFINITY : 1;
   const stopAt = Math.min(stop?.afterEvents ?? Number.POSITIVE_INFINITY, last);
   const gateAt = Math.min(gate?.afterEvents ?? Number.POSITIVE_INFINITY, last);
-  let shut = gate !== undefined;
+  let isClosed = gate !== undefined;
   let sent = 0;
   for (const part of reply.parts) {
-    if (gate !== undefined && shut && sent >= gateAt) {
+    if (gate !== undefined && isClosed && sent >= gateAt) {
       yield { do: 'gate', name: gate.name };
-      shut = false;
+      isClosed = false;
     }
     if (stop !== undefined && sent >= stopAt) break;
     if (sent > 0 && reply.partDelayMs > 0) yield { do: 'wait', delayMs: reply.partDelayMs };
@@ -63,7 +63,7 @@ export function* deliver(plain: Reply, delivery: Delivery, id: number): Generato
     unsent = nothing;
     sent += Math.max(1, part.events);
   }
-  if (gate !== undefined && shut) yield { do: 'gate', name: gate.name };
+  if (gate !== undefined && isClosed) yield { do: 'gate', name: gate.name };
   if (stop === undefined) yield* endOf(framing, delivery, unsent);
   else yield* stopNow(stop.how, framing);
 }
@@ -101,14 +101,14 @@ const lastChunk = Buffer.from('0\r\n\r\n');
 function framed(bytes: Uint8Array, framing: Framing): Uint8Array {
   if (framing !== 'chunked' || bytes.length === 0) return bytes;
   const size = `${bytes.length.toString(16)}\r\n`;
-  const whole = Buffer.allocUnsafe(size.length + bytes.length + 2);
-  whole.write(size, 'latin1');
-  whole.set(bytes, size.length);
-  whole.write('\r\n', size.length + bytes.length, 'latin1');
-  return whole;
+  const chunk = Buffer.allocUnsafe(size.length + bytes.length + 2);
+  chunk.write(size, 'latin1');
+  chunk.set(bytes, size.length);
+  chunk.write('\r\n', size.length + bytes.length, 'latin1');
+  return chunk;
 }
 
-/** The last piece has what the book must note, since only then the whole part is sent. */
+/** Splits a part into pieces. The last one has the part's log data, as it is complete then. */
 function* pieces(
   part: Part,
   before: Uint8Array,
@@ -135,52 +135,52 @@ function* cutPoints(bytes: Uint8Array, delivery: Delivery): Generator<number> {
   if (delivery.pieceBytes !== undefined) {
     for (let at = delivery.pieceBytes; at < bytes.length; at += delivery.pieceBytes) yield at;
   } else if (delivery.splitCharacters === true) {
-    // Cuts after the first byte of every multi-byte character.
+    // Splits after the first byte of every multi-byte character.
     for (let at = 1; at < bytes.length; at += 1) if ((bytes[at - 1] ?? 0) >= 0xc0) yield at;
   }
 }
 
-/** Changes the body as a whole: encodes it, cuts it at a byte, or halves it for a stop. */
+/** Changes the full body: encodes it, truncates it at a byte, or halves it for a stop. */
 function reshaped(plain: Reply, delivery: Delivery): Reply {
   const { encodings = [], truncateAtByte, contentLengthOff, stop, gate } = delivery;
   let reply = plain;
   if (encodings.length > 0) {
-    const whole = joined([...reply.parts]);
-    const bytes = encodings.reduce<Uint8Array>((body, one) => packers[one](body), whole.bytes);
+    const full = joinParts([...reply.parts]);
+    const bytes = encodings.reduce<Uint8Array>((body, name) => encoders[name](body), full.bytes);
     const headers = { ...reply.headers, 'content-encoding': encodings.join(', ') };
-    reply = { ...reply, headers, parts: [{ ...whole, bytes }] };
+    reply = { ...reply, headers, parts: [{ ...full, bytes }] };
   }
   if (truncateAtByte !== undefined) {
-    reply = { ...reply, parts: [headOfBody([...reply.parts], truncateAtByte)] };
+    reply = { ...reply, parts: [truncated([...reply.parts], truncateAtByte)] };
   }
-  // The parts are collected first, because the length must be known before the first is sent.
+  // The length must be known before the first part is sent.
   if (contentLengthOff !== undefined) reply = { ...reply, parts: [...reply.parts] };
   const halts = stop !== undefined || gate !== undefined;
   return halts && !reply.streamed ? { ...reply, parts: halves(reply, stop) } : reply;
 }
 
 function halves(reply: Reply, stop: Delivery['stop']): readonly Part[] {
-  const whole = joined([...reply.parts]);
-  const half = stop?.afterEvents === 0 ? 0 : Math.floor(whole.bytes.length / 2);
-  const first = { bytes: whole.bytes.subarray(0, half), events: 0 };
-  const second = { ...whole, bytes: whole.bytes.subarray(half) };
+  const full = joinParts([...reply.parts]);
+  const half = stop?.afterEvents === 0 ? 0 : Math.floor(full.bytes.length / 2);
+  const first = { bytes: full.bytes.subarray(0, half), events: 0 };
+  const second = { ...full, bytes: full.bytes.subarray(half) };
   if (stop?.how === 'end-of-body') return [first];
   return half === 0 ? [second] : [first, second];
 }
 
-/** Only whole parts count as said; what was cut off was not. */
-function headOfBody(parts: readonly Part[], atByte: number): Part {
-  const whole: Part[] = [];
+/** Truncates a body. Only complete parts are logged as sent. */
+function truncated(parts: readonly Part[], atByte: number): Part {
+  const complete: Part[] = [];
   let length = 0;
   for (const part of parts) {
     length += part.bytes.length;
-    if (length <= atByte) whole.push(part);
+    if (length <= atByte) complete.push(part);
   }
-  const bytes = joined(parts).bytes.subarray(0, atByte);
-  return { ...joined(whole), bytes };
+  const bytes = joinParts(parts).bytes.subarray(0, atByte);
+  return { ...joinParts(complete), bytes };
 }
 
-const packers: Readonly<Record<Encoding, (bytes: Uint8Array) => Uint8Array>> = {
+const encoders: Readonly<Record<Encoding, (bytes: Uint8Array) => Uint8Array>> = {
   gzip: (bytes) => gzipSync(bytes),
   br: (bytes) => brotliCompressSync(bytes),
   deflate: (bytes) => deflateSync(bytes),
@@ -209,7 +209,7 @@ function headOf(reply: Reply, framing: Framing, delivery: Delivery, id: number):
 
 function* headerFill(head: Uint8Array, bytes: number): Generator<Step> {
   const line = Buffer.from(`x-fill: ${'f'.repeat(1014)}\r\n`);
-  // The head's empty last line must come after the additional header lines.
+  // The empty line at the end of the head must follow the additional headers.
   yield { do: 'write', bytes: head.subarray(0, -2) };
   for (let sent = 0; sent < bytes; sent += line.length) yield { do: 'write', bytes: line };
   yield { do: 'write', bytes: Buffer.from('\r\n') };

@@ -1,65 +1,61 @@
-/**
- * Builders of how an answer is delivered. Each takes any behavior and changes only its delivery.
- */
+/** Builders of deliveries. Each takes any behavior and changes only its delivery. */
 
 import { chatAnswer, words } from './answers.ts';
 import type { Behavior, Delivery, Encoding, Stop } from './behavior.ts';
 
-function carried(of: Behavior, delivery: Delivery): Behavior {
+function withDelivery(of: Behavior, delivery: Delivery): Behavior {
   return { answer: of.answer, delivery: { ...of.delivery, ...delivery } };
 }
 
 /**
- * Events are counted as sent, including the opening one: 1 means "opened, but no word said", 0
- * "headers only". An answer that is not streamed stops at half of its body.
+ * Stops after this many events, counting the opening one: 0 sends only the headers, 1 the opening
+ * without text. A non-streaming answer stops at half of its body.
  */
-function stopped(how: Stop, afterEvents: number, of: Behavior | undefined): Behavior {
-  return carried(of ?? chatAnswer(words(afterEvents + 20)), { stop: { afterEvents, how } });
+function stopAfter(how: Stop, afterEvents: number, of: Behavior | undefined): Behavior {
+  return withDelivery(of ?? chatAnswer(words(afterEvents + 20)), { stop: { afterEvents, how } });
 }
 
 export function hangBeforeHeaders(of: Behavior = chatAnswer('never')): Behavior {
-  return carried(of, { stop: { afterEvents: 'before-headers', how: 'hang' } });
+  return withDelivery(of, { stop: { afterEvents: 'before-headers', how: 'hang' } });
 }
 
 export function resetBeforeHeaders(of: Behavior = chatAnswer('never')): Behavior {
-  return carried(of, { stop: { afterEvents: 'before-headers', how: 'reset' } });
+  return withDelivery(of, { stop: { afterEvents: 'before-headers', how: 'reset' } });
 }
 
 export function hangMidStream(afterEvents: number, of?: Behavior): Behavior {
-  return stopped('hang', afterEvents, of);
+  return stopAfter('hang', afterEvents, of);
 }
 
 export function resetMidStream(afterEvents: number, of?: Behavior): Behavior {
-  return stopped('reset', afterEvents, of);
+  return stopAfter('reset', afterEvents, of);
 }
 
-/**
- * Ends a stream without a finish reason or [DONE]; the HTTP is correct unless `how` says otherwise.
- */
+/** Ends a stream without a finish reason or [DONE]. By default the HTTP response is complete. */
 export function cutMidStream(
   afterEvents: number,
   how: 'end-of-body' | 'connection' | 'mid-chunk' = 'end-of-body',
   of?: Behavior,
 ): Behavior {
-  return stopped(how, afterEvents, of);
+  return stopAfter(how, afterEvents, of);
 }
 
 /** Waits after this many events until the test calls `open(name)`. */
 export function gated(name: string, afterEvents: number, of?: Behavior): Behavior {
-  return carried(of ?? chatAnswer(words(afterEvents + 5)), { gate: { name, afterEvents } });
+  return withDelivery(of ?? chatAnswer(words(afterEvents + 5)), { gate: { name, afterEvents } });
 }
 
 export function delayed(delayMs: number, of: Behavior = chatAnswer('ok')): Behavior {
-  return carried(of, { delayMs });
+  return withDelivery(of, { delayMs });
 }
 
-/** Half an answer inside correct HTTP: only the JSON or the stream itself shows the loss. */
+/** Truncates the body in a valid HTTP response, so only the JSON or stream is incomplete. */
 export function truncatedJson(atByte: number, of: Behavior = chatAnswer('cut short')): Behavior {
-  return carried(of, { truncateAtByte: atByte });
+  return withDelivery(of, { truncateAtByte: atByte });
 }
 
 export function splitCharacters(of: Behavior = chatAnswer('naïve 日本 😀 café')): Behavior {
-  return carried(of, { splitCharacters: true });
+  return withDelivery(of, { splitCharacters: true });
 }
 
 export function slowDrip(
@@ -67,43 +63,40 @@ export function slowDrip(
   everyMs: number,
   of: Behavior = chatAnswer('ok'),
 ): Behavior {
-  return carried(of, { pieceBytes: bytes, pieceDelayMs: everyMs });
+  return withDelivery(of, { pieceBytes: bytes, pieceDelayMs: everyMs });
 }
 
-/** Compressed although the client did not ask for it; several layers are allowed. */
+/** Compresses the body, in several layers if requested, although no client accepts it. */
 export function encoded(encodings: readonly Encoding[], of: Behavior = chatAnswer('ok')): Behavior {
-  return carried(of, { encodings });
+  return withDelivery(of, { encodings });
 }
 
-/** Announces this many bytes more (positive: then closes) or fewer (negative) than it sends. */
+/** Declares this many bytes more (positive, then closes) or fewer (negative) than it sends. */
 export function wrongContentLength(off: number, of: Behavior = chatAnswer('ok')): Behavior {
-  return carried(of, { contentLengthOff: off });
+  return withDelivery(of, { contentLengthOff: off });
 }
 
 export function untilClose(of: Behavior = chatAnswer('ok')): Behavior {
-  return carried(of, { untilClose: true });
+  return withDelivery(of, { untilClose: true });
 }
 
-/** Needs a script by path or '*': the model's name is in the body, which is not read yet. */
+/** Answers before the body is read. Needs a script by path or '*', as the body has the model. */
 export function answerEarly(of: Behavior = chatAnswer('ok')): Behavior {
-  return carried(of, { early: true });
+  return withDelivery(of, { early: true });
 }
 
 export function interimReplies(count: number, of: Behavior = chatAnswer('ok')): Behavior {
-  return carried(of, { interim: count });
+  return withDelivery(of, { interim: count });
 }
 
-/** Sends this many bytes of header lines before the headers end. */
+/** Sends this many bytes of additional headers. */
 export function endlessHeaders(bytes: number, of: Behavior = chatAnswer('ok')): Behavior {
-  return carried(of, { headerFillBytes: bytes });
+  return withDelivery(of, { headerFillBytes: bytes });
 }
 
-/**
- * Headers that a gateway must not pass on. The last one ends in Latin-1 bytes, as some real ones
- * do.
- */
+/** Sends headers that a gateway must not forward. The last one ends in Latin-1 bytes. */
 export function setCookieAndOddHeaders(of: Behavior = chatAnswer('ok')): Behavior {
-  return carried(of, {
+  return withDelivery(of, {
     extraHeaders: [
       ['set-cookie', 'session=upstream-secret; Path=/; HttpOnly'],
       ['set-cookie', 'second=upstream-secret'],

@@ -1,4 +1,4 @@
-/** Makes frames of Amazon's event stream, without the gateway's code. */
+/** Writes frames of Amazon's event stream without the gateway's code. */
 
 import { crc32 } from 'node:zlib';
 
@@ -15,7 +15,7 @@ function headerOf(name: string, value: string): Buffer {
   ]);
 }
 
-/** A whole frame with the given headers in their order. */
+/** Returns a frame with the headers in the given order. */
 export function frameOf(
   headers: Readonly<Record<string, string>>,
   payload: string | Uint8Array,

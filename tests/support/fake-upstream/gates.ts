@@ -1,4 +1,4 @@
-/** Named gates at which answers wait until the test opens them. */
+/** Named gates where answers wait until a test opens them. */
 
 import type { Ticker } from './ticker.ts';
 

@@ -1,51 +1,43 @@
-/** One entry of the book, and the totals over all entries. */
+/** An entry of the request log, and the totals of all entries. */
 
 import { type Form, field } from './parsed-request.ts';
 
-/**
- * 'hung': the answer stays silent; when its client gives up it becomes 'client-disconnected', as every
- * answer does whose client leaves before the end.
- */
+/** 'hung': the answer has stopped. It becomes 'client-disconnected' when its client gives up. */
 export type Outcome = 'open' | 'complete' | 'client-disconnected' | 'reset' | 'cut' | 'hung';
 
 export interface LoggedRequest {
   readonly id: number;
-  /** The number of the connection; equal numbers mean that it was used again. */
+  /** The connection's number. Requests with the same number shared a connection. */
   readonly connection: number;
-  /**
-   * Milliseconds since 1970 with fractions, like all times here, so that processes can be compared.
-   */
+  /** In Unix milliseconds with fractions, like all times here, to compare them across processes. */
   readonly at: number;
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   raw: Uint8Array;
   bodyBytes: number;
-  /** When the request's last byte was in. */
+  /** When the last byte of the request arrived. */
   bodyAt: number | null;
   json: unknown;
   form: Form | undefined;
   model: string | undefined;
   stream: boolean;
   status: number | null;
-  /** Bytes handed to the kernel, including the head. */
+  /** Bytes written to the socket, including the head. */
   bytesSent: number;
   eventsSent: number;
-  /** How often the reader was too slow and sending had to pause. */
+  /** How often sending paused because the client read too slowly. */
   pauses: number;
-  /** The words sent for the client to see. */
+  /** The sent text of the answer. */
   text: string;
-  /** The last usage object that went out, as it was. */
+  /** The last usage object that was sent. */
   usageSent: unknown;
-  /**
-   * The reported usage if any was sent, otherwise what was really sent. Final once the answer
-   * ended.
-   */
+  /** The reported usage, or the words sent if no usage was. Final once the answer has ended. */
   tokens: { prompt: number; completion: number };
   firstByteAt: number | null;
-  /** When the outcome was known. */
+  /** When the answer ended. */
   finishedAt: number | null;
-  /** When the connection closed; null while it is open or if it carried a later request. */
+  /** When the connection closed. Null while it is open or if a later request used it. */
   closedAt: number | null;
   outcome: Outcome;
 }
@@ -82,7 +74,7 @@ export function describeRequest(entry: LoggedRequest): string {
   return `#${id} ${path} ${model ?? '-'} ${status ?? '-'} ${eventsSent} events ${outcome}`;
 }
 
-/** Reads the usage of any dialect; numbers that it lacks are filled from what was counted. */
+/** Reads the usage of any dialect. Missing numbers are taken from `produced`. */
 export function reportedTokens(usage: unknown, produced: { prompt: number; completion: number }) {
   const number = (name: string) => {
     const value = field(usage, name);

@@ -1,4 +1,4 @@
-/** Embeddings, speech, transcriptions and images in their OpenAI shapes. */
+/** Writes embeddings, speech, transcriptions, and images in OpenAI's formats. */
 
 import type {
   EmbeddingsAnswer,
@@ -17,40 +17,40 @@ export interface Body {
   readonly partDelayMs: number;
 }
 
-function whole(contentType: string, part: Omit<Part, 'bytes' | 'events'>, body: string): Body {
+function fullBody(contentType: string, part: Omit<Part, 'bytes' | 'events'>, body: string): Body {
   const bytes = Buffer.from(body);
   return { contentType, streamed: false, parts: [{ bytes, events: 0, ...part }], partDelayMs: 0 };
 }
 
-/** A list of token numbers is one input, a list of lists several. */
+/** Returns the inputs. A list of token IDs is one input, a list of lists is several. */
 function inputsOf(input: unknown): readonly unknown[] {
   const several = Array.isArray(input) && typeof input[0] !== 'number';
   return several ? input : [input];
 }
 
-/** The same input always gives the same numbers, another input others. */
+/** Returns a vector that depends only on the input. */
 function vectorOf(input: unknown, dimensions: number): Float32Array {
   const seed = Bun.hash.crc32(JSON.stringify(input ?? ''));
   const at = (_: unknown, index: number) => Math.fround(Math.sin(seed + index));
   return Float32Array.from({ length: dimensions }, at);
 }
 
-export function embeddingsBody(answer: EmbeddingsAnswer, asked: ParsedRequest): Body {
-  const wanted = field(asked.json, 'dimensions');
-  const dimensions = typeof wanted === 'number' ? wanted : answer.dimensions;
-  const packed = field(asked.json, 'encoding_format') === 'base64';
-  const data = inputsOf(field(asked.json, 'input')).map((input, index) => {
+export function embeddingsBody(answer: EmbeddingsAnswer, request: ParsedRequest): Body {
+  const requested = field(request.json, 'dimensions');
+  const dimensions = typeof requested === 'number' ? requested : answer.dimensions;
+  const packed = field(request.json, 'encoding_format') === 'base64';
+  const data = inputsOf(field(request.json, 'input')).map((input, index) => {
     const vector = vectorOf(input, dimensions);
     const base64 = packed && Buffer.from(vector.buffer).toString('base64');
     return { object: 'embedding', index, embedding: packed ? base64 : [...vector] };
   });
-  const tokens = answer.usage?.prompt ?? asked.promptTokens;
+  const tokens = answer.usage?.prompt ?? request.promptTokens;
   const usage = { prompt_tokens: tokens, total_tokens: tokens };
-  const body = JSON.stringify({ object: 'list', data, model: asked.model, usage });
-  return whole('application/json', { usage }, body);
+  const body = JSON.stringify({ object: 'list', data, model: request.model, usage });
+  return fullBody('application/json', { usage }, body);
 }
 
-/** No usage travels with plain audio: the gateway has to count the input itself. */
+/** Returns plain audio, which has no usage, so the gateway must count the input. */
 export function speechBody(answer: SpeechAnswer): Body {
   const parts: Part[] = [];
   for (let from = 0; from < answer.audioBytes; from += answer.pieceBytes) {
@@ -62,27 +62,27 @@ export function speechBody(answer: SpeechAnswer): Body {
   return { contentType, streamed: true, parts, partDelayMs: pieceDelayMs };
 }
 
-export function transcriptionBody(answer: TranscriptionAnswer, asked: ParsedRequest): Body {
+export function transcriptionBody(answer: TranscriptionAnswer, request: ParsedRequest): Body {
   const { text, seconds } = answer;
-  const format = asked.form?.fields.response_format?.[0] ?? 'json';
-  if (format === 'text') return whole('text/plain; charset=utf-8', { text }, `${text}\n`);
+  const format = request.form?.fields.response_format?.[0] ?? 'json';
+  if (format === 'text') return fullBody('text/plain; charset=utf-8', { text }, `${text}\n`);
   const usage = { type: 'duration', seconds };
   const segments = [{ id: 0, seek: 0, start: 0, end: seconds, text }];
   const verbose = { task: 'transcribe', language: 'english', duration: seconds, segments };
   const body = { ...(format === 'verbose_json' && verbose), text, usage };
-  return whole('application/json', { text, usage }, JSON.stringify(body));
+  return fullBody('application/json', { text, usage }, JSON.stringify(body));
 }
 
-/** The tokens that OpenAI counts for a small image at low quality. */
+/** OpenAI's tokens of a small image at low quality. */
 const tokensPerImage = 272;
 
-export function imagesBody(answer: ImagesAnswer, asked: ParsedRequest): Body {
-  const count = Number(field(asked.json, 'n') ?? asked.form?.fields.n?.[0] ?? 1);
-  const usage = imageUsage(answer.usage ?? {}, asked.promptTokens, count);
+export function imagesBody(answer: ImagesAnswer, request: ParsedRequest): Body {
+  const count = Number(field(request.json, 'n') ?? request.form?.fields.n?.[0] ?? 1);
+  const usage = imageUsage(answer.usage ?? {}, request.promptTokens, count);
   const data = Array.from({ length: count }, () => ({ b64_json: answer.base64 }));
   const look = { background: 'opaque', output_format: 'png', quality: 'low', size: '1024x1024' };
   const body = { created: 1_700_000_000, ...look, data, usage };
-  return whole('application/json', { usage }, JSON.stringify(body));
+  return fullBody('application/json', { usage }, JSON.stringify(body));
 }
 
 function imageUsage(reported: ReportedTokens, promptTokens: number, count: number) {

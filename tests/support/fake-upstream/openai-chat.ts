@@ -1,11 +1,11 @@
-/** Chat completions as OpenAI sends them (reasoning as DeepSeek adds it). */
+/** Writes chat completions as OpenAI sends them, with reasoning in DeepSeek's format. */
 
 import type { ChatAnswer } from './behavior.ts';
 import {
+  answerText,
   argumentPieces,
   argumentsOf,
   finishOf,
-  spokenText,
   type TokenCounts,
   textPieces,
   tokenCounts,
@@ -13,7 +13,7 @@ import {
 import type { ParsedRequest } from './parsed-request.ts';
 import type { SseEvent } from './sse.ts';
 
-/** Fixed, so that two runs of the same script send the same bytes. */
+/** Constant, so that two runs of a script send the same bytes. */
 const created = 1_700_000_000;
 
 function usageOf(answer: ChatAnswer, counts: TokenCounts): unknown {
@@ -32,9 +32,9 @@ function toolCall(tool: { readonly name: string; readonly id?: string }, index: 
   return { id: tool.id ?? `call_fake_${index}`, type: 'function', name: tool.name };
 }
 
-export function openAiWhole(answer: ChatAnswer, asked: ParsedRequest, id: number): SseEvent {
-  const text = spokenText(answer, asked);
-  const usage = usageOf(answer, tokenCounts(answer, asked, text));
+export function openAiReply(answer: ChatAnswer, request: ParsedRequest, id: number): SseEvent {
+  const text = answerText(answer, request);
+  const usage = usageOf(answer, tokenCounts(answer, request, text));
   const tools = answer.tools ?? [];
   const calls = tools.map((tool, index) => {
     const { id: callId, type, name } = toolCall(tool, index);
@@ -52,31 +52,31 @@ export function openAiWhole(answer: ChatAnswer, asked: ParsedRequest, id: number
     id: `chatcmpl-fake-${id}`,
     object: 'chat.completion',
     created,
-    model: asked.model,
+    model: request.model,
     choices: [choice],
     ...(usage !== undefined && { usage }),
     system_fingerprint: 'fp_fake',
   };
-  const toolWords = tools.map((tool) => ` ${tool.name} ${argumentsOf(tool)}`).join('');
-  const counted = `${answer.reasoning ?? ''} ${text}${toolWords}`;
+  const toolText = tools.map((tool) => ` ${tool.name} ${argumentsOf(tool)}`).join('');
+  const counted = `${answer.reasoning ?? ''} ${text}${toolText}`;
   return { data: JSON.stringify(body), text, counted, ...(usage !== undefined && { usage }) };
 }
 
 export function* openAiEvents(
   answer: ChatAnswer,
-  asked: ParsedRequest,
+  request: ParsedRequest,
   id: number,
 ): Generator<SseEvent> {
-  const text = spokenText(answer, asked);
+  const text = answerText(answer, request);
   const head = {
     id: `chatcmpl-fake-${id}`,
     object: 'chat.completion.chunk',
     created,
-    model: asked.model,
+    model: request.model,
     system_fingerprint: 'fp_fake',
   };
-  // OpenAI puts `usage: null` into every other chunk once usage was asked for.
-  const nullUsage = asked.includeUsage ? { usage: null } : {};
+  // OpenAI sends `usage: null` in all other chunks if usage was requested.
+  const nullUsage = request.includeUsage ? { usage: null } : {};
   const chunk = (delta: object, finish: string | null = null): string => {
     const choices = [{ index: 0, delta, logprobs: null, finish_reason: finish }];
     return JSON.stringify({ ...head, choices, ...nullUsage });
@@ -86,7 +86,7 @@ export function* openAiEvents(
   for (const piece of textPieces(answer.reasoning ?? '', undefined)) {
     yield { data: chunk({ reasoning_content: piece }), counted: piece };
   }
-  // The count separates the last thought from the first word, though no space is sent between.
+  // Separates the last word of the reasoning from the first of the text in the token count.
   let gap = ' ';
   for (const piece of textPieces(text, answer.chunks)) {
     yield { data: chunk({ content: piece }), text: piece, counted: gap + piece };
@@ -102,8 +102,8 @@ export function* openAiEvents(
     }
   }
   yield { data: chunk({}, finishOf(answer)) };
-  const usage = usageOf(answer, tokenCounts(answer, asked, text));
-  if (asked.includeUsage && usage !== undefined) {
+  const usage = usageOf(answer, tokenCounts(answer, request, text));
+  if (request.includeUsage && usage !== undefined) {
     yield { data: JSON.stringify({ ...head, choices: [], usage }), usage };
   }
   if (answer.ending === 'no-done') return;

@@ -1,4 +1,4 @@
-/** What a request asks for, read from its bytes without the gateway's code. */
+/** Parses a request without the gateway's code. */
 
 import type { RequestHead } from './request-reader.ts';
 
@@ -27,8 +27,9 @@ export interface Form {
 
 export interface ParsedRequest {
   readonly endpoint: Endpoint;
-  /** Undefined if the body is not JSON; `form` is undefined if it is not multipart. */
+  /** Undefined if the body isn't JSON. */
   readonly json: unknown;
+  /** Undefined if the body isn't multipart. */
   readonly form: Form | undefined;
   readonly model: string | undefined;
   readonly stream: boolean;
@@ -58,15 +59,15 @@ export async function parseRequest(head: RequestHead, raw: Uint8Array): Promise<
   const contentType = head.headers['content-type'] ?? '';
   const isForm = contentType.startsWith('multipart/form-data');
   const form = isForm ? await readForm(contentType, raw) : undefined;
-  return asked(head.path, isForm ? undefined : readJson(raw), form);
+  return parsed(head.path, isForm ? undefined : readJson(raw), form);
 }
 
-/** For a reply that starts before the body arrived: only the path is known. */
+/** Returns what is known before the body arrived. */
 export function requestFromPath(path: string): ParsedRequest {
-  return asked(path, undefined, undefined);
+  return parsed(path, undefined, undefined);
 }
 
-function asked(path: string, json: unknown, form: Form | undefined): ParsedRequest {
+function parsed(path: string, json: unknown, form: Form | undefined): ParsedRequest {
   const endpoint = endpointOf(path);
   const messages = listOf(field(json, 'messages'));
   return {
@@ -86,7 +87,7 @@ function isStreamed(path: string, json: unknown, form: Form | undefined): boolea
   return field(json, 'stream') === true || form?.fields.stream?.[0] === 'true';
 }
 
-/** Gemini, Bedrock and Azure name the model in the path instead of the body. */
+/** Gemini, Bedrock, and Azure have the model in the path instead of the body. */
 function modelOf(path: string, json: unknown, form: Form | undefined): string | undefined {
   const named = field(json, 'model') ?? form?.fields.model?.[0];
   if (typeof named === 'string') return named;
@@ -106,7 +107,7 @@ function promptTokens(endpoint: Endpoint, json: unknown, form: Form | undefined)
       return countWords(textOf(field(json, 'input')));
     case 'images':
       return countWords(textOf(field(json, 'prompt') ?? form?.fields.prompt?.[0]));
-    // Counting tokens uses none, so it must add nothing to the totals.
+    // A token count uses no tokens.
     case 'anthropic-count':
     case 'transcription':
     case 'other':
@@ -118,14 +119,14 @@ export function messageTokens(json: unknown): number {
   return countWords(`${textOf(field(json, 'system'))} ${textOf(field(json, 'messages'))}`);
 }
 
-/** Embedding inputs may be texts or arrays of token numbers. */
+/** Counts the tokens of an embedding input, which is text or an array of token IDs. */
 function inputTokens(input: unknown): number {
   if (typeof input === 'number') return 1;
-  if (Array.isArray(input)) return input.reduce<number>((sum, one) => sum + inputTokens(one), 0);
+  if (Array.isArray(input)) return input.reduce<number>((sum, item) => sum + inputTokens(item), 0);
   return countWords(textOf(input));
 }
 
-/** The text of a message, of its parts, and of tool results nested in them. */
+/** Returns the text of a message, its parts, and nested tool results. */
 function textOf(value: unknown): string {
   if (typeof value === 'string') return value;
   if (Array.isArray(value)) return value.map(textOf).join(' ');

@@ -1,4 +1,4 @@
-/** Plays the steps of one answer on a socket, at the reader's pace. */
+/** Executes the steps of an answer on a socket, at the reader's speed. */
 
 import type { Socket } from 'bun';
 import type { Step } from './deliver.ts';
@@ -7,12 +7,12 @@ import type { RequestLog } from './request-log.ts';
 import type { Part } from './sse.ts';
 import type { Ticker } from './ticker.ts';
 
-export interface Stage {
-  readonly book: RequestLog;
+export interface PlayerContext {
+  readonly log: RequestLog;
   readonly ticker: Ticker;
-  /** Calls `run` once the gate is open, at once if it is; returns a function that cancels. */
+  /** Calls `run` once the gate is open. Returns a function that cancels. */
   onOpen(gate: string, run: () => void): () => void;
-  /** The answer has ended and the connection can be used again. */
+  /** Called when the answer has ended and the connection can be reused. */
   done(): void;
 }
 
@@ -22,21 +22,26 @@ export class Player {
   private readonly socket: Socket<unknown>;
   private readonly entry: LoggedRequest;
   private readonly steps: Iterator<Step>;
-  private readonly stage: Stage;
+  private readonly context: PlayerContext;
   private unsent: Uint8Array = nothing;
   private part: Part | undefined;
   private waiting = false;
   private cancelWait: () => void = () => {};
   private over = false;
 
-  constructor(socket: Socket<unknown>, entry: LoggedRequest, steps: Iterator<Step>, stage: Stage) {
+  constructor(
+    socket: Socket<unknown>,
+    entry: LoggedRequest,
+    steps: Iterator<Step>,
+    stage: PlayerContext,
+  ) {
     this.socket = socket;
     this.entry = entry;
     this.steps = steps;
-    this.stage = stage;
+    this.context = stage;
   }
 
-  /** Goes on until the reader is too slow, a wait begins or the answer is over. */
+  /** Continues until the reader is too slow, a wait begins, or the answer ends. */
   play(): void {
     while (!this.over && !this.waiting && this.flush()) {
       const next = this.steps.next();
@@ -45,8 +50,8 @@ export class Player {
     }
   }
 
-  /** The connection is closed: the rest of the answer is not sent. */
-  gone(): void {
+  /** Called when the connection was closed. The rest of the answer isn't sent. */
+  connectionClosed(): void {
     this.conclude('client-disconnected');
   }
 
@@ -57,14 +62,14 @@ export class Player {
         this.part = step.part;
         return;
       case 'wait':
-        this.wait((run) => this.stage.ticker.after(step.delayMs, run));
+        this.wait((run) => this.context.ticker.after(step.delayMs, run));
         return;
       case 'gate':
-        this.wait((run) => this.stage.onOpen(step.name, run));
+        this.wait((run) => this.context.onOpen(step.name, run));
         return;
       case 'hang':
         this.waiting = true;
-        this.stage.book.hangs(this.entry);
+        this.context.log.markHung(this.entry);
         return;
       case 'reset':
         this.conclude('reset');
@@ -76,7 +81,7 @@ export class Player {
         return;
       case 'finish':
         this.conclude(step.outcome);
-        this.stage.done();
+        this.context.done();
         return;
     }
   }
@@ -89,11 +94,11 @@ export class Player {
     });
   }
 
-  /** Hands waiting bytes to the kernel; returns whether it has taken them all. */
+  /** Writes pending bytes to the socket. Returns true if it accepted all of them. */
   private flush(): boolean {
     if (this.unsent.length > 0) {
       const count = Math.max(0, this.socket.write(this.unsent));
-      this.stage.book.sentBytes(this.entry, count);
+      this.context.log.sentBytes(this.entry, count);
       if (count < this.unsent.length) {
         this.unsent = this.unsent.subarray(count);
         this.entry.pauses += 1;
@@ -101,7 +106,7 @@ export class Player {
       }
       this.unsent = nothing;
     }
-    if (this.part !== undefined) this.stage.book.sentPart(this.entry, this.part);
+    if (this.part !== undefined) this.context.log.sentPart(this.entry, this.part);
     this.part = undefined;
     return true;
   }
@@ -110,6 +115,6 @@ export class Player {
     if (this.over) return;
     this.over = true;
     this.cancelWait();
-    this.stage.book.end(this.entry, outcome);
+    this.context.log.end(this.entry, outcome);
   }
 }

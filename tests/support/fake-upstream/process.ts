@@ -1,7 +1,7 @@
-/** The fake upstream as a process of its own: for load tests and for tests that kill gateways. */
+/** The fake upstream in its own process, for load tests and tests that kill gateways. */
 
 import type { Behavior } from './behavior.ts';
-import { fromWire, type WireBook } from './control.ts';
+import { fromWire, type WireLog } from './control.ts';
 import type { LoggedRequest, RequestTotals } from './logged-request.ts';
 import { defaultWaitMs } from './request-log.ts';
 
@@ -28,7 +28,7 @@ export async function startFakeUpstreamProcess(
   const flags = ['--port', String(options.port ?? 0), '--with-parent'];
   if (options.lean === true) flags.push('--lean');
   const child = Bun.spawn([process.execPath, program, ...flags], {
-    // The child ends when this pipe closes, also by the death of this process.
+    // The child exits when this pipe closes, even if this process is killed.
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
@@ -39,23 +39,23 @@ export async function startFakeUpstreamProcess(
     const reply = await fetch(`${url}${path}`, { method: 'POST', body: JSON.stringify(body) });
     if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
   };
-  // The child runs the same code, so its book is not checked.
-  const readBook = async (query: string): Promise<WireBook> => {
-    const reply = await fetch(`${url}/__book?full=1${query}`);
-    return (await reply.json()) as WireBook;
+  // The child runs the same code, so its log needs no validation.
+  const readLog = async (query: string): Promise<WireLog> => {
+    const reply = await fetch(`${url}/__requests?full=1${query}`);
+    return (await reply.json()) as WireLog;
   };
 
   return {
     url,
     port: Number(new URL(url).port),
     pid: child.pid,
-    requests: async () => (await readBook('')).entries.map(fromWire),
-    summary: async () => (await (await fetch(`${url}/__book`)).json()) as RequestTotals,
+    requests: async () => (await readLog('')).entries.map(fromWire),
+    summary: async () => (await (await fetch(`${url}/__requests`)).json()) as RequestTotals,
     async script(key, behavior) {
       await post('/__script', { key, behaviors: [behavior].flat() });
     },
     open: (gate) => post('/__open', { gate }),
-    until: (look, timeoutMs = defaultWaitMs) => untilFound(readBook, look, timeoutMs),
+    until: (look, timeoutMs = defaultWaitMs) => untilFound(readLog, look, timeoutMs),
     reset: () => post('/__reset', {}),
     async stop() {
       child.kill();
@@ -64,20 +64,20 @@ export async function startFakeUpstreamProcess(
   };
 }
 
-/** Reads the book, and again each time it has changed. */
+/** Reads the log until `look` returns a value, and again after each change. */
 async function untilFound<Found>(
-  readBook: (query: string) => Promise<WireBook>,
+  readLog: (query: string) => Promise<WireLog>,
   look: (entries: readonly LoggedRequest[]) => Found | undefined | null | false,
   timeoutMs: number,
 ): Promise<Found> {
   const deadline = performance.now() + timeoutMs;
   let query = '';
   for (;;) {
-    const { version, entries } = await readBook(query);
+    const { version, entries } = await readLog(query);
     const found = look(entries.map(fromWire));
     if (found !== undefined && found !== null && found !== false) return found;
     const leftMs = Math.ceil(deadline - performance.now());
-    if (leftMs <= 0) throw new Error(`the book did not get there in ${timeoutMs} ms`);
+    if (leftMs <= 0) throw new Error(`No matching request after ${timeoutMs} ms.`);
     query = `&after=${version}&waitMs=${leftMs}`;
   }
 }
@@ -90,5 +90,5 @@ async function firstLine(stream: ReadableStream<Uint8Array>): Promise<string> {
     const end = text.indexOf('\n');
     if (end >= 0) return text.slice(0, end);
   }
-  throw new Error(`the fake upstream ended without its address: ${text}`);
+  throw new Error(`The fake upstream exited without printing its address: ${text}`);
 }

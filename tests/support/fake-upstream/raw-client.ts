@@ -1,4 +1,4 @@
-/** A client that shows the bytes and the way a connection ended, which fetch hides. */
+/** A client that exposes the received bytes and how the connection ended, which fetch hides. */
 
 interface RawReply {
   /** The bytes of each read, as they arrived. */
@@ -10,9 +10,9 @@ interface RawReply {
 
 interface RawConnection {
   send(text: string): void;
-  /** Resolves when the bytes so far contain `text`. */
+  /** Resolves when the received bytes contain `text`. */
   received(text: string): Promise<void>;
-  /** Resolves when the other side has closed or reset. */
+  /** Resolves when the server has closed or reset the connection. */
   finished(): Promise<RawReply>;
   hangUp(): void;
 }
@@ -65,7 +65,7 @@ export async function connectRaw(port: number): Promise<RawConnection> {
   };
 }
 
-/** One request on a connection of its own, read until the other side ends it. */
+/** Sends one request on its own connection and reads until the server closes it. */
 export async function rawPost(
   upstream: { readonly port: number },
   body: unknown,

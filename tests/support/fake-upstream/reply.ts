@@ -1,53 +1,55 @@
-/** Turns a scripted answer and a request into the parts of a reply. Pure: no sockets, no clock. */
+/** Turns a scripted answer and a request into the parts of a reply, without sockets or clocks. */
 
 import { embeddings, images, speech, transcription } from './answers.ts';
-import { anthropicError, anthropicEvents, anthropicWhole } from './anthropic-chat.ts';
-import { bedrockError, bedrockEvents, bedrockWhole } from './bedrock-chat.ts';
-import type { Answer, ChatAnswer, HugeLineAnswer, RawAnswer, Spoil } from './behavior.ts';
+import { anthropicError, anthropicEvents, anthropicReply } from './anthropic-chat.ts';
+import { bedrockError, bedrockEvents, bedrockReply } from './bedrock-chat.ts';
+import type { Answer, ChatAnswer, HugeLineAnswer, RawAnswer, StreamFault } from './behavior.ts';
 import { eventFrame, exceptionFrame } from './frames.ts';
 import { type Body, embeddingsBody, imagesBody, speechBody, transcriptionBody } from './media.ts';
-import { openAiError, openAiEvents, openAiWhole } from './openai-chat.ts';
+import { openAiError, openAiEvents, openAiReply } from './openai-chat.ts';
 import { messageTokens, type ParsedRequest } from './parsed-request.ts';
 import { type Part, partOf, preamble, type SseEvent } from './sse.ts';
 
 export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Streamed replies travel in chunks, the others with a Content-Length. */
+  /** Streamed replies are chunked, the others have a Content-Length. */
   readonly streamed: boolean;
   readonly parts: Iterable<Part>;
   readonly partDelayMs: number;
 }
 
-export function replyTo(asked: ParsedRequest, scripted: Answer, id: number): Reply {
-  const answer = scripted.kind === 'chat' ? suited(scripted, asked) : scripted;
+export function replyTo(request: ParsedRequest, scripted: Answer, id: number): Reply {
+  const answer = scripted.kind === 'chat' ? answerForEndpoint(scripted, request) : scripted;
   switch (answer.kind) {
     case 'chat':
       return ok(
-        asked.endpoint === 'anthropic-count' ? count(answer, asked) : chatBody(answer, asked, id),
+        request.endpoint === 'anthropic-count'
+          ? count(answer, request)
+          : chatBody(answer, request, id),
       );
     case 'embeddings':
-      return ok(embeddingsBody(answer, asked));
+      return ok(embeddingsBody(answer, request));
     case 'speech':
       return ok(speechBody(answer));
     case 'transcription':
-      return ok(transcriptionBody(answer, asked));
+      return ok(transcriptionBody(answer, request));
     case 'images':
-      return ok(imagesBody(answer, asked));
+      return ok(imagesBody(answer, request));
     case 'raw':
       return rawReply(answer);
     case 'huge-line':
       return ok(eventStream(hugeLine(answer), 0));
     case 'error': {
-      const body = errorJson(asked, answer.status, answer.message);
+      const body = errorJson(request, answer.status, answer.message);
       return { ...ok(jsonBody(body)), status: answer.status, headers: jsonHeaders(answer.headers) };
     }
   }
 }
 
-/** `say` is the default everywhere: each endpoint turns it into its own plain good answer. */
-function suited(answer: ChatAnswer, asked: ParsedRequest): Answer {
-  switch (asked.endpoint) {
+/** Turns a chat answer into the simplest success of the endpoint. */
+function answerForEndpoint(answer: ChatAnswer, request: ParsedRequest): Answer {
+  switch (request.endpoint) {
     case 'openai-chat':
     case 'anthropic-messages':
     case 'anthropic-count':
@@ -62,7 +64,12 @@ function suited(answer: ChatAnswer, asked: ParsedRequest): Answer {
     case 'images':
       return images(answer.usage === undefined ? {} : { usage: answer.usage }).answer;
     case 'other':
-      return { kind: 'error', status: 404, message: 'fake upstream: no such path', headers: {} };
+      return {
+        kind: 'error',
+        status: 404,
+        message: 'The fake upstream has no such path.',
+        headers: {},
+      };
   }
 }
 
@@ -89,44 +96,48 @@ function eventStream(
   return { contentType, streamed: true, parts, partDelayMs };
 }
 
-function errorJson(asked: ParsedRequest, status: number, message: string): string {
-  return JSON.stringify(speechOf(asked).error(status, message));
+function errorJson(request: ParsedRequest, status: number, message: string): string {
+  return JSON.stringify(writerFor(request).error(status, message));
 }
 
-/** The functions that write a chat endpoint's answers. */
-interface Speech {
-  readonly whole: typeof openAiWhole;
+/** Writes the answers of a chat endpoint. */
+interface AnswerWriter {
+  readonly reply: typeof openAiReply;
   readonly events: typeof openAiEvents;
   readonly error: typeof openAiError;
 }
 
-const openAiSpeech: Speech = { whole: openAiWhole, events: openAiEvents, error: openAiError };
-const anthropicSpeech: Speech = {
-  whole: anthropicWhole,
+const openAiWriter: AnswerWriter = { reply: openAiReply, events: openAiEvents, error: openAiError };
+const anthropicWriter: AnswerWriter = {
+  reply: anthropicReply,
   events: anthropicEvents,
   error: anthropicError,
 };
-const bedrockSpeech: Speech = { whole: bedrockWhole, events: bedrockEvents, error: bedrockError };
+const bedrockWriter: AnswerWriter = {
+  reply: bedrockReply,
+  events: bedrockEvents,
+  error: bedrockError,
+};
 
-function speechOf({ endpoint }: ParsedRequest): Speech {
-  if (endpoint === 'bedrock-converse') return bedrockSpeech;
-  return endpoint.startsWith('anthropic-') ? anthropicSpeech : openAiSpeech;
+function writerFor({ endpoint }: ParsedRequest): AnswerWriter {
+  if (endpoint === 'bedrock-converse') return bedrockWriter;
+  return endpoint.startsWith('anthropic-') ? anthropicWriter : openAiWriter;
 }
 
-/** The book notes the counted number as the text that was said. */
-function count(answer: ChatAnswer, asked: ParsedRequest): Body {
-  const tokens = answer.usage?.prompt ?? messageTokens(asked.json);
+/** Answers with a token count, which is logged as the text. */
+function count(answer: ChatAnswer, request: ParsedRequest): Body {
+  const tokens = answer.usage?.prompt ?? messageTokens(request.json);
   return jsonBody(JSON.stringify({ input_tokens: tokens }), { text: String(tokens) });
 }
 
-function chatBody(answer: ChatAnswer, asked: ParsedRequest, id: number): Body {
-  const streamed = answer.shape === undefined ? asked.stream : answer.shape === 'always-sse';
+function chatBody(answer: ChatAnswer, request: ParsedRequest, id: number): Body {
+  const streamed = answer.shape === undefined ? request.stream : answer.shape === 'always-sse';
   if (streamed) {
-    const contentType = isFramed(asked) ? 'application/vnd.amazon.eventstream' : undefined;
-    return eventStream(chatParts(answer, asked, id), answer.chunkDelayMs ?? 0, contentType);
+    const contentType = isFramed(request) ? 'application/vnd.amazon.eventstream' : undefined;
+    return eventStream(chatParts(answer, request, id), answer.chunkDelayMs ?? 0, contentType);
   }
-  const said = speechOf(asked).whole(answer, asked, id);
-  if (answer.spoil !== undefined) return jsonBody(spoiltJson(answer.spoil.with, said, asked));
+  const said = writerFor(request).reply(answer, request, id);
+  if (answer.fault !== undefined) return jsonBody(faultyJson(answer.fault.with, said, request));
   const { data, ...booked } = said;
   return jsonBody(data, booked);
 }
@@ -135,10 +146,11 @@ function isFramed({ endpoint }: ParsedRequest): boolean {
   return endpoint === 'bedrock-converse';
 }
 
-function* chatParts(answer: ChatAnswer, asked: ParsedRequest, id: number): Generator<Part> {
-  const events = speechOf(asked).events(answer, asked, id);
-  const syntax = { ...answer.syntax, framed: isFramed(asked) };
-  const parts = answer.spoil === undefined ? plain(events) : spoilt(events, answer.spoil, asked);
+function* chatParts(answer: ChatAnswer, request: ParsedRequest, id: number): Generator<Part> {
+  const events = writerFor(request).events(answer, request, id);
+  const syntax = { ...answer.syntax, framed: isFramed(request) };
+  const parts =
+    answer.fault === undefined ? plain(events) : withFault(events, answer.fault, request);
   yield* answer.tinyEvents === undefined ? parts : batched(parts);
 
   function* plain(all: Iterable<SseEvent>): Generator<Part> {
@@ -155,33 +167,33 @@ const nothing = Buffer.alloc(0);
 
 const errorMessage = 'The server is overloaded, the answer ends here';
 
-/** The first half of an emoji, to be followed by the quote that closes the string. */
+/** The first half of an emoji. */
 const unfinished = Buffer.from([0xf0, 0x9f]);
 
-function* spoilt(
+function* withFault(
   events: Iterable<SseEvent>,
-  spoil: NonNullable<ChatAnswer['spoil']>,
-  asked: ParsedRequest,
+  spoil: NonNullable<ChatAnswer['fault']>,
+  request: ParsedRequest,
 ): Generator<Part> {
   let count = 0;
   for (const event of events) {
     if (count === spoil.afterEvents) {
-      yield badEvent(spoil.with, event, asked);
+      yield faultyEvent(spoil.with, event, request);
       if (spoil.with === 'error-data' || spoil.with === 'error-event') return;
     }
     count += 1;
-    yield partOf(event, { framed: isFramed(asked) });
+    yield partOf(event, { framed: isFramed(request) });
   }
 }
 
-function badEvent(kind: Spoil, next: SseEvent, asked: ParsedRequest) {
-  if (isFramed(asked)) return { bytes: badFrame(kind), events: 1 };
+function faultyEvent(kind: StreamFault, next: SseEvent, request: ParsedRequest) {
+  if (isFramed(request)) return { bytes: faultyFrame(kind), events: 1 };
   const name = next.name === undefined ? '' : `event: ${next.name}\n`;
   switch (kind) {
     case 'error-data':
     case 'error-event': {
-      const named = kind === 'error-event' || asked.endpoint === 'anthropic-messages';
-      const data = errorJson(asked, 529, errorMessage);
+      const named = kind === 'error-event' || request.endpoint === 'anthropic-messages';
+      const data = errorJson(request, 529, errorMessage);
       return partOf(named ? { name: 'error', data } : { data });
     }
     case 'malformed-json':
@@ -193,7 +205,7 @@ function badEvent(kind: Spoil, next: SseEvent, asked: ParsedRequest) {
   }
 }
 
-function badFrame(kind: Spoil): Uint8Array {
+function faultyFrame(kind: StreamFault): Uint8Array {
   switch (kind) {
     case 'error-data':
     case 'error-event':
@@ -201,7 +213,7 @@ function badFrame(kind: Spoil): Uint8Array {
     case 'malformed-json':
       return eventFrame('contentBlockDelta', '{"contentBlockIndex":0,"delta":');
     case 'unfinished-character': {
-      // One byte of the payload is changed, so the checksum does not match.
+      // One byte of the payload is changed, so the checksum doesn't match.
       const frame = eventFrame('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'x' } });
       frame.writeUInt8(0xf0, frame.length - 5);
       return frame;
@@ -209,11 +221,15 @@ function badFrame(kind: Spoil): Uint8Array {
   }
 }
 
-function spoiltJson(kind: Spoil, said: SseEvent, asked: ParsedRequest): string | Uint8Array {
+function faultyJson(
+  kind: StreamFault,
+  said: SseEvent,
+  request: ParsedRequest,
+): string | Uint8Array {
   switch (kind) {
     case 'error-data':
     case 'error-event':
-      return errorJson(asked, 529, errorMessage);
+      return errorJson(request, 529, errorMessage);
     case 'malformed-json':
       return `${said.data.slice(0, -1)},}`;
     case 'unfinished-character':
@@ -225,7 +241,7 @@ function spoiltJson(kind: Spoil, said: SseEvent, asked: ParsedRequest): string |
   }
 }
 
-/** Many events in one write: with a million writes, a test would measure the kernel. */
+/** Many events per write. With a million writes, a test would measure the kernel. */
 const eventsPerWrite = 256;
 
 function* batched(parts: Iterable<Part>): Generator<Part> {
@@ -233,13 +249,13 @@ function* batched(parts: Iterable<Part>): Generator<Part> {
   for (const part of parts) {
     batch.push(part);
     if (batch.length < eventsPerWrite) continue;
-    yield joined(batch);
+    yield joinParts(batch);
     batch = [];
   }
-  yield joined(batch);
+  yield joinParts(batch);
 }
 
-export function joined(parts: readonly Part[]): Part {
+export function joinParts(parts: readonly Part[]): Part {
   const usage = parts.findLast((part) => part.usage !== undefined)?.usage;
   return {
     bytes: Buffer.concat(parts.map((part) => part.bytes)),

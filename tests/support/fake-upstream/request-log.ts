@@ -1,6 +1,4 @@
-/**
- * The fake's own record of what it was asked and what it sent, with which money tests compare ours.
- */
+/** Logs what the fake upstream received and sent, to compare it with the gateway's charges. */
 
 import {
   describeRequest,
@@ -14,12 +12,12 @@ import { countWords, type ParsedRequest } from './parsed-request.ts';
 import type { RequestHead } from './request-reader.ts';
 import type { Part } from './sse.ts';
 
-/** Beyond this only totals are kept: a long load test must not fill the memory. */
+/** Above this limit only totals are counted, so that load tests don't run out of memory. */
 const entriesMax = 500_000;
 const textLengthMax = 4 * 1024 * 1024;
 const malformedMax = 100;
 
-/** Far below the time limit of tests, so that the book's error message is the one shown. */
+/** Far below the timeout of tests, so that a test fails with this log's error message. */
 export const defaultWaitMs = 20_000;
 
 export function clock(): number {
@@ -28,7 +26,7 @@ export function clock(): number {
 
 export class RequestLog {
   entries: LoggedRequest[] = [];
-  /** Rises with every change, so that a reader in another process can wait for the next one. */
+  /** Increases with every change, so that another process can wait for the next one. */
   version = 0;
   private totals = newTotals();
   private counted = new Map<LoggedRequest, string>();
@@ -36,7 +34,7 @@ export class RequestLog {
   private lastId = 0;
   private readonly lean: boolean;
 
-  /** A lean book keeps neither headers, bodies nor texts. */
+  /** A lean log doesn't store headers, bodies, or texts. */
   constructor(lean: boolean) {
     this.lean = lean;
   }
@@ -86,13 +84,13 @@ export class RequestLog {
     this.changed();
   }
 
-  understood(entry: LoggedRequest, asked: ParsedRequest): void {
-    entry.model = asked.model;
-    entry.stream = asked.stream;
-    entry.tokens.prompt = asked.promptTokens;
+  parsed(entry: LoggedRequest, request: ParsedRequest): void {
+    entry.model = request.model;
+    entry.stream = request.stream;
+    entry.tokens.prompt = request.promptTokens;
     if (!this.lean) {
-      entry.json = asked.json;
-      entry.form = asked.form;
+      entry.json = request.json;
+      entry.form = request.form;
     }
     this.changed();
   }
@@ -112,14 +110,14 @@ export class RequestLog {
     this.changed();
   }
 
-  hangs(entry: LoggedRequest): void {
+  markHung(entry: LoggedRequest): void {
     entry.outcome = 'hung';
     this.changed();
   }
 
   end(entry: LoggedRequest, outcome: Outcome): void {
     const counted = this.counted.get(entry);
-    // The entry is from before a reset, or has ended already.
+    // The entry is from before a reset or has already ended.
     if (counted === undefined) return;
     this.counted.delete(entry);
     entry.outcome = outcome;
@@ -128,11 +126,11 @@ export class RequestLog {
       prompt: entry.tokens.prompt,
       completion: countWords(counted),
     });
-    this.addUp(entry);
+    this.addToTotals(entry);
     this.changed();
   }
 
-  private addUp(entry: LoggedRequest): void {
+  private addToTotals(entry: LoggedRequest): void {
     const totals = this.totals;
     totals.open -= 1;
     totals.byOutcome[entry.outcome] = (totals.byOutcome[entry.outcome] ?? 0) + 1;
@@ -171,7 +169,7 @@ export class RequestLog {
     return structuredClone(this.totals);
   }
 
-  /** Forgets all entries; connections stay open. */
+  /** Removes all entries. Connections stay open. */
   reset(): void {
     const { connections, connectionsOpen } = this.totals;
     this.totals = { ...newTotals(), connections, connectionsOpen };
@@ -185,21 +183,18 @@ export class RequestLog {
     for (const look of [...this.watchers]) look();
   }
 
-  /**
-   * Waits until `look` finds something in the book and gives it back. It looks after every change,
-   * so it neither polls nor misses a moment.
-   */
+  /** Waits until `look` returns a value for the entries. Calls it after every change. */
   async until<Found>(
     look: (entries: readonly LoggedRequest[]) => Found | undefined | null | false,
     timeoutMs = defaultWaitMs,
   ): Promise<Found> {
     const found = await this.watch(() => look(this.entries), timeoutMs);
     if (found !== undefined && found !== null && found !== false) return found;
-    const seen = this.entries.slice(-5).map(describeRequest).join('; ');
-    throw new Error(`the book did not get there in ${timeoutMs} ms; it ends with: ${seen}`);
+    const last = this.entries.slice(-5).map(describeRequest).join('; ');
+    throw new Error(`No matching request after ${timeoutMs} ms. The last ones: ${last}`);
   }
 
-  /** Waits for a newer version, or until the time is over. */
+  /** Waits for a newer version or the timeout. */
   async newerThan(version: number, timeoutMs: number): Promise<void> {
     await this.watch(() => this.version > version, timeoutMs);
   }

@@ -1,12 +1,12 @@
 /**
- * Reads HTTP/1.1 requests from raw bytes. Written by hand so that the fake can answer before the
- * body has arrived, see a half-sent request, and share no code with the gateway.
+ * Parses HTTP/1.1 requests from bytes. Written by hand, so that the fake can answer before the body
+ * arrives, detect incomplete requests, and share no code with the gateway.
  */
 
 export interface RequestHead {
   readonly method: string;
   readonly path: string;
-  /** Lower-case names; repeated headers joined with a comma. */
+  /** Names are lowercase, and repeated headers are joined with a comma. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -16,18 +16,25 @@ interface RequestEvents {
   malformed(reason: string): void;
 }
 
-/** Far above what any provider accepts; only a runaway client exceeds it. */
+/** Far above what any provider accepts. */
 const headBytesMax = 256 * 1024;
 const bodyBytesMax = 600 * 1024 * 1024;
 
-type State = 'head' | 'sized-body' | 'chunk-size' | 'chunk-data' | 'trailers' | 'held' | 'broken';
+type State =
+  | 'head'
+  | 'sized-body'
+  | 'chunk-size'
+  | 'chunk-data'
+  | 'trailers'
+  | 'waiting'
+  | 'broken';
 
 export class RequestReader {
   private state: State = 'head';
   private pending: Buffer = Buffer.alloc(0);
   private pieces: Uint8Array[] = [];
   private bodyBytes = 0;
-  private wanted = 0;
+  private expectedBytes = 0;
   private readonly events: RequestEvents;
 
   constructor(events: RequestEvents) {
@@ -39,9 +46,9 @@ export class RequestReader {
     this.run();
   }
 
-  /** Called when the answer was sent: a pipelined request may now be read. */
+  /** Called when the answer was sent, so that a pipelined request can be read. */
   next(): void {
-    if (this.state !== 'held') return;
+    if (this.state !== 'waiting') return;
     this.state = 'head';
     this.run();
   }
@@ -50,7 +57,7 @@ export class RequestReader {
     while (this.step());
   }
 
-  /** Reads one part of the input; returns whether there was one. */
+  /** Reads one part of the input. Returns false if it is incomplete. */
   private step(): boolean {
     switch (this.state) {
       case 'head':
@@ -62,7 +69,7 @@ export class RequestReader {
         return this.readChunkSize();
       case 'trailers':
         return this.readTrailers();
-      case 'held':
+      case 'waiting':
       case 'broken':
         return false;
     }
@@ -81,21 +88,21 @@ export class RequestReader {
     const chunked = head.headers['transfer-encoding'] !== undefined;
     if (chunked && length !== undefined) return this.fail('both a length and chunks');
     if (length !== undefined && !/^\d+$/.test(length)) return this.fail('bad content-length');
-    this.wanted = Number(length ?? 0);
+    this.expectedBytes = Number(length ?? 0);
     this.state = chunked ? 'chunk-size' : 'sized-body';
     this.events.head(head);
-    if (this.state === 'sized-body' && this.wanted === 0) this.finishBody();
+    if (this.state === 'sized-body' && this.expectedBytes === 0) this.finishBody();
     return true;
   }
 
   private readData(): boolean {
     if (this.pending.length === 0) return false;
-    const piece = this.take(Math.min(this.wanted, this.pending.length));
+    const piece = this.take(Math.min(this.expectedBytes, this.pending.length));
     this.pieces.push(piece);
     this.bodyBytes += piece.length;
-    this.wanted -= piece.length;
+    this.expectedBytes -= piece.length;
     if (this.bodyBytes > bodyBytesMax) return this.fail('body too long');
-    if (this.wanted > 0) return true;
+    if (this.expectedBytes > 0) return true;
     if (this.state === 'sized-body') this.finishBody();
     else this.state = 'chunk-size';
     return true;
@@ -104,12 +111,12 @@ export class RequestReader {
   private readChunkSize(): boolean {
     const line = this.takeLine();
     if (line === undefined) return false;
-    // The line end after a chunk's data reads as an empty line here.
+    // The line break after a chunk's data is read as an empty line here.
     if (line === '') return true;
     const size = /^([0-9a-f]+)\s*(;.*)?$/i.exec(line)?.[1];
     if (size === undefined) return this.fail('bad chunk size');
-    this.wanted = Number.parseInt(size, 16);
-    this.state = this.wanted === 0 ? 'trailers' : 'chunk-data';
+    this.expectedBytes = Number.parseInt(size, 16);
+    this.state = this.expectedBytes === 0 ? 'trailers' : 'chunk-data';
     return true;
   }
 
@@ -121,18 +128,17 @@ export class RequestReader {
   }
 
   private finishBody(): void {
-    this.state = 'held';
+    this.state = 'waiting';
     const [only] = this.pieces;
-    const whole =
-      this.pieces.length === 1 && only !== undefined ? only : Buffer.concat(this.pieces);
+    const body = this.pieces.length === 1 && only !== undefined ? only : Buffer.concat(this.pieces);
     this.pieces = [];
-    this.events.body(whole);
+    this.events.body(body);
   }
 
   private take(count: number): Buffer {
-    const taken = this.pending.subarray(0, count);
+    const bytes = this.pending.subarray(0, count);
     this.pending = this.pending.subarray(count);
-    return taken;
+    return bytes;
   }
 
   private takeLine(): string | undefined {

@@ -1,6 +1,6 @@
 /**
- * `bun tests/support/fake-upstream/run.ts --port N [--lean] [--with-parent]` runs the fake upstream
- * until it is killed and prints its address. `control.ts` says how to talk to it.
+ * `bun tests/support/fake-upstream/run.ts --port N [--lean] [--with-parent]` prints the fake
+ * upstream's address and runs it until it is killed. See `control.ts` for its control paths.
  */
 
 import { parseArgs } from 'node:util';

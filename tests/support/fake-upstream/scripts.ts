@@ -1,4 +1,4 @@
-/** Which behavior comes next: by model, else by path, else the script for '*', else "ok". */
+/** Selects the next behavior: by model, path, or '*', and otherwise the answer "ok". */
 
 import { chatAnswer } from './answers.ts';
 import type { Behavior } from './behavior.ts';
@@ -6,22 +6,22 @@ import type { Behavior } from './behavior.ts';
 export class Scripts {
   private queues = new Map<string, Behavior[]>();
 
-  /** A list is played in order, one per call; its last repeats. */
+  /** Sets the behaviors of the next calls. The last one repeats. */
   set(key: string, behaviors: readonly Behavior[]): void {
-    if (behaviors.length === 0) throw new RangeError('a script needs at least one behavior');
+    if (behaviors.length === 0) throw new RangeError('A script needs at least one behavior.');
     this.queues.set(key, [...behaviors]);
   }
 
-  /** The script for a path, if it may answer before the body; scripts by model need the body. */
+  /** Takes the script for a path if it answers before the body. */
   early(path: string): Behavior | undefined {
-    const queue = this.queues.get(plain(path)) ?? this.queues.get('*');
-    return queue?.[0]?.delivery.early === true ? taken(queue) : undefined;
+    const queue = this.queues.get(withoutQuery(path)) ?? this.queues.get('*');
+    return queue?.[0]?.delivery.early === true ? takeNext(queue) : undefined;
   }
 
   next(path: string, model: string | undefined): Behavior {
     const byModel = model === undefined ? undefined : this.queues.get(model);
-    const queue = byModel ?? this.queues.get(plain(path)) ?? this.queues.get('*');
-    return (queue && taken(queue)) ?? chatAnswer('ok');
+    const queue = byModel ?? this.queues.get(withoutQuery(path)) ?? this.queues.get('*');
+    return (queue && takeNext(queue)) ?? chatAnswer('ok');
   }
 
   clear(): void {
@@ -29,10 +29,10 @@ export class Scripts {
   }
 }
 
-function plain(path: string): string {
+function withoutQuery(path: string): string {
   return path.split('?')[0] ?? path;
 }
 
-function taken(queue: Behavior[]): Behavior | undefined {
+function takeNext(queue: Behavior[]): Behavior | undefined {
   return queue.length > 1 ? queue.shift() : queue[0];
 }

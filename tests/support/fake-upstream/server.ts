@@ -1,4 +1,4 @@
-/** The fake upstream inside this process. */
+/** The fake upstream in this process. */
 
 import type { Socket, SocketHandler } from 'bun';
 import { freePort } from '../free-port.ts';
@@ -12,78 +12,78 @@ import { Scripts } from './scripts.ts';
 import { Ticker } from './ticker.ts';
 
 interface FakeUpstreamOptions {
-  /** By default, or if zero, any free port. */
+  /** By default any free port. */
   readonly port?: number;
   readonly hostname?: string;
-  /** Keeps neither headers, bodies nor texts: for load tests. */
+  /** Doesn't store headers, bodies, or texts, for load tests. */
   readonly lean?: boolean;
 }
 
 export interface FakeUpstream {
-  /** Without a path: an OpenAI-style base URL is `${url}/v1`. */
+  /** Has no path. An OpenAI-style base URL is `${url}/v1`. */
   readonly url: string;
   readonly port: number;
   /** Oldest first. */
   readonly requests: readonly LoggedRequest[];
-  /** Totals over all requests, also those that the book no longer keeps. */
+  /** Totals of all requests, including those beyond the log's limit. */
   summary(): RequestTotals;
-  /** `key` is an upstream model name, a path such as '/v1/models', or '*' for anything else. */
+  /** `key` is an upstream model name, a path such as '/v1/models', or '*' for all others. */
   script(key: string, behavior: Behavior | readonly Behavior[]): void;
-  /** Lets every answer that waits at this gate, now or later, go on. */
+  /** Opens a gate for all answers that wait at it, now or later. */
   open(gate: string): void;
-  /** Waits until `look` finds something in the book and gives it back. */
+  /** Waits until `look` returns a value for the logged requests, and returns it. */
   until<Found>(
     look: (entries: readonly LoggedRequest[]) => Found | undefined | null | false,
     timeoutMs?: number,
   ): Promise<Found>;
-  /** Forgets scripts, gates and the book, and drops the answers still under way. */
+  /** Clears scripts, gates, and the log, and cancels running answers. */
   reset(): void;
   /** Closes the port and every connection. */
   stop(): void;
 }
 
 /**
- * Bun queues at most 512 connections per listener; the next client retries after a second. Several
- * listeners on one port take the rush of a load test. A port asked for by number gets one listener,
- * so that a second fake on it fails instead of sharing it.
+ * Bun queues at most 512 connections per listener, and the next client retries after a second.
+ * Several listeners on one port handle a load test. A fixed port has one listener, so that a second
+ * fake on it fails instead of sharing it.
  */
 const listenersPerPort = 4;
 
 export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstream {
   const { hostname = '127.0.0.1', port = 0, lean = false } = options;
-  const book = new RequestLog(lean);
+  const log = new RequestLog(lean);
   const scripts = new Scripts();
   const ticker = new Ticker();
   const gates = new Gates(ticker);
   const sockets = new Set<Socket<Connection>>();
 
-  const house: ConnectionHost = {
-    book,
-    controlBook: new RequestLog(true),
+  const host: ConnectionHost = {
+    log,
+    controlLog: new RequestLog(true),
     ticker,
     onOpen: (gate, run) => gates.onOpen(gate, run),
     earlyScript: (path) => scripts.early(path),
     nextScript: (path, model) => scripts.next(path, model),
-    control: (path, body) => control(upstream, book, path, body),
+    control: (path, body) => control(upstream, log, path, body),
   };
 
   const socket: SocketHandler<Connection> = {
     open(opened) {
-      opened.data = new Connection(opened, house);
+      opened.data = new Connection(opened, host);
       sockets.add(opened);
     },
     data: (from, bytes) => from.data.data(bytes),
     drain: (writable) => writable.data.drain(),
     close(closed) {
       sockets.delete(closed);
-      closed.data.gone();
+      closed.data.connectionClosed();
     },
     error(_socket, error) {
       throw error;
     },
   };
   const listen = (at: number) => {
-    // Bun.listen accepts `reusePort`, although its types lack it.
+    // Bun.listen accepts `reusePort`, but its types lack it.
     const address = { hostname, port: at, reusePort: port === 0 };
     return Bun.listen<Connection>({ ...address, socket });
   };
@@ -95,19 +95,19 @@ export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstre
     url: `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${first.port}`,
     port: first.port,
     get requests() {
-      return book.entries;
+      return log.entries;
     },
-    summary: () => book.summary(),
+    summary: () => log.summary(),
     script(key, behavior) {
       scripts.set(key, 'answer' in behavior ? [behavior] : behavior);
     },
     open: (gate) => gates.open(gate),
-    until: (look, timeoutMs) => book.until(look, timeoutMs),
+    until: (look, timeoutMs) => log.until(look, timeoutMs),
     reset() {
-      for (const one of sockets) if (one.data.busy) one.terminate();
+      for (const open of sockets) if (open.data.busy) open.terminate();
       scripts.clear();
       gates.reset();
-      book.reset();
+      log.reset();
     },
     stop() {
       for (const listener of listeners) listener.stop(true);
@@ -116,7 +116,7 @@ export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstre
   return upstream;
 }
 
-/** A base URL where connections are refused: nothing listens there, and nothing will by chance. */
+/** Returns a base URL that refuses connections. */
 export function refusingUrl(): string {
   return `http://127.0.0.1:${freePort()}`;
 }

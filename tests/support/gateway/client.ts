@@ -1,9 +1,9 @@
-/** The client's side of a test: sends requests, and reads answers and streams. */
+/** The client of a test: sends requests and reads answers and streams. */
 import { isObject, parseJson } from '../../../src/core/json.ts';
 
 export interface Call {
   readonly key?: string | null;
-  /** An object is sent as JSON; a text or bytes as they are. */
+  /** An object is sent as JSON, a string or bytes unchanged. */
   readonly body?: object | string | Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -13,9 +13,9 @@ export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body as an object; empty when it is something else. */
+  /** The body, or an empty object if it isn't a JSON object. */
   readonly body: Record<string, unknown>;
-  /** `error` in the body of a refusal; empty for a good answer. */
+  /** The body's `error`, or an empty object if the request succeeded. */
   readonly error: Record<string, unknown>;
 }
 
@@ -45,10 +45,10 @@ export async function readAnswer(response: Response): Promise<Answer> {
   return { status, headers, text, body, error: isObject(body.error) ? body.error : {} };
 }
 
-/** A running stream, event by event. */
+/** Reads a stream event by event. */
 export class ChatStream implements AsyncIterableIterator<string> {
   readonly response: Response;
-  /** The words said so far. */
+  /** The text received so far. */
   text = '';
   readonly #events: AsyncGenerator<string>;
 
@@ -61,10 +61,10 @@ export class ChatStream implements AsyncIterableIterator<string> {
     return this;
   }
 
-  /** The `data` of the next event; comments are skipped. */
+  /** Returns the `data` of the next event. Skips comments. */
   async next(): Promise<IteratorResult<string>> {
     const step = await this.#events.next();
-    if (!step.done) this.text += wordsOf(step.value);
+    if (!step.done) this.text += contentOf(step.value);
     return step;
   }
 
@@ -75,7 +75,7 @@ export class ChatStream implements AsyncIterableIterator<string> {
   }
 
   /** Closes the connection before the stream has ended. */
-  async leave(): Promise<void> {
+  async disconnect(): Promise<void> {
     await this.#events.return(undefined);
   }
 }
@@ -91,7 +91,7 @@ async function* eventsOf(response: Response): AsyncGenerator<string> {
   }
 }
 
-function wordsOf(data: string): string {
+function contentOf(data: string): string {
   const chunk = parseJson(data);
   const choices = isObject(chunk) && Array.isArray(chunk.choices) ? chunk.choices : [];
   const [choice] = choices.filter(isObject);

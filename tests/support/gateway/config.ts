@@ -1,7 +1,7 @@
-/** A configuration whose models are served by fake upstreams. */
+/** Writes a configuration with models at fake upstreams. */
 
 export interface UpstreamConfig {
-  /** A fake upstream's address, without `/v1`. */
+  /** The fake upstream's URL without `/v1`. */
   readonly url: string;
   readonly dialect?: string;
   readonly api_key?: string | null;
@@ -10,8 +10,8 @@ export interface UpstreamConfig {
   readonly idle_timeout_ms?: number;
   readonly quirks?: object;
   /**
-   * Models by alias. Prices are dollars per million; a price that is left out is "1". `name` is the
-   * upstream's name for the model; by default the part of the alias behind the slash.
+   * Models by alias. Prices are in dollars per million and "1" by default. `name` is the upstream's
+   * model name, by default the part of the alias after the slash.
    */
   readonly models: Readonly<Record<string, ModelConfig>>;
 }
@@ -21,13 +21,13 @@ interface ModelConfig {
   readonly priority?: number;
   readonly prompt?: string;
   readonly completion?: string;
-  /** Other prices: `cache_read`, `request`, … */
+  /** Other prices, such as `cache_read` and `request`. */
   readonly pricing?: object;
-  /** Fields of the model itself: `context_length`, `features`, … */
+  /** Fields of the model, such as `context_length` and `features`. */
   readonly model?: Readonly<Record<string, unknown>>;
 }
 
-/** A model named by several upstreams gets an endpoint at each, in this order. */
+/** Gives a model of several upstreams an endpoint at each, in this order. */
 export function upstreamConfig(upstreams: Readonly<Record<string, UpstreamConfig>>): object {
   const models = new Map<string, { fields: object; endpoints: object[] }>();
   const providers: Record<string, object> = {};

@@ -1,4 +1,3 @@
-/** The gateway of the tests must itself notice what goes wrong. */
 import { expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { chatAnswer, gated, startFakeUpstream, words } from '../fake-upstream.ts';
@@ -7,18 +6,18 @@ import { newFolder, run, startGateway } from '../gateway.ts';
 const startMs = 120_000;
 
 test(
-  'a gateway that ended by itself fails the test that stops it',
+  'stop rejects for a gateway that exited without being stopped',
   async () => {
     const gateway = await startGateway();
     process.kill(gateway.process.pid, 'SIGKILL');
     await gateway.finished;
-    await expect(gateway.stop()).rejects.toThrow('ended by itself');
+    await expect(gateway.stop()).rejects.toThrow('exited without being stopped');
   },
   startMs,
 );
 
 test(
-  'a gateway that drains already is left to it by a stop',
+  'stop sends no second signal to a gateway that is draining',
   async () => {
     const upstream = startFakeUpstream();
     upstream.script('chat', gated('the rest', 3, chatAnswer(words(12))));
@@ -39,7 +38,7 @@ test(
 );
 
 test(
-  'a gateway that cannot start says why',
+  'startGateway rejects with the reason if the gateway cannot start',
   async () => {
     await expect(startGateway({ config: { demo: 'maybe' } })).rejects.toThrow('demo must be');
   },
@@ -47,7 +46,7 @@ test(
 );
 
 test(
-  'a power cut is no failure, and the data can be used again',
+  'kill9 is not a failure, and another gateway can use the data',
   async () => {
     const gateway = await startGateway();
     await gateway.kill9();
@@ -58,13 +57,13 @@ test(
 );
 
 test(
-  'nothing of this machine’s environment reaches a gateway',
+  'a gateway has none of the environment variables of this machine',
   async () => {
     process.env.OPENAI_API_KEY = 'sk-from-this-machine';
     const { exitCode, stdout } = await run(['models', '--json']);
     delete process.env.OPENAI_API_KEY;
     expect(exitCode).toBe(0);
-    // Without a key there are the demo's models only.
+    // Without a key, only the demo's models are available.
     const { data }: { data: { providers: string[] }[] } = JSON.parse(stdout);
     expect(data.length).toBeGreaterThan(0);
     expect([...new Set(data.flatMap(({ providers }) => providers))]).toEqual(['demo']);
@@ -73,7 +72,7 @@ test(
 );
 
 test(
-  'when the test process dies, its gateways and folders go with it',
+  'gateways and folders are removed when the test process is killed',
   async () => {
     const script = `
       const { startGateway } = await import('${import.meta.dir}/../gateway.ts');
@@ -83,7 +82,7 @@ test(
     const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', cwd: newFolder() });
     const [url = '', folder = ''] = (await new Response(child.stdout).text()).split(' ');
     expect(url).toStartWith('http://127.0.0.1:');
-    // Nobody tells us when a shell of another process is done; the test's deadline bounds this.
+    // Nothing reports when the other process's shell has finished, so poll until the test times out.
     while (existsSync(folder)) await Bun.sleep(20);
     await expect(fetch(url)).rejects.toThrow();
   },

@@ -10,23 +10,23 @@ import {
   spawnTollgate,
 } from './spawn.ts';
 
-/** Longer than any healthy stop takes on a busy machine; the drain itself may take longer. */
+/** Longer than a stop takes on a busy machine. A drain may take longer. */
 const stopDeadlineMs = 60_000;
 
 export interface GatewayOptions extends RunOptions {
-  /** The keys from the first start on the same data; later starts do not print them. */
+  /** The keys printed by the first start on the same data. Later starts don't print them. */
   readonly keys?: Keys;
 }
 
-/** Starts a gateway on a free port and waits until it says that it is ready. */
+/** Starts a gateway on a free port and waits until it prints that it is ready. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const spawned = spawnTollgate(['serve', '--port', '0'], options);
-  // The greeting is one write, so if the text ends in a line break, all of it has arrived.
+  // The greeting is one write, so once the text ends in a line break, it is complete.
   const greeting = await spawned.until('stdout', (text) =>
     / is ready at \S+\n/.test(text) && text.endsWith('\n') ? text : undefined,
   );
   const url = / is ready at (\S+)\n/.exec(greeting)?.[1] ?? '';
-  const keys = options.keys ?? broughtKeys(options.env ?? {}) ?? printedKeys(greeting);
+  const keys = options.keys ?? keysInEnv(options.env ?? {}) ?? printedKeys(greeting);
   return new Gateway(spawned, url, keys, options);
 }
 
@@ -35,13 +35,13 @@ export class Gateway implements AsyncDisposable {
   readonly folder: string;
   readonly dataDir: string;
   readonly process: Spawned['process'];
-  /** Resolves when the process has ended, in whatever way. */
+  /** Resolves when the process has ended. */
   readonly finished: Promise<Finished>;
   readonly #spawned: Spawned;
   readonly #keys: Keys | undefined;
   readonly #options: GatewayOptions;
-  /** Whether the gateway was asked to end. */
-  #asked = false;
+  /** True once the gateway was sent a stop signal. */
+  #stopRequested = false;
   #killed = false;
 
   constructor(spawned: Spawned, url: string, keys: Keys | undefined, options: GatewayOptions) {
@@ -57,10 +57,10 @@ export class Gateway implements AsyncDisposable {
 
   get keys(): Keys {
     if (this.#keys) return this.#keys;
-    throw new Error('This start printed no keys: hand on those of the first one.');
+    throw new Error('This start printed no keys. Pass the keys of the first start.');
   }
 
-  /** What the gateway printed on standard output. */
+  /** Returns the gateway's standard output. */
   output(): string {
     return this.#spawned.stdout.text;
   }
@@ -69,7 +69,7 @@ export class Gateway implements AsyncDisposable {
     return this.#spawned.stderr.text;
   }
 
-  /** The gateway's log so far, one object per line. */
+  /** Returns the gateway's log lines so far, parsed. */
   log(): readonly Record<string, unknown>[] {
     return this.errors()
       .split('\n')
@@ -77,62 +77,61 @@ export class Gateway implements AsyncDisposable {
       .filter((line) => isObject(line));
   }
 
-  /** Waits for a line of the log. */
+  /** Waits for a log event. */
   async untilLogged(event: string): Promise<void> {
     const line = `"event":"${event}"`;
     await this.#spawned.until('stderr', (text) => text.includes(line) || undefined);
   }
 
-  /** A second process on the same store, with the same settings and keys. */
+  /** Starts another process on the same store, with the same settings and keys. */
   another(options: GatewayOptions = {}): Promise<Gateway> {
     const keys = this.#keys ? { keys: this.#keys } : {};
     return startGateway({ ...this.#options, dataDir: this.dataDir, ...keys, ...options });
   }
 
   /** Runs another command, such as `keys list`, on the same store. */
-  command(...words: string[]): Promise<Finished> {
-    return run(words, { ...this.#options, dataDir: this.dataDir });
+  command(...args: string[]): Promise<Finished> {
+    return run(args, { ...this.#options, dataDir: this.dataDir });
   }
 
   signal(signal: NodeJS.Signals): void {
-    if (signal === 'SIGTERM' || signal === 'SIGINT') this.#asked = true;
+    if (signal === 'SIGTERM' || signal === 'SIGINT') this.#stopRequested = true;
     this.process.kill(signal);
   }
 
   /**
-   * Asks the gateway to end and returns the exit code, which is 0. Throws, with all output, if it
-   * crashed at any time, returned another code, printed a stack trace or did not end. A gateway
-   * that was asked before is not asked again: a second signal would cut its running answers short.
+   * Stops the gateway and returns the exit code, which is 0. Throws with all output if it crashed
+   * before, exits with another code, printed a stack trace, or doesn't end. Sends no second signal,
+   * which would interrupt running answers.
    */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number> {
-    if (!this.#asked && this.#ended) {
-      throw new Error(`The gateway ended by itself: ${describeExit(await this.finished)}`);
+    if (!this.#stopRequested && this.#ended) {
+      throw new Error(
+        `The gateway exited without being stopped: ${describeExit(await this.finished)}`,
+      );
     }
-    if (!this.#asked) this.signal(signal);
-    return this.#leftWell(await this.#gone());
+    if (!this.#stopRequested) this.signal(signal);
+    return this.#checkExit(await this.#waitForExit());
   }
 
-  /** Kills the gateway, as a power cut would. */
+  /** Kills the gateway with SIGKILL, like a power failure. */
   async kill9(): Promise<void> {
     this.#killed = true;
     this.process.kill('SIGKILL');
     await this.finished;
   }
 
-  /**
-   * Stops the gateway unless the test already did; in both cases it must have ended without an
-   * error.
-   */
+  /** Stops the gateway, or checks that it was stopped without an error. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#killed) await this.stop();
   }
 
-  /** Exit code and signal are both null while the process runs; one is set when it has ended. */
+  /** While the process runs, exit code and signal are null. */
   get #ended(): boolean {
     return this.process.exitCode !== null || this.process.signalCode !== null;
   }
 
-  async #gone(): Promise<Finished> {
+  async #waitForExit(): Promise<Finished> {
     const timer = setTimeout(() => this.process.kill('SIGKILL'), stopDeadlineMs);
     try {
       return await this.finished;
@@ -141,16 +140,14 @@ export class Gateway implements AsyncDisposable {
     }
   }
 
-  #leftWell(finished: Finished): number {
+  #checkExit(finished: Finished): number {
     const { exitCode, stderr } = finished;
     const crashed = / {4}at \S|unexpected_failure|panic/.test(stderr);
-    if (exitCode !== 0 || crashed) throw new Error(`A bad end: ${describeExit(finished)}`);
+    if (exitCode !== 0 || crashed) throw new Error(`The gateway failed: ${describeExit(finished)}`);
     return exitCode;
   }
 
-  // Requests.
-
-  /** Sends a request and waits for the headers of the answer only. */
+  /** Sends a request and waits only for the response's headers. */
   request(method: string, path: string, call: Call = {}): Promise<Response> {
     return send(this.url + path, method, call);
   }
@@ -159,14 +156,14 @@ export class Gateway implements AsyncDisposable {
     return readAnswer(await this.request(method, path, call));
   }
 
-  /** Sends a chat request, with the routing key unless another is given. */
+  /** Sends a chat request, by default with the routing key. */
   chat(body: object, call: Call = {}): Promise<Answer> {
     return this.call('POST', '/v1/chat/completions', { key: this.keys.api, body, ...call });
   }
 
   async stream(body: object, call: Call = {}): Promise<ChatStream> {
-    const wanted = { key: this.keys.api, body: { ...body, stream: true }, ...call };
-    return new ChatStream(await this.request('POST', '/v1/chat/completions', wanted));
+    const options = { key: this.keys.api, body: { ...body, stream: true }, ...call };
+    return new ChatStream(await this.request('POST', '/v1/chat/completions', options));
   }
 
   /** Sends a request with the management key. */
@@ -179,12 +176,12 @@ export class Gateway implements AsyncDisposable {
     return this.call(method, path, { key: this.keys.admin, ...(body ? { body } : {}) });
   }
 
-  /** A tenant's credits, as the operator sees them. */
+  /** Returns a tenant's credits from the admin API. */
   async balance(tenant = 'default'): Promise<number> {
     const { status, body, text } = await this.admin('GET', `/admin/v1/tenants/${tenant}/credits`);
     const total = isObject(body.data) ? body.data.total : undefined;
     if (typeof total === 'number') return total;
-    throw new Error(`No balance of ${tenant}: ${status} ${text}`);
+    throw new Error(`The response has no balance of ${tenant}: ${status} ${text}`);
   }
 }
 
@@ -194,7 +191,7 @@ function printedKeys(greeting: string): Keys | undefined {
   return api && management && admin ? { api, management, admin } : undefined;
 }
 
-function broughtKeys(env: Readonly<Record<string, string>>): Keys | undefined {
+function keysInEnv(env: Readonly<Record<string, string>>): Keys | undefined {
   const api = env.TOLLGATE_BOOTSTRAP_API_KEY;
   const management = env.TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY;
   const admin = env.TOLLGATE_ADMIN_TOKEN;

@@ -1,4 +1,4 @@
-/** Runs the command as a process of its own, without this machine's environment variables. */
+/** Runs the CLI in its own process, without this machine's environment variables. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -14,29 +14,29 @@ export interface Keys {
 }
 
 export interface RunOptions {
-  /** Written as `tollgate.yaml` into the working folder; a text is written as it is. */
+  /** Written to `tollgate.yaml` in the working folder. A string is written unchanged. */
   readonly config?: object | string;
-  /** Providers and models at fake upstreams; `config` is laid over them. */
+  /** Providers and models at fake upstreams. Fields of `config` override them. */
   readonly upstreams?: Readonly<Record<string, UpstreamConfig>>;
   readonly env?: Readonly<Record<string, string>>;
-  /** The data folder of another run; by default a new `./data`. */
+  /** The data folder of another run. By default a new `./data`. */
   readonly dataDir?: string;
-  /** More words for the command line. */
+  /** Additional command line arguments. */
   readonly args?: readonly string[];
-  /** The most files and connections open at once; by default what this machine allows. */
+  /** The limit of open files and connections. By default this machine's. */
   readonly openFilesMax?: number;
 }
 
-/** A started command; all of its output is collected. */
+/** A started command, whose output is collected. */
 export interface Spawned {
   readonly process: Bun.Subprocess<'ignore', 'pipe', 'pipe'>;
   readonly folder: string;
   readonly dataDir: string;
   readonly stdout: Collected;
   readonly stderr: Collected;
-  /** Resolves when the process has ended and its output is read completely. */
+  /** Resolves when the process has ended and all output was read. */
   readonly finished: Promise<Finished>;
-  /** Waits until `look` finds something in the output; rejects if the process ends before. */
+  /** Waits until `look` returns a value for the output. Rejects if the process ends before. */
   until<Found>(
     where: 'stdout' | 'stderr',
     look: (text: string) => Found | undefined,
@@ -51,13 +51,20 @@ export interface Finished {
   readonly stderr: string;
 }
 
-export function spawnTollgate(words: readonly string[], options: RunOptions = {}): Spawned {
+export function spawnTollgate(command: readonly string[], options: RunOptions = {}): Spawned {
   const folder = newFolder();
   writeConfig(folder, options);
   const dataDir = options.dataDir ?? join(folder, 'data');
   const flags = options.dataDir === undefined ? [] : ['--data-dir', options.dataDir];
   const child = Bun.spawn(
-    [...limiting(options), process.execPath, program, ...words, ...flags, ...(options.args ?? [])],
+    [
+      ...limiting(options),
+      process.execPath,
+      program,
+      ...command,
+      ...flags,
+      ...(options.args ?? []),
+    ],
     {
       cwd: folder,
       env: { PATH: process.env.PATH ?? '', HOME: sharedHome(), ...options.env },
@@ -85,20 +92,20 @@ export function spawnTollgate(words: readonly string[], options: RunOptions = {}
     async until(where, look) {
       const found = await (where === 'stdout' ? stdout : stderr).until(look);
       if (found !== undefined) return found;
-      throw new Error(`It ended early: ${describeExit(await finished)}`);
+      throw new Error(`The command exited early: ${describeExit(await finished)}`);
     },
   };
 }
 
-/** The words before a command that limit its open files. */
+/** Returns the command prefix that limits the open files. */
 function limiting({ openFilesMax }: RunOptions): string[] {
   if (openFilesMax === undefined) return [];
   return ['sh', '-c', 'ulimit -n "$0" && exec "$@"', String(openFilesMax)];
 }
 
 /** Runs a command to its end. */
-export function run(words: readonly string[], options: RunOptions = {}): Promise<Finished> {
-  return spawnTollgate(words, options).finished;
+export function run(command: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  return spawnTollgate(command, options).finished;
 }
 
 export function describeExit({ exitCode, signal, stdout, stderr }: Finished): string {
@@ -114,7 +121,7 @@ function writeConfig(folder: string, { config, upstreams }: RunOptions): void {
   writeFileSync(join(folder, 'tollgate.yaml'), text);
 }
 
-/** The text that came through a pipe so far; callers can wait for a part of it. */
+/** Collects the text from a pipe. Callers can wait for a part of it. */
 class Collected {
   text = '';
   readonly ended: Promise<void>;
@@ -125,7 +132,7 @@ class Collected {
     this.ended = this.#collect(stream);
   }
 
-  /** What `look` finds in the text, or undefined when the pipe ends first. */
+  /** Waits until `look` returns a value for the text. Returns undefined if the pipe ends first. */
   async until<Found>(look: (text: string) => Found | undefined): Promise<Found | undefined> {
     for (;;) {
       const over = this.#over;

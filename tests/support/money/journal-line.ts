@@ -1,5 +1,5 @@
-/** A line of a journal with its checksum, written as a gateway does it and not by its code. */
+/** Writes a journal line with its checksum, without the gateway's code. */
 export function journalLine(json: string): string {
-  const words = json.slice(0, -1);
-  return `${words},"sum":${Bun.hash.crc32(words)}}\n`;
+  const content = json.slice(0, -1);
+  return `${content},"sum":${Bun.hash.crc32(content)}}\n`;
 }

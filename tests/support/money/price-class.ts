@@ -1,10 +1,10 @@
-/** Checks for every class of tokens that has its own price. */
+/** Expectations for token classes with their own price. */
 import { expect } from 'bun:test';
 import { isObject } from '../../../src/core/json.ts';
 import { dataOf, makeByokTenant } from '../byok.ts';
 import type { InProcessGateway, SendOptions } from '../in-process.ts';
 
-/** The charge for a request, which must be based on the provider's counts, not on an estimate. */
+/** Sends a request and returns its charge, which must not be based on an estimate. */
 export async function chargeFor(gateway: InProcessGateway, body: object, options?: SendOptions) {
   const { requestId } = await gateway.post(body, options);
   const { charges, usageEstimated } = await gateway.record(requestId);
@@ -20,7 +20,7 @@ export async function receiptOf(
   return dataOf(await gateway.get(`/v1/customer/logs/${requestId}`, options));
 }
 
-/** Expects that the request holds this many credits: a key with one credit less is refused. */
+/** Expects the request to hold this many credits: a key with 1 credit less is refused. */
 export async function expectHold(
   gateway: InProcessGateway,
   credits: number,
@@ -34,7 +34,7 @@ export async function expectHold(
   expect([await status(credits - 1), await status(credits)]).toEqual([402, 200]);
 }
 
-/** Expects this fee when the tenant uses its own key at `provider`. */
+/** Expects this platform fee when the tenant uses its own key for `provider`. */
 export async function expectOwnAccountFee(
   gateway: InProcessGateway,
   credits: number,
@@ -49,10 +49,10 @@ export async function expectOwnAccountFee(
 }
 
 /**
- * Expects the price in the endpoints of the customer's model list; `/v1/models` has only the four
- * prices that its clients know.
+ * Expects the price in the endpoints of the customer's model list. `/v1/models` contains only the
+ * 4 prices that its clients know.
  */
-export async function expectPriceTold(
+export async function expectListedPrice(
   gateway: InProcessGateway,
   model: string,
   endpoint: object,

@@ -7,7 +7,7 @@ import { makeRecord } from '../record.ts';
 
 export { callerOf } from '../caller.ts';
 
-/** The settlement of a successful request with this cost, charged to its tenant's account only. */
+/** Returns the settlement of a successful request, charged only to the tenant's account. */
 export function settlementOf(
   requestId: string,
   { tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>,

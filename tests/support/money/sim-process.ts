@@ -1,6 +1,6 @@
 /**
- * The money part of a gateway alone: wallets, journal and drain connected as in `books.ts`, on a
- * store that can be made to fail, with a clock that the test moves.
+ * The accounting of one gateway process: wallets, journal, and batch writer, connected as in
+ * `money/accounting.ts`. Its store can fail on demand, and the test sets its clock.
  */
 import { join } from 'node:path';
 import type { ClaimStore } from '../../../src/cache/idempotency.ts';
@@ -23,55 +23,52 @@ import { withStoreClock } from '../../../src/store/clock.ts';
 import { settlementOf } from './settlements.ts';
 
 /**
- * `away`: the call does nothing and fails. `lost`: it succeeds, but its answer is lost. `late`: its
- * answer comes after those of later calls. `slow`: it is also executed after later calls.
+ * `away`: the call has no effect and fails. `lost`: it succeeds, but its response is lost. `late`:
+ * its response arrives after those of later calls. `slow`: it also runs after later calls.
  */
 export type Fault = 'away' | 'lost' | 'late' | 'late and lost' | 'slow' | 'slow and lost';
 export type StoreCall = keyof LedgerStore | 'claim' | 'extend' | 'finish' | 'release';
 
 const lateMs = 12;
-/**
- * How long a request waits for its answer to be written: less than `lateMs`, so that it does not
- * wait for a late store.
- */
+/** How long a request waits for its answer to be stored. Shorter than `lateMs`. */
 const writeMs = 8;
-/** An aborted signal: the request does not wait for an answer that another request is making. */
-const hasLeft = AbortSignal.abort();
+/** An aborted signal, so that a request doesn't wait for the answer of a concurrent one. */
+const aborted = AbortSignal.abort();
 
-/** The test's own record of a request, to compare the books with. */
+/** The test's record of a request, to compare with the ledger. */
 export interface SimRequest {
   readonly id: string;
   readonly tenantId: string;
   readonly createdAt: number;
-  /** The charge asked for at the end; null while the request runs. */
-  asked: number | null;
+  /** The charge requested at the end. Null while the request runs. */
+  requestedCharge: number | null;
   /** The credits held when the request ended. */
   held: number;
-  /** The account of the key's limit, and the charge on it. */
+  /** The account of the key's limit. */
   readonly keyAccount: string | null;
   keyCharge: number;
-  /** Whether the client saw the end, which it does not before the journal has it. */
-  seen: boolean;
-  /** The idempotency key; also null once the client has left. */
-  name: string | null;
+  /** True if the client received the end, which is sent after the journal line is written. */
+  clientSawEnd: boolean;
+  /** Null without a key, and after the client disconnected. */
+  idempotencyKey: string | null;
 }
 
 interface OpenRequest {
   readonly request: SimRequest;
   readonly hold: Hold;
   readonly caller: Caller;
-  readonly duty: InFlightEntry | undefined;
+  readonly inFlight: InFlightEntry | undefined;
 }
 
-/** An answer repeated for an idempotency key, and the request that made it. */
+/** An answer replayed for an idempotency key, and the request that it is from. */
 export interface ReplayedAnswer {
-  readonly name: string;
-  readonly maker: string;
+  readonly idempotencyKey: string;
+  readonly requestId: string;
 }
 
 export class SimProcess {
   readonly wallets: Wallets;
-  readonly #drain: BatchWriter;
+  readonly #batchWriter: BatchWriter;
   readonly #answers: AnswerBatchWriter;
   readonly #idempotency: Idempotency;
   readonly #journal: Journal;
@@ -107,134 +104,142 @@ export class SimProcess {
     this.#answers = new AnswerBatchWriter({ store: faulty, processId, onCommit }, writeMs);
     this.#idempotency = new Idempotency(this.#faultyClaims(claims), now, writeMs);
     const onFailure = () => undefined;
-    this.#drain = new BatchWriter({ store: faulty, processId, onCommit, onFailure });
+    this.#batchWriter = new BatchWriter({ store: faulty, processId, onCommit, onFailure });
   }
 
-  /** Makes the next call of this kind fail in this way. */
+  /** Injects a fault into the next call of this kind. */
   fail(call: StoreCall, fault: Fault): void {
     this.#faults.set(call, fault);
   }
 
-  /** Stops all faults and waits until every call is answered, even those nobody waits for. */
-  async rest(): Promise<void> {
+  /** Removes all faults and waits for all calls. */
+  async waitForCalls(): Promise<void> {
     this.#faults.clear();
     while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
-    // A commit that was already running may still fail as it was told to.
+    // A commit that was already running may still fail.
     await this.flush().catch(() => this.flush());
   }
 
-  /** Begins a request. With an idempotency key it is begun, answered from the store, or refused. */
-  async begin(caller: Caller, order: HoldAmounts, name: string | null): Promise<void> {
+  /** Begins a request, unless its idempotency key gets a replay or a refusal. */
+  async begin(caller: Caller, order: HoldAmounts, idempotencyKey: string | null): Promise<void> {
     const id = crypto.randomUUID();
     const createdAt = this.#now();
-    const duty = name === null ? undefined : await this.#recall(caller, name, id);
-    if (name !== null && !duty) return;
+    const inFlight =
+      idempotencyKey === null ? undefined : await this.#lookUp(caller, idempotencyKey, id);
+    if (idempotencyKey !== null && !inFlight) return;
     let hold: Hold;
     try {
       hold = await this.wallets.hold(caller, order, createdAt);
     } catch {
-      await duty?.release();
+      await inFlight?.release();
       return;
     }
     if (this.dead) return;
     const { tenantId, keyId } = caller;
     const { keyAccount } = hold;
-    const unended = { asked: null, held: 0, keyCharge: 0, seen: false };
-    const request = { id, tenantId, keyAccount, createdAt, name, ...unended };
+    const running = { requestedCharge: null, held: 0, keyCharge: 0, clientSawEnd: false };
+    const request = { id, tenantId, keyAccount, createdAt, idempotencyKey, ...running };
     this.requests.push(request);
     const { operation, requestedModel, streamed } = settlementOf(id, caller, 0).record;
     const call = { requestId: id, tenantId, keyId, operation, requestedModel, streamed, createdAt };
     await this.#journal.dispatched(call);
-    this.open.push({ request, hold, caller, duty });
+    this.open.push({ request, hold, caller, inFlight });
   }
 
-  /** Sets more credits aside for a running request, unless there are none or the store is away. */
-  async extend(which: number, wanted: number, least = wanted): Promise<void> {
-    await this.open[which]?.hold.extend(wanted, least).catch((error: unknown) => {
+  /** Extends the hold of a running request, unless no credits are left or the store is away. */
+  async extend(position: number, credits: number, minimum = credits): Promise<void> {
+    await this.open[position]?.hold.extend(credits, minimum).catch((error: unknown) => {
       const isAway = error instanceof GatewayError && error.symbol === 'service_unavailable';
       if (!isAway) throw error;
     });
   }
 
-  /** The duty to make the answer; undefined if the request ends here. */
-  async #recall(
+  /** Returns the in-flight entry to complete, or undefined if the request ends here. */
+  async #lookUp(
     { tenantId }: Caller,
-    name: string,
+    idempotencyKey: string,
     requestId: string,
   ): Promise<InFlightEntry | undefined> {
-    const claim = { tenantId, key: name, fingerprint: 'f', requestId };
+    const claim = { tenantId, key: idempotencyKey, fingerprint: 'f', requestId };
     try {
-      const recalled = await this.#idempotency.lookUp(claim, hasLeft, ({ text }) => text);
-      if ('inFlight' in recalled) return recalled.inFlight;
-      if (!this.dead) this.replayed.push({ name, maker: recalled.found });
+      const result = await this.#idempotency.lookUp(claim, aborted, ({ text }) => text);
+      if ('inFlight' in result) return result.inFlight;
+      if (!this.dead) this.replayed.push({ idempotencyKey, requestId: result.found });
     } catch {
-      // Another request is making the answer, or the store is away.
+      // A concurrent request has the same key, or the store is away.
     }
     return undefined;
   }
 
-  async finish(position: number, charge: (held: number) => number, isLeft = false): Promise<void> {
-    const [ending] = this.open.splice(position, 1);
-    if (!ending) return;
-    const { request, hold, caller, duty } = ending;
-    if (isLeft) {
-      request.name = null;
-      await duty?.release();
+  async finish(
+    position: number,
+    charge: (held: number) => number,
+    isDisconnected = false,
+  ): Promise<void> {
+    const [finished] = this.open.splice(position, 1);
+    if (!finished) return;
+    const { request, hold, caller, inFlight } = finished;
+    if (isDisconnected) {
+      request.idempotencyKey = null;
+      await inFlight?.release();
     }
-    const asked = charge(hold.credits);
+    const requestedCharge = charge(hold.credits);
     request.held = hold.credits;
-    request.asked = asked;
-    const charged = await hold.settle(asked);
+    request.requestedCharge = requestedCharge;
+    const charged = await hold.settle(requestedCharge);
     request.keyCharge = charged.key;
     const { createdAt } = request;
     const settlement: Settlement = {
-      ...settlementOf(request.id, caller, charged.wallet, { cancelled: isLeft, createdAt }),
-      writtenOff: asked - charged.wallet,
+      ...settlementOf(request.id, caller, charged.wallet, { cancelled: isDisconnected, createdAt }),
+      writtenOff: requestedCharge - charged.wallet,
       keyAccount: hold.keyAccount,
       keyCharge: charged.key,
     };
     if (this.dead) return;
     try {
-      if (duty && !isLeft) await this.#answer(duty, settlement);
-      else await this.#keep(settlement);
+      if (inFlight && !isDisconnected) await this.#answer(inFlight, settlement);
+      else await this.#save(settlement);
     } catch {
       return;
     }
-    request.seen = !this.dead;
+    request.clientSawEnd = !this.dead;
   }
 
-  #answer(duty: InFlightEntry, settlement: Settlement): Promise<void> {
+  #answer(inFlight: InFlightEntry, settlement: Settlement): Promise<void> {
     const { requestId } = settlement.record;
-    const made = { dialect: '', form: 'whole', model: '', provider: '' } as const;
-    return duty.finish(
-      { ...made, text: requestId },
+    const recording = { dialect: '', form: 'whole', model: '', provider: '' } as const;
+    return inFlight.finish(
+      { ...recording, text: requestId },
       {
-        saveSettlement: () => this.#keep(settlement),
-        saveWithAnswer: (answer) => this.#keepWith(answer, settlement),
+        saveSettlement: () => this.#save(settlement),
+        saveWithAnswer: (answer) => this.#saveWithAnswer(answer, settlement),
       },
     );
   }
 
-  async #keepWith(answer: IdempotentAnswer, settlement: Settlement): Promise<AnswerWriteResult> {
-    const how = await this.#answers.book(answer, toSettlementEntry(settlement));
-    if (this.dead) throw new Error('Nobody is there any more.');
-    if (how === 'unwritten') await this.#keep({ ...settlement, claim: answer.claim });
-    if (how === 'taken_over') {
+  async #saveWithAnswer(
+    answer: IdempotentAnswer,
+    settlement: Settlement,
+  ): Promise<AnswerWriteResult> {
+    const result = await this.#answers.book(answer, toSettlementEntry(settlement));
+    if (this.dead) throw new Error('The process has crashed.');
+    if (result === 'unwritten') await this.#save({ ...settlement, claim: answer.claim });
+    if (result === 'taken_over') {
       this.wallets.cancelCharges(chargesOf(settlement));
       const forgiven = withoutCharge(settlement, { error: 'invalid_request_error', note: null });
-      this.#drain.add(toSettlementEntry(forgiven));
+      this.#batchWriter.add(toSettlementEntry(forgiven));
     }
-    return how;
+    return result;
   }
 
-  async #keep(settlement: Settlement): Promise<void> {
-    const slip = toSettlementEntry(settlement);
-    await this.#journal.settled(slip);
-    this.#drain.add(slip);
+  async #save(settlement: Settlement): Promise<void> {
+    const entry = toSettlementEntry(settlement);
+    await this.#journal.settled(entry);
+    this.#batchWriter.add(entry);
   }
 
-  /** Renews this process's claims, and tells the store again what it did not take before. */
-  async tendClaims(): Promise<void> {
+  /** Renews this process's claims and repeats claim updates that failed. */
+  async runClaimTasks(): Promise<void> {
     for (const { run } of this.#idempotency.periodicTasks()) await run();
   }
 
@@ -245,17 +250,17 @@ export class SimProcess {
   }
 
   flush(): Promise<void> {
-    return this.#drain.flush();
+    return this.#batchWriter.flush();
   }
 
   get processId(): string {
     return this.#processId;
   }
 
-  /** Ends the process as SIGKILL would: memory is lost, the store and the journal stay. */
+  /** Ends the process like SIGKILL: memory is lost, the store and the journal remain. */
   async crash(now: number): Promise<void> {
     this.dead = true;
-    // A line being written is on disk afterwards; otherwise the client did not see the end.
+    // Lets a line that is being written reach the disk.
     await new Promise((resolve) => setImmediate(resolve));
     await replayJournals(this.#root, this.#store, now);
   }
@@ -279,14 +284,14 @@ export class SimProcess {
     if (fault?.startsWith('slow')) await Bun.sleep(lateMs);
     const answer = await act();
     if (fault?.startsWith('late')) await Bun.sleep(lateMs);
-    if (fault?.endsWith('lost') || this.dead) throw new Error('The answer was lost.');
+    if (fault?.endsWith('lost') || this.dead) throw new Error('The response was lost.');
     return answer;
   }
 
   #faultyClaims(store: ClaimStore): ClaimStore {
     return {
-      claim: (...words) => this.#call('claim', () => store.claim(...words)),
-      extend: (...words) => this.#call('extend', () => store.extend(...words)),
+      claim: (...args) => this.#call('claim', () => store.claim(...args)),
+      extend: (...args) => this.#call('extend', () => store.extend(...args)),
       finish: (answer) => this.#call('finish', () => store.finish(answer)),
       release: (claim) => this.#call('release', () => store.release(claim)),
       removeExpired: (now) => store.removeExpired(now),
@@ -303,9 +308,9 @@ export class SimProcess {
       expire: (at, dead) => call('expire', () => store.expire(at, dead)),
       recall: (owner, id) => call('recall', () => store.recall(owner, id)),
       pendingRecalls: (id) => call('pendingRecalls', () => store.pendingRecalls(id)),
-      commitWithAnswers: (...words) =>
-        call('commitWithAnswers', () => store.commitWithAnswers(...words)),
-      // Without this, the drain of a dead process would retry for ever.
+      commitWithAnswers: (...args) =>
+        call('commitWithAnswers', () => store.commitWithAnswers(...args)),
+      // Otherwise the batch writer of a dead process would retry forever.
       commit: (batch) =>
         this.dead ? Promise.resolve([]) : call('commit', () => store.commit(batch)),
     };

@@ -1,20 +1,20 @@
 import { isObject, parseJson } from '../../../src/core/json.ts';
 import type { Gateway } from '../gateway.ts';
 
-/** A request whose client saw the end: the whole reply, or the last event of its stream. */
+/** A request whose client received the full reply or the last event of its stream. */
 interface SeenEnd {
   readonly user: string;
   readonly requestId: string;
 }
 
-/** What a client got instead of a good answer. */
+/** An error response. */
 export interface Refusal {
   readonly status: number;
   readonly type: unknown;
   readonly at: number;
 }
 
-/** Clients that send one request after the other, streams and whole replies in turn. */
+/** Clients that send requests one after the other, alternately streaming and not. */
 export class Traffic {
   readonly ends: SeenEnd[] = [];
   readonly refusals: Refusal[] = [];
@@ -24,11 +24,13 @@ export class Traffic {
   #count = 0;
   #sending = 0;
 
-  /**
-   * Sends until stopped or until the gateway is gone: streams to one model, whole replies to the
-   * other.
-   */
-  async send(gateway: Gateway, clients: number, streamed: string, whole: string): Promise<void> {
+  /** Sends requests until stopped or until the gateway is gone. Each mode has its own model. */
+  async send(
+    gateway: Gateway,
+    clients: number,
+    streamingModel: string,
+    replyModel: string,
+  ): Promise<void> {
     this.#stopped = false;
     this.#sending += clients;
     const loops = Array.from({ length: clients }, async () => {
@@ -36,7 +38,7 @@ export class Traffic {
         const user = `client-${++this.#count}`;
         const stream = this.#count % 2 === 0;
         try {
-          await this.#one(gateway, user, stream ? streamed : whole, stream);
+          await this.#sendOne(gateway, user, stream ? streamingModel : replyModel, stream);
         } catch {
           break;
         }
@@ -46,11 +48,12 @@ export class Traffic {
     await Promise.all(loops);
   }
 
-  /** Waits until this many more answers have been received completely. */
+  /** Waits until this many more answers have been received. */
   async untilMore(count: number): Promise<void> {
     const goal = this.ends.length + count;
     while (this.ends.length < goal) {
-      if (this.#sending === 0) throw new Error('Nobody sends any more: the gateway is gone.');
+      if (this.#sending === 0)
+        throw new Error('All clients have stopped, because the gateway is gone.');
       await Bun.sleep(10);
     }
   }
@@ -59,14 +62,14 @@ export class Traffic {
     this.#stopped = true;
   }
 
-  async #one(gateway: Gateway, user: string, model: string, stream: boolean): Promise<void> {
+  async #sendOne(gateway: Gateway, user: string, model: string, stream: boolean): Promise<void> {
     const messages = [{ role: 'user', content: `Words from ${user}` }];
     const answer = await gateway.chat({ model, user, messages, stream });
     const requestId = answer.headers.get('x-request-id') ?? '';
     if (answer.status !== 200) {
       const { status, error } = answer;
       this.refusals.push({ status, type: error.type, at: performance.now() });
-      // A pause, as real clients make one after a refusal.
+      // Wait before the next request, as real clients do after an error.
       await Bun.sleep(20);
     } else if (stream ? answer.text.endsWith('data: [DONE]\n\n') : isObject(answer.body.usage)) {
       this.ends.push({ user, requestId });

@@ -1,8 +1,8 @@
-/** The state machine of Anthropic's streams, as its clients expect it. */
+/** Checks Anthropic streams with the state machine that its clients expect. */
 import { check, type Fields, fieldsOf, isFields, readNamedEvents, textOf } from './events.ts';
 
 export interface AnthropicReading {
-  ended: 'complete' | 'error' | 'cut';
+  ended: 'complete' | 'error' | 'truncated';
   id: string;
   model: string;
   text: string;
@@ -11,7 +11,7 @@ export interface AnthropicReading {
   readonly redacted: string[];
   readonly tools: { id: string; name: string; input: unknown }[];
   readonly citations: Fields[];
-  /** The types of all blocks, in order. */
+  /** The types of all blocks in order. */
   readonly blocks: string[];
   stopReason: string | null;
   stopSequence: unknown;
@@ -48,8 +48,8 @@ const deltaTypes: Readonly<Record<string, readonly string[]>> = {
 };
 
 class Machine {
-  readonly seen: AnthropicReading = {
-    ended: 'cut',
+  readonly reading: AnthropicReading = {
+    ended: 'truncated',
     id: '',
     model: '',
     text: '',
@@ -70,24 +70,24 @@ class Machine {
   #hasDelta = false;
 
   take(event: Fields): void {
-    const { seen } = this;
+    const { reading } = this;
     const type = textOf(event.type);
-    check(seen.ended === 'cut', `${type} comes after the end`);
+    check(reading.ended === 'truncated', `${type} follows the end`);
     if (type === 'error') {
       this.#fail(event);
       return;
     }
     check(
       this.#hasBegun !== (type === 'message_start'),
-      `${type} at the wrong end of message_start`,
+      type === 'message_start' ? 'message_start is repeated' : `${type} precedes message_start`,
     );
-    check(!this.#hasDelta || type === 'message_stop', `${type} comes after message_delta`);
+    check(!this.#hasDelta || type === 'message_stop', `${type} follows message_delta`);
     switch (type) {
       case 'message_start':
         this.#begin(fieldsOf(event.message, 'message'));
         break;
       case 'ping':
-        seen.pings += 1;
+        reading.pings += 1;
         break;
       case 'content_block_start':
         this.#start(event);
@@ -102,30 +102,39 @@ class Machine {
         this.#end(event);
         break;
       case 'message_stop':
-        check(this.#hasDelta, 'message_stop comes without message_delta');
-        seen.ended = 'complete';
+        check(this.#hasDelta, 'message_stop has no message_delta before it');
+        reading.ended = 'complete';
         break;
       default:
-        check(false, `the event ${type} is unknown`);
+        check(false, `unknown event ${type}`);
     }
   }
 
   #fail(event: Fields): void {
     const error = fieldsOf(event.error, 'error');
-    check(/^[a-z_]+$/.test(textOf(error.type)), 'the error has no type');
+    check(/^[a-z_]+$/.test(textOf(error.type)), 'the error has no valid type');
     check(textOf(error.message) !== '', 'the error has no message');
-    this.seen.ended = 'error';
-    this.seen.error = error;
+    this.reading.ended = 'error';
+    this.reading.error = error;
   }
 
   #begin(message: Fields): void {
     this.#hasBegun = true;
-    check(message.type === 'message' && message.role === 'assistant', 'message is none');
-    check(Array.isArray(message.content) && message.content.length === 0, 'content begins empty');
-    check(message.stop_reason === null, 'it begins with a stop reason');
-    this.seen.id = textOf(message.id);
-    this.seen.model = textOf(message.model);
-    check(this.seen.id.startsWith('msg_') && this.seen.model !== '', 'message has no names');
+    check(
+      message.type === 'message' && message.role === 'assistant',
+      'message_start has no assistant message',
+    );
+    check(
+      Array.isArray(message.content) && message.content.length === 0,
+      'the initial content is not empty',
+    );
+    check(message.stop_reason === null, 'message_start has a stop reason');
+    this.reading.id = textOf(message.id);
+    this.reading.model = textOf(message.model);
+    check(
+      this.reading.id.startsWith('msg_') && this.reading.model !== '',
+      'the message has no ID or model',
+    );
     this.#count(fieldsOf(message.usage, 'usage'));
   }
 
@@ -133,26 +142,35 @@ class Machine {
     for (const name of ['input_tokens', 'output_tokens']) {
       check(Number.isSafeInteger(usage[name]), `usage.${name} is ${usage[name]}`);
     }
-    this.seen.usage = usage;
+    this.reading.usage = usage;
   }
 
   #start(event: Fields): void {
     const block = fieldsOf(event.content_block, 'content_block');
     const type = textOf(block.type);
-    check(this.#open === undefined, `a ${type} block starts inside another`);
-    check(event.index === this.seen.blocks.length, `block ${event.index} is not the next`);
-    this.seen.blocks.push(type);
+    check(this.#open === undefined, `a ${type} block starts in an open block`);
+    check(
+      event.index === this.reading.blocks.length,
+      `the block index ${event.index} is not the next one`,
+    );
+    this.reading.blocks.push(type);
     const { index } = event;
-    check(typeof index === 'number', 'the index is no number');
+    check(typeof index === 'number', 'the index is not a number');
     this.#open = { type, index, json: '', text: '', signature: '', start: block };
     if (type === 'tool_use') {
-      check(/^[\w.:-]+$/.test(textOf(block.id)) && textOf(block.name) !== '', 'a tool has no name');
-      check(isFields(block.input) && Object.keys(block.input).length === 0, 'input begins empty');
+      check(
+        /^[\w.:-]+$/.test(textOf(block.id)) && textOf(block.name) !== '',
+        'a tool call has no ID or name',
+      );
+      check(
+        isFields(block.input) && Object.keys(block.input).length === 0,
+        'the initial input is not empty',
+      );
     }
-    if (type === 'text') check(block.text === '', 'a text block begins with text');
+    if (type === 'text') check(block.text === '', 'the initial text is not empty');
     if (type === 'thinking')
-      check(block.thinking === '' && block.signature === '', 'a thought does');
-    if (type === 'redacted_thinking') this.seen.redacted.push(textOf(block.data));
+      check(block.thinking === '' && block.signature === '', 'the initial thinking is not empty');
+    if (type === 'redacted_thinking') this.reading.redacted.push(textOf(block.data));
   }
 
   #delta(event: Fields): void {
@@ -161,14 +179,15 @@ class Machine {
     const delta = fieldsOf(event.delta, 'delta');
     const type = textOf(delta.type);
     const allowed = deltaTypes[open.type];
-    check(!allowed || allowed.includes(type), `${type} inside a ${open.type} block`);
-    check(open.signature === '', `${type} comes behind the signature`);
+    check(!allowed || allowed.includes(type), `${type} in a ${open.type} block`);
+    check(open.signature === '', `${type} follows the signature`);
     open.json += textOf(delta.partial_json);
     open.text += textOf(delta.text) + textOf(delta.thinking);
     if (type === 'signature_delta') open.signature = textOf(delta.signature);
-    if (type === 'citations_delta') this.seen.citations.push(fieldsOf(delta.citation, 'citation'));
-    if (open.type === 'text') this.seen.text += textOf(delta.text);
-    if (open.type === 'thinking') this.seen.thinking += textOf(delta.thinking);
+    if (type === 'citations_delta')
+      this.reading.citations.push(fieldsOf(delta.citation, 'citation'));
+    if (open.type === 'text') this.reading.text += textOf(delta.text);
+    if (open.type === 'thinking') this.reading.thinking += textOf(delta.thinking);
   }
 
   #stop(event: Fields): void {
@@ -176,29 +195,32 @@ class Machine {
     check(open !== undefined && open.index === event.index, `block ${event.index} is not open`);
     this.#open = undefined;
     if (open.type === 'text') check(open.text !== '', 'a text block is empty');
-    if (open.signature !== '') this.seen.signatures.push(open.signature);
+    if (open.signature !== '') this.reading.signatures.push(open.signature);
     if (open.type !== 'tool_use') return;
     const input: unknown = open.json === '' ? {} : tolerantParse(open.json);
     const { id, name } = open.start;
-    this.seen.tools.push({ id: textOf(id), name: textOf(name), input });
+    this.reading.tools.push({ id: textOf(id), name: textOf(name), input });
   }
 
   #end(event: Fields): void {
-    check(this.#open === undefined, 'message_delta comes while a block is open');
+    check(this.#open === undefined, 'message_delta arrives while a block is open');
     this.#hasDelta = true;
     const delta = fieldsOf(event.delta, 'delta');
     const reason = textOf(delta.stop_reason);
-    check(stopReasons.includes(reason), `the stop reason is ${reason}`);
-    const isBroken = this.seen.tools.some(({ input }) => !isFields(input));
-    check(reason === 'max_tokens' || !isBroken, 'the input of a tool is no object');
-    check(reason !== 'tool_use' || this.seen.tools.length > 0, 'there is no tool to use');
-    this.seen.stopReason = reason;
-    this.seen.stopSequence = delta.stop_sequence;
-    this.#count({ ...this.seen.usage, ...fieldsOf(event.usage, 'usage') });
+    check(stopReasons.includes(reason), `unknown stop reason ${reason}`);
+    const isBroken = this.reading.tools.some(({ input }) => !isFields(input));
+    check(reason === 'max_tokens' || !isBroken, 'the input of a tool call is not an object');
+    check(
+      reason !== 'tool_use' || this.reading.tools.length > 0,
+      'tool_use is the stop reason without a tool call',
+    );
+    this.reading.stopReason = reason;
+    this.reading.stopSequence = delta.stop_sequence;
+    this.#count({ ...this.reading.usage, ...fieldsOf(event.usage, 'usage') });
   }
 }
 
-/** Only an answer that ran out of tokens may end inside the input of a tool. */
+/** Returns undefined for incomplete JSON, which is valid only at the token limit. */
 function tolerantParse(json: string): unknown {
   try {
     return JSON.parse(json);
@@ -210,5 +232,5 @@ function tolerantParse(json: string): unknown {
 export function checkAnthropicStream(text: string): AnthropicReading {
   const machine = new Machine();
   readNamedEvents(text, (fields) => machine.take(fields));
-  return machine.seen;
+  return machine.reading;
 }

@@ -1,8 +1,8 @@
-/** The state machine of streamed responses, as OpenAI's clients expect it. */
+/** Checks streams of the Responses API with the state machine that OpenAI's clients expect. */
 import { check, type Fields, fieldsOf, readNamedEvents, textOf } from './events.ts';
 
 export interface ResponsesReading {
-  ended: 'complete' | 'error' | 'cut';
+  ended: 'complete' | 'error' | 'truncated';
   id: string;
   model: string;
   status: string;
@@ -28,20 +28,18 @@ export interface ResponsesReading {
 interface OpenPart {
   readonly type: string;
   readonly annotations: Fields[];
-  said: string;
-  isTold: boolean;
+  text: string;
+  isDone: boolean;
 }
 
 interface OpenItem {
   readonly id: string;
   readonly type: string;
-  /**
-   * The content parts of a message or the summaries of a thought, by index; the last may be open.
-   */
+  /** The content parts of a message or the reasoning summaries. The last one may be open. */
   readonly parts: OpenPart[];
   isPartOpen: boolean;
   input: string;
-  isInputTold: boolean;
+  isInputDone: boolean;
 }
 
 const prefixes: Readonly<Record<string, string>> = {
@@ -52,8 +50,8 @@ const prefixes: Readonly<Record<string, string>> = {
 };
 
 class Machine {
-  readonly seen: ResponsesReading = {
-    ended: 'cut',
+  readonly reading: ResponsesReading = {
+    ended: 'truncated',
     id: '',
     model: '',
     status: '',
@@ -75,16 +73,19 @@ class Machine {
 
   take(event: Fields): void {
     const type = textOf(event.type);
-    const { seen } = this;
-    const isFailure = type === 'response.failed' && seen.error !== null && seen.status === '';
-    check(seen.ended === 'cut' || isFailure, `${type} comes after the end`);
-    check(event.sequence_number === this.#number, `${type} has number ${event.sequence_number}`);
+    const { reading } = this;
+    const isFailure = type === 'response.failed' && reading.error !== null && reading.status === '';
+    check(reading.ended === 'truncated' || isFailure, `${type} follows the end`);
+    check(
+      event.sequence_number === this.#number,
+      `${type} has the sequence number ${event.sequence_number}`,
+    );
     this.#number += 1;
     if (type === 'error') this.#fail(event);
     else if (type === 'response.created') this.#begin(event, 'nothing', 'created');
     else if (type === 'response.in_progress') this.#begin(event, 'created', 'running');
     else {
-      check(this.#stage === 'running', `${type} comes before response.in_progress`);
+      check(this.#stage === 'running', `${type} precedes response.in_progress`);
       this.#run(type, event);
     }
   }
@@ -119,12 +120,12 @@ class Machine {
   }
 
   #named(response: Fields): Fields {
-    const { seen } = this;
+    const { reading } = this;
     check(response.object === 'response', 'response is none');
     const [id, model] = [textOf(response.id), textOf(response.model)];
     check(/^resp_\w+$/.test(id) && model !== '', 'a response has no names');
-    check(seen.id === '' || (seen.id === id && seen.model === model), 'the names change');
-    [seen.id, seen.model] = [id, model];
+    check(reading.id === '' || (reading.id === id && reading.model === model), 'the names change');
+    [reading.id, reading.model] = [id, model];
     check(Number.isSafeInteger(response.created_at), 'created_at is no time');
     return response;
   }
@@ -133,53 +134,62 @@ class Machine {
     check(textOf(event.message) !== '', 'the error has no message');
     check(textOf(event.code) !== '', 'the error has no code');
     check('param' in event, 'the error has no param');
-    // The error is spelt in two ways, and clients read either of them.
+    // The error has two forms, and clients read either one.
     const { message, code } = fieldsOf(event.error, 'error');
-    check(message === event.message && code === event.code, 'the error has two meanings');
-    this.seen.error = event;
-    this.seen.ended = 'error';
+    check(message === event.message && code === event.code, 'the two forms of the error differ');
+    this.reading.error = event;
+    this.reading.ended = 'error';
   }
 
   #failed(response: Fields): void {
-    check(this.#named(response).status === 'failed', 'a failed response is not');
+    check(this.#named(response).status === 'failed', 'the status is not failed');
     const error = fieldsOf(response.error, 'error');
-    check(textOf(error.message) !== '' && textOf(error.code) !== '', 'the failure has no words');
-    this.seen.error ??= error;
-    this.seen.ended = 'error';
-    this.seen.status = 'failed';
+    check(
+      textOf(error.message) !== '' && textOf(error.code) !== '',
+      'the failure has no message or code',
+    );
+    this.reading.error ??= error;
+    this.reading.ended = 'error';
+    this.reading.status = 'failed';
   }
 
   #add(event: Fields): void {
     const item = fieldsOf(event.item, 'item');
     const [type, id] = [textOf(item.type), textOf(item.id)];
-    check(event.output_index === this.#added, `item ${event.output_index} is not the next`);
-    check(id.startsWith(prefixes[type] ?? '') && id !== '', `${type} has the id ${id}`);
+    check(
+      event.output_index === this.#added,
+      `the item index ${event.output_index} is not the next one`,
+    );
+    check(id.startsWith(prefixes[type] ?? '') && id !== '', `${type} has the ID ${id}`);
     if (type === 'message') {
-      check(Array.isArray(item.content) && item.content.length === 0, 'a message begins filled');
+      check(
+        Array.isArray(item.content) && item.content.length === 0,
+        'the initial content is not empty',
+      );
       check(item.role === 'assistant', 'a message has no role');
     }
-    if (type === 'reasoning') check(Array.isArray(item.summary), 'a thought has no summary');
+    if (type === 'reasoning') check(Array.isArray(item.summary), 'the reasoning has no summary');
     const isCall = type.endsWith('_call') && 'call_id' in item;
-    if (isCall) check(textOf(item.call_id) !== '', 'a call without an id');
-    // A tool search has no name, and its arguments are one object sent at once.
+    if (isCall) check(textOf(item.call_id) !== '', 'a call has no ID');
+    // A tool search has no name, and its arguments are sent as one object.
     const isSearch = type === 'tool_search_call';
-    if (isCall && !isSearch) check(textOf(item.name) !== '', 'a nameless call');
+    if (isCall && !isSearch) check(textOf(item.name) !== '', 'a call has no name');
     const input = isSearch ? item.arguments : (item.arguments ?? item.input ?? '');
-    check(Bun.deepEquals(input, isSearch ? {} : ''), 'a call begins filled');
+    check(Bun.deepEquals(input, isSearch ? {} : ''), 'the initial arguments are not empty');
     const others = [...this.#open.values()];
     check(
       others.every((open) => isCall && open.type.endsWith('_call')),
-      `${type} in an open item`,
+      `${type} starts in an open item`,
     );
-    const open = { id, type, parts: [], isPartOpen: false, input: '', isInputTold: false };
+    const open = { id, type, parts: [], isPartOpen: false, input: '', isInputDone: false };
     this.#open.set(this.#added, open);
     this.#added += 1;
   }
 
   #itemOf(event: Fields, type: string): OpenItem {
     const open = this.#open.get(Number(event.output_index));
-    check(open !== undefined, `${type} of item ${event.output_index}, which is not open`);
-    check(event.item_id === open.id, `${type} names the item ${event.item_id}`);
+    check(open !== undefined, `${type} is for item ${event.output_index}, which is not open`);
+    check(event.item_id === open.id, `${type} has the item ID ${event.item_id}`);
     return open;
   }
 
@@ -194,7 +204,7 @@ class Machine {
       case 'output_text':
       case 'refusal':
       case 'reasoning_summary_text':
-        this.#words(open, kind, step, event);
+        this.#text(open, kind, step, event);
         break;
       case 'output_text.annotation':
         this.#annotate(open, event);
@@ -204,7 +214,7 @@ class Machine {
         this.#input(open, kind, step, event);
         break;
       default:
-        check(false, `the event ${type} is unknown`);
+        check(false, `unknown event ${type}`);
     }
   }
 
@@ -214,91 +224,104 @@ class Machine {
     const isSummary = part.type === 'summary_text';
     check(isSummary === (open.type === 'reasoning'), `${part.type} in a ${open.type}`);
     if (step === 'added') {
-      check(!open.isPartOpen && index === open.parts.length, `part ${index} is not the next`);
-      check((part.text ?? part.refusal) === '', 'a part begins filled');
+      check(
+        !open.isPartOpen && index === open.parts.length,
+        `the part index ${index} is not the next one`,
+      );
+      check((part.text ?? part.refusal) === '', 'the initial part is not empty');
       const type = textOf(part.type);
-      if (type === 'output_text') check(Array.isArray(part.annotations), 'no annotations');
-      open.parts.push({ type, annotations: [], said: '', isTold: false });
+      if (type === 'output_text')
+        check(Array.isArray(part.annotations), 'a part has no annotations');
+      open.parts.push({ type, annotations: [], text: '', isDone: false });
       open.isPartOpen = true;
       return;
     }
     const last = open.parts.at(-1);
-    check(open.isPartOpen && last !== undefined, 'a part ends that is not open');
-    check(last.isTold && (part.text ?? part.refusal) === last.said, 'a part is not what was said');
+    check(open.isPartOpen && last !== undefined, 'a part ends but is not open');
+    check(
+      last.isDone && (part.text ?? part.refusal) === last.text,
+      'a part differs from its deltas',
+    );
     if (last.type === 'output_text') {
-      check(Bun.deepEquals(part.annotations, last.annotations), 'annotations are lost');
+      check(
+        Bun.deepEquals(part.annotations, last.annotations),
+        'a part differs from its annotations',
+      );
     }
     open.isPartOpen = false;
   }
 
-  #words(open: OpenItem, kind: string, step: string, event: Fields): void {
+  #text(open: OpenItem, kind: string, step: string, event: Fields): void {
     const part = open.parts.at(-1);
     const type = kind === 'reasoning_summary_text' ? 'summary_text' : kind;
-    check(open.isPartOpen && part?.type === type, `${kind} outside of its part`);
+    check(open.isPartOpen && part?.type === type, `${kind} is outside its part`);
     const index = event.content_index ?? event.summary_index;
-    check(index === open.parts.length - 1, `${kind} of part ${index}`);
-    check(!part.isTold, `${kind} behind its end`);
+    check(index === open.parts.length - 1, `${kind} has the part index ${index}`);
+    check(!part.isDone, `${kind} follows its end`);
     if (step === 'delta') {
-      check(textOf(event.delta) !== '', 'an empty delta');
-      part.said += textOf(event.delta);
+      check(textOf(event.delta) !== '', 'a delta is empty');
+      part.text += textOf(event.delta);
       return;
     }
-    check((event.text ?? event.refusal) === part.said, `${kind}.done is not what was said`);
-    part.isTold = true;
-    if (type === 'output_text') this.seen.text += part.said;
-    else if (type === 'refusal') this.seen.refusal += part.said;
-    else this.seen.reasoning += part.said;
+    check((event.text ?? event.refusal) === part.text, `${kind}.done differs from its deltas`);
+    part.isDone = true;
+    if (type === 'output_text') this.reading.text += part.text;
+    else if (type === 'refusal') this.reading.refusal += part.text;
+    else this.reading.reasoning += part.text;
   }
 
   #annotate(open: OpenItem, event: Fields): void {
     const part = open.parts.at(-1);
-    check(open.isPartOpen && part?.type === 'output_text', 'an annotation of nothing');
-    check(event.annotation_index === part.annotations.length, 'an annotation out of order');
+    check(open.isPartOpen && part?.type === 'output_text', 'an annotation is outside a text part');
+    check(
+      event.annotation_index === part.annotations.length,
+      'the annotation index is not the next one',
+    );
     const annotation = fieldsOf(event.annotation, 'annotation');
     part.annotations.push(annotation);
-    this.seen.annotations.push(annotation);
+    this.reading.annotations.push(annotation);
   }
 
   #input(open: OpenItem, kind: string, step: string, event: Fields): void {
-    const wanted = kind === 'custom_tool_call_input' ? 'custom_tool_call' : 'function_call';
-    check(open.type === wanted && !open.isInputTold, `${kind} in a ${open.type}`);
+    const expected = kind === 'custom_tool_call_input' ? 'custom_tool_call' : 'function_call';
+    check(open.type === expected && !open.isInputDone, `${kind} is in a ${open.type}`);
     if (step === 'delta') {
-      check(textOf(event.delta) !== '', 'an empty delta');
+      check(textOf(event.delta) !== '', 'a delta is empty');
       open.input += textOf(event.delta);
       return;
     }
-    const whole = textOf(event.arguments ?? event.input);
-    // A call without arguments gets `{}` at the end.
-    check(whole === open.input || (open.input === '' && whole === '{}'), 'arguments change');
-    open.input = whole;
-    open.isInputTold = true;
+    const input = textOf(event.arguments ?? event.input);
+    // A call without arguments ends with `{}`.
+    check(input === open.input || (open.input === '' && input === '{}'), 'the arguments change');
+    open.input = input;
+    open.isInputDone = true;
   }
 
   #done(event: Fields): void {
     const item = fieldsOf(event.item, 'item');
-    const place = Number(event.output_index);
-    const open = this.#open.get(place);
-    check(open !== undefined, `item ${place} ends, but is not open`);
-    check(item.id === open.id && item.type === open.type, 'an item changes its name');
-    check(!open.isPartOpen, 'an item ends inside a part');
-    this.#open.delete(place);
-    this.seen.items[place] = item;
+    const index = Number(event.output_index);
+    const open = this.#open.get(index);
+    check(open !== undefined, `item ${index} ends but is not open`);
+    check(item.id === open.id && item.type === open.type, 'the ID or type of an item changes');
+    check(!open.isPartOpen, 'an item ends while a part is open');
+    this.#open.delete(index);
+    this.reading.items[index] = item;
     const parts = open.type === 'reasoning' ? item.summary : item.content;
     if (open.type === 'message' || open.type === 'reasoning') {
-      const told = (Array.isArray(parts) ? parts : []).map((part) => part.text ?? part.refusal);
+      const texts = (Array.isArray(parts) ? parts : []).map((part) => part.text ?? part.refusal);
       check(
         Bun.deepEquals(
-          told,
-          open.parts.map(({ said }) => said),
+          texts,
+          open.parts.map(({ text }) => text),
         ),
-        'an item is not what was said',
+        'an item differs from its deltas',
       );
     }
     if (!('call_id' in item) || open.type === 'tool_search_call') return;
-    check(open.isInputTold, 'a call ends before its arguments');
-    check((item.arguments ?? item.input) === open.input, 'a call is not what was said');
+    check(open.isInputDone, 'a call ends before its arguments');
+    check((item.arguments ?? item.input) === open.input, 'a call differs from its deltas');
     const { type, call_id: callId, name, namespace } = item;
-    this.seen.tools.push({
+    this.reading.tools.push({
       type: textOf(type),
       callId: textOf(callId),
       name: textOf(name),
@@ -308,32 +331,39 @@ class Machine {
   }
 
   #end(type: string, response: Fields): void {
-    const { seen } = this;
-    check(this.#open.size === 0, `${type} comes while an item is open`);
-    check(`response.${this.#named(response).status}` === type, `${type} is ${response.status}`);
-    check(Bun.deepEquals(response.output, seen.items), 'the output is not what was told');
-    check(response.error === null, 'an answer has an error');
-    seen.status = textOf(response.status);
-    const isIncomplete = seen.status === 'incomplete';
+    const { reading } = this;
+    check(this.#open.size === 0, `${type} arrives while an item is open`);
+    check(
+      `response.${this.#named(response).status}` === type,
+      `${type} has the status ${response.status}`,
+    );
+    check(Bun.deepEquals(response.output, reading.items), 'the output differs from its items');
+    check(response.error === null, 'a completed response has an error');
+    reading.status = textOf(response.status);
+    const isIncomplete = reading.status === 'incomplete';
     if (isIncomplete) {
-      seen.incomplete = textOf(fieldsOf(response.incomplete_details, 'details').reason);
-      check(['max_output_tokens', 'content_filter'].includes(seen.incomplete), seen.incomplete);
-    } else check(response.incomplete_details === null, 'a whole answer has details');
-    for (const { type: kind, input } of isIncomplete ? [] : seen.tools) {
+      reading.incomplete = textOf(fieldsOf(response.incomplete_details, 'details').reason);
+      check(
+        ['max_output_tokens', 'content_filter'].includes(reading.incomplete),
+        reading.incomplete,
+      );
+    } else
+      check(response.incomplete_details === null, 'a completed response has incomplete_details');
+    for (const { type: kind, input } of isIncomplete ? [] : reading.tools) {
       if (kind === 'function_call') fieldsOf(JSON.parse(input), 'arguments');
     }
     const usage = fieldsOf(response.usage, 'usage');
     for (const name of ['input_tokens', 'output_tokens', 'total_tokens']) {
       check(Number.isSafeInteger(usage[name]), `usage.${name} is ${usage[name]}`);
     }
-    seen.usage = usage;
-    seen.response = response;
-    seen.ended = 'complete';
+    reading.usage = usage;
+    reading.response = response;
+    reading.ended = 'complete';
   }
 }
 
 export function checkResponsesStream(text: string): ResponsesReading {
   const machine = new Machine();
   readNamedEvents(text, (fields) => machine.take(fields));
-  return machine.seen;
+  return machine.reading;
 }

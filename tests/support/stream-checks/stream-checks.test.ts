@@ -29,11 +29,11 @@ const tool = (index: number, json: string) =>
   delta(index, { type: 'input_json_delta', partial_json: json }) +
   stop(index);
 
-describe("the checker of Anthropic's streams", () => {
-  test('reads a good one', () => {
-    const words = text(0) + stop(0) + tool(1, '{"a":1}');
+describe('checkAnthropicStream', () => {
+  test('reads a valid stream', () => {
+    const blocks = text(0) + stop(0) + tool(1, '{"a":1}');
     const seen = checkAnthropicStream(
-      `: soon\n\n${begin}${event('ping')}${words}${end('tool_use')}${over}`,
+      `: soon\n\n${begin}${event('ping')}${blocks}${end('tool_use')}${over}`,
     );
     expect(seen).toMatchObject({
       ended: 'complete',
@@ -45,31 +45,34 @@ describe("the checker of Anthropic's streams", () => {
     });
   });
 
-  test('tells a cut and a failed one from a whole one', () => {
-    expect(checkAnthropicStream(begin + text(0)).ended).toBe('cut');
+  test('distinguishes truncated and failed streams from complete ones', () => {
+    expect(checkAnthropicStream(begin + text(0)).ended).toBe('truncated');
     const failed = begin + text(0) + event('error', { error: { type: 'api_error', message: 'x' } });
     expect(checkAnthropicStream(failed).ended).toBe('error');
   });
 
   const bad: Readonly<Record<string, string>> = {
     'an event before message_start': event('ping') + begin,
-    'message_start twice': begin + begin,
+    'a second message_start': begin + begin,
     'a delta without a block': begin + delta(0, { type: 'text_delta', text: 'Hi' }),
-    'a block inside another': begin + text(0) + text(1),
-    'an index that skips': begin + text(1),
+    'a block that starts in an open block': begin + text(0) + text(1),
+    'an index with a gap': begin + text(1),
     'an empty text block': begin + start(0, { type: 'text', text: '' }) + stop(0),
     'thinking inside text': begin + text(0) + delta(0, { type: 'thinking_delta', thinking: 'h' }),
-    'a stop of another block': begin + text(0) + stop(1),
+    'a stop for a block that is not open': begin + text(0) + stop(1),
     'an end while a block is open': begin + text(0) + end(),
-    'input that does not parse': begin + tool(0, '{"a":') + end('tool_use'),
-    'a tool reason without tools': begin + text(0) + stop(0) + end('tool_use'),
-    'a stop without message_delta': begin + over,
-    'anything after the end': begin + end() + over + event('ping'),
-    'anything after an error': `${event('error', { error: { type: 'a', message: 'b' } })}${begin}`,
+    'input that is not JSON': begin + tool(0, '{"a":') + end('tool_use'),
+    'tool_use as the stop reason without a tool call': begin + text(0) + stop(0) + end('tool_use'),
+    'message_stop without message_delta': begin + over,
+    'an event after the end': begin + end() + over + event('ping'),
+    'an event after an error': `${event('error', { error: { type: 'a', message: 'b' } })}${begin}`,
     'an unknown stop reason': begin + end('because'),
-    'a name that is not the type': begin.replace('event: message_start', 'event: ping'),
+    'an event name that differs from its type': begin.replace(
+      'event: message_start',
+      'event: ping',
+    ),
     '[DONE]': `${begin}${end()}${over}data: [DONE]\n\n`,
-    'half an event': begin.slice(0, -1),
+    'an incomplete event': begin.slice(0, -1),
   };
   test.each(Object.entries(bad))('refuses %s', (_, stream) => {
     expect(() => checkAnthropicStream(stream)).toThrow();
@@ -83,21 +86,21 @@ const chunk = (fields: object) =>
     model: 'acme/large',
     ...fields,
   })}\n\n`;
-const say = (fields: object, finish_reason: string | null = null) =>
+const choiceChunk = (fields: object, finish_reason: string | null = null) =>
   chunk({ choices: [{ index: 0, delta: fields, finish_reason }] });
-const call = (fields: object) => say({ tool_calls: [fields] });
+const call = (fields: object) => choiceChunk({ tool_calls: [fields] });
 const opening = { index: 0, id: 'c1', type: 'function', function: { name: 'look', arguments: '' } };
 const counted = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
 const done = 'data: [DONE]\n\n';
 const failed = { index: 0, delta: {}, finish_reason: 'error' };
 
-describe("the checker of OpenAI's streams", () => {
-  test('reads a good one', () => {
+describe('checkOpenAiStream', () => {
+  test('reads a valid stream', () => {
     const seen = checkOpenAiStream(
-      say({ role: 'assistant', content: 'Hi' }) +
+      choiceChunk({ role: 'assistant', content: 'Hi' }) +
         call(opening) +
         call({ index: 0, function: { arguments: '{}' } }) +
-        say({}, 'tool_calls') +
+        choiceChunk({}, 'tool_calls') +
         chunk({ choices: [], usage: counted }) +
         done,
     );
@@ -111,18 +114,19 @@ describe("the checker of OpenAI's streams", () => {
   });
 
   const bad: Readonly<Record<string, string>> = {
-    'an end without a finish': say({ content: 'Hi' }) + done,
-    'words behind the finish': say({}, 'stop') + say({ content: 'Hi' }),
-    'two ends': say({}, 'stop') + done + done,
-    'usage beside words': chunk({ choices: [{ index: 0, delta: {} }], usage: counted }),
-    'usage before the finish': say({ content: 'Hi' }) + chunk({ choices: [], usage: counted }),
+    '[DONE] without a finish reason': choiceChunk({ content: 'Hi' }) + done,
+    'content after the finish reason': choiceChunk({}, 'stop') + choiceChunk({ content: 'Hi' }),
+    'a second [DONE]': choiceChunk({}, 'stop') + done + done,
+    'usage in a chunk with choices': chunk({ choices: [{ index: 0, delta: {} }], usage: counted }),
+    'usage before the finish reason':
+      choiceChunk({ content: 'Hi' }) + chunk({ choices: [], usage: counted }),
     'a call without a name': call({ ...opening, function: { arguments: '' } }),
-    'a call that skips': call({ ...opening, index: 1 }),
-    'arguments that do not parse': call(opening) + say({}, 'tool_calls') + done,
-    'names that change': say({ content: 'Hi' }) + chunk({ id: 'chatcmpl-2', choices: [] }),
-    'another role': say({ role: 'tool' }),
-    'a named event': `event: a\n${say({ content: 'Hi' })}`,
-    'an error that goes on': chunk({ error: { message: 'x' }, choices: [failed] }) + done,
+    'a call index with a gap': call({ ...opening, index: 1 }),
+    'arguments that are not JSON': call(opening) + choiceChunk({}, 'tool_calls') + done,
+    'an ID that changes': choiceChunk({ content: 'Hi' }) + chunk({ id: 'chatcmpl-2', choices: [] }),
+    'a role other than assistant': choiceChunk({ role: 'tool' }),
+    'an event with a name': `event: a\n${choiceChunk({ content: 'Hi' })}`,
+    '[DONE] after an error': chunk({ error: { message: 'x' }, choices: [failed] }) + done,
   };
   test.each(Object.entries(bad))('refuses %s', (_, stream) => {
     expect(() => checkOpenAiStream(stream)).toThrow();

@@ -225,7 +225,7 @@ describe('AnthropicStreamWriter', () => {
 
   test('writes pings and errors before any answer', () => {
     const pinged = keepAlive + open().keepAlive();
-    expect(checkAnthropicStream(pinged)).toMatchObject({ ended: 'cut', pings: 1 });
+    expect(checkAnthropicStream(pinged)).toMatchObject({ ended: 'truncated', pings: 1 });
     const unpaid = new GatewayError('insufficient_credits', 'No credits left.');
     const seenError = checkAnthropicStream(anthropicStreamFormat.fail(unpaid, identity));
     expect(seenError).toMatchObject({ ended: 'error', error: { type: 'billing_error' } });

@@ -171,7 +171,7 @@ describe('AnthropicPassThrough', () => {
 
   test('drops events with invalid types', () => {
     const { output } = push([begin, { type: 'a\nevent: message_stop' }, { type: 5 }]);
-    expect(checkAnthropicStream(output).ended).toBe('cut');
+    expect(checkAnthropicStream(output).ended).toBe('truncated');
   });
 
   test.each([
