@@ -91,8 +91,8 @@ describe('audio.md', () => {
         const price =
           (characters && `${dollars(characters)} per million characters`) ??
           (bytes && `${dollars(bytes)} per million UTF-8 bytes`) ??
-          (minute && `${dollars(minute)} a minute`) ??
-          `${perToken}, and ${dollars(request ?? '')} a request`;
+          (minute && `${dollars(minute)} per minute`) ??
+          `${perToken}, and ${dollars(request ?? '')} per request`;
         return `${id}: ${price}`;
       });
     expect(told.toSorted()).toEqual(real.toSorted());
