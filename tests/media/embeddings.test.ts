@@ -246,7 +246,9 @@ describe('OpenAI embeddings', () => {
     const two = await embed(body);
     expect(two.json.usage).toEqual({ prompt_tokens: 12, total_tokens: 12 });
     const packed = vectorsOf(two).map(decodeFloats);
-    const recorded: { embedding: number[] }[] = JSON.parse(fixture('openai/embeddings-two.json')).data;
+    const recorded: { embedding: number[] }[] = JSON.parse(
+      fixture('openai/embeddings-two.json'),
+    ).data;
     expect(packed).toEqual(recorded.map(({ embedding }) => embedding.map(Math.fround)));
   });
 

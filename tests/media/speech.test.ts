@@ -1,4 +1,4 @@
-/** POST /v1/audio/speech: what clients hear, what providers get, what it costs, what is refused. */
+/** POST /v1/audio/speech: requests to providers, audio, charges, and rejected requests. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { mp3File, opusFile, wavFile } from '../support/audio-files.ts';
@@ -21,20 +21,20 @@ let audio: AudioGateway;
 
 const ownVoice = {
   id: 'test/plain',
-  name: 'A voice of which little is known',
+  name: 'Voice without settings',
   input_modalities: ['text'],
   output_modalities: ['audio'],
   features: ['speech'],
   endpoints: [{ provider: 'openai', model: 'plain-voice', pricing: { bytes: '1' } }],
 };
 
-/** Says that it is first-party-style, and not which voices it has. */
+/** A first-party-style model without a list of voices. */
 const unlisted = { ...ownVoice, id: 'test/unlisted', speech: { style: 'first_party' } };
 
-/** Names the voice that it falls back to, and no other. */
+/** A model whose configuration names only the default voice. */
 const oneVoice = { ...ownVoice, id: 'test/one-voice', speech: { default_voice: 'vivian' } };
 
-/** Served by SiliconFlow, which has the same voices with every model. */
+/** Served by SiliconFlow, which has the same voices for every model. */
 const voiceless = {
   ...ownVoice,
   id: 'test/voiceless',
@@ -48,30 +48,30 @@ beforeAll(async () => {
 afterAll(() => audio.stop());
 afterEach(() => audio.reset());
 
-/** A provider that fails again and again is asked last, so each test has one that never failed. */
-function eachOnItsOwn(provider: object = {}): void {
-  let usual: AudioGateway;
+/** Starts a gateway per test, because repeated failures would change the order of providers. */
+function freshGatewayPerTest(provider: object = {}): void {
+  let shared: AudioGateway;
   beforeEach(async () => {
-    usual = audio;
+    shared = audio;
     audio = await AudioGateway.start([], provider);
   });
   afterEach(async () => {
     await audio.stop();
-    audio = usual;
+    audio = shared;
   });
 }
 
 const cosyVoice = 'FunAudioLLM/CosyVoice2-0.5B';
 
-/** 12 characters as people count them; 7 + 6 + 2 + 4 = 19 bytes in UTF-8. */
+/** 12 characters, and 7 + 6 + 2 + 4 = 19 bytes in UTF-8. */
 const mixed = 'Hello, 世界! 😀';
-/** 5 characters of three bytes each. */
+/** 5 characters of 3 bytes each. */
 const chinese = '你好，世界';
 
 const speak = (body: object) =>
   audio.speak({ model: 'openai/tts-1', input: mixed, voice: 'alloy', ...body });
 
-/** The fake's audio: the byte at position n is n modulo 251. */
+/** Returns the fake upstream's audio: the byte at position n is n modulo 251. */
 const noise = (length: number) => Uint8Array.from({ length }, (_, at) => at % 251);
 
 function expectNoise({ status: code, error, bytes }: SpeechReply, length: number): void {
@@ -93,7 +93,7 @@ function eventsOf(audioBytes: Uint8Array, usage: unknown): string {
 
 const eventStream = { contentType: 'text/event-stream', piece: 100 } as const;
 
-test('audio as it was recorded reaches the client byte for byte', async () => {
+test('forwards recorded audio byte for byte', async () => {
   const file = new URL('../../fixtures/openai/speech-gpt-4o-mini-tts.mp3', import.meta.url);
   const recorded = readFileSync(file);
   audio.openai.script(
@@ -107,8 +107,8 @@ test('audio as it was recorded reaches the client byte for byte', async () => {
   expect(reply.headers.get('content-type')).toBe('audio/mpeg');
 });
 
-describe('every row of the price table', () => {
-  test('tts-1: 15 dollars per million characters', async () => {
+describe('charge of speech', () => {
+  test('is 15 dollars per million characters for tts-1', async () => {
     audio.openai.script('tts-1', speech());
     const latin = await speak({});
     expectNoise(latin, 4096);
@@ -120,18 +120,18 @@ describe('every row of the price table', () => {
       estimated: false,
       status: 'success',
     });
-    // 5 characters, however many bytes they have.
+    // 5 characters, regardless of their bytes.
     expect((await audio.bill(await speak({ input: chinese }))).credits).toBe(75);
   });
 
-  test('tts-1-hd: 30 dollars per million characters', async () => {
+  test('is 30 dollars per million characters for tts-1-hd', async () => {
     audio.openai.script('tts-1-hd', speech());
     const reply = await speak({ model: 'openai/tts-1-hd' });
     expectNoise(reply, 4096);
     expect((await audio.bill(reply)).credits).toBe(360);
   });
 
-  test('mini-tts: 12 dollars per million tokens, as its provider counts, and a fee', async () => {
+  test('is 12 dollars per million reported tokens and a request fee for mini-tts', async () => {
     const usage = { input_tokens: 14, output_tokens: 230, total_tokens: 244 };
     audio.openai.script('gpt-4o-mini-tts', replay(eventsOf(noise(3000), usage), eventStream));
     const reply = await speak({ model: 'openai/mini-tts', instructions: 'Whisper.' });
@@ -154,18 +154,18 @@ describe('every row of the price table', () => {
     ['plain audio', () => speech()],
     ['events without usage', () => replay(eventsOf(noise(4096), null), eventStream)],
     [
-      'usage that cannot be',
+      'negative usage',
       () => replay(eventsOf(noise(4096), { input_tokens: -3, output_tokens: 1.5 }), eventStream),
     ],
     [
-      'more than anybody can say',
+      'implausible usage',
       () => replay(eventsOf(noise(4096), { input_tokens: 5, output_tokens: 9e8 }), eventStream),
     ],
-  ])('mini-tts: an estimate of the text, and labelled as one, after %s', async (_, answer) => {
+  ])('is estimated for mini-tts, with a note, after %s', async (_, answer) => {
     audio.openai.script('gpt-4o-mini-tts', answer());
     const reply = await speak({ model: 'openai/mini-tts', input: chinese });
     expectNoise(reply, 4096);
-    // 15 bytes are reckoned as 4 tokens at 12 credits, and the fee.
+    // 15 bytes are estimated as 4 tokens at 12 credits, plus the request fee.
     const bill = await audio.bill(reply);
     expect([bill.credits, bill.estimated]).toEqual([48 + 1_200, true]);
     expect(bill.note).toContain('estimate');
@@ -175,15 +175,15 @@ describe('every row of the price table', () => {
     ['funaudio/cjk-tts-0.5b', cosyVoice],
     ['fishaudio/multilingual-tts-1.5', 'fishaudio/fish-speech-1.5'],
     ['indexteam/clone-tts-2', 'IndexTeam/IndexTTS-2'],
-  ])('%s: 7.15 dollars per million UTF-8 bytes', async (model, theirs) => {
-    audio.siliconflow.script(theirs, speech());
+  ])('is 7.15 dollars per million UTF-8 bytes for %s', async (model, upstreamModel) => {
+    audio.siliconflow.script(upstreamModel, speech());
     const reply = await speak({ model, input: chinese, voice: 'nova' });
     expectNoise(reply, 4096);
     expect(audio.siliconflow.requests[0]?.path).toBe('/v1/audio/speech');
     expect(audio.siliconflow.requests[0]?.json).toEqual({
-      model: theirs,
+      model: upstreamModel,
       input: chinese,
-      voice: `${theirs}:anna`,
+      voice: `${upstreamModel}:anna`,
       response_format: 'mp3',
       stream: true,
     });
@@ -193,16 +193,16 @@ describe('every row of the price table', () => {
     expect((await audio.bill(await speak({ model }))).credits).toBe(136);
   });
 
-  test('the demo speaks, too', async () => {
+  test('is 1 dollar per million characters for the demo', async () => {
     const reply = await speak({ model: 'demo/speech', response_format: 'wav' });
     expect([reply.status, reply.headers.get('content-type')]).toEqual([200, 'audio/wav']);
     expect(Buffer.from(reply.bytes.subarray(0, 4)).toString()).toBe('RIFF');
-    // 12 characters at one credit.
+    // 12 characters at 1 credit.
     expect((await audio.bill(reply)).credits).toBe(12);
   });
 });
 
-describe('the audio', () => {
+describe('speech audio', () => {
   test.each([
     ['mp3', 'audio/mpeg'],
     ['opus', 'audio/ogg'],
@@ -210,7 +210,7 @@ describe('the audio', () => {
     ['flac', 'audio/flac'],
     ['wav', 'audio/wav'],
     ['pcm', 'audio/pcm'],
-  ])('comes as %s with the type %s', async (format, type) => {
+  ])('in %s has the content type %s', async (format, type) => {
     audio.openai.script('tts-1', speech({ contentType: 'application/octet-stream' }));
     const reply = await speak({ response_format: format, speed: 1.5 });
     expectNoise(reply, 4096);
@@ -231,18 +231,18 @@ describe('the audio', () => {
     ['an Ogg file', opusFile(3), 'aac', 'audio/ogg'],
     ['an MP3 file', mp3File(1), 'wav', 'audio/mpeg'],
     ['a quiet sample', Uint8Array.of(0xff, 0xff, 0xfe, 0xff), 'pcm', 'audio/pcm'],
-  ])('%s is told to be what it is, whatever was asked for', async (_, bytes, format, type) => {
+  ])('has the detected content type: %s', async (_, bytes, format, type) => {
     audio.openai.script('tts-1', replay(bytes, { contentType: 'audio/mpeg' }));
     const reply = await speak({ response_format: format });
     expect([reply.status, reply.headers.get('content-type')]).toEqual([200, type]);
     expect(Buffer.from(reply.bytes).equals(bytes)).toBe(true);
   });
 
-  test('is heard while it is still being made', async () => {
+  test('is streamed to the client while the provider sends it', async () => {
     audio.openai.script('tts-1', gated('rest', 2, speech()));
     const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
     const response = await audio.gateway.fetch(body, { path: '/v1/audio/speech' });
-    // nginx holds pieces back unless it is told not to.
+    // Disables the response buffering of nginx.
     expect(response.headers.get('x-accel-buffering')).toBe('no');
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     const { value } = await reader.read();
@@ -255,7 +255,7 @@ describe('the audio', () => {
     expect((value?.length ?? 0) + rest).toBe(4096);
   });
 
-  test('of SiliconFlow is asked for at the rate that OpenAI’s raw samples have', async () => {
+  test('is requested from SiliconFlow at the sample rate of OpenAI’s PCM', async () => {
     audio.siliconflow.script(cosyVoice, speech());
     const model = 'funaudio/cjk-tts-0.5b';
     expectNoise(await speak({ model, response_format: 'pcm', voice: 'no such voice' }), 4096);
@@ -265,17 +265,17 @@ describe('the audio', () => {
     });
   });
 
-  test('of a model of which little is known has whatever voice is asked for', async () => {
+  test('has any requested voice if the model’s voices are unknown', async () => {
     audio.openai.script('plain-voice', speech());
     const reply = await speak({ model: 'test/plain', voice: 'aria', instructions: 'Sing.' });
     expectNoise(reply, 4096);
     const sent = { voice: 'aria', instructions: 'Sing.' };
     expect(audio.openai.requests[0]?.json).toMatchObject(sent);
-    // 19 bytes at one credit.
+    // 19 bytes at 1 credit.
     expect((await audio.bill(reply)).credits).toBe(19);
   });
 
-  test('of a model that names its default voice only has that one', async () => {
+  test('has the default voice if the model’s configuration names only that', async () => {
     audio.openai.script('plain-voice', speech());
     expectNoise(await speak({ model: 'test/one-voice', voice: 'alloy' }), 4096);
     expect(audio.openai.requests[0]?.json).toMatchObject({ voice: 'vivian' });
@@ -286,16 +286,18 @@ describe('the audio', () => {
     ['test/voiceless', 'claire', 'claire'],
     ['test/voiceless', 'no such voice', 'alex'],
     ['test/strict', 'nova', 'anna'],
-  ])('of SiliconFlow has its own voices: %s, %s is %s', async (model, voice, theirs) => {
+  ])('has SiliconFlow’s voice for %s: %s becomes %s', async (model, voice, upstreamVoice) => {
     audio.siliconflow.script('new/voice', speech());
     expectNoise(await speak({ model, voice }), 4096);
-    expect(audio.siliconflow.requests[0]?.json).toMatchObject({ voice: `new/voice:${theirs}` });
+    expect(audio.siliconflow.requests[0]?.json).toMatchObject({
+      voice: `new/voice:${upstreamVoice}`,
+    });
   });
 
-  test('of a mapped model takes no heed of speed and instructions, and says so', async () => {
+  test('ignores speed and instructions for a mapped model and reports them', async () => {
     audio.siliconflow.script(cosyVoice, speech());
-    const wishes = { model: 'funaudio/cjk-tts-0.5b', speed: 9, instructions: 'Whisper.' };
-    const reply = await speak({ ...wishes, voice: 'speech:mine:a:b' });
+    const body = { model: 'funaudio/cjk-tts-0.5b', speed: 9, instructions: 'Whisper.' };
+    const reply = await speak({ ...body, voice: 'speech:mine:a:b' });
     expectNoise(reply, 4096);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('speed, instructions');
     const sent = JSON.stringify(audio.siliconflow.requests[0]?.json);
@@ -304,18 +306,18 @@ describe('the audio', () => {
   });
 });
 
-describe('when the first provider fails', () => {
-  eachOnItsOwn();
+describe('speech fallback', () => {
+  freshGatewayPerTest();
 
   test.each([
-    ['is down', () => status(500)],
-    ['is busy', () => status(503)],
-    ['answers with an error in disguise', () => json(200, { error: { message: 'overloaded' } })],
-    ['answers with a web page', () => htmlWith200()],
-    ['says nothing', () => emptyBody()],
-    ['compresses', () => encoded(['gzip'], speech())],
-    ['breaks off before any audio', () => cutMidStream(0, 'connection', speech())],
-  ])('because it %s, tts-1 is spoken by the CJK model, at its price', async (_, failing) => {
+    ['fails with 500', () => status(500)],
+    ['fails with 503', () => status(503)],
+    ['returns an error with status 200', () => json(200, { error: { message: 'overloaded' } })],
+    ['returns an HTML page', () => htmlWith200()],
+    ['returns an empty body', () => emptyBody()],
+    ['returns compressed audio', () => encoded(['gzip'], speech())],
+    ['closes the connection before any audio', () => cutMidStream(0, 'connection', speech())],
+  ])('is charged at its own price if the first provider %s', async (_, failing) => {
     audio.openai.script('tts-1', failing());
     audio.siliconflow.script(cosyVoice, speech());
     const reply = await speak({ input: chinese, voice: 'shimmer', speed: 2 });
@@ -329,7 +331,7 @@ describe('when the first provider fails', () => {
     expect([credits, provider]).toEqual([108, 'siliconflow']);
   });
 
-  test('tts-1-hd has nobody else', async () => {
+  test('does not exist for tts-1-hd, so the request fails', async () => {
     audio.openai.script('tts-1-hd', status(500));
     const reply = await speak({ model: 'openai/tts-1-hd' });
     expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
@@ -341,14 +343,14 @@ describe('when the first provider fails', () => {
   test.each([
     ['a text of 1,001 bytes', { input: `${'世'.repeat(333)}ab` }],
     ['a format that it lacks', { response_format: 'flac' }],
-  ])('%s does not go to the fallback', async (_, wish) => {
+  ])('is not tried for %s', async (_, body) => {
     audio.openai.script('tts-1', status(500));
-    const reply = await speak(wish);
+    const reply = await speak(body);
     expect(reply.status).toBe(502);
     expect(audio.siliconflow.requests).toHaveLength(0);
   });
 
-  test('because its events have no sound in them, that is no answer', async () => {
+  test('fails if the events contain no audio', async () => {
     const events = eventsOf(noise(0), null).replaceAll('"audio":""', '"audio":"="');
     audio.openai.script('gpt-4o-mini-tts', replay(events, eventStream));
     const reply = await speak({ model: 'openai/mini-tts' });
@@ -356,7 +358,7 @@ describe('when the first provider fails', () => {
     expect((await audio.bill(reply)).credits).toBe(0);
   });
 
-  test('a request that it refuses is refused in its words', async () => {
+  test('is not tried after a 400, whose message the client gets', async () => {
     audio.openai.script('tts-1', status(400, 'This text cannot be spoken'));
     const reply = await speak({});
     expect([reply.status, reply.error.message]).toEqual([400, 'This text cannot be spoken']);
@@ -364,44 +366,44 @@ describe('when the first provider fails', () => {
   });
 });
 
-describe('an answer that is not heard to its end', () => {
-  // Silence is a break that no slow machine can see too early or too late.
-  eachOnItsOwn({ idle_timeout_ms: 1_000 });
+describe('interrupted speech', () => {
+  // A silent provider is interrupted by its timeout, which doesn't depend on the machine's speed.
+  freshGatewayPerTest({ idle_timeout_ms: 1_000 });
 
   const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
 
-  /** From the socket itself: the runtime's client drops bytes that come together with the end. */
-  async function heard(wish: object = {}) {
+  /** Reads from the socket, because `fetch` drops bytes that arrive together with the end. */
+  async function receive(fields: object = {}) {
     const { port, keys } = audio.gateway;
     const connection = await connectRaw(port);
     const authorization = `authorization: Bearer ${keys.routing}\r\n`;
-    connection.send(postText('/v1/audio/speech', { ...body, ...wish }, authorization));
+    connection.send(postText('/v1/audio/speech', { ...body, ...fields }, authorization));
     const { text, bytes } = await connection.finished();
     const [head = ''] = text.split('\r\n\r\n', 1);
     const requestId = /^x-request-id: (\S+)$/im.exec(head)?.[1] ?? '';
-    const said = unchunked(bytes.subarray(head.length + 4));
-    return { status: Number(head.split(' ')[1]), requestId, ...said };
+    const content = unchunked(bytes.subarray(head.length + 4));
+    return { status: Number(head.split(' ')[1]), requestId, ...content };
   }
 
-  function unchunked(chunks: Buffer): { bytes: number; isWhole: boolean } {
+  function unchunked(chunks: Buffer): { bytes: number; isComplete: boolean } {
     let bytes = 0;
     for (let at = 0; at < chunks.length; ) {
       const end = chunks.indexOf('\r\n', at);
       const size = Number.parseInt(chunks.toString('latin1', at, end), 16);
-      if (size === 0) return { bytes, isWhole: true };
+      if (size === 0) return { bytes, isComplete: true };
       bytes += Math.min(size, chunks.length - end - 2);
       at = end + 2 + size + 2;
     }
-    return { bytes, isWhole: false };
+    return { bytes, isComplete: false };
   }
 
-  test('is cut where the provider broke off, and charged in proportion', async () => {
+  test('is charged in proportion to its estimated length', async () => {
     audio.openai.script('tts-1', hangMidStream(2, speech()));
-    const said = await heard();
-    expect(said).toMatchObject({ status: 200, bytes: 2048, isWhole: false });
-    // 19 bytes take 19/15 seconds to read: 20,267 bytes of mp3. 12 × 2048 / 20267 = 1.2, so two
-    // characters of 15 credits.
-    expect(await audio.bill(said)).toEqual({
+    const received = await receive();
+    expect(received).toMatchObject({ status: 200, bytes: 2048, isComplete: false });
+    // 19 bytes take 19/15 seconds to speak, which are 20,267 bytes of MP3. 12 × 2048 / 20267 = 1.2
+    // characters, rounded up to 2 at 15 credits.
+    expect(await audio.bill(received)).toEqual({
       credits: 30,
       provider: 'openai',
       note:
@@ -412,45 +414,45 @@ describe('an answer that is not heard to its end', () => {
     });
   });
 
-  test('of a length that was told is charged in proportion to that', async () => {
-    const told = { contentType: 'audio/mpeg', streamed: false } as const;
-    audio.openai.script('tts-1', hangMidStream(1, replay(noise(8192), told)));
-    const said = await heard();
-    expect([said.bytes, said.isWhole]).toEqual([4096, false]);
+  test('is charged in proportion to its content-length', async () => {
+    const options = { contentType: 'audio/mpeg', streamed: false } as const;
+    audio.openai.script('tts-1', hangMidStream(1, replay(noise(8192), options)));
+    const received = await receive();
+    expect([received.bytes, received.isComplete]).toEqual([4096, false]);
     // Half of 12 characters.
-    const bill = await audio.bill(said);
+    const bill = await audio.bill(received);
     expect([bill.credits, bill.estimated]).toEqual([90, false]);
     expect(bill.note).toContain('4096 of 8192 bytes');
   });
 
-  test('of events that end without their last one is no whole answer', async () => {
+  test('is detected if the stream lacks its final event', async () => {
     const events = eventsOf(noise(3000), null).replace(/data: \{"type":"speech.audio.done.*$/s, '');
     audio.openai.script('gpt-4o-mini-tts', replay(events, { contentType: 'text/event-stream' }));
-    const said = await heard({ model: 'openai/mini-tts' });
-    expect([said.bytes, said.isWhole]).toEqual([3000, false]);
-    expect((await audio.bill(said)).status).toBe('error');
+    const received = await receive({ model: 'openai/mini-tts' });
+    expect([received.bytes, received.isComplete]).toEqual([3000, false]);
+    expect((await audio.bill(received)).status).toBe('error');
   });
 
-  test('of events with many megabytes of comments between them is not waited for', async () => {
+  test('is detected if the stream contains megabytes of comments', async () => {
     const comments = `: ${'x'.repeat(1_021)}\n`.repeat(17 * 1_024);
     const events = eventsOf(noise(3000), null).replace('\n\n', `\n\n${comments}`);
     audio.openai.script('gpt-4o-mini-tts', replay(events, { contentType: 'text/event-stream' }));
-    const said = await heard({ model: 'openai/mini-tts' });
-    expect([said.bytes, said.isWhole]).toEqual([1500, false]);
-    expect((await audio.bill(said)).status).toBe('error');
+    const received = await receive({ model: 'openai/mini-tts' });
+    expect([received.bytes, received.isComplete]).toEqual([1500, false]);
+    expect((await audio.bill(received)).status).toBe('error');
   });
 });
 
-describe('a client that leaves', () => {
-  test('is charged in proportion, and the provider is told', async () => {
+describe('speech for a client that disconnects', () => {
+  test('is charged in proportion and canceled upstream', async () => {
     audio.openai.script('tts-1', gated('never', 3, speech()));
-    const leaving = new AbortController();
+    const client = new AbortController();
     const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
-    const wish = { path: '/v1/audio/speech', signal: leaving.signal };
-    const response = await audio.gateway.fetch(body, wish);
+    const options = { path: '/v1/audio/speech', signal: client.signal };
+    const response = await audio.gateway.fetch(body, options);
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     await reader.read();
-    leaving.abort();
+    client.abort();
     await audio.openai.until((requests) =>
       requests.find((entry) => entry.outcome === 'client-disconnected'),
     );
@@ -461,15 +463,15 @@ describe('a client that leaves', () => {
   });
 });
 
-describe('bad input', () => {
+describe('invalid speech request', () => {
   const long = 'x'.repeat(4096);
   test.each([
     ['no model', { model: undefined }, 'model'],
     ['no input', { input: undefined }, 'input'],
     ['an empty input', { input: '' }, 'input'],
     ['a blank input', { input: ' \n' }, 'input'],
-    ['an input that is no text', { input: ['a'] }, 'input'],
-    ['half of a character', { input: 'a\ud800b' }, 'input'],
+    ['an input that is not a string', { input: ['a'] }, 'input'],
+    ['an unpaired surrogate', { input: 'a\ud800b' }, 'input'],
     ['4,097 characters', { input: `${long}y` }, 'input'],
     [
       '1,001 bytes for a mapped model',
@@ -477,16 +479,16 @@ describe('bad input', () => {
       'input',
     ],
     [
-      '1,001 bytes for a model of which little is known',
+      '1,001 bytes for a model without settings',
       { model: 'test/plain', input: 'x'.repeat(1001) },
       'input',
     ],
     ['no voice', { voice: undefined }, 'voice'],
-    ['a voice that is no text', { voice: { id: 'mine' } }, 'voice'],
+    ['a voice that is not a string', { voice: { id: 'mine' } }, 'voice'],
     ['an unknown voice', { voice: 'gandalf' }, 'voice'],
-    ['a voice named like a method', { voice: 'toString' }, 'voice'],
+    ['a voice named like an object method', { voice: 'toString' }, 'voice'],
     [
-      'an unknown voice of a first-party-style model that lists none',
+      'an unknown voice of a first-party-style model without a list',
       { model: 'test/unlisted', voice: 'gandalf' },
       'voice',
     ],
@@ -496,23 +498,23 @@ describe('bad input', () => {
       { model: 'funaudio/cjk-tts-0.5b', response_format: 'aac' },
       'response_format',
     ],
-    ['too slow', { speed: 0.24 }, 'speed'],
-    ['too fast', { speed: 4.01 }, 'speed'],
-    ['a speed that is no number', { speed: 'fast' }, 'speed'],
-    ['instructions that are no text', { instructions: 5 }, 'instructions'],
-    ['events', { stream_format: 'sse' }, 'stream_format'],
-  ])('%s', async (_, wish, param) => {
-    await audio.expectRefusal(await speak(wish), 400, param);
+    ['a speed of 0.24', { speed: 0.24 }, 'speed'],
+    ['a speed of 4.01', { speed: 4.01 }, 'speed'],
+    ['a speed that is not a number', { speed: 'fast' }, 'speed'],
+    ['instructions that are not a string', { instructions: 5 }, 'instructions'],
+    ['a stream of events', { stream_format: 'sse' }, 'stream_format'],
+  ])('is rejected: %s', async (_, body, param) => {
+    await audio.expectRefusal(await speak(body), 400, param);
   });
 
-  test('is not one of the six voices of a first-party-style model that lists none', async () => {
+  test('is not one with a default voice of a first-party-style model', async () => {
     for (const voice of ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer']) {
       audio.openai.script('plain-voice', speech());
       expectNoise(await speak({ model: 'test/unlisted', voice }), 4096);
     }
   });
 
-  test('is told in the words in which a job is refused', async () => {
+  test('returns the same error messages as a job', async () => {
     const slow = await speak({ speed: 0.24 });
     expect(slow.error.message).toBe('speed must be a number from 0.25 to 4, not 0.24.');
     const { error } = await speak({ model: 'test/unlisted', voice: 'gandalf' });
@@ -520,28 +522,28 @@ describe('bad input', () => {
     expect(error.message).toBe(`voice must be one of ${six} with test/unlisted.`);
   });
 
-  test('points to jobs when a text is too long', async () => {
+  test('returns an error that suggests jobs for a long text', async () => {
     const { error } = await speak({ input: `${long}y` });
     expect(error.message).toContain('/v1/jobs');
     expect(error.message).toContain('4097 characters');
   });
 
-  test('starts behind the longest texts that are taken', async () => {
+  test('is not one with a text of the maximum length', async () => {
     audio.openai.script('tts-1', speech());
-    // 4,096 characters of four bytes.
+    // 4,096 characters of 4 bytes.
     expectNoise(await speak({ input: '😀'.repeat(4096) }), 4096);
     audio.siliconflow.script(cosyVoice, speech());
-    const most = { model: 'funaudio/cjk-tts-0.5b', input: `${'世'.repeat(333)}a` };
-    expectNoise(await speak(most), 4096);
+    const longest = { model: 'funaudio/cjk-tts-0.5b', input: `${'世'.repeat(333)}a` };
+    expectNoise(await speak(longest), 4096);
   });
 
-  test('is a model that does not speak, and one that is not there', async () => {
-    const mute = await speak({ model: 'openai/stt-1' });
-    expect([mute.status, mute.error.type]).toEqual([400, 'model_capability_mismatch']);
+  test('is rejected for a model without speech and for an unknown model', async () => {
+    const noSpeech = await speak({ model: 'openai/stt-1' });
+    expect([noSpeech.status, noSpeech.error.type]).toEqual([400, 'model_capability_mismatch']);
     await audio.expectRefusal(await speak({ model: 'openai/tts-9' }), 404, 'model');
   });
 
-  test('is a wallet without credits', async () => {
+  test('is rejected without enough credits', async () => {
     const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
     const poor = await audio.gateway.makeKey({ limit: 100 });
     const reply = await audio.speak(body, poor);

@@ -1,4 +1,4 @@
-/** Uploads go through the disk: twenty of the largest at once leave the process small. */
+/** Uploads are buffered on disk, so concurrent large ones need little memory. */
 import { expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,13 +9,13 @@ import { newFolder, startGateway } from '../support/gateway.ts';
 const megabyte = 1024 * 1024;
 const uploads = 20;
 
-/** The most that the process ever held, as the kernel says. */
-function mostResidentBytes(pid: number): number {
+/** Returns the peak resident memory of a process. */
+function peakResidentBytes(pid: number): number {
   const text = readFileSync(`/proc/${pid}/status`, 'utf8');
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(text)?.[1] ?? Number.NaN) * 1024;
 }
 
-test('20 uploads of 25 MB at once stay below 400 MB resident', async () => {
+test('20 concurrent uploads of 25 MB need less than 400 MB of memory', async () => {
   const upstream = await startFakeUpstreamProcess();
   await upstream.script('ears', transcription('heard', 2));
   const config = {
@@ -35,13 +35,13 @@ test('20 uploads of 25 MB at once stay below 400 MB resident', async () => {
       },
     ],
   };
-  // Where a slow machine cannot tell a recording’s length, credits are held for the longest.
+  // If reading a recording's length takes too long, credits are held for the maximum length.
   const env = { TOLLGATE_BOOTSTRAP_CREDITS: '1000000000' };
   const dataDir = newFolder();
   const folder = join(dataDir, 'uploads');
   mkdirSync(folder);
-  // As a gateway leaves it that is killed at the worst moment.
-  writeFileSync(join(folder, 'left'), '');
+  // A file that a killed gateway left behind.
+  writeFileSync(join(folder, 'orphan'), '');
   await using gateway = await startGateway({ config, env, dataDir });
   const bytes = new Uint8Array(25 * megabyte);
   bytes.set(wavHeader(1));
@@ -59,7 +59,7 @@ test('20 uploads of 25 MB at once stay below 400 MB resident', async () => {
   for (const answer of answers) expect(answer).toMatchObject([200, { text: 'heard', duration: 2 }]);
   const book = await upstream.summary();
   expect(book.byStatus).toEqual({ 200: uploads });
-  expect(mostResidentBytes(gateway.process.pid)).toBeLessThan(400 * megabyte);
+  expect(peakResidentBytes(gateway.process.pid)).toBeLessThan(400 * megabyte);
   expect(readdirSync(folder)).toEqual([]);
   await upstream.stop();
 }, 240_000);

@@ -1,4 +1,4 @@
-/** POST /v1/audio/transcriptions: what is heard, what providers get, what it costs. */
+/** POST /v1/audio/transcriptions: requests to providers, transcripts, and charges. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { mp3File, opusFile, wavFile } from '../support/audio-files.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
@@ -17,7 +17,7 @@ import { readFixture } from '../support/upstream-conformance.ts';
 
 let audio: AudioGateway;
 
-/** At the usual price, and a thousand credits for each request. */
+/** Costs 0.006 dollars per minute and 1,000 credits per request. */
 const withFee = {
   id: 'test/fee',
   name: 'Ears with a fee',
@@ -37,29 +37,29 @@ afterEach(() => audio.reset());
 
 const senseVoice = 'FunAudioLLM/SenseVoiceSmall';
 
-type Value = string | Uint8Array | File | undefined | string[];
+type FormValue = string | Uint8Array | File | undefined | string[];
 
 const recording = wavFile(20);
 
-function formOf(wishes: Readonly<Record<string, Value>>): FormData {
+function formOf(fields: Readonly<Record<string, FormValue>>): FormData {
   const form = new FormData();
-  const all = { model: 'openai/stt-1', file: recording, ...wishes };
+  const all = { model: 'openai/stt-1', file: recording, ...fields };
   for (const [name, value] of Object.entries(all)) {
     if (value === undefined) continue;
     if (typeof value === 'string' || value instanceof File) form.append(name, value);
-    else if (Array.isArray(value)) for (const one of value) form.append(name, one);
+    else if (Array.isArray(value)) for (const item of value) form.append(name, item);
     else form.append(name, named('talk.wav', value));
   }
   return form;
 }
 
-const transcribe = (wishes: Readonly<Record<string, Value>> = {}) =>
-  audio.transcribe(formOf(wishes));
+const transcribe = (fields: Readonly<Record<string, FormValue>> = {}) =>
+  audio.transcribe(formOf(fields));
 
 const named = (name: string, bytes: Uint8Array = recording) =>
   new File([bytes as Uint8Array<ArrayBuffer>], name);
 
-const heard = (body: object) => json(200, body);
+const transcriptJson = (body: object) => json(200, body);
 
 function formAt(upstream: 'openai' | 'siliconflow', at = 0) {
   const { form } = audio[upstream].requests[at] ?? {};
@@ -67,12 +67,12 @@ function formAt(upstream: 'openai' | 'siliconflow', at = 0) {
   return form;
 }
 
-/** The fake reads types from names; only the bytes show what was sent. */
+/** The fake upstream derives types from filenames, so check the raw bytes. */
 const rawForm = () => Buffer.from(audio.openai.requests[0]?.raw ?? []).toString('latin1');
 
-describe('both rows of the price table', () => {
-  test('stt-1: 0.006 dollars a minute of what the provider says that it heard', async () => {
-    audio.openai.script('whisper-1', heard({ text: 'Guten Tag', duration: 8.47 }));
+describe('charge of a transcription', () => {
+  test('is 0.006 dollars per minute of reported duration for stt-1', async () => {
+    audio.openai.script('whisper-1', transcriptJson({ text: 'Guten Tag', duration: 8.47 }));
     const reply = await transcribe();
     expect([reply.status, reply.json]).toEqual([200, { text: 'Guten Tag', duration: 8.47 }]);
     expect(reply.headers.get('content-type')).toBe('application/json');
@@ -87,8 +87,8 @@ describe('both rows of the price table', () => {
     expect(audio.uploadsOnDisk()).toEqual([]);
   });
 
-  test('emotion-stt-small: the same, by another provider', async () => {
-    audio.siliconflow.script(senseVoice, heard({ text: '你好 😊', duration: 60.0041 }));
+  test('is the same for emotion-stt-small at another provider', async () => {
+    audio.siliconflow.script(senseVoice, transcriptJson({ text: '你好 😊', duration: 60.0041 }));
     const reply = await transcribe({ model: 'funaudio/emotion-stt-small' });
     expect(reply.json).toEqual({ text: '你好 😊', duration: 60.0041 });
     // 60.004 seconds are 6000.4 credits.
@@ -96,11 +96,11 @@ describe('both rows of the price table', () => {
     expect(formAt('siliconflow').fields).toEqual({ model: [senseVoice] });
   });
 
-  test('the length may be in the usage, or in quotes', async () => {
+  test('reads the duration from the usage or from a string', async () => {
     audio.openai.script('whisper-1', [
       transcription('ok', 3),
-      heard({ text: 'ok', duration: '2.5' }),
-      heard({ text: 'ok', model: 'whisper-1', usage: { prompt_audio_seconds: 4 } }),
+      transcriptJson({ text: 'ok', duration: '2.5' }),
+      transcriptJson({ text: 'ok', model: 'whisper-1', usage: { prompt_audio_seconds: 4 } }),
     ]);
     const counted = await transcribe();
     expect(counted.json).toMatchObject({ text: 'ok', duration: 3 });
@@ -112,11 +112,11 @@ describe('both rows of the price table', () => {
   });
 
   test.each([
-    ['no length', { text: 'ok' }],
-    ['a negative one', { text: 'ok', duration: -3 }],
-    ['one that is no number', { text: 'ok', duration: 'long' }],
-  ])('is not charged when there is %s', async (_, body) => {
-    audio.openai.script('whisper-1', heard(body));
+    ['no duration', { text: 'ok' }],
+    ['a negative duration', { text: 'ok', duration: -3 }],
+    ['a duration that is not a number', { text: 'ok', duration: 'long' }],
+  ])('is 0 if the provider reports %s', async (_, body) => {
+    audio.openai.script('whisper-1', transcriptJson(body));
     const bill = await audio.bill(await transcribe());
     expect([bill.credits, bill.status]).toEqual([0, 'success']);
     expect(bill.note).toBe(
@@ -124,27 +124,27 @@ describe('both rows of the price table', () => {
     );
   });
 
-  test('is not charged a fee for the request either, when there is no length', async () => {
-    audio.openai.script('fee-1', heard({ text: 'ok' }));
+  test('does not include the request fee without a duration', async () => {
+    audio.openai.script('fee-1', transcriptJson({ text: 'ok' }));
     const free = await transcribe({ model: 'test/fee' });
     expect((await audio.bill(free)).credits).toBe(0);
-    audio.openai.script('fee-1', heard({ text: 'ok', duration: 1 }));
+    audio.openai.script('fee-1', transcriptJson({ text: 'ok', duration: 1 }));
     const paid = await transcribe({ model: 'test/fee' });
     expect((await audio.bill(paid)).credits).toBe(100 + 1_000);
   });
 
-  test('a file of a few bytes is as long as the provider says: pauses take no room', async () => {
-    audio.openai.script('whisper-1', heard({ text: 'ok', duration: 90 }));
+  test('accepts a long duration for a small file, because silence needs no space', async () => {
+    audio.openai.script('whisper-1', transcriptJson({ text: 'ok', duration: 90 }));
     const reply = await transcribe({ file: named('pause.ogg', opusFile(2)) });
     expect(reply.json).toEqual({ text: 'ok', duration: 90 });
     expect(await audio.bill(reply)).toMatchObject({ credits: 9_000, estimated: false, note: null });
   });
 
-  test('a length that the file cannot have is charged by its own, and said so', async () => {
-    audio.openai.script('whisper-1', heard({ text: 'ok', duration: 1e9 }));
+  test('uses the duration of the file, with a note, if the reported one is invalid', async () => {
+    audio.openai.script('whisper-1', transcriptJson({ text: 'ok', duration: 1e9 }));
     const reply = await transcribe();
     const bill = await audio.bill(reply);
-    // What the file's own headers say, for which credits were held.
+    // The duration from the file's headers, for which credits were held.
     expect(reply.json).toEqual({ text: 'ok', duration: 4.8 });
     expect([bill.credits, bill.estimated]).toEqual([480, true]);
     expect(bill.note).toBe('The provider reported a length that this file cannot have.');
@@ -152,21 +152,21 @@ describe('both rows of the price table', () => {
     expect(units).toEqual({ audioMs: 4_800 });
   });
 
-  test('a stream that is not wished for is none', async () => {
-    audio.openai.script('whisper-1', heard({ text: 'ok', duration: 1 }));
+  test('is unaffected by stream: false', async () => {
+    audio.openai.script('whisper-1', transcriptJson({ text: 'ok', duration: 1 }));
     const reply = await transcribe({ stream: 'false' });
     expect([reply.status, reply.json]).toMatchObject([200, { text: 'ok' }]);
   });
 
-  test('the demo listens, too', async () => {
+  test('is 0.001 dollars per minute for the demo', async () => {
     const reply = await transcribe({ model: 'demo/transcribe' });
     expect(reply.json).toMatchObject({ duration: 4.8 });
     expect(String(reply.json.text)).toContain(`has ${recording.length} bytes`);
-    // 4.8 seconds at 0.001 dollars a minute.
+    // 4.8 seconds at 0.001 dollars per minute.
     expect((await audio.bill(reply)).credits).toBe(80);
   });
 
-  test('the demo tells of a segment all that OpenAI tells: some libraries insist', async () => {
+  test('the demo returns segments with all fields, which some libraries require', async () => {
     const reply = await transcribe({ model: 'demo/transcribe', response_format: 'verbose_json' });
     const { segments } = reply.json;
     if (!Array.isArray(segments)) throw new Error(`No segments: ${reply.text}`);
@@ -183,8 +183,8 @@ describe('both rows of the price table', () => {
   });
 });
 
-describe('the provider gets', () => {
-  test('the file as it came, under a name of ours, and every wish', async () => {
+describe('request to the provider', () => {
+  test('contains the unchanged file under a generated name, and all options', async () => {
     audio.openai.script('whisper-1', transcription());
     const reply = await transcribe({
       file: named('../../etc/geheim.WAV'),
@@ -216,19 +216,19 @@ describe('the provider gets', () => {
   });
 
   test.each([
-    ['the name alone', { timestamp_granularities: 'word' }, ['word']],
+    ['the name without brackets', { timestamp_granularities: 'word' }, ['word']],
     ['JSON', { timestamp_granularities: '["word"]' }, ['word']],
     ['JSON in a list', { 'timestamp_granularities[]': '["segment","word"]' }, ['segment', 'word']],
     ['commas', { timestamp_granularities: 'word,segment' }, ['word', 'segment']],
     [
-      'numbers, as PHP writes a list',
+      'numbered names, as PHP sends them',
       { 'timestamp_granularities[0]': 'word', 'timestamp_granularities[1]': 'segment' },
       ['word', 'segment'],
     ],
-    ['a blank', { timestamp_granularities: '' }, undefined],
-  ])('times by other spellings, too: %s', async (_, times, sent) => {
+    ['an empty field', { timestamp_granularities: '' }, undefined],
+  ])('contains timestamp_granularities sent as %s', async (_, fields, sent) => {
     audio.openai.script('whisper-1', transcription());
-    const reply = await transcribe({ response_format: 'verbose_json', ...times });
+    const reply = await transcribe({ response_format: 'verbose_json', ...fields });
     expect(reply.status).toBe(200);
     expect(formAt('openai').fields['timestamp_granularities[]']).toEqual(sent as never);
   });
@@ -246,7 +246,7 @@ describe('the provider gets', () => {
     ['film.mpeg', Buffer.from([0, 0, 1, 0xba, 0x21, 0, 1, 0, 1]), 'audio.mpeg', 'video/mpeg'],
     ['talk.flac', Buffer.from('fLaC and so on'), 'audio.flac', 'audio/flac'],
     ['wrongly.named.mp3', wavFile(1), 'audio.wav', 'audio/wav'],
-  ])('%s as what its bytes say', async (name, bytes, filename, type) => {
+  ])('has the name and type of the detected format: %s', async (name, bytes, filename, type) => {
     audio.openai.script('whisper-1', transcription());
     expect((await transcribe({ file: named(name, bytes) })).status).toBe(200);
     const [file] = formAt('openai').files;
@@ -256,14 +256,14 @@ describe('the provider gets', () => {
   });
 });
 
-describe('the formats', () => {
+describe('response_format', () => {
   const srt = '1\n00:00:00,000 --> 00:00:03,320\nHallo\n\n';
   const vtt = 'WEBVTT\n\n00:00:00.000 --> 00:00:03.320\nHallo\n\n';
   test.each([
     ['text', 'Hallo\n', 'text/plain; charset=utf-8'],
     ['srt', srt, 'text/plain; charset=utf-8'],
     ['vtt', vtt, 'text/vtt; charset=utf-8'],
-  ])('%s comes as the provider wrote it, and is not billed', async (format, body, type) => {
+  ])('%s is forwarded unchanged and free of charge', async (format, body, type) => {
     audio.openai.script('whisper-1', replay(body, { contentType: 'text/plain' }));
     const reply = await transcribe({ response_format: format });
     expect([reply.status, reply.text]).toEqual([200, body]);
@@ -274,27 +274,27 @@ describe('the formats', () => {
     expect(bill.note).toContain('nothing is charged');
   });
 
-  test('verbose_json has everything that was said, under our names', async () => {
+  test('verbose_json contains all fields of the provider, with the alias as model', async () => {
     const words = [{ word: 'Hallo', start: 0, end: 0.5 }];
     const segments = [{ id: 0, start: 0, end: 0.5, text: 'Hallo' }];
-    const told = { language: 'german', duration: 0.5, text: 'Hallo', segments, words, extra: [1] };
-    audio.openai.script('whisper-1', heard({ ...told, model: 'whisper-1' }));
+    const body = { language: 'german', duration: 0.5, text: 'Hallo', segments, words, extra: [1] };
+    audio.openai.script('whisper-1', transcriptJson({ ...body, model: 'whisper-1' }));
     const reply = await transcribe({ response_format: 'verbose_json' });
-    expect(reply.json).toEqual({ task: 'transcribe', ...told, model: 'openai/stt-1' });
+    expect(reply.json).toEqual({ task: 'transcribe', ...body, model: 'openai/stt-1' });
     expect((await audio.bill(reply)).credits).toBe(50);
   });
 
-  test('verbose_json as it was recorded is kept, word for word', async () => {
+  test('verbose_json returns a recorded answer unchanged', async () => {
     const recorded = readFixture('openai/transcription-verbose-words.json');
     audio.openai.script('whisper-1', replay(recorded));
-    const times = { 'timestamp_granularities[]': ['word'] };
-    const reply = await transcribe({ response_format: 'verbose_json', ...times });
+    const fields = { 'timestamp_granularities[]': ['word'] };
+    const reply = await transcribe({ response_format: 'verbose_json', ...fields });
     expect(reply.json).toEqual(JSON.parse(recorded));
     // 36.71 seconds at 100 credits.
     expect((await audio.bill(reply)).credits).toBe(3_671);
   });
 
-  test('text as it was recorded is kept, the space before it included', async () => {
+  test('text keeps the leading space of a recorded answer', async () => {
     const { headers, body } = JSON.parse(readFixture('groq/transcription-text.json'));
     audio.openai.script('whisper-1', replay(body, { contentType: headers['content-type'] }));
     const reply = await transcribe({ response_format: 'text' });
@@ -302,36 +302,36 @@ describe('the formats', () => {
     expect(reply.headers.get('content-type')).toBe('text/plain; charset=utf-8');
   });
 
-  test('a provider that knows only JSON still answers in text, and tells the length', async () => {
-    audio.siliconflow.script(senseVoice, heard({ text: '你好', duration: 2 }));
-    const wishes = { response_format: 'text', language: 'zh', prompt: 'a', temperature: '0' };
-    const reply = await transcribe({ model: 'funaudio/emotion-stt-small', ...wishes });
+  test('text is made from JSON for a provider that has only JSON, and is charged', async () => {
+    audio.siliconflow.script(senseVoice, transcriptJson({ text: '你好', duration: 2 }));
+    const fields = { response_format: 'text', language: 'zh', prompt: 'a', temperature: '0' };
+    const reply = await transcribe({ model: 'funaudio/emotion-stt-small', ...fields });
     expect([reply.status, reply.text]).toEqual([200, '你好\n']);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('language, prompt, temperature');
     expect((await audio.bill(reply)).credits).toBe(200);
   });
 });
 
-describe('when the first provider fails', () => {
-  let usual: AudioGateway;
-  // A provider that fails again and again is asked last, so each test has one that never failed.
+describe('transcription fallback', () => {
+  let shared: AudioGateway;
+  // Start a gateway per test, because repeated failures would change the order of providers.
   beforeEach(async () => {
-    usual = audio;
+    shared = audio;
     audio = await AudioGateway.start();
   });
   afterEach(async () => {
     await audio.stop();
-    audio = usual;
+    audio = shared;
   });
 
   test.each([
-    ['is down', () => status(500)],
-    ['shows a web page', () => htmlWith200()],
-    ['hides its error', () => json(200, { error: { message: 'overloaded' } })],
-    ['says nothing', () => json(200, { words: [] })],
-  ])('because it %s, the whole file goes to the emotion-aware model', async (_, failing) => {
+    ['fails with 500', () => status(500)],
+    ['returns an HTML page', () => htmlWith200()],
+    ['returns an error with status 200', () => json(200, { error: { message: 'overloaded' } })],
+    ['returns no text', () => json(200, { words: [] })],
+  ])('receives the complete file if the first provider %s', async (_, failing) => {
     audio.openai.script('whisper-1', failing());
-    audio.siliconflow.script(senseVoice, heard({ text: 'gehört', duration: 1 }));
+    audio.siliconflow.script(senseVoice, transcriptJson({ text: 'gehört', duration: 1 }));
     const reply = await transcribe();
     expect(reply.json).toEqual({ text: 'gehört', duration: 1 });
     expect(audio.openai.requests).toHaveLength(1);
@@ -342,7 +342,7 @@ describe('when the first provider fails', () => {
     expect(audio.uploadsOnDisk()).toEqual([]);
   });
 
-  test('subtitles do not go where there are no times', async () => {
+  test('is not tried for subtitles if it has no timestamps', async () => {
     audio.openai.script('whisper-1', status(500));
     const reply = await transcribe({ response_format: 'srt' });
     expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
@@ -353,97 +353,104 @@ describe('when the first provider fails', () => {
   });
 });
 
-describe('bad input', () => {
+describe('invalid transcription request', () => {
   const elf = Buffer.from('\x7fELF\x02\x01\x01 and so on', 'latin1');
   const emotional = 'funaudio/emotion-stt-small';
-  test.each<[string, Record<string, Value>, string]>([
+  test.each<[string, Record<string, FormValue>, string]>([
     ['no model', { model: undefined }, 'model'],
     ['two models', { model: ['openai/stt-1', 'demo/transcribe'] }, 'model'],
     ['no file', { file: undefined }, 'file'],
-    ['a text for a file', { file: 'talk.wav' }, 'file'],
+    ['a text as file', { file: 'talk.wav' }, 'file'],
     ['an empty file', { file: named('talk.wav', new Uint8Array()) }, 'file'],
     ['an unknown extension', { file: named('talk.exe') }, 'file'],
     ['a program named like audio', { file: named('talk.mp3', elf) }, 'file'],
     ['a script named like audio', { file: named('a.wav', Buffer.from('#!/bin/sh\nls')) }, 'file'],
-    ['a file where a text belongs', { prompt: named('talk.wav') }, 'prompt'],
+    ['a file as prompt', { prompt: named('talk.wav') }, 'prompt'],
     ['an unknown format', { response_format: 'xml' }, 'response_format'],
     [
-      'subtitles from a model without times',
+      'subtitles from a model without timestamps',
       { model: emotional, response_format: 'vtt' },
       'response_format',
     ],
-    ['a language that is none', { language: 'German' }, 'language'],
-    ['a prompt that is a book', { prompt: 'x'.repeat(4097) }, 'prompt'],
-    ['too hot', { temperature: '1.1' }, 'temperature'],
-    ['below zero', { temperature: '-0.1' }, 'temperature'],
-    ['no number', { temperature: 'warm' }, 'temperature'],
-    ['a number of bits', { temperature: '0x1' }, 'temperature'],
-    ['no digit', { temperature: '.' }, 'temperature'],
+    ['an invalid language', { language: 'German' }, 'language'],
+    ['a prompt of 4,097 characters', { prompt: 'x'.repeat(4097) }, 'prompt'],
+    ['a temperature of 1.1', { temperature: '1.1' }, 'temperature'],
+    ['a temperature of -0.1', { temperature: '-0.1' }, 'temperature'],
+    ['a temperature that is a word', { temperature: 'warm' }, 'temperature'],
+    ['a hexadecimal temperature', { temperature: '0x1' }, 'temperature'],
+    ['a temperature without digits', { temperature: '.' }, 'temperature'],
     [
-      'unknown times',
+      'an unknown granularity',
       { response_format: 'verbose_json', 'timestamp_granularities[]': ['day'] },
       'timestamp_granularities[0]',
     ],
     [
-      'unknown times in JSON',
+      'an unknown granularity in JSON',
       { response_format: 'verbose_json', timestamp_granularities: '["word", "day"]' },
       'timestamp_granularities[1]',
     ],
-    ['times in plain JSON', { timestamp_granularities: ['word'] }, 'timestamp_granularities'],
+    [
+      'granularities with response_format json',
+      { timestamp_granularities: ['word'] },
+      'timestamp_granularities',
+    ],
     ['a stream', { stream: 'true' }, 'stream'],
-  ])('%s', async (_, wishes, param) => {
-    await audio.expectRefusal(await transcribe(wishes), 400, param);
+  ])('is rejected: %s', async (_, fields, param) => {
+    await audio.expectRefusal(await transcribe(fields), 400, param);
   });
 
-  // Those of tests/jobs/http.test.ts.
-  test.each<[Record<string, Value>, string]>([
+  // The same messages as in tests/jobs/http.test.ts.
+  test.each<[Record<string, FormValue>, string]>([
     [{ file: undefined }, 'file is required. Send an audio recording.'],
     [{ file: 'talk.wav' }, 'file must be a file, not a text; a file must have a filename.'],
     [{ audio: named('talk.wav') }, 'audio must be a text, not a file.'],
-    [{ language: ['de', 'en'] }, 'language is given twice.'],
-  ])('is told in the words that a job has for it: %#', async (wishes, sentence) => {
-    expect((await transcribe(wishes)).error.message).toBe(sentence);
+    [{ language: ['de', 'en'] }, 'language appears twice.'],
+  ])('returns the same error message as a job: %#', async (fields, message) => {
+    expect((await transcribe(fields)).error.message).toBe(message);
   });
 
-  test('two files', async () => {
+  test('is rejected: two files', async () => {
     const form = formOf({});
     form.append('file', named('second.wav'));
     await audio.expectRefusal(await audio.transcribe(form), 400, 'file');
   });
 
-  test.each([1, 3 * 1024 * 1024])('a file that is %d bytes too large', async (more) => {
-    const large = new Uint8Array(25 * 1024 * 1024 + more);
+  test.each([1, 3 * 1024 * 1024])('is rejected: a file %d bytes over the limit', async (excess) => {
+    const large = new Uint8Array(25 * 1024 * 1024 + excess);
     large.set(recording);
     const reply = await transcribe({ file: named('talk.wav', large) });
     await audio.expectRefusal(reply, 413, 'file');
     expect(reply.error.message).toContain('; send larger recordings to POST /v1/jobs.');
   });
 
-  test('starts behind a file of 25 MB', async () => {
-    audio.openai.script('whisper-1', heard({ text: 'long', duration: 546.1 }));
+  test('is not one with a file of 25 MB', async () => {
+    audio.openai.script('whisper-1', transcriptJson({ text: 'long', duration: 546.1 }));
     const large = new Uint8Array(25 * 1024 * 1024);
     large.set(recording);
     const reply = await transcribe({ file: named('talk.wav', large) });
     expect([reply.status, (await audio.bill(reply)).credits]).toEqual([200, 54_610]);
   });
 
-  test('JSON instead of a form, and a form that never ends', async () => {
+  test('is rejected: JSON instead of a form, and an incomplete form', async () => {
     const path = '/v1/audio/transcriptions';
-    const wrong = await audio.gateway.post({ model: 'openai/stt-1' }, { path });
-    await audio.expectRefusal(wrong, 415, null);
+    const jsonReply = await audio.gateway.post({ model: 'openai/stt-1' }, { path });
+    await audio.expectRefusal(jsonReply, 415, null);
     const headers = { 'content-type': 'multipart/form-data; boundary=b' };
     const head = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n';
-    const open = await audio.gateway.post(`${head}RIFF....WAVE`, { path, headers });
-    await audio.expectRefusal(open, 400, null);
+    const incomplete = await audio.gateway.post(`${head}RIFF....WAVE`, { path, headers });
+    await audio.expectRefusal(incomplete, 400, null);
   });
 
-  test('a model that does not listen, and no credits', async () => {
-    const deaf = await transcribe({ model: 'openai/tts-1' });
-    expect([deaf.status, deaf.error.type]).toEqual([400, 'model_capability_mismatch']);
-    // 4.8 seconds are 480 credits.
+  test('is rejected: a model without transcription, and missing credits', async () => {
+    const noTranscription = await transcribe({ model: 'openai/tts-1' });
+    expect([noTranscription.status, noTranscription.error.type]).toEqual([
+      400,
+      'model_capability_mismatch',
+    ]);
+    // 4.8 seconds cost 480 credits.
     const poor = await audio.gateway.makeKey({ limit: 479 });
-    const refused = await audio.transcribe(formOf({}), poor);
-    expect([refused.status, refused.error.type]).toEqual([402, 'insufficient_credits']);
+    const rejected = await audio.transcribe(formOf({}), poor);
+    expect([rejected.status, rejected.error.type]).toEqual([402, 'insufficient_credits']);
     expect(audio.openai.requests).toHaveLength(0);
     audio.openai.script('whisper-1', transcription());
     const rich = await audio.gateway.makeKey({ limit: 480 });
@@ -452,7 +459,7 @@ describe('bad input', () => {
   });
 });
 
-describe('a request that ends otherwise', () => {
+describe('transcription request', () => {
   const path = '/v1/audio/transcriptions';
   const large = () => {
     const bytes = new Uint8Array(20 * 1024 * 1024);
@@ -460,34 +467,34 @@ describe('a request that ends otherwise', () => {
     return bytes;
   };
 
-  test('because the client left while the provider listened, who is told so', async () => {
+  test('is canceled upstream if the client disconnects', async () => {
     audio.openai.script('whisper-1', hangBeforeHeaders());
-    const leaving = new AbortController();
+    const client = new AbortController();
     const { url, keys } = audio.gateway;
     const headers = { authorization: `Bearer ${keys.routing}` };
     const init = { method: 'POST', headers, body: formOf({ file: large() }) };
-    const sent = fetch(url + path, { ...init, signal: leaving.signal }).catch(() => 'left');
+    const result = fetch(url + path, { ...init, signal: client.signal }).catch(() => 'aborted');
     await audio.openai.until((requests) => requests.find(({ bodyAt }) => bodyAt !== null));
-    leaving.abort();
-    expect(await sent).toBe('left');
-    const gone = await audio.openai.until((requests) =>
+    client.abort();
+    expect(await result).toBe('aborted');
+    const canceled = await audio.openai.until((requests) =>
       requests.find((e) => e.outcome === 'client-disconnected'),
     );
-    expect(gone.bodyBytes).toBeGreaterThan(20 * 1024 * 1024);
+    expect(canceled.bodyBytes).toBeGreaterThan(20 * 1024 * 1024);
     expect(audio.uploadsOnDisk()).toEqual([]);
     audio.openai.script('whisper-1', transcription());
     expect((await transcribe()).status).toBe(200);
   });
 
-  test('because the provider refuses before it has read the file', async () => {
+  test('returns the error of a provider that answers before it read the file', async () => {
     audio.openai.script('/v1/audio/transcriptions', answerEarly(status(400, 'Not this one')));
     const reply = await transcribe({ file: large() });
     expect([reply.status, (await audio.bill(reply)).credits]).toEqual([400, 0]);
     expect(audio.uploadsOnDisk()).toEqual([]);
   });
 
-  test('because it was answered before, under the same Idempotency-Key', async () => {
-    audio.openai.script('whisper-1', heard({ text: 'once', duration: 1 }));
+  test('is replayed for its Idempotency-Key', async () => {
+    audio.openai.script('whisper-1', transcriptJson({ text: 'once', duration: 1 }));
     const { url, keys } = audio.gateway;
     const headers = { authorization: `Bearer ${keys.routing}`, 'idempotency-key': 'a-recording' };
     const send = async (file: Uint8Array) => {
@@ -501,22 +508,22 @@ describe('a request that ends otherwise', () => {
     expect(audio.openai.requests).toHaveLength(1);
     expect([again.requestId, (await audio.bill(again)).credits]).toEqual([first.requestId, 100]);
     expect(balance - (await audio.gateway.balance())).toBe(100);
-    // The file is part of what makes a request the same.
+    // A different file is a different request.
     expect((await send(wavFile(21))).status).toBe(409);
   });
 
-  test('because the provider took too long, unless the recording is long, too', async () => {
-    const impatient = await AudioGateway.start([], { timeout_ms: 300 });
-    const late = delayed(900, heard({ text: 'at last', duration: 1 }));
-    impatient.openai.script('whisper-1', late);
-    impatient.siliconflow.script(senseVoice, late);
-    // A tenth of 96 seconds is patience enough; a tenth of 0.96 adds nothing.
-    const long = await impatient.transcribe(formOf({ file: wavFile(400) }));
+  test('may take longer for a long recording', async () => {
+    const gatewayWithTimeout = await AudioGateway.start([], { timeout_ms: 300 });
+    const late = delayed(900, transcriptJson({ text: 'at last', duration: 1 }));
+    gatewayWithTimeout.openai.script('whisper-1', late);
+    gatewayWithTimeout.siliconflow.script(senseVoice, late);
+    // The timeout grows to a tenth of the recording: 9.6 seconds for 96, but not for 0.96.
+    const long = await gatewayWithTimeout.transcribe(formOf({ file: wavFile(400) }));
     expect([long.status, long.json.text]).toEqual([200, 'at last']);
-    impatient.openai.script('whisper-1', hangBeforeHeaders());
-    impatient.siliconflow.script(senseVoice, hangBeforeHeaders());
-    const short = await impatient.transcribe(formOf({ file: wavFile(4) }));
+    gatewayWithTimeout.openai.script('whisper-1', hangBeforeHeaders());
+    gatewayWithTimeout.siliconflow.script(senseVoice, hangBeforeHeaders());
+    const short = await gatewayWithTimeout.transcribe(formOf({ file: wavFile(4) }));
     expect([short.status, short.error.type]).toEqual([504, 'upstream_error']);
-    await impatient.stop();
+    await gatewayWithTimeout.stop();
   });
 });

@@ -1,4 +1,4 @@
-/** The room that the files of running requests have on the disk, together. */
+/** The disk budget for uploads of running requests. */
 import { afterEach, expect, mock, spyOn, test } from 'bun:test';
 import { UploadFolder, uploadBytesMax } from '../../src/store/uploads.ts';
 import { wavFile } from '../support/audio-files.ts';
@@ -16,10 +16,10 @@ const ears = {
   endpoints: [{ provider: 'openai', model: 'ears', pricing: { minute: '0.006' } }],
 };
 
-test('files that came before a reload take as much of it afterwards', async () => {
+test('the disk budget keeps its reservations across a reload', async () => {
   const upstream = startFakeUpstream();
   upstream.script('ears', json(200, { text: 'One two.', duration: 1 }));
-  const trays = spyOn(UploadFolder.prototype, 'uploadsFor');
+  const spy = spyOn(UploadFolder.prototype, 'uploadsFor');
   const openai = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream' };
   const gateway = await InProcessGateway.start({ providers: { openai }, models: [ears] });
   const transcribe = async () => {
@@ -32,10 +32,10 @@ test('files that came before a reload take as much of it afterwards', async () =
   };
   expect((await transcribe()).json.text).toBe('One two.');
 
-  // Each tenant may take half of what is left, so these leave next to nothing.
-  const [folder] = trays.mock.contexts as UploadFolder[];
-  for (let left = uploadBytesMax, tenant = 0; left > 1; left -= left / 2, tenant += 1) {
-    folder?.budget.reserve(`tenant ${tenant}`, left / 2);
+  // A tenant may use half of the remaining budget, so these reservations leave almost nothing.
+  const [folder] = spy.mock.contexts as UploadFolder[];
+  for (let free = uploadBytesMax, tenant = 0; free > 1; free -= free / 2, tenant += 1) {
+    folder?.budget.reserve(`tenant ${tenant}`, free / 2);
   }
   expect((await transcribe()).status).toBe(503);
   gateway.reload();
