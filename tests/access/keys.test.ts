@@ -27,8 +27,8 @@ async function statusOf(key: string): Promise<number> {
   return (await rig.call('GET', '/v1/key', { key })).status;
 }
 
-describe('a new key', () => {
-  test('is answered with every field and its secret, and works at once', async () => {
+describe('POST /api/v1/keys', () => {
+  test('returns every field and the secret of a key that works at once', async () => {
     const { data, key } = await newKey();
     const [, secret = ''] = /^sk-tg-[0-9a-z]{16}-([0-9a-z]{40})$/.exec(key) ?? [];
     expect(secret).not.toBe('');
@@ -57,7 +57,7 @@ describe('a new key', () => {
     expect((await rig.call('GET', '/v1/key', { key })).data).toEqual(data);
   });
 
-  test('never shows its secret again', async () => {
+  test('returns the secret only once', async () => {
     const { id, key } = await newKey();
     const secret = key.split('-').at(-1) ?? '';
     const options = { key: acme.manager };
@@ -73,7 +73,7 @@ describe('a new key', () => {
     }
   });
 
-  test('keeps every setting as it was given', async () => {
+  test('stores every setting unchanged', async () => {
     const settings = {
       limit: 0,
       limit_reset: 'weekly',
@@ -89,11 +89,11 @@ describe('a new key', () => {
     const shown = await rig.call('GET', `/api/v1/keys/${id}`, options);
     expect(shown.data).toMatchObject(settings);
     const body = { cache: null };
-    const back = await rig.call('PATCH', `/api/v1/keys/${id}`, { ...options, body });
-    expect(back.data).toMatchObject({ ...settings, cache: null });
+    const reset = await rig.call('PATCH', `/api/v1/keys/${id}`, { ...options, body });
+    expect(reset.data).toMatchObject({ ...settings, cache: null });
   });
 
-  test('of a manager is a management key of the same tenant', async () => {
+  test('creates a management key for the same tenant', async () => {
     const { key } = await newKey({ management: true });
     expect(key).toStartWith('sk-mgmt-');
     const { list } = await rig.call('GET', '/api/v1/keys', { key });
@@ -103,7 +103,7 @@ describe('a new key', () => {
     expect((await rig.call('GET', '/admin/v1/tenants', { key })).status).toBe(403);
   });
 
-  test('may not make more requests than its tenant', async () => {
+  test("rejects a rate limit above the tenant's", async () => {
     const body = { name: 'fast', requests_per_minute: 101 };
     const { status, data } = await rig.call('POST', '/api/v1/keys', { key: other.manager, body });
     expect(status).toBe(400);
@@ -111,7 +111,7 @@ describe('a new key', () => {
     expect(data.message).toContain('100');
   });
 
-  test('is told apart from one that shares all but its end', async () => {
+  test('creates a key that differs from one with another last character', async () => {
     const { id, key } = await newKey();
     const twin = key.slice(0, -1) + (key.endsWith('a') ? 'b' : 'a');
     expect(await statusOf(twin)).toBe(401);
@@ -120,8 +120,8 @@ describe('a new key', () => {
   });
 });
 
-describe('a key object', () => {
-  test('counts what was spent in the period of its limit', async () => {
+describe('the key object', () => {
+  test('shows the spend in the period of its limit', async () => {
     const { id } = await newKey({ limit: 100, limit_reset: 'daily' });
     rig.spent.set(id, { total: 500, daily: 30, weekly: 70, monthly: 400 });
     const show = async () =>
@@ -139,22 +139,22 @@ describe('a key object', () => {
     expect(changed.data).toMatchObject({ limit_remaining: 0, limit_resets_at: null });
   });
 
-  test('loses the period with the limit', async () => {
+  test('resets the period when the limit is removed', async () => {
     const { id } = await newKey({ limit: 100, limit_reset: 'daily' });
     const path = `/api/v1/keys/${id}`;
     const { data } = await rig.call('PATCH', path, { key: acme.manager, body: { limit: null } });
     expect(data).toMatchObject({ limit: null, limit_reset: null, limit_remaining: null });
   });
 
-  test('is left alone by an empty change', async () => {
+  test('is unchanged by an empty PATCH', async () => {
     const { id, data } = await newKey();
     const path = `/api/v1/keys/${id}`;
     expect((await rig.call('PATCH', path, { key: acme.manager, body: {} })).data).toEqual(data);
   });
 });
 
-describe('a list of keys', () => {
-  test('has pages of 100, hides disabled keys unless asked, stays within its tenant', async () => {
+describe('GET /api/v1/keys', () => {
+  test('returns pages of 100 keys of the tenant, without disabled ones by default', async () => {
     const { manager } = await rig.addTenant('many');
     for (let i = 0; i < 99; i++) await createKey(rig.service, 'many', { name: `number ${i}` });
     const list = async (query: string) =>
@@ -164,7 +164,7 @@ describe('a list of keys', () => {
     expect(first).toHaveLength(100);
     expect(second).toHaveLength(1);
     expect(new Set([...first, ...second].map(({ id }) => id)).size).toBe(101);
-    // Keys of one moment stand in any order: the last may be the one that asks.
+    // Keys created at the same time have no order, so the last one may be the key in use.
     const app = first.concat(second).find(({ name }) => name === 'app');
     const path = `/api/v1/keys/${String(app?.id)}`;
     await rig.call('PATCH', path, { key: manager, body: { disabled: true } });
@@ -173,11 +173,11 @@ describe('a list of keys', () => {
     expect(await list('?tenant_id=acme&a[__proto__][x]=1')).toHaveLength(100);
   });
 
-  test('has those that are searched for, wherever they would stand', async () => {
+  test('searches all pages by name', async () => {
     const { manager } = await rig.addTenant('searched');
     for (let i = 0; i < 120; i++)
       await createKey(rig.service, 'searched', { name: `customer @${i}` });
-    // No label has an @ in it; 119 alone may be in one.
+    // No label contains an @, but one may contain 119.
     const names = async (query: string) => {
       const { list } = await rig.call('GET', `/api/v1/keys?${query}`, { key: manager });
       return list.map(({ name }) => name);
@@ -195,15 +195,15 @@ describe('a list of keys', () => {
     'offset=1e3',
     'include_disabled=maybe',
     'search=a%00b',
-  ])('refuses ?%s and names it', async (query) => {
+  ])('rejects ?%s and names the parameter', async (query) => {
     const { status, data } = await rig.call('GET', `/api/v1/keys?${query}`, { key: acme.manager });
     expect(status).toBe(400);
     expect(data.param).toBe(query.split('=')[0]);
   });
 });
 
-describe('a rotated key', () => {
-  test('keeps its id; the old secret works until the overlap ends, the new one on', async () => {
+describe('POST /api/v1/keys/{id}/rotate', () => {
+  test('keeps the ID and accepts the old secret until the overlap ends', async () => {
     const { id, key: old } = await newKey();
     expect(await statusOf(old)).toBe(200);
     const path = `/api/v1/keys/${id}/rotate`;
@@ -222,7 +222,7 @@ describe('a rotated key', () => {
     expect(await statusOf(rotated.key)).toBe(200);
   });
 
-  test('drops the old secret at once when no overlap is asked for', async () => {
+  test('invalidates the old secret at once without an overlap', async () => {
     const { id, key: old } = await newKey();
     const { key } = await rig.call('POST', `/api/v1/keys/${id}/rotate`, { key: acme.manager });
     rig.noticeChanges();
@@ -230,7 +230,7 @@ describe('a rotated key', () => {
     expect(await statusOf(key)).toBe(200);
   });
 
-  test.each([-1, 604_801, 1.5, '60'])('refuses an overlap of %p', async (overlap_seconds) => {
+  test.each([-1, 604_801, 1.5, '60'])('rejects an overlap of %p', async (overlap_seconds) => {
     const { id } = await newKey();
     const { status, data } = await rig.call('POST', `/api/v1/keys/${id}/rotate`, {
       key: acme.manager,
@@ -241,8 +241,8 @@ describe('a rotated key', () => {
   });
 });
 
-describe('a key stops working', () => {
-  test('when it is disabled, and works again when it is enabled', async () => {
+describe('a key', () => {
+  test('is rejected while it is disabled', async () => {
     const { id, key } = await newKey();
     expect(await statusOf(key)).toBe(200);
     const path = `/api/v1/keys/${id}`;
@@ -254,7 +254,7 @@ describe('a key stops working', () => {
     expect(await statusOf(key)).toBe(200);
   });
 
-  test('when it is deleted, for good', async () => {
+  test('is rejected after it was deleted', async () => {
     const { id, key } = await newKey();
     expect(await statusOf(key)).toBe(200);
     const path = `/api/v1/keys/${id}`;
@@ -266,7 +266,7 @@ describe('a key stops working', () => {
     expect((await rig.call('DELETE', path, { key: acme.manager })).status).toBe(404);
   });
 
-  test('when it expires, to the millisecond', async () => {
+  test('is rejected from the millisecond of its expiry', async () => {
     const expires_at = new Date(rig.time + 1000).toISOString();
     const { key } = await newKey({ expires_at });
     rig.time += 999;
@@ -278,7 +278,7 @@ describe('a key stops working', () => {
   });
 });
 
-describe('a request is refused with 401', () => {
+describe('key authentication', () => {
   const cases: [string, (key: string) => Record<string, string>][] = [
     ['without a key', () => ({})],
     ['with an empty bearer', () => ({ authorization: 'Bearer ' })],
@@ -289,20 +289,20 @@ describe('a request is refused with 401', () => {
     ],
     ['with two bearers', (key) => ({ authorization: `Bearer ${key}, Bearer ${other.app}` })],
     ['with a key in another case', (key) => ({ authorization: `Bearer ${key.toUpperCase()}` })],
-    ['with something behind the key', (key) => ({ 'x-api-key': `${key} x` })],
+    ['with text after the key', (key) => ({ 'x-api-key': `${key} x` })],
     ['with an injection for a key', () => ({ authorization: "Bearer 'OR'1'='1" })],
   ];
-  test.each(cases)('%s', async (_, headersOf) => {
+  test.each(cases)('returns 401 for a request %s', async (_, headersOf) => {
     const { status, data } = await rig.call('GET', '/v1/key', { headers: headersOf(acme.app) });
     expect(status).toBe(401);
     expect(data).toMatchObject({ type: 'invalid_api_key', code: 401, param: null });
   });
 
-  test('with a key in the query', async () => {
+  test('returns 401 for a key in the query string', async () => {
     expect((await rig.call('GET', `/v1/key?key=${acme.app}`)).status).toBe(401);
   });
 
-  test('but not when the same key comes in two headers', async () => {
+  test('accepts the same key in 2 headers', async () => {
     const headers = { authorization: `Bearer ${acme.app}`, 'x-api-key': acme.app };
     expect((await rig.call('GET', '/v1/key', { headers })).status).toBe(200);
   });
@@ -314,7 +314,7 @@ describe("another tenant's key", () => {
     ['PATCH', '', { name: 'mine now' }],
     ['DELETE', '', undefined],
     ['POST', '/rotate', {}],
-  ] as const)('is as absent as a made-up one: %s %s', async (method, suffix, body) => {
+  ] as const)('returns the same 404 as a nonexistent key: %s %s', async (method, suffix, body) => {
     const { id, key } = await newKey();
     const options = { key: other.manager, ...(body ? { body } : {}) };
     const theirs = await rig.call(method, `/api/v1/keys/${id}${suffix}`, options);
@@ -331,13 +331,13 @@ describe("another tenant's key", () => {
     '%22;DROP%20TABLE%20api_keys;--',
     '%5C',
     'key_%F0%9F%92%A9',
-  ])('cannot be reached by the id %s', async (id) => {
+  ])('is not found by the ID %s', async (id) => {
     const { status } = await rig.call('GET', `/api/v1/keys/${id}`, { key: acme.manager });
     expect(status).toBe(404);
   });
 });
 
-describe('hostile input', () => {
+describe('malicious input to the key API', () => {
   const injections = [
     "' OR '1'='1",
     '"; DROP TABLE api_keys;--',
@@ -346,7 +346,7 @@ describe('hostile input', () => {
     '<script>x</script>',
   ];
 
-  test.each(injections)('is stored as it is: %s', async (name) => {
+  test.each(injections)('is stored unchanged as a name: %s', async (name) => {
     const { id, data } = await newKey({ name });
     expect(data.name).toBe(name);
     const path = `/api/v1/keys/${id}`;
@@ -362,7 +362,7 @@ describe('hostile input', () => {
     ['{"name":"a","__proto__":{"management":true}}', '__proto__'],
     ['{"name":"a","constructor":{"prototype":{"polluted":1}}}', 'constructor'],
     ['{"__proto__":{"name":"a"}}', '__proto__'],
-  ])('cannot reach a prototype: %s', async (body, param) => {
+  ])('does not pollute a prototype: %s', async (body, param) => {
     const { status, data } = await rig.call('POST', '/api/v1/keys', { key: acme.manager, body });
     expect(status).toBe(400);
     expect(data.param).toBe(param);
@@ -370,20 +370,20 @@ describe('hostile input', () => {
     expect(Reflect.get({}, 'management')).toBeUndefined();
   });
 
-  test('that is no JSON object is refused', async () => {
+  test('is rejected if it is not a JSON object', async () => {
     for (const body of ['[]', '"text"', 'null', '{', '12']) {
       const { status } = await rig.call('POST', '/api/v1/keys', { key: acme.manager, body });
       expect(status).toBe(400);
     }
   });
 
-  test('of more than 256 KiB is refused', async () => {
+  test('is rejected above 256 KiB', async () => {
     const body = { name: 'a'.repeat(256 * 1024) };
     const { status } = await rig.call('POST', '/api/v1/keys', { key: acme.manager, body });
     expect(status).toBe(413);
   });
 
-  test('does not make the gateway fail', () => {
+  test('causes no internal errors', () => {
     expect(rig.logged).toEqual([]);
   });
 });

@@ -14,11 +14,11 @@ import { RateLimiter } from '../../src/limits/rate.ts';
 import { callerOf } from '../support/caller.ts';
 import {
   type Behavior,
+  chatAnswer,
   cutMidStream,
   gated,
   hangBeforeHeaders,
   hangMidStream,
-  chatAnswer,
   startFakeUpstream,
   status,
   status500,
@@ -54,16 +54,16 @@ function rateHeaders({ headers }: Pick<Reply, 'headers'>) {
   };
 }
 
-describe('requests per minute', () => {
-  // Windows start with the minute; a test that counts must not see one end.
-  const leftMs = 42_500;
+describe('the limit of requests per minute', () => {
+  // Windows start with the minute. A test that counts must not cross the end of one.
+  const remainingMs = 42_500;
   beforeEach(() => {
     const minute = Math.ceil(Date.now() / 60_000) * 60_000;
-    setSystemTime(minute - leftMs);
+    setSystemTime(minute - remainingMs);
   });
   afterEach(() => setSystemTime());
 
-  test('every routing response says where the key stands, errors included', async () => {
+  test('is reported in the headers of every inference response, including errors', async () => {
     const key = await gateway.makeKey({ requests_per_minute: 100 });
     upstream.script('chat-up', [chatAnswer('ok'), status500(), status(400), chatAnswer('ok')]);
     const replies = [
@@ -80,11 +80,11 @@ describe('requests per minute', () => {
       const { limit, remaining, resetAt } = rateHeaders(reply);
       expect([limit, remaining]).toEqual([100, 99 - i]);
       expect(resetAt % 60).toBe(0);
-      expect(resetAt * 1000 - Date.now()).toBe(leftMs);
+      expect(resetAt * 1000 - Date.now()).toBe(remainingMs);
     });
   });
 
-  test('so do those that take nothing: a count of tokens, a scope that is missing', async () => {
+  test('is reported but not counted for token counts and missing scopes', async () => {
     const key = await gateway.makeKey({ requests_per_minute: 100, scopes: ['chat'] });
     const count = { key, path: '/v1/messages/count_tokens' };
     const replies = [
@@ -95,18 +95,18 @@ describe('requests per minute', () => {
       await gateway.post(chat, count),
     ];
     expect(replies.map((reply) => reply.status)).toEqual([200, 400, 403, 200, 200]);
-    const stand = replies.map((reply) => rateHeaders(reply));
-    expect(stand.map(({ limit, remaining }) => [limit, remaining])).toEqual([
+    const rates = replies.map((reply) => rateHeaders(reply));
+    expect(rates.map(({ limit, remaining }) => [limit, remaining])).toEqual([
       [100, 100],
       [100, 100],
       [100, 100],
       [100, 99],
       [100, 99],
     ]);
-    expect(new Set(stand.map(({ resetAt }) => resetAt)).size).toBe(1);
+    expect(new Set(rates.map(({ resetAt }) => resetAt)).size).toBe(1);
   });
 
-  test('so do looks at jobs, which take nothing either', async () => {
+  test('is reported but not counted for reading jobs', async () => {
     const key = await gateway.makeKey({ requests_per_minute: 100 });
     await gateway.post(chat, { key });
     const headers = { authorization: `Bearer ${key}` };
@@ -117,12 +117,12 @@ describe('requests per minute', () => {
       await fetch(`${gateway.url}/v1/jobs/job_none`, { method: 'DELETE', headers }),
     ];
     expect(replies.map((reply) => reply.status)).toEqual([200, 400, 404, 404]);
-    const stand = { limit: 100, remaining: 99 };
-    for (const reply of replies) expect(rateHeaders(reply)).toMatchObject(stand);
+    const rate = { limit: 100, remaining: 99 };
+    for (const reply of replies) expect(rateHeaders(reply)).toMatchObject(rate);
   });
 
-  test('exactly the allowed number passes, also when all come at once', async () => {
-    // No more than may run at once: the other limit would refuse some of them.
+  test('admits exactly the limit when requests arrive concurrently', async () => {
+    // Not above the concurrency limit, which would reject some of them.
     const key = await gateway.makeKey({ requests_per_minute: concurrentMax });
     const bodies = Array.from({ length: 20 }, () => gateway.post({}, { key }));
     const statuses = (await Promise.all(bodies)).map((reply) => reply.status);
@@ -130,7 +130,7 @@ describe('requests per minute', () => {
     expect(statuses.filter((code) => code === 429)).toHaveLength(17);
   });
 
-  test('the refusal says when to come back', async () => {
+  test('returns 429 with the time to wait', async () => {
     const key = await gateway.makeKey({ requests_per_minute: 1 });
     expect((await gateway.post(chat, { key })).status).toBe(200);
     const reply = await gateway.post(chat, { key });
@@ -138,14 +138,14 @@ describe('requests per minute', () => {
     expect(reply.error).toMatchObject({ type: 'rate_limit_exceeded', code: 429, param: null });
     const { remaining, resetAt } = rateHeaders(reply);
     expect(remaining).toBe(0);
-    expect(resetAt * 1000 - Date.now()).toBe(leftMs);
+    expect(resetAt * 1000 - Date.now()).toBe(remainingMs);
     expect(reply.headers.get('retry-after')).toBe('43');
     expect(reply.headers.get('retry-after-ms')).toBe('42500');
     expect(reply.headers.has('x-should-retry')).toBe(false);
     expect(upstream.requests).toHaveLength(1);
   });
 
-  test('each key has its own count', async () => {
+  test('applies to each key separately', async () => {
     const one = await gateway.makeKey({ requests_per_minute: 1 });
     const two = await gateway.makeKey({ requests_per_minute: 1 });
     expect((await gateway.post(chat, { key: one })).status).toBe(200);
@@ -153,7 +153,7 @@ describe('requests per minute', () => {
     expect((await gateway.post(chat, { key: two })).status).toBe(200);
   });
 
-  test('a new window starts with the minute, and a clock that steps back opens none', async () => {
+  test('resets with the minute, but not when the clock is set back', async () => {
     let now = Date.UTC(2026, 0, 1, 12, 0, 59, 900);
     const admission = new Admission({
       rate: new RateLimiter(),
@@ -186,21 +186,21 @@ describe('requests per minute', () => {
 
 const caller = callerOf('default', { keyId: 'key_1' });
 
-describe('requests at the same time', () => {
-  test('one more than the limit is 429 at once, and a place given back is free', async () => {
+describe('the concurrency limit', () => {
+  test('returns 429 above the limit until a slot is free', async () => {
     upstream.script('chat-up', gated('go', 0, chatAnswer('done')));
     const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
     await upstream.until((requests) => requests.length === concurrentMax);
-    const refused = await gateway.post(chat);
-    expect(refused.status).toBe(429);
-    expect(refused.error.type).toBe('rate_limit_exceeded');
-    expect(refused.headers.get('retry-after')).toBe('1');
+    const rejected = await gateway.post(chat);
+    expect(rejected.status).toBe(429);
+    expect(rejected.error.type).toBe('rate_limit_exceeded');
+    expect(rejected.headers.get('retry-after')).toBe('1');
     upstream.open('go');
     expect((await Promise.all(running)).map((reply) => reply.status)).toEqual([200, 200, 200]);
     expect((await gateway.post(chat)).status).toBe(200);
   });
 
-  test('no body is read without a place: not one to be counted, nor that of a job', async () => {
+  test('applies before the body is read, also to token counts and jobs', async () => {
     const paths = ['/v1/messages/count_tokens', '/v1/jobs'];
     const statuses = async () => {
       const replies = await Promise.all(paths.map((path) => gateway.post(chat, { path })));
@@ -212,12 +212,12 @@ describe('requests at the same time', () => {
     expect(await statuses()).toEqual([429, 429]);
     upstream.open('go');
     await Promise.all(running);
-    // No job can be made of a chat, which is found when its body was read.
+    // A chat body isn't a valid job, so a 400 shows that the body was read.
     for (let i = 0; i < concurrentMax + 2; i++) expect(await statuses()).toEqual([200, 400]);
     await expectAllFree();
   });
 
-  test('another tenant has places of its own', async () => {
+  test('applies to each tenant separately', async () => {
     const other = await gateway.makeTenant({ id: 'other', name: 'Other' });
     upstream.script('chat-up', gated('go', 0, chatAnswer('done')));
     const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
@@ -229,17 +229,17 @@ describe('requests at the same time', () => {
     await Promise.all(running);
   });
 
-  const endings: [string, Behavior, object][] = [
-    ['a whole answer', chatAnswer('ok'), chat],
+  const outcomes: [string, Behavior, object][] = [
+    ['a complete answer', chatAnswer('ok'), chat],
     ['a stream', chatAnswer('ok'), { ...chat, stream: true }],
     ['an upstream error', status500(), chat],
-    ['a refusal by the upstream', status(400), chat],
+    ['a rejection by the provider', status(400), chat],
     ['a stream cut in the middle', cutMidStream(3), { ...chat, stream: true }],
     ['an unknown model', chatAnswer('ok'), { ...chat, model: 'acme/none' }],
-    ['a bad body', chatAnswer('ok'), { nothing: true }],
+    ['an invalid body', chatAnswer('ok'), { nothing: true }],
   ];
 
-  test.each(endings)('the place comes back after %s', async (_, behavior, body) => {
+  test.each(outcomes)('frees the slot after %s', async (_, behavior, body) => {
     upstream.script('chat-up', behavior);
     for (let i = 0; i < concurrentMax + 2; i++) {
       const reply = await gateway.post(body);
@@ -252,21 +252,21 @@ describe('requests at the same time', () => {
     ['before the headers', hangBeforeHeaders(), null],
     ['before the first event', hangMidStream(0), null],
     ['in the middle', hangMidStream(4), 'w3'],
-  ])('the place comes back after a client left %s', async (_, behavior, seen) => {
+  ])('frees the slot after a client disconnects %s', async (_, behavior, untilText) => {
     upstream.script('chat-up', behavior);
     for (let i = 0; i < concurrentMax + 2; i++) {
-      const leaving = new AbortController();
-      const answer = gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
-      if (seen !== null) await new SlowReader(await answer).readUntil(seen);
+      const client = new AbortController();
+      const answer = gateway.fetch({ ...chat, stream: true }, { signal: client.signal });
+      if (untilText !== null) await new SlowReader(await answer).readUntil(untilText);
       await upstream.until((requests) => requests[i]?.outcome === 'hung');
-      leaving.abort();
+      client.abort();
       await answer.catch(() => undefined);
       await upstream.until((requests) => requests[i]?.outcome === 'client-disconnected');
     }
     await expectAllFree();
   });
 
-  /** As many requests as there are places run at once. */
+  /** Checks that as many requests as the limit can run at once. */
   async function expectAllFree(): Promise<void> {
     upstream.reset();
     upstream.script('chat-up', gated('all', 0, chatAnswer('ok')));

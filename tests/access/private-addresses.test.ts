@@ -1,4 +1,4 @@
-/** Places in the operator's own network that tenants may name, and how a reload opens them. */
+/** Private addresses that the operator allows tenants to use, changed by reloads. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ const receiver = Bun.serve({
     return new Response(opaquePng(3, 2), { headers: { 'content-type': 'image/png' } });
   },
 });
-const home = `http://127.0.0.1:${receiver.port}`;
+const receiverUrl = `http://127.0.0.1:${receiver.port}`;
 
 const settings = (privateAddresses: readonly string[] = []) => ({
   catalogue: 'none',
@@ -58,8 +58,8 @@ afterAll(async () => {
   await receiver.stop(true);
 });
 
-/** Writes the list into the file, sends SIGHUP and waits until it is in force. */
-async function open(...privateAddresses: readonly string[]): Promise<void> {
+/** Writes the list to the configuration, sends SIGHUP, and waits for the reload. */
+async function allow(...privateAddresses: readonly string[]): Promise<void> {
   const count = () => gateway.log().filter(({ event }) => event === 'config_reloaded').length;
   const before = count();
   writeFileSync(join(gateway.folder, 'tollgate.yaml'), stringify(settings(privateAddresses)));
@@ -75,7 +75,7 @@ function newJob(webhookUrl: string) {
   });
 }
 
-function picturing(url: string) {
+function chatWithImage(url: string) {
   const content = [
     { type: 'text', text: 'what is it' },
     { type: 'image_url', image_url: { url } },
@@ -87,46 +87,48 @@ const ownKey = (baseUrl: string) =>
   gateway.manage('PUT', '/api/v1/byok/fake', { api_key: 'sk-of-the-tenant', base_url: baseUrl });
 
 test(
-  'are refused until the operator lists them, and again when they are no longer listed',
+  'private addresses are rejected unless the operator lists them',
   async () => {
-    expect((await newJob(`${home}/hook`)).text).toContain('The address is not public.');
-    expect((await picturing(`${home}/cat.png`)).text).toContain('The address is not public.');
-    expect((await ownKey(`${home}/v1`)).text).toContain('The address is not public.');
+    expect((await newJob(`${receiverUrl}/hook`)).text).toContain('The address is not public.');
+    expect((await chatWithImage(`${receiverUrl}/cat.png`)).text).toContain(
+      'The address is not public.',
+    );
+    expect((await ownKey(`${receiverUrl}/v1`)).text).toContain('The address is not public.');
 
-    await open('127.0.0.1');
-    const job = await newJob(`${home}/hook`);
+    await allow('127.0.0.1');
+    const job = await newJob(`${receiverUrl}/hook`);
     expect(job.status).toBe(202);
     while (received.length === 0) await Bun.sleep(10);
     const message = parseJson(received[0]?.body ?? '');
     expect(received[0]?.path).toBe('/hook');
     expect(message).toMatchObject({ type: 'job.succeeded', data: { id: job.body.id } });
 
-    expect((await picturing(`${home}/cat.png`)).status).toBe(200);
+    expect((await chatWithImage(`${receiverUrl}/cat.png`)).status).toBe(200);
     expect(received[1]?.path).toBe('/cat.png');
-    const [seen] = upstream.requests;
-    expect(JSON.stringify(seen?.json)).toContain('data:image/png;base64,');
+    const [request] = upstream.requests;
+    expect(JSON.stringify(request?.json)).toContain('data:image/png;base64,');
 
-    await open();
-    expect((await newJob(`${home}/hook`)).status).toBe(400);
-    expect((await picturing(`${home}/cat.png`)).status).toBe(400);
+    await allow();
+    expect((await newJob(`${receiverUrl}/hook`)).status).toBe(400);
+    expect((await chatWithImage(`${receiverUrl}/cat.png`)).status).toBe(400);
     expect(received).toHaveLength(2);
   },
   testMs,
 );
 
 test(
-  'may be the base URL of a tenant’s own account, for as long as they are listed',
+  "a tenant's provider key can use a private base URL while it is listed",
   async () => {
-    await open('127.0.0.0/8');
+    await allow('127.0.0.0/8');
     expect((await ownKey(`${upstream.url}/v1`)).status).toBe(200);
-    const asking = { model: 'test/chat', messages: [{ role: 'user', content: 'one two' }] };
-    const only = { ...asking, provider: { allow_fallbacks: false } };
-    expect((await gateway.chat(only)).status).toBe(200);
+    const request = { model: 'test/chat', messages: [{ role: 'user', content: 'one two' }] };
+    const withoutFallbacks = { ...request, provider: { allow_fallbacks: false } };
+    expect((await gateway.chat(withoutFallbacks)).status).toBe(200);
     expect(upstream.requests.map(({ headers }) => headers.authorization)).toEqual([
       'Bearer sk-of-the-tenant',
     ]);
-    await open('10.0.0.0/8');
-    expect((await gateway.chat(only)).status).toBe(502);
+    await allow('10.0.0.0/8');
+    expect((await gateway.chat(withoutFallbacks)).status).toBe(502);
     expect(upstream.requests).toHaveLength(1);
     await gateway.manage('DELETE', '/api/v1/byok/fake');
   },
@@ -134,9 +136,9 @@ test(
 );
 
 test(
-  'are never the gateway itself, and never where clouds keep credentials',
+  "the gateway's own address and metadata services are always rejected",
   async () => {
-    await open('127.0.0.0/8', '::1', '10.0.0.0/8', 'localhost');
+    await allow('127.0.0.0/8', '::1', '10.0.0.0/8', 'localhost');
     const own = new URL(gateway.url).port;
     for (const url of [
       `http://127.0.0.1:${own}/admin/v1/tenants`,

@@ -1,4 +1,4 @@
-/** A key that is taken away stops working everywhere a moment later, whoever took it. */
+/** A revoked key stops working in every process shortly after. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
@@ -6,14 +6,14 @@ import { startPostgres } from '../support/postgres.ts';
 
 const testMs = 120_000;
 /**
- * A second is promised, and kept by how often a process looks (auth/change-watch.test.ts). Here the
- * machine may stand still in between; who does not look at all is missed by any limit.
+ * The documentation promises a second, which auth/change-watch.test.ts checks by the polling
+ * interval. This limit allows for a suspended machine and still detects a process that never polls.
  */
 const promisedMs = 10_000;
-/** Between two tries, so that trying does not keep the gateways from their work. */
+/** A pause between attempts, so that polling doesn't slow down the gateways. */
 const pauseMs = 5;
 
-/** Too many for a look every 400 ms to have come in time by chance. */
+/** Too many changes for a poll every 400 ms to catch by chance. */
 const switches = Array.from({ length: 12 }, (_, at) => at % 2 === 0);
 
 const engines: readonly [string, () => Promise<Record<string, string>>][] = [
@@ -21,38 +21,38 @@ const engines: readonly [string, () => Promise<Record<string, string>>][] = [
   ['Postgres', async () => ({ DATABASE_URL: await (await startPostgres()).createDatabase() })],
 ];
 
-describe.each(engines)('on %s', (_, environment) => {
-  let here: Gateway;
-  let there: Gateway;
+describe.each(engines)('key revocation on %s', (_, environment) => {
+  let first: Gateway;
+  let second: Gateway;
 
   beforeAll(async () => {
-    here = await startGateway({ env: await environment() });
-    there = await here.another();
+    first = await startGateway({ env: await environment() });
+    second = await first.another();
   }, testMs);
   afterAll(async () => {
-    await there.stop();
-    await here.stop();
+    await second.stop();
+    await first.stop();
   }, testMs);
 
-  /** A key that both processes know, so that both have something to forget. */
+  /** Creates a key that both processes have cached. */
   async function knownKey(): Promise<{ id: string; key: string }> {
-    const { body } = await here.manage('POST', '/api/v1/keys', { name: 'doomed' });
+    const { body } = await first.manage('POST', '/api/v1/keys', { name: 'revoked' });
     const key = String(body.key);
-    for (const gateway of [here, there]) expect(await accepts(gateway, key)).toBe(true);
+    for (const gateway of [first, second]) expect(await accepts(gateway, key)).toBe(true);
     return { id: String(isObject(body.data) ? body.data.id : ''), key };
   }
 
   async function byHttp(method: string, path: string, body?: object): Promise<string> {
-    const { status, text } = await here.manage(method, `/api/v1/keys/${path}`, body);
+    const { status, text } = await first.manage(method, `/api/v1/keys/${path}`, body);
     return status === 200 ? 'done' : text;
   }
 
-  async function byCommand(...words: string[]): Promise<string> {
-    const { exitCode, stderr } = await here.command('keys', ...words);
+  async function byCommand(...args: string[]): Promise<string> {
+    const { exitCode, stderr } = await first.command('keys', ...args);
     return exitCode === 0 ? 'done' : stderr;
   }
 
-  const ways: readonly [string, (id: string) => Promise<string>][] = [
+  const revocations: readonly [string, (id: string) => Promise<string>][] = [
     ['disabled over HTTP', (id) => byHttp('PATCH', id, { disabled: true })],
     ['deleted over HTTP', (id) => byHttp('DELETE', id)],
     ['rotated over HTTP', (id) => byHttp('POST', `${id}/rotate`, {})],
@@ -61,11 +61,11 @@ describe.each(engines)('on %s', (_, environment) => {
     ['rotated on the command line', (id) => byCommand('rotate', id)],
   ];
 
-  test.each(ways)(
-    'a key %s is refused by every process soon after',
-    async (_way, revoke) => {
+  test.each(revocations)(
+    'a key %s is rejected by every process shortly after',
+    async (_name, revoke) => {
       const { id, key } = await knownKey();
-      const polling = Promise.all([here, there].map((one) => lastAccepted(one, key)));
+      const polling = Promise.all([first, second].map((one) => lastAccepted(one, key)));
       const result = await revoke(id);
       const answeredAt = performance.now();
       const last = await polling;
@@ -76,48 +76,48 @@ describe.each(engines)('on %s', (_, environment) => {
   );
 
   test(
-    'a disabled tenant takes its keys along, and gets them back',
+    'the keys of a disabled tenant stop working until it is enabled again',
     async () => {
       const tenant = { id: 'acme', name: 'Acme' };
-      await here.admin('POST', '/admin/v1/tenants', tenant);
-      const made = await here.admin('POST', '/admin/v1/tenants/acme/keys', { name: 'app' });
-      const key = String(made.body.key);
-      for (const gateway of [here, there]) expect(await accepts(gateway, key)).toBe(true);
+      await first.admin('POST', '/admin/v1/tenants', tenant);
+      const created = await first.admin('POST', '/admin/v1/tenants/acme/keys', { name: 'app' });
+      const key = String(created.body.key);
+      for (const gateway of [first, second]) expect(await accepts(gateway, key)).toBe(true);
 
-      const polling = Promise.all([here, there].map((one) => lastAccepted(one, key)));
-      await there.admin('PATCH', '/admin/v1/tenants/acme', { disabled: true });
+      const polling = Promise.all([first, second].map((one) => lastAccepted(one, key)));
+      await second.admin('PATCH', '/admin/v1/tenants/acme', { disabled: true });
       const answeredAt = performance.now();
       const last = await polling;
       for (const at of last) expect(at - answeredAt).toBeLessThanOrEqual(promisedMs);
 
-      await there.admin('PATCH', '/admin/v1/tenants/acme', { disabled: false });
-      while (!(await accepts(here, key)));
+      await second.admin('PATCH', '/admin/v1/tenants/acme', { disabled: false });
+      while (!(await accepts(first, key)));
     },
     testMs,
   );
 
   test(
-    'the process that was told of a change goes by it from the next request on',
+    'the process that changed a key applies the change to the next request',
     async () => {
       const { id, key } = await knownKey();
-      const seen: boolean[] = [];
+      const results: boolean[] = [];
       for (const disabled of switches) {
-        await here.manage('PATCH', `/api/v1/keys/${id}`, { disabled });
-        seen.push(!(await accepts(here, key)));
+        await first.manage('PATCH', `/api/v1/keys/${id}`, { disabled });
+        results.push(!(await accepts(first, key)));
       }
-      expect(seen).toEqual(switches);
+      expect(results).toEqual(switches);
       for (const disabled of switches) {
-        await here.admin('PATCH', '/admin/v1/tenants/default', { disabled });
-        seen.push(!(await accepts(here, key)));
+        await first.admin('PATCH', '/admin/v1/tenants/default', { disabled });
+        results.push(!(await accepts(first, key)));
       }
-      expect(seen).toEqual([...switches, ...switches]);
+      expect(results).toEqual([...switches, ...switches]);
       for (let time = 0; time < 5; time += 1) {
-        const lost = await knownKey();
-        expect(await byHttp('POST', `${lost.id}/rotate`)).toBe('done');
-        expect(await accepts(here, lost.key)).toBe(false);
-        const gone = await knownKey();
-        expect(await byHttp('DELETE', gone.id)).toBe('done');
-        expect(await accepts(here, gone.key)).toBe(false);
+        const rotated = await knownKey();
+        expect(await byHttp('POST', `${rotated.id}/rotate`)).toBe('done');
+        expect(await accepts(first, rotated.key)).toBe(false);
+        const deleted = await knownKey();
+        expect(await byHttp('DELETE', deleted.id)).toBe('done');
+        expect(await accepts(first, deleted.key)).toBe(false);
       }
     },
     testMs,
@@ -130,7 +130,7 @@ async function accepts(gateway: Gateway, key: string): Promise<boolean> {
   return status === 200;
 }
 
-/** When the last request was sent that the key still opened a door for. */
+/** Returns when the last accepted request was sent. */
 async function lastAccepted(gateway: Gateway, key: string): Promise<number> {
   let last = Number.NEGATIVE_INFINITY;
   for (;;) {

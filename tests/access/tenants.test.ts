@@ -13,11 +13,11 @@ afterAll(() => rig.stop());
 const admin = (method: Method, path: string, body?: unknown) =>
   rig.call(method, `/admin/v1${path}`, { key: rig.adminToken, body });
 
-describe('a tenant', () => {
-  test('gets the id it is given, or one of its own', async () => {
-    const given = await admin('POST', '/tenants', { id: 'umbrella', name: 'Umbrella' });
-    expect(given.status).toBe(201);
-    expect(given.data).toEqual({
+describe('the tenant API', () => {
+  test('creates a tenant with the given or a generated ID', async () => {
+    const named = await admin('POST', '/tenants', { id: 'umbrella', name: 'Umbrella' });
+    expect(named.status).toBe(201);
+    expect(named.data).toEqual({
       id: 'umbrella',
       name: 'Umbrella',
       disabled: false,
@@ -34,22 +34,24 @@ describe('a tenant', () => {
         written_off: 0,
       },
     });
-    const made = await admin('POST', '/tenants', { name: 'Nameless' });
-    expect(made.data.id).toMatch(/^ten_[0-9a-z]{16}$/);
-    expect((await admin('GET', `/tenants/${String(made.data.id)}`)).data).toEqual(made.data);
+    const generated = await admin('POST', '/tenants', { name: 'Nameless' });
+    expect(generated.data.id).toMatch(/^ten_[0-9a-z]{16}$/);
+    expect((await admin('GET', `/tenants/${String(generated.data.id)}`)).data).toEqual(
+      generated.data,
+    );
     const { list } = await admin('GET', '/tenants');
-    expect(list).toContainEqual(given.data);
-    expect(list).toContainEqual(made.data);
+    expect(list).toContainEqual(named.data);
+    expect(list).toContainEqual(generated.data);
   });
 
-  test('cannot take the id of another', async () => {
+  test('returns 409 for an ID that is in use', async () => {
     const { status, data } = await admin('POST', '/tenants', { id: 'acme', name: 'Again' });
     expect(status).toBe(409);
     expect(data.param).toBe('id');
     expect((await admin('GET', '/tenants/acme')).data.name).toBe('acme');
   });
 
-  test('has no fields but those that there are', async () => {
+  test('rejects unknown fields', async () => {
     for (const [method, path] of [
       ['POST', '/tenants'],
       ['PATCH', '/tenants/acme'],
@@ -59,20 +61,20 @@ describe('a tenant', () => {
     }
   });
 
-  test('is changed field by field', async () => {
+  test('changes only the fields in a PATCH', async () => {
     await admin('POST', '/tenants', { id: 'changing', name: 'Before' });
     rig.time += 1000;
     const body = { name: 'After', requests_per_minute: 30, concurrent_requests: 4 };
     const changed = await admin('PATCH', '/tenants/changing', body);
     expect(changed.data).toMatchObject({ ...body, updated_at: new Date(rig.time).toISOString() });
-    const back = await admin('PATCH', '/tenants/changing', { requests_per_minute: null });
-    expect(back.data).toMatchObject({ ...body, requests_per_minute: null });
-    expect((await admin('PATCH', '/tenants/changing', {})).data).toEqual(back.data);
+    const reset = await admin('PATCH', '/tenants/changing', { requests_per_minute: null });
+    expect(reset.data).toMatchObject({ ...body, requests_per_minute: null });
+    expect((await admin('PATCH', '/tenants/changing', {})).data).toEqual(reset.data);
     const least = { requests_per_minute: 1, concurrent_requests: 1 };
     expect((await admin('PATCH', '/tenants/changing', least)).data).toMatchObject(least);
   });
 
-  test('that is disabled has no working key until it is enabled', async () => {
+  test('rejects the keys of a disabled tenant until it is enabled', async () => {
     const { manager, app } = await rig.addTenant('paused');
     const statuses = async () => {
       rig.noticeChanges();
@@ -82,14 +84,14 @@ describe('a tenant', () => {
     expect(await statuses()).toEqual([200, 200]);
     await admin('PATCH', '/tenants/paused', { disabled: true });
     expect(await statuses()).toEqual([401, 401]);
-    const unsaid = await admin('PATCH', '/tenants/paused', { disabled: null });
-    expect([unsaid.status, unsaid.data.param]).toEqual([400, 'disabled']);
+    const withNull = await admin('PATCH', '/tenants/paused', { disabled: null });
+    expect([withNull.status, withNull.data.param]).toEqual([400, 'disabled']);
     expect(await statuses()).toEqual([401, 401]);
     await admin('PATCH', '/tenants/paused', { disabled: false });
     expect(await statuses()).toEqual([200, 200]);
   });
 
-  test('that does not exist is 404 everywhere', async () => {
+  test('returns 404 for a nonexistent tenant on every route', async () => {
     for (const id of ['nobody', '%00', "'%20OR%20'1'='1", 'UPPER']) {
       const calls = [
         admin('GET', `/tenants/${id}`),
@@ -120,13 +122,13 @@ describe('a tenant', () => {
     ['concurrent_requests', { name: 'a', concurrent_requests: 0 }],
     ['concurrent_requests', { name: 'a', concurrent_requests: '5' }],
     ['balance', { name: 'a', balance: 5 }],
-  ])('is refused because of its %s: %j', async (param, body) => {
+  ])('rejects a tenant with an invalid %s: %j', async (param, body) => {
     const { status, data } = await admin('POST', '/tenants', body);
     expect(status).toBe(400);
     expect(data).toMatchObject({ type: 'invalid_request_error', code: 400, param });
   });
 
-  test('gets its first keys from the operator', async () => {
+  test("creates a tenant's first key", async () => {
     const body = { name: 'first', management: true };
     const { status, key, data } = await admin('POST', '/tenants/acme/keys', body);
     expect(status).toBe(201);
@@ -135,8 +137,8 @@ describe('a tenant', () => {
   });
 });
 
-describe('credits', () => {
-  test('are granted, corrected and listed, newest first', async () => {
+describe('the credits API', () => {
+  test('grants, corrects, and lists credits, newest first', async () => {
     await rig.addTenant('paying');
     const note = "Invoice '12'; DROP TABLE ledger_entries;--";
     const grant = await admin('POST', '/tenants/paying/credits', { amount: 1000, note });
@@ -156,7 +158,7 @@ describe('credits', () => {
     expect(tenant.credits).toEqual({ total: 600, held: 0, available: 600 });
   });
 
-  test('may come with nothing to say about them, left out or null', async () => {
+  test('accepts null for optional fields', async () => {
     await rig.addTenant('silent');
     const body = { amount: 10, note: null, idempotency_key: null };
     const grants = [
@@ -172,7 +174,7 @@ describe('credits', () => {
     expect(named.data.id).toMatch(/^ten_[0-9a-z]{16}$/);
   });
 
-  test('never go below zero, and the refusal says what is there', async () => {
+  test('rejects a correction below 0 and names the balance', async () => {
     await rig.addTenant('poor');
     await admin('POST', '/tenants/poor/credits', { amount: 50 });
     const { status, data } = await admin('POST', '/tenants/poor/credits', { amount: -51 });
@@ -182,7 +184,7 @@ describe('credits', () => {
     expect((await admin('GET', '/tenants/poor/credits')).data.total).toBe(50);
   });
 
-  test('are booked once for one idempotency key', async () => {
+  test('books an amount once per idempotency key', async () => {
     await rig.addTenant('twice');
     const body = { amount: 70, idempotency_key: "it's one" };
     const first = await admin('POST', '/tenants/twice/credits', body);
@@ -207,7 +209,7 @@ describe('credits', () => {
     ['idempotency_key', { amount: 1, idempotency_key: '' }],
     ['idempotency_key', { amount: 1, idempotency_key: 'a'.repeat(201) }],
     ['amonut', { amonut: 1 }],
-  ])('are refused because of the %s: %j', async (param, body) => {
+  ])('rejects an invalid %s: %j', async (param, body) => {
     const { status, data } = await admin('POST', '/tenants/acme/credits', body);
     expect(status).toBe(400);
     expect(data.param).toBe(param);
@@ -215,7 +217,7 @@ describe('credits', () => {
   });
 });
 
-test('the overview counts everything', async () => {
+test('GET /admin/v1/overview counts tenants, keys, and credits', async () => {
   expect((await admin('GET', '/overview')).data).toEqual({
     tenants: 2,
     keys: 3,
@@ -226,6 +228,6 @@ test('the overview counts everything', async () => {
   });
 });
 
-test('nothing that was sent made the gateway fail', () => {
+test('the requests above cause no internal errors', () => {
   expect(rig.logged).toEqual([]);
 });

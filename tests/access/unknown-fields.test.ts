@@ -1,14 +1,14 @@
 /**
- * Fields that nobody here knows go on to upstreams. Some of those would be acted upon with the
- * rights of the operator: they lead to what others keep, into a network, or past the price.
+ * Unknown fields are forwarded to providers, except those that would act with the operator's
+ * rights: that reach other tenants' data, a private network, or features that cost extra.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { type ByokTenant, makeByokTenant } from '../support/byok.ts';
 import {
-  images,
   chatAnswer,
+  images,
   speech,
   startFakeUpstream,
   transcription,
@@ -47,21 +47,21 @@ afterAll(async () => {
 beforeEach(() => {
   upstream.reset();
   upstream.script('voice-up', speech());
-  upstream.script('ears-up', transcription('heard', 1));
+  upstream.script('ears-up', transcription('Hello', 1));
   upstream.script('painter-up', images());
   upstream.script('*', chatAnswer('Yes.'));
 });
 
 const hi = [{ role: 'user', content: 'Hi' }];
 
-/** What the upstream was asked. */
-function asked(): Readonly<Record<string, unknown>> {
+/** Returns the last request body that the provider received. */
+function lastBody(): Readonly<Record<string, unknown>> {
   const body = upstream.requests.at(-1)?.json;
   return isObject(body) ? body : {};
 }
 
-describe('words between the machines of an inference server', () => {
-  const words: Readonly<Record<string, unknown>> = {
+describe('internal fields of inference servers', () => {
+  const internalFields: Readonly<Record<string, unknown>> = {
     kv_transfer_params: { do_remote_prefill: true, remote_host: '10.0.0.5', remote_port: 5600 },
     bootstrap_host: '10.0.0.5',
     disaggregated_params: { ctx_info_endpoint: '10.0.0.5:1' },
@@ -71,26 +71,26 @@ describe('words between the machines of an inference server', () => {
     adapter_source: 's3',
   };
 
-  test.each(['acme/chat', 'acme/free'])('are left out and named at %s', async (model) => {
-    const reply = await gateway.post({ model, messages: hi, max_tokens: 1, ...words });
+  test.each(['acme/chat', 'acme/free'])('are dropped and reported for %s', async (model) => {
+    const reply = await gateway.post({ model, messages: hi, max_tokens: 1, ...internalFields });
     expect(reply.status).toBe(200);
-    expect(Object.keys(asked()).filter((name) => name in words)).toEqual([]);
-    const told = reply.headers.get('x-tollgate-dropped-params')?.split(', ') ?? [];
-    expect(told.toSorted()).toEqual(Object.keys(words).toSorted());
+    expect(Object.keys(lastBody()).filter((name) => name in internalFields)).toEqual([]);
+    const dropped = reply.headers.get('x-tollgate-dropped-params')?.split(', ') ?? [];
+    expect(dropped.toSorted()).toEqual(Object.keys(internalFields).toSorted());
   });
 
-  test('are so too where the answer is no chat', async () => {
-    const body = { model: 'acme/voice', input: 'Hi', voice: 'alloy', ...words };
+  test('are dropped and reported for speech', async () => {
+    const body = { model: 'acme/voice', input: 'Hi', voice: 'alloy', ...internalFields };
     const path = '/v1/audio/speech';
-    const spoken = await gateway.fetch(body, { path });
-    expect(Object.keys(asked())).toEqual(['model', 'input', 'voice', 'response_format']);
-    const told = spoken.headers.get('x-tollgate-dropped-params')?.split(', ');
-    expect(told).toEqual(Object.keys(words));
+    const response = await gateway.fetch(body, { path });
+    expect(Object.keys(lastBody())).toEqual(['model', 'input', 'voice', 'response_format']);
+    const dropped = response.headers.get('x-tollgate-dropped-params')?.split(', ');
+    expect(dropped).toEqual(Object.keys(internalFields));
     await gateway.fetch(body, { path, key: owner.key });
-    expect(asked()).toMatchObject(words);
+    expect(lastBody()).toMatchObject(internalFields);
   });
 
-  test('are not said by whoever takes them back', async () => {
+  test('are not reported if a later duplicate is null', async () => {
     const twice = '"priority":-100,"priority":null';
     const body = `{"model":"acme/chat","messages":${JSON.stringify(hi)},${twice}}`;
     const reply = await gateway.post(body);
@@ -98,14 +98,14 @@ describe('words between the machines of an inference server', () => {
     expect(Buffer.from(upstream.requests[0]?.raw ?? []).toString()).not.toContain('priority');
   });
 
-  test('reach a server of the tenant’s own', async () => {
-    await owner.chat(words);
+  test("are forwarded with the tenant's own provider key", async () => {
+    await owner.chat(internalFields);
     expect(upstream.requests[0]?.headers.authorization).toBe('Bearer k-own');
-    expect(asked()).toMatchObject(words);
+    expect(lastBody()).toMatchObject(internalFields);
   });
 });
 
-test('names of kept prompts are each tenant’s own', async () => {
+test('prompt cache names are scoped to the tenant', async () => {
   const names = { prompt_cache_isolation_key: 'case', extra_key: 'case' };
   await gateway.post({ model: 'acme/chat', messages: hi, ...names });
   await gateway.post({ model: 'acme/chat', messages: hi, ...names }, { key: owner.key });
@@ -116,12 +116,12 @@ test('names of kept prompts are each tenant’s own', async () => {
   }
 });
 
-describe('what stands beside the words of a known part', () => {
+describe('unknown fields of content parts', () => {
   const inParts = (part: object) => [
     { role: 'user', content: [{ type: 'text', text: 'Hi' }, part] },
   ];
 
-  test('is looked at like any other address', async () => {
+  test('are checked for private URLs', async () => {
     const part = { type: 'text', text: 'x', video_url: { url: 'http://169.254.169.254/' } };
     const reply = await gateway.post({ model: 'acme/chat', messages: inParts(part) });
     expect([reply.status, reply.error.param, upstream.requests]).toEqual([
@@ -131,34 +131,34 @@ describe('what stands beside the words of a known part', () => {
     ]);
   });
 
-  test('is any word that leads nowhere', async () => {
+  test('are forwarded if they contain no URL', async () => {
     const part = { type: 'text', text: 'x', cache_control: { type: 'ephemeral' }, note: 'http:' };
     expect((await gateway.post({ model: 'acme/chat', messages: inParts(part) })).status).toBe(200);
-    expect(asked().messages).toEqual(inParts(part));
+    expect(lastBody().messages).toEqual(inParts(part));
   });
 
-  test('names nothing in a cache that all tenants share', async () => {
-    const image_url = { url: 'https://pictures.example/cat.png' };
+  test('do not name entries in a cache shared by all tenants', async () => {
+    const image_url = { url: 'https://images.example/cat.png' };
     const part = { type: 'image_url', image_url, uuid: 'logo' };
     await gateway.post({ model: 'acme/chat', messages: inParts(part) });
-    expect(asked().messages).toEqual(inParts({ type: 'image_url', image_url }));
+    expect(lastBody().messages).toEqual(inParts({ type: 'image_url', image_url }));
     await owner.chat({ messages: inParts(part) });
-    expect(asked().messages).toEqual(inParts(part));
+    expect(lastBody().messages).toEqual(inParts(part));
   });
 });
 
-describe('a name that is one of ours but for capitals stays out of', () => {
-  test('speech, which is charged by its text', async () => {
+describe('a known field name in other capitals', () => {
+  test('is dropped from speech requests, which are charged by their text', async () => {
     const body = { model: 'acme/voice', input: 'Hi', voice: 'alloy', Input: 'long '.repeat(500) };
     await gateway.fetch({ ...body, Model: 'dearer' }, { path: '/v1/audio/speech' });
-    expect(Object.keys(asked())).toEqual(['model', 'input', 'voice', 'response_format']);
+    expect(Object.keys(lastBody())).toEqual(['model', 'input', 'voice', 'response_format']);
   });
 
-  test('pictures, which are charged one by one', async () => {
+  test('is dropped from or rejected in image requests, which are charged per image', async () => {
     const body = { model: 'acme/painter', prompt: 'A cat', Model: 'dearer' };
     const path = '/v1/images/generations';
     expect((await gateway.post(body, { path })).status).toBe(200);
-    expect(Object.keys(asked())).toEqual(['model', 'prompt']);
+    expect(Object.keys(lastBody())).toEqual(['model', 'prompt']);
     for (const name of ['N', 'Num_Images']) {
       const several = await gateway.post({ ...body, [name]: 10 }, { path });
       expect([several.status, several.error.message]).toEqual([
@@ -170,16 +170,19 @@ describe('a name that is one of ours but for capitals stays out of', () => {
   });
 });
 
-describe('a transcript is made of the file that was sent, and not of', () => {
-  test.each(['file_id', 'file_url', 'url'])('%s', async (name) => {
-    const form = new FormData();
-    form.append('model', 'acme/ears');
-    form.append('file', new File([wavFile(1) as Uint8Array<ArrayBuffer>], 'talk.wav'));
-    form.append(name, name === 'file_id' ? 'file-of-another' : 'https://long.example/talk.mp3');
-    const headers = { authorization: `Bearer ${gateway.keys.routing}` };
-    const init = { method: 'POST', headers, body: form };
-    const reply = await readReply(await fetch(`${gateway.url}/v1/audio/transcriptions`, init));
-    expect([reply.status, reply.error.param, upstream.requests.length]).toEqual([400, name, 0]);
-    expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
-  });
+describe('a transcription request', () => {
+  test.each(['file_id', 'file_url', 'url'])(
+    'is rejected if it refers to another file by %s',
+    async (name) => {
+      const form = new FormData();
+      form.append('model', 'acme/ears');
+      form.append('file', new File([wavFile(1) as Uint8Array<ArrayBuffer>], 'talk.wav'));
+      form.append(name, name === 'file_id' ? 'file-of-another' : 'https://long.example/talk.mp3');
+      const headers = { authorization: `Bearer ${gateway.keys.routing}` };
+      const init = { method: 'POST', headers, body: form };
+      const reply = await readReply(await fetch(`${gateway.url}/v1/audio/transcriptions`, init));
+      expect([reply.status, reply.error.param, upstream.requests.length]).toEqual([400, name, 0]);
+      expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
+    },
+  );
 });

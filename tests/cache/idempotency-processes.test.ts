@@ -1,4 +1,4 @@
-/** Idempotency keys outlive the process that answered, and are known to every process. */
+/** Idempotency keys survive restarts and are shared between processes. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import pg from 'pg';
 import { type FakeUpstream, gated, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -24,9 +24,9 @@ beforeAll(() => {
 afterAll(() => upstream.stop());
 beforeEach(() => upstream.reset());
 
-const takenOver = 'This Idempotency-Key is being answered by another process now.';
+const conflict = 'This Idempotency-Key is being answered by another process now.';
 
-/** Spares the tests the half minute that a lease lasts. */
+/** Ends all leases, so that the tests don't wait 30 seconds. */
 async function endLeases(database: string): Promise<void> {
   const client = new pg.Client({ connectionString: database });
   await client.connect();
@@ -37,7 +37,7 @@ async function endLeases(database: string): Promise<void> {
 const replayed = (reply: Answer) => reply.headers.get('idempotent-replayed');
 
 test(
-  'after a restart the first answer is given again',
+  'an idempotency key returns the first answer after a restart',
   async () => {
     upstream.script('chat', answer);
     const gateway = await startGateway(optionsFor(upstream));
@@ -58,7 +58,7 @@ test(
 );
 
 test(
-  'an answer made while the store is away goes out, is charged once and known later',
+  'an answer during a database outage is sent, charged once, and replayed later',
   async () => {
     const postgres = await startOwnPostgres({ durable: true });
     const shared = sharedStoreEnv(postgres.url);
@@ -73,7 +73,7 @@ test(
     expect([unknown.status, unknown.headers.get('retry-after')]).toEqual([503, '2']);
     await postgres.start();
     let again = await gateway.chat(body, { headers });
-    // The pool needs a moment to find the server again; the key has 600 requests a minute.
+    // The pool needs a moment to reconnect. The key allows 600 requests per minute.
     while (again.status === 503) {
       await Bun.sleep(20);
       again = await gateway.chat(body, { headers });
@@ -90,7 +90,7 @@ test(
   testMs,
 );
 
-describe('two processes on one Postgres', () => {
+describe('2 processes on one Postgres', () => {
   let one: Gateway;
   let two: Gateway;
   let database: string;
@@ -106,7 +106,7 @@ describe('two processes on one Postgres', () => {
   }, testMs);
 
   test(
-    'answer each other’s repetitions, also of what is still running',
+    "replay each other's answers, including one that is still running",
     async () => {
       upstream.script('chat', gated('go', 0, answer));
       const before = await one.balance();
@@ -127,22 +127,22 @@ describe('two processes on one Postgres', () => {
   );
 
   test.each([false, true])(
-    'one frozen for longer than its lease: the other’s answer counts, and only that is charged',
+    "charge only the other process's answer if one is suspended longer than its lease (streamed: %p)",
     async (stream) => {
       upstream.script('chat', [gated('go', 0, answer), answer]);
-      const mine = { 'idempotency-key': `order-9-${stream}` };
+      const ownHeaders = { 'idempotency-key': `order-9-${stream}` };
       const before = await two.balance();
-      const late = one.chat({ ...body, stream }, { headers: mine });
+      const late = one.chat({ ...body, stream }, { headers: ownHeaders });
       await upstream.until((requests) => requests.length > 0);
       one.process.kill('SIGSTOP');
       await endLeases(database);
-      const taken = await two.chat(body, { headers: mine });
-      expect([taken.status, replayed(taken)]).toEqual([200, null]);
+      const second = await two.chat(body, { headers: ownHeaders });
+      expect([second.status, replayed(second)]).toEqual([200, null]);
       one.process.kill('SIGCONT');
       upstream.open('go');
       const { status, text } = await late;
-      expect([status, text]).toEqual([stream ? 200 : 409, expect.stringContaining(takenOver)]);
-      expect(replayed(await one.chat(body, { headers: mine }))).toBe('true');
+      expect([status, text]).toEqual([stream ? 200 : 409, expect.stringContaining(conflict)]);
+      expect(replayed(await one.chat(body, { headers: ownHeaders }))).toBe('true');
       await one.call('GET', '/v1/customer/logs', { key: one.keys.api });
       expect(before - (await two.balance())).toBe(answerCost);
     },

@@ -1,15 +1,15 @@
 /**
- * Requests that name themselves by an `Idempotency-Key`: sent once, charged once, answered as often
- * as they are repeated. One credit a token in, two a token out; the upstream keeps its own book.
+ * Requests with an `Idempotency-Key` are sent and charged once and answered each time. An input
+ * token costs 1 credit, an output token 2.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import {
   callTools,
+  chatAnswer,
   cutMidStream,
   embeddings,
   gated,
   images,
-  chatAnswer,
   startFakeUpstream,
   status500,
 } from '../support/fake-upstream.ts';
@@ -58,41 +58,41 @@ afterAll(async () => {
   await engine.stop();
 });
 
-let turn = 0;
+let testNumber = 0;
 let balance = 0;
 beforeEach(async () => {
   upstream.reset();
   engine.reset();
-  turn += 1;
+  testNumber += 1;
   balance = await gateway.balance();
 });
 
 const tokens = (prompt: number, completion: number) => ({ usage: { prompt, completion } });
 const messages = [{ role: 'user', content: 'Count to three.' }];
 const chat = (fields: object = {}) => ({ model: 'test/chat', messages, ...fields });
-const asked = () => upstream.requests.length;
+const sentCount = () => upstream.requests.length;
 
-/** Each test has a key of its own. */
-function named(options: SendOptions = {}, key = `key-${turn}`): SendOptions {
+/** Adds an Idempotency-Key, by default one per test. */
+function withKey(options: SendOptions = {}, key = `key-${testNumber}`): SendOptions {
   return { ...options, headers: { 'idempotency-key': key, ...options.headers } };
 }
 
 const replayed = ({ headers }: { headers: Headers }) => headers.get('idempotent-replayed');
-/** By the tenant's wallet, since this test began. */
+/** Credits spent since the test started. */
 const spent = async () => balance - (await gateway.balance());
 const chargeOf = async (requestId: string) => {
   const { charges } = await gateway.record(requestId);
   return charges.modelCharge + charges.managedToolFee;
 };
 
-describe('a repetition', () => {
-  test('gets the first answer, whole or streamed, and costs nothing', async () => {
+describe('a repeated request', () => {
+  test('returns the first answer as a full reply or stream and costs nothing', async () => {
     upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
-    const first = await gateway.post(chat(), named());
-    const second = await gateway.post(chat(), named());
+    const first = await gateway.post(chat(), withKey());
+    const second = await gateway.post(chat(), withKey());
     const streamed = await gateway.stream(
       chat({ stream_options: { include_usage: true } }),
-      named(),
+      withKey(),
     );
     expect([first, second, streamed].map(replayed)).toEqual([null, 'true', 'true']);
     expect([first, second, streamed].map(({ headers }) => headers.get('x-cache'))).toEqual([
@@ -103,88 +103,88 @@ describe('a repetition', () => {
     expect([contentOf(second), streamed.content]).toEqual(['One two three', 'One two three']);
     expect(streamed.usage).toMatchObject({ prompt_tokens: 40, completion_tokens: 5 });
     // 40 + 2 × 5, once.
-    expect([asked(), await spent()]).toEqual([1, 50]);
+    expect([sentCount(), await spent()]).toEqual([1, 50]);
     expect(second.headers.get('x-cache-model')).toBe('test/chat');
   });
 
-  test('says what was left out of the first request', async () => {
+  test('returns the header of dropped parameters', async () => {
     upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const body = chat({ service_tier: 'priority' });
-    const both = [await gateway.post(body, named()), await gateway.post(body, named())];
+    const both = [await gateway.post(body, withKey()), await gateway.post(body, withKey())];
     expect(both.map(replayed)).toEqual([null, 'true']);
-    const told = both.map(({ headers }) => headers.get('x-tollgate-dropped-params'));
-    expect(told).toEqual(['service_tier', 'service_tier']);
+    const dropped = both.map(({ headers }) => headers.get('x-tollgate-dropped-params'));
+    expect(dropped).toEqual(['service_tier', 'service_tier']);
   });
 
   test.each([
     ['/v1/chat/completions', chat({ stream_options: { include_usage: true } })],
     ['/v1/messages', chat({ max_tokens: 100 })],
     ['/v1/responses', { model: 'test/chat', input: 'Count to three.' }],
-  ])('of %s has the id, the time and the price of the first, and its receipt', async (...asks) => {
-    const [path, body] = asks;
+  ])('to %s returns the ID, time, and cost of the first one, and its receipt', async (...row) => {
+    const [path, body] = row;
     upstream.script('chat', callTools([{ name: 'add', arguments: { a: 1 } }], tokens(40, 5)));
     const both = [false, true].map((stream) => {
-      const options = named({ path }, `key-${turn}-${stream}`);
+      const options = withKey({ path }, `key-${testNumber}-${stream}`);
       return () => gateway.post({ ...body, stream }, options);
     });
     const firsts = await Promise.all(both.map((post) => post()));
-    // A second later, which may not show in what is the same answer.
+    // Wait a second, because the replay must not have a new timestamp.
     await Bun.sleep(1_001);
     for (const [at, again] of (await Promise.all(both.map((post) => post()))).entries()) {
       const { text = '', requestId = '' } = firsts[at] ?? {};
       expect(again.text).toBe(text);
-      // Anthropic's clients have no such field.
+      // Anthropic's format has no such field.
       expect(text.includes('"cost":50')).toBe(path !== '/v1/messages');
       const ids = ['x-request-id', 'request-id'].map((name) => again.headers.get(name));
       expect([replayed(again), ...ids]).toEqual(['true', requestId, requestId]);
       const receipt = await gateway.get(`/v1/generation?id=${again.requestId}`);
       expect(receipt.json.data).toMatchObject({ total_cost: 50 });
     }
-    expect([asked(), await spent()]).toEqual([2, 100]);
+    expect([sentCount(), await spent()]).toEqual([2, 100]);
   });
 
-  test('of a stream gets the stream again, or the whole of it', async () => {
+  test('returns a recorded stream as a stream or a full reply', async () => {
     upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
-    const first = await gateway.stream(chat(), named());
-    const [again, whole] = [
-      await gateway.stream(chat(), named()),
-      await gateway.post(chat(), named()),
+    const first = await gateway.stream(chat(), withKey());
+    const [again, full] = [
+      await gateway.stream(chat(), withKey()),
+      await gateway.post(chat(), withKey()),
     ];
     expect([first, again].map(({ content }) => content)).toEqual([
       'One two three',
       'One two three',
     ]);
     expect([again.dones, again.finishReasons]).toEqual([1, ['stop']]);
-    expect([contentOf(whole), replayed(again), replayed(whole)]).toEqual([
+    expect([contentOf(full), replayed(again), replayed(full)]).toEqual([
       'One two three',
       'true',
       'true',
     ]);
-    expect([asked(), await spent()]).toEqual([1, 50]);
+    expect([sentCount(), await spent()]).toEqual([1, 50]);
   });
 
-  test('works the same for Anthropic clients', async () => {
+  test('is replayed for Anthropic clients', async () => {
     upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const path = '/v1/messages';
     const body = chat({ max_tokens: 100 });
-    const first = await gateway.post(body, named({ path }));
-    const whole = await gateway.post(body, named({ path }));
-    const stream = await gateway.post({ ...body, stream: true }, named({ path }));
-    expect(whole.json.content).toEqual([{ type: 'text', text: 'One two three' }]);
-    expect(whole.json.content).toEqual(first.json.content);
+    const first = await gateway.post(body, withKey({ path }));
+    const full = await gateway.post(body, withKey({ path }));
+    const stream = await gateway.post({ ...body, stream: true }, withKey({ path }));
+    expect(full.json.content).toEqual([{ type: 'text', text: 'One two three' }]);
+    expect(full.json.content).toEqual(first.json.content);
     expect(checkAnthropicStream(stream.text)).toMatchObject({
       ended: 'complete',
       text: 'One two three',
     });
-    expect([replayed(whole), replayed(stream), asked()]).toEqual(['true', 'true', 1]);
-    // The same key for a request in the other dialect is another request.
-    const other = await gateway.post(chat({ max_tokens: 100 }), named());
+    expect([replayed(full), replayed(stream), sentCount()]).toEqual(['true', 'true', 1]);
+    // In another dialect, the same key belongs to a different request.
+    const other = await gateway.post(chat({ max_tokens: 100 }), withKey());
     expect(other.status).toBe(409);
   });
 
-  test('counts as a request and is in the log, which says whose answer it is', async () => {
-    const { requestId } = await gateway.post(chat(), named());
-    const again = await gateway.post(chat(), named());
+  test('is counted, and logged with a reference to the first request', async () => {
+    const { requestId } = await gateway.post(chat(), withKey());
+    const again = await gateway.post(chat(), withKey());
     const { json } = await gateway.get('/v1/customer/logs?limit=1');
     const [row] = json.logs as [{ id: string }];
     const receipt = await gateway.get(`/v1/customer/logs/${row.id}`);
@@ -199,13 +199,15 @@ describe('a repetition', () => {
     expect(Number(again.headers.get('x-ratelimit-remaining'))).toBeLessThan(100_000);
   });
 
-  test('is a repetition whatever Cache-Control says, and the temperature', async () => {
-    await gateway.post(chat({ temperature: 1 }), named());
+  test('is replayed despite Cache-Control and a high temperature', async () => {
+    await gateway.post(chat({ temperature: 1 }), withKey());
     const headers = { 'cache-control': 'no-store' };
-    expect(replayed(await gateway.post(chat({ temperature: 1 }), named({ headers })))).toBe('true');
+    expect(replayed(await gateway.post(chat({ temperature: 1 }), withKey({ headers })))).toBe(
+      'true',
+    );
   });
 
-  test('of embeddings and images is answered and charged once', async () => {
+  test('is charged once for embeddings and images', async () => {
     upstream.script('embed', embeddings({ dimensions: 2, usage: { prompt: 7 } }));
     upstream.script('image', images());
     const cases = [
@@ -217,156 +219,159 @@ describe('a repetition', () => {
       },
     ];
     for (const [at, { path, body, charge }] of cases.entries()) {
-      const options = named({ path }, `other-${turn}-${at}`);
+      const options = withKey({ path }, `other-${testNumber}-${at}`);
       const [first, again] = [await gateway.post(body, options), await gateway.post(body, options)];
       expect([first.status, again.status, replayed(again)]).toEqual([200, 200, 'true']);
       expect(again.text).toBe(first.text);
       expect([again.requestId, await chargeOf(first.requestId)]).toEqual([first.requestId, charge]);
     }
-    expect([asked(), await spent()]).toEqual([2, 10_007]);
+    expect([sentCount(), await spent()]).toEqual([2, 10_007]);
   });
 
-  test('of a request with searches searches no second time', async () => {
+  test('does not repeat web searches', async () => {
     engine.answer([{ title: 'News', url: 'https://news.example/', snippet: 'Rain.' }]);
     const search = callTools([{ name: 'web_search', arguments: { query: 'q' } }], tokens(10, 1));
     upstream.script('chat', [search, chatAnswer('Rain [1].', tokens(20, 2))]);
     const body = chat({ tools: [{ type: 'web_search' }] });
-    const first = await gateway.post(body, named());
-    const whole = await gateway.post(body, named());
-    const streamed = await gateway.stream(body, named());
-    expect(first.json.choices).toEqual(whole.json.choices);
-    expect(JSON.stringify(whole.json)).toContain('url_citation');
+    const first = await gateway.post(body, withKey());
+    const full = await gateway.post(body, withKey());
+    const streamed = await gateway.stream(body, withKey());
+    expect(first.json.choices).toEqual(full.json.choices);
+    expect(JSON.stringify(full.json)).toContain('url_citation');
     expect(streamed.content).toBe('Rain [1].');
     expect(JSON.stringify(streamed.chunks)).toContain('url_citation');
-    expect([asked(), engine.searches.length]).toEqual([2, 1]);
+    expect([sentCount(), engine.searches.length]).toEqual([2, 1]);
     // 10 + 2 × 1, then 20 + 2 × 2, and one search.
     expect(await spent()).toBe(12 + 24 + 5_000);
-    expect(whole.text).toBe(first.text);
+    expect(full.text).toBe(first.text);
   });
 });
 
-describe('the same key', () => {
-  test('with another request is 409, charged nothing, and the first stays', async () => {
+describe('an Idempotency-Key', () => {
+  test('returns 409 for a different request and keeps the first answer', async () => {
     upstream.script('chat', chatAnswer('First', tokens(1, 1)));
-    await gateway.post(chat(), named());
+    await gateway.post(chat(), withKey());
     for (const other of [chat({ seed: 1 }), chat({ messages: [...messages, ...messages] })]) {
-      const refused = await gateway.post(other, named());
-      expect(refused.status).toBe(409);
-      // SDKs send a request again after a 409 that does not say this.
-      expect(refused.headers.get('x-should-retry')).toBe('false');
-      expect(refused.error).toMatchObject({ param: 'Idempotency-Key' });
-      expect(await chargeOf(refused.requestId)).toBe(0);
+      const rejected = await gateway.post(other, withKey());
+      expect(rejected.status).toBe(409);
+      // SDKs retry after a 409 without this header.
+      expect(rejected.headers.get('x-should-retry')).toBe('false');
+      expect(rejected.error).toMatchObject({ param: 'Idempotency-Key' });
+      expect(await chargeOf(rejected.requestId)).toBe(0);
     }
     const reordered = Object.fromEntries(Object.entries(chat()).reverse());
-    expect(replayed(await gateway.post(reordered, named()))).toBe('true');
-    expect(asked()).toBe(1);
+    expect(replayed(await gateway.post(reordered, withKey()))).toBe('true');
+    expect(sentCount()).toBe(1);
   });
 
-  test('sent with an API key that may not use the model is 403, used before or not', async () => {
-    const made = await gateway.post(
+  test('returns 403 for an API key that may not use the model, even if it was used before', async () => {
+    const created = await gateway.post(
       { name: 'embeds only', models: ['test/embed'] },
       { path: '/api/v1/keys', key: gateway.keys.management },
     );
-    const key = String(made.json.key);
-    expect((await gateway.post(chat(), named({ key }))).status).toBe(403);
+    const key = String(created.json.key);
+    expect((await gateway.post(chat(), withKey({ key }))).status).toBe(403);
     upstream.script('chat', chatAnswer('First', tokens(1, 1)));
-    await gateway.post(chat(), named());
-    expect((await gateway.post(chat(), named({ key }))).status).toBe(403);
-    expect((await gateway.post(chat({ seed: 1 }), named({ key }))).status).toBe(403);
-    expect(replayed(await gateway.post(chat(), named()))).toBe('true');
+    await gateway.post(chat(), withKey());
+    expect((await gateway.post(chat(), withKey({ key }))).status).toBe(403);
+    expect((await gateway.post(chat({ seed: 1 }), withKey({ key }))).status).toBe(403);
+    expect(replayed(await gateway.post(chat(), withKey()))).toBe('true');
   });
 
-  test('of another tenant is another key', async () => {
-    const stranger = await gateway.makeTenant({ id: `stranger${turn}`, name: 'Stranger' });
+  test('is scoped to its tenant', async () => {
+    const otherKey = await gateway.makeTenant({ id: `other${testNumber}`, name: 'Other' });
     upstream.script('chat', [chatAnswer('Ours'), chatAnswer('Theirs')]);
-    await gateway.post(chat(), named());
-    const theirs = await gateway.post(chat(), named({ key: stranger }));
+    await gateway.post(chat(), withKey());
+    const theirs = await gateway.post(chat(), withKey({ key: otherKey }));
     expect([contentOf(theirs), replayed(theirs)]).toEqual(['Theirs', null]);
-    const other = await gateway.post(chat({ seed: 2 }), named({ key: stranger }));
+    const other = await gateway.post(chat({ seed: 2 }), withKey({ key: otherKey }));
     expect(other.status).toBe(409);
   });
 
-  test.each(['', 'two words', 'x'.repeat(256)])('that is no key (%j) is 400', async (key) => {
-    const refused = await gateway.post(chat(), named({}, key));
-    expect(refused.status).toBe(400);
-    expect(refused.error).toMatchObject({ param: 'Idempotency-Key' });
-    expect(asked()).toBe(0);
-  });
+  test.each(['', 'two words', 'x'.repeat(256)])(
+    'returns 400 for the invalid value %j',
+    async (key) => {
+      const rejected = await gateway.post(chat(), withKey({}, key));
+      expect(rejected.status).toBe(400);
+      expect(rejected.error).toMatchObject({ param: 'Idempotency-Key' });
+      expect(sentCount()).toBe(0);
+    },
+  );
 });
 
-describe('a first request that', () => {
-  test('fails can be repeated, and is made again', async () => {
+describe('the first request with an Idempotency-Key', () => {
+  test('can be repeated after a failure', async () => {
     upstream.script('chat', [status500(), chatAnswer('Now', tokens(3, 1))]);
-    const first = await gateway.post(chat(), named());
-    const second = await gateway.post(chat(), named());
+    const first = await gateway.post(chat(), withKey());
+    const second = await gateway.post(chat(), withKey());
     expect([first.status, second.status, replayed(second)]).toEqual([502, 200, null]);
     expect(await chargeOf(second.requestId)).toBe(5);
-    expect(replayed(await gateway.post(chat(), named()))).toBe('true');
+    expect(replayed(await gateway.post(chat(), withKey()))).toBe('true');
   });
 
-  test('is refused before it is sent can be repeated', async () => {
-    const unknown = await gateway.post(chat({ model: 'test/none' }), named());
-    const good = await gateway.post(chat(), named());
+  test('can be repeated after it was rejected', async () => {
+    const unknown = await gateway.post(chat({ model: 'test/none' }), withKey());
+    const good = await gateway.post(chat(), withKey());
     expect([unknown.status, good.status]).toEqual([404, 200]);
   });
 
-  test('breaks off in the middle can be repeated', async () => {
-    upstream.script('chat', [cutMidStream(3), chatAnswer('Whole')]);
-    const cut = await gateway.stream(chat(), named());
+  test('can be repeated after an interruption', async () => {
+    upstream.script('chat', [cutMidStream(3), chatAnswer('Complete')]);
+    const cut = await gateway.stream(chat(), withKey());
     expect(cut.error?.message).toBe("The provider's answer was interrupted.");
-    const again = await gateway.stream(chat(), named());
-    expect([again.content, replayed(again)]).toEqual(['Whole', null]);
+    const again = await gateway.stream(chat(), withKey());
+    expect([again.content, replayed(again)]).toEqual(['Complete', null]);
   });
 
-  test('is left by its client can be repeated', async () => {
+  test('can be repeated after its client disconnected', async () => {
     upstream.script('chat', [
       gated('never', 3, chatAnswer('one two three four')),
-      chatAnswer('Whole'),
+      chatAnswer('Complete'),
     ]);
-    const leaving = new AbortController();
-    const options = { ...named(), signal: leaving.signal };
+    const client = new AbortController();
+    const options = { ...withKey(), signal: client.signal };
     const response = await gateway.fetch(chat({ stream: true }), options);
     await new SlowReader(response).readUntil('two');
-    leaving.abort();
+    client.abort();
     await upstream.until((requests) =>
       requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );
-    const again = await gateway.post(chat(), named());
-    expect([contentOf(again), replayed(again)]).toEqual(['Whole', null]);
+    const again = await gateway.post(chat(), withKey());
+    expect([contentOf(again), replayed(again)]).toEqual(['Complete', null]);
   });
 
-  test('is still running makes its repetitions wait; they cost nothing', async () => {
+  test('lets repeated requests wait while it is running, free of charge', async () => {
     upstream.script('chat', gated('go', 0, chatAnswer('For all', tokens(30, 10))));
-    const first = gateway.post(chat(), named());
+    const first = gateway.post(chat(), withKey());
     await upstream.until((requests) => requests.length > 0);
     const others = [
-      gateway.post(chat(), named()),
-      gateway.fetch(chat({ stream: true }), named()).then(readSse),
-      gateway.post(chat(), named()),
+      gateway.post(chat(), withKey()),
+      gateway.fetch(chat({ stream: true }), withKey()).then(readSse),
+      gateway.post(chat(), withKey()),
     ];
-    const different = await gateway.post(chat({ seed: 9 }), named());
+    const different = await gateway.post(chat({ seed: 9 }), withKey());
     expect(different.status).toBe(409);
     upstream.open('go');
     const ended = await Promise.all([first, ...others]);
     expect(ended.map(replayed)).toEqual([null, 'true', 'true', 'true']);
     expect(new Set(ended.map(({ requestId }) => requestId)).size).toBe(1);
-    expect([asked(), await spent()]).toEqual([1, 50]);
+    expect([sentCount(), await spent()]).toEqual([1, 50]);
   });
 
-  test('fails makes one of those who wait the first', async () => {
+  test('is replaced by one of the waiting requests when it fails', async () => {
     upstream.script('chat', [
       gated('fail', 0, status500()),
       chatAnswer('Second try', tokens(3, 1)),
     ]);
-    const first = gateway.post(chat(), named());
+    const first = gateway.post(chat(), withKey());
     await upstream.until((requests) => requests.length > 0);
-    const others = [gateway.post(chat(), named()), gateway.post(chat(), named())];
+    const others = [gateway.post(chat(), withKey()), gateway.post(chat(), withKey())];
     await Bun.sleep(20);
     upstream.open('fail');
     expect((await first).status).toBe(502);
     const ended = await Promise.all(others);
     expect(ended.map(contentOf)).toEqual(['Second try', 'Second try']);
     expect(ended.map(replayed).sort()).toEqual(['true', null].sort());
-    expect([asked(), await spent()]).toEqual([2, 5]);
+    expect([sentCount(), await spent()]).toEqual([2, 5]);
   });
 });

@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { parseCsv, readTable, removeFormulaGuard } from '../support/csv.ts';
-import { gated, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
-import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 import { avoidMidnight } from '../support/clock-boundaries.ts';
+import { parseCsv, readTable, removeFormulaGuard } from '../support/csv.ts';
+import { chatAnswer, gated, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
-/** Reports of a tenant, as JSON and as tables, against what the tenant was told when it paid. */
+/** A tenant's reports as JSON and CSV, compared with the costs in its answers. */
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 let key: string;
 let costs: number[];
 
-/** A text that a spreadsheet would run, asked for as a model. */
+/** Text that a spreadsheet would execute, sent as a model name. */
 const hostile = '=cmd|"/c calc"!A1, and\nmore';
 
 beforeAll(async () => {
@@ -53,8 +53,8 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total
 const column = (rows: Record<string, string>[], name: string) =>
   rows.map((row) => Number(row[name]));
 
-describe('analytics', () => {
-  test('sum up the period and list every day of it', async () => {
+describe('GET /v1/customer/analytics', () => {
+  test('returns the sums of a period and of each day', async () => {
     const { json } = await read('analytics');
     const total = sum(costs);
     expect(json.summary).toMatchObject({
@@ -100,7 +100,7 @@ describe('analytics', () => {
     expect(sum(series.map((day) => Number(day.spend)))).toBe(total);
   });
 
-  test('of a time with nothing in it are zeros, day by day', async () => {
+  test('returns zeros for each day without requests', async () => {
     const { json } = await read('analytics?start_date=2024-02-28&end_date=2024-03-01T05:00:00Z');
     const series = Array.isArray(json.timeseries) ? json.timeseries.filter(isObject) : [];
     expect(series.map(({ date }) => date)).toEqual(['2024-02-28', '2024-02-29', '2024-03-01']);
@@ -108,15 +108,15 @@ describe('analytics', () => {
   });
 });
 
-describe('tables', () => {
-  test('come as UTF-8 CSV for a file of their own', async () => {
+describe('CSV exports', () => {
+  test('are UTF-8 attachments with a file name', async () => {
     const { headers } = await read('logs/export.csv');
     expect(headers.get('content-type')).toBe('text/csv; charset=utf-8');
     expect(headers.get('content-disposition')).toBe('attachment; filename="tollgate-logs.csv"');
     expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test('of the log have its rows, flat, and no text in them can run', async () => {
+  test('of the log contain its rows with escaped formulas', async () => {
     const { text } = await read('logs/export.csv');
     const rows = readTable(text);
     const { json } = await read('logs');
@@ -162,7 +162,7 @@ describe('tables', () => {
     expect(rows.map(({ user }) => user)).toEqual(['', 'alice', '', `'${hostile}`]);
   });
 
-  test('of analytics and statement add up to what was paid', async () => {
+  test('of analytics and statements add up to the charges', async () => {
     const groups = readTable((await read('analytics/export.csv')).text);
     expect(sum(column(groups, 'total_spend'))).toBe(sum(costs));
     expect(sum(column(groups, 'requests'))).toBe(4);
@@ -179,32 +179,32 @@ describe('tables', () => {
     expect(closing).toBe(Number(objectIn(json, 'balance').total));
   });
 
-  test('with nothing in them have their header and nothing else', async () => {
+  test('contain only the header if there are no rows', async () => {
     const empty = await read('logs/export.csv?end_date=2020-01-01');
     expect(parseCsv(empty.text)).toHaveLength(1);
-    const quiet = await read('analytics/export.csv?end_date=2020-01-01');
-    expect(parseCsv(quiet.text)).toHaveLength(1);
+    const noDays = await read('analytics/export.csv?end_date=2020-01-01');
+    expect(parseCsv(noDays.text)).toHaveLength(1);
   });
 
-  test('are narrowed by the same filters as the log', async () => {
+  test('accept the filters of the log', async () => {
     const rows = readTable((await read('logs/export.csv?model=acme/large&status=success')).text);
     expect(rows.map(({ model }) => model)).toEqual(['acme/large', 'acme/large']);
   });
 
-  test('a client that leaves early harms nobody', async () => {
-    const leaving = new AbortController();
+  test('survive a client that disconnects early', async () => {
+    const client = new AbortController();
     const response = await fetch(`${gateway.url}/v1/customer/logs/export.csv`, {
       headers: { authorization: `Bearer ${key}` },
-      signal: leaving.signal,
+      signal: client.signal,
     });
-    leaving.abort();
+    client.abort();
     expect(response.status).toBe(200);
     expect((await read('logs?limit=1')).status).toBe(200);
   });
 });
 
-describe('credits', () => {
-  test('of a running request are held, and available again when it has ended', async () => {
+describe('GET /v1/customer/credits', () => {
+  test('shows credits held by a running request until it has ended', async () => {
     upstream.script('up-2', gated('half-way', 2, chatAnswer('one two three')));
     const running = chat('acme/large');
     await upstream.until((requests) => requests.find(({ outcome }) => outcome === 'open'));
@@ -217,12 +217,12 @@ describe('credits', () => {
     expect(objectIn((await read('credits')).json, 'balance').held).toBe(0);
   });
 
-  test('show balance, month, lifetime and quotas', async () => {
+  test('returns the balance, month, lifetime, and quotas', async () => {
     const { json } = await read('credits');
     const spent = sum(costs);
     const total = 1_000_000_000 - spent;
     expect(json.balance).toMatchObject({ total, usd: total / 1_000_000 });
-    // Nothing is running, so nothing is held, whatever this process has on lease.
+    // No request is running, so nothing is held, whatever this process has leased.
     expect(json.balance).toMatchObject({ available: total, held: 0 });
     const month = new Date().toISOString().slice(0, 7);
     expect(json.current_period).toMatchObject({

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { SqlLogReads } from '../../src/store/reports/logs.ts';
+import { avoidMidnight } from '../support/clock-boundaries.ts';
 import { chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
-import { avoidMidnight } from '../support/clock-boundaries.ts';
 
-/** What customers read of their requests and credits, through the front door. */
+/** Endpoints on which customers read their requests and credits. */
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -56,8 +56,8 @@ async function costOf(reply: Reply): Promise<number> {
   return Number(part(reply.json, 'usage').cost);
 }
 
-describe('a request that just ended', () => {
-  test('is in logs, analytics, credits, generation and its key at once', async () => {
+describe('a request that has just ended', () => {
+  test('appears at once in logs, analytics, credits, generation, and its key', async () => {
     const key = await gateway.makeKey({ name: 'fresh', limit: 1_000_000, limit_reset: 'daily' });
     const before = await gateway.get('/v1/customer/credits', { key });
     const reply = await chat('acme/chat', key);
@@ -104,14 +104,14 @@ describe('a request that just ended', () => {
       remaining: 1_000_000 - cost,
       resets_at: expect.stringMatching(/T00:00:00\.000Z$/),
     });
-    const itself = await gateway.get('/v1/key', { key });
-    expect(part(itself.json, 'data')).toMatchObject({ usage: cost, usage_daily: cost });
-    const id = String(part(itself.json, 'data').id);
+    const keyReply = await gateway.get('/v1/key', { key });
+    expect(part(keyReply.json, 'data')).toMatchObject({ usage: cost, usage_daily: cost });
+    const id = String(part(keyReply.json, 'data').id);
     const analytics = await gateway.get(`/v1/customer/analytics?api_key_id=${id}`, { key });
     expect(analytics.json.summary).toMatchObject({ total_requests: 1, total_spend: cost });
   });
 
-  test('is there when it failed, without a cost', async () => {
+  test('appears in the logs without a cost if it failed', async () => {
     const reply = await chat('acme/broken');
     expect(reply.status).toBe(502);
     const [row] = listed(await logs('status=error&model=acme/broken&limit=1'), 'logs');
@@ -126,24 +126,24 @@ describe('a request that just ended', () => {
 });
 
 describe('GET /v1/customer/logs', () => {
-  test('pages through everything once, newest first', async () => {
+  test('returns each row once across pages, newest first', async () => {
     const key = await gateway.makeTenant({ name: 'Paging' });
     const sent: string[] = [];
     for (let n = 0; n < 7; n += 1) sent.push((await chat('acme/chat', key)).requestId);
-    const seen: unknown[] = [];
+    const received: unknown[] = [];
     for (const offset of [0, 3, 6, 9]) {
       const page = await logs(`limit=3&offset=${offset}`, key);
       expect(page.json.pagination).toEqual({ total: 7, limit: 3, offset, has_more: offset < 4 });
-      seen.push(...listed(page, 'logs').map((row) => row.request_id));
+      received.push(...listed(page, 'logs').map((row) => row.request_id));
     }
-    expect(seen).toEqual(sent.toReversed());
+    expect(received).toEqual(sent.toReversed());
     for (const offset of [0, 5, 6]) {
       const page = await logs(`limit=1&offset=${offset}`, key);
       expect(page.json.pagination).toEqual({ total: 7, limit: 1, offset, has_more: offset < 6 });
     }
   });
 
-  test('has 50 rows a page unless told otherwise, and never more than 100', async () => {
+  test('returns 50 rows by default and 100 at most', async () => {
     const limitOf = async (query: string) => part((await logs(query)).json, 'pagination').limit;
     expect(await limitOf('')).toBe(50);
     expect(await limitOf('limit=7')).toBe(7);
@@ -151,26 +151,26 @@ describe('GET /v1/customer/logs', () => {
     expect(await limitOf('limit=99999999999999999999')).toBe(100);
   });
 
-  test('shows a tenant nothing of another, and knows no key of another', async () => {
+  test("returns no rows of other tenants and 404 for another tenant's key", async () => {
     await chat('acme/chat', otherTenant);
     const own = listed(await logs('', otherTenant), 'logs');
     expect(own.length).toBe(1);
     const ours = listed(await logs('limit=100'), 'logs').map((row) => row.request_id);
     expect(ours).not.toContain(own[0]?.request_id);
-    const itself = await gateway.get('/v1/key', { key: otherTenant });
-    const foreignKey = String(part(itself.json, 'data').id);
+    const keyReply = await gateway.get('/v1/key', { key: otherTenant });
+    const foreignKey = String(part(keyReply.json, 'data').id);
     for (const path of ['logs', 'logs/export.csv', 'analytics', 'analytics/export.csv']) {
       const reply = await gateway.get(`/v1/customer/${path}?api_key_id=${foreignKey}`);
       expect([path, reply.status, reply.error.param]).toEqual([path, 404, 'api_key_id']);
     }
   });
 
-  test('includes the whole of a last day and leaves out the days around', async () => {
+  test('includes the full last day and excludes other days', async () => {
     const { total } = part((await logs('')).json, 'pagination');
     const count = async (query: string) => part((await logs(query)).json, 'pagination').total;
     const day = (offset: number) =>
       new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
-    // The test may run over midnight.
+    // The test may run past midnight.
     expect(await count(`start_date=${day(-1)}&end_date=${day(0)}`)).toBe(total);
     expect(await count(`start_date=${today}`)).toBe(total);
     expect(await count('start_date=0001-01-01&end_date=9999-12-31')).toBe(total);
@@ -180,7 +180,7 @@ describe('GET /v1/customer/logs', () => {
   });
 });
 
-describe('bad input', () => {
+describe('invalid parameters', () => {
   test.each([
     ['logs?limit=-1', 400, 'limit'],
     ['logs?limit=0', 400, 'limit'],
@@ -204,19 +204,19 @@ describe('bad input', () => {
     ['analytics?api_key_id=x', 404, 'api_key_id'],
     ['billing/usage-statement.csv?month=2026-13', 400, 'month'],
     ['billing/usage-statement.csv?month=2999-01', 400, 'month'],
-  ])('%s gets %i', async (path, code, param) => {
+  ])('GET /v1/customer/%s returns %i', async (path, code, param) => {
     const reply = await gateway.get(`/v1/customer/${path}`);
     expect(reply.status).toBe(code);
     expect(reply.error).toMatchObject({ type: 'invalid_request_error', code, param });
   });
 
-  test('that looks like SQL finds nothing and breaks nothing', async () => {
+  test('that look like SQL match nothing', async () => {
     const query = new URLSearchParams({ model: "x' or '1'='1" });
     expect(part((await logs(String(query))).json, 'pagination').total).toBe(0);
   });
 });
 
-test('the totals of the account are those of its lifetime', async () => {
+test('GET /api/v1/credits returns the lifetime totals of the account', async () => {
   const { management } = gateway.keys;
   const reply = await gateway.get('/api/v1/credits', { key: management });
   const { lifetime } = (await gateway.get('/v1/customer/credits')).json;
@@ -230,12 +230,12 @@ test('the totals of the account are those of its lifetime', async () => {
 
 test.each([
   ['Connection terminated unexpectedly', 503, 'service_unavailable', '2'],
-  ['A row is not as it was written', 500, 'internal_error', null],
-])('a store that is away is no fault of ours, and a fault no store: %s', async (...row) => {
-  const [reason, code, type, wait] = row;
+  ['A row is corrupt', 500, 'internal_error', null],
+])('GET /v1/customer/logs hides the cause of a store failure: %s', async (...row) => {
+  const [reason, code, type, retryAfter] = row;
   using _ = spyOn(SqlLogReads.prototype, 'page').mockRejectedValueOnce(new Error(reason));
   const reply = await logs();
-  expect([reply.status, reply.headers.get('retry-after')]).toEqual([code, wait]);
+  expect([reply.status, reply.headers.get('retry-after')]).toEqual([code, retryAfter]);
   expect(reply.error).toMatchObject({ type, code });
   expect(reply.text).not.toContain(reason);
 });

@@ -1,9 +1,9 @@
-/** Processes that share a Redis share the answers they remember, each tenant its own. */
+/** Processes with the same Redis share cached answers, separately for each tenant. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { RedisCacheStore } from '../../src/store/redis/cache-store.ts';
 import { Redis } from '../../src/store/redis/redis.ts';
-import { type FakeUpstream, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
 import {
   type Answer,
   type Gateway,
@@ -18,7 +18,7 @@ let redis: TestRedis | undefined;
 let upstream: FakeUpstream;
 let one: Gateway;
 let two: Gateway;
-/** All but the first. */
+/** All processes but the first. */
 let others: readonly Gateway[];
 
 beforeAll(async () => {
@@ -46,7 +46,7 @@ afterAll(async () => {
   await redis.kill();
 }, testMs);
 
-const ask = (content: string, more: object = {}) => ({
+const requestBody = (content: string, more: object = {}) => ({
   model: 'test/chat',
   temperature: 0,
   messages: [{ role: 'user', content }],
@@ -54,8 +54,8 @@ const ask = (content: string, more: object = {}) => ({
 });
 const cacheOf = ({ headers }: Answer) => headers.get('x-cache');
 
-/** Redis is written to while the answer goes out. */
-async function untilKept(count: number): Promise<void> {
+/** Waits until Redis has this many answers, because they are written while the answer is sent. */
+async function untilStored(count: number): Promise<void> {
   for (;;) {
     const keys = await redis?.command('KEYS', 'tollgate:*:answer:*');
     if (Array.isArray(keys) && keys.length >= count) return;
@@ -64,38 +64,38 @@ async function untilKept(count: number): Promise<void> {
 }
 
 test(
-  'an answer made by one of four is a HIT on the others, and never for another tenant',
+  'an answer of one process is a hit in the others, but never for another tenant',
   async () => {
     if (!redis) return;
-    upstream.script('chat', [chatAnswer('Made by one'), chatAnswer('For the stranger')]);
-    expect(cacheOf(await one.chat(ask('shared')))).toBe('MISS');
-    await untilKept(1);
+    upstream.script('chat', [chatAnswer('From one'), chatAnswer('For the other tenant')]);
+    expect(cacheOf(await one.chat(requestBody('shared')))).toBe('MISS');
+    await untilStored(1);
     for (const other of others) {
-      const hit = await other.chat(ask('shared'));
-      expect([cacheOf(hit), hit.text.includes('Made by one')]).toEqual(['HIT', true]);
+      const hit = await other.chat(requestBody('shared'));
+      expect([cacheOf(hit), hit.text.includes('From one')]).toEqual(['HIT', true]);
     }
-    const stream = await two.stream(ask('shared'));
+    const stream = await two.stream(requestBody('shared'));
     expect([await stream.read(), stream.response.headers.get('x-cache')]).toEqual([
-      'Made by one',
+      'From one',
       'HIT',
     ]);
     expect(upstream.requests).toHaveLength(1);
 
-    await one.admin('POST', '/admin/v1/tenants', { id: 'stranger', name: 'Stranger' });
-    await one.admin('POST', '/admin/v1/tenants/stranger/credits', { amount: 1_000_000 });
-    const made = await one.admin('POST', '/admin/v1/tenants/stranger/keys', { name: 'app' });
-    const key = String(isObject(made.body) ? made.body.key : '');
-    const theirs = await two.chat(ask('shared'), { key });
-    expect([cacheOf(theirs), theirs.text.includes('For the stranger')]).toEqual(['MISS', true]);
-    // Theirs is kept beside ours, and on every process each tenant gets its own.
-    await untilKept(2);
+    await one.admin('POST', '/admin/v1/tenants', { id: 'other', name: 'Other' });
+    await one.admin('POST', '/admin/v1/tenants/other/credits', { amount: 1_000_000 });
+    const created = await one.admin('POST', '/admin/v1/tenants/other/keys', { name: 'app' });
+    const key = String(isObject(created.body) ? created.body.key : '');
+    const theirs = await two.chat(requestBody('shared'), { key });
+    expect([cacheOf(theirs), theirs.text.includes('For the other tenant')]).toEqual(['MISS', true]);
+    // Both answers are stored, and every process serves each tenant its own.
+    await untilStored(2);
     for (const gateway of [one, ...others]) {
-      const [ours, stranger] = [
-        await gateway.chat(ask('shared')),
-        await gateway.chat(ask('shared'), { key }),
+      const [ours, theirsAgain] = [
+        await gateway.chat(requestBody('shared')),
+        await gateway.chat(requestBody('shared'), { key }),
       ];
-      expect([cacheOf(ours), ours.text.includes('Made by one')]).toEqual(['HIT', true]);
-      expect([cacheOf(stranger), stranger.text.includes('For the stranger')]).toEqual([
+      expect([cacheOf(ours), ours.text.includes('From one')]).toEqual(['HIT', true]);
+      expect([cacheOf(theirsAgain), theirsAgain.text.includes('For the other tenant')]).toEqual([
         'HIT',
         true,
       ]);
@@ -105,69 +105,69 @@ test(
 );
 
 test(
-  'a Redis that dies is an empty cache and no error, and is found again',
+  'an unreachable Redis acts as an empty cache and is used again when it is back',
   async () => {
     if (!redis) return;
     upstream.script('chat', chatAnswer('Still here'));
     await redis.kill();
     for (const gateway of [one, two]) {
-      const reply = await gateway.chat(ask('without'));
+      const reply = await gateway.chat(requestBody('without'));
       expect([reply.status, cacheOf(reply)]).toEqual([200, 'MISS']);
     }
     await redis.start();
     for (const gateway of [one, two]) await gateway.untilLogged('redis_back');
-    await one.chat(ask('again'));
-    await untilKept(1);
-    expect(cacheOf(await two.chat(ask('again')))).toBe('HIT');
+    await one.chat(requestBody('again'));
+    await untilStored(1);
+    expect(cacheOf(await two.chat(requestBody('again')))).toBe('HIT');
   },
   testMs,
 );
 
 test(
-  'another deployment on the same Redis has answers and counts of its own',
+  'another deployment on the same Redis has separate answers',
   async () => {
     if (!redis) return;
     await redis.command('FLUSHALL');
-    upstream.script('chat', [chatAnswer('Made here'), chatAnswer('Made there')]);
-    await using stranger = await startGateway({
+    upstream.script('chat', [chatAnswer('From here'), chatAnswer('From there')]);
+    await using otherDeployment = await startGateway({
       upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
       env: { REDIS_URL: redis.url, ...longRedisTimeout },
     });
-    await one.chat(ask('whose'));
-    await untilKept(1);
-    // The same tenant id, model and question.
-    const theirs = await stranger.chat(ask('whose'));
-    expect([cacheOf(theirs), theirs.text.includes('Made there')]).toEqual(['MISS', true]);
-    await untilKept(2);
-    expect((await two.chat(ask('whose'))).text).toContain('Made here');
+    await one.chat(requestBody('whose'));
+    await untilStored(1);
+    // The same tenant ID, model, and question.
+    const theirs = await otherDeployment.chat(requestBody('whose'));
+    expect([cacheOf(theirs), theirs.text.includes('From there')]).toEqual(['MISS', true]);
+    await untilStored(2);
+    expect((await two.chat(requestBody('whose'))).text).toContain('From here');
   },
   testMs,
 );
 
-test('an answer that somebody else wrote into Redis is not given', async () => {
+test('an answer with an invalid dialect or format in Redis is ignored', async () => {
   if (!redis) return;
-  upstream.script('chat', chatAnswer('Made here'));
+  upstream.script('chat', chatAnswer('From here'));
   await redis.command('FLUSHALL');
   for (const dialect of ['openai', 'gemini', 'none', 'constructor']) {
-    await one.chat(ask('forged'));
-    await untilKept(1);
+    await one.chat(requestBody('forged'));
+    await untilStored(1);
     const [key] = (await redis.command('KEYS', 'tollgate:*:answer:*')) as string[];
     const form = { form: 'whole', text: '{}', model: 'a/b', provider: 'p', recordedAt: Date.now() };
     const forged = JSON.stringify({ ...form, dialect });
     await redis.command('SET', String(key), forged);
-    const reply = await two.chat(ask('forged'));
+    const reply = await two.chat(requestBody('forged'));
     expect([reply.status, cacheOf(reply)]).toEqual([200, 'MISS']);
-    // The answer made instead takes its place, or it would take that of the next one.
+    // Wait until the new answer has replaced it, or it would replace that of the next round.
     while ((await redis.command('GET', String(key))) === forged) await Bun.sleep(5);
     await redis.command('FLUSHALL');
   }
 });
 
-test('what is no recording at all is not read as one', async () => {
+test('RedisCacheStore ignores values that are not recordings', async () => {
   if (!redis) return;
   const watcher = { onAway() {}, onBack() {} };
   const client = await Redis.open(redis.url, watcher, [], 'here', 10_000);
-  const shelf = new RedisCacheStore(client);
+  const store = new RedisCacheStore(client);
   const good = { dialect: 'openai', form: 'whole', text: '{}', model: 'a/b', provider: 'p' };
   const values: unknown[] = [
     'no JSON',
@@ -180,13 +180,13 @@ test('what is no recording at all is not read as one', async () => {
   for (const value of values) {
     const text = value === 'no JSON' ? value : JSON.stringify(value);
     await redis.command('SET', 'tollgate:here:answer:bad', String(text));
-    expect(await shelf.find('bad')).toBeUndefined();
+    expect(await store.find('bad')).toBeUndefined();
   }
   await redis.command(
     'SET',
     'tollgate:here:answer:bad',
     JSON.stringify({ ...good, recordedAt: 1 }),
   );
-  expect(await shelf.find('bad')).toMatchObject({ text: '{}' });
+  expect(await store.find('bad')).toMatchObject({ text: '{}' });
   client.close();
 });

@@ -1,10 +1,9 @@
 /**
- * An answer that an idempotency key gives again was paid for, whenever its maker was killed. Most
- * of the time passes until a dead one's lease ends, so all of these wait at once.
+ * A replayed answer was charged exactly once, whenever its process was killed. Most of the time
+ * passes waiting for the dead process's lease to end, so the tests run concurrently.
  */
 import { afterAll, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
-import { discrepancies } from '../support/ledger-check.ts';
 import { startCrashingOnPostgres, startCrashingOnSqlite } from '../support/crashing-gateway.ts';
 import {
   type FakeUpstream,
@@ -23,6 +22,7 @@ import {
   sharedStoreEnv,
   textOf,
 } from '../support/idempotent-request.ts';
+import { discrepancies } from '../support/ledger-check.ts';
 import { type OwnPostgres, startOwnPostgres, startPostgres } from '../support/postgres.ts';
 
 const testMs = 240_000;
@@ -31,7 +31,7 @@ afterAll(() => {
   for (const upstream of upstreams) upstream.stop();
 });
 
-/** One for each test: its book holds what this test has asked. */
+/** Starts a fake provider per test, so that its log contains only the requests of this test. */
 function newUpstream(): FakeUpstream {
   const upstream = startFakeUpstream();
   upstream.script('chat', answer);
@@ -40,10 +40,10 @@ function newUpstream(): FakeUpstream {
 }
 
 /**
- * The store has the answer, and the process is gone. Where the store was slow, its client has heard
- * the answer before: that is no less paid for.
+ * Sends a request to a process that is killed once the store has the answer. With a slow store, the
+ * client may have received the answer, which is charged all the same.
  */
-async function askInVain(gateway: Gateway, stream: boolean): Promise<void> {
+async function sendUntilKilled(gateway: Gateway, stream: boolean): Promise<void> {
   await gateway.chat({ ...body, stream }, { headers }).catch(() => undefined);
   await gateway.finished;
   expect(gateway.process.signalCode).toBe('SIGKILL');
@@ -51,57 +51,57 @@ async function askInVain(gateway: Gateway, stream: boolean): Promise<void> {
 
 const replayed = (answer: Answer) => [answer.status, answer.headers.get('idempotent-replayed')];
 
-/** Given again, and charged by the one call that the upstream knows of. */
-async function expectPaidOnce(gateway: Gateway, upstream: FakeUpstream): Promise<void> {
+/** Checks that the answer is replayed and charged by the only provider call. */
+async function expectChargedOnce(gateway: Gateway, upstream: FakeUpstream): Promise<void> {
   expect(replayed(await gateway.chat(body, { headers }))).toEqual([200, 'true']);
   expect(upstream.requests).toHaveLength(1);
   expect(await gateway.balance()).toBe(credits - answerCost);
 }
 
-async function expectRightBooks(url: string): Promise<void> {
+async function expectConsistentLedger(url: string): Promise<void> {
   const { database } = await openStore(url);
-  const wrong = await discrepancies(database);
+  const found = await discrepancies(database);
   await database.close();
-  expect(wrong).toEqual([]);
+  expect(found).toEqual([]);
 }
 
 test.concurrent.each([false, true])(
-  'on SQLite: killed between its answer and its charge (streamed: %p)',
+  'an answer is charged once after a crash before its charge, on SQLite (streamed: %p)',
   async (stream) => {
     const upstream = newUpstream();
-    const dying = await startCrashingOnSqlite(optionsFor(upstream));
-    await askInVain(dying, stream);
-    const next = await dying.another(optionsFor(upstream));
-    await expectPaidOnce(next, upstream);
+    const killed = await startCrashingOnSqlite(optionsFor(upstream));
+    await sendUntilKilled(killed, stream);
+    const next = await killed.another(optionsFor(upstream));
+    await expectChargedOnce(next, upstream);
     await next.stop();
-    await expectRightBooks(`sqlite:${next.dataDir}/tollgate.db`);
+    await expectConsistentLedger(`sqlite:${next.dataDir}/tollgate.db`);
   },
   testMs,
 );
 
 test.concurrent.each([false, true])(
-  'on Postgres: the same, and its machine comes back after another has answered (streamed: %p)',
+  'an answer is charged once after a crash before its charge and a restart, on Postgres (streamed: %p)',
   async (stream) => {
     const upstream = newUpstream();
     const url = await (await startPostgres()).createDatabase();
-    const dying = await startCrashingOnPostgres(optionsFor(upstream, sharedStoreEnv(url)), url);
-    await askInVain(dying, stream);
-    const shared = { ...optionsFor(upstream, sharedStoreEnv(url)), keys: dying.keys };
-    // It has nothing of the dead one's disk.
+    const killed = await startCrashingOnPostgres(optionsFor(upstream, sharedStoreEnv(url)), url);
+    await sendUntilKilled(killed, stream);
+    const shared = { ...optionsFor(upstream, sharedStoreEnv(url)), keys: killed.keys };
+    // This process has no access to the killed one's disk.
     const other = await startGateway(shared);
-    await expectPaidOnce(other, upstream);
-    const back = await dying.another(shared);
-    await expectPaidOnce(back, upstream);
-    await expectPaidOnce(other, upstream);
-    await back.stop();
+    await expectChargedOnce(other, upstream);
+    const restarted = await killed.another(shared);
+    await expectChargedOnce(restarted, upstream);
+    await expectChargedOnce(other, upstream);
+    await restarted.stop();
     await other.stop();
-    await expectRightBooks(url);
+    await expectConsistentLedger(url);
   },
   testMs,
 );
 
-/** The store is away when the answer ends, and the gateway is killed before it is back. */
-async function answerAndDie(
+/** Answers while Postgres is stopped, and kills the gateway before Postgres is back. */
+async function answerDuringOutage(
   gateway: Gateway,
   postgres: OwnPostgres,
   upstream: FakeUpstream,
@@ -116,62 +116,62 @@ async function answerAndDie(
 }
 
 test.concurrent(
-  'an answer that only its killed maker knew is not made and charged a second time',
+  'an answer lost in a crash returns 409 and is not charged twice',
   async () => {
     const upstream = newUpstream();
     const postgres = await startOwnPostgres({ durable: true });
     const gateway = await startGateway(optionsFor(upstream, sharedStoreEnv(postgres.url)));
     upstream.script('chat', gated('go', 0, answer));
-    await answerAndDie(gateway, postgres, upstream);
+    await answerDuringOutage(gateway, postgres, upstream);
     const next = await gateway.another();
-    // It waits for the dead one's lease to end.
+    // This waits until the killed process's lease ends.
     const again = await next.chat(body, { headers });
     expect([again.status, again.error.message]).toEqual([409, expect.stringContaining('was lost')]);
     expect(upstream.requests).toHaveLength(1);
     expect(await next.balance()).toBe(credits - answerCost);
     await next.stop();
-    await expectRightBooks(postgres.url);
+    await expectConsistentLedger(postgres.url);
     await postgres.stop();
   },
   testMs,
 );
 
 test.concurrent(
-  'one whose machine comes back after another has answered and charged it is not charged too',
+  'an answer is not charged again when its process restarts after another one answered',
   async () => {
     const upstream = newUpstream();
     const postgres = await startOwnPostgres({ durable: true });
     const shared = optionsFor(upstream, sharedStoreEnv(postgres.url));
     const gateway = await startGateway(shared);
     upstream.script('chat', [gated('go', 0, answer), answer]);
-    await answerAndDie(gateway, postgres, upstream);
-    // It has nothing of the dead one's disk, and waits for its lease to end.
+    await answerDuringOutage(gateway, postgres, upstream);
+    // This process has no access to the killed one's disk and waits until its lease ends.
     const other = await startGateway({ ...shared, keys: gateway.keys });
     expect(replayed(await other.chat(body, { headers }))).toEqual([200, null]);
-    const back = await gateway.another();
-    expect(replayed(await back.chat(body, { headers }))).toEqual([200, 'true']);
+    const restarted = await gateway.another();
+    expect(replayed(await restarted.chat(body, { headers }))).toEqual([200, 'true']);
     expect(upstream.requests).toHaveLength(2);
-    expect(await back.balance()).toBe(credits - answerCost);
-    await back.stop();
+    expect(await restarted.balance()).toBe(credits - answerCost);
+    await restarted.stop();
     await other.stop();
-    await expectRightBooks(postgres.url);
+    await expectConsistentLedger(postgres.url);
     await postgres.stop();
   },
   testMs,
 );
 
 test.concurrent(
-  'one killed in the middle of its answer: another makes it when the lease has ended',
+  'a request of a process killed while streaming is answered by another after the lease ends',
   async () => {
     const upstream = newUpstream();
     const shared = sharedStoreEnv(await (await startPostgres()).createDatabase());
     const one = await startGateway(optionsFor(upstream, shared));
     const two = await startGateway({ ...optionsFor(upstream, shared), keys: one.keys });
     upstream.script('chat', [hangMidStream(2), answer]);
-    const broken = one.chat(body, { headers }).catch(() => 'broken');
+    const interrupted = one.chat(body, { headers }).catch(() => 'interrupted');
     await upstream.until((requests) => requests.length > 0);
     await one.kill9();
-    expect(await broken).toBe('broken');
+    expect(await interrupted).toBe('interrupted');
     const again = await two.chat(body, { headers });
     expect([again.status, textOf(again)]).toEqual([200, 'One two three']);
     expect(replayed(again)).toEqual([200, null]);
