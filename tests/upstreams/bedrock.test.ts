@@ -8,17 +8,17 @@ import { isObject } from '../../src/core/json.ts';
 import { eventFrame } from '../support/fake-upstream/frames.ts';
 import {
   callTools,
+  chatAnswer,
   cutMidStream,
   errorInside200,
   json,
   malformedSse,
-  withoutDone,
   replay,
-  chatAnswer,
   slowDrip,
   startFakeUpstream,
   truncatedJson,
   unfinishedCharacter,
+  withoutDone,
   words,
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';

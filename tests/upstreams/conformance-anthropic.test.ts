@@ -82,7 +82,10 @@ describe('AnthropicPassThrough', () => {
     const parts = messagesOf(raw).map((message) => relay.push(message));
     expect(relay.metrics.failure).toMatchObject({ kind: 'overloaded', message: 'Overloaded' });
     expect(relay.finished).toBe(false);
-    expect(checkAnthropicStream(parts.join(''))).toMatchObject({ ended: 'truncated', text: 'Partial' });
+    expect(checkAnthropicStream(parts.join(''))).toMatchObject({
+      ended: 'truncated',
+      text: 'Partial',
+    });
   });
 });
 

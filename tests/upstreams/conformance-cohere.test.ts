@@ -1,4 +1,4 @@
-/** Cohere only embeds here: its good answers are read by `embeddings.test.ts`. */
+/** Recorded errors of Cohere. Its embeddings are tested in `embeddings.test.ts`. */
 import { testRecordedErrors } from '../support/upstream-conformance.ts';
 
 testRecordedErrors('cohere');

@@ -1,6 +1,5 @@
 /**
- * Recorded answers of OpenAI-style providers, told in our words and passed through to clients that
- * speak as they do.
+ * Recorded answers of OpenAI-style providers, translated and forwarded to OpenAI clients.
  */
 import { describe, expect, test } from 'bun:test';
 import { noUsage } from '../../src/core/usage.ts';
@@ -9,17 +8,17 @@ import { readReply } from '../../src/dialects/openai-chat/same/reply.ts';
 import { OpenAiPassThrough } from '../../src/dialects/openai-chat/same/stream.ts';
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
 import { failureIn, valueIn } from '../support/read-result.ts';
+import { RecordingSink } from '../support/recording-sink.ts';
 import { identity } from '../support/reply-identity.ts';
 import { checkOpenAiStream } from '../support/stream-checks.ts';
-import { RecordingSink } from '../support/recording-sink.ts';
 import {
-  testRecordings,
-  expectNoUpstreamNames,
   expectClientAnswer,
+  expectNoUpstreamNames,
   expectUsage,
   messagesOf,
   readExpectations,
   readFixture,
+  testRecordings,
 } from '../support/upstream-conformance.ts';
 
 testRecordings('openai', openAiUpstream, { streams: 13, broken: 1, replies: 15, errors: 19 });
@@ -35,8 +34,8 @@ function relay(messages: readonly SseMessage[]) {
   return { stream, output };
 }
 
-describe('a stream that passes through', () => {
-  test.each(streams)('$path arrives whole', ({ path, expected }) => {
+describe('OpenAiPassThrough', () => {
+  test.each(streams)('forwards $path completely', ({ path, expected }) => {
     const raw = readFixture(path);
     const { stream, output } = relay(messagesOf(raw));
     expect([stream.started, stream.finished]).toEqual([true, true]);
@@ -53,21 +52,21 @@ describe('a stream that passes through', () => {
     expectNoUpstreamNames(raw, text, expected);
   });
 
-  test.each(streams)('$path cut after any event is not taken for complete', ({ path }) => {
+  test.each(streams)("doesn't complete $path cut before its finish reason", ({ path }) => {
     const messages = messagesOf(readFixture(path));
-    const { output: whole } = relay(messages);
+    const { output: complete } = relay(messages);
     for (let length = 0; length < messages.length; length += 1) {
       const before = messages.slice(0, length);
       const { stream, output } = relay(before);
       const hasFinish = before.some(({ data }) => /"finish_reason": ?"/.test(data));
       expect(stream.finished).toBe(hasFinish);
       expect(stream.metrics.finishReason !== undefined).toBe(hasFinish);
-      expect(whole).toStartWith(output);
+      expect(complete).toStartWith(output);
     }
   });
 });
 
-test.each(replies)('a reply that passes through, $path, arrives whole', ({ path, expected }) => {
+test.each(replies)('readReply forwards $path completely', ({ path, expected }) => {
   const raw = readFixture(path);
   const reply = valueIn(readReply(raw, identity));
   const { usage = noUsage, finishReason } = reply.metrics;
@@ -80,13 +79,13 @@ test.each(replies)('a reply that passes through, $path, arrives whole', ({ path,
   expectNoUpstreamNames(raw, text, expected);
 });
 
-test('an error with the status of a success is known by what it says', () => {
+test('an error with status 200 is classified by its body', () => {
   const body = readFixture('azure/prompt-filter-error.json');
-  for (const read of [
+  for (const failure of [
     failureIn(readReply(body, identity)),
     openAiUpstream.readReply(body, new RecordingSink()),
   ]) {
-    expect(read).toMatchObject({ kind: 'request', status: 400 });
-    expect(read).toMatchObject({ message: expect.stringMatching(/^[A-Z][^{}<>]+$/) });
+    expect(failure).toMatchObject({ kind: 'request', status: 400 });
+    expect(failure).toMatchObject({ message: expect.stringMatching(/^[A-Z][^{}<>]+$/) });
   }
 });

@@ -1,15 +1,15 @@
-/** Recorded answers of the Responses endpoint, in our words and through clients of both kinds. */
+/** Recorded answers of OpenAI's Responses endpoint, translated for every client. */
 import { describe, expect, test } from 'bun:test';
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
-import { streamOf, type WholeResponse } from '../support/response-events.ts';
+import { type FullResponse, streamOf } from '../support/response-events.ts';
 import {
-  testRecordings,
-  expectTranslated,
   expectStream,
-  readMessages,
+  expectTranslated,
   messagesOf,
   readExpectations,
   readFixture,
+  readMessages,
+  testRecordings,
 } from '../support/upstream-conformance.ts';
 
 testRecordings('openai-responses', responsesUpstream, {
@@ -19,13 +19,13 @@ testRecordings('openai-responses', responsesUpstream, {
   errors: 2,
 });
 
-test('the id of a call is its call_id, not that of its item', () => {
-  const stream = streamOf(JSON.parse(readFixture('openai/responses-tool.json')) as WholeResponse);
+test("the Responses reader uses a call's call_id, not its item ID", () => {
+  const stream = streamOf(JSON.parse(readFixture('openai/responses-tool.json')) as FullResponse);
   const { sink } = readMessages(responsesUpstream, messagesOf(stream));
   expect(sink.calls.map(({ id }) => id)).toEqual(['call_TRB1jnZxAdUJcnUg2vJEBejG']);
 });
 
-test('a source stands behind the words of its own message, whatever came before it', () => {
+test('the Responses reader emits citation ranges relative to the full text', () => {
   const raw = readFixture('openai/responses-web-search-stream.sse');
   const { sink } = readMessages(responsesUpstream, messagesOf(raw));
   const [source, ...more] = sink.citations;
@@ -34,19 +34,19 @@ test('a source stands behind the words of its own message, whatever came before 
   expect(sink.fullText.slice(13, 19)).toBe('Ruby 4');
 });
 
-test('a refusal is told as one, once', () => {
+test('the Responses reader emits a refusal once, and not as text', () => {
   const raw = readFixture('openai/responses-refusal-stream.sse');
   const { sink, finished } = readMessages(responsesUpstream, messagesOf(raw));
   expect([sink.refusalText, sink.fullText, finished]).toEqual(["I'm sorry, I can't.", '', true]);
 });
 
-test('the first error of a stream counts, with the kind that its code says', () => {
+test('the Responses reader reports the first error of a stream', () => {
   const messages = messagesOf(readFixture('openai/responses-error-stream.sse'));
   expect(readMessages(responsesUpstream, messages).failure?.kind).toBe('quota');
 });
 
-/** No stream of a whole answer was recorded: they are made of whole answers. */
-describe('a streamed answer', () => {
+/** Streams made from recorded non-streaming answers, because no complete stream was recorded. */
+describe('a Responses stream made from', () => {
   const thinking = {
     id: 'resp_thinking',
     model: 'gpt-thinking-2026',
@@ -82,7 +82,7 @@ describe('a streamed answer', () => {
       .filter(({ expected }) => !expected.stream)
       .map(({ path, expected }) => ({ path, raw: readFixture(path), expected })),
     {
-      path: 'thoughts, text and two calls',
+      path: 'an answer with reasoning, text, and two calls',
       raw: JSON.stringify(thinking),
       expected: {
         dialect: 'openai-responses',
@@ -109,12 +109,12 @@ describe('a streamed answer', () => {
     },
   ];
 
-  test.each(cases)('$path is told whole, byte by byte, and never complete when cut', (one) => {
-    const stream = streamOf(JSON.parse(one.raw) as WholeResponse);
-    expectStream(responsesUpstream, stream, one.expected);
+  test.each(cases)('$path is read byte by byte, and is not complete when cut', (recording) => {
+    const stream = streamOf(JSON.parse(recording.raw) as FullResponse);
+    expectStream(responsesUpstream, stream, recording.expected);
   });
 
-  test.each(cases)('$path reaches clients of both kinds', ({ raw, expected }) => {
-    expectTranslated(responsesUpstream, streamOf(JSON.parse(raw) as WholeResponse), expected);
+  test.each(cases)('$path reaches every client', ({ raw, expected }) => {
+    expectTranslated(responsesUpstream, streamOf(JSON.parse(raw) as FullResponse), expected);
   });
 });

@@ -1,4 +1,4 @@
-/** A recording that nobody reads proves nothing, and one that is missing proves less. */
+/** Checks that every recording is tested, and that every expected recording exists. */
 import { expect, test } from 'bun:test';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ const expected = [
   ...['written/expect.json', 'written/errors.json'],
 ];
 
-test('every recording has its entry in expect.json, or a test that names it', () => {
+test('every recording is in expect.json or named by a test', () => {
   const code = filesIn(tests)
     .filter((path) => path.endsWith('.ts'))
     .map((path) => readFileSync(path, 'utf8'))
@@ -27,10 +27,10 @@ test('every recording has its entry in expect.json, or a test that names it', ()
     .map((path) => path.slice(fixtures.length + 1))
     .filter((path) => path.includes('/'));
   expect(recordings.length).toBeGreaterThan(100);
-  const unread = recordings.filter((path) => !expected.includes(path) && !code.includes(path));
-  expect(unread).toEqual([]);
+  const untested = recordings.filter((path) => !expected.includes(path) && !code.includes(path));
+  expect(untested).toEqual([]);
 });
 
-test('everything that expect.json speaks of is there', () => {
+test('every recording in expect.json exists', () => {
   expect(expected.filter((path) => !existsSync(join(fixtures, path)))).toEqual([]);
 });

@@ -1,6 +1,5 @@
 /**
- * Recorded answers of every upstream dialect, given again: whole and streamed, to clients of all
- * kinds, whichever form they came in.
+ * Replays recorded answers of every upstream dialect to every client, streamed and non-streaming.
  */
 import { describe, expect, test } from 'bun:test';
 import type { DialectName } from '../../src/config/provider-schema.ts';
@@ -13,28 +12,28 @@ import { openAiClientRequest } from '../../src/dialects/openai-chat/client-reque
 import { readResponsesRequest } from '../../src/dialects/responses/client/request.ts';
 import { responsesClientRequest } from '../../src/dialects/responses/client-request.ts';
 import { ChatOperation } from '../../src/operations/chat/chat-operation.ts';
-import { makeTarget } from '../support/prompts.ts';
-import { identity } from '../support/reply-identity.ts';
 import {
   readAnthropicAnswer,
-  readOpenAiAnswer,
   readForwardedResponse,
+  readOpenAiAnswer,
   readResponsesAnswer,
 } from '../support/client-answers.ts';
+import { makeTarget } from '../support/prompts.ts';
+import { identity } from '../support/reply-identity.ts';
 import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
 
 const messages = [{ role: 'user' as const, content: 'Hello!' }];
 const clients = {
   openai: {
     see: readOpenAiAnswer,
-    errand(stream: boolean, more: object = {}) {
+    operation(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', messages, stream, ...more };
       return new ChatOperation(openAiClientRequest(readChatRequest(body, source(body))));
     },
   },
   anthropic: {
     see: readAnthropicAnswer,
-    errand(stream: boolean, more: object = {}) {
+    operation(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', messages, stream, max_tokens: 100, ...more };
       const request = readMessagesRequest(body, source(body));
       return new ChatOperation(anthropicClientRequest(request, new Headers()));
@@ -42,7 +41,7 @@ const clients = {
   },
   responses: {
     see: readResponsesAnswer,
-    errand(stream: boolean, more: object = {}) {
+    operation(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', input: 'Hello!', stream, ...more };
       return new ChatOperation(responsesClientRequest(readResponsesRequest(body, source(body))));
     },
@@ -66,24 +65,24 @@ const dialects: readonly DialectName[] = [
   'openai-responses',
 ];
 
-describe.each(dialects)('a recorded answer of %s', (dialect) => {
+describe.each(dialects)('replayRecording for %s', (dialect) => {
   const cases = readExpectations(dialect).filter(({ expected }) => !expected.error);
-  test('is there', () => expect(cases.length).toBeGreaterThan(1));
+  test('has recordings', () => expect(cases.length).toBeGreaterThan(1));
   for (const { path, expected } of cases) {
     for (const [name, client] of Object.entries(clients)) {
       for (const stream of [true, false]) {
-        test(`${path} is given again to ${name}, ${stream ? 'streamed' : 'whole'}`, () => {
+        test(`replays ${path} to ${name} ${stream ? 'as a stream' : 'as a reply'}`, () => {
           const recording = recorded(
             dialect,
             expected.stream ? 'stream' : 'whole',
             readFixture(path),
           );
-          const relay = client.errand(stream).replay(recording, identity);
-          if (!relay) throw new Error('It cannot be given again.');
+          const relay = client.operation(stream).replay(recording, identity);
+          if (!relay) throw new Error("The recording can't be replayed.");
           const output = relay.write({ usage: relay.metrics.usage ?? noUsage, costCredits: 0 });
-          const isPassed = dialect === 'openai-responses' && name === 'responses';
+          const isForwarded = dialect === 'openai-responses' && name === 'responses';
           const seen =
-            isPassed && stream && expected.stream
+            isForwarded && stream && expected.stream
               ? readForwardedResponse(output)
               : client.see(output, stream);
           const finish = name === 'anthropic' ? expected.anthropic : expected.openai;
@@ -107,7 +106,7 @@ describe.each(dialects)('a recorded answer of %s', (dialect) => {
   }
 });
 
-test('a tool whose name was too long for the upstream is given again under its own', () => {
+test('a replay restores tool names that were shortened for the upstream', () => {
   const long = `mcp__${'a'.repeat(80)}`;
   const input_schema = { type: 'object' };
   const tools = [{ name: long, input_schema }];
@@ -118,19 +117,19 @@ test('a tool whose name was too long for the upstream is given again under its o
   const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
   const text = JSON.stringify({ id: 'x', object: 'chat.completion', model: 'm', choices });
   for (const stream of [false, true]) {
-    const errand = clients.anthropic.errand(stream, { tools });
-    const relay = errand.replay(recorded('openai', 'whole', text), identity);
+    const operation = clients.anthropic.operation(stream, { tools });
+    const relay = operation.replay(recorded('openai', 'whole', text), identity);
     const output = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';
     expect(readAnthropicAnswer(output, stream).calls.map(({ name }) => name)).toEqual([long]);
   }
 });
 
-/** The names of tools as an OpenAI-style upstream gets them. */
+/** Returns the tool names that an OpenAI-style upstream receives. */
 function sentTools(tools: readonly object[]): string[] {
   const body = { model: 'acme/large', messages, max_tokens: 100, tools };
   const request = readMessagesRequest(body, source(body));
-  const crossing = anthropicClientRequest(request, new Headers()).adapterFor('openai');
-  const sent = JSON.parse(String(crossing?.write(makeTarget()).body)) as {
+  const adapter = anthropicClientRequest(request, new Headers()).adapterFor('openai');
+  const sent = JSON.parse(String(adapter?.write(makeTarget()).body)) as {
     tools: { function: { name: string } }[];
   };
   return sent.tools.map((tool) => tool.function.name);

@@ -1,16 +1,19 @@
-/** A dialogue written as a request and read back is the same: nothing is lost on the way. */
+/** Checks that a random prompt, written as a request and read back, is unchanged. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { Prompt, Turn } from '../../src/core/prompt.ts';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
+import { readPrompt } from '../../src/dialects/responses/client/prompt.ts';
+import { readResponsesRequest as readClientRequest } from '../../src/dialects/responses/client/request.ts';
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
+import { readGeminiRequest } from '../support/gemini-request.ts';
+import { makeTarget } from '../support/prompts.ts';
 import {
+  compact,
   type PromptFeatures,
   randomPrompts,
   responsesFeatures,
 } from '../support/random-prompts.ts';
-import { readGeminiRequest } from '../support/gemini-request.ts';
-import { makeTarget } from '../support/prompts.ts';
 import { readResponsesRequest } from '../support/responses-request.ts';
 
 const target = makeTarget();
@@ -37,17 +40,17 @@ const gemini: PromptFeatures = {
   sampling: ['temperature', 'topP', 'topK', 'seed', 'presencePenalty', 'frequencyPenalty'],
 };
 
-/** The word that stands for a lost signature is nobody's thought. */
-function withoutPlaceholder(dialogue: Prompt): Prompt {
+/** Drops the placeholder for missing signatures, which isn't reasoning. */
+function withoutPlaceholder(prompt: Prompt): Prompt {
   const isReal = (part: object) =>
     !('signature' in part) || part.signature !== 'gemini:skip_thought_signature_validator';
-  const turns = dialogue.turns.map((turn) => ({ ...turn, parts: turn.parts.filter(isReal) }));
-  return { ...dialogue, turns: turns as Turn[] };
+  const turns = prompt.turns.map((turn) => ({ ...turn, parts: turn.parts.filter(isReal) }));
+  return { ...prompt, turns: turns as Turn[] };
 }
 
-/** Results in the opposite order, as a client may send them. */
-function withResultsReversed(dialogue: Prompt): Prompt {
-  const turns = dialogue.turns.map((turn): Turn => {
+/** Reverses the tool results, which clients may send in any order. */
+function withResultsReversed(prompt: Prompt): Prompt {
+  const turns = prompt.turns.map((turn): Turn => {
     if (turn.role !== 'user') return turn;
     const results = turn.parts.filter((part) => part.kind === 'tool_result').reverse();
     return {
@@ -55,45 +58,45 @@ function withResultsReversed(dialogue: Prompt): Prompt {
       parts: [...results, ...turn.parts.filter((part) => part.kind !== 'tool_result')],
     };
   });
-  return { ...dialogue, turns };
+  return { ...prompt, turns };
 }
 
-/** The same dialogue as another provider would have made it. */
-function withThoughtsOf(maker: string, dialogue: Prompt): Prompt {
-  const turns = dialogue.turns.map((turn) => {
+/** Marks the reasoning as another vendor's. */
+function withReasoningOf(vendor: string, prompt: Prompt): Prompt {
+  const turns = prompt.turns.map((turn) => {
     if (turn.role !== 'assistant') return turn;
     const parts = turn.parts.map((part) =>
       part.kind === 'reasoning' && part.signature !== undefined
-        ? { ...part, signature: part.signature.replace(/^\w+:/, maker) }
+        ? { ...part, signature: part.signature.replace(/^\w+:/, vendor) }
         : part,
     );
     return { ...turn, parts };
   });
-  return { ...dialogue, turns };
+  return { ...prompt, turns };
 }
 
-function withoutThoughts(dialogue: Prompt): Prompt {
-  const turns = dialogue.turns.map((turn) => ({
+function withoutReasoning(prompt: Prompt): Prompt {
+  const turns = prompt.turns.map((turn) => ({
     ...turn,
     parts: turn.parts.filter(({ kind }) => kind !== 'reasoning'),
   }));
-  return { ...dialogue, turns: turns as Turn[] };
+  return { ...prompt, turns: turns as Turn[] };
 }
 
 const runs = { numRuns: 300 };
 const timeoutMs = 120_000;
 
-describe('a dialogue that Gemini can carry', () => {
-  const roundTrip = (dialogue: Prompt) =>
-    withoutPlaceholder(readGeminiRequest(geminiUpstream.write(dialogue, target)));
+describe('a prompt that Gemini can express', () => {
+  const roundTrip = (prompt: Prompt) =>
+    withoutPlaceholder(readGeminiRequest(geminiUpstream.write(prompt, target)));
 
   test(
-    'comes back the same, with nothing told as dropped',
+    'is read back unchanged, without dropped parameters',
     () => {
       fc.assert(
-        fc.property(randomPrompts(gemini), (dialogue) => {
-          expect(geminiUpstream.write(dialogue, target).dropped).toEqual([]);
-          expect(roundTrip(dialogue)).toEqual(dialogue);
+        fc.property(randomPrompts(gemini), (prompt) => {
+          expect(geminiUpstream.write(prompt, target).dropped).toEqual([]);
+          expect(roundTrip(prompt)).toEqual(prompt);
         }),
         runs,
       );
@@ -102,11 +105,11 @@ describe('a dialogue that Gemini can carry', () => {
   );
 
   test(
-    'has its results in the order of the calls, however they came',
+    'has its tool results in the order of the calls',
     () => {
       fc.assert(
-        fc.property(randomPrompts(gemini), (dialogue) => {
-          expect(roundTrip(withResultsReversed(dialogue))).toEqual(dialogue);
+        fc.property(randomPrompts(gemini), (prompt) => {
+          expect(roundTrip(withResultsReversed(prompt))).toEqual(prompt);
         }),
         runs,
       );
@@ -115,12 +118,12 @@ describe('a dialogue that Gemini can carry', () => {
   );
 
   test.each(['responses:', ''])(
-    'leaves the thoughts of another maker behind: %p',
-    (maker) => {
+    'drops the reasoning of another vendor: %p',
+    (vendor) => {
       fc.assert(
-        fc.property(randomPrompts(gemini), (dialogue) => {
-          const read = roundTrip(withThoughtsOf(maker, dialogue));
-          expect(read).toEqual(withoutThoughts(dialogue));
+        fc.property(randomPrompts(gemini), (prompt) => {
+          const read = roundTrip(withReasoningOf(vendor, prompt));
+          expect(read).toEqual(withoutReasoning(prompt));
         }),
         runs,
       );
@@ -129,17 +132,17 @@ describe('a dialogue that Gemini can carry', () => {
   );
 });
 
-describe('a dialogue that the Responses endpoint can carry', () => {
-  const roundTrip = (dialogue: Prompt) =>
-    readResponsesRequest(responsesUpstream.write(dialogue, target));
+describe('a prompt that the Responses endpoint can express', () => {
+  const roundTrip = (prompt: Prompt) =>
+    readResponsesRequest(responsesUpstream.write(prompt, target));
 
   test(
-    'comes back the same, with nothing told as dropped',
+    'is read back unchanged, without dropped parameters',
     () => {
       fc.assert(
-        fc.property(randomPrompts(responsesFeatures), (dialogue) => {
-          expect(responsesUpstream.write(dialogue, target).dropped).toEqual([]);
-          expect(roundTrip(dialogue)).toEqual(dialogue);
+        fc.property(randomPrompts(responsesFeatures), (prompt) => {
+          expect(responsesUpstream.write(prompt, target).dropped).toEqual([]);
+          expect(roundTrip(prompt)).toEqual(prompt);
         }),
         runs,
       );
@@ -148,12 +151,12 @@ describe('a dialogue that the Responses endpoint can carry', () => {
   );
 
   test.each(['gemini:', ''])(
-    'leaves the thoughts of another maker behind: %p',
-    (maker) => {
+    'drops the reasoning of another vendor: %p',
+    (vendor) => {
       fc.assert(
-        fc.property(randomPrompts(responsesFeatures), (dialogue) => {
-          const read = roundTrip(withThoughtsOf(maker, dialogue));
-          expect(read).toEqual(withoutThoughts(dialogue));
+        fc.property(randomPrompts(responsesFeatures), (prompt) => {
+          const read = roundTrip(withReasoningOf(vendor, prompt));
+          expect(read).toEqual(withoutReasoning(prompt));
         }),
         runs,
       );
@@ -161,3 +164,24 @@ describe('a dialogue that the Responses endpoint can carry', () => {
     timeoutMs,
   );
 });
+
+// The Responses format has no field for failed tool results.
+const clientFeatures = { ...responsesFeatures, resultErrors: false };
+
+test(
+  'a Responses request is read as the prompt that it was written from',
+  () => {
+    fc.assert(
+      fc.property(randomPrompts(clientFeatures), (prompt) => {
+        const text = String(responsesUpstream.write(prompt, target).body);
+        const source = { text, bytes: new TextEncoder().encode(text) };
+        const read = readPrompt(readClientRequest(JSON.parse(text), source));
+        const tools = prompt.tools.map((tool) => ({ strict: false, ...tool }));
+        const sampling = compact(read.sampling);
+        expect({ ...read, sampling }).toEqual({ ...prompt, tools });
+      }),
+      runs,
+    );
+  },
+  timeoutMs,
+);

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from '
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
   type Behavior,
+  chatAnswer,
   hangBeforeHeaders,
   json,
   replay,
-  chatAnswer,
   startFakeUpstream,
   status,
 } from '../support/fake-upstream.ts';
@@ -151,7 +151,7 @@ test.each([
   const { attempts } = await gateway.record(reply.requestId);
   expect(attempts.map((one) => one.outcome)).toEqual([outcome, 'answered']);
   expect(asked().map(([path]) => path)).toEqual(['token', 'completions']);
-  const told = reply.text + JSON.stringify(attempts) + gateway.logged.join('');
+  const told = reply.text + JSON.stringify(attempts) + gateway.logLines.join('');
   expect(told).not.toContain(privateLine);
 });
 
@@ -268,7 +268,7 @@ describe("a tenant's own account", () => {
 });
 
 test('no key and no token was logged', () => {
-  const logged = gateway.logged.join('');
+  const logged = gateway.logLines.join('');
   expect(logged).toContain('acme/shared');
   expect(logged).not.toMatch(/ya29\.|BEGIN PRIVATE KEY/);
   expect(logged).not.toContain(privateLine);

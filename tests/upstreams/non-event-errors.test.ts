@@ -1,6 +1,6 @@
 /**
- * Streams that end in an error which is no event: bare JSON, as Google and proxies write it, or a
- * line named after it, as older servers of llama.cpp do. The client hears what it says.
+ * Streams that end with an error outside of an event: bare JSON, as Google and proxies write it, or
+ * an `error:` line, as older llama.cpp servers write it. The client receives the message.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { fieldsOf } from '../../src/core/json.ts';
@@ -34,8 +34,8 @@ const event = (type: string, fields: object) =>
 
 const chunk = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`;
 
-/** One word of an answer, as each of them begins it. */
-const words = {
+/** The first text of an answer in each dialect. */
+const openings = {
   google: chunk({ candidates: [{ content: { parts: [{ text: 'Hi' }] } }] }),
   claude:
     event('message_start', { message: { role: 'assistant', content: [], usage: {} } }) +
@@ -46,13 +46,17 @@ const words = {
 
 const overloaded = { type: 'overloaded_error', message: 'Overloaded' };
 const unavailable = { code: 503, message: 'Try again later.', status: 'UNAVAILABLE' };
-const full = { code: 500, message: 'Context size has been exceeded.', type: 'server_error' };
+const contextExceeded = {
+  code: 500,
+  message: 'Context size has been exceeded.',
+  type: 'server_error',
+};
 
-/** Google writes its errors on many lines. */
-const errors: [keyof typeof words, string, number, string][] = [
+/** Google writes its errors in several lines. */
+const errors: [keyof typeof openings, string, number, string][] = [
   ['google', JSON.stringify({ error: unavailable }, null, 2), 503, unavailable.message],
   ['claude', JSON.stringify({ type: 'error', error: overloaded }), 503, overloaded.message],
-  ['llama', `error: ${JSON.stringify(full)}\n\n`, 502, full.message],
+  ['llama', `error: ${JSON.stringify(contextExceeded)}\n\n`, 502, contextExceeded.message],
 ];
 
 function stream(provider: string, text: string) {
@@ -61,22 +65,28 @@ function stream(provider: string, text: string) {
   return { model: `acme/${provider}`, messages };
 }
 
-test.each(errors)('%s: behind words', async (provider, error, status, sentence) => {
-  const heard = await gateway.stream(stream(provider, words[provider] + error));
-  expect(heard.dones).toBe(0);
-  const told = fieldsOf(fieldsOf(heard.chunks.at(-1)).error);
-  expect(told.code).toBe(status);
-  expect(told.message).toEndWith(sentence);
-});
+test.each(errors)(
+  'a %s stream ends with the error after text',
+  async (provider, error, status, message) => {
+    const answer = await gateway.stream(stream(provider, openings[provider] + error));
+    expect(answer.dones).toBe(0);
+    const failure = fieldsOf(fieldsOf(answer.chunks.at(-1)).error);
+    expect(failure.code).toBe(status);
+    expect(failure.message).toEndWith(message);
+  },
+);
 
-test.each(errors)('%s: in place of an answer', async (provider, error, status) => {
-  const reply = await gateway.post({ ...stream(provider, error), stream: true });
-  expect(reply.status).toBe(status);
-});
+test.each(errors)(
+  'a %s stream without text fails with the status of the error',
+  async (provider, error, status) => {
+    const reply = await gateway.post({ ...stream(provider, error), stream: true });
+    expect(reply.status).toBe(status);
+  },
+);
 
-test('an answer without an event is one, whatever type its server gives it', async () => {
+test('a JSON answer sent as an event stream is streamed to the client', async () => {
   const message = { role: 'assistant', content: 'Hello you' };
-  const whole = JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }] });
-  const heard = await gateway.stream(stream('llama', whole));
-  expect([heard.content, heard.finishReasons, heard.dones]).toEqual(['Hello you', ['stop'], 1]);
+  const body = JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }] });
+  const answer = await gateway.stream(stream('llama', body));
+  expect([answer.content, answer.finishReasons, answer.dones]).toEqual(['Hello you', ['stop'], 1]);
 });

@@ -1,7 +1,7 @@
 /**
- * Gemini may sign what it said in a part that holds the signature and nothing else. A chat client
- * gets it like any other, and what it sends back brings it to Gemini again. A Messages client gets
- * it only in front of a call: it takes the last block of an answer for the answer.
+ * Gemini may sign its text in a part that contains only the signature. A chat client receives it
+ * and returns it to Gemini. A Messages client receives it only before a call, because it takes the
+ * last block as the answer.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -28,36 +28,39 @@ const chunk = (parts: readonly object[], finishReason?: string) => ({
   candidates: [{ content: { role: 'model', parts }, finishReason, index: 0 }],
   usageMetadata,
 });
-const said = { text: 'Hi' };
-const bare = { thoughtSignature: 'c2lnbmVk' };
+const textPart = { text: 'Hi' };
+const signature = { thoughtSignature: 'c2lnbmVk' };
 
-/** Streamed or whole, before the end and with it. */
+/** Answers with the signature in different places. */
 const answers = {
-  'a stream': { chunks: [chunk([said]), chunk([bare]), chunk([], 'STOP')], stream: true },
-  'the last chunk': { chunks: [chunk([said]), chunk([bare], 'STOP')], stream: true },
-  'a chunk behind the end': {
-    chunks: [chunk([said], 'STOP'), chunk([{ text: '', ...bare }], 'STOP')],
+  'a stream': { chunks: [chunk([textPart]), chunk([signature]), chunk([], 'STOP')], stream: true },
+  'the last chunk of a stream': {
+    chunks: [chunk([textPart]), chunk([signature], 'STOP')],
     stream: true,
   },
-  'a whole answer': { chunks: [chunk([said, bare], 'STOP')], stream: false },
+  'a chunk after the end': {
+    chunks: [chunk([textPart], 'STOP'), chunk([{ text: '', ...signature }], 'STOP')],
+    stream: true,
+  },
+  'a non-streaming answer': { chunks: [chunk([textPart, signature], 'STOP')], stream: false },
 } as const;
 
 const question = { role: 'user', content: 'Hello!' };
 
 function script({ chunks, stream }: (typeof answers)[keyof typeof answers]): void {
-  const events = chunks.map((each) => `data: ${JSON.stringify(each)}\r\n\r\n`).join('');
+  const events = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\r\n\r\n`).join('');
   const contentType = stream ? 'text/event-stream' : 'application/json';
   const bytes = stream ? events : JSON.stringify(chunks[0]);
   upstream.script('*', replay(bytes, { contentType, piece: 'byte by byte' }));
 }
 
-interface Sent {
+interface SentBody {
   readonly contents: readonly { readonly role: string; readonly parts: readonly object[] }[];
 }
 
-/** The parts of the model's turn in the last request. */
+/** Returns the parts of the model's turn in the last request. */
 function partsSent(): unknown {
-  const sent = upstream.requests.at(-1)?.json as Sent | undefined;
+  const sent = upstream.requests.at(-1)?.json as SentBody | undefined;
   return sent?.contents.find(({ role }) => role === 'model')?.parts;
 }
 
@@ -74,22 +77,22 @@ function typesIn(reply: string): string[] {
   return content.map(({ type }) => type);
 }
 
-describe.each(Object.entries(answers))('in %s', (_, answer) => {
+describe.each(Object.entries(answers))('a Gemini text signature in %s', (_, answer) => {
   const { stream } = answer;
-  const asked = { model: 'acme/gemini', max_tokens: 50 };
+  const request = { model: 'acme/gemini', max_tokens: 50 };
 
-  test('comes back through chat', async () => {
+  test('returns to Gemini through a chat client', async () => {
     script(answer);
-    const first = await gateway.post({ ...asked, messages: [question], stream });
+    const first = await gateway.post({ ...request, messages: [question], stream });
     const messages = [question, chatTurn(first.text, stream), question];
-    await gateway.post({ ...asked, messages });
+    await gateway.post({ ...request, messages });
     expect(partsSent()).toEqual(signedText);
   });
 
-  test('does not follow the words of a message', async () => {
+  test('is not sent after the text of a message', async () => {
     script(answer);
     const path = '/v1/messages';
-    const { text } = await gateway.post({ ...asked, messages: [question], stream }, { path });
+    const { text } = await gateway.post({ ...request, messages: [question], stream }, { path });
     const types = stream ? checkAnthropicStream(text).blocks : typesIn(text);
     expect(types).toEqual(['text']);
   });

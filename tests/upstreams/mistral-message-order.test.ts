@@ -1,6 +1,6 @@
 /**
- * Mistral refuses messages in another order than its own validator has (mistral-common,
- * `_validate_message_order`); coding agents write them as OpenAI and Anthropic take them.
+ * Mistral rejects messages in an order that its validator doesn't allow (mistral-common,
+ * `_validate_message_order`). Coding agents send orders that OpenAI and Anthropic accept.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
@@ -13,7 +13,7 @@ let gateway: InProcessGateway;
 
 beforeAll(async () => {
   const shipped = builtinCatalog.providers.find(({ name }) => name === 'mistral');
-  if (!shipped) throw new Error('Mistral is no longer in the catalogue.');
+  if (!shipped) throw new Error('Mistral is no longer in the catalog.');
   const { dialect, quirks = {} } = shipped;
   gateway = await InProcessGateway.start({
     providers: { mistral: { dialect, quirks, base_url: `${upstream.url}/v1`, api_key: 'key' } },
@@ -34,7 +34,7 @@ const followers: Readonly<Record<string, readonly string[]>> = {
   tool: ['assistant', 'tool'],
 };
 
-function rolesAsked(): readonly string[] {
+function sentRoles(): readonly string[] {
   const messages = objectsIn(fieldsOf(upstream.requests.at(-1)?.json).messages);
   for (const { role, content, tool_calls: calls } of messages) {
     if (role === 'assistant') expect(Boolean(content) || Array.isArray(calls)).toBe(true);
@@ -49,7 +49,7 @@ function expectOrder(roles: readonly string[]): void {
   }
 }
 
-test('a message with results and a reminder behind them', async () => {
+test('Mistral receives a valid order for text after tool results', async () => {
   const { status } = await gateway.post(
     {
       model: 'acme/large',
@@ -72,12 +72,12 @@ test('a message with results and a reminder behind them', async () => {
     { path: '/v1/messages' },
   );
   expect(status).toBe(200);
-  const roles = rolesAsked();
+  const roles = sentRoles();
   expectOrder(roles);
   expect(roles.filter((role) => role === 'user')).toHaveLength(2);
 });
 
-test('a chat with instructions and words in the middle of it', async () => {
+test('Mistral receives a valid order for instructions and text in the middle of a chat', async () => {
   const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } };
   const { status } = await gateway.post({
     model: 'acme/large',
@@ -93,5 +93,5 @@ test('a chat with instructions and words in the middle of it', async () => {
     ],
   });
   expect(status).toBe(200);
-  expectOrder(rolesAsked());
+  expectOrder(sentRoles());
 });

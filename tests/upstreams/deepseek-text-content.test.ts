@@ -1,4 +1,4 @@
-/** DeepSeek refuses a list where it wants a text: «invalid type: sequence, expected a string». */
+/** DeepSeek rejects lists of texts: "invalid type: sequence, expected a string". */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { fieldsOf, objectsIn } from '../../src/core/json.ts';
@@ -10,7 +10,7 @@ let gateway: InProcessGateway;
 
 beforeAll(async () => {
   const shipped = builtinCatalog.providers.find(({ name }) => name === 'deepseek');
-  if (!shipped) throw new Error('DeepSeek is no longer in the catalogue.');
+  if (!shipped) throw new Error('DeepSeek is no longer in the catalog.');
   const { dialect, quirks = {} } = shipped;
   gateway = await InProcessGateway.start({
     providers: { deepseek: { dialect, quirks, base_url: `${upstream.url}/v1`, api_key: 'key' } },
@@ -26,7 +26,7 @@ beforeEach(() => {
   upstream.script('flash-up', chatAnswer('Rain.'));
 });
 
-function contentsAsked(): readonly unknown[] {
+function sentContents(): readonly unknown[] {
   const messages = objectsIn(fieldsOf(upstream.requests.at(-1)?.json).messages);
   return messages.map(({ content }) => content);
 }
@@ -37,7 +37,7 @@ const texts = [
 ];
 const joined = 'Be brief.\n\nWeather?';
 
-test('of a chat, every list of texts is one text, with results of tools', async () => {
+test('DeepSeek receives lists of texts in a chat as strings, including tool results', async () => {
   const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } };
   const { status } = await gateway.post({
     model: 'acme/flash',
@@ -49,15 +49,15 @@ test('of a chat, every list of texts is one text, with results of tools', async 
     ],
   });
   expect(status).toBe(200);
-  expect(contentsAsked()).toEqual([joined, joined, null, joined]);
+  expect(sentContents()).toEqual([joined, joined, null, joined]);
 });
 
-test('of messages, too', async () => {
+test('DeepSeek receives lists of texts in messages as strings', async () => {
   const body = {
     model: 'acme/flash',
     max_tokens: 100,
     messages: [{ role: 'user', content: texts }],
   };
   expect((await gateway.post(body, { path: '/v1/messages' })).status).toBe(200);
-  expect(contentsAsked()).toEqual([joined]);
+  expect(sentContents()).toEqual([joined]);
 });

@@ -1,6 +1,6 @@
 /**
- * A dialogue written as the request of a dialect and read back as that dialect's clients write it
- * is the same: what two translators agree on, a conversation survives.
+ * Checks that a random prompt, written as a request of a dialect and read back as that dialect's
+ * clients send it, is unchanged.
  */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
@@ -13,8 +13,8 @@ import type { Target, UpstreamRequest } from '../../src/dialects/dialect.ts';
 import { readPrompt as readOpenAi } from '../../src/dialects/openai-chat/client/prompt.ts';
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
-import { type PromptFeatures, randomPrompts } from '../support/random-prompts.ts';
 import { makeTarget } from '../support/prompts.ts';
+import { type PromptFeatures, randomPrompts } from '../support/random-prompts.ts';
 
 const runs = { numRuns: 300 };
 const timeoutMs = 120_000;
@@ -58,28 +58,28 @@ const openai: PromptFeatures = {
 function bodyOf({ body }: UpstreamRequest) {
   const text = String(body);
   const value: unknown = JSON.parse(text);
-  if (!isObject(value)) throw new Error('the body is no object');
+  if (!isObject(value)) throw new Error("The body isn't an object.");
   return { value, source: { text, bytes: new TextEncoder().encode(text) } };
 }
 
-function throughAnthropic(dialogue: Prompt, target: Target): Prompt {
-  const { value, source } = bodyOf(anthropicUpstream.write(dialogue, target));
+function throughAnthropic(prompt: Prompt, target: Target): Prompt {
+  const { value, source } = bodyOf(anthropicUpstream.write(prompt, target));
   return readAnthropic(readMessagesRequest(value, source));
 }
 
-function throughOpenAi(dialogue: Prompt, target: Target): Prompt {
-  const { value, source } = bodyOf(openAiUpstream.write(dialogue, target));
+function throughOpenAi(prompt: Prompt, target: Target): Prompt {
+  const { value, source } = bodyOf(openAiUpstream.write(prompt, target));
   return readOpenAi(readChatRequest(value, source));
 }
 
 /**
- * What Anthropic wants otherwise: a limit always, and no numeric bounds in the schemas that it
- * holds a model to, those of answers and of strict tools.
+ * Applies what Anthropic requires: an output limit, and no numeric bounds in the schemas that it
+ * enforces, those of answers and strict tools.
  */
-function asAnthropicHasIt(dialogue: Prompt): Prompt {
-  const { json, tools, outputTokensMax } = dialogue;
+function withAnthropicLimits(prompt: Prompt): Prompt {
+  const { json, tools, outputTokensMax } = prompt;
   return {
-    ...dialogue,
+    ...prompt,
     json: withoutBounds(json),
     tools: tools.map((tool) => (tool.strict ? withoutBounds(tool) : tool)),
     outputTokensMax: outputTokensMax ?? 8_192,
@@ -90,33 +90,33 @@ function withoutBounds<Value>(value: Value): Value {
   return JSON.parse(JSON.stringify(value, (key, inner) => (key === 'minimum' ? undefined : inner)));
 }
 
-function withCacheMarks(dialogue: Prompt): Prompt {
+function withCacheMarks(prompt: Prompt): Prompt {
   const cacheControl = { type: 'ephemeral', ttl: '1h' };
-  const turns = dialogue.turns.map((turn) => ({
+  const turns = prompt.turns.map((turn) => ({
     ...turn,
     parts: turn.parts.map((part) => (part.kind === 'reasoning' ? part : { ...part, cacheControl })),
   }));
-  const tools = dialogue.tools.map((tool) => ({ ...tool, cacheControl }));
-  return { ...dialogue, turns: turns as Turn[], tools };
+  const tools = prompt.tools.map((tool) => ({ ...tool, cacheControl }));
+  return { ...prompt, turns: turns as Turn[], tools };
 }
 
-/** The last answer asks for tools and has lost the thoughts behind that. */
-function lacksThought({ turns }: Prompt): boolean {
+/** Returns true if the last answer calls tools without reasoning before the calls. */
+function lacksReasoning({ turns }: Prompt): boolean {
   const last = turns.findLast(({ role }) => role === 'assistant');
   const kinds: string[] = last?.parts.map(({ kind }) => kind) ?? [];
   return kinds.includes('tool_call') && !kinds.includes('reasoning');
 }
 
-describe('a dialogue that Anthropic can carry', () => {
+describe('a prompt that Anthropic can express', () => {
   const target = makeTarget({ quirks: { system_messages: 'keep' } });
 
   test(
-    'comes back the same, with nothing told as dropped',
+    'is read back unchanged, without dropped parameters',
     () => {
       fc.assert(
-        fc.property(randomPrompts(anthropic), (dialogue) => {
-          expect(anthropicUpstream.write(dialogue, target).dropped).toEqual([]);
-          expect(throughAnthropic(dialogue, target)).toEqual(asAnthropicHasIt(dialogue));
+        fc.property(randomPrompts(anthropic), (prompt) => {
+          expect(anthropicUpstream.write(prompt, target).dropped).toEqual([]);
+          expect(throughAnthropic(prompt, target)).toEqual(withAnthropicLimits(prompt));
         }),
         runs,
       );
@@ -125,12 +125,12 @@ describe('a dialogue that Anthropic can carry', () => {
   );
 
   test(
-    'keeps its marks for the prompt cache',
+    'keeps its cache control',
     () => {
       fc.assert(
         fc.property(randomPrompts(anthropic), (plain) => {
-          const dialogue = withCacheMarks(plain);
-          expect(throughAnthropic(dialogue, target)).toEqual(asAnthropicHasIt(dialogue));
+          const prompt = withCacheMarks(plain);
+          expect(throughAnthropic(prompt, target)).toEqual(withAnthropicLimits(prompt));
         }),
         runs,
       );
@@ -139,20 +139,20 @@ describe('a dialogue that Anthropic can carry', () => {
   );
 
   test(
-    'keeps its wish for thinking, unless the thoughts behind its latest calls are lost',
+    'keeps its reasoning options, unless the reasoning before the latest calls is missing',
     () => {
       const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
       const thinking = makeTarget({ ...target, thinking: 'adaptive' });
       fc.assert(
-        fc.property(randomPrompts({ ...anthropic, efforts, sampling: [] }), (dialogue) => {
-          const isLost = dialogue.reasoning !== null && lacksThought(dialogue);
-          const { dropped } = anthropicUpstream.write(dialogue, thinking);
-          expect(dropped).toEqual(isLost ? ['reasoning'] : []);
+        fc.property(randomPrompts({ ...anthropic, efforts, sampling: [] }), (prompt) => {
+          const isDropped = prompt.reasoning !== null && lacksReasoning(prompt);
+          const { dropped } = anthropicUpstream.write(prompt, thinking);
+          expect(dropped).toEqual(isDropped ? ['reasoning'] : []);
           const off = { effort: 'none', budgetTokens: null, visible: true } as const;
-          // An adaptive model is told to think as it sees fit, beside the effort.
-          const on = dialogue.reasoning && { ...dialogue.reasoning, isAdaptive: true };
-          const expected = { ...dialogue, reasoning: isLost ? off : on };
-          expect(throughAnthropic(dialogue, thinking)).toEqual(asAnthropicHasIt(expected));
+          // An adaptive model gets the adaptive mode in addition to the effort.
+          const on = prompt.reasoning && { ...prompt.reasoning, isAdaptive: true };
+          const expected = { ...prompt, reasoning: isDropped ? off : on };
+          expect(throughAnthropic(prompt, thinking)).toEqual(withAnthropicLimits(expected));
         }),
         runs,
       );
@@ -161,18 +161,18 @@ describe('a dialogue that Anthropic can carry', () => {
   );
 
   test.each(['gemini:', 'responses:'])(
-    'leaves the thoughts of another maker behind: %p',
-    (maker) => {
+    'drops the reasoning of another vendor: %p',
+    (vendor) => {
       fc.assert(
-        fc.property(randomPrompts({ ...anthropic, redactedReasoning: false }), (dialogue) => {
-          const marked = dialogue.turns.map((turn) => ({
+        fc.property(randomPrompts({ ...anthropic, redactedReasoning: false }), (prompt) => {
+          const marked = prompt.turns.map((turn) => ({
             ...turn,
             parts: turn.parts.map((part) =>
-              part.kind === 'reasoning' ? { ...part, signature: maker + part.signature } : part,
+              part.kind === 'reasoning' ? { ...part, signature: vendor + part.signature } : part,
             ),
           })) as Turn[];
-          const { value } = bodyOf(anthropicUpstream.write({ ...dialogue, turns: marked }, target));
-          expect(JSON.stringify(value)).not.toContain(maker);
+          const { value } = bodyOf(anthropicUpstream.write({ ...prompt, turns: marked }, target));
+          expect(JSON.stringify(value)).not.toContain(vendor);
           expect(JSON.stringify(value)).not.toContain('"thinking"');
         }),
         runs,
@@ -182,20 +182,20 @@ describe('a dialogue that Anthropic can carry', () => {
   );
 });
 
-describe('a dialogue that an OpenAI-style provider can carry', () => {
+describe('a prompt that an OpenAI-style provider can express', () => {
   const target = makeTarget({ quirks: { replay_reasoning: 'reasoning_details' } });
 
   test(
-    'comes back the same, with nothing told as dropped',
+    'is read back unchanged, without dropped parameters',
     () => {
       fc.assert(
-        fc.property(randomPrompts(openai), (dialogue) => {
-          expect(openAiUpstream.write(dialogue, target).dropped ?? []).toEqual([]);
-          // How much of the reasoning is shown is between the client and us.
-          const { reasoning } = dialogue;
-          const shown = { ...dialogue, reasoning: reasoning && { ...reasoning, visible: true } };
-          const read = throughOpenAi(dialogue, target);
-          expect<Prompt>({ ...read, foreign: [] }).toEqual(shown);
+        fc.property(randomPrompts(openai), (prompt) => {
+          expect(openAiUpstream.write(prompt, target).dropped ?? []).toEqual([]);
+          // The gateway itself decides how much reasoning the client receives.
+          const { reasoning } = prompt;
+          const visible = { ...prompt, reasoning: reasoning && { ...reasoning, visible: true } };
+          const read = throughOpenAi(prompt, target);
+          expect<Prompt>({ ...read, foreign: [] }).toEqual(visible);
         }),
         runs,
       );

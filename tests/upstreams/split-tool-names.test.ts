@@ -1,15 +1,15 @@
 /**
- * An upstream that tells the name of a tool in pieces, as Moonshot does with long ones since August
- * 2026: clients of every kind hear of one call, and under the name that they gave the tool.
+ * An upstream that sends a tool's name in pieces, as Moonshot does with long names since August
+ * 2026. Every client receives one call with the full name.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
-import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
-import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import {
   readAnthropicAnswer,
   readOpenAiAnswer,
   readResponsesAnswer,
 } from '../support/client-answers.ts';
+import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -34,13 +34,13 @@ interface Piece {
   readonly id?: string;
 }
 
-/** `always`: what is in every chunk as the reason for the end. */
-function script(pieces: readonly Piece[], always: string | null = null): void {
+/** `finishReason` is repeated in every chunk. */
+function script(pieces: readonly Piece[], finishReason: string | null = null): void {
   const chunk = (delta: object, finish_reason: string | null = null) => ({
     choices: [{ index: 0, delta, finish_reason }],
   });
   const calls = pieces.map(({ name, json, id }) =>
-    chunk({ tool_calls: [{ index: 0, id, function: { name, arguments: json } }] }, always),
+    chunk({ tool_calls: [{ index: 0, id, function: { name, arguments: json } }] }, finishReason),
   );
   const usage = { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 };
   const events = [...calls, chunk({}, 'tool_calls'), { choices: [], usage }];
@@ -50,23 +50,23 @@ function script(pieces: readonly Piece[], always: string | null = null): void {
 
 const parameters = { type: 'object' };
 const messages = [{ role: 'user', content: 'Hello' }];
-const asked = { model: 'acme/other', stream: true };
+const request = { model: 'acme/other', stream: true };
 
 const clients = {
   chat: async () => {
     const tools = names.map((name) => ({ type: 'function', function: { name, parameters } }));
     const options = { stream_options: { include_usage: true } };
-    const { text } = await gateway.post({ ...asked, ...options, messages, tools });
+    const { text } = await gateway.post({ ...request, ...options, messages, tools });
     return readOpenAiAnswer(text, true);
   },
   messages: async () => {
     const tools = names.map((name) => ({ name, input_schema: parameters }));
-    const body = { ...asked, messages, tools, max_tokens: 50 };
+    const body = { ...request, messages, tools, max_tokens: 50 };
     return readAnthropicAnswer((await gateway.post(body, { path: '/v1/messages' })).text, true);
   },
   responses: async () => {
     const tools = names.map((name) => ({ type: 'function', name, parameters }));
-    const body = { ...asked, input: 'Hello', tools };
+    const body = { ...request, input: 'Hello', tools };
     return readResponsesAnswer((await gateway.post(body, { path: '/v1/responses' })).text, true);
   },
 };
@@ -76,27 +76,30 @@ async function calls(client: keyof typeof clients) {
   return seen.calls.map(({ name, arguments: json }) => [name, json]);
 }
 
-test.each(Object.keys(clients) as (keyof typeof clients)[])('%s', async (client) => {
-  const rest = [{ name: 'ues' }, { json: '{"a":' }, { json: '1}' }];
-  const long = [{ id: 'a', name: 'list_iss', json: '' }, ...rest];
-  for (const always of [null, 'tool_calls', 'stop']) {
-    script(long, always);
-    expect(await calls(client)).toEqual([['list_issues', '{"a":1}']]);
-  }
-  // Its older servers give each piece an id of its own.
-  script([
-    { id: 'a', name: 'li' },
-    { id: 'b', name: 'st_' },
-    { id: 'c', name: 'users', json: '{}' },
-  ]);
-  expect(await calls(client)).toEqual([['list_users', '{}']]);
-  // What makes no tool's name with the piece before it is another call.
-  script([
-    { id: 'a', name: 'list', json: '{"a":1}' },
-    { id: 'a', name: 'look' },
-  ]);
-  expect(await calls(client)).toEqual([
-    ['list', '{"a":1}'],
-    ['look', '{}'],
-  ]);
-});
+test.each(Object.keys(clients) as (keyof typeof clients)[])(
+  'a %s client receives one call for a tool name in pieces',
+  async (client) => {
+    const remaining = [{ name: 'ues' }, { json: '{"a":' }, { json: '1}' }];
+    const pieces = [{ id: 'a', name: 'list_iss', json: '' }, ...remaining];
+    for (const finishReason of [null, 'tool_calls', 'stop']) {
+      script(pieces, finishReason);
+      expect(await calls(client)).toEqual([['list_issues', '{"a":1}']]);
+    }
+    // Older Moonshot servers give each piece its own ID.
+    script([
+      { id: 'a', name: 'li' },
+      { id: 'b', name: 'st_' },
+      { id: 'c', name: 'users', json: '{}' },
+    ]);
+    expect(await calls(client)).toEqual([['list_users', '{}']]);
+    // A piece that doesn't continue any tool's name is another call.
+    script([
+      { id: 'a', name: 'list', json: '{"a":1}' },
+      { id: 'a', name: 'look' },
+    ]);
+    expect(await calls(client)).toEqual([
+      ['list', '{"a":1}'],
+      ['look', '{}'],
+    ]);
+  },
+);

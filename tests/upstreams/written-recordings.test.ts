@@ -1,20 +1,20 @@
 /**
- * Answers written as vendors of the OpenAI family send them, through a running gateway to clients
- * of all kinds: whole, byte by byte, and cut after every event. What is right was worked out by
- * hand and stands in `fixtures/written/expect.json`; the costs at 2 credits a token in, 1 a cached
- * one and 3 a token out.
+ * Hand-written answers of OpenAI-style vendors, sent through a running gateway to every client: in
+ * one piece, byte by byte, and cut after every event. The expectations in
+ * `fixtures/written/expect.json` were worked out by hand. Prices: 2 credits per input token, 1 per
+ * cached token, 3 per output token.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { promptTokens } from '../../src/core/usage.ts';
 import { readFailure } from '../../src/dialects/failure.ts';
-import { type ReplayOptions, replay, startFakeUpstream } from '../support/fake-upstream.ts';
-import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import {
   readAnthropicAnswer,
   readOpenAiAnswer,
   readResponsesAnswer,
 } from '../support/client-answers.ts';
+import { type ReplayOptions, replay, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import {
   checkAnthropicStream,
   checkOpenAiStream,
@@ -28,22 +28,22 @@ interface Expected {
   readonly refusal?: string;
   readonly tool_calls: readonly { readonly name: string; readonly arguments: object }[];
   readonly images?: number;
-  /** How clients read of a picture in whose format only bytes can be one. */
+  /** The link that replaces an image for clients whose format has images only as bytes. */
   readonly image_link?: string;
-  /** Null for an answer that is none. */
+  /** Null for a failure. */
   readonly finish_reason: string | null;
   readonly stop_reason: string | null;
-  /** Null where nobody told, and the tokens are an estimate. */
+  /** Null if the upstream reports no usage, so that it's estimated. */
   readonly usage: Readonly<Record<string, number>> | null;
-  /** Part of the sentence that says why there is no answer. */
+  /** Part of the error message. */
   readonly error?: string;
-  /** With so many events it is whole; never, when left out. */
+  /** The number of events after which the answer is complete; never if omitted. */
   readonly whole_after?: number;
-  /** The same for clients that can hear one choice only. */
+  /** The same for clients that read only one choice. */
   readonly first_whole_after?: number;
-  /** Its first event could be all of a short answer: what follows shows that it is not. */
+  /** True if the first event alone looks like a complete answer. */
   readonly alone_looks_whole?: boolean;
-  /** What a client of the same kind finds unchanged. */
+  /** Texts that a client of the same dialect receives unchanged. */
   readonly keeps?: readonly string[];
   readonly content_type?: string;
 }
@@ -104,67 +104,78 @@ const clients = {
     see: readResponsesAnswer,
   },
 } as const;
-type Name = keyof typeof clients;
-const names: readonly Name[] = ['openai', 'anthropic', 'responses'];
+type ClientName = keyof typeof clients;
+const names: readonly ClientName[] = ['openai', 'anthropic', 'responses'];
 
-/** What a client gets when the upstream sends these bytes. */
-async function ask(
-  name: Name,
+/** Returns what a client receives when the upstream sends these bytes. */
+async function send(
+  name: ClientName,
   { dialect }: Expected,
   bytes: string,
   { stream, ...options }: ReplayOptions & { readonly stream: boolean },
 ) {
   upstream.script('written', replay(bytes, options));
   const { path, body } = clients[name];
-  const asked = { model: `test/${dialect}`, stream, ...body };
-  return gateway.post(asked, { path });
+  const request = { model: `test/${dialect}`, stream, ...body };
+  return gateway.post(request, { path });
 }
 
 const pieces = ['whole', 'byte by byte'] as const;
 
-describe.each(answers)('%s', (file, expected) => {
+describe.each(answers)('the written answer %s', (file, expected) => {
   const raw = readText(file);
   const contentType =
     expected.content_type ?? (isStream(file) ? 'text/event-stream' : 'application/json');
 
-  test.each(names)('is what it is to %s, in pieces too', async (name) => {
-    // An error may come whole where a stream was asked for; an answer may not.
-    const forms = isStream(file) ? [true] : expected.error === undefined ? [false] : [false, true];
-    const ways = pieces.flatMap((piece) => forms.map((stream) => ({ piece, stream })));
-    for (const way of ways) {
-      const options = { contentType, streamed: true, ...way };
-      const reply = await ask(name, expected, raw, options);
-      if (expected.error !== undefined) await expectFailure(reply, name, expected, expected.error);
-      else await expectAnswer(reply, name, file, expected);
-    }
-  });
+  test.each(names)(
+    'reaches the %s client as expected, in one piece and byte by byte',
+    async (name) => {
+      // An upstream may answer a stream request with a JSON error, but not with a JSON answer.
+      const forms = isStream(file)
+        ? [true]
+        : expected.error === undefined
+          ? [false]
+          : [false, true];
+      const variants = pieces.flatMap((piece) => forms.map((stream) => ({ piece, stream })));
+      for (const variant of variants) {
+        const options = { contentType, streamed: true, ...variant };
+        const reply = await send(name, expected, raw, options);
+        if (expected.error !== undefined)
+          await expectFailure(reply, name, expected, expected.error);
+        else await expectAnswer(reply, name, file, expected);
+      }
+    },
+  );
 
   if (!isStream(file)) return;
-  test.each(names)('is whole to %s no sooner than it is', async (name) => {
-    const events = raw.split(/(?<=\n\n|\r\n\r\n|\r\r)/);
-    const { whole_after: whole, first_whole_after: first = whole } = expected;
-    const enough = (name === 'openai' ? whole : first) ?? Number.POSITIVE_INFINITY;
-    for (let length = 0; length < events.length; length += 1) {
-      const cut = events.slice(0, length).join('');
-      const reply = await ask(name, expected, cut, { contentType, stream: true });
-      const ended = reply.status === 200 ? clients[name].check(reply.text).ended : 'error';
-      const isWhole = length >= enough || (length === 1 && expected.alone_looks_whole);
-      expect({ length, ended }).toEqual({ length, ended: isWhole ? 'complete' : 'error' });
-    }
-  });
+  test.each(names)(
+    'is complete for the %s client only after its last required event',
+    async (name) => {
+      const events = raw.split(/(?<=\n\n|\r\n\r\n|\r\r)/);
+      const { whole_after: all, first_whole_after: first = all } = expected;
+      const required = (name === 'openai' ? all : first) ?? Number.POSITIVE_INFINITY;
+      for (let length = 0; length < events.length; length += 1) {
+        const cut = events.slice(0, length).join('');
+        const reply = await send(name, expected, cut, { contentType, stream: true });
+        const ended = reply.status === 200 ? clients[name].check(reply.text).ended : 'error';
+        const isComplete = length >= required || (length === 1 && expected.alone_looks_whole);
+        expect({ length, ended }).toEqual({ length, ended: isComplete ? 'complete' : 'error' });
+      }
+    },
+  );
 });
 
-type Reply = Awaited<ReturnType<typeof ask>>;
+type Reply = Awaited<ReturnType<typeof send>>;
 
-async function expectAnswer(reply: Reply, name: Name, file: string, expected: Expected) {
+async function expectAnswer(reply: Reply, name: ClientName, file: string, expected: Expected) {
   expect(reply.status).toBe(200);
   const seen = clients[name].see(reply.text, isStream(file));
-  // Anthropic has no place of its own for a refusal.
+  // Anthropic's format has no field for a refusal, so it's text.
   const { refusal = '', keeps = [], image_link: link } = expected;
-  const words = name === 'anthropic' ? expected.text + refusal : expected.text;
-  const said = name === 'openai' ? words : words + (link ?? '');
+  const answerText = name === 'anthropic' ? expected.text + refusal : expected.text;
+  const text = name === 'openai' ? answerText : answerText + (link ?? '');
   expect({ text: seen.text, reasoning: seen.reasoning, finish: seen.finish }).toEqual({
-    text: said,
+    text,
     reasoning: expected.reasoning,
     finish: name === 'anthropic' ? expected.stop_reason : expected.finish_reason,
   });
@@ -176,7 +187,7 @@ async function expectAnswer(reply: Reply, name: Name, file: string, expected: Ex
   expect(new Set(seen.calls.map(({ id }) => id)).size).toBe(calls.length);
   const asLink = link !== undefined && name === 'openai' ? 1 : 0;
   expect(seen.images).toBe(expected.images ?? asLink);
-  if (name === 'openai') for (const kept of keeps) expect(reply.text).toContain(kept);
+  if (name === 'openai') for (const part of keeps) expect(reply.text).toContain(part);
   const { usage, usageEstimated, charges } = await gateway.record(reply.requestId);
   expect(usageEstimated).toBe(expected.usage === null);
   if (expected.usage === null) return;
@@ -189,26 +200,29 @@ async function expectAnswer(reply: Reply, name: Name, file: string, expected: Ex
   }).toEqual(expected.usage as never);
 }
 
-async function expectFailure(reply: Reply, name: Name, expected: Expected, why: string) {
+async function expectFailure(reply: Reply, name: ClientName, expected: Expected, message: string) {
   const record = await gateway.record(reply.requestId);
   expect(record.status).toBe('error');
   if (reply.status !== 200) {
-    expect(reply.error.message).toContain(why);
+    expect(reply.error.message).toContain(message);
     expect(record.charges.modelCharge).toBe(0);
     return;
   }
   const seen = clients[name].check(reply.text);
   expect(seen.ended).toBe('error');
-  expect(seen.error?.message).toContain(why);
-  // A response tells its text when the part is done, which this one never is.
+  expect(seen.error?.message).toContain(message);
+  // The Responses checker reads text from the completed part, which this answer never has.
   if (name !== 'responses') expect(seen.text).toBe(expected.text);
 }
 
-test.each(failures)('the failure %s has its kind and its sentence', (_, expected) => {
-  const { kind, message } = readFailure(expected.status, expected.body, new Headers(), 0);
-  expect({ kind, message }).toEqual({ kind: expected.kind as never, message: expected.message });
-});
+test.each(failures)(
+  'readFailure classifies the written failure %s and reads its message',
+  (_, expected) => {
+    const { kind, message } = readFailure(expected.status, expected.body, new Headers(), 0);
+    expect({ kind, message }).toEqual({ kind: expected.kind as never, message: expected.message });
+  },
+);
 
-test('there are as many as there were', () => {
+test('the number of written answers and failures is unchanged', () => {
   expect([answers.length, failures.length]).toEqual([156, 87]);
 });

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { checkSignature } from '../support/aws-signature.ts';
 import { makeByokTenant } from '../support/byok.ts';
-import { json, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -89,7 +89,7 @@ test('a refused key leads to the next provider and is told to nobody', async () 
   const refused = await gateway.post(asking);
   expect(refused.status).toBe(502);
   expect(upstream.requests).toHaveLength(3);
-  expect(refused.text + gateway.logged.join('')).not.toMatch(/AKIAIOSFODNN7|wJalrXUtnFEMI/);
+  expect(refused.text + gateway.logLines.join('')).not.toMatch(/AKIAIOSFODNN7|wJalrXUtnFEMI/);
 });
 
 describe("a tenant's own key", () => {
@@ -107,7 +107,7 @@ describe("a tenant's own key", () => {
       region: 'eu-central-1',
       signedHeaders: ['content-type', 'host', 'x-amz-date', 'x-amz-security-token'],
     });
-    expect(gateway.logged.join('')).not.toMatch(/ASIAI44QH8|je7MtGbC|IQoJb3Jp/);
+    expect(gateway.logLines.join('')).not.toMatch(/ASIAI44QH8|je7MtGbC|IQoJb3Jp/);
   });
 
   test('is refused by the part that is wrong, and nothing is kept', async () => {

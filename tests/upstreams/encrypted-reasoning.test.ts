@@ -1,9 +1,9 @@
 /**
- * OpenRouter hands on what the makers of its models encrypted, and says whose it is. A conversation
- * that wanders brings each maker its own thoughts, and Anthropic no others: it refuses them.
+ * OpenRouter forwards encrypted reasoning with its vendor's format. When a conversation moves
+ * between providers, each vendor receives its own reasoning. Anthropic rejects any other.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
-import { json, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -34,7 +34,7 @@ const google = encrypted('google-gemini-v1');
 const anthropic = encrypted('anthropic-claude-v1');
 const question = { role: 'user', content: 'Hello!' };
 
-/** What the assistant said, as the last request tells it. */
+/** Returns the assistant message in the last request. */
 function answerSent() {
   const sent = upstream.requests.at(-1)?.json as
     | { readonly messages: readonly object[] }
@@ -42,7 +42,7 @@ function answerSent() {
   return sent?.messages[1];
 }
 
-test('those that a chat sends back reach Anthropic if they are its own', async () => {
+test("Anthropic receives only its own encrypted reasoning from a chat client's history", async () => {
   for (const [detail, sent] of [
     [google, [{ type: 'text', text: 'Hi' }]],
     [encrypted('next-k2.5 v1'), [{ type: 'text', text: 'Hi' }]],
@@ -54,28 +54,32 @@ test('those that a chat sends back reach Anthropic if they are its own', async (
       ],
     ],
   ] as const) {
-    const told = { role: 'assistant', content: 'Hi', reasoning_details: [{ ...detail, index: 0 }] };
-    const messages = [question, told, question];
+    const answer = {
+      role: 'assistant',
+      content: 'Hi',
+      reasoning_details: [{ ...detail, index: 0 }],
+    };
+    const messages = [question, answer, question];
     expect((await gateway.post({ model: 'acme/claude', messages })).status).toBe(200);
     expect(answerSent()).toMatchObject({ role: 'assistant', content: sent });
   }
 });
 
-test('those that a client of Anthropic keeps go back to their maker, and to no other', async () => {
-  const ask = (model: string, messages: readonly object[]) =>
+test("encrypted reasoning in a Messages client's history returns only to its vendor", async () => {
+  const post = (model: string, messages: readonly object[]) =>
     gateway.post({ model, max_tokens: 50, messages }, { path: '/v1/messages' });
   const message = { role: 'assistant', content: 'Hi', reasoning_details: [google] };
   const choices = [{ index: 0, message, finish_reason: 'stop' }];
   upstream.script('router-up', json(200, { choices }));
-  const first = await ask('acme/router', [question]);
+  const first = await post('acme/router', [question]);
   const content = first.json.content as readonly object[];
   expect(content).toMatchObject([{ type: 'redacted_thinking' }, { type: 'text', text: 'Hi' }]);
   const conversation = [question, { role: 'assistant', content }, question];
-  expect((await ask('acme/claude', conversation)).status).toBe(200);
+  expect((await post('acme/claude', conversation)).status).toBe(200);
   expect(answerSent()).toEqual({ role: 'assistant', content: [{ type: 'text', text: 'Hi' }] });
-  expect((await ask('acme/router', conversation)).status).toBe(200);
+  expect((await post('acme/router', conversation)).status).toBe(200);
   expect(answerSent()).toMatchObject({ reasoning_details: [google] });
   const own = [{ type: 'redacted_thinking', data: 'QUJD' }, ...content.slice(1)];
-  await ask('acme/claude', [question, { role: 'assistant', content: own }, question]);
+  await post('acme/claude', [question, { role: 'assistant', content: own }, question]);
   expect(answerSent()).toEqual({ role: 'assistant', content: own });
 });

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { json, replay, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, json, replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 import { readFixture } from '../support/upstream-conformance.ts';

@@ -1,6 +1,6 @@
 /**
- * An upstream of Anthropic's kind that sends the pieces of several blocks in turn. Whatever the
- * client speaks, each block arrives whole, and none of them ends where another one goes on.
+ * An Anthropic-style upstream that interleaves the deltas of several blocks. Every client receives
+ * each block complete and in order.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -43,15 +43,15 @@ interface Block {
   readonly pieces: readonly string[];
 }
 
-const openingOf = ({ kind }: Block, index: number) => ({
+const startOf = ({ kind }: Block, index: number) => ({
   type: 'content_block_start',
   index,
   content_block:
     kind === 'tool' ? { ...kinds.tool.block, id: `toolu_${index}` } : kinds[kind].block,
 });
 
-/** All blocks begin, then each says a piece in its turn, then all end. */
-function mixed(blocks: readonly Block[], saysStops = true): readonly { type: string }[] {
+/** Starts all blocks, interleaves their deltas, then stops all blocks. */
+function interleave(blocks: readonly Block[], hasStops = true): readonly { type: string }[] {
   const turns = Math.max(...blocks.map(({ pieces }) => pieces.length));
   const deltas = Array.from({ length: turns }, (_, turn) =>
     blocks.flatMap(({ kind, pieces }, index) => {
@@ -61,13 +61,13 @@ function mixed(blocks: readonly Block[], saysStops = true): readonly { type: str
     }),
   );
   const stops = blocks.map((_, index) => ({ type: 'content_block_stop', index }));
-  return [...blocks.map(openingOf), ...deltas.flat(), ...(saysStops ? stops : [])];
+  return [...blocks.map(startOf), ...deltas.flat(), ...(hasStops ? stops : [])];
 }
 
-/** One block after the other, with all their beginnings and no end. */
-const endless = (blocks: readonly Block[]) =>
+/** Sends one block after the other, without stop events. */
+const withoutStops = (blocks: readonly Block[]) =>
   blocks.flatMap((block, index) => [
-    openingOf(block, index),
+    startOf(block, index),
     ...block.pieces.map((piece) => ({
       type: 'content_block_delta',
       index,
@@ -78,19 +78,19 @@ const endless = (blocks: readonly Block[]) =>
 function script(events: readonly { type: string }[], stop_reason: string): void {
   const usage = { input_tokens: 3, output_tokens: 9 };
   const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'up', content: [] };
-  const all = [
+  const allEvents = [
     { type: 'message_start', message: { ...message, stop_reason: null, usage } },
     ...events,
     { type: 'message_delta', delta: { stop_reason, stop_sequence: null }, usage },
     { type: 'message_stop' },
   ];
-  const text = all.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+  const text = allEvents.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
   upstream.script('up', replay(text.join(''), { contentType: 'text/event-stream' }));
 }
 
 const question = { model: 'acme/claude', messages: [{ role: 'user', content: 'Hello' }] };
 
-async function askMessages(): Promise<readonly string[]> {
+async function postMessages(): Promise<readonly string[]> {
   const body = { ...question, stream: true, max_tokens: 50 };
   const { text } = await gateway.post(body, { path: '/v1/messages' });
   checkAnthropicStream(text);
@@ -104,19 +104,19 @@ async function askMessages(): Promise<readonly string[]> {
   return blocks;
 }
 
-async function askChat() {
-  const heard = await gateway.stream(question);
-  const told = { content: '', reasoning: '', calls: [] as string[], finish: heard.finishReasons };
-  for (const { choices } of heard.chunks) {
+async function postChat() {
+  const answer = await gateway.stream(question);
+  const seen = { content: '', reasoning: '', calls: [] as string[], finish: answer.finishReasons };
+  for (const { choices } of answer.chunks) {
     for (const { delta } of Array.isArray(choices) ? choices : []) {
-      told.content += delta.content ?? '';
-      told.reasoning += delta.reasoning ?? '';
+      seen.content += delta.content ?? '';
+      seen.reasoning += delta.reasoning ?? '';
       for (const call of delta.tool_calls ?? []) {
-        told.calls[call.index] = (told.calls[call.index] ?? '') + call.function.arguments;
+        seen.calls[call.index] = (seen.calls[call.index] ?? '') + call.function.arguments;
       }
     }
   }
-  return told;
+  return seen;
 }
 
 interface Item {
@@ -125,8 +125,8 @@ interface Item {
   readonly arguments?: string;
 }
 
-/** The items of the last event, which is the whole answer, and the places that events told of. */
-async function askResponses() {
+/** Returns the items of the last event, and the items joined from the deltas. */
+async function postResponses() {
   const body = { model: 'acme/claude', input: 'Hello', stream: true };
   const { text } = await gateway.post(body, { path: '/v1/responses' });
   const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data));
@@ -136,43 +136,43 @@ async function askResponses() {
     if (type.endsWith('.delta')) streamed[at] = (streamed[at] ?? '') + delta;
   }
   const output: readonly Item[] = last.response.output;
-  const whole = output.map(({ content, summary, arguments: json }) => {
+  const final = output.map(({ content, summary, arguments: json }) => {
     const parts = content ?? summary ?? [{ text: json ?? '' }];
     return parts.map((part) => part.text).join('');
   });
-  return { end: last.type, streamed, whole };
+  return { end: last.type, streamed, final };
 }
 
-const words = { kind: 'text', pieces: ['Hel', 'lo ', 'there'] } as const;
-const more = { kind: 'text', pieces: ['Wor', 'ld'] } as const;
-const thought = { kind: 'thinking', pieces: ['H', 'm', 'm', '.'] } as const;
-const call = { kind: 'tool', pieces: ['{"a":', '1', '}'] } as const;
-const other = { kind: 'tool', pieces: ['{"b":', '2', ',"c":', '3}'] } as const;
+const firstText = { kind: 'text', pieces: ['Hel', 'lo ', 'there'] } as const;
+const secondText = { kind: 'text', pieces: ['Wor', 'ld'] } as const;
+const thinking = { kind: 'thinking', pieces: ['H', 'm', 'm', '.'] } as const;
+const firstCall = { kind: 'tool', pieces: ['{"a":', '1', '}'] } as const;
+const secondCall = { kind: 'tool', pieces: ['{"b":', '2', ',"c":', '3}'] } as const;
 
 describe.each([
-  ['two texts', [words, more], 'end_turn'],
-  ['a text and a call', [words, call], 'tool_use'],
-  ['a call and a text', [call, words], 'tool_use'],
-  ['a thought and a text', [thought, words], 'end_turn'],
-  ['a thought, a text and two calls', [thought, words, call, other], 'tool_use'],
-] as const)('%s', (_, blocks, reason) => {
+  ['two texts', [firstText, secondText], 'end_turn'],
+  ['a text and a call', [firstText, firstCall], 'tool_use'],
+  ['a call and a text', [firstCall, firstText], 'tool_use'],
+  ['thinking and a text', [thinking, firstText], 'end_turn'],
+  ['thinking, a text, and two calls', [thinking, firstText, firstCall, secondCall], 'tool_use'],
+] as const)('an Anthropic-style stream with %s', (_, blocks, reason) => {
   const joined = blocks.map(({ pieces }) => pieces.join(''));
   const of = (kind: Kind) =>
     blocks.filter((block) => block.kind === kind).map(({ pieces }) => pieces.join(''));
 
   describe.each([
-    ['in turn', mixed(blocks)],
-    ['in turn, with no end', mixed(blocks, false)],
-    ['one by one, with no end', endless(blocks)],
-  ])('%s', (_how, events) => {
+    ['interleaved', interleave(blocks)],
+    ['interleaved without stop events', interleave(blocks, false)],
+    ['in order without stop events', withoutStops(blocks)],
+  ])('%s', (_order, events) => {
     beforeEach(() => script(events, reason));
 
-    test('in messages', async () => {
-      expect(await askMessages()).toEqual(joined);
+    test('reaches a Messages client complete', async () => {
+      expect(await postMessages()).toEqual(joined);
     });
 
-    test('in a chat', async () => {
-      expect(await askChat()).toEqual({
+    test('reaches a chat client complete', async () => {
+      expect(await postChat()).toEqual({
         content: of('text').join(''),
         reasoning: of('thinking').join(''),
         calls: of('tool'),
@@ -180,11 +180,11 @@ describe.each([
       });
     });
 
-    test('in responses', async () => {
-      const { end, streamed, whole } = await askResponses();
-      // Texts in a row are one message.
+    test('reaches a Responses client complete', async () => {
+      const { end, streamed, final } = await postResponses();
+      // Consecutive texts become one message.
       const items = of('text').length > 1 ? [joined.join('')] : joined;
-      expect([end, whole, streamed]).toEqual(['response.completed', items, items]);
+      expect([end, final, streamed]).toEqual(['response.completed', items, items]);
     });
   });
 });

@@ -1,11 +1,11 @@
-/** A model of the operator's own that reasons, as its `features` say, and says no more about it. */
+/** Reasoning options for an operator's own models, which are recognized by feature and name. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { readFixture } from '../support/upstream-conformance.ts';
 
-/** What the effort `low` becomes at models that have these names at their provider. */
-const byName: Readonly<Record<string, object>> = {
+/** The fields that the effort `low` becomes, by upstream model. */
+const fieldsByModel: Readonly<Record<string, object>> = {
   'claude-sonnet-4-5': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
   'claude-opus-4-20250514': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
   'claude-4-sonnet-20250514': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
@@ -31,7 +31,7 @@ let gateway: InProcessGateway;
 beforeAll(async () => {
   const base_url = `${upstream.url}/v1`;
   const endpoints = [{ provider: 'answers', model: 'ans-up' }];
-  const called = Object.keys(byName);
+  const upstreamModels = Object.keys(fieldsByModel);
   gateway = await InProcessGateway.start({
     providers: {
       answers: { dialect: 'openai-responses', base_url, api_key: 'answers-key' },
@@ -41,7 +41,7 @@ beforeAll(async () => {
     models: [
       chatModel('acme/thinker', endpoints),
       chatModel('acme/talker', endpoints, { features: ['tools'] }),
-      ...called.map((model) => {
+      ...upstreamModels.map((model) => {
         const provider = /gem/.test(model) ? 'gemini' : 'claude';
         return chatModel(`acme/${model}`, [{ provider, model }]);
       }),
@@ -54,8 +54,8 @@ afterAll(async () => {
 });
 beforeEach(() => upstream.reset());
 
-/** What a provider of OpenAI's Responses is asked for by a client of each kind. */
-async function askedFor(model: string, path: string): Promise<unknown[]> {
+/** Returns the reasoning options that a Responses upstream receives. */
+async function sentReasoning(model: string, path: string): Promise<unknown[]> {
   upstream.script('ans-up', replay(readFixture('openai/responses-tool-final.json')));
   const effort = { reasoning: { effort: 'low' } };
   const body = path.includes('responses')
@@ -72,26 +72,37 @@ async function askedFor(model: string, path: string): Promise<unknown[]> {
 
 const paths = ['/v1/chat/completions', '/v1/responses'];
 
-test.each(paths)('is asked for the effort that a client wants: %s', async (path) => {
-  expect(await askedFor('acme/thinker', path)).toEqual(['low', ['reasoning.encrypted_content']]);
+test.each(paths)('a model with the reasoning feature receives the effort from %s', async (path) => {
+  expect(await sentReasoning('acme/thinker', path)).toEqual([
+    'low',
+    ['reasoning.encrypted_content'],
+  ]);
 });
 
-test.each(paths)('is not where its features do not say so: %s', async (path) => {
-  expect(await askedFor('acme/talker', path)).toEqual([undefined, undefined]);
-});
+test.each(paths)(
+  'a model without the reasoning feature receives no effort from %s',
+  async (path) => {
+    expect(await sentReasoning('acme/talker', path)).toEqual([undefined, undefined]);
+  },
+);
 
-test.each(Object.entries(byName))('is asked as its name tells: %s', async (model, words) => {
-  const recording = /gem/.test(model)
-    ? 'gemini/tool-signature-followup.json'
-    : 'anthropic/cache-read.json';
-  upstream.script(model, replay(readFixture(recording)));
-  const messages = [{ role: 'user', content: 'Think.' }];
-  const reply = await gateway.post({ model: `acme/${model}`, messages, reasoning_effort: 'low' });
-  expect(reply.status).toBe(200);
-  const sent = upstream.requests[0]?.json as Record<string, object>;
-  const told = ['thinking', 'output_config', 'thinkingConfig'];
-  const all = Object.entries({ ...sent, ...sent.generationConfig });
-  expect(Object.fromEntries(all.filter(([name]) => told.includes(name)))).toEqual({ ...words });
-  const dropped = Object.keys(words).length > 0 ? null : 'reasoning';
-  expect(reply.headers.get('x-tollgate-dropped-params')).toBe(dropped);
-});
+test.each(Object.entries(fieldsByModel))(
+  '%s receives the effort low as %j',
+  async (model, fields) => {
+    const recording = /gem/.test(model)
+      ? 'gemini/tool-signature-followup.json'
+      : 'anthropic/cache-read.json';
+    upstream.script(model, replay(readFixture(recording)));
+    const messages = [{ role: 'user', content: 'Think.' }];
+    const reply = await gateway.post({ model: `acme/${model}`, messages, reasoning_effort: 'low' });
+    expect(reply.status).toBe(200);
+    const sent = upstream.requests[0]?.json as Record<string, object>;
+    const reasoningFields = ['thinking', 'output_config', 'thinkingConfig'];
+    const sentFields = Object.entries({ ...sent, ...sent.generationConfig });
+    expect(
+      Object.fromEntries(sentFields.filter(([name]) => reasoningFields.includes(name))),
+    ).toEqual({ ...fields });
+    const dropped = Object.keys(fields).length > 0 ? null : 'reasoning';
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe(dropped);
+  },
+);
