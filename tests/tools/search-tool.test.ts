@@ -41,7 +41,7 @@ describe('searchResultsText', () => {
     expect(text.split('<<<').length).toBe(3);
   });
 
-  test('drops results above 24,000 characters', () => {
+  test('drops results beyond 24,000 characters', () => {
     const results = Array.from({ length: 20 }, (_, at) => ({
       ...bun,
       url: `https://a.example/${at}`,
@@ -198,7 +198,7 @@ describe('readDomain', () => {
   });
 
   test.each(['', 'localhost', 'a b.example', 'a.example OR site:b', '-x', 'a..b', 'x'.repeat(300)])(
-    '%s is none',
+    'rejects %p',
     (text) => {
       expect(readDomain(text)).toBeUndefined();
     },

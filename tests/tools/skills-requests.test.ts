@@ -9,7 +9,7 @@ let gateway: InProcessGateway;
 let tenants = 0;
 
 beforeAll(async () => {
-  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
+  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-012345' };
   const pricing = { prompt: '1', completion: '2' };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
@@ -49,8 +49,10 @@ const message = (fields: object = {}) => ({
 /** Returns the system text that the upstream got, in either dialect. */
 function systemOf(json: Record<string, unknown>): string {
   const { system, messages } = json as { system?: unknown; messages: (typeof own)[] };
-  const said = messages.filter(({ role }) => role === 'system').map(({ content }) => content);
-  return JSON.stringify([system ?? said]);
+  const systemMessages = messages
+    .filter(({ role }) => role === 'system')
+    .map(({ content }) => content);
+  return JSON.stringify([system ?? systemMessages]);
 }
 
 async function skillsUsed(reply: Reply, key: string): Promise<unknown> {
@@ -75,10 +77,16 @@ describe('skills of a request', () => {
       const reply = await gateway.post(body, { path, key: tenant.key });
       expect(reply.status).toBe(200);
       const text = systemOf(sent());
-      const places = ['Be kind.', '# Skill: second', 'SECOND RULE', '# Skill: first', 'FIRST RULE'];
-      const found = places.map((words) => text.indexOf(words));
-      expect(found).not.toContain(-1);
-      expect(found).toEqual(found.toSorted((a, b) => a - b));
+      const expected = [
+        'Be kind.',
+        '# Skill: second',
+        'SECOND RULE',
+        '# Skill: first',
+        'FIRST RULE',
+      ];
+      const positions = expected.map((part) => text.indexOf(part));
+      expect(positions).not.toContain(-1);
+      expect(positions).toEqual(positions.toSorted((a, b) => a - b));
       expect(text.split('SECOND RULE')).toHaveLength(2);
       expect(JSON.stringify(sent())).not.toContain('"skills"');
       expect(await skillsUsed(reply, tenant.key)).toEqual(['second', 'first']);

@@ -1,4 +1,4 @@
-/** Tenants manage their skills by the API and the command line, isolated from each other. */
+/** Management of skills through the API and the CLI, isolated by tenant. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { ChangeWatcher } from '../../src/auth/directory.ts';
 import { commandEnvironment } from '../../src/cli/process.ts';
@@ -38,8 +38,8 @@ function listed(reply: Reply): Record<string, unknown>[] {
 
 const own = (reply: Reply) => listed(reply).filter(({ source }) => source === 'customer');
 
-describe('/api/v1/skills', () => {
-  test('saves, shows, lists, replaces and deletes a skill', async () => {
+describe('/v1/customer/skills', () => {
+  test('saves, shows, lists, replaces, and deletes a skill', async () => {
     const { manage } = await newTenant();
     const path = `${root}/house-style`;
     expect((await manage('GET', path)).status).toBe(404);
@@ -118,20 +118,20 @@ describe('/api/v1/skills', () => {
     'returns 404 for %p without a query to the store',
     async (name) => {
       const refuse = () => Promise.reject(new Error('invalid byte sequence'));
-      const book = { get: refuse, remove: refuse, put: refuse, list: async () => [] };
-      const desk = new SkillService({
-        store: book,
+      const store = { get: refuse, remove: refuse, put: refuse, list: async () => [] };
+      const service = new SkillService({
+        store,
         builtIn: new Map(),
         now: Date.now,
         onChanged: () => {},
       });
-      for (const asked of [desk.show('ten_1', name), desk.delete('ten_1', name)]) {
-        expect(await failureOf(asked)).toMatchObject({ status: 404, param: 'name' });
+      for (const result of [service.show('ten_1', name), service.delete('ten_1', name)]) {
+        expect(await failureOf(result)).toMatchObject({ status: 404, param: 'name' });
       }
     },
   );
 
-  test('accepts 64, 500 and 20,000 characters', async () => {
+  test('accepts name, description, and instructions of the maximum length', async () => {
     const { manage } = await newTenant();
     const path = `${root}/${'a'.repeat(64)}`;
     const longest = { description: 'ä'.repeat(500), instructions: '語'.repeat(20_000) };
@@ -144,14 +144,14 @@ describe('/api/v1/skills', () => {
     const row = { tenantId: id, description: 'd', instructions: 'i', createdAt: 1, updatedAt: 1 };
     for (let at = 0; at < 100; at++)
       await gateway.store.skills.put({ ...row, name: `s${at}` }, 100);
-    const refused = await manage('PUT', `${root}/one-more`, house);
-    expect([refused.status, refused.error.param]).toEqual([400, 'name']);
-    expect(refused.error.message).toBe('This tenant already has 100 skills. Delete some first.');
+    const rejected = await manage('PUT', `${root}/one-more`, house);
+    expect([rejected.status, rejected.error.param]).toEqual([400, 'name']);
+    expect(rejected.error.message).toBe('This tenant already has 100 skills. Delete some first.');
     expect((await manage('PUT', `${root}/s7`, house)).status).toBe(200);
   });
 });
 
-describe('a built-in skill', () => {
+describe('built-in skill', () => {
   test('is listed for every tenant, without times', async () => {
     const { manage } = await newTenant();
     const all = listed(await manage('GET', root));
@@ -180,9 +180,9 @@ describe('a built-in skill', () => {
     expect(await named(other)).toMatchObject([{ source: 'built_in' }]);
     expect((await manage('DELETE', path)).status).toBe(200);
     expect(await named({ manage })).toMatchObject([{ source: 'built_in' }]);
-    const refused = await manage('DELETE', path);
-    expect(refused.status).toBe(400);
-    expect(refused.error.message).toBe(
+    const rejected = await manage('DELETE', path);
+    expect(rejected.status).toBe(400);
+    expect(rejected.error.message).toBe(
       'The skill "translate" is built in. It can be replaced, but not deleted.',
     );
   });
@@ -191,24 +191,24 @@ describe('a built-in skill', () => {
 test('a change reaches a process that has cached the skill', async () => {
   const { id, manage } = await newTenant();
   const { skills, directory } = gateway.store;
-  const shelf = new SkillResolver(skills, builtInSkills);
-  const chores = runPeriodically(
-    new ChangeWatcher(directory, () => shelf.forget()).periodicTasks(),
+  const resolver = new SkillResolver(skills, builtInSkills);
+  const tasks = runPeriodically(
+    new ChangeWatcher(directory, () => resolver.forget()).periodicTasks(),
   );
-  const current = async () => (await shelf.resolve(id, ['translate']))[0]?.instructions;
+  const current = async () => (await resolver.resolve(id, ['translate']))[0]?.instructions;
   try {
     expect(await current()).toStartWith('Translate like a professional');
     await manage('PUT', `${root}/translate`, house);
     while ((await current()) !== house.instructions) await Bun.sleep(10);
   } finally {
-    chores.stop();
+    tasks.stop();
   }
 });
 
-describe('tollgate skill', () => {
-  async function tollgate(input: string, ...words: string[]) {
+describe('tollgate skills', () => {
+  async function tollgate(input: string, ...args: string[]) {
     const [out, err]: [string[], string[]] = [[], []];
-    const code = await runCommand([...words, '--data-dir', gateway.folder], topics, {
+    const code = await runCommand([...args, '--data-dir', gateway.folder], topics, {
       ...commandEnvironment,
       out: (text) => void out.push(text),
       err: (text) => void err.push(text),
@@ -240,8 +240,8 @@ describe('tollgate skill', () => {
     expect(table.out).toMatch(/\nhouse-style +customer +\d{4}-.* +How we write\.\n/);
     const page = await tollgate('', 'skills', 'show', 'house-style', '--tenant', id);
     expect(page.out).toEndWith('\n\n- Say less.');
-    const gone = await tollgate('', 'skills', 'delete', 'house-style', '--tenant', id);
-    expect(gone.out).toBe('The skill house-style was deleted.');
+    const deleted = await tollgate('', 'skills', 'delete', 'house-style', '--tenant', id);
+    expect(deleted.out).toBe('The skill house-style was deleted.');
     expect((await manage('GET', `${root}/house-style`)).status).toBe(404);
   });
 

@@ -1,17 +1,17 @@
-/** Failing searches, hostile pages, disconnects and exhausted credits. */
+/** Failed searches, hostile pages, disconnects, and exhausted credits. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
   callTools,
+  chatAnswer,
   cutMidStream,
   gated,
   hangMidStream,
-  withoutUsage,
+  rawUsage,
   replay,
-  chatAnswer,
   startFakeUpstream,
   status500,
-  rawUsage,
+  withoutUsage,
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 import {
@@ -31,19 +31,19 @@ const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await Bun.sleep(2);
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await Bun.sleep(2);
 }
 
 /** The charge of 2 rounds without a charged search. */
 const noSearch = { model: 460, byok: 0, tool: 0, searches: 0 };
 
-describe('a failing search engine', () => {
+describe('failing search engine', () => {
   // search-engines.test.ts tests the message of each fault.
   test.each<[SearchFault]>([[500], ['redirect'], ['endless']])(
     'is reported to the model and free if it returns %p',
-    async (how) => {
-      rig.engine.failWith(how);
+    async (fault) => {
+      rig.engine.failWith(fault);
       rig.upstream.script('chat', [searchRound('q'), answerRound('I could not search.')]);
       const reply = await rig.gateway.post(chat());
       expect([reply.status, contentOf(reply)]).toEqual([200, 'I could not search.']);
@@ -73,9 +73,9 @@ describe('a failing search engine', () => {
       expect((await rig.gateway.post(chat())).status).toBe(200);
     };
     await searchOnce();
-    const before = rig.gateway.logged.length;
-    const told = () =>
-      rig.gateway.logged
+    const before = rig.gateway.logLines.length;
+    const logged = () =>
+      rig.gateway.logLines
         .slice(before)
         .map((line) => JSON.parse(line) as Record<string, unknown>)
         .filter(({ event }) => String(event).startsWith('search_'))
@@ -85,10 +85,10 @@ describe('a failing search engine', () => {
     await searchOnce();
     const reason = 'The search engine denied access.';
     const failed = ['search_failed', reason];
-    expect(told()).toEqual([failed]);
+    expect(logged()).toEqual([failed]);
     rig.engine.reset();
     await searchOnce();
-    expect(told()).toEqual([failed, ['search_works_again', undefined]]);
+    expect(logged()).toEqual([failed, ['search_works_again', undefined]]);
   });
 
   test('is charged if it finds nothing', async () => {
@@ -113,11 +113,11 @@ describe('a failing search engine', () => {
   });
 
   test('is not called for invalid arguments', async () => {
-    const odd = (json: string) =>
+    const callWith = (json: string) =>
       callTools([{ name: 'web_search', arguments: json, id: 'call_odd_1' }], tokens(100, 10));
     for (const json of ['{"query":', '[]', '{"query":7}', '{"query":"  "}', '']) {
       rig.reset();
-      rig.upstream.script('chat', [odd(json), answerRound('Sorry.')]);
+      rig.upstream.script('chat', [callWith(json), answerRound('Sorry.')]);
       const reply = await rig.gateway.post(chat());
       expect([contentOf(reply), rig.engine.searches.length]).toEqual(['Sorry.', 0]);
       expect(rig.lastPrompt()).toContain('must be a JSON object with a query');
@@ -143,7 +143,7 @@ describe('web search without an engine', () => {
   const upstream = startFakeUpstream();
   let gateway: InProcessGateway;
   beforeAll(async () => {
-    const base = { base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
+    const base = { base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-012345' };
     gateway = await InProcessGateway.start({
       providers: {
         first: { ...base, dialect: 'openai' },
@@ -185,20 +185,20 @@ describe('web search without an engine', () => {
   });
 });
 
-describe('a client that disconnects', () => {
+describe('client that disconnects', () => {
   test.each([true, false])('cancels a search in progress (stream: %p)', async (stream) => {
     rig.engine.failWith('slow');
     rig.upstream.script('chat', searchRound('q'));
-    const leaving = new AbortController();
+    const client = new AbortController();
     const reply = rig.gateway
-      .fetch(chat({ stream, user: `leaver-${stream}` }), { signal: leaving.signal })
+      .fetch(chat({ stream, user: `canceled-${stream}` }), { signal: client.signal })
       .then((response) => response.text())
-      .catch(() => 'left');
+      .catch(() => 'aborted');
     await until(() => rig.engine.searches.length === 1);
-    leaving.abort();
+    client.abort();
     await until(() => rig.engine.abortedCalls() === 1);
-    expect(await reply).toBe('left');
-    const row = await rowOf(`leaver-${stream}`);
+    expect(await reply).toBe('aborted');
+    const row = await rowOf(`canceled-${stream}`);
     expect(rig.upstream.requests).toHaveLength(1);
     // A stream has sent its first round; a full reply has sent nothing.
     expect(row).toMatchObject({
@@ -210,11 +210,11 @@ describe('a client that disconnects', () => {
   test('stops the provider and pays for the work done', async () => {
     const long = chatAnswer('one two three four five six', tokens(300, 20));
     rig.upstream.script('chat', [searchRound('q'), gated('never', 3, long)]);
-    const leaving = new AbortController();
-    const options = { signal: leaving.signal };
+    const client = new AbortController();
+    const options = { signal: client.signal };
     const response = await rig.gateway.fetch(chat({ stream: true, user: 'late' }), options);
     await new SlowReader(response).readUntil('two');
-    leaving.abort();
+    client.abort();
     await rig.upstream.until((requests) =>
       requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );
@@ -245,7 +245,7 @@ describe('a client that disconnects', () => {
   }
 });
 
-describe('credits that run out', () => {
+describe('exhausted credits', () => {
   test.each([false, true])('end the answer before the next round (stream: %p)', async (stream) => {
     // Enough for one round: about 300 for the prompt and 4,096 × 2 for output, most of it used.
     const poor = await makeByokTenant(rig.gateway, `poor-${stream}`, 9_000);
@@ -261,7 +261,7 @@ describe('credits that run out', () => {
   });
 
   test('are reported to the model, which answers without the search', async () => {
-    // Enough for two rounds of about 600, but not for the fee of 5,000 and 8,000 result tokens.
+    // Enough for 2 rounds of about 600, but not for the fee of 5,000 and 8,000 result tokens.
     const poor = await makeByokTenant(rig.gateway, 'poorer', 9_000);
     rig.upstream.script('chat', [searchRound('q'), answerRound('Without.')]);
     const reply = await poor.chat(chat({ max_tokens: 100 }));
@@ -316,7 +316,7 @@ describe('credits that run out', () => {
   });
 });
 
-describe('a search round', () => {
+describe('search round', () => {
   test.each([false, true])('is estimated if it reports no usage (stream: %p)', async (stream) => {
     rig.upstream.script('chat', [searchRound('q'), withoutUsage(chatAnswer('x'.repeat(400)))]);
     const reply = await rig.gateway.post(chat({ stream }));

@@ -4,10 +4,10 @@ import { isObject } from '../../src/core/json.ts';
 import { makeByokTenant } from '../support/byok.ts';
 import {
   callTools,
-  cutMidStream,
-  withoutUsage,
   chatAnswer,
+  cutMidStream,
   rawUsage,
+  withoutUsage,
   words,
 } from '../support/fake-upstream.ts';
 import { contentOf } from '../support/in-process.ts';
@@ -31,8 +31,8 @@ const queries = () => rig.engine.searches.map(({ params }) => params.q);
 /** 100 + 2 × 10, then 300 + 2 × 20, and one search. */
 const oneSearch = { model: 460, byok: 0, tool: 5_000, searches: 1 };
 
-describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model) => {
-  test('searches, answers and charges all of it', async () => {
+describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (model) => {
+  test('searches, answers, and charges both', async () => {
     rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
     const reply = await rig.gateway.post(chat({ model }));
     expect(contentOf(reply)).toBe('It rained [1].');
@@ -92,7 +92,7 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
     expect(rig.lastPrompt()).not.toContain('Let me look.\\n');
   });
 
-  test.each([false, true])('returns only JSON; streamed: %p', async (stream) => {
+  test.each([false, true])('returns only JSON if requested (streaming: %p)', async (stream) => {
     const first = callTools([{ name: 'web_search', arguments: { query: 'one' }, id: 'call_one' }], {
       text: 'Let me look.',
       ...tokens(100, 10),
@@ -106,18 +106,18 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
     expect(await rig.bill(reply)).toEqual(oneSearch);
   });
 
-  test.each([false, true])('is replayed with its reasoning; streamed: %p', async (stream) => {
-    const thought = chatAnswer('It rained [1].', { reasoning: 'Outside.', ...tokens(300, 20) });
-    const ask = async () => {
-      rig.upstream.script('chat', [searchRound('weather'), thought]);
-      const headers = { 'idempotency-key': `thought-${model}-${stream}` };
+  test.each([false, true])('is replayed with its reasoning (streaming: %p)', async (stream) => {
+    const answer = chatAnswer('It rained [1].', { reasoning: 'Outside.', ...tokens(300, 20) });
+    const send = async () => {
+      rig.upstream.script('chat', [searchRound('weather'), answer]);
+      const headers = { 'idempotency-key': `reasoning-${model}-${stream}` };
       const reply = await rig.gateway.post(chat({ model, stream }), { headers });
       expect(reply.text).toContain('Outside.');
       return [reply.headers.get('idempotent-replayed'), await rig.bill(reply)];
     };
     const balance = await rig.gateway.balance();
     // Both link to the receipt of the charged request.
-    expect([await ask(), await ask()]).toEqual([
+    expect([await send(), await send()]).toEqual([
       [null, oneSearch],
       ['true', oneSearch],
     ]);
@@ -125,7 +125,7 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
     expect(queries()).toEqual(['weather']);
   });
 
-  test('serves Anthropic clients, streamed and not', async () => {
+  test('serves Anthropic clients with and without streaming', async () => {
     const path = '/v1/messages';
     const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 5 }];
     const body = { model, max_tokens: 200, messages: weather, tools };
@@ -133,12 +133,16 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model
       rig.reset();
       rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
       const reply = await rig.gateway.post({ ...body, stream }, { path });
-      const seen = stream ? checkAnthropicStream(reply.text) : undefined;
-      if (seen) {
-        expect(seen).toMatchObject({ ended: 'complete', text: 'It rained [1].', blocks: ['text'] });
-        expect(seen.citations).toMatchObject([{ url: news.url, title: news.title }]);
-        expect(seen.stopReason).toBe('end_turn');
-        expect(seen.usage).toMatchObject({ input_tokens: 400, output_tokens: 30 });
+      const summary = stream ? checkAnthropicStream(reply.text) : undefined;
+      if (summary) {
+        expect(summary).toMatchObject({
+          ended: 'complete',
+          text: 'It rained [1].',
+          blocks: ['text'],
+        });
+        expect(summary.citations).toMatchObject([{ url: news.url, title: news.title }]);
+        expect(summary.stopReason).toBe('end_turn');
+        expect(summary.usage).toMatchObject({ input_tokens: 400, output_tokens: 30 });
       } else {
         expect(reply.json).toMatchObject({ stop_reason: 'end_turn', model });
         const citation = { url: news.url, title: news.title };
@@ -187,8 +191,8 @@ describe('web searches', () => {
   test('follow the filters of OpenAI’s tool and list unsupported ones', async () => {
     rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], languages: ['en'] };
-    const place = { user_location: { type: 'approximate' }, search_context_size: 'low' };
-    const tool = { type: 'web_search', name: 'web_search', max_uses: 2, filters, ...place };
+    const unsupported = { user_location: { type: 'approximate' }, search_context_size: 'low' };
+    const tool = { type: 'web_search', name: 'web_search', max_uses: 2, filters, ...unsupported };
     const reply = await rig.gateway.post(chat({ tools: [tool] }));
     expect(queries()).toEqual(['q site:good.example']);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
@@ -199,8 +203,8 @@ describe('web searches', () => {
   test('follow blocked domains of OpenAI’s tool and list duplicates', async () => {
     rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], blocked_domains: ['bad.example'] };
-    const beside = { allowed_domains: ['a.example'], excluded_domains: [] };
-    const tool = { type: 'web_search', filters, ...beside, blocked_domains: ['b.example'] };
+    const duplicates = { allowed_domains: ['a.example'], excluded_domains: [] };
+    const tool = { type: 'web_search', filters, ...duplicates, blocked_domains: ['b.example'] };
     const reply = await rig.gateway.post(chat({ tools: [tool] }));
     expect(queries()).toEqual(['q site:good.example -site:bad.example']);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
@@ -326,13 +330,13 @@ describe('web searches', () => {
     expect(rig.upstream.requests[1]?.headers.authorization).toBe('Bearer sk-their-own-0123456789');
     await rig.gateway.get(`/v1/generation?id=${reply.requestId}`, { key: tenant.key });
     const { charges, trafficMode } = await rig.gateway.record(reply.requestId, tenant.id);
-    // 10 % of 460, and one search.
+    // 10% of 460, and one search.
     expect(charges).toMatchObject({ modelCharge: 0, byokPlatformFee: 46, managedToolFee: 5_000 });
     expect(trafficMode).toBe('byok');
   });
 
   test.each([false, true])(
-    'end with an answer if a round reports impossible usage, streamed: %s',
+    'end with an answer if a round reports implausible usage (streaming: %s)',
     async (stream) => {
       const usage = { prompt_tokens: 900_000_000, completion_tokens: 5 };
       rig.upstream.script('chat', [searchRound('a'), rawUsage(usage, chatAnswer('Rain.'))]);
@@ -371,28 +375,28 @@ describe('web searches', () => {
   });
 
   test('are cached only with cache: always', async () => {
-    const ask = async (key: string) => {
+    const send = async (key: string) => {
       rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
       const reply = await rig.gateway.post(chat({ temperature: 0 }), { key });
       return [reply.headers.get('x-cache'), contentOf(reply), await rig.bill(reply)];
     };
-    const usual = await rig.gateway.makeKey({});
-    const always = await rig.gateway.makeKey({ cache: 'always' });
-    const made = ['MISS', 'It rained [1].', oneSearch];
-    const recalled = ['HIT', 'It rained [1].', { model: 0, byok: 0, tool: 0, searches: 0 }];
-    expect([await ask(usual), await ask(usual)]).toEqual([made, made]);
-    expect([await ask(always), await ask(always)]).toEqual([made, recalled]);
+    const defaultKey = await rig.gateway.makeKey({});
+    const alwaysKey = await rig.gateway.makeKey({ cache: 'always' });
+    const computed = ['MISS', 'It rained [1].', oneSearch];
+    const cached = ['HIT', 'It rained [1].', { model: 0, byok: 0, tool: 0, searches: 0 }];
+    expect([await send(defaultKey), await send(defaultKey)]).toEqual([computed, computed]);
+    expect([await send(alwaysKey), await send(alwaysKey)]).toEqual([computed, cached]);
     expect(rig.engine.searches).toHaveLength(3);
   });
 
-  test('of a response are replayed streamed and not', async () => {
+  test('of a Responses request are cached with and without streaming', async () => {
     const key = await rig.gateway.makeKey({ cache: 'always' });
     const body = { model: 'test/chat', input: 'Weather?', tools: [{ type: 'web_search' }] };
     rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
-    const where = { key, path: '/v1/responses' };
-    const whole = await rig.gateway.post(body, where);
-    const streamed = await rig.gateway.post({ ...body, stream: true }, where);
-    const heads = [whole, streamed].map(({ headers }) => headers.get('x-cache'));
+    const options = { key, path: '/v1/responses' };
+    const full = await rig.gateway.post(body, options);
+    const streamed = await rig.gateway.post({ ...body, stream: true }, options);
+    const heads = [full, streamed].map(({ headers }) => headers.get('x-cache'));
     expect(heads).toEqual(['MISS', 'HIT']);
     expect(streamed.text).toContain('"text":"It rained [1]."');
     expect(rig.engine.searches).toHaveLength(1);
@@ -414,57 +418,60 @@ describe('web searches', () => {
   });
 });
 
-describe("the client's own tools", () => {
+describe("client's own tools", () => {
   const lookup = { type: 'function', function: { name: 'lookup', parameters: {} } };
 
-  test.each([false, true])('can be called next to the search tool', async (stream) => {
-    const both = callTools(
-      [
-        { name: 'web_search', arguments: { query: 'weather' }, id: 'call_search' },
-        { name: 'lookup', arguments: { place: 'here' }, id: `call_lookup_${stream}` },
-      ],
-      tokens(100, 10),
-    );
-    rig.upstream.script('chat', [both, chatAnswer('Here it rained.', tokens(10, 5))]);
-    const tools = [{ type: 'web_search' }, lookup];
-    const first = await rig.gateway.post(chat({ tools, stream }));
-    expect(first.text).toContain('"finish_reason":"tool_calls"');
-    expect(first.text).toContain(`call_lookup_${stream}`);
-    expect(first.text).not.toContain('web_search');
-    expect(await rig.bill(first)).toEqual({ model: 120, byok: 0, tool: 5_000, searches: 1 });
-    const call = {
-      id: `call_lookup_${stream}`,
-      type: 'function',
-      function: { name: 'lookup', arguments: '{"place":"here"}' },
-    };
-    const messages = [
-      ...weather,
-      { role: 'assistant', content: null, tool_calls: [call] },
-      { role: 'tool', tool_call_id: call.id, content: 'Found.' },
-    ];
-    await rig.gateway.post(chat({ tools, messages }));
-    expect(rig.lastPrompt()).toContain('call_search');
-    expect(rig.lastPrompt()).toContain('It rained.');
-    // Restored searches are not visible to other tenants.
-    const stranger = await rig.gateway.makeTenant({ id: `stranger-${stream}`, name: 'Stranger' });
-    await rig.gateway.post(chat({ tools, messages }), { key: stranger });
-    expect(rig.lastPrompt()).not.toContain('It rained.');
-  });
+  test.each([false, true])(
+    'can be called next to the search tool (streaming: %p)',
+    async (stream) => {
+      const both = callTools(
+        [
+          { name: 'web_search', arguments: { query: 'weather' }, id: 'call_search' },
+          { name: 'lookup', arguments: { place: 'here' }, id: `call_lookup_${stream}` },
+        ],
+        tokens(100, 10),
+      );
+      rig.upstream.script('chat', [both, chatAnswer('Here it rained.', tokens(10, 5))]);
+      const tools = [{ type: 'web_search' }, lookup];
+      const first = await rig.gateway.post(chat({ tools, stream }));
+      expect(first.text).toContain('"finish_reason":"tool_calls"');
+      expect(first.text).toContain(`call_lookup_${stream}`);
+      expect(first.text).not.toContain('web_search');
+      expect(await rig.bill(first)).toEqual({ model: 120, byok: 0, tool: 5_000, searches: 1 });
+      const call = {
+        id: `call_lookup_${stream}`,
+        type: 'function',
+        function: { name: 'lookup', arguments: '{"place":"here"}' },
+      };
+      const messages = [
+        ...weather,
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: call.id, content: 'Found.' },
+      ];
+      await rig.gateway.post(chat({ tools, messages }));
+      expect(rig.lastPrompt()).toContain('call_search');
+      expect(rig.lastPrompt()).toContain('It rained.');
+      // Restored searches are not visible to other tenants.
+      const stranger = await rig.gateway.makeTenant({ id: `stranger-${stream}`, name: 'Stranger' });
+      await rig.gateway.post(chat({ tools, messages }), { key: stranger });
+      expect(rig.lastPrompt()).not.toContain('It rained.');
+    },
+  );
 
   const flat = { name: 'lookup', parameters: {} };
-  const claudes = { name: 'lookup', input_schema: { type: 'object' } };
-  // A response stream has it 4 times: in its event, its part, its item and the response.
+  const anthropicTool = { name: 'lookup', input_schema: { type: 'object' } };
+  // A Responses stream repeats the URL 4 times: in its event, part, item, and response.
   test.each([
     ['/v1/chat/completions', 1, { messages: weather }, { type: 'function', function: flat }],
-    ['/v1/messages', 1, { messages: weather, max_tokens: 200 }, claudes],
+    ['/v1/messages', 1, { messages: weather, max_tokens: 200 }, anthropicTool],
     ['/v1/responses', 4, { input: 'What is the weather?' }, { type: 'function', ...flat }],
-  ])('get no citations of the text before them: %s', async (path, times, asked, own) => {
+  ])('get no citations of the text before them: %s', async (path, times, fields, own) => {
     const tools = [{ type: 'web_search' }, own];
     const cited = callTools([{ name: 'lookup', arguments: {} }], { text: 'It rained [1].' });
     for (const stream of [false, true]) {
       rig.reset();
       rig.upstream.script('chat', [searchRound('weather'), cited]);
-      const body = { model: 'test/chat', ...asked, tools, stream };
+      const body = { model: 'test/chat', ...fields, tools, stream };
       const { text } = await rig.gateway.post(body, { path });
       expect(text).toContain('lookup');
       expect(text.split(news.url)).toHaveLength(stream ? 1 + times : 2);
@@ -472,9 +479,9 @@ describe("the client's own tools", () => {
   });
 
   test('can have the search tool’s name', async () => {
-    const theirs = { type: 'function', function: { name: 'web_search', parameters: {} } };
-    rig.upstream.script('chat', [searchRound('theirs'), chatAnswer('Done.')]);
-    const reply = await rig.gateway.post(chat({ tools: [theirs], plugins: [{ id: 'web' }] }));
+    const clientTool = { type: 'function', function: { name: 'web_search', parameters: {} } };
+    rig.upstream.script('chat', [searchRound('client'), chatAnswer('Done.')]);
+    const reply = await rig.gateway.post(chat({ tools: [clientTool], plugins: [{ id: 'web' }] }));
     expect(choiceOf(reply)).toMatchObject({
       finish_reason: 'tool_calls',
       message: { tool_calls: [{ function: { name: 'web_search' } }] },

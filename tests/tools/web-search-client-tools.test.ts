@@ -1,4 +1,4 @@
-/** Searches next to a client's own calls: their results are restored in the client's next request. */
+/** Search results next to a client's own calls, which its next request gets again. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { callTools, replay } from '../support/fake-upstream.ts';
 import {
@@ -29,7 +29,7 @@ const clients = [
   {
     path: '/v1/chat/completions',
     own: { type: 'function', function: { name: 'lookup', parameters: {} } },
-    asking: (calls: readonly string[]) => ({
+    requestWith: (calls: readonly string[]) => ({
       messages: [
         ...weather,
         ...calls.flatMap((id) => [
@@ -46,7 +46,7 @@ const clients = [
   {
     path: '/v1/messages',
     own: { name: 'lookup', input_schema: { type: 'object' } },
-    asking: (calls: readonly string[]) => ({
+    requestWith: (calls: readonly string[]) => ({
       max_tokens: 200,
       messages: [
         ...weather,
@@ -60,7 +60,7 @@ const clients = [
   {
     path: '/v1/responses',
     own: { type: 'function', name: 'lookup', parameters: {} },
-    asking: (calls: readonly string[]) => ({
+    requestWith: (calls: readonly string[]) => ({
       input: [
         ...weather,
         ...calls.flatMap((id) => [
@@ -74,12 +74,12 @@ const clients = [
 
 const forms = clients.flatMap((client) => [false, true].map((stream) => ({ ...client, stream })));
 
-describe.each(forms)('pages found next to a client’s call: $path, streamed: $stream', (form) => {
-  const { path, own, asking, stream } = form;
+describe.each(forms)('pages found next to a client’s call: $path, streaming: $stream', (form) => {
+  const { path, own, requestWith, stream } = form;
   const callId = (name: string) => `call_${name}_${forms.indexOf(form)}`;
-  const send = async (calls: readonly string[], asked: object = asking(calls)) => {
+  const send = async (calls: readonly string[], fields: object = requestWith(calls)) => {
     const tools = [{ type: 'web_search' }, own];
-    const body = { model: 'test/chat', ...asked, tools, stream };
+    const body = { model: 'test/chat', ...fields, tools, stream };
     const { status, text } = await rig.gateway.post(body, { path });
     expect(status).toBe(200);
     return text;
@@ -126,10 +126,10 @@ describe.each(forms)('pages found next to a client’s call: $path, streamed: $s
     const id = 'functions.lookup:0';
     rig.upstream.script('chat', [callTools([search, lookup(id)]), answerRound('It rained [1].')]);
     await send([]);
-    const other = JSON.parse(
-      JSON.stringify(asking([id])).replace('What is the weather?', 'What did they say?'),
+    const otherChat = JSON.parse(
+      JSON.stringify(requestWith([id])).replace('What is the weather?', 'What did they say?'),
     );
-    const text = await send([], other);
+    const text = await send([], otherChat);
     expect([citedIn(text), rig.lastPrompt()]).toEqual([
       [],
       expect.not.stringContaining(news.title),

@@ -1,12 +1,12 @@
-/** Streams that search before their first output, so that the client got nothing of those rounds. */
+/** Streams whose first rounds only search, so that the client has received nothing of them. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
   callTools,
+  chatAnswer,
   gated,
   hangMidStream,
   replay,
-  chatAnswer,
   status500,
 } from '../support/fake-upstream.ts';
 import {
@@ -35,13 +35,13 @@ function searchCall(json: string) {
 }
 
 const events = { contentType: 'text/event-stream' };
-const either = chat({ models: ['test/claude'] });
+const withFallback = chat({ models: ['test/claude'] });
 
 test('a round without a finish reason falls back to the next provider', async () => {
   // The last event has no empty line after it, so it is read at the end.
   const broken = chunk(searchCall('{"query":"q"}')).trimEnd();
   rig.upstream.script('chat', [replay(broken, events), answerRound('It rained.')]);
-  const reading = await rig.gateway.stream(either);
+  const reading = await rig.gateway.stream(withFallback);
   expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
   expect(rig.engine.searches).toHaveLength(0);
   const { attempts } = await rig.gateway.record(reading.requestId);
@@ -54,14 +54,14 @@ test('an error after a call falls back at once even if the connection stays open
     hangMidStream(1, replay(failing, events)),
     answerRound('It rained.'),
   ]);
-  const reading = await rig.gateway.stream(either);
+  const reading = await rig.gateway.stream(withFallback);
   expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
   await rig.upstream.until((requests) => requests[0]?.outcome === 'client-disconnected');
 });
 
 test('a refusal is streamed', async () => {
-  const said = ['I cannot ', 'help.'].map((refusal) => chunk({ refusal })).join('');
-  const refusing = replay(said + chunk({}, 'stop'), { ...events, piece: 'event by event' });
+  const chunks = ['I cannot ', 'help.'].map((refusal) => chunk({ refusal })).join('');
+  const refusing = replay(chunks + chunk({}, 'stop'), { ...events, piece: 'event by event' });
   rig.upstream.script('chat', gated('rest', 1, refusing));
   const reader = new SlowReader(await rig.gateway.fetch(chat({ stream: true })));
   await reader.readUntil('I cannot ');
@@ -71,7 +71,7 @@ test('a refusal is streamed', async () => {
 
 test('an endless call is charged as it grows and ends with the credits', async () => {
   // About 300 for the prompt and 4,096 × 2 for output are held, enough for 12,000 characters.
-  const poor = await makeByokTenant(rig.gateway, 'unheard', 9_000);
+  const poor = await makeByokTenant(rig.gateway, 'endless', 9_000);
   const call = { name: 'web_search', arguments: { query: 'x'.repeat(60_000) }, id: 'call_0' };
   // Each event has 5 characters.
   rig.upstream.script('chat', hangMidStream(10_000, callTools([call], tokens(100, 10))));
@@ -101,7 +101,7 @@ test('credits held at a failed provider are available to the next one', async ()
   const poor = await makeByokTenant(rig.gateway, 'second', 20_000);
   const failing = [searchRound('q'), status500()];
   rig.upstream.script('chat', [...failing, searchRound('q'), answerRound('Rain.')]);
-  const reply = await poor.chat({ ...either, stream: true, max_tokens: 100 });
+  const reply = await poor.chat({ ...withFallback, stream: true, max_tokens: 100 });
   expect(reply.text).toContain('Rain.');
   expect(rig.engine.searches).toHaveLength(2);
   // 120 and 340 for the rounds of the second provider, 5,000 for its search.

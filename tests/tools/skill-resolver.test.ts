@@ -1,4 +1,4 @@
-/** Resolving and caching the skills of requests. */
+/** How SkillResolver finds and caches the skills of requests. */
 import { beforeEach, describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
 import { builtInSkills, readSkillFile } from '../../src/tools/skills/built-in.ts';
@@ -8,12 +8,12 @@ import { failureOf } from '../contracts/failure-of.ts';
 
 const rows = new Map<string, StoredSkill>();
 let reads: string[] = [];
-let isAway = false;
+let isUnreachable = false;
 
-const book = {
+const store = {
   async get(tenantId: string, name: string) {
     reads.push(`${tenantId} ${name}`);
-    if (isAway) throw new Error('connection lost');
+    if (isUnreachable) throw new Error('connection lost');
     return rows.get(`${tenantId} ${name}`);
   },
   async list(tenantId: string) {
@@ -25,12 +25,12 @@ const builtIn = new Map<string, Skill>([
   ['translate', { name: 'translate', description: 'd', instructions: 'Translate it.' }],
 ]);
 
-let shelf: SkillResolver;
+let resolver: SkillResolver;
 beforeEach(() => {
   rows.clear();
   reads = [];
-  isAway = false;
-  shelf = new SkillResolver(book, builtIn);
+  isUnreachable = false;
+  resolver = new SkillResolver(store, builtIn);
 });
 
 function save(tenantId: string, name: string, instructions: string): void {
@@ -39,11 +39,11 @@ function save(tenantId: string, name: string, instructions: string): void {
 }
 
 async function texts(tenantId: string, ...names: string[]): Promise<string[]> {
-  return (await shelf.resolve(tenantId, names)).map(({ instructions }) => instructions);
+  return (await resolver.resolve(tenantId, names)).map(({ instructions }) => instructions);
 }
 
 async function refusal(tenantId: string, ...names: string[]): Promise<GatewayError> {
-  const failure = await failureOf(shelf.resolve(tenantId, names));
+  const failure = await failureOf(resolver.resolve(tenantId, names));
   if (!(failure instanceof GatewayError)) throw failure;
   return failure;
 }
@@ -96,22 +96,22 @@ describe('SkillResolver cache', () => {
   test('is cleared by forget, including pending reads', async () => {
     save('a', 'one', 'old');
     const early = texts('a', 'one');
-    shelf.forget();
+    resolver.forget();
     save('a', 'one', 'new');
     await early;
     expect(await texts('a', 'one')).toEqual(['new']);
     save('a', 'one', 'newer');
     expect(await texts('a', 'one')).toEqual(['new']);
-    shelf.forget();
+    resolver.forget();
     expect(await texts('a', 'one')).toEqual(['newer']);
   });
 
   test('does not store failures and unknown names', async () => {
-    isAway = true;
-    const away = await refusal('a', 'one');
-    expect([away.status, away.retryAfterSeconds]).toEqual([503, 2]);
-    expect(away.message).not.toContain('connection');
-    isAway = false;
+    isUnreachable = true;
+    const failure = await refusal('a', 'one');
+    expect([failure.status, failure.retryAfterSeconds]).toEqual([503, 2]);
+    expect(failure.message).not.toContain('connection');
+    isUnreachable = false;
     expect((await refusal('a', 'one')).status).toBe(400);
     save('a', 'one', '1');
     expect(await texts('a', 'one')).toEqual(['1']);

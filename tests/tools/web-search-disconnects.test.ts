@@ -1,4 +1,4 @@
-/** Clients that disconnect before a full reply: its searches are charged. */
+/** Charges for searches if the client disconnects before a full reply. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { hangBeforeHeaders } from '../support/fake-upstream.ts';
@@ -9,22 +9,22 @@ const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
-/** Disconnects while the model answers, and returns the row of the request log. */
-async function leave(options: SendOptions = {}): Promise<Record<string, unknown>> {
-  const before = await newest();
-  const leaving = new AbortController();
-  const left = rig.gateway
-    .fetch(chat(), { ...options, signal: leaving.signal })
+/** Disconnects while the model answers and returns the row of the request log. */
+async function disconnect(options: SendOptions = {}): Promise<Record<string, unknown>> {
+  const before = await newestRow();
+  const client = new AbortController();
+  const response = rig.gateway
+    .fetch(chat(), { ...options, signal: client.signal })
     .catch(() => undefined);
   await rig.upstream.until((requests) => requests[1]?.outcome === 'hung');
-  leaving.abort();
-  await left;
+  client.abort();
+  await response;
   let row = before;
-  for (; row.id === before.id; row = await newest()) await Bun.sleep(2);
+  for (; row.id === before.id; row = await newestRow()) await Bun.sleep(2);
   return row;
 }
 
-async function newest(): Promise<Record<string, unknown>> {
+async function newestRow(): Promise<Record<string, unknown>> {
   const { json } = await rig.gateway.get('/v1/customer/logs?limit=1');
   const [row]: unknown[] = Array.isArray(json.logs) ? json.logs : [];
   return isObject(row) ? row : {};
@@ -32,7 +32,7 @@ async function newest(): Promise<Record<string, unknown>> {
 
 test('a search is charged with its round if the client disconnects from a full reply', async () => {
   rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
-  const row = await leave();
+  const row = await disconnect();
   expect(rig.engine.searches).toHaveLength(1);
   // 100 + 2 × 10 for the round, 5,000 for the search.
   expect(row).toMatchObject({ status: 'success', cost: 5_120 });
@@ -42,15 +42,15 @@ test('a search is charged with its round if the client disconnects from a full r
 });
 
 test('an abandoned answer is not replayed for its idempotency key', async () => {
-  const named = { headers: { 'idempotency-key': 'left' } };
+  const options = { headers: { 'idempotency-key': 'abandoned' } };
   rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders(), answerRound('It rains.')]);
-  await leave(named);
-  const again = await rig.gateway.post(chat(), named);
+  await disconnect(options);
+  const again = await rig.gateway.post(chat(), options);
   expect([contentOf(again), again.headers.get('idempotent-replayed')]).toEqual(['It rains.', null]);
 });
 
 test('an abandoned reply with a failed search is free', async () => {
   rig.engine.failWith(500);
   rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
-  expect(await leave()).toMatchObject({ status: 'error', cost: 0 });
+  expect(await disconnect()).toMatchObject({ status: 'error', cost: 0 });
 });
