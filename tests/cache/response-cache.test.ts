@@ -104,7 +104,7 @@ describe('the response cache', () => {
     expect(first.record.charges.modelCharge).toBeGreaterThan(0);
     expect(second.record).toMatchObject({ cacheHit: true, status: 'success', model: 'test/chat' });
     expect(second.record.charges.modelCharge).toBe(0);
-    expect(second.record.note).toContain('nothing is charged');
+    expect(second.record.note).toContain('Nothing is charged');
   });
 
   test('serves streams and full replies from one entry, in either order', async () => {
@@ -312,7 +312,7 @@ describe('the response cache', () => {
 
 describe('the response cache with several callers', () => {
   test('never serves another tenant', async () => {
-    const otherKey = await gateway.makeTenant({ id: `otherKey${testNumber}`, name: 'Other' });
+    const otherKey = await gateway.makeTenant({ id: `other${testNumber}`, name: 'Other' });
     upstream.script('chat', [chatAnswer('Ours'), chatAnswer('Theirs')]);
     await send();
     const theirs = await gateway.post(requestBody(), { key: otherKey });
@@ -343,7 +343,7 @@ describe('the response cache with several callers', () => {
   ])(
     "scopes names in the provider's own cache to the tenant on %s",
     async (path, model, content) => {
-      const otherKey = await gateway.makeTenant({ id: `otherKey${testNumber}`, name: 'Other' });
+      const otherKey = await gateway.makeTenant({ id: `other${testNumber}`, name: 'Other' });
       const body = { model, ...content, prompt_cache_key: 'case-4711', cache_salt: 'case-4711' };
       for (const key of [gateway.keys.routing, otherKey, gateway.keys.routing]) {
         await gateway.post(body, { path, key });
