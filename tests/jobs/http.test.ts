@@ -415,7 +415,7 @@ describe('POST /v1/jobs', () => {
       () => form({ model: 'test/transcription', file: 'text' }),
       400,
       'file',
-      'file must be a file, not a text; a file must have a filename.',
+      'file must be a file with a filename, not text.',
     ],
     [
       'two files',
@@ -433,7 +433,7 @@ describe('POST /v1/jobs', () => {
       () => form({ model: 'test/transcription', audio: wav() }),
       400,
       'audio',
-      'audio must be a text, not a file.',
+      'audio must be text, not a file.',
     ],
     [
       'an empty file',

@@ -100,7 +100,7 @@ test('a job is rejected unless there are enough credits for all of its text', as
   const key = await audio.gateway.makeKey({ limit: 104_969 });
   const rejected = await createSpeech(long, key);
   await expectRow(rejected, 402, 'speech');
-  expect(rejected.error.message).toMatch(/has 104969 credits left .* needs at least 104970\.$/);
+  expect(rejected.error.message).toMatch(/has 104969 credits left; .* needs at least 104970\./);
   audio.openai.script('tts-1', [speechAnswer(), speechAnswer()]);
   const sufficient = await audio.gateway.makeKey({ limit: 104_970 });
   const { status, json } = await createSpeech(long, sufficient);

@@ -402,8 +402,8 @@ describe('invalid transcription request', () => {
   // The same messages as in tests/jobs/http.test.ts.
   test.each<[Record<string, FormValue>, string]>([
     [{ file: undefined }, 'file is required. Send an audio recording.'],
-    [{ file: 'talk.wav' }, 'file must be a file, not a text; a file must have a filename.'],
-    [{ audio: named('talk.wav') }, 'audio must be a text, not a file.'],
+    [{ file: 'talk.wav' }, 'file must be a file with a filename, not text.'],
+    [{ audio: named('talk.wav') }, 'audio must be text, not a file.'],
     [{ language: ['de', 'en'] }, 'language appears twice.'],
   ])('returns the same error message as a job: %#', async (fields, message) => {
     expect((await transcribe(fields)).error.message).toBe(message);

@@ -41,8 +41,8 @@ test(
       ].join('\n'),
       '$4.00 input, per million tokens\n$18.00 output, per million tokens',
     ]);
-    expect(await tab.barriers()).toEqual([]);
-    expect(await tab.overhang()).toBe(0);
+    expect(await tab.accessibilityViolations()).toEqual([]);
+    expect(await tab.horizontalOverflow()).toBe(0);
   },
   testTimeoutMs,
 );
@@ -64,7 +64,7 @@ test(
     expect(
       await charges.getByRole('row', { name: 'Total charged (credits)' }).innerText(),
     ).toContain('800,184');
-    expect(await tab.barriers()).toEqual([]);
+    expect(await tab.accessibilityViolations()).toEqual([]);
   },
   testTimeoutMs,
 );
