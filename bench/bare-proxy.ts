@@ -1,7 +1,7 @@
 /**
- * The least that a proxy can do: it passes bytes on as they come, waits for a slow client, and
- * stops the upstream when the client leaves. It inspects, checks, counts and bills nothing. Run as
- * `bun bench/bare-proxy.ts <upstream>`.
+ * A minimal proxy to compare the gateway with. It forwards bytes, applies backpressure, and cancels
+ * the upstream request when the client disconnects. It doesn't authenticate, count, or bill.
+ * Run it with `bun bench/bare-proxy.ts <upstream>`.
  */
 const upstream = process.argv[2] ?? '';
 
@@ -34,5 +34,5 @@ const server = Bun.serve({
 });
 process.stdout.write(`ready at ${server.url.origin}\n`);
 
-// Makes the file a module, with names of its own.
+// Makes the file a module, so that its names aren't global.
 export {};

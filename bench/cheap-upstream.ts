@@ -1,7 +1,7 @@
 /**
- * An upstream that costs as little as possible, so that the proxies in front of it have the machine
- * to themselves. It looks at one thing only: whether a stream was asked for.
- * Run as `bun bench/cheap-upstream.ts <chunks of a stream> <milliseconds between them>`.
+ * An upstream that uses as little CPU as possible, to leave it to the proxies under test. The only
+ * part of a request that it reads is whether to stream.
+ * Run it with `bun bench/cheap-upstream.ts <chunks per stream> <milliseconds between them>`.
  */
 const [chunks = 200, spacingMs = 4] = process.argv.slice(2).map(Number);
 
@@ -29,7 +29,7 @@ const reply = JSON.stringify({
       finish_reason: 'stop',
     },
   ],
-  // Within the request's output limit: an answer beyond it would be a rare case.
+  // Below the request's output limit; exceeding it would measure a special case.
   usage: usageOf(12),
   service_tier: 'default',
   system_fingerprint: 'fp_07871e2ad8',
@@ -46,7 +46,7 @@ function eventOf(delta: object, finishReason: string | null): Uint8Array {
   return Buffer.from(`data: ${JSON.stringify(chunk)}\n\n`);
 }
 
-const word = eventOf({ content: ' together' }, null);
+const delta = eventOf({ content: ' together' }, null);
 const opening = eventOf({ role: 'assistant', content: '' }, null);
 const closing = Buffer.concat([
   eventOf({}, 'stop'),
@@ -55,11 +55,11 @@ const closing = Buffer.concat([
   ),
 ]);
 
-async function* speak(): AsyncGenerator<Uint8Array> {
+async function* streamAnswer(): AsyncGenerator<Uint8Array> {
   yield opening;
-  for (let said = 2; said < chunks; said += 1) {
+  for (let sent = 2; sent < chunks; sent += 1) {
     await Bun.sleep(spacingMs);
-    yield word;
+    yield delta;
   }
   await Bun.sleep(spacingMs);
   yield closing;
@@ -74,10 +74,10 @@ const server = Bun.serve({
     if (!body.includes('"stream":true')) {
       return new Response(reply, { headers: { 'content-type': 'application/json' } });
     }
-    return new Response(speak(), { headers: { 'content-type': 'text/event-stream' } });
+    return new Response(streamAnswer(), { headers: { 'content-type': 'text/event-stream' } });
   },
 });
 process.stdout.write(`ready at ${server.url.origin}\n`);
 
-// Makes the file a module, with names of its own.
+// Makes the file a module, so that its names aren't global.
 export {};

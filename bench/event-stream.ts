@@ -1,6 +1,6 @@
 /**
- * What one event of a stream costs on its way through the reader and the OpenAI pass-through, in
- * microseconds of one core. Run it with `bun bench/event-stream.ts`.
+ * Measures the CPU time per stream event in the event reader and the OpenAI pass-through. Run it
+ * with `bun bench/event-stream.ts`.
  */
 import { EventStreamReader } from '../src/dialects/events.ts';
 import { OpenAiPassThrough } from '../src/dialects/openai-chat/same/stream.ts';
@@ -32,12 +32,12 @@ const cases: Readonly<Record<string, (at: number) => object>> = {
   'clean tool arguments': (at) => ({
     tool_calls: [{ index: 0, function: { arguments: `{"a":${at}` } }],
   }),
-  'mended reasoning': (at) => ({ reasoning_content: ` word${at}` }),
-  'mended empty tool calls': (at) => ({ content: ` word${at}`, tool_calls: [] }),
+  'renamed reasoning': (at) => ({ reasoning_content: ` word${at}` }),
+  'removed empty tool calls': (at) => ({ content: ` word${at}`, tool_calls: [] }),
 };
 
-/** Cuts a stream as the network would: `size` characters at a time. */
-function cut(text: string, size: number): string[] {
+/** Splits a stream into chunks of `size` characters, as a network would. */
+function split(text: string, size: number): string[] {
   return Array.from({ length: Math.ceil(text.length / size) }, (_, at) =>
     text.slice(at * size, (at + 1) * size),
   );
@@ -57,8 +57,8 @@ function print(name: string, microseconds: number): void {
 const clean = Array.from({ length: eventsPerStream }, (_, at) => chunkOf({ content: ' a' }, at));
 const pushes = {
   'reader, one event per push': clean,
-  'reader, 16 KiB per push': cut(clean.join(''), 16_384),
-  'reader, events cut in halves': cut(clean.join(''), 101),
+  'reader, 16 KiB per push': split(clean.join(''), 16_384),
+  'reader, half an event per push': split(clean.join(''), 101),
 };
 for (const [name, texts] of Object.entries(pushes)) {
   const read = () => {
@@ -70,12 +70,12 @@ for (const [name, texts] of Object.entries(pushes)) {
 
 for (const [name, deltaOf] of Object.entries(cases)) {
   const texts = Array.from({ length: eventsPerStream }, (_, at) => chunkOf(deltaOf(at), at));
-  const relayAll = () => {
+  const forwardAll = () => {
     const reader = new EventStreamReader();
-    const relay = new OpenAiPassThrough(identity, { includeUsage: true });
+    const passThrough = new OpenAiPassThrough(identity, { includeUsage: true });
     for (const text of texts) {
-      for (const message of reader.push(text)) relay.push(message);
+      for (const message of reader.push(text)) passThrough.push(message);
     }
   };
-  print(`reader and relay, ${name}`, microsecondsPerEvent(relayAll));
+  print(`reader and pass-through, ${name}`, microsecondsPerEvent(forwardAll));
 }

@@ -1,7 +1,6 @@
 /**
- * Sends requests over kept-alive connections and measures what a client sees. It is a process of
- * its own, so that its work is not counted as the server's; its parent sends it one order at a
- * time.
+ * Sends requests over keep-alive connections and measures latency. Runs in its own process, so that
+ * its CPU time isn't counted as the server's. The parent process sends it one order at a time.
  */
 export interface LoadOrder {
   readonly url: string;
@@ -9,22 +8,22 @@ export interface LoadOrder {
   readonly body: string;
   readonly requests: number;
   readonly concurrency: number;
-  /** This many of a hundred clients leave in the middle of their stream. */
-  readonly leavingPercent: number;
+  /** The percentage of clients that disconnect during their stream. */
+  readonly disconnectPercent: number;
 }
 
 export interface LoadResult {
   readonly failed: number;
-  /** The number of reads for all answers: shows whether chunks were merged on the way. */
+  /** The number of reads for all answers, which shows whether chunks were merged. */
   readonly reads: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
 
-/** A client that leaves does so after this many reads. */
-const readsBeforeLeaving = 3;
+/** Clients disconnect after this many reads. */
+const readsBeforeDisconnect = 3;
 
-async function ask(order: LoadOrder, leaves: boolean): Promise<number> {
+async function sendRequest(order: LoadOrder, disconnects: boolean): Promise<number> {
   const controller = new AbortController();
   const response = await fetch(`${order.url}/v1/chat/completions`, {
     method: 'POST',
@@ -38,7 +37,7 @@ async function ask(order: LoadOrder, leaves: boolean): Promise<number> {
   const reader = response.body.getReader();
   while (!(await reader.read()).done) {
     reads += 1;
-    if (leaves && reads === readsBeforeLeaving) {
+    if (disconnects && reads === readsBeforeDisconnect) {
       await reader.cancel();
       controller.abort();
       break;
@@ -52,21 +51,21 @@ async function run(order: LoadOrder): Promise<LoadResult> {
   let [next, failed, reads] = [0, 0, 0];
   const client = async () => {
     while (next < order.requests) {
-      const leaves = next++ % 100 < order.leavingPercent;
+      const disconnects = next++ % 100 < order.disconnectPercent;
       const startedAt = performance.now();
       try {
-        const seen = await ask(order, leaves);
-        reads += seen;
+        const readCount = await sendRequest(order, disconnects);
+        reads += readCount;
       } catch (error) {
-        if (failed++ === 0) process.stderr.write(`The first failed request: ${error}\n`);
+        if (failed++ === 0) process.stderr.write(`First failed request: ${error}\n`);
       }
       times.push(performance.now() - startedAt);
     }
   };
   await Promise.all(Array.from({ length: order.concurrency }, client));
   times.sort((a, b) => a - b);
-  const at = (share: number) => times[Math.floor(share * (times.length - 1))] ?? 0;
-  return { failed, reads, p50Ms: at(0.5), p99Ms: at(0.99) };
+  const percentile = (share: number) => times[Math.floor(share * (times.length - 1))] ?? 0;
+  return { failed, reads, p50Ms: percentile(0.5), p99Ms: percentile(0.99) };
 }
 
 process.on('message', (order: LoadOrder) => {

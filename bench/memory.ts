@@ -1,6 +1,6 @@
 /**
- * How much memory stays in use after 20,000 requests and after 20,000 streams, 40 % of which were
- * left in the middle. Run it with `bun bench/memory.ts`; it takes about a minute.
+ * Measures the resident memory after 20,000 requests and after 20,000 streams, 40% of which the
+ * client aborts. Run it with `bun bench/memory.ts`; it takes about a minute.
  */
 import type { LoadOrder, LoadResult } from './load.ts';
 import { clientKey, Processes, residentMegabytes, type Server } from './processes.ts';
@@ -10,25 +10,26 @@ const chunks = 20;
 const spacingMs = 4;
 const requests = 20_000;
 const concurrency = 128;
-/** Long enough for the runtime to collect garbage and give pages back. */
-const restMs = 5_000;
+/** Long enough for the runtime to collect garbage and return memory. */
+const idleMs = 5_000;
 
 async function measure(
   server: Server,
   load: (order: LoadOrder) => Promise<LoadResult>,
 ): Promise<number[]> {
   const [small, stream] = workloads;
-  if (!small || !stream) throw new Error('The first two workloads are sent here.');
+  if (!small || !stream)
+    throw new Error('The first two workloads must be the small request and the stream.');
   const order = { url: server.url, key: clientKey, requests, concurrency };
   const readings = [residentMegabytes(server.pid)];
-  for (const { body, leavingPercent } of [
-    { body: small.body, leavingPercent: 0 },
-    { body: stream.body, leavingPercent: 40 },
-    { body: stream.body, leavingPercent: 40 },
+  for (const { body, disconnectPercent } of [
+    { body: small.body, disconnectPercent: 0 },
+    { body: stream.body, disconnectPercent: 40 },
+    { body: stream.body, disconnectPercent: 40 },
   ]) {
-    const { failed } = await load({ ...order, body, leavingPercent });
+    const { failed } = await load({ ...order, body, disconnectPercent });
     if (failed > 0) throw new Error(`${server.name}: ${failed} requests failed.`);
-    await Bun.sleep(restMs);
+    await Bun.sleep(idleMs);
     readings.push(residentMegabytes(server.pid));
   }
   return readings;

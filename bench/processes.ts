@@ -1,4 +1,4 @@
-/** Starts the processes of a bench and reads what they cost from the kernel. Linux only. */
+/** Starts the processes of a benchmark and reads their CPU time and memory. Linux only. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,14 +6,14 @@ import type { LoadOrder, LoadResult } from './load.ts';
 import { modelAlias } from './workloads.ts';
 
 const root = join(import.meta.dir, '..');
-/** Any text of the right form: the gateway takes this key on its first start. */
+/** The gateway creates this key at its first start. */
 export const clientKey = 'sk-tg-bench-0123456789abcdef0123456789abcdef';
 export const managerKey = 'sk-mgmt-bench-0123456789abcdef0123456789abcdef';
 export const adminToken = 'sk-admin-bench-0123456789abcdef0123456789abcdef';
 
 const environment = {
   PATH: process.env.PATH ?? '',
-  // Both proxies may hold as many upstream connections as they like.
+  // Doesn't limit the upstream connections of either proxy.
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
   TOLLGATE_BOOTSTRAP_API_KEY: clientKey,
   TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: managerKey,
@@ -27,18 +27,18 @@ export interface Server {
   readonly pid: number;
 }
 
-/** All processes that the bench started; they are ended together, the last first. */
+/** The processes of a benchmark. `stop` ends them in reverse order. */
 export class Processes {
   readonly #running: Bun.Subprocess[] = [];
   readonly #folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
 
-  /** Resolves when the program has printed the address at which it is ready. */
-  async serve(name: string, ...words: readonly string[]): Promise<Server> {
-    const child = Bun.spawn([process.execPath, ...words], {
+  /** Starts a server and waits until it has printed its URL. */
+  async serve(name: string, ...args: readonly string[]): Promise<Server> {
+    const child = Bun.spawn([process.execPath, ...args], {
       cwd: root,
       env: environment,
       stdout: 'pipe',
-      // The gateway's line for every request is part of its cost, but nobody reads it.
+      // The gateway still writes its log lines, as they're part of its cost.
       stderr: 'ignore',
     });
     this.#running.push(child);
@@ -47,7 +47,7 @@ export class Processes {
     let text = '';
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) throw new Error(`${name} ended before it was ready; run ${words[0]} by hand.`);
+      if (done) throw new Error(`${name} exited before it was ready. Run ${args[0]} to see why.`);
       text += decoder.decode(value, { stream: true });
       const url = /ready at (http:\S+)/.exec(text)?.[1];
       if (url) return { name, url, pid: child.pid };
@@ -55,51 +55,51 @@ export class Processes {
   }
 
   upstream(chunks: number, spacingMs: number): Promise<Server> {
-    const how = [String(chunks), String(spacingMs)];
-    return this.serve('upstream', 'bench/cheap-upstream.ts', ...how);
+    const args = [String(chunks), String(spacingMs)];
+    return this.serve('upstream', 'bench/cheap-upstream.ts', ...args);
   }
 
-  /** `words` are added to the gateway's command line, `more` to its configuration. */
+  /** Starts a gateway with additional arguments and settings. */
   async gateway(
     upstream: Server,
     name = 'tollgate',
     program = 'src/main.ts',
-    { words = [], more = {} }: { words?: readonly string[]; more?: object } = {},
+    { args = [], config = {} }: { args?: readonly string[]; config?: object } = {},
   ): Promise<Server> {
     const path = join(this.#folder, `${name}.yaml`);
-    await Bun.write(path, JSON.stringify({ ...settings(upstream.url), ...more }));
-    const data = this.dataOf(name);
-    const serve = ['serve', '--config', path, '--data-dir', data, '--port', '0', ...words];
+    await Bun.write(path, JSON.stringify({ ...baseConfig(upstream.url), ...config }));
+    const dataDir = this.dataOf(name);
+    const serve = ['serve', '--config', path, '--data-dir', dataDir, '--port', '0', ...args];
     return this.serve(name, program, ...serve);
   }
 
-  /** The data folder of the gateway of that name, the same for all its starts. */
+  /** Returns the data folder of a gateway, the same at every start. */
   dataOf(name: string): string {
     return join(this.#folder, name);
   }
 
-  /** Ends one server cleanly, so that others can open its data. */
+  /** Stops a server gracefully, so that another process can open its data. */
   async end({ pid }: Server): Promise<void> {
-    const at = this.#running.findIndex((child) => child.pid === pid);
-    const [child] = this.#running.splice(at, 1);
+    const index = this.#running.findIndex((child) => child.pid === pid);
+    const [child] = this.#running.splice(index, 1);
     child?.kill('SIGTERM');
     await child?.exited;
   }
 
-  /** Starts a process that sends requests; returns a function that runs one order in it. */
+  /** Starts a load generator and returns a function that sends it an order. */
   load(): (order: LoadOrder) => Promise<LoadResult> {
-    let answer: (result: LoadResult) => void = () => {};
+    let onResult: (result: LoadResult) => void = () => {};
     const child = Bun.spawn([process.execPath, join(import.meta.dir, 'load.ts')], {
       env: environment,
       stdout: 'inherit',
       stderr: 'inherit',
-      ipc: (result: LoadResult) => answer(result),
+      ipc: (result: LoadResult) => onResult(result),
     });
     this.#running.push(child);
     return (order) =>
       new Promise((resolve, reject) => {
-        answer = resolve;
-        void child.exited.then(() => reject(new Error('The load generator ended.')));
+        onResult = resolve;
+        void child.exited.then(() => reject(new Error('The load generator exited.')));
         child.send(order);
       });
   }
@@ -113,7 +113,7 @@ export class Processes {
   }
 }
 
-function settings(upstreamUrl: string): object {
+function baseConfig(upstreamUrl: string): object {
   return {
     catalogue: 'none',
     limits: { requests_per_minute: 10 ** 9, concurrent_requests: 10 ** 6 },
@@ -142,13 +142,10 @@ function settings(upstreamUrl: string): object {
   };
 }
 
-/**
- * User and system time of all threads of a process, including ended ones; the kernel counts in
- * ticks of 10 ms.
- */
+/** Returns the CPU time of all threads of a process, including exited ones, to 10 ms. */
 export function cpuSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The program's name may contain spaces, so fields are counted from behind it.
+  // The program name may contain spaces, so count the fields after it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }

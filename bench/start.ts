@@ -1,6 +1,6 @@
 /**
- * How long a first start takes, and how much memory an idle gateway needs: `bun bench/start.ts`.
- * Starts are warm: a first round is not counted.
+ * Measures the duration of a start and the memory of an idle gateway. The first round is a warm-up.
+ * Run it with `bun bench/start.ts`.
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -20,25 +20,25 @@ async function timedStart(dataDir: string): Promise<number> {
   return ms;
 }
 
-/** Starts as the README says: from the repository, with this shell's environment. */
+/** Starts the gateway as the README describes. */
 async function timedNpmStart(dataDir: string): Promise<number> {
   const launchedAt = performance.now();
-  const words = ['start', '--', '--port', '0', '--data-dir', dataDir];
-  const child = spawn('npm', words, {
+  const args = ['start', '--', '--port', '0', '--data-dir', dataDir];
+  const child = spawn('npm', args, {
     cwd: repository,
     stdio: ['ignore', 'pipe', 'ignore'],
-    // npm runs a shell that runs the gateway; one signal to the group reaches all three.
+    // npm starts a shell that starts the gateway. A signal to the group reaches all three.
     detached: true,
   });
   const ended = new Promise((resolve) => child.once('exit', resolve));
-  let printed = '';
-  for await (const piece of child.stdout) {
-    printed += piece;
-    if (printed.includes(' is ready at ')) break;
+  let output = '';
+  for await (const chunk of child.stdout) {
+    output += chunk;
+    if (output.includes(' is ready at ')) break;
   }
   const ms = performance.now() - launchedAt;
-  if (child.pid === undefined || !printed.includes(' is ready at ')) {
-    throw new Error(`npm start did not get ready:\n${printed}`);
+  if (child.pid === undefined || !output.includes(' is ready at ')) {
+    throw new Error(`npm start printed no URL:\n${output}`);
   }
   process.kill(-child.pid, 'SIGTERM');
   await ended;
@@ -58,7 +58,7 @@ interface Round {
   readonly throughNpm: number;
 }
 
-/** The three kinds of start in turn, so that a busy moment of the machine affects all of them. */
+/** Measures each kind of start once, so that noise affects all of them. */
 async function round(): Promise<Round> {
   const dataDir = join(newFolder(), 'data');
   return {
@@ -68,32 +68,32 @@ async function round(): Promise<Round> {
   };
 }
 
-function middle(rows: readonly Round[], measure: (row: Round) => number): number {
+function medianOf(rows: readonly Round[], measure: (row: Round) => number): number {
   const values = rows.map(measure).sort((a, b) => a - b);
   return values[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-function row(what: string, measured: number, unit: string, target?: number): string {
+function line(name: string, measured: number, unit: string, target?: number): string {
   const goal = target === undefined ? '' : `below ${target} ${unit}`;
-  const verdict = target === undefined ? '' : measured < target ? 'kept' : 'MISSED';
+  const verdict = target === undefined ? '' : measured < target ? 'passed' : 'failed';
   const value = `${Math.round(measured)} ${unit}`;
-  return `${what.padEnd(44)}${value.padStart(9)}   ${goal.padEnd(15)}${verdict}`.trimEnd();
+  return `${name.padEnd(44)}${value.padStart(9)}   ${goal.padEnd(15)}${verdict}`.trimEnd();
 }
 
 await round();
 const rows: Round[] = [];
 while (rows.length < rounds) rows.push(await round());
-const [first, later] = [middle(rows, (row) => row.first), middle(rows, (row) => row.later)];
-const throughNpm = middle(rows, (row) => row.throughNpm);
-const npmAlone = middle(rows, (row) => row.throughNpm - row.later);
+const [first, later] = [medianOf(rows, (row) => row.first), medianOf(rows, (row) => row.later)];
+const throughNpm = medianOf(rows, (row) => row.throughNpm);
+const npmAlone = medianOf(rows, (row) => row.throughNpm - row.later);
 
 process.stdout.write(
   `${[
-    `"${packageFile.scripts.start}", the middle of ${rounds} rounds:`,
-    row('first start, empty data folder', first, 'ms', targets.startMs),
-    row('later start', later, 'ms', targets.startMs),
-    row('later start by "npm start"', throughNpm, 'ms', targets.startMs),
-    row('  of which npm itself', npmAlone, 'ms'),
-    row(`resident after ${idleMs / 1000} s idle`, await residentMb(), 'MB', targets.residentMb),
+    `"${packageFile.scripts.start}", median of ${rounds} rounds:`,
+    line('first start, empty data folder', first, 'ms', targets.startMs),
+    line('later start', later, 'ms', targets.startMs),
+    line('later start by "npm start"', throughNpm, 'ms', targets.startMs),
+    line('  of which npm', npmAlone, 'ms'),
+    line(`resident after ${idleMs / 1000} s idle`, await residentMb(), 'MB', targets.residentMb),
   ].join('\n')}\n`,
 );

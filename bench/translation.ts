@@ -1,6 +1,6 @@
 /**
- * What one chunk of a stream costs on its way to a client, passed through and translated. Run as
- * `bun bench/translation.ts`; it fails when translating takes 15 µs more than passing through.
+ * Measures the CPU time per stream chunk, forwarded and translated. Run it with
+ * `bun bench/translation.ts`; it fails if translating takes 15 µs more than forwarding.
  */
 
 import { anthropicClient } from '../src/dialects/anthropic/client-request.ts';
@@ -44,13 +44,13 @@ const anthropicStream = messagesOf([
 
 const toOpenAi = openAiClient({ includeUsage: true });
 const toAnthropic = anthropicClient({ inputTokensEstimate: 9 });
-const ways: readonly [string, () => StreamTransform, readonly SseMessage[]][] = [
+const cases: readonly [string, () => StreamTransform, readonly SseMessage[]][] = [
   [
-    'OpenAI, passed through',
+    'OpenAI, forwarded',
     () => new OpenAiPassThrough(identity, { includeUsage: true }),
     openAiStream,
   ],
-  ['Anthropic, passed through', () => new AnthropicPassThrough(identity, 9), anthropicStream],
+  ['Anthropic, forwarded', () => new AnthropicPassThrough(identity, 9), anthropicStream],
   [
     'OpenAI for an Anthropic client',
     () => new Translation(makePrompt(), toAnthropic, openAiUpstream).transformStream(identity),
@@ -63,22 +63,22 @@ const ways: readonly [string, () => StreamTransform, readonly SseMessage[]][] = 
   ],
 ];
 
-/** The best of many rounds: the other work of the machine must not be measured. */
+/** Returns the best of many rounds, to exclude other work of the machine. */
 function microsPerChunk(open: () => StreamTransform, messages: readonly SseMessage[]): number {
   let best = Number.POSITIVE_INFINITY;
   for (let round = 0; round < rounds; round += 1) {
-    const relay = open();
+    const transform = open();
     let length = 0;
     const start = performance.now();
-    for (const message of messages) length += relay.push(message).length;
+    for (const message of messages) length += transform.push(message).length;
     const micros = ((performance.now() - start) * 1_000) / messages.length;
-    if (length === 0) throw new Error('Nothing was said.');
+    if (length === 0) throw new Error('The transform wrote no output.');
     best = Math.min(best, micros);
   }
   return best;
 }
 
-const measured = ways.map(([name, open, messages]) => {
+const measured = cases.map(([name, open, messages]) => {
   const micros = microsPerChunk(open, messages);
   process.stdout.write(`${name.padEnd(32)} ${micros.toFixed(2)} µs per chunk\n`);
   return micros;

@@ -1,8 +1,8 @@
 /**
- * What a second worker gains on this machine, and what counting limits in Redis costs a request.
- * Both with an idle upstream. Load generator and upstream use the same cores, so the full gain of a
- * second worker shows only on a machine with cores to spare. Run it with `bun bench/workers.ts`; it
- * takes about two minutes and needs redis-server (Linux).
+ * Measures the throughput of a second worker and the cost of shared limits in Redis. The load
+ * generator and the upstream share the cores, so the full gain of a second worker shows only on a
+ * machine with spare cores. Run it with `bun bench/workers.ts`; it takes about 2 minutes and needs
+ * redis-server and Linux.
  */
 import { readFileSync } from 'node:fs';
 import type { LoadOrder, LoadResult } from './load.ts';
@@ -12,8 +12,8 @@ import { workloads } from './workloads.ts';
 const rounds = 5;
 const warmUpRounds = 2;
 const requests = 6_000;
-/** Writes that follow a request belong to its round. */
-const afterworkMs = 300;
+/** Time for writes after the last answer, which count for the round. */
+const settleMs = 300;
 
 type Load = (order: LoadOrder) => Promise<LoadResult>;
 
@@ -25,31 +25,31 @@ interface Round {
   readonly p99Ms: number;
 }
 
-/** The process itself and those it started. */
-function familyOf(pid: number): number[] {
+/** Returns a process and its children. */
+function processTreeOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ');
   return [pid, ...children.filter((text) => text !== '').map(Number)];
 }
 
 const cpuOf = (pids: readonly number[]) => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0);
 
-async function play(server: Server, loads: readonly Load[], redisPid: number): Promise<Round> {
+async function runRound(server: Server, loads: readonly Load[], redisPid: number): Promise<Round> {
   const body = workloads[0]?.body ?? '';
-  const family = familyOf(server.pid);
-  const [before, redisBefore] = [cpuOf(family), cpuSeconds(redisPid)];
+  const pids = processTreeOf(server.pid);
+  const [before, redisBefore] = [cpuOf(pids), cpuSeconds(redisPid)];
   const startedAt = performance.now();
-  const share = requests / loads.length;
-  const order = { url: server.url, key: clientKey, body, requests: share };
+  const requestsEach = requests / loads.length;
+  const order = { url: server.url, key: clientKey, body, requests: requestsEach };
   const results = await Promise.all(
-    loads.map((load) => load({ ...order, concurrency: 32 / loads.length, leavingPercent: 0 })),
+    loads.map((load) => load({ ...order, concurrency: 32 / loads.length, disconnectPercent: 0 })),
   );
   const seconds = (performance.now() - startedAt) / 1000;
   const failed = results.reduce((sum, result) => sum + result.failed, 0);
   if (failed > 0) throw new Error(`${server.name}: ${failed} requests failed.`);
-  await Bun.sleep(afterworkMs);
+  await Bun.sleep(settleMs);
   return {
     perSecond: requests / seconds,
-    microseconds: ((cpuOf(family) - before) * 1e6) / requests,
+    microseconds: ((cpuOf(pids) - before) * 1e6) / requests,
     redisMicroseconds: ((cpuSeconds(redisPid) - redisBefore) * 1e6) / requests,
     p50Ms: Math.max(...results.map(({ p50Ms }) => p50Ms)),
     p99Ms: Math.max(...results.map(({ p99Ms }) => p99Ms)),
@@ -62,7 +62,7 @@ function median(values: readonly number[]): number {
 
 const print = (...cells: readonly string[]) =>
   process.stdout.write(
-    `${cells.map((cell, at) => (at === 0 ? cell.padEnd(24) : cell.padStart(16))).join('')}\n`,
+    `${cells.map((cell, index) => (index === 0 ? cell.padEnd(24) : cell.padStart(16))).join('')}\n`,
   );
 
 function freePort(): number {
@@ -79,34 +79,34 @@ const redis = Bun.spawn(
 );
 try {
   const upstream = await processes.upstream(2, 0);
-  const shared = { redis: `redis://127.0.0.1:${redisPort}` };
+  const withRedis = { redis: `redis://127.0.0.1:${redisPort}` };
   const program = 'src/main.ts';
   const two = ['--workers', '2'];
   const servers = [
     await processes.gateway(upstream, 'one process', program),
-    await processes.gateway(upstream, 'one with Redis', program, { more: shared }),
-    await processes.gateway(upstream, 'two workers', program, { words: two }),
-    await processes.gateway(upstream, 'two with Redis', program, { words: two, more: shared }),
+    await processes.gateway(upstream, 'one with Redis', program, { config: withRedis }),
+    await processes.gateway(upstream, 'two workers', program, { args: two }),
+    await processes.gateway(upstream, 'two with Redis', program, { args: two, config: withRedis }),
   ];
   const loads = [processes.load(), processes.load()];
-  const played = new Map<Server, Round[]>(servers.map((server) => [server, []]));
+  const resultsByServer = new Map<Server, Round[]>(servers.map((server) => [server, []]));
   for (let round = 0; round < warmUpRounds + rounds; round += 1) {
-    // Later ones find a warmer machine, so the order alternates.
+    // Later servers run on a warmer machine, so the order alternates.
     for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
-      const result = await play(server, loads, redis.pid);
-      if (round >= warmUpRounds) played.get(server)?.push(result);
+      const result = await runRound(server, loads, redis.pid);
+      if (round >= warmUpRounds) resultsByServer.get(server)?.push(result);
     }
   }
   print('server', 'requests/s', 'CPU/request', 'Redis/request', 'p50', 'p99');
-  for (const [{ name }, results] of played) {
-    const of = (pick: (round: Round) => number) => median(results.map(pick));
+  for (const [{ name }, results] of resultsByServer) {
+    const medianOf = (pick: (round: Round) => number) => median(results.map(pick));
     print(
       name,
-      of((round) => round.perSecond).toFixed(0),
-      `${of((round) => round.microseconds).toFixed(0)} µs`,
-      `${of((round) => round.redisMicroseconds).toFixed(0)} µs`,
-      `${of((round) => round.p50Ms).toFixed(1)} ms`,
-      `${of((round) => round.p99Ms).toFixed(1)} ms`,
+      medianOf((round) => round.perSecond).toFixed(0),
+      `${medianOf((round) => round.microseconds).toFixed(0)} µs`,
+      `${medianOf((round) => round.redisMicroseconds).toFixed(0)} µs`,
+      `${medianOf((round) => round.p50Ms).toFixed(1)} ms`,
+      `${medianOf((round) => round.p99Ms).toFixed(1)} ms`,
     );
   }
 } finally {

@@ -1,4 +1,4 @@
-/** What the benches send, the same bytes on every machine. */
+/** The requests of the benchmarks: the same bytes on every machine. */
 
 /** The gateway's alias for the upstream's only model. */
 export const modelAlias = 'bench/chat';
@@ -6,18 +6,18 @@ export const modelAlias = 'bench/chat';
 export interface Workload {
   readonly name: string;
   readonly body: string;
-  /** Requests of one round. */
+  /** Requests per round. */
   readonly requests: number;
   readonly concurrency: number;
-  /** The cost of a request is divided by this number of parts. */
-  readonly partsPerRequest: number;
-  readonly part: 'request' | 'chunk';
-  /** The gateway may take at most this many times the bare proxy's CPU time. */
+  /** The cost is reported per unit, of which a request has this many. */
+  readonly unitsPerRequest: number;
+  readonly unit: 'request' | 'chunk';
+  /** The highest accepted ratio of CPU time to the bare proxy. */
   readonly ratioMax: number;
 }
 
 export const chunksPerStream = 200;
-/** Long enough that two chunks never arrive in one read on an idle machine. */
+/** Long enough that no read returns two chunks on an idle machine. */
 export const chunkSpacingMs = 4;
 
 const instructions = { role: 'system', content: 'You are a helpful assistant.' };
@@ -27,25 +27,28 @@ function chatBody(messages: readonly object[], more: object = {}): string {
   return JSON.stringify({ model: modelAlias, messages, temperature: 0.7, ...more });
 }
 
-const words =
+const vocabularyText =
   'the river carries its water from the hills through old towns to a wide and quiet sea where ' +
   'ships wait for the morning and people on the shore count them one by one before they go home';
 
-/** English-like prose of about `length` characters, with the line ends and quotes that text has. */
+/** Returns English-like prose of `length` characters with line breaks and quotes. */
 export function prose(length: number): string {
-  const vocabulary = words.split(' ');
+  const vocabulary = vocabularyText.split(' ');
   let seed = 1;
-  // A linear congruential generator: the same text in every run, without a stored file.
-  const draw = (count: number) => {
+  // A linear congruential generator returns the same text in every run.
+  const random = (count: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
     return Math.floor((seed / 2_147_483_648) * count);
   };
   let text = '';
   for (let sentence = 1; text.length < length; sentence += 1) {
-    const picked = Array.from({ length: 6 + draw(12) }, () => vocabulary[draw(vocabulary.length)]);
-    const said = picked.join(' ');
+    const picked = Array.from(
+      { length: 6 + random(12) },
+      () => vocabulary[random(vocabulary.length)],
+    );
+    const clause = picked.join(' ');
     const end = sentence % 6 === 0 ? '.\n\n' : '. ';
-    text += sentence % 9 === 0 ? `"${said}", they say${end}` : `So ${said}${end}`;
+    text += sentence % 9 === 0 ? `"${clause}", they say${end}` : `So ${clause}${end}`;
   }
   return text.slice(0, length);
 }
@@ -56,8 +59,8 @@ export const workloads: readonly Workload[] = [
     body: chatBody([instructions, question], { max_tokens: 100 }),
     requests: 8_000,
     concurrency: 32,
-    partsPerRequest: 1,
-    part: 'request',
+    unitsPerRequest: 1,
+    unit: 'request',
     ratioMax: 1.6,
   },
   {
@@ -68,8 +71,8 @@ export const workloads: readonly Workload[] = [
     }),
     requests: 128,
     concurrency: 32,
-    partsPerRequest: chunksPerStream,
-    part: 'chunk',
+    unitsPerRequest: chunksPerStream,
+    unit: 'chunk',
     ratioMax: 1.6,
   },
   {
@@ -77,8 +80,8 @@ export const workloads: readonly Workload[] = [
     body: chatBody([instructions, { role: 'user', content: prose(100 * 1024) }]),
     requests: 2_500,
     concurrency: 16,
-    partsPerRequest: 1,
-    part: 'request',
+    unitsPerRequest: 1,
+    unit: 'request',
     ratioMax: 1.5,
   },
 ];

@@ -1,6 +1,6 @@
 /**
- * The AI SDK with its OpenAI-compatible provider. Needs TOLLGATE_KEY, a routing key (sk-tg-…).
- * Run it with `npx bun examples/ai-sdk.ts`.
+ * Calls Tollgate with the AI SDK and its OpenAI-compatible provider. Set TOLLGATE_KEY to a routing
+ * key (sk-tg-…) and run `npx bun examples/ai-sdk.ts`.
  */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { streamText } from 'ai';
@@ -15,5 +15,5 @@ const tollgate = createOpenAICompatible({
 
 const answer = streamText({ model: tollgate('demo/chat'), prompt: 'Hello!' });
 
-for await (const words of answer.textStream) process.stdout.write(words);
+for await (const text of answer.textStream) process.stdout.write(text);
 process.stdout.write(`\n${(await answer.usage).totalTokens} tokens\n`);

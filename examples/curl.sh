@@ -1,8 +1,8 @@
 #!/bin/sh
-# A streamed answer, word by word, with its price in the last event.
-# Needs TOLLGATE_KEY; TOLLGATE_URL when Tollgate is not on this machine's port 8080.
+# Streams an answer. The last event contains its cost.
+# Set TOLLGATE_KEY to a routing key, and TOLLGATE_URL unless Tollgate runs on port 8080 here.
 set -eu
-: "${TOLLGATE_KEY:?Set it to a routing key (sk-tg-…).}"
+: "${TOLLGATE_KEY:?Set TOLLGATE_KEY to a routing key (sk-tg-…).}"
 
 curl --fail-with-body --silent --show-error --no-buffer \
   "${TOLLGATE_URL:-http://127.0.0.1:8080}/v1/chat/completions" \

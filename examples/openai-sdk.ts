@@ -1,6 +1,6 @@
 /**
- * The openai package, pointed at Tollgate: only the base URL and the key differ.
- * Needs TOLLGATE_KEY, a routing key (sk-tg-…). Run it with `npx bun examples/openai-sdk.ts`.
+ * Calls Tollgate with the OpenAI SDK. Only the base URL and the key differ. Set TOLLGATE_KEY to a
+ * routing key (sk-tg-…) and run `npx bun examples/openai-sdk.ts`.
  */
 import OpenAI from 'openai';
 

@@ -1,7 +1,7 @@
 /**
- * OpenRouter's provider for the AI SDK. Under `/api/v1` every answer ends with its cost, as
- * OpenRouter's clients expect. Needs TOLLGATE_KEY, a routing key (sk-tg-…).
- * Run it with `npx bun examples/openrouter.ts`.
+ * Calls Tollgate with OpenRouter's provider for the AI SDK. Under `/api/v1`, every answer ends with
+ * its cost, as OpenRouter's clients expect. Set TOLLGATE_KEY to a routing key (sk-tg-…) and run
+ * `npx bun examples/openrouter.ts`.
  */
 import { createOpenRouter } from '@openrouter/ai-sdk-provider';
 import { streamText } from 'ai';
@@ -11,5 +11,5 @@ const tollgate = createOpenRouter({ baseURL: `${TOLLGATE_URL}/api/v1`, apiKey: T
 
 const answer = streamText({ model: tollgate.chat('demo/chat'), prompt: 'Hello!' });
 
-for await (const words of answer.textStream) process.stdout.write(words);
+for await (const text of answer.textStream) process.stdout.write(text);
 process.stdout.write(`\n${(await answer.usage).totalTokens} tokens\n`);

@@ -1,4 +1,4 @@
-/** Writes millions of booked requests by set-based SQL, as the drain would have left them. */
+/** Inserts millions of booked requests with SQL, as the batch writer would have written them. */
 import { Database } from 'bun:sqlite';
 import pg from 'pg';
 
@@ -9,7 +9,7 @@ export interface Filling {
   readonly until: number;
 }
 
-/** A key with one request a day, among keys that are busy all the time. */
+/** A key with 1 request per day, among busy keys. */
 export const rareKey = 'key_rare';
 
 const rowsPerChunk = 100_000;
@@ -28,16 +28,16 @@ const details = JSON.stringify({
   streamed: true,
 });
 
-/** The SQL in which the two engines differ. */
-interface Words {
-  /** A table `series (n)` from one number to another. */
+/** The SQL expressions that differ between the engines. */
+interface EngineSql {
+  /** Returns a table `series (n)` with the numbers of a range. */
   series(first: number, last: number): string;
-  /** A request id that is spread over the index as a random one is. */
+  /** Returns a request ID that is as spread out in the index as a random one. */
   idOf(n: string): string;
   readonly hash: string;
 }
 
-const sqlite: Words = {
+const sqlite: EngineSql = {
   series: (first, last) =>
     `(with recursive series (n) as (
       select ${first} union all select n + 1 from series where n < ${last}
@@ -46,15 +46,15 @@ const sqlite: Words = {
   hash: 'zeroblob(32)',
 };
 
-const postgres: Words = {
+const postgres: EngineSql = {
   series: (first, last) => `generate_series(${first}::bigint, ${last}::bigint) as series (n)`,
   idOf: (n) => `decode(lpad(to_hex(${n} * 2654435761 % 4294967296), 16, '0')
     || lpad(to_hex(${n}), 16, '0'), 'hex')`,
   hash: "decode(repeat('00', 32), 'hex')",
 };
 
-/** The statements in order. Rows and entries are numbered in the order of arrival. */
-function* statements(words: Words, { rows, from, until }: Filling): Generator<string> {
+/** Yields the statements in order. Rows and entries are numbered in the order of arrival. */
+function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<string> {
   const entries = Math.ceil(rows / rowsPerEntry);
   const perRow = (until - from) / rows;
   const arrival = (n: string) => `${from} + cast((${n} - 1) * ${perRow} as bigint)`;
@@ -63,7 +63,7 @@ function* statements(words: Words, { rows, from, until }: Filling): Generator<st
   const first = '(select max(id) from ledger_entries)';
   yield `insert into api_keys (id, tenant_id, kind, label, name, secret_hash, disabled,
       created_at, updated_at)
-    select '${rareKey}', 'default', 'routing', '', 'rare', ${words.hash}, 0, 0, 0`;
+    select '${rareKey}', 'default', 'routing', '', 'rare', ${sql.hash}, 0, 0, 0`;
   yield `create table filling as select ${first} as entry, ${account} as account,
     (select balance from accounts where owner = 'tenant:default') as balance,
     (select min(id) from api_keys where kind = 'routing' and id <> '${rareKey}') as key_id`;
@@ -72,14 +72,14 @@ function* statements(words: Words, { rows, from, until }: Filling): Generator<st
       select account, 'charge', ${-rowsPerEntry * chargePerRow},
         balance - n * ${rowsPerEntry * chargePerRow}, '',
         ${arrival(`(n * ${rowsPerEntry})`)} + 1000
-      from ${words.series(at, Math.min(entries, at + rowsPerChunk - 1))}, filling order by n`;
+      from ${sql.series(at, Math.min(entries, at + rowsPerChunk - 1))}, filling order by n`;
   }
   for (let at = 1; at <= rows; at += rowsPerChunk) {
     yield `insert into request_log (request_id, tenant_id, key_id, requested_model, provider,
         status, traffic_mode, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
         reasoning_tokens, model_charge, byok_platform_fee, managed_tool_fee, agent_runtime_fee,
         written_off, searches, duration_ms, details, entry_id, created_at)
-      select ${words.idOf('n')}, 'default',
+      select ${sql.idOf('n')}, 'default',
         case when n % ${daily} = ${Math.floor(daily / 2)} then '${rareKey}'
           when n % 3 = 0 then key_id else 'key_other' || (n % 7) end,
         'acme/chat-' || (n % 5), 'acme',
@@ -87,7 +87,7 @@ function* statements(words: Words, { rows, from, until }: Filling): Generator<st
         100 + n % 900, 0, 0, n % 400, 0, ${chargePerRow}, 0, 0, 0, 0, 0,
         300 + n % 4000, '${details}', entry + (n + ${rowsPerEntry - 1}) / ${rowsPerEntry},
         ${arrival('n')}
-      from ${words.series(at, Math.min(rows, at + rowsPerChunk - 1))}, filling order by n`;
+      from ${sql.series(at, Math.min(rows, at + rowsPerChunk - 1))}, filling order by n`;
   }
   for (let day = Math.floor(from / dayMs); day * dayMs < until; day += 1) {
     yield `insert into usage_daily
@@ -105,7 +105,7 @@ function* statements(words: Words, { rows, from, until }: Filling): Generator<st
   yield 'drop table filling';
 }
 
-/** `onStep` is told after each statement how much is done, from 0 to 1. */
+/** Runs the statements on SQLite. `onStep` gets the progress from 0 to 1. */
 export async function fillSqlite(
   file: string,
   filling: Filling,
@@ -114,10 +114,10 @@ export async function fillSqlite(
   const database = new Database(file);
   database.run('pragma synchronous = off');
   database.run('pragma cache_size = -200000');
-  const all = [...statements(sqlite, filling)];
-  for (const [at, statement] of all.entries()) {
+  const steps = [...statements(sqlite, filling)];
+  for (const [index, statement] of steps.entries()) {
     database.run(statement);
-    onStep((at + 1) / all.length);
+    onStep((index + 1) / steps.length);
   }
   database.close();
 }
@@ -126,7 +126,7 @@ export async function fillPostgres(url: string, filling: Filling): Promise<void>
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   for (const statement of statements(postgres, filling)) await client.query(statement);
-  // On a real server, autovacuum does this in time.
+  // On a running server, autovacuum does this.
   await client.query('vacuum analyze');
   await client.end();
 }

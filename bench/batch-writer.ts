@@ -1,7 +1,7 @@
 /**
- * What booking costs: CPU time of all threads per settlement, from being written to the journal
- * until its row is committed, for several sizes of a commit. Run it with `bun bench/drain.ts
- * [--rows-before 2000000]`: a log that already has rows makes it dearer.
+ * Measures the cost of booking: the CPU time of all threads per settlement, from the batch writer's
+ * queue until its row is committed, for several commit sizes. Run it with
+ * `bun bench/batch-writer.ts [--rows-before 2000000]`: existing rows make booking more expensive.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { BatchWriter } from '../src/money/settle/batch-writer.ts';
 import { openStore, type Store } from '../src/store/open.ts';
 import { verifyLedger } from '../src/store/verify/verify.ts';
 
-/** Settlements per commit: in a lull, at a few hundred requests a second, and at the most. */
+/** Settlements per commit: at low traffic, at a few hundred requests per second, and at most. */
 const commitSizes = [10, 100, 500];
 const settlementsPerRound = 10_000;
 const rounds = 5;
@@ -70,34 +70,35 @@ function settlement(): Settlement {
   };
 }
 
-async function drainAll(
-  drain: BatchWriter,
+async function bookAll(
+  writer: BatchWriter,
   settlements: number,
   commitSize: number,
 ): Promise<void> {
   for (let done = 0; done < settlements; done += commitSize) {
-    for (let next = 0; next < commitSize; next += 1) drain.add(toSettlementEntry(settlement()));
-    await drain.flush();
+    for (let next = 0; next < commitSize; next += 1) writer.add(toSettlementEntry(settlement()));
+    await writer.flush();
   }
 }
 
-async function measure(drain: BatchWriter, commitSize: number): Promise<number> {
+async function measure(writer: BatchWriter, commitSize: number): Promise<number> {
   const before = process.cpuUsage();
-  await drainAll(drain, settlementsPerRound, commitSize);
+  await bookAll(writer, settlementsPerRound, commitSize);
   const { user, system } = process.cpuUsage(before);
   return (user + system) / settlementsPerRound;
 }
 
-/** The bench's own cost: settlements that are made and thrown away. */
-function makingMicroseconds(): number {
+/** Returns the cost of the benchmark itself: creating a settlement without booking it. */
+function creationMicroseconds(): number {
   const before = process.cpuUsage();
-  let kept = 0;
-  for (let next = 0; next < 10 * settlementsPerRound; next += 1) kept += settlement().writtenOff;
+  let writtenOff = 0;
+  for (let next = 0; next < 10 * settlementsPerRound; next += 1)
+    writtenOff += settlement().writtenOff;
   const { user, system } = process.cpuUsage(before);
-  return (user + system + kept) / (10 * settlementsPerRound);
+  return (user + system + writtenOff) / (10 * settlementsPerRound);
 }
 
-async function openWallet(store: Store): Promise<void> {
+async function createWallet(store: Store): Promise<void> {
   const now = Date.now();
   const limits = { requestsPerMinute: null, concurrentRequests: null };
   const tenant = { id: 'default', name: 'Bench', disabled: false, ...limits };
@@ -111,8 +112,8 @@ function median(numbers: readonly number[]): number {
 }
 
 async function main(store: Store): Promise<void> {
-  await openWallet(store);
-  const drain = new BatchWriter({
+  await createWallet(store);
+  const writer = new BatchWriter({
     store: store.ledger,
     processId: 'bench',
     onCommit: () => {},
@@ -120,23 +121,24 @@ async function main(store: Store): Promise<void> {
       throw error;
     },
   });
-  await drainAll(drain, Math.max(rowsBefore, 3 * settlementsPerRound), 500);
-  const own = median(commitSizes.map(makingMicroseconds));
+  await bookAll(writer, Math.max(rowsBefore, 3 * settlementsPerRound), 500);
+  const overhead = median(commitSizes.map(creationMicroseconds));
   const measured = new Map<number, number[]>(commitSizes.map((size) => [size, []]));
   for (let round = 0; round < rounds; round += 1) {
-    for (const size of commitSizes) measured.get(size)?.push((await measure(drain, size)) - own);
+    for (const size of commitSizes)
+      measured.get(size)?.push((await measure(writer, size)) - overhead);
   }
   for (const [size, microseconds] of measured) {
-    const cost = `${median(microseconds).toFixed(1).padStart(6)} µs of CPU a settlement`;
-    process.stdout.write(`${String(size).padStart(4)} in a commit: ${cost}\n`);
+    const cost = `${median(microseconds).toFixed(1).padStart(6)} µs of CPU per settlement`;
+    process.stdout.write(`${String(size).padStart(4)} per commit: ${cost}\n`);
   }
   const { discrepancies } = await verifyLedger(store.database, (line) =>
     process.stdout.write(line),
   );
-  process.stdout.write(`discrepancies in the books afterwards: ${discrepancies}\n`);
+  process.stdout.write(`discrepancies in the ledger: ${discrepancies}\n`);
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-drain-'));
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-batch-writer-'));
 const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
 try {
   await main(store);

@@ -1,7 +1,6 @@
 /**
- * A clock inside a page of the dashboard: when the API's answers arrived, and when the last change
- * that they made was painted. It uses the browser's own timestamps, so the way to the browser's
- * control socket and back is not measured.
+ * Measures inside a dashboard page when the API's answers arrived and when their last change was
+ * painted. Uses the browser's own timestamps, which exclude the delay of remote control.
  */
 import type { Page } from 'playwright-core';
 
@@ -13,25 +12,25 @@ export interface PageTimes {
   readonly paintedAfterMs: number;
 }
 
-/** A page without changes and requests for this long shows all its data. */
+/** After this long without changes and requests, a page shows all its data. */
 const quietMs = 700;
 
-/** Notes every change of the document and the frame that shows it. */
+/** Records each change of the document and the frame that shows it. */
 const clock = `
   (() => {
-    const clock = { asked: 0, changedAt: 0, paintedAt: 0 };
-    window.pageClock = clock;
+    const clock = { requested: 0, changedAt: 0, paintedAt: 0 };
+    window.pageTimes = clock;
     const fetch = window.fetch;
-    window.fetch = (...words) => { clock.asked += 1; return fetch(...words); };
+    window.fetch = (...args) => { clock.requested += 1; return fetch(...args); };
     const channel = new MessageChannel();
     channel.port1.onmessage = () => { clock.paintedAt = performance.now(); };
-    let isAsked = false;
+    let isPending = false;
     new MutationObserver(() => {
       clock.changedAt = performance.now();
-      if (isAsked) return;
-      isAsked = true;
-      // A message sent before a frame arrives once the frame is drawn.
-      requestAnimationFrame(() => { isAsked = false; channel.port2.postMessage(0); });
+      if (isPending) return;
+      isPending = true;
+      // A message posted before a frame arrives after the frame is painted.
+      requestAnimationFrame(() => { isPending = false; channel.port2.postMessage(0); });
     }).observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
   })();
 `;
@@ -44,11 +43,11 @@ const read = `
   new Promise((resolve) => {
     const isApi = ({ initiatorType }) => initiatorType === 'fetch';
     const calls = () => performance.getEntriesByType('resource').filter(isApi);
-    const look = () => {
-      const { asked, changedAt, paintedAt } = window.pageClock;
+    const check = () => {
+      const { requested, changedAt, paintedAt } = window.pageTimes;
       const ends = calls().map(({ responseEnd }) => responseEnd);
       const isQuiet = performance.now() - Math.max(changedAt, paintedAt, ...ends) >= ${quietMs};
-      if (!isQuiet || ends.length < asked) return setTimeout(look, 100);
+      if (!isQuiet || ends.length < requested) return setTimeout(check, 100);
       const before = calls().filter(({ responseEnd }) => responseEnd <= changedAt);
       resolve({
         answers: before.length,
@@ -56,11 +55,11 @@ const read = `
         paintedAfterMs: paintedAt - Math.max(...before.map(({ responseEnd }) => responseEnd)),
       });
     };
-    look();
+    check();
   })
 `;
 
-/** Waits until the page is quiet. */
+/** Waits until the page has stopped changing, then returns its times. */
 export async function readTimes(page: Page): Promise<PageTimes> {
   return (await page.evaluate(read)) as PageTimes;
 }
