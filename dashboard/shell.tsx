@@ -68,7 +68,7 @@ const items: readonly Item[] = [
   item('Build', 'jobs', 'Jobs', Jobs, withScope('jobs')),
   item('Build', 'skills', 'Skills', Skills, withScope('customer')),
   item('Manage', 'keys', 'Keys', Keys, managementKey),
-  item('Manage', 'byok', 'Provider keys (BYOK)', Byok, managementKey),
+  item('Manage', 'byok', 'Provider keys', Byok, managementKey),
   item('Installation', 'operator', 'Operator', Operator, adminToken),
 ];
 

@@ -28,7 +28,7 @@ export function Byok() {
   return (
     <Page
       title="Provider keys (BYOK)"
-      lead="Your own keys at model providers, who bill you directly. Tollgate charges a platform fee."
+      lead="Your own keys at model providers. They bill you; Tollgate charges a platform fee."
       actions={
         <AddButton text="Add a provider key" onClick={() => openOverlay({ provider: 'new' })} />
       }

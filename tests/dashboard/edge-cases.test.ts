@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Browser } from 'playwright-core';
-import { desk, openBrowser, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, Tab } from '../support/browser.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
 const timeoutMs = 120_000;
@@ -18,7 +18,7 @@ afterAll(async () => {
   await gateway?.stop();
 });
 
-const open = (size: { width: number; height: number } = desk) =>
+const open = (size: { width: number; height: number } = desktop) =>
   Tab.open(browser, { theme: 'light', size });
 
 interface CreatedKey {
@@ -100,7 +100,7 @@ describe('an unavailable gateway', () => {
       await tab.signIn(gateway.url, gateway.keys[who], `/${name}`);
       const note = page.getByRole('alert').filter({ hasText: 'Back in a moment.' });
       await note.waitFor();
-      expect(await tab.barriers()).toEqual([]);
+      expect(await tab.accessibilityViolations()).toEqual([]);
       const [requested, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       await page.route(path, async (route) => {
         requested.resolve();
@@ -209,7 +209,7 @@ test(
     expect(await page.getByText(/rejected a key/).allInnerTexts()).toEqual([
       'closed rejected a key. Run tollgate doctor to check providers.closed.api_key.',
     ]);
-    expect(await tab.barriers()).toEqual([]);
+    expect(await tab.accessibilityViolations()).toEqual([]);
     await page.unroute('**/admin/v1/providers');
     await warning.waitFor({ state: 'detached' });
     expect(tab.problems).toEqual([]);
@@ -510,7 +510,7 @@ describe('the credits page', () => {
       await page.getByRole('button', { name: 'Sign out' }).click();
       await tab.signIn(gateway.url, gateway.keys.api, '/credits');
       await page.getByText('This key has no limit').waitFor();
-      expect(await tab.barriers()).toEqual([]);
+      expect(await tab.accessibilityViolations()).toEqual([]);
       expect(tab.problems).toEqual([]);
     },
     timeoutMs,

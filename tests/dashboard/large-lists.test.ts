@@ -5,7 +5,7 @@ import type { ApiKey } from '../../src/auth/directory.ts';
 import { openStore } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from '../contracts/bookings.ts';
 import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';
-import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, phone, Tab } from '../support/browser.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 
 const timeoutMs = 120_000;
@@ -93,7 +93,7 @@ async function seed(dataDir: string): Promise<void> {
   await store.database.close();
 }
 
-const open = () => Tab.open(browser, { theme: 'light', size: desk });
+const open = () => Tab.open(browser, { theme: 'light', size: desktop });
 
 describe('a tenant with many keys', () => {
   test(
@@ -110,7 +110,7 @@ describe('a tenant with many keys', () => {
         .evaluateAll((names) => names.map((name) => name.getBoundingClientRect().width));
       expect(new Set(widths).size).toBe(1);
       await rows.nth(2).getByText('upstream error').waitFor();
-      expect(await tab.overhang()).toBe(0);
+      expect(await tab.horizontalOverflow()).toBe(0);
     },
     timeoutMs,
   );
@@ -300,8 +300,8 @@ describe('an operator with many tenants', () => {
         [120, 121, 122, 123, 124, 125, 126, 127, 128, 129].map((at) => `Customer ${at}`),
       );
       expect(new URL(page.url()).search).toBe('?sort=name&search=MER-12');
-      expect(await tab.barriers()).toEqual([]);
-      expect(await tab.overhang()).toBe(0);
+      expect(await tab.accessibilityViolations()).toEqual([]);
+      expect(await tab.horizontalOverflow()).toBe(0);
       await page.getByLabel('Search').fill('no such tenant');
       await page.getByText('No matching tenants').waitFor();
     },

@@ -4,7 +4,7 @@ import type { Browser, Page } from 'playwright-core';
 import { openStore } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from '../contracts/bookings.ts';
 import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';
-import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, phone, Tab } from '../support/browser.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 import { seedTraffic } from '../support/seed-traffic.ts';
 
@@ -121,7 +121,7 @@ test.each([
 ] as const)(
   'the tiles fill each row at every window width (%s key, %s)',
   async (who, path) => {
-    await using tab = await openAt(desk, who, path);
+    await using tab = await openAt(desktop, who, path);
     const { page } = tab;
     await page.locator('.tile').nth(3).waitFor();
     for (const width of [320, 390, 560, 700, 768, 1_024, 1_440]) {
@@ -163,7 +163,7 @@ test(
 test(
   'the legend of a line chart shows the averages of the entire period',
   async () => {
-    await using tab = await openAt(desk, 'management', '?metric=latency&split=provider');
+    await using tab = await openAt(desktop, 'management', '?metric=latency&split=provider');
     const values = tab.page.locator('.legend li .legend-value');
     await values.first().waitFor();
     const times = await values.allInnerTexts();
@@ -176,7 +176,7 @@ test(
 const heightOf = (page: Page) => page.evaluate('document.documentElement.scrollHeight');
 
 test(
-  'the page keeps its height while the pointer moves over the chart, and the legend sums up the day',
+  'the page keeps its height while the pointer moves over a chart',
   async () => {
     await using tab = await openAt({ width: 1_000, height: 900 }, 'management', '?split=model');
     const { page } = tab;
@@ -204,7 +204,7 @@ test(
 test(
   'the arrow keys select the days of a chart, also for screen readers',
   async () => {
-    await using tab = await openAt(desk, 'management', '/credits');
+    await using tab = await openAt(desktop, 'management', '/credits');
     const { page } = tab;
     const chart = page.getByRole('slider', { name: /spent by day/ });
     const shows = (text: RegExp) => page.locator('.legend b', { hasText: text }).waitFor();
@@ -235,7 +235,7 @@ function creditsOf(text: string): number {
 test(
   'the next page of the log starts at the top',
   async () => {
-    await using tab = await openAt(desk, 'management', '/logs');
+    await using tab = await openAt(desktop, 'management', '/logs');
     const { page } = tab;
     await page.getByRole('button', { name: 'Older' }).click();
     await page.getByText('51 to 100 of').waitFor();
@@ -247,7 +247,7 @@ test(
 test(
   'the operator page marks tenants with many failed requests',
   async () => {
-    await using tab = await openAt(desk, 'admin', '/operator');
+    await using tab = await openAt(desktop, 'admin', '/operator');
     const badge = tab.page.locator('.badge.bad', { hasText: 'failed' });
     const rows = tab.page.getByRole('table', { name: 'Tenants' }).locator('tbody tr');
     await badge.first().waitFor();
@@ -260,7 +260,7 @@ test(
 test(
   'the print layout hides controls and uses the light theme',
   async () => {
-    await using tab = await Tab.open(browser, { theme: 'dark', size: desk });
+    await using tab = await Tab.open(browser, { theme: 'dark', size: desktop });
     await tab.signIn(gateway.url, gateway.keys.management, '/credits');
     await tab.settled();
     const { page } = tab;
@@ -279,7 +279,7 @@ test(
 test(
   'high-contrast mode still shows the selection and the colors of the legend',
   async () => {
-    await using tab = await openAt(desk, 'management', '');
+    await using tab = await openAt(desktop, 'management', '');
     const { page } = tab;
     await page.emulateMedia({ forcedColors: 'active' });
     const stylesOf = (selector: string, name: string) =>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Browser } from 'playwright-core';
-import { desk, openBrowser, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, Tab } from '../support/browser.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
 const timeoutMs = 120_000;
@@ -22,7 +22,7 @@ afterAll(async () => {
 });
 
 async function openAs(who: 'api' | 'management' | 'admin', path: string): Promise<Tab> {
-  const tab = await Tab.open(browser, { theme: 'light', size: desk });
+  const tab = await Tab.open(browser, { theme: 'light', size: desktop });
   await tab.signIn(gateway.url, gateway.keys[who], path);
   await tab.settled();
   return tab;
@@ -175,7 +175,7 @@ describe('an empty page', () => {
     async () => {
       const body = { name: 'narrow', models: ['demo/embed'] };
       const created = await gateway.manage('POST', '/api/v1/keys', body);
-      await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+      await using tab = await Tab.open(browser, { theme: 'light', size: desktop });
       const { page } = tab;
       await tab.signIn(
         gateway.url,

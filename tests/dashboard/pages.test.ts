@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
-import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, phone, Tab } from '../support/browser.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 import { seedTraffic } from '../support/seed-traffic.ts';
 
@@ -50,7 +50,7 @@ async function lastRequest(filter: string): Promise<string> {
 }
 
 const sizes = [
-  ['desktop', desk],
+  ['desktop', desktop],
   ['phone', phone],
 ] as const;
 
@@ -109,9 +109,9 @@ async function visit(tab: Tab, { path, who, shows }: View): Promise<void> {
 /** Checks accessibility, width, and the console in both themes. */
 async function expectNoProblems(tab: Tab, device: string): Promise<void> {
   for (const theme of ['dark', 'light'] as const) {
-    await tab.turn(theme);
-    expect([device, theme, await tab.barriers()]).toEqual([device, theme, []]);
-    expect([device, theme, await tab.overhang()]).toEqual([device, theme, 0]);
+    await tab.setTheme(theme);
+    expect([device, theme, await tab.accessibilityViolations()]).toEqual([device, theme, []]);
+    expect([device, theme, await tab.horizontalOverflow()]).toEqual([device, theme, 0]);
   }
   expect([device, tab.problems]).toEqual([device, []]);
 }
@@ -157,7 +157,7 @@ describe('both themes on desktop and phone', () => {
 test(
   'the sign-in page focuses the key field',
   async () => {
-    await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+    await using tab = await Tab.open(browser, { theme: 'light', size: desktop });
     await tab.page.goto(`${gateway.url}/dashboard`);
     await tab.page.locator('input:focus').waitFor();
     await tab.page.keyboard.type(gateway.keys.api);
@@ -176,7 +176,7 @@ async function talk({ page }: Tab): Promise<void> {
 test(
   'the playground streams, calls tools, sends images, and shows the cost of each answer',
   async () => {
-    await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+    await using tab = await Tab.open(browser, { theme: 'light', size: desktop });
     const { page } = tab;
     await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=demo/chat&tools=1');
     const send = async (text: string) => {
@@ -228,8 +228,8 @@ test(
     await page.reload();
     expect(await page.getByLabel('translate').isChecked()).toBe(true);
     expect(await page.getByLabel('json-only').isChecked()).toBe(false);
-    expect(await tab.barriers()).toEqual([]);
-    expect(await tab.overhang()).toBe(0);
+    expect(await tab.accessibilityViolations()).toEqual([]);
+    expect(await tab.horizontalOverflow()).toBe(0);
     await page.getByText('Copy as code').click();
     for (const [form, effort] of [
       ['curl', '"reasoning":{"effort":"high"}'],
@@ -255,7 +255,7 @@ test(
 test(
   'skills can be created and deleted, and provider keys added and removed',
   async () => {
-    await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+    await using tab = await Tab.open(browser, { theme: 'light', size: desktop });
     const { page } = tab;
     await tab.signIn(gateway.url, gateway.keys.management, '/skills');
     await page.getByRole('button', { name: 'Create a skill' }).click();
@@ -271,7 +271,7 @@ test(
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('brief-answers').first().waitFor({ state: 'detached' });
 
-    await page.getByRole('link', { name: 'Provider keys (BYOK)' }).click();
+    await page.getByRole('link', { name: 'Provider keys' }).click();
     await page.getByRole('button', { name: 'Add a provider key' }).click();
     await page.getByLabel('Provider', { exact: true }).selectOption('openai');
     await page.getByLabel('API key').fill('sk-not-a-real-key');
@@ -287,7 +287,7 @@ test(
 test(
   'a job can be started, shows its progress, and plays its result',
   async () => {
-    await using tab = await Tab.open(browser, { theme: 'dark', size: desk });
+    await using tab = await Tab.open(browser, { theme: 'dark', size: desktop });
     const { page } = tab;
     await tab.signIn(gateway.url, gateway.keys.api, '/jobs?create=1');
     await page.getByLabel('Model').selectOption('demo/speech');
@@ -306,7 +306,7 @@ test(
       audio.preload = 'auto';
     })`);
     expect(Number(seconds)).toBeGreaterThan(1);
-    expect(await tab.barriers()).toEqual([]);
+    expect(await tab.accessibilityViolations()).toEqual([]);
     const [jobId = 'no job'] = /job_\w+/.exec(await row.innerText()) ?? [];
     const pieceId = await lastRequest('model=demo/speech');
     await page.goto(`${gateway.url}/dashboard/logs?request=${pieceId}`);
@@ -320,7 +320,7 @@ test(
 test(
   'the code of the playground runs unchanged',
   async () => {
-    await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+    await using tab = await Tab.open(browser, { theme: 'light', size: desktop });
     const { page } = tab;
     const path = '/playground?model=demo/chat&max_tokens=200&system=Be%20kind.';
     await tab.signIn(gateway.url, gateway.keys.api, path);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { Browser, Locator } from 'playwright-core';
 import { isObject } from '../../src/core/json.ts';
-import { desk, openBrowser, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, Tab } from '../support/browser.ts';
 import {
   callTools,
   chatAnswer,
@@ -46,7 +46,7 @@ afterAll(async () => {
   upstream?.stop();
 });
 
-const open = () => Tab.open(browser, { theme: 'light', size: desk });
+const open = () => Tab.open(browser, { theme: 'light', size: desktop });
 
 async function send({ page }: Tab, text: string): Promise<Locator> {
   await page.getByLabel('Your message').fill(text);
@@ -83,7 +83,7 @@ test(
     await tab.page.getByRole('button', { name: 'Stop' }).click();
     await costs.getByText('incomplete').waitFor();
     expect(await receipt.getAttribute('href')).toMatch(/\?request=[0-9a-f-]{36}$/);
-    expect(await tab.barriers()).toEqual([]);
+    expect(await tab.accessibilityViolations()).toEqual([]);
   },
   timeoutMs,
 );
@@ -108,7 +108,7 @@ test(
       [{ role: 'user', content: 'Too much' }],
       [{ role: 'user', content: 'Less' }],
     ]);
-    expect(await tab.barriers()).toEqual([]);
+    expect(await tab.accessibilityViolations()).toEqual([]);
   },
   timeoutMs,
 );
@@ -200,7 +200,7 @@ test(
     const { page } = tab;
     await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/arabic');
     const message = page.getByLabel('Your message');
-    const lines = 'line\n'.repeat(desk.height / 20);
+    const lines = 'line\n'.repeat(desktop.height / 20);
     for (const answers of [1, 2]) {
       await message.fill(lines);
       await message.press('Enter');
@@ -209,7 +209,7 @@ test(
         .nth(answers - 1)
         .waitFor();
       const box = await message.boundingBox();
-      expect(box && box.y + box.height).toBeLessThan(desk.height);
+      expect(box && box.y + box.height).toBeLessThan(desktop.height);
     }
     // Scrolls up by one notch of a mouse wheel, or farther.
     const steps = [

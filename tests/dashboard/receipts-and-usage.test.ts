@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Browser } from 'playwright-core';
-import { desk, openBrowser, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, Tab } from '../support/browser.ts';
 import {
   chatAnswer,
   cutMidStream,
@@ -36,7 +36,7 @@ afterAll(async () => {
   upstream?.stop();
 });
 
-const open = () => Tab.open(browser, { theme: 'light', size: desk });
+const open = () => Tab.open(browser, { theme: 'light', size: desktop });
 const chatBody = (model: string) => ({ model, messages: [{ role: 'user', content: 'Hi' }] });
 
 /** Creates a tenant for one test, so that its numbers contain no other requests. */
@@ -73,7 +73,7 @@ test(
     const [free, paid] = await rows.allInnerTexts();
     expect(free).toContain('Served an earlier answer again');
     expect(paid).not.toContain('earlier answer');
-    expect(await tab.overhang()).toBe(0);
+    expect(await tab.horizontalOverflow()).toBe(0);
   },
   timeoutMs,
 );
@@ -96,7 +96,7 @@ describe('a receipt', () => {
       const attempts = await receipt.locator('.attempts').innerText();
       expect(attempts).toContain('interrupted');
       expect(attempts).not.toContain('answered');
-      expect(await tab.barriers()).toEqual([]);
+      expect(await tab.accessibilityViolations()).toEqual([]);
     },
     timeoutMs,
   );

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { mp3File } from '../support/audio-files.ts';
-import { desk, openBrowser, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, Tab } from '../support/browser.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 
 const timeoutMs = 120_000;
@@ -20,7 +20,7 @@ afterAll(async () => {
   await gateway?.stop();
 });
 
-const open = () => Tab.open(browser, { theme: 'light', size: desk });
+const open = () => Tab.open(browser, { theme: 'light', size: desktop });
 
 async function runInShell(command: string, folder: string): Promise<string> {
   const child = Bun.spawn(['sh', '-c', command], {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Browser, Page } from 'playwright-core';
-import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, phone, Tab } from '../support/browser.ts';
 import { chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
@@ -50,7 +50,7 @@ async function untilRejected(key: string): Promise<void> {
   while ((await gateway.call('GET', '/v1/key', { key })).status !== 401) await Bun.sleep(50);
 }
 
-const open = (theme: 'light' | 'dark' = 'light') => Tab.open(browser, { theme, size: desk });
+const open = (theme: 'light' | 'dark' = 'light') => Tab.open(browser, { theme, size: desktop });
 
 async function createKey(page: Page): Promise<void> {
   await page.getByRole('link', { name: 'Keys', exact: true }).click();
@@ -199,7 +199,7 @@ describe('access', () => {
       const menu = await menuOf(tab);
       expect(menu).toContain('Playground');
       expect(menu).not.toContain('Keys');
-      expect(menu).not.toContain('Provider keys (BYOK)');
+      expect(menu).not.toContain('Provider keys');
       expect(tab.requests.filter((url) => url.includes('/api/v1/'))).toEqual([]);
     },
     timeoutMs,
