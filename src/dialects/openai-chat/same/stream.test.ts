@@ -4,12 +4,8 @@ import { noUsage } from '../../../core/usage.ts';
 import { MalformedAnswer } from '../../failure.ts';
 import { OpenAiPassThrough } from './stream.ts';
 
-const identity = {
-  id: 'chatcmpl-ours',
-  model: 'acme/large',
-  provider: 'acme',
-  created: 1_800_000_000,
-};
+const created = 1_800_000_000;
+const identity = { id: 'chatcmpl-ours', model: 'acme/large', provider: 'acme', created };
 const newStream = (includeUsage = true) => new OpenAiPassThrough(identity, { includeUsage });
 
 /** Returns a stream that has already sent the role. */
@@ -23,7 +19,7 @@ const headOf = (id: string, created: number, model: string) =>
   `{"id":"${id}","object":"chat.completion.chunk","created":${created},` +
   `"model":"${model}","choices":`;
 const head = headOf('chatcmpl-theirs', 17, 'gpt-up');
-const ownHead = headOf('chatcmpl-ours', 1_800_000_000, 'acme/large');
+const ownHead = headOf('chatcmpl-ours', created, 'acme/large');
 const text = (content: string, more = '"finish_reason":null') =>
   `[{"index":0,"delta":{"content":${JSON.stringify(content)}},${more}}]}`;
 
@@ -596,7 +592,7 @@ test("OpenAiPassThrough drops a chunk without choices, such as Azure's first one
   expect(stream.started).toBe(true);
 });
 
-test('OpenAiPassThrough writes a comment to keep the connection alive before it has started', () => {
+test('OpenAiPassThrough writes a keep-alive comment before it has started', () => {
   const stream = newStream();
   expect(stream.keepAlive()).toBe(': keep-alive\n\n');
   expect(stream.started).toBe(false);

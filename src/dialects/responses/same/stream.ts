@@ -1,6 +1,6 @@
 /**
- * Passes a streamed response to a Responses client. Events are forwarded as the upstream wrote them,
- * except those with the full response object, so unknown items and fields survive.
+ * Passes a streamed response to a Responses client. Except for those with the full response object,
+ * events are forwarded as the upstream wrote them, so unknown items and fields survive.
  */
 import type { GatewayError } from '../../../core/errors.ts';
 import { type Fields, isObject } from '../../../core/json.ts';

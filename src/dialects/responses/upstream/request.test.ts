@@ -166,6 +166,14 @@ describe('writeRequest writes tools', () => {
   });
 });
 
+test('writeRequest writes the JSON format into text', () => {
+  const format = (json: Prompt['json']) => write({ json }).body.text;
+  expect(format({ schema: null, name: 'a' })).toEqual({ format: { type: 'json_object' } });
+  expect(format({ schema: parameters, name: 'a', strict: true, description: 'b' })).toEqual({
+    format: { type: 'json_schema', name: 'a', description: 'b', schema: parameters, strict: true },
+  });
+});
+
 describe('writeRequest writes reasoning', () => {
   const efforts = { none: 'none', minimal: 'low', high: 'high' };
 
@@ -270,6 +278,11 @@ describe('writeRequest writes user turns', () => {
   });
 
   test.each<[string, UserPart, object]>([
+    [
+      'an image without a level of detail',
+      { kind: 'image', url: 'data:image/png;base64,AAAA' },
+      { type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'auto' },
+    ],
     [
       'a document without a name',
       { kind: 'document', source: { url: 'data:application/pdf;base64,AAAA' } },
