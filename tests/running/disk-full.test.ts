@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { parseJson } from '../../src/core/json.ts';
 import { Segment } from '../../src/money/settle/journal-files.ts';
 import {
+  chatAnswer,
   type FakeUpstreamProcess,
   gated,
-  chatAnswer,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';

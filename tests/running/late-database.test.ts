@@ -1,4 +1,4 @@
-/** A gateway that is there before its Postgres: it waits, says so, and needs no second start. */
+/** A gateway that starts before its Postgres waits for it and logs that it waits. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -16,10 +16,10 @@ beforeAll(async () => {
 }, testMs);
 afterAll(() => postgres.stop(), testMs);
 
-/** Patient enough for a busy machine. */
+/** Long enough for a busy machine. */
 const config = { server: { database_wait_seconds: 600 } };
 
-/** Starts, and waits for the log to say that it waits. */
+/** Starts a gateway and resolves once it logs that it is waiting for the database. */
 async function startWaiting(DATABASE_URL: string, args: readonly string[] = []) {
   const spawned = spawnTollgate(['serve', '--port', '0'], { config, env: { DATABASE_URL }, args });
   const [line] = await spawned.until('stderr', (text) => awaitedIn(text));
@@ -38,13 +38,13 @@ function awaitedIn(text: string): Line[] | undefined {
   return found.length > 0 ? found : undefined;
 }
 
-const asked = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
+const chat = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
 
-async function ask(url: string, path: string, method = 'POST', key = 'sk-tg-any') {
+async function send(url: string, path: string, method = 'POST', key = 'sk-tg-any') {
   const response = await fetch(url + path, {
     method,
     headers: { authorization: `Bearer ${key}`, connection: 'close' },
-    ...(method === 'POST' ? { body: JSON.stringify(asked) } : {}),
+    ...(method === 'POST' ? { body: JSON.stringify(chat) } : {}),
   });
   const text = await response.text();
   const body = parseJson(text);
@@ -54,41 +54,41 @@ async function ask(url: string, path: string, method = 'POST', key = 'sk-tg-any'
 const readyAt = (text: string) => / is ready at (\S+)\n.*Admin token/s.exec(text)?.[1];
 const routingKeyIn = (text: string) => /Routing key +(sk-\S+)/.exec(text)?.[1] ?? '';
 
-/** One connection that is kept over many requests. */
-async function keepConnection(url: string) {
+/** Opens a connection that sends several requests. */
+async function openConnection(url: string) {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
-  let heard = '';
+  let received = '';
   socket.on('data', (bytes) => {
-    heard += bytes;
+    received += bytes;
   });
   await once(socket, 'connect');
   return {
     socket,
     async statusOf(path: string): Promise<string> {
-      heard = '';
+      received = '';
       socket.write(`GET ${path} HTTP/1.1\r\nhost: tollgate\r\n\r\n`);
-      while (!/\r\n\r\n\{.*\}$/s.test(heard)) await once(socket, 'data');
-      return heard.split(' ')[1] ?? '';
+      while (!/\r\n\r\n\{.*\}$/s.test(received)) await once(socket, 'data');
+      return received.split(' ')[1] ?? '';
     },
   };
 }
 
 test(
-  'it answers probes, tells everybody else to come again, and serves once Postgres is there',
+  'a waiting gateway answers probes, rejects requests with 503, and serves once Postgres is up',
   async () => {
     const url = await postgres.createDatabase();
     await postgres.halt('fast');
     const waiting = await startWaiting(url);
-    const { url: at, reason, until, stderr, stdout, process: child, finished } = waiting;
+    const { url: baseUrl, reason, until, stderr, stdout, process: child, finished } = waiting;
     const port = new URL(url).port;
     expect(reason).toMatch(new RegExp(`^Postgres at 127.0.0.1:${port}/\\w+ cannot be reached: `));
-    expect((await ask(at, '/healthz', 'GET')).status).toBe(200);
-    const ready = await ask(at, '/readyz', 'GET');
+    expect((await send(baseUrl, '/healthz', 'GET')).status).toBe(200);
+    const ready = await send(baseUrl, '/readyz', 'GET');
     expect([ready.status, ready.body.status]).toEqual([503, 'unavailable']);
     expect(String(ready.body.reason)).toContain('connection refused');
-    const kept = await keepConnection(at);
-    expect(await kept.statusOf('/healthz')).toBe('200');
+    const connection = await openConnection(baseUrl);
+    expect(await connection.statusOf('/healthz')).toBe('200');
 
     const message = 'This Tollgate is waiting for its database. Send the request again shortly.';
     const plain = { error: { message, type: 'service_unavailable', code: 503, param: null } };
@@ -102,27 +102,27 @@ test(
       ['/v1/messages', messages],
       ['/anthropic/v1/messages', messages],
     ] as const) {
-      const refused = await ask(at, path);
-      expect([path, refused.status, refused.body]).toMatchObject([path, 503, body]);
-      expect(refused.headers.get('retry-after')).toBe('2');
-      expect(refused.headers.get('x-should-retry')).toBeNull();
-      expect(refused.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+      const rejected = await send(baseUrl, path);
+      expect([path, rejected.status, rejected.body]).toMatchObject([path, 503, body]);
+      expect(rejected.headers.get('retry-after')).toBe('2');
+      expect(rejected.headers.get('x-should-retry')).toBeNull();
+      expect(rejected.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
     }
-    expect((await ask(at, '/v1/models', 'GET')).status).toBe(503);
-    expect((await ask(at, '/v1/chat/completions', 'OPTIONS')).status).toBe(204);
+    expect((await send(baseUrl, '/v1/models', 'GET')).status).toBe(503);
+    expect((await send(baseUrl, '/v1/chat/completions', 'OPTIONS')).status).toBe(204);
     expect(stdout.text).toBe('');
 
     await postgres.start();
-    expect(await until('stdout', readyAt)).toBe(at);
-    // No connection was lost, and no second line was written about what was waited for.
-    expect(await kept.statusOf('/readyz')).toBe('200');
-    kept.socket.destroy();
+    expect(await until('stdout', readyAt)).toBe(baseUrl);
+    // The connection stayed open, and the wait was logged only once.
+    expect(await connection.statusOf('/readyz')).toBe('200');
+    connection.socket.destroy();
     await until('stderr', (text) => linesOf(text, 'database_reached')[0]);
     expect(linesOf(stderr.text, 'database_awaited')).toHaveLength(1);
     expect(linesOf(stderr.text, 'database_reached')).toHaveLength(1);
-    const answer = await ask(at, '/v1/chat/completions', 'POST', routingKeyIn(stdout.text));
+    const answer = await send(baseUrl, '/v1/chat/completions', 'POST', routingKeyIn(stdout.text));
     expect([answer.status, answer.body.model]).toEqual([200, 'demo/chat']);
-    expect((await ask(at, '/v1/chat/completions')).status).toBe(401);
+    expect((await send(baseUrl, '/v1/chat/completions')).status).toBe(401);
     child.kill('SIGTERM');
     expect((await finished).exitCode).toBe(0);
   },
@@ -130,26 +130,26 @@ test(
 );
 
 test(
-  'it answers probes while the tables are brought up to date, however long that takes',
+  'a gateway answers probes while another process migrates the tables',
   async () => {
     const url = await postgres.createDatabase();
-    // As another process that has just begun with the migrations: they take this lock first.
+    // Another process that migrates the tables holds this lock.
     const other = new pg.Client({ connectionString: url });
     await other.connect();
     await other.query('select pg_advisory_lock(7316205114)');
-    const { url: at, reason, until, process: child, finished } = await startWaiting(url);
+    const { url: baseUrl, reason, until, process: child, finished } = await startWaiting(url);
     const sentence = 'Its tables are being migrated.';
     expect(reason).toBe(sentence);
-    expect((await ask(at, '/healthz', 'GET')).status).toBe(200);
-    const ready = await ask(at, '/readyz', 'GET');
+    expect((await send(baseUrl, '/healthz', 'GET')).status).toBe(200);
+    const ready = await send(baseUrl, '/readyz', 'GET');
     expect([ready.status, ready.body.reason]).toEqual([
       503,
       `The store is unavailable: ${sentence}`,
     ]);
-    expect((await ask(at, '/v1/chat/completions')).status).toBe(503);
+    expect((await send(baseUrl, '/v1/chat/completions')).status).toBe(503);
     await other.end();
-    expect(await until('stdout', readyAt)).toBe(at);
-    expect((await ask(at, '/readyz', 'GET')).status).toBe(200);
+    expect(await until('stdout', readyAt)).toBe(baseUrl);
+    expect((await send(baseUrl, '/readyz', 'GET')).status).toBe(200);
     child.kill('SIGTERM');
     expect((await finished).exitCode).toBe(0);
   },
@@ -157,14 +157,14 @@ test(
 );
 
 test(
-  'the second signal ends it at once, though its tables are not up to date yet',
+  'a second signal stops a gateway that is waiting for migrations',
   async () => {
     const url = await postgres.createDatabase();
     const other = new pg.Client({ connectionString: url });
     await other.connect();
     await other.query('select pg_advisory_lock(7316205114)');
     const { process: child, finished } = await startWaiting(url);
-    // Of two kinds: two of the same may arrive as one.
+    // Two signals of the same kind may be delivered as one.
     child.kill('SIGTERM');
     child.kill('SIGINT');
     expect((await finished).exitCode).toBe(0);
@@ -175,15 +175,15 @@ test(
   testMs,
 );
 
-/** A server that has this to say to whoever comes. */
-function strangeServer(greet: Uint8Array | null, onVisit = () => {}) {
+/** Starts a server that sends these bytes and closes, or never answers. */
+function startServer(reply: Uint8Array | null, onData = () => {}) {
   const server = Bun.listen({
     hostname: '127.0.0.1',
     port: 0,
     socket: {
       data(socket) {
-        onVisit();
-        if (greet) socket.end(greet);
+        onData();
+        if (reply) socket.end(reply);
       },
     },
   });
@@ -191,7 +191,7 @@ function strangeServer(greet: Uint8Array | null, onVisit = () => {}) {
   return { url, [Symbol.dispose]: () => server.stop(true) };
 }
 
-/** As Postgres refuses a session. */
+/** Returns the message with which Postgres rejects a session. */
 function fatal(code: string, message: string): Uint8Array {
   const fields = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`);
   const head = Buffer.from('E\0\0\0\0');
@@ -199,19 +199,19 @@ function fatal(code: string, message: string): Uint8Array {
   return Buffer.concat([head, fields]);
 }
 
-// Each has a database of its own, or none, and waits for it.
-describe.concurrent('it waits, and a stop ends that in good order, where the database', () => {
+// These tests are concurrent, because each waits for a server of its own.
+describe.concurrent('a gateway waits and can be stopped if the database', () => {
   test.each([
     ['is starting up', fatal('57P03', 'the database system is starting up'), 'starting up'],
     ['has no connection left', fatal('53300', 'too many clients'), 'too many connections'],
     ['does not answer', null, 'timeout'],
   ])(
     '%s',
-    async (_, greet, why) => {
-      using server = strangeServer(greet);
+    async (_, reply, cause) => {
+      using server = startServer(reply);
       const { reason, process: child, finished, url } = await startWaiting(server.url);
-      expect(String(reason)).toContain(why);
-      expect((await ask(url, '/healthz', 'GET')).status).toBe(200);
+      expect(String(reason)).toContain(cause);
+      expect((await send(url, '/healthz', 'GET')).status).toBe(200);
       child.kill('SIGTERM');
       const { exitCode, stdout, stderr } = await finished;
       expect([exitCode, stdout]).toEqual([0, '']);
@@ -221,7 +221,7 @@ describe.concurrent('it waits, and a stop ends that in good order, where the dat
   );
 
   test(
-    'has a name that nobody knows yet',
+    'has a host name that cannot be resolved',
     async () => {
       const {
         reason,
@@ -237,28 +237,28 @@ describe.concurrent('it waits, and a stop ends that in good order, where the dat
 });
 
 test(
-  'it ends with one sentence and exit code 1 where it was in vain',
+  'a gateway exits with 1 and one sentence after database_wait_seconds',
   async () => {
     const env = { DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/tollgate' };
-    const impatient = { server: { database_wait_seconds: 1 } };
-    const ended = await run(['serve', '--port', '0'], { config: impatient, env });
+    const shortWait = { server: { database_wait_seconds: 1 } };
+    const ended = await run(['serve', '--port', '0'], { config: shortWait, env });
     const [awaited, sentence, rest] = ended.stderr.split('\n');
     expect([ended.exitCode, ended.stdout, rest]).toEqual([1, '', '']);
     expect(linesOf(awaited ?? '', 'database_awaited')).toHaveLength(1);
-    const why = 'Postgres at 127.0.0.1:1/tollgate cannot be reached: connection refused.';
-    expect(sentence).toBe(why);
+    const expected = 'Postgres at 127.0.0.1:1/tollgate cannot be reached: connection refused.';
+    expect(sentence).toBe(expected);
   },
   testMs,
 );
 
-describe('one sentence and exit code 1, at once, for', () => {
+describe('exits at once with 1 and one sentence for', () => {
   async function configured(change: (url: URL) => void): Promise<string> {
     const url = new URL(await postgres.createDatabase());
     change(url);
     return url.href;
   }
 
-  async function forgetful(): Promise<string> {
+  async function withAsynchronousCommit(): Promise<string> {
     const url = await postgres.createDatabase();
     const client = new pg.Client({ connectionString: url });
     await client.connect();
@@ -281,46 +281,46 @@ describe('one sentence and exit code 1, at once, for', () => {
       'a database that does not exist',
       () =>
         configured((url) => {
-          url.pathname = '/nowhere';
+          url.pathname = '/missing';
         }),
       'the database does not exist',
     ],
-    ['a database that forgets what it commits', forgetful, 'synchronous_commit off'],
+    ['a database with synchronous_commit off', withAsynchronousCommit, 'synchronous_commit off'],
   ])(
     '%s',
-    async (_, address, why) => {
+    async (_, address, cause) => {
       const env = { DATABASE_URL: await address() };
       const { exitCode, stdout, stderr } = await run(['serve', '--port', '0'], { env });
       expect([exitCode, stdout]).toEqual([1, '']);
       expect(stderr).toMatch(/^Postgres at [^\n]+\.\n$/);
-      expect(stderr).toContain(why);
+      expect(stderr).toContain(cause);
       expect(stderr).not.toContain('hunter2');
     },
     testMs,
   );
 
   test(
-    'a port that somebody took before it began to wait',
+    'a port that another process occupied before the wait',
     async () => {
       const port = freePort();
-      let taken: { stop(closesAll: boolean): void } | undefined;
-      using server = strangeServer(fatal('57P03', 'the database system is starting up'), () => {
-        taken ??= Bun.listen({ hostname: '127.0.0.1', port, socket: { data() {} } });
+      let occupant: { stop(closesAll: boolean): void } | undefined;
+      using server = startServer(fatal('57P03', 'the database system is starting up'), () => {
+        occupant ??= Bun.listen({ hostname: '127.0.0.1', port, socket: { data() {} } });
       });
       const env = { DATABASE_URL: server.url };
       const { exitCode, stderr } = await run(['serve', '--port', String(port)], { env });
-      taken?.stop(true);
+      occupant?.stop(true);
       const other = `"npm run tollgate -- serve --port ${port + 1}"`;
-      const sentence = `Port ${port} on 127.0.0.1 is already in use; choose another: ${other}.\n`;
+      const sentence = `Port ${port} on 127.0.0.1 is already in use. Choose another: ${other}.\n`;
       expect([exitCode, stderr]).toEqual([1, sentence]);
     },
     testMs,
   );
 
   test(
-    'another command than serve',
+    'a command other than serve',
     async () => {
-      using server = strangeServer(fatal('57P03', 'the database system is starting up'));
+      using server = startServer(fatal('57P03', 'the database system is starting up'));
       const env = { DATABASE_URL: server.url };
       const { exitCode, stderr } = await run(['tenants', 'list'], { env });
       expect(exitCode).toBe(1);
@@ -330,35 +330,35 @@ describe('one sentence and exit code 1, at once, for', () => {
   );
 });
 
-describe('with several workers', () => {
+describe('workers that wait for the database', () => {
   function childrenOf(pid: number): number[] {
     const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
     return text.split(' ').filter(Boolean).map(Number);
   }
 
   test(
-    'the first waits for all, and one that comes later leaves the port to those that serve',
+    'start after the first has connected, and a replacement does not listen while it waits',
     async () => {
       const url = await postgres.createDatabase();
       await postgres.halt('fast');
       const waiting = await startWaiting(url, ['--workers', '2']);
-      const { url: at, process: child, until, finished } = waiting;
-      expect((await ask(at, '/')).status).toBe(503);
+      const { url: baseUrl, process: child, until, finished } = waiting;
+      expect((await send(baseUrl, '/')).status).toBe(503);
       expect(childrenOf(child.pid)).toHaveLength(1);
       await postgres.start();
-      expect(await until('stdout', readyAt)).toBe(at);
+      expect(await until('stdout', readyAt)).toBe(baseUrl);
       expect(childrenOf(child.pid)).toHaveLength(2);
 
       await postgres.halt('fast');
-      const [doomed = 0] = childrenOf(child.pid);
-      process.kill(doomed, 'SIGKILL');
+      const [victim = 0] = childrenOf(child.pid);
+      process.kill(victim, 'SIGKILL');
       const lines = await until('stderr', (text) => {
         const found = awaitedIn(text) ?? [];
         return found.length > 1 ? found : undefined;
       });
       expect(lines.map((line) => 'port' in line)).toEqual([true, false]);
-      // The one that is left needs no database to say hello.
-      for (let i = 0; i < 20; i++) expect((await ask(at, '/', 'GET')).status).toBe(200);
+      // The remaining worker serves this page without the database.
+      for (let i = 0; i < 20; i++) expect((await send(baseUrl, '/', 'GET')).status).toBe(200);
       await postgres.start();
       await until('stderr', (text) => linesOf(text, 'database_reached')[1]);
       child.kill('SIGTERM');
@@ -368,9 +368,9 @@ describe('with several workers', () => {
   );
 
   test(
-    'a stop while the first waits ends them in good order',
+    'exit cleanly if stopped while the first one waits',
     async () => {
-      using server = strangeServer(fatal('57P03', 'the database system is starting up'));
+      using server = startServer(fatal('57P03', 'the database system is starting up'));
       const { process: child, finished } = await startWaiting(server.url, ['--workers', '2']);
       child.kill('SIGTERM');
       const { exitCode, stdout } = await finished;

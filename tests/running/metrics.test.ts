@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Scrape, scrapeFresh } from '../support/prometheus.ts';
 import {
-  gated,
   chatAnswer,
+  gated,
   startFakeUpstream,
   status500,
   words,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { type Scrape, scrapeFresh } from '../support/prometheus.ts';
 import { pricing, twoProviders } from '../support/two-providers.ts';
 
 const upstream = startFakeUpstream();
@@ -68,7 +68,9 @@ describe('metrics of answered requests', () => {
     expect(metrics.value('tollgate_tokens_total', { ...chat, class: 'output' })).toBe(308);
     expect(metrics.value('tollgate_tokens_total', { ...chat, class: 'cache_read' })).toBe(0);
     expect(metrics.value('tollgate_credits_charged_total', { ...chat, fee: 'model' })).toBe(656);
-    expect(metrics.value('tollgate_credits_charged_total', { ...chat, fee: 'byok_platform' })).toBe(0);
+    expect(metrics.value('tollgate_credits_charged_total', { ...chat, fee: 'byok_platform' })).toBe(
+      0,
+    );
     expect(metrics.value('tollgate_cache_requests_total', { ...chat, result: 'miss' })).toBe(3);
     expect(metrics.value('tollgate_cache_requests_total', { ...chat, result: 'hit' })).toBe(0);
   });
@@ -101,7 +103,9 @@ describe('metrics of failed requests', () => {
     const two = { operation: 'chat', model: 'test/two', traffic_mode: 'shared' };
     const requests = 'tollgate_requests_total';
     expect(metrics.value(requests, { ...two, provider: 'second', outcome: 'success' })).toBe(1);
-    expect(metrics.value(requests, { ...two, provider: 'none', outcome: 'upstream_error' })).toBe(1);
+    expect(metrics.value(requests, { ...two, provider: 'none', outcome: 'upstream_error' })).toBe(
+      1,
+    );
     const request = { gen_ai_operation_name: 'chat', gen_ai_request_model: 'test/two' };
     const durations = 'gen_ai_server_request_duration_seconds_count';
     const failed = { ...request, gen_ai_provider_name: 'none', error_type: 'upstream_error' };

@@ -1,4 +1,4 @@
-/** The client and the shared counts against a real server that is killed, frozen and emptied. */
+/** The Redis client and shared counts with a real server that is killed, frozen, and emptied. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { slotTtlMs } from '../../src/core/bounds.ts';
@@ -10,10 +10,10 @@ import { newFolder } from '../support/gateway.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 
 const testMs = 120_000;
-/** For servers that answer; they may be slow to do so where much else is tested. */
-const patientMs = 10_000;
-/** For servers that do not. */
-const impatientMs = 1_000;
+/** Timeout for servers that answer, which may be slow on a busy machine. */
+const longTimeoutMs = 10_000;
+/** Timeout for servers that don't answer. */
+const shortTimeoutMs = 1_000;
 let server: TestRedis | undefined;
 beforeAll(async () => {
   server = await startRedis();
@@ -23,26 +23,26 @@ beforeEach(async () => {
   await server?.command('FLUSHALL');
 });
 
-/** A client, and what its watcher was told. */
+/** Connects a client and records the events of its watcher. */
 async function connect(
   url: string,
-  patienceMs = patientMs,
-): Promise<{ redis: Redis; told: string[] }> {
-  const told: string[] = [];
-  const watcher = { onAway: () => told.push('away'), onBack: () => told.push('back') };
-  const redis = await Redis.open(url, watcher, countScripts, 'here', patienceMs);
-  return { redis, told };
+  timeoutMs = longTimeoutMs,
+): Promise<{ redis: Redis; events: string[] }> {
+  const events: string[] = [];
+  const watcher = { onAway: () => events.push('away'), onBack: () => events.push('back') };
+  const redis = await Redis.open(url, watcher, countScripts, 'here', timeoutMs);
+  return { redis, events };
 }
 
-/** A client, and why it went. */
-async function reasonsAt(url: string): Promise<{ redis: Redis; reasons: string[] }> {
+/** Connects a client and records why it lost the server. */
+async function connectForReasons(url: string): Promise<{ redis: Redis; reasons: string[] }> {
   const reasons: string[] = [];
   const watcher = { onAway: (reason: string) => reasons.push(reason), onBack: () => {} };
-  const redis = await Redis.open(url, watcher, countScripts, 'here', patientMs);
+  const redis = await Redis.open(url, watcher, countScripts, 'here', longTimeoutMs);
   return { redis, reasons };
 }
 
-/** A node of a cluster that has these slots. */
+/** Starts a node of a cluster with these slots. */
 async function startNode(...slots: [string, string]) {
   const busPort = String(freePort());
   const nodes = ['--cluster-config-file', join(newFolder(), 'nodes.conf')];
@@ -51,20 +51,20 @@ async function startNode(...slots: [string, string]) {
   return node && Object.assign(node, { busPort });
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await Bun.sleep(5);
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await Bun.sleep(5);
 }
 
 const double = new Script('return tonumber(ARGV[1]) * 2');
 
-/** Runs with a server of its own, which may be killed; does nothing where none is installed. */
-const withServer = (work: (own: TestRedis) => Promise<void>) => async () => {
+/** Runs a test with its own server, which may be killed. Skips it if Redis isn't installed. */
+const withServer = (runTest: (own: TestRedis) => Promise<void>) => async () => {
   await using own = await startRedis();
-  if (own) await work(own);
+  if (own) await runTest(own);
 };
 
-describe('the client', () => {
-  test('keeps bytes as they are, for their time', async () => {
+describe('the Redis client', () => {
+  test('stores bytes unchanged, with an expiry', async () => {
     if (!server) return;
     const { redis } = await connect(server.url);
     const bytes = Uint8Array.from([0, 255, 13, 10, 128]);
@@ -77,24 +77,24 @@ describe('the client', () => {
     redis.close();
   });
 
-  test('sends a script’s text to a server that does not know it, or forgot it', async () => {
+  test('sends the text of a script that the server has not cached', async () => {
     if (!server) return;
-    const { redis, told } = await connect(server.url);
+    const { redis, events } = await connect(server.url);
     expect(await redis.run(double, [], [21])).toBe(42);
     await server.command('SCRIPT', 'FLUSH');
     expect(await redis.run(double, [], [4])).toBe(8);
-    expect(told).toEqual([]);
+    expect(events).toEqual([]);
     redis.close();
   });
 
   test(
-    'holds no time against the server in which its own machine stood still',
+    'does not count time in which its own machine was suspended as a timeout',
     withServer(async (own) => {
-      const { redis } = await connect(own.url, impatientMs);
+      const { redis } = await connect(own.url, shortTimeoutMs);
       own.pause();
       const answer = redis.get('a');
-      Bun.sleepSync(2 * impatientMs);
-      await Bun.sleep(impatientMs / 4);
+      Bun.sleepSync(2 * shortTimeoutMs);
+      await Bun.sleep(shortTimeoutMs / 4);
       own.resume();
       expect(await answer).toBeNull();
       redis.close();
@@ -102,35 +102,35 @@ describe('the client', () => {
     testMs,
   );
 
-  // Each has a server of its own, and waits for it.
+  // These tests are concurrent, because each waits for a server of its own.
   test.concurrent(
-    'answers nothing while the server is dead, and finds it again by itself',
+    'returns undefined while the server is down, and reconnects by itself',
     withServer(async (own) => {
-      const { redis, told } = await connect(own.url);
-      const waiting = redis.run(new Script("return redis.call('BLPOP', 'a', 0)"), [], []);
+      const { redis, events } = await connect(own.url);
+      const pending = redis.run(new Script("return redis.call('BLPOP', 'a', 0)"), [], []);
       await own.kill();
       await until(() => !redis.isUp);
-      await waiting;
+      await pending;
       expect(await redis.get('a')).toBeUndefined();
       expect(await redis.run(double, [], [1])).toBeUndefined();
       await own.start();
       await until(() => redis.isUp);
       expect(await redis.run(double, [], [1])).toBe(2);
-      expect(told).toEqual(['away', 'back']);
+      expect(events).toEqual(['away', 'back']);
       redis.close();
     }),
     testMs,
   );
 
   test.concurrent(
-    'gives a frozen server up after a few commands, and takes it back when it thaws',
+    'marks a frozen server as down after a few commands, and as up when it answers again',
     withServer(async (own) => {
-      const { redis, told } = await connect(own.url, impatientMs);
+      const { redis, events } = await connect(own.url, shortTimeoutMs);
       own.pause();
       const answers = await Promise.all(Array.from({ length: 50 }, () => redis.get('a')));
       expect(answers.every((answer) => answer === undefined)).toBe(true);
       expect(redis.isUp).toBe(false);
-      expect(told).toEqual(['away']);
+      expect(events).toEqual(['away']);
       own.resume();
       await until(() => redis.isUp);
       expect(await redis.get('a')).toBeNull();
@@ -140,7 +140,7 @@ describe('the client', () => {
   );
 
   test.concurrent(
-    'keeps a request waiting for a moment only, unless it is told otherwise',
+    'has a default timeout below 1 second',
     withServer(async (own) => {
       const watcher = { onAway() {}, onBack() {} };
       const redis = await Redis.open(own.url, watcher, countScripts, 'here');
@@ -155,85 +155,85 @@ describe('the client', () => {
   );
 
   test.concurrent(
-    'lets one late answer pass without giving the server up',
+    'tolerates one late answer',
     withServer(async (own) => {
-      const { redis, told } = await connect(own.url, impatientMs);
+      const { redis, events } = await connect(own.url, shortTimeoutMs);
       own.pause();
       expect(await redis.get('a')).toBeUndefined();
       own.resume();
       expect(await redis.get('a')).toBeNull();
-      expect(told).toEqual([]);
+      expect(events).toEqual([]);
       redis.close();
     }),
     testMs,
   );
 
   test.concurrent(
-    'begins without a server and has it once it is there',
+    'starts without a server and connects once it is up',
     withServer(async (own) => {
       await own.kill();
-      const { redis, told } = await connect(own.url);
+      const { redis, events } = await connect(own.url);
       expect(redis.isUp).toBe(false);
       await own.start();
       await until(() => redis.isUp);
-      expect(told).toEqual(['away', 'back']);
+      expect(events).toEqual(['away', 'back']);
       redis.close();
     }),
     testMs,
   );
 
   test.concurrent(
-    'leaves a full server once, although it still reads, and comes back when there is room',
+    'marks a full server as down, although it still reads, until it has memory again',
     withServer(async (own) => {
-      const { redis, told } = await connect(own.url);
+      const { redis, events } = await connect(own.url);
       await own.command('CONFIG', 'SET', 'maxmemory', '1');
       await redis.set('a', new Uint8Array(1), 60_000);
       expect(redis.isUp).toBe(false);
-      // Long enough for a few looks: a server that reads and cannot count is still away.
+      // Long enough for a few checks. A server that reads but can't count is still down.
       await Bun.sleep(1_500);
-      expect(told).toEqual(['away']);
+      expect(events).toEqual(['away']);
       await own.command('CONFIG', 'SET', 'maxmemory', '0');
       await until(() => redis.isUp);
-      expect(told).toEqual(['away', 'back']);
+      expect(events).toEqual(['away', 'back']);
       redis.close();
     }),
     testMs,
   );
 
   test.concurrent(
-    'says what a replica and a limited user refuse, and of a closed door what to look at',
+    'reports why a replica, a restricted user, or a wrong password is rejected',
     withServer(async (own) => {
       await own.command('ACL', 'SETUSER', 'other', 'on', '>p', '~other:*', '+@all');
       await own.command('ACL', 'SETUSER', 'ours', 'on', '>p', '~tollgate:*', '+@all');
       const as = (login: string) => own.url.replace('//', `//${login}@`);
-      const other = await reasonsAt(as('other:p'));
+      const other = await connectForReasons(as('other:p'));
       expect(other.reasons).toEqual([expect.stringMatching(/^NOPERM /)]);
-      const ours = await reasonsAt(as('ours:p'));
+      const ours = await connectForReasons(as('ours:p'));
       expect(ours.redis.isUp).toBe(true);
-      const stranger = await reasonsAt(as('ours:wrong'));
-      expect(stranger.reasons).toEqual([
+      const wrongPassword = await connectForReasons(as('ours:wrong'));
+      expect(wrongPassword.reasons).toEqual([
         'The connection was closed. Check the address, the password, and TLS (rediss://).',
       ]);
       await own.command('REPLICAOF', '127.0.0.1', '1');
-      const replica = await reasonsAt(own.url);
+      const replica = await connectForReasons(own.url);
       expect(replica.reasons).toEqual(["READONLY You can't write against a read only replica."]);
-      for (const { redis } of [other, ours, stranger, replica]) redis.close();
+      for (const { redis } of [other, ours, wrongPassword, replica]) redis.close();
     }),
     testMs,
   );
 
   test.concurrent(
-    'trusts no server that refuses one of the commands it will need',
+    'rejects a server that forbids a required command',
     withServer(async (own) => {
       for (const command of ['evalsha', 'zadd', 'zremrangebyscore', 'set']) {
         await own.command('ACL', 'SETUSER', 'default', '+@all', `-${command}`);
-        const { redis, reasons } = await reasonsAt(own.url);
+        const { redis, reasons } = await connectForReasons(own.url);
         expect(redis.isUp).toBe(false);
         expect(reasons).toEqual([expect.stringMatching(/^(?:NOPERM|ERR) [^\n]+$/)]);
         redis.close();
       }
       await own.command('ACL', 'SETUSER', 'default', '+@all');
-      const { redis } = await reasonsAt(own.url);
+      const { redis } = await connectForReasons(own.url);
       expect(redis.isUp).toBe(true);
       redis.close();
     }),
@@ -241,14 +241,14 @@ describe('the client', () => {
   );
 
   test.concurrent(
-    'says of one node of a cluster that others have a part of the keys',
+    'reports that other nodes of a cluster have some of the keys',
     async () => {
       const [one, other] = [await startNode('0', '8191'), await startNode('8192', '16383')];
       if (!one || !other) return;
       await one.command('CLUSTER', 'MEET', '127.0.0.1', new URL(other.url).port, other.busPort);
-      const isWhole = async () => `${await one.command('CLUSTER', 'INFO')}`.includes('_size:2');
-      while (!(await isWhole())) await Bun.sleep(50);
-      const { redis, reasons } = await reasonsAt(one.url);
+      const isComplete = async () => `${await one.command('CLUSTER', 'INFO')}`.includes('_size:2');
+      while (!(await isComplete())) await Bun.sleep(50);
+      const { redis, reasons } = await connectForReasons(one.url);
       expect(reasons).toEqual([expect.stringMatching(/^MOVED: .* other nodes [^\n]+\.$/)]);
       redis.close();
       await Promise.all([one.kill(), other.kill()]);
@@ -257,29 +257,29 @@ describe('the client', () => {
   );
 
   test.concurrent(
-    'tries less and less often where every command fails on a server that is there',
+    'backs off if every command fails on a reachable server',
     withServer(async (own) => {
       await own.command('ACL', 'SETUSER', 'default', 'resetkeys', '~tollgate:here:trial:*');
-      const { redis, told } = await connect(own.url);
-      const until = performance.now() + 6_000;
-      while (performance.now() < until) {
+      const { redis, events } = await connect(own.url);
+      const endsAt = performance.now() + 6_000;
+      while (performance.now() < endsAt) {
         expect(await redis.get('a')).toBeUndefined();
         await Bun.sleep(10);
       }
-      // After 0.5, 1, 2 and 4 seconds; every half second it would have been twelve times.
-      expect(told.filter((what) => what === 'back').length).toBeLessThanOrEqual(4);
-      expect(told.filter((what) => what === 'back').length).toBeGreaterThanOrEqual(1);
+      // It reconnects after 0.5, 1, 2, and 4 seconds. Without backoff, it would do so 12 times.
+      expect(events.filter((event) => event === 'back').length).toBeLessThanOrEqual(4);
+      expect(events.filter((event) => event === 'back').length).toBeGreaterThanOrEqual(1);
       redis.close();
     }),
     testMs,
   );
 });
 
-describe('shared counts', () => {
+describe('RedisCounts', () => {
   const fresh = { window: -1, requests: 0, tokens: 0 };
   const limits = (requests: number, tokens: number | null = null) => ({ requests, tokens });
 
-  /** As many clients as there would be processes. */
+  /** Connects a client for each process. */
   async function counters(processes: number) {
     if (!server) return undefined;
     const { url } = server;
@@ -290,50 +290,50 @@ describe('shared counts', () => {
     };
   }
 
-  /** Windows start with the minute; a test that counts must not see one end. */
+  /** Waits for the next minute if the current window ends soon. */
   async function earlyInTheMinute(): Promise<void> {
     const leftMs = 60_000 - (Date.now() % 60_000);
     if (leftMs < 15_000) await Bun.sleep(leftMs + 50);
   }
 
   test(
-    'let exactly the limit through, each with a number of its own',
+    'admits exactly as many requests as the limit, each with its own number',
     async () => {
-      const together = await counters(3);
-      if (!together) return;
+      const group = await counters(3);
+      if (!group) return;
       await earlyInTheMinute();
       const takes = Array.from({ length: 300 }, (_, i) =>
-        together.counts[i % 3]?.take('acme', 'key_1', limits(100), fresh),
+        group.counts[i % 3]?.take('acme', 'key_1', limits(100), fresh),
       );
       const allowed = (await Promise.all(takes)).filter((take) => take?.allowed);
       const numbers = allowed.map((take) => take?.requests ?? 0).sort((a, b) => a - b);
       expect(numbers).toEqual(Array.from({ length: 100 }, (_, i) => i + 1));
-      together.close();
+      group.close();
     },
     testMs,
   );
 
   test(
-    'belong to one key, and a refused request costs nothing',
+    'counts per key, without rejected requests',
     async () => {
-      const together = await counters(1);
-      const [counts] = together?.counts ?? [];
-      if (!together || !counts) return;
+      const group = await counters(1);
+      const [counts] = group?.counts ?? [];
+      if (!group || !counts) return;
       await earlyInTheMinute();
       for (let i = 0; i < 5; i++) await counts.take('acme', 'key_1', limits(2), fresh);
       expect(await counts.take('acme', 'key_1', limits(3), fresh)).toMatchObject({ allowed: true });
       expect(await counts.take('acme', 'key_2', limits(1), fresh)).toMatchObject({ allowed: true });
-      together.close();
+      group.close();
     },
     testMs,
   );
 
   test(
-    'of tokens refuse what comes after the last one',
+    'rejects requests once all tokens are used',
     async () => {
-      const together = await counters(2);
-      const [here, there] = together?.counts ?? [];
-      if (!together || !here || !there) return;
+      const group = await counters(2);
+      const [here, there] = group?.counts ?? [];
+      if (!group || !here || !there) return;
       await earlyInTheMinute();
       expect(await here.take('acme', 'key_1', limits(9, 100), fresh)).toMatchObject({
         allowed: true,
@@ -348,17 +348,17 @@ describe('shared counts', () => {
         requests: 2,
         tokens: 100,
       });
-      together.close();
+      group.close();
     },
     testMs,
   );
 
   test(
-    'go on from what a process remembers when the server has forgotten',
+    'continues from the counts of a process after the server lost them',
     async () => {
-      const together = await counters(1);
-      const [counts] = together?.counts ?? [];
-      if (!server || !together || !counts) return;
+      const group = await counters(1);
+      const [counts] = group?.counts ?? [];
+      if (!server || !group || !counts) return;
       await earlyInTheMinute();
       const last = await counts.take('acme', 'key_1', limits(10), fresh);
       expect(last).toMatchObject({ requests: 1 });
@@ -371,17 +371,17 @@ describe('shared counts', () => {
       const older = { window: (last?.window ?? 0) - 1, requests: 500, tokens: 0 };
       await server.command('FLUSHALL');
       expect(await counts.take('acme', 'key_1', limits(10), older)).toMatchObject({ requests: 1 });
-      together.close();
+      group.close();
     },
     testMs,
   );
 
   test(
-    'of a clock that steps back stay in the later window',
+    'stays in the later window if the clock steps back',
     async () => {
-      const together = await counters(1);
-      const [counts] = together?.counts ?? [];
-      if (!server || !together || !counts) return;
+      const group = await counters(1);
+      const [counts] = group?.counts ?? [];
+      if (!server || !group || !counts) return;
       const later = Math.floor(Date.now() / 60_000) + 2;
       const name = 'tollgate:here:{acme}:rate:key_1';
       await server.command(
@@ -391,17 +391,17 @@ describe('shared counts', () => {
         window: later,
         requests: 8,
       });
-      together.close();
+      group.close();
     },
     testMs,
   );
 
   test(
-    'of a clock that was an hour ahead are those of the minute it is',
+    'uses the current minute if a clock was an hour ahead',
     async () => {
-      const together = await counters(1);
-      const [counts] = together?.counts ?? [];
-      if (!server || !together || !counts) return;
+      const group = await counters(1);
+      const [counts] = group?.counts ?? [];
+      if (!server || !group || !counts) return;
       await earlyInTheMinute();
       const minute = Math.floor(Date.now() / 60_000);
       const name = 'tollgate:here:{acme}:rate:key_1';
@@ -412,72 +412,72 @@ describe('shared counts', () => {
         window: minute,
         requests: 8,
       });
-      // Forgotten after the minute, as any other.
+      // It expires after the minute, like any other.
       expect(Number(await server.command('PTTL', name))).toBeWithin(1, 120_001);
-      together.close();
+      group.close();
     },
     testMs,
   );
 });
 
-describe('shared places', () => {
+describe('concurrency slots in Redis', () => {
   const name = 'tollgate:here:{acme}:running';
 
   async function counts(): Promise<RedisCounts | undefined> {
     return server && new RedisCounts((await connect(server.url)).redis);
   }
 
-  test('are as many as the limit, and one that was left is free', async () => {
-    const places = await counts();
-    if (!places) return;
-    const enter = async (place: string, ...left: string[]) =>
-      (await places.enter('acme', place, 2, left))?.isFree;
+  test('are limited, and a released slot is free', async () => {
+    const slots = await counts();
+    if (!slots) return;
+    const enter = async (slot: string, ...released: string[]) =>
+      (await slots.enter('acme', slot, 2, released))?.isFree;
     expect([await enter('a:1'), await enter('b:1'), await enter('a:2')]).toEqual([
       true,
       true,
       false,
     ]);
-    expect(await places.enter('other', 'a:3', 2, [])).toEqual({ isFree: true, running: 1 });
-    void places.leave('acme', ['b:1']);
+    expect(await slots.enter('other', 'a:3', 2, [])).toEqual({ isFree: true, running: 1 });
+    void slots.leave('acme', ['b:1']);
     expect(await enter('a:2')).toBe(true);
     expect(await enter('a:4', 'a:1', 'a:2')).toBe(true);
-    expect(await places.enter('acme', 'a:5', 9, [])).toEqual({ isFree: true, running: 2 });
+    expect(await slots.enter('acme', 'a:5', 9, [])).toEqual({ isFree: true, running: 2 });
   });
 
-  test('of a process that renews them no more are free again', async () => {
-    const places = await counts();
-    if (!server || !places) return;
+  test('expire if their process stops renewing them', async () => {
+    const slots = await counts();
+    if (!server || !slots) return;
     const before = Date.now();
-    await places.enter('acme', 'dead:1', 1, []);
+    await slots.enter('acme', 'dead:1', 1, []);
     const after = Date.now() + 1;
-    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: false, running: 1 });
+    expect(await slots.enter('acme', 'a:1', 1, [])).toEqual({ isFree: false, running: 1 });
     const endsAt = Number(await server.command('ZSCORE', name, 'dead:1'));
     expect(endsAt).toBeWithin(before + slotTtlMs, after + slotTtlMs);
-    // As if that time had passed.
+    // Simulate the passage of that time.
     await server.command('ZADD', name, String(Date.now() - 1), 'dead:1');
-    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
+    expect(await slots.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
   });
 
-  test('that a clock hours ahead has left, or somebody else, are free again', async () => {
-    const places = await counts();
-    if (!server || !places) return;
+  test('with an expiry too far in the future are free', async () => {
+    const slots = await counts();
+    if (!server || !slots) return;
     await server.command('ZADD', name, String(Date.now() + 3_600_000), 'dead:1', 'inf', 'odd');
-    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
-    // One that has stepped back by less finds those of running requests where they were.
+    expect(await slots.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
+    // After a small step back of the clock, slots of running requests are still occupied.
     await server.command('ZADD', name, String(Date.now() + slotTtlMs + 5_000), 'a:1');
-    expect(await places.enter('acme', 'a:2', 1, [])).toEqual({ isFree: false, running: 1 });
+    expect(await slots.enter('acme', 'a:2', 1, [])).toEqual({ isFree: false, running: 1 });
   });
 
-  test('are renewed, and told again to a server that has forgotten them', async () => {
-    const places = await counts();
-    if (!server || !places) return;
-    await places.enter('acme', 'a:1', 3, []);
+  test('are renewed and restored on a server that lost them', async () => {
+    const slots = await counts();
+    if (!server || !slots) return;
+    await slots.enter('acme', 'a:1', 3, []);
     await server.command('ZADD', name, '1', 'a:1');
-    await places.renew('acme', ['a:1', 'a:2']);
+    await slots.renew('acme', ['a:1', 'a:2']);
     expect(Number(await server.command('ZSCORE', name, 'a:1'))).toBeGreaterThan(Date.now());
     await server.command('FLUSHALL');
-    await places.renew('acme', ['a:1', 'a:2']);
-    expect(await places.enter('acme', 'b:1', 2, [])).toMatchObject({ isFree: false });
-    expect(await places.enter('acme', 'b:1', 3, [])).toMatchObject({ isFree: true });
+    await slots.renew('acme', ['a:1', 'a:2']);
+    expect(await slots.enter('acme', 'b:1', 2, [])).toMatchObject({ isFree: false });
+    expect(await slots.enter('acme', 'b:1', 3, [])).toMatchObject({ isFree: true });
   });
 });

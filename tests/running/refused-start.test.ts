@@ -1,4 +1,4 @@
-/** A start that cannot be: everything that is wrong is said once, plainly, without secrets. */
+/** Starts that fail print each problem once, without secrets. */
 import { describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const model = {
 };
 const pricing = { prompt: '1', completion: '2' };
 
-/** One sentence for a person, and nothing for a debugger or a thief. */
+/** Expects one sentence on stderr, without a stack trace or a secret. */
 function expectOneSentence({ exitCode, stdout, stderr }: Finished): void {
   expect(stdout).toBe('');
   expect(stderr).toMatch(/^[A-Z][^\n]+\.\n$/);
@@ -21,9 +21,9 @@ function expectOneSentence({ exitCode, stdout, stderr }: Finished): void {
   expect(exitCode).toBe(1);
 }
 
-describe('a wrong configuration', () => {
+describe('an invalid configuration', () => {
   test(
-    'with five mistakes prints five lines, each with its path and what would be right',
+    'with 5 mistakes prints 5 lines with the path and the expected value',
     async () => {
       const { exitCode, stdout, stderr } = await run(['serve'], {
         config: {
@@ -60,13 +60,13 @@ describe('a wrong configuration', () => {
   );
 
   test(
-    'with another worth of a credit than the ledger has is refused, and nothing is lost',
+    'with another credits_per_usd than the ledger is rejected without losing data',
     async () => {
       const first = await startGateway({ config: { credits_per_usd: 1000, demo: true } });
       await first.stop();
       const { dataDir } = first;
-      const refused = await run(['serve', '--port', '0'], { dataDir, config: { demo: true } });
-      expect([refused.exitCode, refused.stdout, refused.stderr]).toEqual([
+      const rejected = await run(['serve', '--port', '0'], { dataDir, config: { demo: true } });
+      expect([rejected.exitCode, rejected.stdout, rejected.stderr]).toEqual([
         2,
         '',
         "tollgate.yaml: credits_per_usd can't change from 1000 to 1000000: the ledger has entries\n",
@@ -78,7 +78,7 @@ describe('a wrong configuration', () => {
   );
 
   test(
-    'for want of a provider’s key stops the gateway, not the books',
+    'with a missing provider key stops the gateway but not the management commands',
     async () => {
       const dataDir = newFolder();
       const config = {
@@ -87,7 +87,7 @@ describe('a wrong configuration', () => {
           { ...model, id: 'a/one', endpoints: [{ provider: 'openai', model: 'x', pricing }] },
         ],
       };
-      for (const words of [
+      for (const args of [
         ['tenants', 'create', '--id', 'acme', '--name', 'Acme'],
         ['credits', 'grant', '--tenant', 'acme', '--amount', '500'],
         ['keys', 'create', '--tenant', 'acme', '--name', 'first'],
@@ -96,8 +96,8 @@ describe('a wrong configuration', () => {
         ['byok', 'list', '--tenant', 'acme', '--json'],
         ['skills', 'list', '--tenant', 'acme'],
       ]) {
-        const { exitCode, stderr } = await run(words, { dataDir, config });
-        expect([words.join(' '), exitCode, stderr]).toEqual([words.join(' '), 0, '']);
+        const { exitCode, stderr } = await run(args, { dataDir, config });
+        expect([args.join(' '), exitCode, stderr]).toEqual([args.join(' '), 0, '']);
       }
       const { exitCode, stderr } = await run(['serve'], { dataDir, config });
       expect(stderr.trimEnd().split('\n')).toEqual([
@@ -112,7 +112,7 @@ describe('a wrong configuration', () => {
   );
 
   test(
-    'is told by the line when it is not YAML at all',
+    'that is not YAML is reported with line and column',
     async () => {
       const { exitCode, stderr } = await run(['serve'], { config: 'server: {\nport: ]' });
       expect(exitCode).toBe(2);
@@ -123,7 +123,7 @@ describe('a wrong configuration', () => {
   );
 
   test(
-    'never repeats a credential in the complaint about it',
+    'is reported without its credentials',
     async () => {
       const { exitCode, stderr } = await run(['serve'], {
         config: {
@@ -149,18 +149,18 @@ describe('a wrong configuration', () => {
   );
 });
 
-describe('one sentence and exit code 1 for', () => {
+describe('serve exits with 1 and one sentence for', () => {
   test(
     'an occupied port',
     async () => {
-      const holder = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
+      const occupant = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
       try {
-        const finished = await run(['serve', '--port', String(holder.port)]);
+        const finished = await run(['serve', '--port', String(occupant.port)]);
         expectOneSentence(finished);
-        expect(finished.stderr).toContain(`Port ${holder.port} on 127.0.0.1 is already in use`);
-        expect(finished.stderr).not.toContain(`serve --port ${holder.port}"`);
+        expect(finished.stderr).toContain(`Port ${occupant.port} on 127.0.0.1 is already in use`);
+        expect(finished.stderr).not.toContain(`serve --port ${occupant.port}"`);
       } finally {
-        holder.stop(true);
+        occupant.stop(true);
       }
     },
     startMs,
@@ -171,22 +171,24 @@ describe('one sentence and exit code 1 for', () => {
     async (host) => {
       const finished = await run(['serve', '--host', host, '--port', '0']);
       expectOneSentence(finished);
-      expect(finished.stderr).toContain(`"${host}" is no address of this machine; set --host to `);
+      expect(finished.stderr).toContain(
+        `"${host}" isn't an address of this machine. Set --host to `,
+      );
     },
     startMs,
   );
 
   test.each([
-    ['lies below a file', (at: string) => writeFileSync(at, 'a file'), 'deep/data'],
-    ['holds something else under the name of the database', makeFolderAsDatabase, ''],
-    ['holds a database that is none', makeBrokenDatabase, ''],
-    ['holds a file in place of the journal', makeFileAsJournal, ''],
+    ['is below a file', (path: string) => writeFileSync(path, 'a file'), 'deep/data'],
+    ['has a folder named like the database', createFolderAsDatabase, ''],
+    ['has an invalid database file', createInvalidDatabase, ''],
+    ['has a file named like the journal folder', createFileAsJournal, ''],
   ] as const)(
     'a data folder that %s',
-    async (_, prepare, below) => {
-      const at = join(newFolder(), 'place');
-      prepare(at);
-      const dataDir = join(at, below);
+    async (_, prepare, subfolder) => {
+      const path = join(newFolder(), 'data');
+      prepare(path);
+      const dataDir = join(path, subfolder);
       const finished = await run(['serve', '--port', '0'], { dataDir });
       expectOneSentence(finished);
       expect(finished.stderr).toContain(dataDir);
@@ -199,7 +201,7 @@ test.each([
   ['ledger', 'verify'],
   ['keys', 'list'],
 ])(
-  'tollgate %s %s in a mistyped folder says so and makes nothing there',
+  'tollgate %s %s fails in a folder without a database and creates nothing there',
   async (topic, command) => {
     const dataDir = join(newFolder(), 'dtaa');
     const finished = await run([topic, command], { dataDir });
@@ -211,7 +213,7 @@ test.each([
 );
 
 test(
-  'tollgate tenants create may come before the first start',
+  'tollgate tenants create works before the first start',
   async () => {
     const dataDir = join(newFolder(), 'new');
     const created = await run(['tenants', 'create', '--id', 'acme', '--name', 'Acme'], { dataDir });
@@ -223,32 +225,32 @@ test(
 );
 
 test(
-  'a first start on an occupied port loses no secrets: the next one prints them',
+  'a first start on an occupied port creates no secrets, so the next start prints them',
   async () => {
-    const holder = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
+    const occupant = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
     const dataDir = join(newFolder(), 'data');
-    const refused = await run(['serve', '--port', String(holder.port)], { dataDir });
-    holder.stop(true);
-    expect(refused.exitCode).toBe(1);
+    const rejected = await run(['serve', '--port', String(occupant.port)], { dataDir });
+    occupant.stop(true);
+    expect(rejected.exitCode).toBe(1);
     await using gateway = await startGateway({ dataDir });
     expect(gateway.keys.api).toStartWith('sk-tg-');
   },
   startMs,
 );
 
-function makeFolderAsDatabase(at: string): void {
-  mkdirSync(join(at, 'tollgate.db'), { recursive: true });
+function createFolderAsDatabase(path: string): void {
+  mkdirSync(join(path, 'tollgate.db'), { recursive: true });
 }
 
-function makeFileAsJournal(at: string): void {
-  mkdirSync(at);
-  writeFileSync(join(at, 'journal'), 'a file');
+function createFileAsJournal(path: string): void {
+  mkdirSync(path);
+  writeFileSync(join(path, 'journal'), 'a file');
 }
 
-function makeBrokenDatabase(at: string): void {
-  mkdirSync(at);
+function createInvalidDatabase(path: string): void {
+  mkdirSync(path);
   writeFileSync(
-    join(at, 'tollgate.db'),
+    join(path, 'tollgate.db'),
     'not a database, but long enough to look like one'.repeat(99),
   );
 }

@@ -1,11 +1,11 @@
-/** SIGHUP: other settings from the next request on, and none of those under way notices. */
+/** SIGHUP reloads the configuration for later requests without affecting running ones. */
 import { afterAll, afterEach, beforeEach, expect, mock, spyOn, test } from 'bun:test';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { SqlJobs } from '../../src/store/jobs/jobs.ts';
 import { SqlLogReads } from '../../src/store/reports/logs.ts';
-import { gated, json, chatAnswer, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import { chatAnswer, gated, json, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway, upstreamConfig } from '../support/gateway.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { privateLine, serviceAccount } from '../support/service-account.ts';
@@ -19,32 +19,32 @@ afterEach(() => mock.restore());
 
 type Models = Parameters<typeof upstreamConfig>[0][string]['models'];
 
-const settings = (models: Models, more: object = {}) => ({
+const settings = (models: Models, options: object = {}) => ({
   ...upstreamConfig({ fake: { url: upstream.url, models } }),
-  ...more,
+  ...options,
 });
-const asking = (model: string) => ({ model, messages: [{ role: 'user', content: 'one two' }] });
+const chatOf = (model: string) => ({ model, messages: [{ role: 'user', content: 'one two' }] });
 
-/** Writes the file, sends the signal and waits for the lines that say what came of it. */
+/** Writes the file, sends SIGHUP, and returns the log lines of this event. */
 async function reload(gateway: Gateway, config: object | string, event: string, lines = 1) {
   const count = () => gateway.log().filter((line) => line.event === event).length;
   const before = count();
   const text = typeof config === 'string' ? config : stringify(config);
   writeFileSync(join(gateway.folder, 'tollgate.yaml'), text);
   gateway.process.kill('SIGHUP');
-  // Each line is a write of its own: the first may be read before the next is there.
+  // Each line is written separately, so the first may be read before the next is written.
   while (count() < before + lines) await Bun.sleep(5);
   return gateway.log().filter((line) => line.event === event);
 }
 
 test(
-  'a new price holds for the next request; a running one keeps the price it began with',
+  'a new price applies to the next request, and a running one keeps its price',
   async () => {
-    // Two words in, six out; a dollar per million is a credit a word.
+    // 2 words in and 6 out. At $1 per million, a word costs 1 credit.
     upstream.script('chat', gated('go', 3, chatAnswer(words(6))));
     const config = settings({ 'test/chat': { prompt: '1', completion: '1' } });
     await using gateway = await startGateway({ config });
-    const running = await gateway.stream(asking('test/chat'));
+    const running = await gateway.stream(chatOf('test/chat'));
     await running.read(2);
     await reload(
       gateway,
@@ -55,18 +55,18 @@ test(
     expect(await running.read()).toBe(words(6));
     expect(await gateway.balance()).toBe(credits - (2 * 1 + 6 * 1));
 
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect(await gateway.balance()).toBe(credits - 8 - (2 * 100 + 6 * 1000));
   },
   testMs,
 );
 
 test(
-  'steps for long prompts come with a reload, and a running request goes on without them',
+  'new price steps for long prompts apply to the next request, but not to a running one',
   async () => {
     upstream.script('chat', gated('go', 3, chatAnswer(words(6))));
     await using gateway = await startGateway({ config: settings({ 'test/chat': {} }) });
-    const running = await gateway.stream(asking('test/chat'));
+    const running = await gateway.stream(chatOf('test/chat'));
     await running.read(2);
     const step = (above_tokens: number) => ({ above_tokens, prompt: '100', completion: '1000' });
     const stepped = (above: number) =>
@@ -76,16 +76,16 @@ test(
     expect(await running.read()).toBe(words(6));
     expect(await gateway.balance()).toBe(credits - (2 * 1 + 6 * 1));
 
-    // Two words in are above one, and not above two.
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    // A prompt of 2 words is above 1, but not above 2.
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect(await gateway.balance()).toBe(credits - 8 - (2 * 100 + 6 * 1000));
     await reload(gateway, stepped(2), 'config_reloaded');
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect(await gateway.balance()).toBe(credits - 8 - 6_200 - 8);
 
     const wrong = settings({ 'test/chat': { pricing: { long_prompts: [step(9), step(9)] } } });
     await reload(gateway, wrong, 'config_refused');
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect(await gateway.balance()).toBe(credits - 8 - 6_200 - 8 - 8);
   },
   testMs,
@@ -99,20 +99,20 @@ test(
     });
     const leftMs = 60_000 - (Date.now() % 60_000);
     if (leftMs < 15_000) await Bun.sleep(leftMs + 50);
-    const first = await gateway.chat(asking('test/old'));
+    const first = await gateway.chat(chatOf('test/old'));
     expect(first.headers.get('x-ratelimit-remaining')).toBe('49');
-    expect((await gateway.chat(asking('test/new'))).status).toBe(404);
+    expect((await gateway.chat(chatOf('test/new'))).status).toBe(404);
 
     const next = settings({ 'test/new': { name: 'chat' } }, { limits: { requests_per_minute: 4 } });
     const [line] = await reload(gateway, next, 'config_reloaded');
     expect(line).toMatchObject({ level: 'info', source: 'tollgate.yaml', models: 1 });
     expect(line).not.toContainKey('needs_restart');
-    const third = await gateway.chat(asking('test/new'));
+    const third = await gateway.chat(chatOf('test/new'));
     expect(third.status).toBe(200);
     expect(third.headers.get('x-ratelimit-limit')).toBe('4');
     expect(third.headers.get('x-ratelimit-remaining')).toBe('1');
-    expect((await gateway.chat(asking('test/old'))).status).toBe(404);
-    expect((await gateway.chat(asking('test/new'))).status).toBe(429);
+    expect((await gateway.chat(chatOf('test/old'))).status).toBe(404);
+    expect((await gateway.chat(chatOf('test/new'))).status).toBe(429);
     const { body } = await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
     expect(body.data).toMatchObject([{ id: 'test/new' }]);
   },
@@ -120,21 +120,21 @@ test(
 );
 
 test(
-  'a bad file changes nothing, and every problem of it is in the log',
+  'an invalid file changes nothing, and every problem is logged',
   async () => {
     await using gateway = await startGateway({ config: settings({ 'test/chat': {} }) });
-    const bad = 'server: { prot: 1 }\ncache: { mode: sometimes }\nredis: 7\n';
-    const refused = await reload(gateway, bad, 'config_refused', 3);
-    expect(refused.map(({ level }) => level)).toEqual(['error', 'error', 'error']);
-    expect(refused.map(({ problem }) => String(problem).split(' ').slice(0, 2))).toEqual([
+    const invalid = 'server: { prot: 1 }\ncache: { mode: sometimes }\nredis: 7\n';
+    const lines = await reload(gateway, invalid, 'config_refused', 3);
+    expect(lines.map(({ level }) => level)).toEqual(['error', 'error', 'error']);
+    expect(lines.map(({ problem }) => String(problem).split(' ').slice(0, 2))).toEqual([
       ['tollgate.yaml:', 'server.prot'],
       ['tollgate.yaml:', 'cache.mode'],
       ['tollgate.yaml:', 'redis'],
     ]);
     expect((await reload(gateway, 'a: [', 'config_refused')).length).toBe(4);
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect((await reload(gateway, settings({}), 'config_reloaded')).length).toBe(1);
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(404);
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(404);
   },
   testMs,
 );
@@ -143,46 +143,46 @@ test.each<[string, string[]]>([
   ['one process', []],
   ['two workers', ['--workers', '2']],
 ])(
-  'a file that is gone is a bad file, not none: %s go on as before',
+  'a deleted file changes nothing for %s',
   async (_, args) => {
     await using gateway = await startGateway({ config: settings({ 'test/chat': {} }), args });
     rmSync(join(gateway.folder, 'tollgate.yaml'));
     gateway.signal('SIGHUP');
-    const told = () => gateway.log().filter(({ event }) => String(event).startsWith('config_'));
-    while (told().length === 0) await Bun.sleep(5);
-    expect(told()).toEqual([
+    const events = () => gateway.log().filter(({ event }) => String(event).startsWith('config_'));
+    while (events().length === 0) await Bun.sleep(5);
+    expect(events()).toEqual([
       expect.objectContaining({
         event: 'config_refused',
         problem: 'tollgate.yaml: this file does not exist',
       }),
     ]);
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
-    // Back again, it counts as ever.
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
+    // Once the file is back, a reload applies it.
     await reload(gateway, settings({}), 'config_reloaded', args.length > 0 ? 2 : 1);
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(404);
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(404);
   },
   testMs,
 );
 
 test(
-  'what cannot change while it runs stays, and is named',
+  'settings that need a restart stay the same and are logged',
   async () => {
     const models = { 'test/chat': {} };
     await using gateway = await startGateway({ config: settings(models) });
-    const wanted = settings(models, {
+    const changed = settings(models, {
       server: { host: '127.0.0.2', port: 9, drain_seconds: 7 },
       data_dir: './elsewhere',
       database: 'sqlite:./other.db',
       credits_per_usd: 5,
       billing: { durability: 'fsync' },
     });
-    const [line] = await reload(gateway, wanted, 'config_reloaded');
-    // The port was given on the command line, which wins now as before; objects follow data_dir.
+    const [line] = await reload(gateway, changed, 'config_reloaded');
+    // The port comes from the command line, which has precedence. `objects` depends on data_dir.
     expect(line?.needs_restart).toBe(
       'server.host, data_dir, database, objects, credits_per_usd, billing.durability',
     );
     upstream.script('chat', chatAnswer(words(3)));
-    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect(await gateway.balance()).toBe(credits - 5);
     gateway.signal('SIGTERM');
     await gateway.untilLogged('draining');
@@ -192,7 +192,7 @@ test(
 );
 
 test(
-  'no request is lost while it reloads again and again under load',
+  'no request fails during 20 reloads under load',
   async () => {
     const limits = { requests_per_minute: 1_000_000 };
     const variants = ['1', '2'].map((price) =>
@@ -200,9 +200,9 @@ test(
     );
     await using gateway = await startGateway({ config: variants[0] ?? {} });
     const statuses: number[] = [];
-    let isOver = false;
+    let isDone = false;
     const client = async () => {
-      while (!isOver) statuses.push((await gateway.chat(asking('test/chat'))).status);
+      while (!isDone) statuses.push((await gateway.chat(chatOf('test/chat'))).status);
     };
     const clients = Array.from({ length: 8 }, client);
     for (let i = 1; i <= 20; i++) {
@@ -210,10 +210,10 @@ test(
       const before = statuses.length;
       while (statuses.length < before + 16) await Bun.sleep(1);
     }
-    isOver = true;
+    isDone = true;
     await Promise.all(clients);
     expect([...new Set(statuses)]).toEqual([200]);
-    // Two words at one credit or two: nothing in between, nothing else.
+    // Every request costs 2 words at 1 or 2 credits each.
     const spent = credits - (await gateway.balance());
     expect(spent).toBeGreaterThan(2 * statuses.length);
     expect(spent).toBeLessThan(4 * statuses.length);
@@ -223,31 +223,31 @@ test(
 );
 
 test(
-  'a service account keeps its token through a reload, and another one gets its own',
+  'a reload keeps the token of an unchanged service account and requests one for a new account',
   async () => {
     const token = (text: string) => json(200, { access_token: text, expires_in: 3_600 });
     upstream.script('/token', [token('ya29.first'), token('ya29.second')]);
-    const of = (client_email: string) => {
+    const configWith = (client_email: string) => {
       const api_key = serviceAccount(`${upstream.url}/token`, { client_email });
       const models = { 'test/chat': {} };
       return upstreamConfig({ fake: { url: upstream.url, api_key, models } });
     };
-    await using gateway = await startGateway({ config: of('first@acme.example') });
-    const shown = async () => {
-      expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    await using gateway = await startGateway({ config: configWith('first@acme.example') });
+    const receivedToken = async () => {
+      expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
       return upstream.requests.at(-1)?.headers.authorization;
     };
-    expect(await shown()).toBe('Bearer ya29.first');
-    await reload(gateway, of('first@acme.example'), 'config_reloaded');
-    expect(await shown()).toBe('Bearer ya29.first');
-    await reload(gateway, of('second@acme.example'), 'config_reloaded');
-    expect(await shown()).toBe('Bearer ya29.second');
+    expect(await receivedToken()).toBe('Bearer ya29.first');
+    await reload(gateway, configWith('first@acme.example'), 'config_reloaded');
+    expect(await receivedToken()).toBe('Bearer ya29.first');
+    await reload(gateway, configWith('second@acme.example'), 'config_reloaded');
+    expect(await receivedToken()).toBe('Bearer ya29.second');
 
-    const half = upstreamConfig({
+    const invalid = upstreamConfig({
       fake: { url: upstream.url, api_key: '{"type":"service_account"', models: {} },
     });
-    await reload(gateway, half, 'config_refused');
-    expect(await shown()).toBe('Bearer ya29.second');
+    await reload(gateway, invalid, 'config_refused');
+    expect(await receivedToken()).toBe('Bearer ya29.second');
     expect(JSON.stringify(gateway.log())).not.toContain(privateLine);
   },
   testMs,
@@ -263,7 +263,7 @@ test.each<[string, (end: Promise<never>) => { readonly mock: { readonly calls: u
       }),
   ],
   ['/v1/jobs', (end) => spyOn(SqlJobs.prototype, 'list').mockReturnValue(end)],
-])('reads of %s that wait do not find new turns after a reload', async (path, hold) => {
+])('a reload does not raise the concurrency limit of pending reads of %s', async (path, hold) => {
   const gateway = await InProcessGateway.start({ providers: {}, models: [] });
   const end = Promise.withResolvers<never>();
   const { calls } = hold(end.promise).mock;
@@ -272,11 +272,11 @@ test.each<[string, (end: Promise<never>) => { readonly mock: { readonly calls: u
   while (calls.length < 2) await Bun.sleep(1);
   gateway.reload();
   reads.push(...send());
-  // Answered behind those that were sent before.
+  // These are answered after the reads above have been received.
   for (let i = 0; i < 5; i += 1) await gateway.get('/v1/customer/credits');
-  const begun = calls.length;
+  const startedReads = calls.length;
   end.reject(new Error('The test is over.'));
   await Promise.all(reads);
   await gateway.stop();
-  expect(begun).toBe(2);
+  expect(startedReads).toBe(2);
 });

@@ -1,4 +1,4 @@
-/** One line of the operator's log for each request, and nothing in it that is nobody's business. */
+/** The operator's log has one line per request, without prompts, answers, or keys. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,10 +7,10 @@ import { isObject } from '../../src/core/json.ts';
 import { RequestLog } from '../../src/telemetry/request-log.ts';
 import { endedRequest } from '../support/ended-request.ts';
 import {
-  withoutUsage,
   chatAnswer,
   startFakeUpstream,
   status500,
+  withoutUsage,
 } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 import { InProcessGateway } from '../support/in-process.ts';
@@ -35,7 +35,7 @@ afterAll(async () => {
 
 function linesOf({ logLines }: InProcessGateway): Record<string, unknown>[] {
   const lines = logLines.join('').split('\n');
-  // Whatever a client writes, each line is one whole object and the last one is ended.
+  // Each line is a complete JSON object that ends with a line break, whatever clients send.
   expect(lines.pop()).toBe('');
   return lines.map((line): unknown => JSON.parse(line)).filter(isObject);
 }
@@ -46,7 +46,7 @@ function documentedFields(): string[] {
   return [...section.matchAll(/^\| `(\w+)` +\|/gm)].map(([, name = '']) => name);
 }
 
-/** Lines come in batches, a moment later. */
+/** Waits for the line of a request, because lines are written in batches. */
 async function lineOf(requestId: string): Promise<Record<string, unknown>> {
   for (;;) {
     const lines = linesOf(gateway).filter((line) => line.request_id === requestId);
@@ -58,8 +58,8 @@ async function lineOf(requestId: string): Promise<Record<string, unknown>> {
   }
 }
 
-describe('a request', () => {
-  test('leaves one line with its numbers', async () => {
+describe('the log line of a request', () => {
+  test('has the documented fields', async () => {
     upstream.script('chat', chatAnswer('a b c d', { usage: { prompt: 10, completion: 4 } }));
     const { requestId } = await gateway.post({ model: 'test/chat', messages });
     const line = await lineOf(requestId);
@@ -90,7 +90,7 @@ describe('a request', () => {
     expect(Number.isInteger(line.duration_ms) && Number.isInteger(line.first_byte_ms)).toBe(true);
   });
 
-  test('that went elsewhere says how many attempts it took', async () => {
+  test('counts attempts after a fallback', async () => {
     upstream.script('broken', status500());
     upstream.script('works', withoutUsage(chatAnswer('hi')));
     const { requestId } = await gateway.post({ model: 'test/two', messages });
@@ -98,7 +98,7 @@ describe('a request', () => {
     expect(line).toMatchObject({ provider: 'second', attempts: 2, usage_estimated: true });
   });
 
-  test('that failed says why, and what it cost: nothing', async () => {
+  test('has the error and no credits for a failed request', async () => {
     upstream.script('chat', status500());
     const { requestId } = await gateway.post({ model: 'test/chat', messages });
     const line = await lineOf(requestId);
@@ -106,7 +106,7 @@ describe('a request', () => {
     expect(line).toMatchObject(failed);
   });
 
-  test('with hostile names stays one line', async () => {
+  test('stays one line for a model name with control characters', async () => {
     const model = '"},\n{"event":"forged"}\u2028\u0000\ud800\u001b[31m\u009b31m\u202e\u2066';
     const { requestId } = await gateway.post({ model, messages });
     expect((await lineOf(requestId)).error).toBe('invalid_request_error');
@@ -114,7 +114,7 @@ describe('a request', () => {
     expect(linesOf(gateway).filter(({ event }) => event === 'forged')).toEqual([]);
   });
 
-  test('never leaves its words, its keys or its user', async () => {
+  test('contains no prompt, answer, key, or user', async () => {
     upstream.script('chat', chatAnswer(`${marker} in the answer`));
     const { requestId } = await gateway.post({ model: 'test/chat', messages, user: marker });
     await lineOf(requestId);
@@ -125,7 +125,7 @@ describe('a request', () => {
   });
 });
 
-test('logs.requests: false leaves no line', async () => {
+test('logs.requests: false turns request lines off', async () => {
   const silent = await start({ requests: false });
   upstream.script('chat', chatAnswer('hi'));
   await silent.post({ model: 'test/chat', messages });
@@ -133,7 +133,7 @@ test('logs.requests: false leaves no line', async () => {
   expect(silent.logLines).toEqual([]);
 });
 
-test('a stop writes the lines that were still waiting', async () => {
+test('a stop writes pending request lines', async () => {
   const own = startFakeUpstream();
   const models = { 'test/chat': {} };
   const running = await startGateway({ upstreams: { fake: { url: own.url, models } } });
@@ -144,19 +144,19 @@ test('a stop writes the lines that were still waiting', async () => {
   own.stop();
 }, 120_000);
 
-describe('a reader that does not read', () => {
-  test('costs lines, is told how many, and holds up nobody', async () => {
+describe('RequestLog with a blocked output', () => {
+  test('drops lines beyond its limit and logs how many', async () => {
     const written: string[] = [];
-    const stuck = Promise.withResolvers<void>();
+    const blocked = Promise.withResolvers<void>();
     const lines = new RequestLog((text) => {
       written.push(text);
-      return stuck.promise;
+      return blocked.promise;
     });
     lines.ended(endedRequest());
     const first = lines.flush();
     for (let at = 0; at < requestLinesMax + 7; at += 1) lines.ended(endedRequest());
     expect(written.length).toBe(1);
-    stuck.resolve();
+    blocked.resolve();
     await first;
     const all = written.join('').trimEnd().split('\n');
     expect(all.length).toBe(1 + requestLinesMax + 1);
@@ -168,7 +168,7 @@ describe('a reader that does not read', () => {
     expect(lines.families()[0]?.samples).toEqual([{ value: 7 }]);
   });
 
-  test('that is gone for good costs its lines only', async () => {
+  test('drops lines that cannot be written', async () => {
     const lines = new RequestLog(() => Promise.reject(new Error('broken pipe')));
     lines.ended(endedRequest());
     await lines.flush();

@@ -1,11 +1,11 @@
-/** A copy of the embedded database, made under load and put back as docs/deployment.md says. */
+/** Restores a backup of the embedded database, made under load as docs/deployment.md describes. */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { cpSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import {
-  type FakeUpstream,
   chatAnswer,
+  type FakeUpstream,
   startFakeUpstream,
   words,
 } from '../support/fake-upstream.ts';
@@ -34,8 +34,8 @@ const options = () => ({
 const fileIn = (folder: string) => join(folder, 'tollgate.db');
 
 /**
- * By the words of the page, as a statement: it reads one moment, while others go on changing the
- * file. `.backup` of `sqlite3` begins anew with each of their changes, and a large file never ends.
+ * Runs the statement from the page, which copies a snapshot while the gateway keeps writing.
+ * `.backup` of `sqlite3` would start again with each write and never finish for a large file.
  */
 function backUp({ dataDir }: Gateway, copy: string): void {
   const page = readFileSync(join(import.meta.dir, '../../docs/deployment.md'), 'utf8');
@@ -44,8 +44,8 @@ function backUp({ dataDir }: Gateway, copy: string): void {
   database.run(statement.replace('copy.db', copy));
 }
 
-/** Of a gateway that has answered something before and something after its copy was made. */
-async function copiedUnderLoad(gateway: Gateway, copy: string): Promise<Traffic> {
+/** Backs up while the gateway answers requests before and after the snapshot. */
+async function backUpUnderLoad(gateway: Gateway, copy: string): Promise<Traffic> {
   const traffic = new Traffic();
   const sending = traffic.send(gateway, 6, 'test/chat', 'test/plain');
   await traffic.untilMore(20);
@@ -56,38 +56,38 @@ async function copiedUnderLoad(gateway: Gateway, copy: string): Promise<Traffic>
   return traffic;
 }
 
-async function expectRightBooks(dataDir: string): Promise<void> {
+async function expectConsistentLedger(dataDir: string): Promise<void> {
   const { exitCode, stdout, stderr } = await run(['ledger', 'verify'], { dataDir });
   expect([exitCode, stderr]).toEqual([0, '']);
-  expect(stdout).toStartWith('The books are right');
+  expect(stdout).toStartWith('The ledger is consistent');
 }
 
 test(
-  'a copy made under load and put into an empty folder has right books and serves',
+  'a backup made under load has a consistent ledger and serves from an empty folder',
   async () => {
     const folder = join(newFolder(), 'restored');
     mkdirSync(folder);
     const gateway = await startGateway(options());
     await gateway.manage('PUT', '/api/v1/byok/fake', { api_key: 'sk-own-0123456789' });
-    await copiedUnderLoad(gateway, fileIn(folder));
+    await backUpUnderLoad(gateway, fileIn(folder));
     const before = await gateway.balance();
     await gateway.stop();
     cpSync(join(gateway.dataDir, 'secret.key'), join(folder, 'secret.key'));
-    await expectRightBooks(folder);
+    await expectConsistentLedger(folder);
     {
       await using restored = await gateway.another({ dataDir: folder });
       expect((await restored.chat(body)).status).toBe(200);
       expect(upstream.requests.at(-1)?.headers.authorization).toBe('Bearer sk-own-0123456789');
-      // What ended after the copy is not in it.
+      // Requests that ended after the backup are not in it.
       expect(await restored.balance()).toBeGreaterThan(before);
     }
-    await expectRightBooks(folder);
+    await expectConsistentLedger(folder);
   },
   testMs,
 );
 
 test(
-  'a journal beside a copy that is older is booked, once',
+  'a journal is booked once into an older backup',
   async () => {
     const folder = join(newFolder(), 'restored');
     mkdirSync(folder);
@@ -106,7 +106,7 @@ test(
     await first.untilLogged('journal_replayed');
     const balance = await first.balance();
     await first.stop();
-    await expectRightBooks(folder);
+    await expectConsistentLedger(folder);
     await using second = await gateway.another({ dataDir: folder });
     expect(second.log().map(({ event }) => event)).not.toContain('journal_replayed');
     expect(await second.balance()).toBe(balance);
@@ -115,7 +115,7 @@ test(
 );
 
 test(
-  'a journal is refused by other books, and waits for its own',
+  'a start with the journal of another database is rejected, and its own database books it',
   async () => {
     const folder = newFolder();
     const copy = join(newFolder(), 'copy.db');
@@ -127,16 +127,16 @@ test(
     for (const name of ['secret.key', 'journal']) {
       cpSync(join(gateway.dataDir, name), join(folder, name), { recursive: true });
     }
-    // A first start there: without wallets, all charges of the journal would be written off.
+    // A first start would write off all charges of the journal, because there are no wallets.
     const journal = join(folder, 'journal');
-    const refused = await run(['serve', '--port', '0'], { ...options(), dataDir: folder });
-    expect([refused.exitCode, refused.stdout, refused.stderr]).toEqual([
+    const rejected = await run(['serve', '--port', '0'], { ...options(), dataDir: folder });
+    expect([rejected.exitCode, rejected.stdout, rejected.stderr]).toEqual([
       1,
       '',
       `The journal ${journal} has requests of another database. Start once with that database, or ` +
         `move the folder away; where this is an older copy of it, remove ${journal}/books.\n`,
     ]);
-    for (const end of ['', '-wal', '-shm']) rmSync(fileIn(folder) + end, { force: true });
+    for (const suffix of ['', '-wal', '-shm']) rmSync(fileIn(folder) + suffix, { force: true });
     cpSync(copy, fileIn(folder));
     await using restored = await gateway.another({ dataDir: folder });
     expect(await restored.balance()).toBe(balance);
@@ -145,15 +145,15 @@ test(
 );
 
 test(
-  'a gateway whose file is replaced books nothing there; its journal has it for the next start',
+  'a gateway whose file is replaced keeps charges in its journal for the next start',
   async () => {
     const gateway = await startGateway(options());
     const folder = join(newFolder(), 'restored');
     mkdirSync(folder);
-    // So that something is on lease when the store is gone.
+    // Take a lease before the store is replaced.
     expect((await gateway.chat(body)).status).toBe(200);
     backUp(gateway, fileIn(folder));
-    const copied = await gateway.balance();
+    const balanceInCopy = await gateway.balance();
     cpSync(fileIn(folder), join(folder, 'copy.db'));
     renameSync(join(folder, 'copy.db'), fileIn(gateway.dataDir));
     expect((await gateway.chat(body)).status).toBe(200);
@@ -173,9 +173,9 @@ test(
         prompt: 0,
         completion: 0,
       };
-      expect(copied - (await restored.balance())).toBe(2 * prompt + 3 * completion);
+      expect(balanceInCopy - (await restored.balance())).toBe(2 * prompt + 3 * completion);
     }
-    await expectRightBooks(folder);
+    await expectConsistentLedger(folder);
   },
   testMs,
 );

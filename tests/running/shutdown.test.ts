@@ -1,15 +1,15 @@
-/** A gateway that is asked to go. */
+/** Shutdown by SIGTERM and SIGINT. */
 import { afterAll, expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { openStore } from '../../src/store/open.ts';
 import {
+  chatAnswer,
   type FakeUpstream,
   gated,
   hangBeforeHeaders,
   hangMidStream,
-  chatAnswer,
   startFakeUpstream,
   words,
 } from '../support/fake-upstream.ts';
@@ -29,7 +29,7 @@ afterAll(() => {
   for (const upstream of started) upstream.stop();
 });
 
-/** One for each test: some of them run at once, because they wait for the end of a drain. */
+/** Starts an upstream per test, because some tests run concurrently. */
 function newUpstream() {
   const upstream = startFakeUpstream();
   started.push(upstream);
@@ -38,25 +38,25 @@ function newUpstream() {
 }
 
 const messages = [{ role: 'user', content: 'Go on.' }];
-const ask = { model: 'test/chat', messages };
+const chat = { model: 'test/chat', messages };
 
-/** A gateway in the middle of an answer, and the stream on which it comes. */
-async function answering({
+/** Starts a gateway with a running stream. */
+async function startStreaming({
   upstreams,
 }: ReturnType<typeof newUpstream>): Promise<{ gateway: Gateway; stream: ChatStream }> {
   const gateway = await startGateway({ upstreams });
-  const stream = await gateway.stream(ask);
+  const stream = await gateway.stream(chat);
   await stream.read(1);
   return { gateway, stream };
 }
 
 test(
-  'SIGTERM lets a running stream finish, refuses new work meanwhile and exits with 0',
+  'SIGTERM lets a running stream finish, rejects new requests, and exits with 0',
   async () => {
-    const rig = newUpstream();
-    const { upstream } = rig;
+    const fixture = newUpstream();
+    const { upstream } = fixture;
     upstream.script('slow', gated('the rest', 3, chatAnswer(words(12))));
-    const { gateway, stream } = await answering(rig);
+    const { gateway, stream } = await startStreaming(fixture);
     gateway.signal('SIGTERM');
     await gateway.untilLogged('draining');
 
@@ -70,11 +70,11 @@ test(
     expect(Number(ready.headers.get('retry-after-ms'))).toBeGreaterThanOrEqual(1);
     expect((await gateway.call('GET', '/healthz')).status).toBe(200);
 
-    const refused = await gateway.chat(ask);
-    expect(refused.status).toBe(503);
-    expect(refused.error.type).toBe('service_unavailable');
-    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
-    expect(Number(refused.headers.get('retry-after-ms'))).toBeGreaterThanOrEqual(1);
+    const rejected = await gateway.chat(chat);
+    expect(rejected.status).toBe(503);
+    expect(rejected.error.type).toBe('service_unavailable');
+    expect(Number(rejected.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+    expect(Number(rejected.headers.get('retry-after-ms'))).toBeGreaterThanOrEqual(1);
     expect(upstream.requests).toHaveLength(1);
 
     upstream.open('the rest');
@@ -84,7 +84,7 @@ test(
     expect(exitCode).toBe(0);
     expect(stderr).not.toMatch(/\.ts:\d/);
     const failed = gateway.log().filter(({ event }) => event === 'request_failed');
-    const line = { level: 'info', request_id: refused.headers.get('x-request-id') };
+    const line = { level: 'info', request_id: rejected.headers.get('x-request-id') };
     expect(failed).toMatchObject([line]);
     expect(gateway.log().filter(({ level }) => level === 'error')).toEqual([]);
   },
@@ -92,12 +92,12 @@ test(
 );
 
 test(
-  'a connection that only waits for its next request is closed while others are still answered',
+  'SIGTERM closes idle connections while running requests are still answered',
   async () => {
-    const rig = newUpstream();
-    const { upstream } = rig;
+    const fixture = newUpstream();
+    const { upstream } = fixture;
     upstream.script('slow', gated('the rest', 3, chatAnswer(words(12))));
-    const { gateway, stream } = await answering(rig);
+    const { gateway, stream } = await startStreaming(fixture);
     const { hostname, port } = new URL(gateway.url);
     const [answered, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     await Bun.connect({
@@ -121,15 +121,15 @@ test(
 );
 
 test(
-  'a second SIGTERM ends at once, and the data is sound',
+  'a second SIGTERM ends the gateway at once without damaging its data',
   async () => {
-    const rig = newUpstream();
-    rig.upstream.script('slow', hangMidStream(3));
-    const { gateway, stream } = await answering(rig);
+    const fixture = newUpstream();
+    fixture.upstream.script('slow', hangMidStream(3));
+    const { gateway, stream } = await startStreaming(fixture);
     gateway.signal('SIGTERM');
     await gateway.untilLogged('draining');
     gateway.signal('SIGTERM');
-    // The upstream never answers and the drain would take ten minutes: only the signal can end it.
+    // The upstream never answers and a drain takes 10 minutes, so only the signal can end it.
     expect((await gateway.finished).exitCode).toBe(0);
     await expect(stream.read()).rejects.toThrow();
 
@@ -146,13 +146,13 @@ test.concurrent.each<[string, object]>([
   ['/v1/messages', { messages, max_tokens: 100 }],
   ['/v1/responses', { input: 'Go on.' }],
 ])(
-  'a drain ends when its time is up, and an answer that still runs on %s says so',
+  'a running stream of %s ends with an error after drain_seconds',
   async (path, body) => {
     const { upstream, upstreams } = newUpstream();
     upstream.script('slow', hangMidStream(3));
     const gateway = await startGateway({ upstreams, config: { server: { drain_seconds: 1 } } });
-    const asked = { model: 'test/chat', stream: true, ...body };
-    const answer = await gateway.request('POST', path, { key: gateway.keys.api, body: asked });
+    const streaming = { model: 'test/chat', stream: true, ...body };
+    const answer = await gateway.request('POST', path, { key: gateway.keys.api, body: streaming });
     expect(await gateway.stop()).toBe(0);
     const text = await answer.text();
     expect(text).toContain(shuttingDown);
@@ -163,16 +163,16 @@ test.concurrent.each<[string, object]>([
 );
 
 test.concurrent(
-  'who has heard nothing by then gets a 503, and nobody else is asked instead',
+  'a request without output after drain_seconds gets 503, without trying other providers',
   async () => {
     const { upstream, upstreams } = newUpstream();
     upstream.script('slow', hangBeforeHeaders());
-    const elsewhere = { url: upstream.url, models: { 'test/chat': { name: 'elsewhere' } } };
+    const fallback = { url: upstream.url, models: { 'test/chat': { name: 'fallback' } } };
     const gateway = await startGateway({
-      upstreams: { ...upstreams, elsewhere },
+      upstreams: { ...upstreams, fallback },
       config: { server: { drain_seconds: 1 } },
     });
-    const answers = [gateway.chat(ask), gateway.chat({ ...ask, stream: true })];
+    const answers = [gateway.chat(chat), gateway.chat({ ...chat, stream: true })];
     await upstream.until((requests) => requests.length === 2);
     expect(await gateway.stop()).toBe(0);
     for (const { status, error, headers } of await Promise.all(answers)) {
@@ -186,7 +186,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a job goes back into the queue, and that it was broken off is none of its attempts',
+  'an interrupted job returns to the queue without counting an attempt',
   async () => {
     const { upstream, upstreams } = newUpstream();
     upstream.script('slow', hangMidStream(3));
@@ -203,7 +203,7 @@ test.concurrent(
     const speech = { model: 'openai/tts-1', input: 'Hello.', voice: 'alloy' };
     await gateway.call('POST', '/v1/jobs', { key: gateway.keys.api, body: speech });
     await upstream.until((requests) => requests.length === 1);
-    const stream = await gateway.stream(ask);
+    const stream = await gateway.stream(chat);
     expect(await stream.read(2)).toBe('w1');
     expect(await gateway.stop()).toBe(0);
     const { database } = await openStore(`sqlite:${join(gateway.dataDir, 'tollgate.db')}`);
@@ -215,7 +215,7 @@ test.concurrent(
 );
 
 test(
-  'SIGINT, as a person types it, ends it too',
+  'SIGINT ends the gateway, too',
   async () => {
     const gateway = await startGateway();
     expect(await gateway.stop('SIGINT')).toBe(0);
@@ -224,15 +224,15 @@ test(
 );
 
 test(
-  'SIGTERM in the middle of a start is obeyed after the start, which loses nothing',
+  'SIGTERM during a start ends the gateway after the start, whose secrets are printed',
   async () => {
     const DATABASE_URL = await (await startPostgres()).createDatabase();
     const other = new pg.Client({ connectionString: DATABASE_URL });
     await other.connect();
-    // Whoever wants to create the same table has to wait for this transaction.
+    // Creating the same table has to wait for this transaction.
     await other.query('begin; create table migrations (number int)');
     const starting = spawnTollgate(['serve', '--port', '0'], { env: { DATABASE_URL } });
-    await waiting(DATABASE_URL);
+    await untilLockWait(DATABASE_URL);
     starting.process.kill('SIGTERM');
     await other.query('rollback');
     await other.end();
@@ -248,9 +248,9 @@ test(
 );
 
 test(
-  'SIGTERM before a start has begun ends it, and the next start is a first one',
+  'SIGTERM before a start ends the process, and the next start is the first one',
   async () => {
-    // It waits before its first line, however late we are.
+    // The process stops itself before it runs any of our code.
     const early = join(newFolder(), 'early.js');
     writeFileSync(early, "process.kill(process.pid, 'SIGSTOP');");
     const env = { BUN_OPTIONS: `--preload ${early}` };
@@ -267,8 +267,8 @@ test(
   testMs,
 );
 
-/** Until somebody waits for a lock in this database. */
-async function waiting(url: string): Promise<void> {
+/** Resolves when a session waits for a lock in this database. */
+async function untilLockWait(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {

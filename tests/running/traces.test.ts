@@ -1,6 +1,6 @@
 /**
- * Traces as a collector on loopback gets them, and what its absence does: nothing. They are sent
- * once a second, so those that wait for one wait at once.
+ * Traces, received by a collector on loopback. They are exported once per second, so tests that
+ * wait for one are concurrent.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { tracesWaitingMax } from '../../src/core/bounds.ts';
@@ -8,11 +8,11 @@ import { createLog } from '../../src/telemetry/log.ts';
 import { Telemetry } from '../../src/telemetry/telemetry.ts';
 import { TraceExport } from '../../src/telemetry/trace-export.ts';
 import { readTraceParent, Tracer } from '../../src/telemetry/tracer.ts';
-import { TraceCollector, type ReceivedSpan } from '../support/trace-collector.ts';
 import { endedRequest } from '../support/ended-request.ts';
-import { scrapeFresh } from '../support/prometheus.ts';
 import { chatAnswer, startFakeUpstream, status500, words } from '../support/fake-upstream.ts';
 import { InProcessGateway } from '../support/in-process.ts';
+import { scrapeFresh } from '../support/prometheus.ts';
+import { type ReceivedSpan, TraceCollector } from '../support/trace-collector.ts';
 import { twoProviders } from '../support/two-providers.ts';
 
 const upstream = startFakeUpstream();
@@ -40,12 +40,13 @@ afterAll(async () => {
 });
 
 function requestSpan(requestId: string): Promise<ReceivedSpan> {
-  const isIt = ({ attributes }: ReceivedSpan) => attributes['tollgate.request_id'] === requestId;
-  return collector.until(() => collector.spans.find(isIt));
+  return collector.until(() =>
+    collector.spans.find(({ attributes }) => attributes['tollgate.request_id'] === requestId),
+  );
 }
 
-describe('a request', () => {
-  test.concurrent('is a server span with the numbers of its answer', async () => {
+describe('the trace of a request', () => {
+  test.concurrent('has a server span with the metrics of its answer', async () => {
     const before = BigInt(Date.now()) * 1_000_000n;
     const { requestId } = await gateway.post({ model: 'test/chat', messages });
     const span = await requestSpan(requestId);
@@ -68,7 +69,7 @@ describe('a request', () => {
     expect(span.endNs <= BigInt(Date.now()) * 1_000_000n).toBe(true);
   });
 
-  test.concurrent('goes where the environment says, with its headers and name', async () => {
+  test.concurrent('is sent to the configured endpoint with its headers and service', async () => {
     await requestSpan((await gateway.post({ model: 'test/chat', messages })).requestId);
     const [sent] = collector.requests;
     expect(sent?.path).toBe('/v1/traces');
@@ -79,7 +80,7 @@ describe('a request', () => {
     expect(JSON.stringify(sent?.body)).toContain(JSON.stringify(name));
   });
 
-  test.concurrent('has a child for each attempt, in order and inside of it', async () => {
+  test.concurrent('has a child span for each attempt, in order', async () => {
     upstream.script('broken', status500());
     upstream.script('works', chatAnswer(words(5)));
     const { headers } = await gateway.stream({ model: 'test/two', messages });
@@ -100,31 +101,31 @@ describe('a request', () => {
     expect(answered?.attributes['error.type']).toBeUndefined();
     expect((failed?.startNs ?? 0n) >= span.startNs).toBe(true);
     expect((answered?.startNs ?? 0n) >= (failed?.startNs ?? 0n)).toBe(true);
-    // A streamed answer lasts until the request ends.
+    // The span of a streamed answer ends with the request.
     expect(answered?.endNs).toBe(span.endNs);
   });
 
-  test.concurrent('that was refused is a failed span', async () => {
-    const { requestId } = await gateway.post({ model: 'nobody/knows', messages });
+  test.concurrent('has a failed span if the request is rejected', async () => {
+    const { requestId } = await gateway.post({ model: 'unknown/model', messages });
     const span = await requestSpan(requestId);
     expect(span.statusCode).toBe(2);
     expect(span.attributes['error.type']).toBe('invalid_request_error');
   });
 
-  test.concurrent('never tells its words or keys', async () => {
+  test.concurrent('contains no prompts, answers, or keys', async () => {
     await requestSpan((await gateway.post({ model: 'test/chat', messages })).requestId);
-    const told = JSON.stringify(collector.requests.map(({ body }) => body));
+    const exported = JSON.stringify(collector.requests.map(({ body }) => body));
     for (const secret of ['canary', 'sk-theirs', gateway.keys.routing]) {
-      expect(told).not.toContain(secret);
+      expect(exported).not.toContain(secret);
     }
   });
 });
 
-describe("a client's own trace", () => {
+describe('the traceparent header', () => {
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   const parentSpanId = '00f067aa0ba902b7';
 
-  test.concurrent('is gone on with, and handed on to the provider', async () => {
+  test.concurrent("continues the client's trace and is sent to the provider", async () => {
     const headers = { traceparent: `00-${traceId}-${parentSpanId}-01` };
     const { requestId } = await gateway.post({ model: 'test/chat', messages }, { headers });
     const span = await requestSpan(requestId);
@@ -134,7 +135,7 @@ describe("a client's own trace", () => {
     expect(sent).toContain(`00-${traceId}-${attempt?.spanId}-01`);
   });
 
-  test.concurrent('that is not kept is not kept here either', async () => {
+  test.concurrent('of a trace that is not sampled exports no span', async () => {
     const headers = { traceparent: `00-${traceId}-${parentSpanId}-00` };
     const { requestId } = await gateway.post({ model: 'test/chat', messages }, { headers });
     const later = await gateway.post({ model: 'test/chat', messages });
@@ -144,42 +145,42 @@ describe("a client's own trace", () => {
   });
 
   test.each([
-    ['nothing', null],
-    ['no ids', '00-zz-zz-01'],
-    ['a trace of zeros', `00-${'0'.repeat(32)}-${parentSpanId}-01`],
-    ['a span of zeros', `00-${traceId}-${'0'.repeat(16)}-01`],
-    ['more than the first version has', `00-${traceId}-${parentSpanId}-01-more`],
-    ['a version that is none', `ff-${traceId}-${parentSpanId}-01`],
-    ['capitals', `00-${traceId.toUpperCase()}-${parentSpanId}-01`],
-    ['a megabyte', 'a'.repeat(1_000_000)],
-  ])('that is %s is none', (_, header) => {
+    ['it is missing', null],
+    ['its IDs are not hexadecimal', '00-zz-zz-01'],
+    ['its trace ID is zero', `00-${'0'.repeat(32)}-${parentSpanId}-01`],
+    ['its span ID is zero', `00-${traceId}-${'0'.repeat(16)}-01`],
+    ['version 00 has more fields', `00-${traceId}-${parentSpanId}-01-more`],
+    ['its version is ff', `ff-${traceId}-${parentSpanId}-01`],
+    ['it has capital letters', `00-${traceId.toUpperCase()}-${parentSpanId}-01`],
+    ['it has a million characters', 'a'.repeat(1_000_000)],
+  ])('is ignored if %s', (_, header) => {
     expect(readTraceParent(header)).toBeUndefined();
   });
 
-  test('of a later version is understood as far as it goes', () => {
+  test('of a later version is read up to its known fields', () => {
     const read = readTraceParent(`01-${traceId}-${parentSpanId}-03-more`);
     expect(read).toEqual({ traceId, spanId: parentSpanId, sampled: true });
   });
 });
 
-describe('a collector', () => {
-  test('that is away harms nobody: requests go on, traces wait, one line says so', async () => {
-    const gone = new TraceCollector();
-    await gone.stop();
-    const alone = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: gone.url });
-    for (let at = 0; at < 5; at += 1) {
-      expect((await alone.post({ model: 'test/chat', messages })).status).toBe(200);
+describe('trace export', () => {
+  test('queues traces and logs once while the collector is unreachable', async () => {
+    const stopped = new TraceCollector();
+    await stopped.stop();
+    const other = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: stopped.url });
+    for (let sent = 0; sent < 5; sent += 1) {
+      expect((await other.post({ model: 'test/chat', messages })).status).toBe(200);
     }
-    expect((await scrapeFresh(alone.url)).value('tollgate_traces_waiting')).toBe(5);
-    await alone.stop();
-    const events = alone.logLines.filter((line) => line.includes('"traces_not_exported"'));
+    expect((await scrapeFresh(other.url)).value('tollgate_traces_waiting')).toBe(5);
+    await other.stop();
+    const events = other.logLines.filter((line) => line.includes('"traces_not_exported"'));
     expect(events.length).toBe(1);
   }, 120_000);
 
-  test('on this machine is not looked for behind a proxy of the environment', async () => {
-    const near = new TraceCollector();
+  test('does not use a proxy for a collector on this machine', async () => {
+    const local = new TraceCollector();
     const proxy = new TraceCollector();
-    const tracing = { url: `${near.url}/v1/traces`, headers: {}, serviceName: 'a' };
+    const tracing = { url: `${local.url}/v1/traces`, headers: {}, serviceName: 'a' };
     const logs = { keepDays: null, requests: false };
     const telemetry = new Telemetry(
       { logs, tracing },
@@ -198,70 +199,70 @@ describe('a collector', () => {
       await telemetry.stop();
     } finally {
       delete process.env.HTTP_PROXY;
-      await Promise.all([near.stop(), proxy.stop()]);
+      await Promise.all([local.stop(), proxy.stop()]);
     }
-    expect([near.requests.length, proxy.requests.length]).toEqual([1, 0]);
+    expect([local.requests.length, proxy.requests.length]).toEqual([1, 0]);
   });
 
   const spans = () => {
-    const made: Parameters<TraceExport['add']>[0][] = [];
-    const tracer = new Tracer((one) => made.push(one));
+    const traces: Parameters<TraceExport['add']>[0][] = [];
+    const tracer = new Tracer((trace) => traces.push(trace));
     const call = { requestId: endedRequest().requestId, receivedAt: 1, startedAt: 1 };
     tracer.requestStarted(call);
     tracer.attemptStarted(call);
     tracer.requestEnded(endedRequest());
-    return made[0] ?? [];
+    return traces[0] ?? [];
   };
   const resource = { serviceName: 'a', version: '1', instanceId: 'b' };
-  const quiet = { warn() {}, info() {} };
+  const noLog = { warn() {}, info() {} };
   const counted = (traces: TraceExport) =>
     traces.families().map(({ samples }) => samples[0]?.value);
 
-  test('that never comes back costs traces past the bound, not memory', async () => {
+  test('drops traces beyond its limit', async () => {
     const send = () => Promise.reject(new Error('away'));
-    const traces = new TraceExport({ resource, send, log: quiet });
-    for (let at = 0; at < tracesWaitingMax + 3; at += 1) traces.add(spans());
+    const traces = new TraceExport({ resource, send, log: noLog });
+    for (let added = 0; added < tracesWaitingMax + 3; added += 1) traces.add(spans());
     expect(counted(traces)).toEqual([tracesWaitingMax, 3]);
     await traces.stop();
   });
 
-  test.concurrent('that is still away at the stop is told of once', async () => {
-    const told: string[] = [];
+  test.concurrent('logs once if the collector is still unreachable at the stop', async () => {
+    const events: string[] = [];
     const tried = Promise.withResolvers<void>();
     const send = async () => {
       tried.resolve();
       throw new Error('away');
     };
-    const log = { warn: (event: string) => void told.push(event), info() {} };
+    const log = { warn: (event: string) => void events.push(event), info() {} };
     const traces = new TraceExport({ resource, send, log });
     traces.add(spans());
     await tried.promise;
     await traces.stop();
-    expect(told).toEqual(['traces_not_exported']);
+    expect(events).toEqual(['traces_not_exported']);
   });
 
-  test.concurrent('that refuses a batch is not asked again with the same one', async () => {
+  test.concurrent('does not resend a batch that the collector rejected', async () => {
     const sent: string[] = [];
     const send = async (body: string) => sent.push(body) && 400;
-    const traces = new TraceExport({ resource, send, log: quiet });
+    const traces = new TraceExport({ resource, send, log: noLog });
     traces.add(spans());
     await traces.stop();
     expect(sent.length).toBe(1);
     expect(counted(traces)).toEqual([0, 1]);
   });
 
-  test.concurrent('that is busy gets the same spans later', async () => {
+  test.concurrent('resends the same spans after 503', async () => {
     const answers = [503, 200];
     const sent: string[] = [];
-    const taken = Promise.withResolvers<void>();
+    const resent = Promise.withResolvers<void>();
     const send = async (body: string) => {
       sent.push(body);
-      if (sent.length === 2) taken.resolve();
+      if (sent.length === 2) resent.resolve();
       return answers.shift() ?? 500;
     };
-    const traces = new TraceExport({ resource, send, log: quiet });
+    const traces = new TraceExport({ resource, send, log: noLog });
     traces.add(spans());
-    await taken.promise;
+    await resent.promise;
     await traces.stop();
     expect(sent[1]).toBe(sent[0] ?? '');
     expect(counted(traces)).toEqual([0, 0]);

@@ -1,9 +1,10 @@
-/** Several processes behind one port, started and kept by one parent. */
+/** `serve --workers`: several processes that share a port, managed by a parent process. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { gated, chatAnswer, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
+import { chatAnswer, gated, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import {
   type ChatStream,
   type Gateway,
@@ -14,7 +15,6 @@ import {
   startGateway,
   upstreamConfig,
 } from '../support/gateway.ts';
-import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { longRedisTimeout, startRedis } from '../support/redis.ts';
 
@@ -24,15 +24,15 @@ afterAll(() => upstream.stop());
 beforeEach(() => upstream.reset());
 
 const upstreams = { fake: { url: upstream.url, models: { 'test/chat': { name: 'chat' } } } };
-const ask = { model: 'test/chat', messages: [{ role: 'user', content: 'Go on.' }] };
-/** The kernel chooses a worker for each connection, so each request has one of its own. */
-const fresh = { headers: { connection: 'close' } };
+const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'Go on.' }] };
+/** Uses a new connection per request, because the kernel chooses a worker for each connection. */
+const newConnection = { headers: { connection: 'close' } };
 
 function start(workers: number, options: GatewayOptions = {}): Promise<Gateway> {
   return startGateway({ upstreams, args: ['--workers', String(workers)], ...options });
 }
 
-/** The processes that it has started and that are still there. */
+/** Returns the IDs of its running workers. */
 function workersOf(gateway: Gateway): number[] {
   return childrenOf(gateway.process.pid);
 }
@@ -46,23 +46,23 @@ function childrenOf(pid: number): number[] {
     .map(Number);
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await Bun.sleep(10);
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await Bun.sleep(10);
 }
 
-/** How many of so many requests of one key get through, when it may send one a minute. */
+/** Returns how many requests are admitted with a key that allows 1 per minute. */
 function admitted(gateway: Gateway, requests: number): Promise<number> {
   const fields = { name: 'a', requests_per_minute: 1 };
   return withinOneMinute(async () => {
-    const made = await gateway.manage('POST', '/api/v1/keys', fields);
-    const key = String(made.body.key);
-    let passed = 0;
+    const created = await gateway.manage('POST', '/api/v1/keys', fields);
+    const key = String(created.body.key);
+    let count = 0;
     for (let i = 0; i < requests; i++) {
-      const { status } = await gateway.chat(ask, { key, ...fresh });
-      if (status === 200) passed++;
+      const { status } = await gateway.chat(chat, { key, ...newConnection });
+      if (status === 200) count++;
       else expect(status).toBe(429);
     }
-    return passed;
+    return count;
   });
 }
 
@@ -70,7 +70,7 @@ test.each<[string, () => Promise<Record<string, string>>]>([
   ['one SQLite file', async () => ({})],
   ['Postgres', async () => ({ DATABASE_URL: await (await startPostgres()).createDatabase() })],
 ])(
-  'all workers serve on one port over %s, and what is printed once is printed once',
+  'all workers serve on one port with %s, and the greeting is printed once',
   async (_, environment) => {
     const env = await environment();
     await using gateway = await start(3, { env });
@@ -78,10 +78,10 @@ test.each<[string, () => Promise<Record<string, string>>]>([
     expect(gateway.output().match(/ is ready at /g)).toHaveLength(1);
     expect(gateway.output().match(/ Routing key /g)).toHaveLength(1);
     expect(gateway.output()).toContain(
-      '3 workers; each counts limits for itself, so up to 3 times as much passes. ' +
-        'Set REDIS_URL to count them together.\n',
+      '3 workers count limits separately, so up to 3 times each limit is allowed. ' +
+        'Set REDIS_URL to share the limits.\n',
     );
-    // Each of the three counts to one: nothing else shows who answered.
+    // Each worker admits 1 request, which proves that all of them answer.
     expect(await admitted(gateway, 60)).toBe(3);
     const { dataDir } = gateway;
     expect(await run(['ledger', 'verify'], { dataDir, env })).toMatchObject({ exitCode: 0 });
@@ -90,15 +90,15 @@ test.each<[string, () => Promise<Record<string, string>>]>([
 );
 
 test(
-  'a request that one worker has answered can be looked up at the others',
+  'a request answered by one worker can be looked up at the others',
   async () => {
     await using gateway = await start(3);
     for (let i = 0; i < 12; i++) {
-      const { headers } = await gateway.chat(ask, fresh);
+      const { headers } = await gateway.chat(chat, newConnection);
       const id = headers.get('x-request-id');
       const found = await gateway.call('GET', `/v1/generation?id=${id}`, {
         key: gateway.keys.api,
-        ...fresh,
+        ...newConnection,
       });
       expect(found).toMatchObject({ status: 200, body: { data: { id } } });
     }
@@ -107,43 +107,43 @@ test(
 );
 
 test(
-  'with Redis the workers count to one together',
+  'workers share limits through Redis',
   async () => {
     await using redis = await startRedis();
     if (!redis) return;
     await using gateway = await start(3, { env: { REDIS_URL: redis.url, ...longRedisTimeout } });
-    expect(gateway.output()).toContain('3 workers; they count limits together in Redis.\n');
+    expect(gateway.output()).toContain('3 workers share their limits through Redis.\n');
     expect(await admitted(gateway, 30)).toBe(1);
   },
   testMs,
 );
 
 test(
-  'a worker that dies gets a successor, and the others go on',
+  'a killed worker is replaced while the others keep serving',
   async () => {
     await using gateway = await start(2);
     const before = workersOf(gateway);
-    const [doomed = 0, other = 0] = before;
-    process.kill(doomed, 'SIGKILL');
+    const [victim = 0, other = 0] = before;
+    process.kill(victim, 'SIGKILL');
     await gateway.untilLogged('worker_ended');
-    await until(() => workersOf(gateway).filter((pid) => pid !== doomed).length === 2);
+    await until(() => workersOf(gateway).filter((pid) => pid !== victim).length === 2);
     expect(workersOf(gateway)).toContain(other);
     const ended = gateway.log().filter(({ event }) => event === 'worker_ended');
     expect(ended).toHaveLength(1);
     expect(ended[0]).toMatchObject({ level: 'error', signal: 'SIGKILL', restart_ms: 400 });
-    for (let i = 0; i < 10; i++) expect((await gateway.chat(ask, fresh)).status).toBe(200);
+    for (let i = 0; i < 10; i++) expect((await gateway.chat(chat, newConnection)).status).toBe(200);
   },
   testMs,
 );
 
 test(
-  'SIGTERM lets every worker finish what it is saying, once it is sent',
+  'SIGTERM lets every worker finish its streams',
   async () => {
     upstream.script('chat', gated('go', 3, chatAnswer(words(6))));
     const gateway = await start(2);
     const streams: ChatStream[] = [];
     for (let i = 0; i < 12; i++) {
-      const stream = await gateway.stream(ask, fresh);
+      const stream = await gateway.stream(chat, newConnection);
       await stream.read(5);
       streams.push(stream);
     }
@@ -158,11 +158,11 @@ test(
 );
 
 test(
-  'a second SIGTERM does not wait for them',
+  'a second SIGTERM ends workers without waiting for their streams',
   async () => {
     upstream.script('chat', gated('never', 3, chatAnswer(words(6))));
     const gateway = await start(2);
-    const stream = await gateway.stream(ask);
+    const stream = await gateway.stream(chat);
     await stream.read(5);
     gateway.signal('SIGTERM');
     await gateway.untilLogged('draining');
@@ -173,7 +173,7 @@ test(
 );
 
 test(
-  'SIGHUP reaches every worker; a bad file reaches none and is told once',
+  'SIGHUP reloads every worker, and an invalid file is logged once and changes nothing',
   async () => {
     await using gateway = await start(2);
     const file = join(gateway.folder, 'tollgate.yaml');
@@ -186,14 +186,14 @@ test(
     writeFileSync(file, stringify(upstreamConfig({ fake: { url: upstream.url, models } })));
     gateway.signal('SIGHUP');
     await until(() => reloaded() === 2);
-    const refused = gateway.log().filter(({ event }) => event === 'config_refused');
-    expect(refused.map(({ problem }) => String(problem).split(' ')[1])).toEqual([
+    const rejected = gateway.log().filter(({ event }) => event === 'config_refused');
+    expect(rejected.map(({ problem }) => String(problem).split(' ')[1])).toEqual([
       'limits.requests_per_minute',
       'models',
     ]);
     const statuses = new Set<number>();
     for (let i = 0; i < 20; i++) {
-      statuses.add((await gateway.chat({ ...ask, model: 'test/new' }, fresh)).status);
+      statuses.add((await gateway.chat({ ...chat, model: 'test/new' }, newConnection)).status);
     }
     expect([...statuses]).toEqual([200]);
   },
@@ -201,19 +201,19 @@ test(
 );
 
 test(
-  'a successor goes by what the others go by: their stores, and the last reload',
+  'a replacement uses the same store and the last reloaded configuration as the others',
   async () => {
     await using gateway = await start(2);
     const file = join(gateway.folder, 'tollgate.yaml');
-    const write = (name: string, more: object = {}) => {
+    const write = (name: string, options: object = {}) => {
       const models = { 'test/chat': {}, [name]: { name: 'chat' } };
       const config = upstreamConfig({ fake: { url: upstream.url, models } });
-      writeFileSync(file, stringify({ ...config, ...more }));
+      writeFileSync(file, stringify({ ...config, ...options }));
     };
     write('test/new', { database: 'sqlite:{data_dir}/other.db', credits_per_usd: 5 });
     gateway.signal('SIGHUP');
     await until(() => gateway.errors().split('"event":"config_reloaded"').length === 3);
-    // Written and not asked for.
+    // This file is not reloaded.
     write('test/later', { models: 7 });
     const before = workersOf(gateway);
     for (const pid of before) process.kill(pid, 'SIGKILL');
@@ -222,7 +222,7 @@ test(
     while (!(await fetch(`${gateway.url}/readyz`).catch(() => null))?.ok) await Bun.sleep(10);
     const statuses = new Set<number>();
     for (let i = 0; i < 20; i++) {
-      statuses.add((await gateway.chat({ ...ask, model: 'test/new' }, fresh)).status);
+      statuses.add((await gateway.chat({ ...chat, model: 'test/new' }, newConnection)).status);
     }
     expect([...statuses]).toEqual([200]);
     expect(existsSync(join(gateway.dataDir, 'other.db'))).toBe(false);
@@ -232,10 +232,10 @@ test(
 );
 
 test(
-  'SIGHUP at any moment of the start harms nobody',
+  'SIGHUP during a start does not end the workers',
   async () => {
     const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);
-    // One that comes before the program has begun ends it, as it ends any other.
+    // Before the program installs its handler, SIGHUP would end it.
     const { process: parent } = starting;
     await until(() => childrenOf(parent.pid).length > 0 || parent.exitCode !== null);
     let isReady = false;
@@ -258,7 +258,7 @@ test(
 );
 
 test(
-  'workers whose parent was killed end by themselves',
+  'workers exit after their parent is killed',
   async () => {
     const gateway = await start(2);
     const pids = workersOf(gateway);
@@ -270,30 +270,32 @@ test(
 );
 
 test(
-  'SIGTERM at any moment of the start ends it, and no worker is left',
+  'SIGTERM during a start leaves no worker behind',
   async () => {
-    for (const afterMs of [50, 300, 600, 900, 1_200]) {
+    const delaysMs = [50, 300, 600, 900, 1_200];
+    const leftovers = delaysMs.map(async (delayMs) => {
       const starting = spawnTollgate(['serve', '--port', '0', '--workers', '3']);
-      await Bun.sleep(afterMs);
+      await Bun.sleep(delayMs);
       const workers = childrenOf(starting.process.pid);
       starting.process.kill('SIGTERM');
       await starting.finished;
-      expect(workers.filter((pid) => existsSync(`/proc/${pid}`))).toEqual([]);
-    }
+      return workers.filter((pid) => existsSync(`/proc/${pid}`));
+    });
+    expect((await Promise.all(leftovers)).flat()).toEqual([]);
   },
   testMs,
 );
 
-describe('what the first worker of a first start has made is shown, although', () => {
+describe('a first start with workers prints its secrets although', () => {
   const secrets = / Routing key +sk-tg-.* Management key +sk-mgmt-.* Admin token +sk-admin-/s;
 
-  /** The second process is there: the first is ready, and has made what is shown once. */
+  /** Resolves when the second worker exists: the first is ready and has created the secrets. */
   async function startOthers(env: Record<string, string> = {}) {
     const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2'], { env });
     const { pid } = starting.process;
     await until(() => childrenOf(pid).length === 2 || starting.process.exitCode !== null);
     const [, second] = childrenOf(pid);
-    if (second === undefined) throw new Error('It ended before it had two workers.');
+    if (second === undefined) throw new Error('The start ended before it had 2 workers.');
     return { ...starting, second };
   }
 
@@ -309,9 +311,9 @@ describe('what the first worker of a first start has made is shown, although', (
   );
 
   test(
-    'another cannot be started',
+    'another worker fails to start',
     async () => {
-      // It waits before its first line, however late we are.
+      // The second worker stops itself before it runs any of our code.
       const early = join(newFolder(), 'early.js');
       const stop = "process.kill(process.pid, 'SIGSTOP')";
       writeFileSync(early, `if (process.argv.includes('--joining')) ${stop};`);
@@ -319,13 +321,13 @@ describe('what the first worker of a first start has made is shown, although', (
       process.kill(second, 'SIGKILL');
       const { exitCode, stdout, stderr } = await finished;
       expect([exitCode, stdout.match(secrets)?.length]).toEqual([1, 1]);
-      expect(stderr).toEndWith('The workers could not be started.\n');
+      expect(stderr).toEndWith('The workers failed to start. The log says why.\n');
     },
     testMs,
   );
 });
 
-describe('a start that cannot be', () => {
+describe('a start with workers that fails', () => {
   const countRule = 'command line: --workers must be a whole number from 1 to 64.\n';
 
   test.each<[string, string, string]>([
@@ -333,9 +335,9 @@ describe('a start that cannot be', () => {
     ['--workers', '65', countRule],
     ['--workers', 'two', countRule],
     ['--workers', '1.5', countRule],
-    ['--worker', '1', 'command line: --worker is set by --workers; start with that instead.\n'],
+    ['--worker', '1', 'command line: --worker is for internal use. Use --workers instead.\n'],
   ])(
-    '%s %s is refused in one sentence',
+    'because of %s %s prints one sentence',
     async (option, value, sentence) => {
       const { exitCode, stdout, stderr } = await run(['serve', option, value]);
       expect({ exitCode, stdout, stderr }).toEqual({ exitCode: 2, stdout: '', stderr: sentence });
@@ -344,7 +346,7 @@ describe('a start that cannot be', () => {
   );
 
   test(
-    'ends with the worker’s own sentence, and leaves no worker behind',
+    "prints the worker's error and leaves no worker behind",
     async () => {
       const address = new URL((await startPostgres()).url);
       address.password = 'secret';
@@ -354,14 +356,14 @@ describe('a start that cannot be', () => {
       expect(finished.exitCode).toBe(1);
       expect(finished.stdout).toBe('');
       expect(finished.stderr).toContain('cannot be reached: wrong user or password.\n');
-      expect(finished.stderr).toEndWith('The workers could not be started.\n');
+      expect(finished.stderr).toEndWith('The workers failed to start. The log says why.\n');
       expect(finished.stderr).not.toContain('secret');
     },
     testMs,
   );
 
   test(
-    'on a port that is taken says so, whoever has it',
+    'on an occupied port names the port',
     async () => {
       await using gateway = await start(2);
       const { port } = new URL(gateway.url);
