@@ -4,15 +4,15 @@ import type { Scope } from '../../src/core/caller.ts';
 import { engines, makeKey, makeTenant, openTwice, randomHash, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
-describe.each([...engines])('the directory on $name', ({ empty }) => {
+describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
   let stores: TwoStores;
   let directory: Directory;
-  let elsewhere: Directory;
+  let otherDirectory: Directory;
 
   beforeAll(async () => {
     stores = await openTwice(empty);
     directory = stores.one.directory;
-    elsewhere = stores.other.directory;
+    otherDirectory = stores.other.directory;
   }, 120_000);
 
   afterAll(() => stores.close());
@@ -30,14 +30,14 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
     return { key, hash };
   }
 
-  describe('tenants', () => {
-    test('a tenant comes back exactly as it was added, in every process', async () => {
+  describe('with tenants', () => {
+    test('returns a tenant exactly as added, in every process', async () => {
       const tenant = await addedTenant();
       expect(await directory.getTenant(tenant.id)).toEqual(tenant);
-      expect(await elsewhere.getTenant(tenant.id)).toEqual(tenant);
+      expect(await otherDirectory.getTenant(tenant.id)).toEqual(tenant);
     });
 
-    test('a second tenant of the same id is refused and changes nothing', async () => {
+    test('rejects a second tenant with the same ID', async () => {
       const tenant = await addedTenant();
       const version = await directory.version();
       expect(await directory.addTenant({ ...tenant, name: 'Impostor' })).toBe('exists');
@@ -45,20 +45,22 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect(await directory.version()).toBe(version);
     });
 
-    test('twenty processes adding the same tenant at once add it once', async () => {
+    test('adds a tenant once in 20 concurrent calls', async () => {
       const tenant = makeTenant();
       const outcomes = await Promise.all(
-        Array.from({ length: 20 }, (_, i) => (i % 2 ? directory : elsewhere).addTenant(tenant)),
+        Array.from({ length: 20 }, (_, i) =>
+          (i % 2 ? directory : otherDirectory).addTenant(tenant),
+        ),
       );
       expect(outcomes.filter((outcome) => outcome === 'added')).toHaveLength(1);
     });
 
-    test('a new tenant has an empty wallet', async () => {
+    test('creates an empty wallet for a new tenant', async () => {
       const tenant = await addedTenant();
       expect(await stores.one.creditStore.balance(tenant.id)).toEqual({ balance: 0, leased: 0 });
     });
 
-    test('a change touches only what it names', async () => {
+    test('changes only the provided fields', async () => {
       const tenant = await addedTenant();
       const changed = await directory.changeTenant(tenant.id, { disabled: true }, 42);
       expect(changed).toEqual({ ...tenant, disabled: true, updatedAt: 42 });
@@ -69,19 +71,19 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       });
     });
 
-    test('a limit can be taken away again', async () => {
+    test('removes a limit', async () => {
       const tenant = await addedTenant();
       await directory.changeTenant(tenant.id, { requestsPerMinute: null }, 42);
       expect((await directory.getTenant(tenant.id))?.requestsPerMinute).toBeNull();
     });
 
-    test('an unknown tenant is absent', async () => {
+    test('returns undefined for an unknown tenant', async () => {
       expect(await directory.getTenant('ten_nobody')).toBeUndefined();
       expect(await directory.changeTenant('ten_nobody', { name: 'x' }, 1)).toBeUndefined();
     });
 
-    test('pages list tenants oldest first, ties by the bytes of their ids', async () => {
-      // Born before every other tenant of this suite, so that they come first.
+    test('lists tenants oldest first, ties by the bytes of their IDs', async () => {
+      // Older than every other tenant of this suite, so that they come first.
       const ids = ['ten_B', 'ten_a', 'ten_C', 'ten_b'];
       for (const id of ids) await directory.addTenant(makeTenant({ id, createdAt: 1 }));
       await directory.addTenant(makeTenant({ id: 'ten_Z', createdAt: 0 }));
@@ -92,71 +94,73 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
     });
   });
 
-  describe('keys', () => {
-    test('a key comes back exactly as it was added', async () => {
+  describe('with keys', () => {
+    test('returns a key exactly as added', async () => {
       const tenant = await addedTenant();
       const { key } = await addedKey(tenant.id);
-      expect(await elsewhere.getKey(tenant.id, key.id)).toEqual(key);
+      expect(await otherDirectory.getKey(tenant.id, key.id)).toEqual(key);
     });
 
-    test('absent limits and lists stay absent, and empty lists stay empty', async () => {
+    test('distinguishes absent lists from empty ones', async () => {
       const tenant = await addedTenant();
       const none = { limitCredits: null, limitReset: null, models: null, scopes: null };
       const rest = { requestsPerMinute: null, cacheMode: null, expiresAt: null };
-      const { key: bare } = await addedKey(tenant.id, { ...none, ...rest });
-      const { key: closed } = await addedKey(tenant.id, { models: [], scopes: [] });
-      expect(await directory.getKey(tenant.id, bare.id)).toEqual(bare);
-      expect(await directory.getKey(tenant.id, closed.id)).toEqual(closed);
+      const { key: unrestricted } = await addedKey(tenant.id, { ...none, ...rest });
+      const { key: restricted } = await addedKey(tenant.id, { models: [], scopes: [] });
+      expect(await directory.getKey(tenant.id, unrestricted.id)).toEqual(unrestricted);
+      expect(await directory.getKey(tenant.id, restricted.id)).toEqual(restricted);
     });
 
-    test('a secret finds its key, its tenant and its stored hash', async () => {
+    test('finds the key, tenant, and stored hash of a secret', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
-      const match = await elsewhere.findKey(hash);
+      const match = await otherDirectory.findKey(hash);
       expect(match).toEqual({ key, tenant, hash, secretExpiresAt: null });
       expect(Object.getPrototypeOf(match?.hash)).toBe(Uint8Array.prototype);
     });
 
-    test('thousands of secrets that are asked for at once find each its own', async () => {
+    test('finds the right key for each of thousands of concurrent lookups', async () => {
       const [one, two] = [await addedTenant(), await addedTenant()];
-      const [plain, turned] = [await addedKey(one.id), await addedKey(two.id)];
+      const [plain, rotated] = [await addedKey(one.id), await addedKey(two.id)];
       const secret = { hash: randomHash(), label: 'sk-tg-cd34…0a', oldUntil: 5_000 };
-      await directory.rotateKey(two.id, turned.key.id, secret, 42);
-      const asked = Array.from({ length: 2_000 }, randomHash);
-      asked.splice(0, 1, plain.hash);
-      asked.splice(700, 1, turned.hash);
-      asked.splice(1_999, 1, secret.hash);
-      const found = await Promise.all(asked.map((hash) => elsewhere.findKey(hash)));
-      const told = found.map((match, at) => match && [at, match.key.id, match.tenant.id]);
-      expect(told.filter((one) => one !== undefined)).toEqual([
+      await directory.rotateKey(two.id, rotated.key.id, secret, 42);
+      const hashes = Array.from({ length: 2_000 }, randomHash);
+      hashes.splice(0, 1, plain.hash);
+      hashes.splice(700, 1, rotated.hash);
+      hashes.splice(1_999, 1, secret.hash);
+      const found = await Promise.all(hashes.map((hash) => otherDirectory.findKey(hash)));
+      const matches = found.map((match, i) => match && [i, match.key.id, match.tenant.id]);
+      expect(matches.filter((match) => match !== undefined)).toEqual([
         [0, plain.key.id, one.id],
-        [700, turned.key.id, two.id],
-        [1_999, turned.key.id, two.id],
+        [700, rotated.key.id, two.id],
+        [1_999, rotated.key.id, two.id],
       ]);
       expect([found[700]?.secretExpiresAt, found[1_999]?.secretExpiresAt]).toEqual([5_000, null]);
     });
 
-    test('ten thousand secrets may wait behind one, and no more', async () => {
-      const asked = Array.from({ length: 10_100 }, () => elsewhere.findKey(randomHash()));
-      const ends = (await Promise.allSettled(asked)).map(({ status }) => status);
-      expect(ends.filter((end) => end === 'fulfilled')).toHaveLength(10_001);
-      expect(ends.at(-1)).toBe('rejected');
-      expect(await elsewhere.findKey(randomHash())).toBeUndefined();
+    test('queues 10,000 lookups behind a running one and rejects more', async () => {
+      const lookUps = Array.from({ length: 10_100 }, () => otherDirectory.findKey(randomHash()));
+      const statuses = (await Promise.allSettled(lookUps)).map(({ status }) => status);
+      expect(statuses.filter((status) => status === 'fulfilled')).toHaveLength(10_001);
+      expect(statuses.at(-1)).toBe('rejected');
+      expect(await otherDirectory.findKey(randomHash())).toBeUndefined();
     });
 
-    test('a key of a newer version keeps none of those from being found beside it', async () => {
+    test('finds other keys in one batch with a key that only a newer version can read', async () => {
       const tenant = await addedTenant();
       const newer = await addedKey(tenant.id, { scopes: ['video' as Scope] });
       const known = await addedKey(tenant.id);
-      // The first is asked for alone; these share the next query.
-      const asked = [randomHash(), newer.hash, known.hash].map((hash) => elsewhere.findKey(hash));
-      const [stranger, refused, found] = await Promise.allSettled(asked);
-      expect(stranger).toEqual({ status: 'fulfilled', value: undefined });
-      expect(refused).toMatchObject({ status: 'rejected' });
+      // The first lookup runs alone; the others share the next query.
+      const lookUps = [randomHash(), newer.hash, known.hash].map((hash) =>
+        otherDirectory.findKey(hash),
+      );
+      const [unknown, unreadable, found] = await Promise.allSettled(lookUps);
+      expect(unknown).toEqual({ status: 'fulfilled', value: undefined });
+      expect(unreadable).toMatchObject({ status: 'rejected' });
       expect(found).toMatchObject({ status: 'fulfilled', value: { key: known.key } });
     });
 
-    test('every byte value survives in a hash, and a near miss finds nothing', async () => {
+    test('compares every byte of a hash', async () => {
       const tenant = await addedTenant();
       for (let start = 0; start < 256; start += 32) {
         const hash = Uint8Array.from({ length: 32 }, (_, i) => start + i);
@@ -166,7 +170,7 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       }
     });
 
-    test('a hash of the wrong length is refused by the database', async () => {
+    test('rejects a hash of the wrong length in the database', async () => {
       const tenant = await addedTenant();
       const short = new Uint8Array(31);
       expect((await failureOf(directory.addKey(makeKey(tenant.id), short))).message).toMatch(
@@ -174,24 +178,24 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       );
     });
 
-    test('the same id or the same secret twice is refused and changes nothing', async () => {
+    test('rejects a repeated key ID or secret', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
       const version = await directory.version();
-      expect(await directory.addKey({ ...key, name: 'again' }, randomHash())).toBe('exists');
+      expect(await directory.addKey({ ...key, name: 'duplicate' }, randomHash())).toBe('exists');
       expect(await directory.addKey(makeKey(tenant.id), hash)).toBe('exists');
       expect(await directory.countKeys(tenant.id)).toBe(1);
       expect(await directory.getKey(tenant.id, key.id)).toEqual(key);
       expect(await directory.version()).toBe(version);
     });
 
-    test('a key without a tenant is refused by the database', async () => {
+    test('rejects a key of an unknown tenant in the database', async () => {
       expect(
         (await failureOf(directory.addKey(makeKey('ten_nobody'), randomHash()))).message,
       ).toMatch(/foreign key/i);
     });
 
-    test('a change touches only what it names', async () => {
+    test('changes only the provided fields', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
       const change = { limitCredits: null, models: ['demo/*'], scopes: null, disabled: true };
@@ -200,22 +204,22 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect((await directory.findKey(hash))?.key).toEqual({ ...key, ...change, updatedAt: 42 });
     });
 
-    test('another tenant’s key is as absent as no key', async () => {
+    test("does not find another tenant's key", async () => {
       const owner = await addedTenant();
-      const stranger = await addedTenant();
+      const other = await addedTenant();
       const { key, hash } = await addedKey(owner.id);
       const secret = { hash: randomHash(), label: 'stolen', oldUntil: 0 };
-      expect(await directory.getKey(stranger.id, key.id)).toBeUndefined();
-      expect(await directory.changeKey(stranger.id, key.id, { name: 'x' }, 1)).toBeUndefined();
-      expect(await directory.rotateKey(stranger.id, key.id, secret, 1)).toBeUndefined();
-      expect(await directory.deleteKey(stranger.id, key.id, 1)).toBe(false);
-      expect(await directory.countKeys(stranger.id)).toBe(0);
+      expect(await directory.getKey(other.id, key.id)).toBeUndefined();
+      expect(await directory.changeKey(other.id, key.id, { name: 'x' }, 1)).toBeUndefined();
+      expect(await directory.rotateKey(other.id, key.id, secret, 1)).toBeUndefined();
+      expect(await directory.deleteKey(other.id, key.id, 1)).toBe(false);
+      expect(await directory.countKeys(other.id)).toBe(0);
       const page = { limit: 10, offset: 0, includeDisabled: true };
-      expect(await directory.listKeys(stranger.id, page)).toEqual([]);
+      expect(await directory.listKeys(other.id, page)).toEqual([]);
       expect((await directory.findKey(hash))?.key).toEqual(key);
     });
 
-    test('pages list a tenant’s keys oldest first, ties by the bytes of their ids', async () => {
+    test("lists a tenant's keys oldest first, ties by the bytes of their IDs", async () => {
       const tenant = await addedTenant();
       const suffix = tenant.id;
       for (const name of ['b', 'A', 'a', 'B']) {
@@ -230,7 +234,7 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect(listed).toEqual(['z', 'A', 'B', 'a', 'b']);
     });
 
-    test('keys are found by words of name or label, or by how the id begins', async () => {
+    test('searches keys by words of the name or label, and by the start of the ID', async () => {
       const tenant = await addedTenant();
       const id = `key_begin${tenant.id}`;
       await addedKey(tenant.id, { id, name: 'Acme Ltd', label: 'sk-tg-ab12…9f', createdAt: 1 });
@@ -253,7 +257,7 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect(await found('!')).toEqual([]);
     });
 
-    test('disabled keys are listed only on request, and always counted', async () => {
+    test('lists disabled keys only on request and always counts them', async () => {
       const tenant = await addedTenant();
       const { key } = await addedKey(tenant.id);
       await addedKey(tenant.id, { disabled: true });
@@ -266,35 +270,35 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
     });
   });
 
-  describe('rotation', () => {
-    test('both secrets find the key, and the old one says until when', async () => {
+  describe('rotateKey', () => {
+    test('keeps the previous secret valid until its expiry', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
       const secret = { hash: randomHash(), label: 'sk-tg-new…', oldUntil: 5_000 };
       const rotated = await directory.rotateKey(tenant.id, key.id, secret, 42);
       expect(rotated).toEqual({ ...key, label: secret.label, updatedAt: 42 });
-      expect(await elsewhere.findKey(secret.hash)).toMatchObject({
+      expect(await otherDirectory.findKey(secret.hash)).toMatchObject({
         key: { id: key.id },
         hash: secret.hash,
         secretExpiresAt: null,
       });
-      expect(await elsewhere.findKey(hash)).toMatchObject({
+      expect(await otherDirectory.findKey(hash)).toMatchObject({
         key: { id: key.id },
         hash,
         secretExpiresAt: 5_000,
       });
     });
 
-    test('without an overlap nobody finds the old secret, whatever the time is there', async () => {
+    test('ends the previous secret at once without an overlap', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
       const secret = { hash: randomHash(), label: 'new', oldUntil: 42 };
       await directory.rotateKey(tenant.id, key.id, secret, 42);
-      expect(await elsewhere.findKey(hash)).toBeUndefined();
-      expect((await elsewhere.findKey(secret.hash))?.key.id).toBe(key.id);
+      expect(await otherDirectory.findKey(hash)).toBeUndefined();
+      expect((await otherDirectory.findKey(secret.hash))?.key.id).toBe(key.id);
     });
 
-    test('a second rotation ends the first secret for good', async () => {
+    test('ends the first secret after a second rotation', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
       const second = { hash: randomHash(), label: 'two', oldUntil: 5_000 };
@@ -306,30 +310,30 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect((await directory.findKey(third.hash))?.secretExpiresAt).toBeNull();
     });
 
-    test('a secret that is current somewhere wins over one rotated out elsewhere', async () => {
+    test('prefers the key with the current secret over one with the same previous secret', async () => {
       const tenant = await addedTenant();
       const { key: old, hash } = await addedKey(tenant.id, { id: `key_0${tenant.id}` });
       const secret = { hash: randomHash(), label: 'new', oldUntil: 5_000 };
       await directory.rotateKey(tenant.id, old.id, secret, 1);
-      const reborn = makeKey(tenant.id);
-      expect(await directory.addKey(reborn, hash)).toBe('added');
+      const newer = makeKey(tenant.id);
+      expect(await directory.addKey(newer, hash)).toBe('added');
       expect(await directory.findKey(hash)).toMatchObject({
-        key: { id: reborn.id },
+        key: { id: newer.id },
         secretExpiresAt: null,
       });
     });
   });
 
-  describe('deletion', () => {
-    test('a deleted key is gone from every look-up, with both of its secrets', async () => {
+  describe('deleteKey', () => {
+    test('removes the key and both of its secrets from every lookup', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
       const secret = { hash: randomHash(), label: 'new', oldUntil: 9_999_999_999_999 };
       await directory.rotateKey(tenant.id, key.id, secret, 1);
       expect(await directory.deleteKey(tenant.id, key.id, 2)).toBe(true);
 
-      expect(await elsewhere.findKey(hash)).toBeUndefined();
-      expect(await elsewhere.findKey(secret.hash)).toBeUndefined();
+      expect(await otherDirectory.findKey(hash)).toBeUndefined();
+      expect(await otherDirectory.findKey(secret.hash)).toBeUndefined();
       expect(await directory.getKey(tenant.id, key.id)).toBeUndefined();
       expect(await directory.countKeys(tenant.id)).toBe(0);
       const page = { limit: 10, offset: 0, includeDisabled: true };
@@ -338,7 +342,7 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect(await directory.rotateKey(tenant.id, key.id, secret, 3)).toBeUndefined();
     });
 
-    test('a key is deleted once, and its id is never given out again', async () => {
+    test('deletes a key once and never reuses its ID', async () => {
       const tenant = await addedTenant();
       const { key } = await addedKey(tenant.id);
       expect(await directory.deleteKey(tenant.id, key.id, 1)).toBe(true);
@@ -346,7 +350,7 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect(await directory.addKey(key, randomHash())).toBe('exists');
     });
 
-    test('its row stays without its secrets, so that logs can still name it', async () => {
+    test('keeps the row without its secrets, so that logs can still name the key', async () => {
       const tenant = await addedTenant();
       const { key } = await addedKey(tenant.id);
       const secret = { hash: randomHash(), label: 'new', oldUntil: 9_999_999_999_999 };
@@ -366,8 +370,8 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
     });
   });
 
-  describe('last use', () => {
-    test('only ever moves forward, and is not a change others must hear of', async () => {
+  describe('markUsed', () => {
+    test('only moves the time of last use forward and keeps the version', async () => {
       const tenant = await addedTenant();
       const { key: one } = await addedKey(tenant.id);
       const { key: two } = await addedKey(tenant.id, { lastUsedAt: 500 });
@@ -386,7 +390,7 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect(await directory.version()).toBe(version);
     });
 
-    test('more keys than fit one statement are all marked', async () => {
+    test('marks more keys than fit into one statement', async () => {
       const tenant = await addedTenant();
       const { key } = await addedKey(tenant.id);
       const marks = new Map(Array.from({ length: 2_500 }, (_, i) => [`key_no${i}`, 1]));
@@ -396,19 +400,19 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
     });
   });
 
-  describe('the operator’s token', () => {
-    test('is absent at first, then the one set last', async () => {
+  describe('adminTokenHash', () => {
+    test('returns undefined at first, then the hash that was set last', async () => {
       expect(await directory.adminTokenHash()).toBeUndefined();
       const [first, second] = [randomHash(), randomHash()];
       await directory.setAdminTokenHash(first);
-      expect(await elsewhere.adminTokenHash()).toEqual(first);
-      await elsewhere.setAdminTokenHash(second);
+      expect(await otherDirectory.adminTokenHash()).toEqual(first);
+      await otherDirectory.setAdminTokenHash(second);
       expect(await directory.adminTokenHash()).toEqual(second);
     });
   });
 
-  describe('the version', () => {
-    test('grows with every change, and the other process sees it', async () => {
+  describe('version', () => {
+    test('increases with every change, in every process', async () => {
       const tenant = makeTenant();
       const key = makeKey(tenant.id);
       const secret = { hash: randomHash(), label: 'new', oldUntil: 1 };
@@ -422,13 +426,13 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
         () => directory.setAdminTokenHash(randomHash()),
       ];
       for (const change of changes) {
-        const before = await elsewhere.version();
+        const before = await otherDirectory.version();
         await change();
-        expect(await elsewhere.version()).toBe(before + 1);
+        expect(await otherDirectory.version()).toBe(before + 1);
       }
     });
 
-    test('stays when nothing was found to change', async () => {
+    test('does not change if nothing was found to change', async () => {
       const before = await directory.version();
       const secret = { hash: randomHash(), label: 'new', oldUntil: 1 };
       await directory.changeTenant('ten_nobody', { name: 'x' }, 1);
@@ -438,11 +442,11 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect(await directory.version()).toBe(before);
     });
 
-    test('counts every one of many changes at once', async () => {
+    test('counts each of 20 concurrent changes', async () => {
       const before = await directory.version();
       await Promise.all(
         Array.from({ length: 20 }, (_, i) =>
-          (i % 2 ? directory : elsewhere).addTenant(makeTenant()),
+          (i % 2 ? directory : otherDirectory).addTenant(makeTenant()),
         ),
       );
       expect(await directory.version()).toBe(before + 20);

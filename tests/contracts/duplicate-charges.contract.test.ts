@@ -1,6 +1,6 @@
 /**
- * A store that books a named answer and is not heard to say so, or is away: its charge comes by two
- * ways, or after another process has taken its key over.
+ * The confirmation of a charge with an idempotency key can get lost, or the store is unreachable.
+ * The charge is then booked from the journal, possibly after another process took over the key.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -21,9 +21,9 @@ import { failureOf } from './failure-of.ts';
 
 const now = Date.now();
 const leaseMs = 30_000;
-const lost = () => Promise.reject(new Error('The answer was lost.'));
+const lose = () => Promise.reject(new Error('The confirmation was lost.'));
 
-describe.each([...engines])('a charge that comes twice on $name', ({ empty }) => {
+describe.each([...engines])('charges with idempotency keys on $name', ({ empty }) => {
   let stores: TwoStores;
   let dataDir = '';
   let caller: Caller;
@@ -41,46 +41,53 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
   });
   afterEach(() => rmSync(dataDir, { recursive: true }));
 
-  function openBooks(change: Partial<LedgerStore> = {}, folder = dataDir): Promise<Accounting> {
+  function openAccounting(
+    change: Partial<LedgerStore> = {},
+    folder = dataDir,
+  ): Promise<Accounting> {
     const { ledger } = stores.one;
     const store: LedgerStore = {
-      lease: (order) => ledger.lease(order),
-      returnCredits: (back) => ledger.returnCredits(back),
+      lease: (request) => ledger.lease(request),
+      returnCredits: (returned) => ledger.returnCredits(returned),
       renew: (id, until) => ledger.renew(id, until),
-      expire: (at, dead) => ledger.expire(at, dead),
+      expire: (time, deadProcessId) => ledger.expire(time, deadProcessId),
       recall: (owner, id) => ledger.recall(owner, id),
       pendingRecalls: (id) => ledger.pendingRecalls(id),
       commit: (batch) => ledger.commit(batch),
-      commitWithAnswers: (...words) => ledger.commitWithAnswers(...words),
+      commitWithAnswers: (...args) => ledger.commitWithAnswers(...args),
       ...change,
     };
     const log = createLog(() => undefined);
     const ids = { processId: randomText(8), now: () => now };
-    const parts = { store, dataDir: folder, log, ...ids } as const;
-    return Accounting.open({ ...parts, durability: 'journal', onEnded: () => undefined });
+    const deps = { store, dataDir: folder, log, ...ids } as const;
+    return Accounting.open({ ...deps, durability: 'journal', onEnded: () => undefined });
   }
 
   const claimOf = (id: string): IdempotencyClaim => {
     return { tenantId: caller.tenantId, key: requestId, fingerprint: 'f', requestId: id };
   };
 
-  /** When the lease of the one before is over, which was made half a minute earlier. */
-  const takeOver = (id: string, at: number) => stores.other.claims.claim(claimOf(id), at, leaseMs);
+  /** Claims the key after the lease of the previous request has expired. */
+  const takeOver = (id: string, time: number) =>
+    stores.other.claims.claim(claimOf(id), time, leaseMs);
 
-  /** An answer of 70 credits under a key, by an API key with a limit. */
-  async function answerWith(books: Accounting, id = requestId, at = now): Promise<string> {
+  /** Settles an answer of 70 credits under an idempotency key and an API key with a limit. */
+  async function answerWith(accounting: Accounting, id = requestId, time = now): Promise<string> {
     const claim = claimOf(id);
-    expect(await takeOver(id, at)).toEqual({ state: 'ours' });
-    return finishWith(books, claim);
+    expect(await takeOver(id, time)).toEqual({ state: 'ours' });
+    return finishWith(accounting, claim);
   }
 
-  async function finishWith(books: Accounting, claim: IdempotencyClaim): Promise<string> {
-    const hold = await books.hold({ caller, receivedAt: now }, { requested: 100, minimum: 100 });
+  async function finishWith(accounting: Accounting, claim: IdempotencyClaim): Promise<string> {
+    const hold = await accounting.hold(
+      { caller, receivedAt: now },
+      { requested: 100, minimum: 100 },
+    );
     const ended = settlementOf(claim.requestId, caller, 70, { createdAt: now });
-    await books.dispatched(ended.record);
+    await accounting.dispatched(ended.record);
     await hold.settle(70);
     const settlement = { ...ended, keyAccount: hold.keyAccount, keyCharge: 70 };
-    return books.saveWithAnswer(
+    return accounting.saveWithAnswer(
       { claim, recording: null, expiresAt: now + 86_400_000 },
       settlement,
     );
@@ -113,66 +120,66 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
     expect(await discrepancies(stores.other.database)).toEqual([]);
   }
 
-  test('is booked once when the store had taken it with its answer', async () => {
+  test('are booked once if the store had committed them with their answers', async () => {
     const { ledger } = stores.one;
-    const books = await openBooks({
-      commitWithAnswers: (...words) => ledger.commitWithAnswers(...words).then(lost),
+    const accounting = await openAccounting({
+      commitWithAnswers: (...args) => ledger.commitWithAnswers(...args).then(lose),
     });
-    expect(await answerWith(books)).toBe('unwritten');
-    await books.flush();
-    expect(books.state()).toMatchObject({ owedCredits: 0, heldCredits: 0 });
-    await books.close();
+    expect(await answerWith(accounting)).toBe('unwritten');
+    await accounting.flush();
+    expect(accounting.state()).toMatchObject({ owedCredits: 0, heldCredits: 0 });
+    await accounting.close();
     await expectChargedOnce();
   });
 
-  test('is booked once when the journal’s charge comes first', async () => {
+  test('are booked once if the journal is booked first', async () => {
     const { ledger } = stores.one;
-    const tries: (() => Promise<never>)[] = [];
-    const books = await openBooks({
-      commitWithAnswers: (...words) => {
-        tries.push(() => ledger.commitWithAnswers(...words).then(lost));
-        return lost();
+    const attempts: (() => Promise<never>)[] = [];
+    const accounting = await openAccounting({
+      commitWithAnswers: (...args) => {
+        attempts.push(() => ledger.commitWithAnswers(...args).then(lose));
+        return lose();
       },
     });
-    expect(await answerWith(books)).toBe('unwritten');
-    await books.flush();
-    const [first = lost, second = lost] = tries;
+    expect(await answerWith(accounting)).toBe('unwritten');
+    await accounting.flush();
+    const [first = lose, second = lose] = attempts;
     expect((await failureOf(first())).message).toMatch(/unique/i);
-    // The second knew that it may be a repetition: it ends well, and books nothing.
-    expect((await failureOf(second())).message).toBe('The answer was lost.');
-    expect(tries).toHaveLength(2);
-    await books.close();
+    // The second attempt is marked as a possible repeat, so it succeeds without booking anything.
+    expect((await failureOf(second())).message).toBe('The confirmation was lost.');
+    expect(attempts).toHaveLength(2);
+    await accounting.close();
     await expectChargedOnce();
   });
 
-  test('is booked once when its process is killed before it could book it', async () => {
+  test('are booked once if their process is killed before it could book them', async () => {
     const { ledger } = stores.one;
-    let isGone = true;
-    const killed = await openBooks({
-      commitWithAnswers: (...words) => ledger.commitWithAnswers(...words).then(lost),
-      commit: (batch) => (isGone ? lost() : ledger.commit(batch)),
+    let isUnreachable = true;
+    const killed = await openAccounting({
+      commitWithAnswers: (...args) => ledger.commitWithAnswers(...args).then(lose),
+      commit: (batch) => (isUnreachable ? lose() : ledger.commit(batch)),
     });
     expect(await answerWith(killed)).toBe('unwritten');
-    // Its journal is found by the number of this process, which is now its successor's.
-    const next = await openBooks();
+    // The successor finds the journal by the process ID, which is the same in this test.
+    const next = await openAccounting();
     await next.close();
     await expectChargedOnce();
-    // It was only taken for dead, and books what it has.
-    isGone = false;
+    // The process was still alive and books its charges.
+    isUnreachable = false;
     await killed.close();
     await expectChargedOnce();
   });
 
-  test('leaves its key alone when that is in use again a day later', async () => {
+  test('do not change a key that is in use again a day later', async () => {
     const { ledger } = stores.one;
     const batches: Batch[] = [];
     const commit: LedgerStore['commit'] = (batch) => {
       batches.push(batch);
       return ledger.commit(batch);
     };
-    const books = await openBooks({ commitWithAnswers: lost, commit });
-    expect(await answerWith(books)).toBe('unwritten');
-    await books.close();
+    const accounting = await openAccounting({ commitWithAnswers: lose, commit });
+    expect(await answerWith(accounting)).toBe('unwritten');
+    await accounting.close();
     const tomorrow = now + 86_400_000 + leaseMs;
     expect(await takeOver(newRequestId(), tomorrow)).toEqual({ state: 'ours' });
     expect(batches).toHaveLength(1);
@@ -181,45 +188,46 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
     await expectChargedOnce();
   });
 
-  describe('when another process has taken its key over', () => {
+  describe('after another process has taken over the key', () => {
     const done = { state: 'done', recording: null } as const;
-    let isAway = true;
+    let isDisconnected = true;
     let late: Accounting;
     let other: Accounting;
     let otherId = '';
 
-    /** On a machine of its own, whose store is away while it answers. */
-    const openCutOff = (machine: string) => {
+    /** Opens the accounting of another machine, which has no connection to the store at first. */
+    const openDisconnected = (machine: string) => {
       const { ledger } = stores.one;
-      const commit: LedgerStore['commit'] = (batch) => (isAway ? lost() : ledger.commit(batch));
-      return openBooks({ commitWithAnswers: lost, commit }, join(dataDir, machine));
+      const commit: LedgerStore['commit'] = (batch) =>
+        isDisconnected ? lose() : ledger.commit(batch);
+      return openAccounting({ commitWithAnswers: lose, commit }, join(dataDir, machine));
     };
 
     beforeEach(async () => {
-      isAway = true;
-      late = await openCutOff('late');
-      other = await openBooks({}, join(dataDir, 'other'));
+      isDisconnected = true;
+      late = await openDisconnected('late');
+      other = await openAccounting({}, join(dataDir, 'other'));
       otherId = newRequestId();
       expect(await answerWith(late)).toBe('unwritten');
     });
 
     async function bookLate(): Promise<void> {
-      isAway = false;
-      // A try that began while the store was away may still fail.
+      isDisconnected = false;
+      // An attempt that started during the outage may still fail.
       await late.flush().catch(() => late.flush());
     }
 
-    /** Nothing is set aside or owed for either of them any more. */
+    /** Closes both. Neither may have held or owed credits. */
     async function close(): Promise<void> {
       await bookLate();
-      for (const books of [late, other]) {
-        await books.flush().catch(() => books.flush());
-        expect(books.state()).toMatchObject({ owedCredits: 0, heldCredits: 0 });
-        await books.close();
+      for (const accounting of [late, other]) {
+        await accounting.flush().catch(() => accounting.flush());
+        expect(accounting.state()).toMatchObject({ owedCredits: 0, heldCredits: 0 });
+        await accounting.close();
       }
     }
 
-    test('and answered, is free: its row stays and says why', async () => {
+    test('are free if that process answered, with a note in the log', async () => {
       expect(await answerWith(other, otherId, now + leaseMs)).toBe('written');
       await close();
       await expectChargedOnce(2);
@@ -231,7 +239,7 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
       });
     });
 
-    test('and still makes an answer, is booked: the other gives none', async () => {
+    test('are booked if that process has no answer yet, and its own are not', async () => {
       expect(await takeOver(otherId, now + leaseMs)).toEqual({ state: 'ours' });
       await bookLate();
       expect(await finishWith(other, claimOf(otherId))).toBe('taken_over');
@@ -240,7 +248,7 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
       expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(done);
     });
 
-    test('and failed, is booked, and nobody makes an answer after it', async () => {
+    test('are booked if that process failed, and the request does not run again', async () => {
       expect(await takeOver(otherId, now + leaseMs)).toEqual({ state: 'ours' });
       await stores.other.claims.release(claimOf(otherId));
       await close();
@@ -248,9 +256,9 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
       expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(done);
     });
 
-    test('and was cut off itself, one of the two is booked', async () => {
+    test('are booked for one of the two processes if both were disconnected', async () => {
       await other.close();
-      other = await openCutOff('other');
+      other = await openDisconnected('other');
       expect(await answerWith(other, otherId, now + leaseMs)).toBe('unwritten');
       await close();
       await expectChargedOnce(2);

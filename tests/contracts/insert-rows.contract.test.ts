@@ -18,7 +18,7 @@ const columns = [
   'updated_at',
 ] as const;
 
-describe.each([...engines])('inserting many rows on $name', ({ empty }) => {
+describe.each([...engines])('insertRows on $name', ({ empty }) => {
   let stores: TwoStores;
   const tenant = makeTenant();
 
@@ -71,33 +71,33 @@ describe.each([...engines])('inserting many rows on $name', ({ empty }) => {
       .execute();
   }
 
-  test('a thousand rows arrive, each exactly as it was', async () => {
+  test('inserts 1,000 rows unchanged', async () => {
     const rows = Array.from({ length: 1_000 }, (_, i) =>
       row(`a${String(i).padStart(4, '0')}`, { limit_credits: i === 0 ? 2 ** 53 - 1 : i }),
     );
     await insert(rows);
-    const expected = rows.map((whole) =>
-      Object.fromEntries(columns.map((column) => [column, whole[column]])),
+    const expected = rows.map((full) =>
+      Object.fromEntries(columns.map((column) => [column, full[column]])),
     );
     expect<unknown>(await stored('a')).toEqual(expected);
   });
 
   test.each([
     ['quotes and braces', `'"{},[]\\\\n$1 ?`],
-    ['what looks like bytes', '\\x00ff'],
-    ['line ends and emoji', 'a\r\nb\u2028 👩‍🚀'],
-  ])('text with %s stays text', async (_name, text) => {
+    ['an escaped byte', '\\x00ff'],
+    ['line breaks and emoji', 'a\r\nb\u2028 👩‍🚀'],
+  ])('inserts text with %s unchanged', async (_name, text) => {
     const id = `b${randomHash().toHex()}`;
     await insert([row(id, { name: text })]);
     expect((await stored(id))[0]?.name).toBe(text);
   });
 
-  test('no rows are no statement', async () => {
+  test('runs no statement for an empty list', async () => {
     await insert([]);
     expect(await stored('nothing')).toEqual([]);
   });
 
-  test('one bad row undoes all of them', async () => {
+  test('rolls back all rows if one is invalid', async () => {
     const rows = [row('c1'), row('c2'), row('c1')];
     expect((await failureOf(insert(rows))).message).toMatch(/unique/i);
     expect(await stored('c')).toEqual([]);

@@ -23,16 +23,16 @@ const speech: JobRequest = {
   limit: { unit: 'characters', max: 4_096 },
 };
 
-describe.each([...engines])('the jobs on $name', ({ empty }) => {
+describe.each([...engines])('job stores on $name', ({ empty }) => {
   let stores: TwoStores;
   let jobs: JobStores;
-  let elsewhere: JobStores;
+  let otherJobs: JobStores;
   let tenantId: string;
 
   beforeAll(async () => {
     stores = await openTwice(empty);
     jobs = stores.one.jobs;
-    elsewhere = stores.other.jobs;
+    otherJobs = stores.other.jobs;
   }, 120_000);
 
   afterAll(() => stores.close());
@@ -70,12 +70,12 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     return job;
   }
 
-  const claimAt = (now: number, by = jobs, except: readonly string[] = []) =>
-    by.queue.claim({ now, until: now + minute, exceptTenants: except });
+  const claimAt = (now: number, from = jobs, exceptTenants: readonly string[] = []) =>
+    from.queue.claim({ now, until: now + minute, exceptTenants });
 
   async function claimed(now = start): Promise<{ job: Job; lease: Lease }> {
     const found = await claimAt(now);
-    if (!found) throw new Error('There was nothing to claim.');
+    if (!found) throw new Error('There is no job to claim.');
     return found;
   }
 
@@ -97,9 +97,9 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
   });
   const failure = { message: 'No.', type: 'upstream_error', code: 502 };
 
-  test('come back as they were queued, and only to their tenant', async () => {
+  test('return a job as it was queued, to its tenant only', async () => {
     const job = await queued({ webhookUrl: 'https://hooks.example/a?b=c' });
-    const found = await elsewhere.store.find(tenantId, job.id);
+    const found = await otherJobs.store.find(tenantId, job.id);
     expect(found).toEqual({
       ...job,
       status: 'queued',
@@ -115,34 +115,34 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       expiresAt: null,
     });
     const other = await newTenant();
-    expect(await elsewhere.store.find(other, job.id)).toBeUndefined();
-    expect(await elsewhere.store.cancel(other, job.id, start)).toBeUndefined();
+    expect(await otherJobs.store.find(other, job.id)).toBeUndefined();
+    expect(await otherJobs.store.cancel(other, job.id, start)).toBeUndefined();
     expect((await jobs.store.find(tenantId, job.id))?.status).toBe('queued');
   });
 
-  test('are listed newest first, in pages, by status, for one tenant', async () => {
-    const made: string[] = [];
-    for (let at = 0; at < 5; at += 1) made.unshift((await queued({ createdAt: start + at })).id);
+  test("list a tenant's jobs newest first, in pages, by status", async () => {
+    const created: string[] = [];
+    for (let i = 0; i < 5; i += 1) created.unshift((await queued({ createdAt: start + i })).id);
     await queued({ tenantId: await newTenant(), createdAt: start - 1 });
     const ids = async (limit: number, offset: number, status: Job['status'] | null = null) =>
-      (await elsewhere.store.list(tenantId, { limit, offset, status }, start)).map(({ id }) => id);
-    expect(await ids(10, 0)).toEqual(made);
-    expect(await ids(2, 1)).toEqual(made.slice(1, 3));
+      (await otherJobs.store.list(tenantId, { limit, offset, status }, start)).map(({ id }) => id);
+    expect(await ids(10, 0)).toEqual(created);
+    expect(await ids(2, 1)).toEqual(created.slice(1, 3));
     expect(await ids(10, 5)).toEqual([]);
-    await jobs.store.cancel(tenantId, made[2] ?? '', start);
-    expect(await ids(10, 0, 'cancelled')).toEqual(made.slice(2, 3));
-    expect(await ids(10, 0, 'queued')).toEqual(made.filter((_, at) => at !== 2));
+    await jobs.store.cancel(tenantId, created[2] ?? '', start);
+    expect(await ids(10, 0, 'cancelled')).toEqual(created.slice(2, 3));
+    expect(await ids(10, 0, 'queued')).toEqual(created.filter((_, i) => i !== 2));
     expect(await ids(10, 0, 'failed')).toEqual([]);
   });
 
-  test('are listed as expired from their time on, swept or not', async () => {
+  test('list a job as expired from its expiry on, even before the sweep', async () => {
     const { id } = await queued();
     const { lease } = await claimed();
     const output = { outputKey: 'b.mp3', outputBytes: 3, expiresAt: start + 1_000 };
     await jobs.queue.finish(lease, { status: 'succeeded', ...output, now: start });
     const listed = async (status: Job['status'], now: number) => {
       const page = { limit: 10, offset: 0, status };
-      return (await elsewhere.store.list(tenantId, page, now)).map((job) => job.id);
+      return (await otherJobs.store.list(tenantId, page, now)).map((job) => job.id);
     };
     const [before, after] = [start + 999, start + 1_000];
     expect(await listed('succeeded', before)).toEqual([id]);
@@ -151,31 +151,31 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await listed('expired', after)).toEqual([id]);
   });
 
-  test('are claimed once, oldest first, however many workers ask', async () => {
-    const made = [];
-    for (let at = 0; at < 12; at += 1) made.push(await queued({ createdAt: start + at }));
-    const rounds = Array.from({ length: 20 }, (_, at) =>
-      claimAt(start + 100, at % 2 === 0 ? jobs : elsewhere),
+  test('give each job to only 1 of 20 concurrent workers', async () => {
+    const created = [];
+    for (let i = 0; i < 12; i += 1) created.push(await queued({ createdAt: start + i }));
+    const rounds = Array.from({ length: 20 }, (_, i) =>
+      claimAt(start + 100, i % 2 === 0 ? jobs : otherJobs),
     );
     const found = (await Promise.all(rounds)).flatMap((claim) => (claim ? [claim.job.id] : []));
     expect(new Set(found).size).toBe(found.length);
     while (found.length < 12) found.push((await claimed(start + 100)).job.id);
-    expect(found.toSorted()).toEqual(made.map(({ id }) => id).toSorted());
+    expect(found.toSorted()).toEqual(created.map(({ id }) => id).toSorted());
     expect(await claimAt(start + 100)).toBeUndefined();
-    const [first] = made;
+    const [first] = created;
     expect((await jobs.store.find(tenantId, first?.id ?? ''))?.startedAt).toBe(start + 100);
   });
 
-  test('run as long as their lease is renewed, then belong to whoever comes', async () => {
+  test('let another worker take over a job whose lease has expired', async () => {
     const { id } = await queued();
     const { job, lease } = await claimed();
     expect(job).toMatchObject({ id, status: 'running', attempts: 1, startedAt: start });
-    expect(await claimAt(start + minute - 1, elsewhere)).toBeUndefined();
+    expect(await claimAt(start + minute - 1, otherJobs)).toBeUndefined();
     expect(await jobs.queue.renew(lease, start + 2 * minute)).toBe(true);
-    expect(await claimAt(start + minute, elsewhere)).toBeUndefined();
-    const taken = await claimAt(start + 2 * minute, elsewhere);
-    expect(taken?.job).toMatchObject({ id, attempts: 2, startedAt: start });
-    // Who has lost the lease changes nothing any more.
+    expect(await claimAt(start + minute, otherJobs)).toBeUndefined();
+    const successor = await claimAt(start + 2 * minute, otherJobs);
+    expect(successor?.job).toMatchObject({ id, attempts: 2, startedAt: start });
+    // A worker that has lost the lease can't change the job.
     expect(await jobs.queue.renew(lease, start + day)).toBe(false);
     expect(await jobs.queue.isCanceled(id)).toBe(false);
     expect(await jobs.queue.setPieces(lease, 9)).toBe(false);
@@ -187,17 +187,17 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await jobs.queue.pieces(id)).toEqual([]);
   });
 
-  test('keep every finished piece, with its cost, across takeovers', async () => {
+  test('keep finished pieces and their cost when another worker takes over', async () => {
     const { id } = await queued();
     const { lease } = await claimed();
     expect(await jobs.queue.setPieces(lease, 3)).toBe(true);
     const [one, two] = [piece(2), piece(0, { costCredits: 2, units: 9, provider: 'other' })];
     expect(await jobs.queue.addPiece(lease, one)).toBe(true);
-    const again = await claimAt(start + minute, elsewhere);
-    if (!again) throw new Error('The job was not taken over.');
-    // Progress makes the next attempt count anew.
-    expect(again.job).toMatchObject({ piecesDone: 1, piecesTotal: 3, attempts: 2 });
-    expect(await elsewhere.queue.addPiece(again.lease, two)).toBe(true);
+    const successor = await claimAt(start + minute, otherJobs);
+    if (!successor) throw new Error("The job wasn't taken over.");
+    // Progress resets the number of attempts.
+    expect(successor.job).toMatchObject({ piecesDone: 1, piecesTotal: 3, attempts: 2 });
+    expect(await otherJobs.queue.addPiece(successor.lease, two)).toBe(true);
     expect(await jobs.queue.pieces(id)).toEqual([two, one]);
     expect(await jobs.store.find(tenantId, id)).toMatchObject({
       piecesDone: 2,
@@ -207,82 +207,82 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     });
   });
 
-  test('count what was used although they were cancelled, and only then', async () => {
+  test('count units that finished after a cancellation', async () => {
     const { id } = await queued();
     const { lease } = await claimed();
     await jobs.queue.addLateUnits(id, 500);
     expect(await jobs.store.find(tenantId, id)).toMatchObject({ units: 0 });
     expect(await jobs.queue.isCanceled(id)).toBe(false);
-    await elsewhere.store.cancel(tenantId, id, start);
+    await otherJobs.store.cancel(tenantId, id, start);
     expect(await jobs.queue.isCanceled(id)).toBe(true);
     expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
     await jobs.queue.addLateUnits(id, 500);
-    expect(await elsewhere.store.find(tenantId, id)).toMatchObject({
+    expect(await otherJobs.store.find(tenantId, id)).toMatchObject({
       status: 'cancelled',
       costCredits: 0,
       units: 500,
     });
   });
 
-  test('cost what the books took for their pieces, whoever lives to tell it', async () => {
+  test('set the cost to the booked charges of the pieces, even after a crash', async () => {
     const { id } = await queued();
     const { lease } = await claimed();
     const other = await queued();
     await grant(stores.one, tenantId, 75);
-    const paid = (modelCharge: number, jobId = id) =>
+    const charged = (modelCharge: number, jobId = id) =>
       makeRecord({ tenantId, jobId, charges: { ...noCharges, modelCharge } });
-    const told = async (of = id) => {
+    const costs = async (jobId = id) => {
       const page = { limit: 9, offset: 0, status: null };
-      const listed = (await elsewhere.store.list(tenantId, page, start)).find(
-        (job) => job.id === of,
+      const listed = (await otherJobs.store.list(tenantId, page, start)).find(
+        (job) => job.id === jobId,
       );
-      const found = await jobs.store.find(tenantId, of);
+      const found = await jobs.store.find(tenantId, jobId);
       return [found?.costCredits, listed?.costCredits];
     };
-    const done = paid(30);
-    const noPiece = makeRecord({ tenantId, charges: noCharges });
-    await book(stores.one, [done, paid(10), paid(5, other.id), noPiece]);
-    expect(await told()).toEqual([40, 40]);
+    const first = charged(30);
+    const otherRequest = makeRecord({ tenantId, charges: noCharges });
+    await book(stores.one, [first, charged(10), charged(5, other.id), otherRequest]);
+    expect(await costs()).toEqual([40, 40]);
     await jobs.queue.addPiece((await claimed()).lease, piece(0, { costCredits: 5 }));
     await jobs.queue.addPiece(lease, piece(0));
-    expect(await told()).toEqual([40, 40]);
-    // The worker dies: no piece is written down for this one.
-    await book(stores.other, [paid(20)]);
+    expect(await costs()).toEqual([40, 40]);
+    // The worker crashes, so no piece is recorded for this charge.
+    await book(stores.other, [charged(20)]);
     expect((await jobs.store.cancel(tenantId, id, start))?.costCredits).toBe(60);
-    // Its journal is found later, with a line that was booked before and more than is left to pay.
-    const entries = [done, paid(30)].map((record) =>
+    // Its journal is replayed later, with a booked line and a charge above the remaining credits.
+    const entries = [first, charged(30)].map((record) =>
       toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
     );
     const late = { processId: 'dead', entries, mayRepeat: true, now: start };
-    for (let times = 0; times < 2; times += 1) await stores.other.ledger.commit(late);
+    for (let count = 0; count < 2; count += 1) await stores.other.ledger.commit(late);
     await stores.one.database.write.deleteFrom('request_log').execute();
-    expect(await told()).toEqual([70, 70]);
-    expect(await told(other.id)).toEqual([5, 5]);
+    expect(await costs()).toEqual([70, 70]);
+    expect(await costs(other.id)).toEqual([5, 5]);
   });
 
-  test('cost at least what their pieces do, also of pieces that end at once', async () => {
+  test('count the cost of pieces that end at the same time', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { id } = await queued({ createdAt: start - round });
       const { lease } = await claimed();
-      // Booked by a process of an older version, which left the cost to the pieces.
+      // A process of an older version booked the charges without adding them to the job.
       await Promise.all([0, 1, 2].map((number) => jobs.queue.addPiece(lease, piece(number))));
       expect((await jobs.store.find(tenantId, id))?.costCredits).toBe(120);
     }
   });
 
-  test('have no piece twice', async () => {
+  test('reject a duplicate piece', async () => {
     await queued();
     const { job, lease } = await claimed();
     await jobs.queue.addPiece(lease, piece(0));
-    const outcome = await jobs.queue.addPiece(lease, piece(0)).catch(() => 'refused');
-    expect(outcome).toBe('refused');
+    const outcome = await jobs.queue.addPiece(lease, piece(0)).catch(() => 'rejected');
+    expect(outcome).toBe('rejected');
     expect(await jobs.store.find(tenantId, job.id)).toMatchObject({
       piecesDone: 1,
       costCredits: 40,
     });
   });
 
-  test('go back into the queue until their time, counted as an attempt or not', async () => {
+  test('return a released job to the queue, with or without counting the attempt', async () => {
     await queued();
     const first = await claimed();
     await jobs.queue.release(first.lease, { notBefore: start + 5_000, isAttempt: true });
@@ -294,7 +294,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect((await claimed(start + 5_000)).job.attempts).toBe(1);
   });
 
-  test('begin by a clock that was set back, and who waited before who is younger', async () => {
+  test('claim jobs under a clock that was set back, oldest first', async () => {
     const old = await queued();
     const young = await queued({ createdAt: start + 1 });
     const first = await claimed(start - 60 * minute);
@@ -304,21 +304,21 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect((await claimed(start + 5_000)).job.id).toBe(young.id);
   });
 
-  test('end once: worker, successor and canceller at the same moment', async () => {
+  test('end a job once when workers and cancellations race', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { id } = await queued({ webhookUrl: 'https://hooks.example/' });
       const { lease } = await claimed(start + round * day);
       const ends = await Promise.all([
         jobs.queue.finish(lease, success(start)),
-        elsewhere.queue.finish(lease, { status: 'failed', failure, now: start }),
-        ...Array.from({ length: 10 }, (_, at) =>
-          (at % 2 === 0 ? jobs : elsewhere).store
+        otherJobs.queue.finish(lease, { status: 'failed', failure, now: start }),
+        ...Array.from({ length: 10 }, (_, i) =>
+          (i % 2 === 0 ? jobs : otherJobs).store
             .cancel(tenantId, id, start)
             .then((job) => job?.status),
         ),
       ]);
-      const [succeeded, failed, ...seen] = ends;
-      const statuses = new Set(seen);
+      const [succeeded, failed, ...canceledStatuses] = ends;
+      const statuses = new Set(canceledStatuses);
       expect(statuses.size).toBe(1);
       const [status] = statuses;
       expect([succeeded, failed]).toEqual([status === 'succeeded', status === 'failed']);
@@ -331,11 +331,11 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     }
   });
 
-  test('remember how they ended', async () => {
+  test('store the outcome of a job', async () => {
     const { id } = await queued();
     const end = success(start + 7);
     expect(await jobs.queue.finish((await claimed()).lease, end)).toBe(true);
-    expect(await elsewhere.store.find(tenantId, id)).toMatchObject({
+    expect(await otherJobs.store.find(tenantId, id)).toMatchObject({
       status: 'succeeded',
       output: { key: end.outputKey, bytes: 77 },
       failure: null,
@@ -347,7 +347,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     await jobs.queue.addPiece(lease, piece(0));
     const failed = { status: 'failed', failure, now: start + 8 } as const;
     await jobs.queue.finish(lease, failed);
-    expect(await elsewhere.store.find(tenantId, other)).toMatchObject({
+    expect(await otherJobs.store.find(tenantId, other)).toMatchObject({
       status: 'failed',
       failure,
       output: null,
@@ -357,17 +357,17 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await claimAt(start + day)).toBeUndefined();
   });
 
-  test('are refused once too many wait, exactly, also when they come at once', async () => {
+  test('reject jobs above the queue limit, also concurrent ones', async () => {
     const bounds = { waitingMax: 5, inputBytesMax: 1_000_000 };
     const outcomes = await Promise.all(
-      Array.from({ length: 12 }, (_, at) =>
-        (at % 2 === 0 ? jobs : elsewhere).store.enqueue(newJob(), bounds, null),
+      Array.from({ length: 12 }, (_, i) =>
+        (i % 2 === 0 ? jobs : otherJobs).store.enqueue(newJob(), bounds, null),
       ),
     );
     expect(outcomes.filter((outcome) => outcome.ok).length).toBe(5);
-    const refusals = outcomes.filter((outcome) => !outcome.ok);
-    expect(refusals).toEqual(Array(7).fill({ ok: false, reason: 'too_many_jobs' }));
-    // Running ones count, ended ones do not, and other tenants have their own.
+    const rejections = outcomes.filter((outcome) => !outcome.ok);
+    expect(rejections).toEqual(Array(7).fill({ ok: false, reason: 'too_many_jobs' }));
+    // Running jobs count, ended ones don't, and each tenant has its own limit.
     const { lease } = await claimed();
     expect(await jobs.store.enqueue(newJob(), bounds, null)).toMatchObject({ ok: false });
     await jobs.queue.finish(lease, success(start));
@@ -376,29 +376,29 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await jobs.store.enqueue(another, bounds, null)).toEqual({ ok: true });
   });
 
-  test('made for an idempotency key are there if and only if it is theirs', async () => {
+  test('create a job for an idempotency key only while the request holds the key', async () => {
     const claims = [stores.one.claims, stores.other.claims] as const;
     const newClaim = () => ({ tenantId, key: 'k', fingerprint: 'f', requestId: newRequestId() });
-    const [late, taker] = [newClaim(), newClaim()];
-    const keptUntil = start + day;
+    const [late, successor] = [newClaim(), newClaim()];
+    const answerExpiresAt = start + day;
     expect(await claims[0].claim(late, start, minute)).toEqual({ state: 'ours' });
-    expect(await claims[1].claim(taker, start + minute, minute)).toEqual({ state: 'ours' });
-    const lost = await jobs.store.enqueue(newJob(), plenty, {
+    expect(await claims[1].claim(successor, start + minute, minute)).toEqual({ state: 'ours' });
+    const rejected = await jobs.store.enqueue(newJob(), plenty, {
       ...late,
-      answerExpiresAt: keptUntil,
+      answerExpiresAt,
     });
-    expect(lost).toEqual({ ok: false, reason: 'claim_taken_over' });
+    expect(rejected).toEqual({ ok: false, reason: 'claim_taken_over' });
     expect(await claimAt(start)).toBeUndefined();
     const job = newJob();
-    expect(
-      await elsewhere.store.enqueue(job, plenty, { ...taker, answerExpiresAt: keptUntil }),
-    ).toEqual({ ok: true });
-    // Even if its process dies now, a repetition finds the job and makes no other.
-    const again = await claims[0].claim(newClaim(), start + 2 * minute, minute);
-    expect(again).toMatchObject({ state: 'done', recording: { text: job.id } });
+    expect(await otherJobs.store.enqueue(job, plenty, { ...successor, answerExpiresAt })).toEqual({
+      ok: true,
+    });
+    // Even if its process dies now, a repeated request finds the job and creates no other.
+    const repeated = await claims[0].claim(newClaim(), start + 2 * minute, minute);
+    expect(repeated).toMatchObject({ state: 'done', recording: { text: job.id } });
   });
 
-  test('are refused once their inputs take too much', async () => {
+  test('reject jobs whose inputs exceed the limit together', async () => {
     const bounds = { waitingMax: 100, inputBytesMax: 1_000 };
     const enqueue = (inputBytes: number) =>
       jobs.store.enqueue(newJob({ inputBytes }), bounds, null);
@@ -407,11 +407,11 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await enqueue(400)).toEqual({ ok: true });
   });
 
-  test('of a tenant with thousands in the queue do not keep another tenant waiting', async () => {
-    const rows = Array.from({ length: 10_000 }, (_, at) => newJob({ createdAt: start + at }));
+  test('alternate between tenants when one has thousands of queued jobs', async () => {
+    const rows = Array.from({ length: 10_000 }, (_, i) => newJob({ createdAt: start + i }));
     await stores.one.database.write.transaction().execute(async (change) => {
-      for (let at = 0; at < rows.length; at += 500) {
-        const values = rows.slice(at, at + 500).map((job) => ({
+      for (let offset = 0; offset < rows.length; offset += 500) {
+        const values = rows.slice(offset, offset + 500).map((job) => ({
           id: job.id,
           tenant_id: job.tenantId,
           key_id: job.keyId,
@@ -432,20 +432,20 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       }
     });
     await queued({ createdAt: start });
-    for (let at = 0; at < 3; at += 1) await claimed(start + minute + at);
+    for (let i = 0; i < 3; i += 1) await claimed(start + minute + i);
     const other = await newTenant();
     const { id } = await queued({ tenantId: other, createdAt: start + 2 * minute });
     const { id: next } = await queued({ tenantId: other, createdAt: start + 2 * minute + 1 });
-    // The newcomer is next, and from then on they take turns.
+    // The new tenant is next. From then on, the two take turns.
     const turns = [];
-    for (let at = 0; at < 4; at += 1) turns.push((await claimed(start + 3 * minute + at)).job);
+    for (let i = 0; i < 4; i += 1) turns.push((await claimed(start + 3 * minute + i)).job);
     expect(turns.map((job) => job.tenantId)).toEqual([other, tenantId, other, tenantId]);
     expect([turns[0]?.id, turns[2]?.id]).toEqual([id, next]);
-    // A worker that has enough of one tenant leaves it to others.
+    // A worker at the limit of one tenant leaves that tenant's jobs to others.
     expect(await claimAt(start + 3 * minute + 10, jobs, [tenantId])).toBeUndefined();
   }, 120_000);
 
-  test('leave no object behind: those of an ended job are due, but for the output', async () => {
+  test('schedule the deletion of all objects of an ended job except its output', async () => {
     const { id, inputKey } = await queued();
     expect(await jobs.objects.due(start + 10 * day, 10)).toEqual([]);
     const { lease } = await claimed();
@@ -455,7 +455,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     await jobs.queue.addPiece(lease, done);
     await jobs.objects.register(end.outputKey, id, start + day);
     await jobs.queue.finish(lease, end);
-    const due = async (now: number) => (await elsewhere.objects.due(now, 10)).toSorted();
+    const due = async (now: number) => (await otherJobs.objects.due(now, 10)).toSorted();
     expect(await due(start + minute - 1)).toEqual([]);
     expect(await due(start + minute)).toEqual([inputKey, done.objectKey].toSorted());
     await jobs.objects.unregister(inputKey);
@@ -464,34 +464,34 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await due(end.expiresAt)).toEqual([end.outputKey]);
   });
 
-  test('leave no object behind when they are cancelled, or never came to be', async () => {
+  test('schedule the deletion of objects whose job was canceled or never created', async () => {
     const { id, inputKey } = await queued();
     const orphan = newObjectKey('wav');
-    await jobs.objects.register(orphan, 'job_that_never_was', start + day);
+    await jobs.objects.register(orphan, 'job_unknown', start + day);
     await jobs.store.cancel(tenantId, id, start + 5);
     expect(await jobs.objects.due(start + 5, 10)).toEqual([inputKey]);
     expect((await jobs.objects.due(start + day, 10)).toSorted()).toEqual(
       [inputKey, orphan].toSorted(),
     );
     expect(await jobs.objects.due(start + day, 1)).toEqual([inputKey]);
-    // One that cannot be deleted lets the others go first.
+    // An object that can't be deleted is retried after the others.
     await jobs.objects.postpone(inputKey, start + 2 * day);
-    expect(await elsewhere.objects.due(start + 2 * day - 1, 10)).toEqual([orphan]);
-    expect(await elsewhere.objects.due(start + 2 * day, 10)).toEqual([orphan, inputKey]);
+    expect(await otherJobs.objects.due(start + 2 * day - 1, 10)).toEqual([orphan]);
+    expect(await otherJobs.objects.due(start + 2 * day, 10)).toEqual([orphan, inputKey]);
   });
 
-  test('let go of an input that no job has, and of no other', async () => {
+  test('release only inputs without a job', async () => {
     const orphan = newObjectKey('wav');
-    await jobs.objects.register(orphan, 'job_that_never_was', start + day);
+    await jobs.objects.register(orphan, 'job_unknown', start + day);
     expect(await jobs.objects.releaseUnused(orphan)).toBe(true);
     const job = newJob();
     await jobs.objects.register(job.inputKey, job.id, start + day);
     await jobs.store.enqueue(job, plenty, null);
-    expect(await elsewhere.objects.releaseUnused(job.inputKey)).toBe(false);
-    expect(await elsewhere.objects.due(start, 10)).toEqual([orphan]);
+    expect(await otherJobs.objects.releaseUnused(job.inputKey)).toBe(false);
+    expect(await otherJobs.objects.due(start, 10)).toEqual([orphan]);
   });
 
-  test('expire after their day and vanish after their month', async () => {
+  test('expire outputs after their day and delete jobs after their month', async () => {
     const { id } = await queued();
     const { lease } = await claimed();
     await jobs.queue.addPiece(lease, piece(0));
@@ -507,7 +507,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await jobs.queue.pieces(id)).toEqual([]);
   });
 
-  test('expire some at a time: after a long standstill nobody waits for all of them', async () => {
+  test('expire at most 500 jobs per sweep', async () => {
     const { id } = await queued();
     await jobs.queue.finish((await claimed()).lease, success(start));
     const { read, write } = stores.one.database;
@@ -523,16 +523,16 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(expired).toEqual([500, 601]);
   });
 
-  test('that wait keep their turn however long they wait', async () => {
+  test('never expire queued jobs', async () => {
     const { id } = await queued();
     await jobs.objects.expire(start + 90 * day, start + 60 * day);
     expect((await claimAt(start + 90 * day))?.job.id).toBe(id);
   });
 
-  describe('tell their receivers', () => {
+  describe('webhooks', () => {
     const hook = 'https://hooks.example/path';
-    const next = (now: number, except: readonly string[] = []) =>
-      jobs.webhooks.claim({ now, until: now + minute, exceptTenants: except });
+    const next = (now: number, exceptTenants: readonly string[] = []) =>
+      jobs.webhooks.claim({ now, until: now + minute, exceptTenants });
 
     async function ended(change: Partial<NewJob> = {}): Promise<string> {
       const { id } = await queued({ webhookUrl: hook, ...change });
@@ -540,7 +540,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       return id;
     }
 
-    test('once they have ended, and nobody when no address was given', async () => {
+    test('are queued when a job with a webhook URL ends', async () => {
       const { id } = await queued();
       await jobs.store.cancel(tenantId, id, start);
       expect(await next(start + day)).toBeUndefined();
@@ -558,7 +558,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       });
     });
 
-    test('again after a death, and again when they are told to', async () => {
+    test('are claimed again after a crash or a retry', async () => {
       await ended();
       const first = await next(start);
       expect(await next(start + minute - 1)).toBeUndefined();
@@ -570,11 +570,11 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       expect(await next(start + 2 * day)).toBeUndefined();
     });
 
-    test('each once when several processes send', async () => {
-      for (let at = 0; at < 6; at += 1) await ended();
+    test('are claimed once by concurrent processes', async () => {
+      for (let i = 0; i < 6; i += 1) await ended();
       const claims = await Promise.all(
-        Array.from({ length: 12 }, (_, at) =>
-          (at % 2 === 0 ? jobs : elsewhere).webhooks.claim({
+        Array.from({ length: 12 }, (_, i) =>
+          (i % 2 === 0 ? jobs : otherJobs).webhooks.claim({
             now: start,
             until: start + minute,
             exceptTenants: [],
@@ -588,7 +588,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       expect(await next(start)).toBeUndefined();
     });
 
-    test('of other tenants while one has enough under way', async () => {
+    test('are claimed for other tenants while one is at its limit', async () => {
       await ended();
       const other = await newTenant();
       await ended({ tenantId: other });

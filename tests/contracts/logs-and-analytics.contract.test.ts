@@ -8,54 +8,54 @@ import type { Store } from '../../src/store/open.ts';
 import { addCustomer, addKey, book, dayMs, discrepancies, grant, makeRecord } from './bookings.ts';
 import { engines, openTwice, type TwoStores } from './engines.ts';
 
-/** Repeatable noise: a test that fails must fail again. */
-function dice(seed: number): (sides: number) => number {
+/** Returns a seeded random generator, so that failures are reproducible. */
+function seededRandom(seed: number): (max: number) => number {
   let state = seed;
-  return (sides) => {
+  return (max) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
+    return Math.floor((state / 2 ** 32) * max);
   };
 }
 
 const models = ['acme/chat', 'acme/large', 'Zeta/Über "best"'];
-const spans = [
+const tokenCounts = [
   [0, 0],
   [2, 1],
   [7, 3],
 ] as const;
 
-/** Around the leap day of 2028, with pairs of the same millisecond and the edges of days. */
+/** Creates records around the leap day of 2028, some of the same millisecond or at day ends. */
 function someRecords(tenantId: string, keyIds: readonly string[]): RequestRecord[] {
-  const roll = dice(42);
+  const random = seededRandom(42);
   const start = Date.UTC(2028, 1, 26);
-  return Array.from({ length: 300 }, (_, at) => {
-    const day = start + roll(8) * dayMs;
-    const within = [0, dayMs - 1, roll(dayMs), roll(40) * 3_600_000][roll(4)] ?? 0;
-    const isError = roll(5) === 0;
-    const [input, output] = spans[roll(3)] ?? [1, 1];
+  return Array.from({ length: 300 }, (_, i) => {
+    const day = start + random(8) * dayMs;
+    const within = [0, dayMs - 1, random(dayMs), random(40) * 3_600_000][random(4)] ?? 0;
+    const isError = random(5) === 0;
+    const [input, output] = tokenCounts[random(3)] ?? [1, 1];
     return makeRecord({
       tenantId,
-      keyId: keyIds[roll(keyIds.length)] ?? '',
-      requestedModel: models[roll(3)] ?? '',
-      provider: roll(4) === 0 ? null : 'acme',
+      keyId: keyIds[random(keyIds.length)] ?? '',
+      requestedModel: models[random(3)] ?? '',
+      provider: random(4) === 0 ? null : 'acme',
       status: isError ? 'error' : 'success',
       error: isError ? 'upstream_error' : null,
-      trafficMode: roll(3) === 0 ? 'byok' : 'shared',
+      trafficMode: random(3) === 0 ? 'byok' : 'shared',
       usage: { ...makeRecord().usage, inputTokens: input, outputTokens: output },
       charges: isError
         ? noCharges
-        : { ...noCharges, modelCharge: roll(50), managedToolFee: roll(3) },
-      searches: roll(2),
-      durationMs: roll(1000),
+        : { ...noCharges, modelCharge: random(50), managedToolFee: random(3) },
+      searches: random(2),
+      durationMs: random(1000),
       createdAt: day + (within % dayMs),
-      note: at % 7 === 0 ? 'a note' : null,
-      endUser: at % 5 === 0 ? `user ${at}` : null,
+      note: i % 7 === 0 ? 'a note' : null,
+      endUser: i % 5 === 0 ? `user ${i}` : null,
     });
   });
 }
 
-/** A record as its tenant reads it in the log. */
-function shown({ record }: { record: RequestRecord }): LogRow {
+/** Returns the log row of a record. */
+function toLogRow({ record }: { record: RequestRecord }): LogRow {
   const { requestId, keyId, requestedModel, provider, status, error, trafficMode } = record;
   const { endUser, usage, charges, skills, note, durationMs, createdAt } = record;
   const call = { requestId, keyId, requestedModel, provider, status, error, trafficMode };
@@ -66,7 +66,7 @@ function newestFirst(rows: readonly { id: number; record: RequestRecord }[]) {
   return rows.toSorted((a, b) => b.record.createdAt - a.record.createdAt || b.id - a.id);
 }
 
-describe.each([...engines])('reads on $name', ({ empty }) => {
+describe.each([...engines])('logs and analytics on $name', ({ empty }) => {
   let stores: TwoStores;
   let store: Store;
   let tenantId: string;
@@ -81,7 +81,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     tenantId = customer.tenantId;
     keyIds = [customer.keyId, await addKey(store, tenantId)];
     const records = someRecords(tenantId, keyIds);
-    for (let at = 0; at < records.length; at += 30) await book(store, records.slice(at, at + 30));
+    for (let i = 0; i < records.length; i += 30) await book(store, records.slice(i, i + 30));
     await book(store, someRecords(other.tenantId, [other.keyId]).slice(0, 50));
     const stored = await store.database.read
       .selectFrom('request_log')
@@ -108,19 +108,19 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     ...change,
   });
 
-  const matching = (wanted: LogFilter) =>
+  const matching = (logFilter: LogFilter) =>
     rows.filter(
       ({ record }) =>
-        record.createdAt >= wanted.from &&
-        record.createdAt < wanted.until &&
-        (wanted.status === null || record.status === wanted.status) &&
-        (wanted.model === null || record.requestedModel === wanted.model) &&
-        (wanted.keyId === null || record.keyId === wanted.keyId),
+        record.createdAt >= logFilter.from &&
+        record.createdAt < logFilter.until &&
+        (logFilter.status === null || record.status === logFilter.status) &&
+        (logFilter.model === null || record.requestedModel === logFilter.model) &&
+        (logFilter.keyId === null || record.keyId === logFilter.keyId),
     );
 
   const leapDay = Date.UTC(2028, 1, 29);
   const filters: [string, () => LogFilter][] = [
-    ['everything', () => filter()],
+    ['all requests', () => filter()],
     ['failures', () => filter({ status: 'error' })],
     ['successes of one model', () => filter({ status: 'success', model: models[2] ?? '' })],
     ['one key', () => filter({ keyId: keyIds[1] ?? '' })],
@@ -129,54 +129,57 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
       'the last millisecond of February',
       () => filter({ from: leapDay + dayMs - 1, until: leapDay + dayMs }),
     ],
-    ['from a time of day on', () => filter({ from: leapDay + 5_000_000 })],
+    ['all times after an instant', () => filter({ from: leapDay + 5_000_000 })],
     [
-      'between two times of one day',
+      'a range within one day',
       () => filter({ from: leapDay + 9_000_000, until: leapDay + 40_000_000, status: 'success' }),
     ],
     [
-      'between times of two days',
+      'a range across two days',
       () =>
         filter({ from: leapDay - 7_000_000, until: leapDay + dayMs + 1, keyId: keyIds[0] ?? '' }),
     ],
-    ['a model nobody asked for', () => filter({ model: 'acme/none' })],
-    ['a time before anything happened', () => filter({ until: Date.UTC(2027, 0) })],
+    ['a model without requests', () => filter({ model: 'acme/none' })],
+    ['a time before all requests', () => filter({ until: Date.UTC(2027, 0) })],
   ];
 
-  test.each(filters)('the log of %s has the same rows on every page', async (_, wanted) => {
-    const expected = matching(wanted());
-    const offsets = [0, 1, 29, 99, Math.floor(expected.length / 2), expected.length - 3, 500];
-    for (const offset of offsets.filter((at) => at >= 0)) {
-      for (const limit of [1, 20, 100]) {
-        const page = await store.logs.page(wanted(), limit, offset);
-        expect(page.total).toBe(expected.length);
-        expect(page.rows).toEqual(expected.slice(offset, offset + limit).map(shown));
+  test.each(filters)(
+    'LogReads.page returns the rows of %s for each page size',
+    async (_, filterOf) => {
+      const expected = matching(filterOf());
+      const offsets = [0, 1, 29, 99, Math.floor(expected.length / 2), expected.length - 3, 500];
+      for (const offset of offsets.filter((candidate) => candidate >= 0)) {
+        for (const limit of [1, 20, 100]) {
+          const page = await store.logs.page(filterOf(), limit, offset);
+          expect(page.total).toBe(expected.length);
+          expect(page.rows).toEqual(expected.slice(offset, offset + limit).map(toLogRow));
+        }
       }
-    }
+    },
+  );
+
+  test.each(filters)('LogReads.all returns all rows of %s', async (_, filterOf) => {
+    const pages = await Array.fromAsync(store.logs.all(filterOf()));
+    expect(pages.flat()).toEqual(matching(filterOf()).map(toLogRow));
   });
 
-  test.each(filters)('the export of %s has all of them', async (_, wanted) => {
-    const pages = await Array.fromAsync(store.logs.all(wanted()));
-    expect(pages.flat()).toEqual(matching(wanted()).map(shown));
-  });
-
-  test('an export does not contain what is booked after it began', async () => {
+  test('LogReads.all omits requests that are booked after it has started', async () => {
     const { tenantId: own, keyId } = await addCustomer(store);
-    const make = () => makeRecord({ tenantId: own, keyId });
-    await book(store, [make(), make()]);
+    const newRecord = () => makeRecord({ tenantId: own, keyId });
+    await book(store, [newRecord(), newRecord()]);
     const pages = store.logs.all(filter({ tenantId: own }))[Symbol.asyncIterator]();
     const first = await pages.next();
-    await book(store, [make()]);
+    await book(store, [newRecord()]);
     expect(first.value).toHaveLength(2);
     expect(await pages.next()).toEqual({ done: true, value: undefined });
     expect((await store.logs.page(filter({ tenantId: own }), 10, 0)).total).toBe(3);
   });
 
-  test('an export goes on where its last page ended, within one millisecond too', async () => {
+  test('LogReads.all continues after its last page within one millisecond', async () => {
     const { tenantId: own, keyId } = await addCustomer(store);
-    const at = Date.UTC(2028, 4, 1);
+    const time = Date.UTC(2028, 4, 1);
     const records = Array.from({ length: 1_200 }, (_, n) =>
-      makeRecord({ tenantId: own, keyId, createdAt: at + (n % 2) }),
+      makeRecord({ tenantId: own, keyId, createdAt: time + (n % 2) }),
     );
     for (let from = 0; from < 1_200; from += 400) {
       await book(store, records.slice(from, from + 400));
@@ -186,7 +189,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     expect(exported.map((row) => row.requestId)).toEqual(booked.map((row) => row.record.requestId));
   });
 
-  test('only the tenant owns its keys, deleted ones too', async () => {
+  test('LogReads.ownsKey recognizes the keys of a tenant, including deleted ones', async () => {
     const { tenantId: own, keyId } = await addCustomer(store);
     expect(await store.logs.ownsKey(own, keyId)).toBe(true);
     expect(await store.logs.ownsKey(tenantId, keyId)).toBe(false);
@@ -200,16 +203,16 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
   test.each([
     ['all keys', null],
     ['one key', 0],
-  ] as const)('analytics of %s are the sums of the log', async (_, which) => {
-    const keyId = which === null ? null : (keyIds[which] ?? '');
+  ] as const)('AnalyticsReads.days returns the sums of the log for %s', async (_, keyIndex) => {
+    const keyId = keyIndex === null ? null : (keyIds[keyIndex] ?? '');
     const days = await store.analytics.days({ tenantId, days: byDay, keyId });
     expect(days.map(({ day }) => day)).toEqual([byDay.first, byDay.first + 1, byDay.last]);
     for (const sums of days) {
       const records = matching(
         filter({ from: sums.day * dayMs, until: (sums.day + 1) * dayMs, keyId }),
       ).map(({ record }) => record);
-      const sum = (of: (record: RequestRecord) => number) =>
-        records.reduce((total, record) => total + of(record), 0);
+      const sum = (amountOf: (record: RequestRecord) => number) =>
+        records.reduce((total, record) => total + amountOf(record), 0);
       expect(sums).toEqual({
         day: sums.day,
         requests: records.length,
@@ -226,7 +229,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     }
   });
 
-  test('the finest groups come in pages that leave nothing out', async () => {
+  test('AnalyticsReads.groups returns every group across pages', async () => {
     const { tenantId: own, keyId } = await addCustomer(store);
     const records = Array.from({ length: 1_100 }, (_, n) =>
       makeRecord({ tenantId: own, keyId, requestedModel: `acme/chat-${n}` }),
@@ -241,7 +244,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     expect(pages.flat()).toHaveLength(1_100);
   });
 
-  test('the finest groups come in the order of bytes, also from one page to the next', async () => {
+  test('AnalyticsReads.groups sorts groups by bytes across pages', async () => {
     const { tenantId: own, keyId } = await addCustomer(store);
     const models = ['a', 'B', 'a-b', 'ab', 'É', 'z', '_', '😀'].flatMap((start) =>
       Array.from({ length: 70 }, (_, n) => `${start}/${n % 2 ? 'X' : 'x'}${n}`),
@@ -260,7 +263,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     expect(parts.map(({ value }) => value)).toEqual(byBytes.slice(0, parts.length));
   });
 
-  test('the finest groups add up to the days', async () => {
+  test('AnalyticsReads.groups returns groups that add up to the days', async () => {
     const all = { tenantId, days: byDay, keyId: null };
     const groups = (await Array.fromAsync(store.analytics.groups(all))).flat();
     const names = groups.map(({ day, keyId, model, provider, trafficMode }) =>
@@ -274,19 +277,19 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     }
   });
 
-  test('a key has spent what its requests cost, in the UTC day, week and month', async () => {
+  test('KeySpending.spent sums the charges of the UTC day, week, and month', async () => {
     const own = await addCustomer(store, 2_000_000);
     const other = await addKey(store, own.tenantId);
     const spend = (createdAt: number, modelCharge: number, keyId = own.keyId) =>
       makeRecord({ ...own, keyId, createdAt, charges: { ...noCharges, modelCharge } });
-    // A Wednesday. Its week began in the month before.
+    // A Wednesday whose week started in the previous month.
     const now = Date.UTC(2028, 1, 2, 12);
     await book(store, [
       spend(Date.UTC(2028, 1, 2), 1),
       spend(Date.UTC(2028, 1, 1, 23, 59), 10),
       spend(Date.UTC(2028, 0, 31), 100),
       spend(Date.UTC(2028, 0, 30, 23, 59), 1_000),
-      // As a process whose clock is ahead, or was, books them: they count when their day has come.
+      // From a process whose clock was ahead. These count once their day has started.
       spend(Date.UTC(2028, 1, 3), 10_000),
       spend(Date.UTC(2028, 1, 7), 100_000),
       spend(Date.UTC(2028, 2, 1), 1_000_000),
@@ -297,11 +300,11 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     expect(spent.get(own.keyId)).toEqual({ ...periods, total: 1_111_111 });
     expect(spent.get(other)?.total).toBe(5);
     expect(spent.has('key_x')).toBe(false);
-    const stranger = await store.keySpending.spent(tenantId, [own.keyId], now);
-    expect(stranger.size).toBe(0);
+    const otherTenant = await store.keySpending.spent(tenantId, [own.keyId], now);
+    expect(otherTenant.size).toBe(0);
   });
 
-  test('a wallet tells grants, corrections and charges apart', async () => {
+  test('WalletReads.totals distinguishes grants, corrections, and charges', async () => {
     const own = await addCustomer(store, 500);
     await grant(store, own.tenantId, 300);
     await grant(store, own.tenantId, -20);
@@ -314,22 +317,22 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
       spent: 14,
       requests: 2,
     });
-    const nobody = { balance: 0, leased: 0, granted: 0, adjusted: 0, spent: 0, requests: 0 };
-    expect(await store.walletTotals.totals('ten_none')).toEqual(nobody);
+    const emptyWallet = { balance: 0, leased: 0, granted: 0, adjusted: 0, spent: 0, requests: 0 };
+    expect(await store.walletTotals.totals('ten_none')).toEqual(emptyWallet);
   });
 
-  test('texts that Postgres cannot hold are kept as well as it can', async () => {
+  test('LogReads.page finds text whose invalid characters were replaced', async () => {
     const own = await addCustomer(store);
     const names = ['a\0b', 'a\uFFFDb', 'a\uD800b', 'a\nb'];
     await book(
       store,
       names.map((name) => makeRecord({ ...own, requestedModel: name, finishReason: name })),
     );
-    const wanted = filter({ tenantId: own.tenantId, model: 'a\uFFFDb' });
-    expect((await store.logs.page(wanted, 10, 0)).total).toBe(3);
+    const logFilter = filter({ tenantId: own.tenantId, model: 'a\uFFFDb' });
+    expect((await store.logs.page(logFilter, 10, 0)).total).toBe(3);
   });
 
-  test('and the books are right, to the credit', async () => {
+  test('verifyLedger reports nothing after all tests', async () => {
     expect(await discrepancies(store)).toEqual([]);
     const { spent } = await store.walletTotals.totals(tenantId);
     expect(spent).toBe(rows.reduce((sum, { record }) => sum + totalCharge(record.charges), 0));

@@ -19,7 +19,7 @@ function startProcess(url: string) {
 }
 
 describe.each([...engines])('migrations on $name', ({ empty }) => {
-  test('ten processes starting at once on an empty database migrate it once', async () => {
+  test('run once when 10 processes start on an empty database', async () => {
     const { url, remove } = await empty();
     const processes = Array.from({ length: 10 }, () => startProcess(url));
     for (const { stdout } of processes) await stdout.getReader().read();
@@ -41,7 +41,7 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     );
   }, 120_000);
 
-  test('opening again keeps what is there', async () => {
+  test('keep existing data when the database is opened again', async () => {
     const { url, remove } = await empty();
     const first = await openStore(url);
     await first.directory.setAdminTokenHash(new Uint8Array(32).fill(7));
@@ -53,7 +53,7 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     remove();
   });
 
-  test('a database that has lost a table is refused: nothing would be booked there', async () => {
+  test('reject a database that has lost a table', async () => {
     const { url, remove } = await empty();
     const store = await openStore(url);
     await sql`drop table usage_daily`.execute(store.database.write);
@@ -63,10 +63,10 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     remove();
   });
 
-  test('a database that is newer than the code is refused in one sentence', async () => {
+  test('reject a database of a newer version', async () => {
     const { url, remove } = await empty();
     const store = await openStore(url);
-    const newer = { number: 9_999, name: 'from the future', applied_at: 1 };
+    const newer = { number: 9_999, name: 'newer', applied_at: 1 };
     await store.database.write.insertInto('migrations').values(newer).execute();
     await store.database.close();
     expect((await failureOf(openStore(url))).message).toMatch(
@@ -75,7 +75,7 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     remove();
   });
 
-  test('a database whose tables were still being drawn is refused in one sentence', async () => {
+  test('reject a database of a pre-release version', async () => {
     const { url, remove } = await empty();
     const store = await openStore(url);
     const { write } = store.database;
@@ -92,7 +92,7 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
   test.each([
     ['migrations', 'id bigint primary key, migration text, batch bigint'],
     ['jobs', 'id bigint primary key'],
-  ])('another program’s table %s is in the way, and stays alone', async (table, columns) => {
+  ])('reject a database with the table %s of another program', async (table, columns) => {
     const { url, remove } = await empty();
     const open = () =>
       url.startsWith('sqlite:') ? openSqlite(url.slice('sqlite:'.length)) : openPostgres(url);
@@ -110,7 +110,7 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     remove();
   });
 
-  test('all steps are taken, or none', async () => {
+  test('run completely or not at all', async () => {
     const { url, remove } = await empty();
     const { database } = await openStore(url);
     const step = (number: number, statements: string[]) => ({

@@ -1,4 +1,4 @@
-/** A store that is copied from SQLite to Postgres, table by table and to the last byte. */
+/** Moves a store from SQLite to Postgres and compares every byte. */
 import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,12 +11,12 @@ import { openReadOnly, openStore } from '../../src/store/open.ts';
 import { withMigrationConnection } from '../../src/store/postgres/postgres.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import { verifyLedger } from '../../src/store/verify/verify.ts';
-import { askPostgres, startPostgres, tablesInPostgres } from '../support/postgres.ts';
+import { queryPostgres, startPostgres, tablesInPostgres } from '../support/postgres.ts';
 import { failureOf } from './failure-of.ts';
 
 const testMs = 120_000;
 const now = Date.UTC(2026, 10, 15, 12);
-const most = Number.MAX_SAFE_INTEGER;
+const largest = Number.MAX_SAFE_INTEGER;
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-move-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -24,30 +24,33 @@ let files = 0;
 
 type Row = Readonly<Record<string, string | number | Uint8Array | null>>;
 
-/** A SQLite store with these rows, in this order; answers its file. */
+/** Creates a SQLite store with these rows, in this order. Returns the path of its file. */
 async function storeWith(...rows: readonly (readonly [string, Row])[]): Promise<string> {
   const path = join(folder, `${++files}.db`);
   await (await openStore(`sqlite:${path}`)).database.close();
   using file = new Database(path);
-  for (const [table, row] of rows) put(file, table, row);
+  for (const [table, row] of rows) insert(file, table, row);
   return path;
 }
 
-function put(file: Database, table: string, row: Row): void {
+function insert(file: Database, table: string, row: Row): void {
   const names = Object.keys(row);
-  const marks = names.map(() => '?').join(', ');
-  file.run(`insert into ${table} (${names.join(', ')}) values (${marks})`, Object.values(row));
+  const placeholders = names.map(() => '?').join(', ');
+  file.run(
+    `insert into ${table} (${names.join(', ')}) values (${placeholders})`,
+    Object.values(row),
+  );
 }
 
 async function emptyPostgres(): Promise<string> {
   return (await startPostgres()).createDatabase();
 }
 
-async function move(path: string, url: string, told: unknown[] = []) {
+async function move(path: string, url: string, progress: unknown[] = []) {
   const source = await openReadOnly(`sqlite:${path}`);
-  if (!source) throw new Error(`There is nothing at ${path}.`);
+  if (!source) throw new Error(`There is no database at ${path}.`);
   try {
-    const onProgress = (...words: unknown[]) => void told.push(words);
+    const onProgress = (...args: unknown[]) => void progress.push(args);
     return await moveStore({ source, url, now, onProgress });
   } finally {
     await source.close();
@@ -55,11 +58,12 @@ async function move(path: string, url: string, told: unknown[] = []) {
 }
 
 const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte);
-/** What quoting, escaping or counting could spoil; the NUL in it is written as JSON writes it. */
-const odd = ' \'"\\ \n\r\t\b \\x00 \\u0000 $1 ? , {"a":[null]} Ünïcode 漢字 🏴‍☠️ \u2028\u0001\uffff';
+/** Text that quoting, escaping, or counting could corrupt. Its NUL is escaped as in JSON. */
+const oddText =
+  ' \'"\\ \n\r\t\b \\x00 \\u0000 $1 ? , {"a":[null]} Ünïcode 漢字 🏴‍☠️ \u2028\u0001\uffff';
 
 const times = { created_at: now, updated_at: now };
-const tenant = ['tenants', { id: 'acme', name: odd, disabled: 1, ...times }] as const;
+const tenant = ['tenants', { id: 'acme', name: oddText, disabled: 1, ...times }] as const;
 const account = (change: Row): readonly [string, Row] => [
   'accounts',
   { tenant_id: 'acme', owner: 'tenant:acme', balance: 100, granted: 100, ...change },
@@ -81,44 +85,64 @@ const webhook = (id: string, url: string): readonly [string, Row] => [
 const jobRow: readonly [string, Row] = [
   'jobs',
   {
-    ...{ id: 'job', tenant_id: 'acme', key_id: 'key', model: odd, request: odd, input_key: odd },
-    ...{ input_bytes: most, metadata: '{}', webhook_url: null, status: 'running', attempts: 1 },
-    ...{ lease: odd, claimable_at: now, pieces_done: 0, pieces_total: null, cost: 0, units: 0 },
+    ...{
+      id: 'job',
+      tenant_id: 'acme',
+      key_id: 'key',
+      model: oddText,
+      request: oddText,
+      input_key: oddText,
+    },
+    ...{ input_bytes: largest, metadata: '{}', webhook_url: null, status: 'running', attempts: 1 },
+    ...{ lease: oddText, claimable_at: now, pieces_done: 0, pieces_total: null, cost: 0, units: 0 },
     created_at: now,
   },
 ];
 
-/** At least one in every table that is moved. */
+/** At least one row in every moved table. */
 const rowsOfAll: readonly (readonly [string, Row])[] = [
   tenant,
   ['tenants', { id: 'ACME', name: '', disabled: 0, requests_per_minute: 0, ...times }],
   [
     'api_keys',
     {
-      ...{ id: 'key', tenant_id: 'acme', kind: 'routing', label: odd, name: odd, disabled: 0 },
+      ...{
+        id: 'key',
+        tenant_id: 'acme',
+        kind: 'routing',
+        label: oddText,
+        name: oddText,
+        disabled: 0,
+      },
       ...{ secret_hash: everyByte.slice(0, 32), previous_hash: everyByte.slice(224), ...times },
-      ...{ limit_credits: most, limit_reset: 'daily', models: '["a/*"]', scopes: '[]' },
+      ...{ limit_credits: largest, limit_reset: 'daily', models: '["a/*"]', scopes: '[]' },
     },
   ],
-  account({ id: 7, balance: most, granted: most, leased: 30, recalls: 2 }),
-  grant({ id: 41, account_id: 7, amount: most, balance_after: most, idempotency_key: odd }),
+  account({ id: 7, balance: largest, granted: largest, leased: 30, recalls: 2 }),
+  grant({
+    id: 41,
+    account_id: 7,
+    amount: largest,
+    balance_after: largest,
+    idempotency_key: oddText,
+  }),
   ['leases', { account_id: 7, process_id: 'dead', number: 1, credits: 30, until: now - 1 }],
   [
     'request_log',
     {
       ...{ id: 99, request_id: everyByte.slice(0, 16), tenant_id: 'acme', key_id: 'key' },
-      ...{ requested_model: odd, provider: null, status: 'error', traffic_mode: 'shared' },
-      ...{ input_tokens: most, cache_read_tokens: 0, cache_write_tokens: 0, output_tokens: 0 },
+      ...{ requested_model: oddText, provider: null, status: 'error', traffic_mode: 'shared' },
+      ...{ input_tokens: largest, cache_read_tokens: 0, cache_write_tokens: 0, output_tokens: 0 },
       ...{ reasoning_tokens: 0, model_charge: 0, byok_platform_fee: 0, managed_tool_fee: 0 },
-      ...{ agent_runtime_fee: 0, written_off: 0, searches: 0, duration_ms: 5, details: odd },
+      ...{ agent_runtime_fee: 0, written_off: 0, searches: 0, duration_ms: 5, details: oddText },
       ...{ entry_id: null, created_at: now },
     },
   ],
   [
     'usage_daily',
     {
-      ...{ tenant_id: 'acme', day: 20_772, key_id: 'key', model: odd, provider: '' },
-      ...{ traffic_mode: 'shared', requests: 1, failed_requests: 1, prompt_tokens: most },
+      ...{ tenant_id: 'acme', day: 20_772, key_id: 'key', model: oddText, provider: '' },
+      ...{ traffic_mode: 'shared', requests: 1, failed_requests: 1, prompt_tokens: largest },
       ...{ completion_tokens: 0, model_charge: 0, byok_platform_fee: 0, managed_tool_fee: 0 },
       ...{ agent_runtime_fee: 0, written_off: 0, searches: 0, duration_ms: 5 },
     },
@@ -127,32 +151,35 @@ const rowsOfAll: readonly (readonly [string, Row])[] = [
     'byok_credentials',
     {
       ...{ tenant_id: 'acme', provider: 'openai', ciphertext: everyByte, base_url: null },
-      ...{ mode: 'byok_only', label: odd, ...times },
+      ...{ mode: 'byok_only', label: oddText, ...times },
     },
   ],
   [
     'idempotency_claims',
     {
-      ...{ tenant_id: 'acme', key: odd, fingerprint: odd, request_id: odd, is_done: 1 },
-      ...{ recording: JSON.stringify({ text: `\0${odd}` }), expires_at: now },
+      ...{ tenant_id: 'acme', key: oddText, fingerprint: oddText, request_id: oddText, is_done: 1 },
+      ...{ recording: JSON.stringify({ text: `\0${oddText}` }), expires_at: now },
     },
   ],
-  ['idempotency_bytes', { tenant_id: 'acme', hour: 1, bytes: most }],
-  ['skills', { tenant_id: 'acme', name: odd, description: '', instructions: odd, ...times }],
-  ['settings', { name: 'deployment', value: 'of the file' }],
-  ['settings', { name: 'secret_key_fingerprint', value: odd }],
+  ['idempotency_bytes', { tenant_id: 'acme', hour: 1, bytes: largest }],
+  [
+    'skills',
+    { tenant_id: 'acme', name: oddText, description: '', instructions: oddText, ...times },
+  ],
+  ['settings', { name: 'deployment', value: 'old name' }],
+  ['settings', { name: 'secret_key_fingerprint', value: oddText }],
   jobRow,
   ['job_turns', { tenant_id: 'acme', served_at: now }],
   [
     'job_pieces',
-    { job_id: 'job', number: 0, object_key: odd, cost: 1, units: most, provider: odd },
+    { job_id: 'job', number: 0, object_key: oddText, cost: 1, units: largest, provider: oddText },
   ],
-  ['job_objects', { key: odd, job_id: 'job', delete_at: null }],
+  ['job_objects', { key: oddText, job_id: 'job', delete_at: null }],
   webhook('hook', 'https://example.com'),
 ];
 
 test(
-  'every row of every table arrives as it was, and the numbering goes on behind the last',
+  'moveStore copies every row of every table and continues the numbering after the last',
   async () => {
     const path = await storeWith(...rowsOfAll);
     const url = await emptyPostgres();
@@ -162,14 +189,14 @@ test(
       .query<{ name: string }, []>("select name from sqlite_schema where type = 'table'")
       .all()
       .map(({ name }) => name);
-    const left = ['leases', 'changes', 'migrations'];
+    const skipped = ['leases', 'changes', 'migrations'];
     expect([...counts.keys()].toSorted()).toEqual(
-      tables.filter((name) => !left.includes(name)).toSorted(),
+      tables.filter((name) => !skipped.includes(name)).toSorted(),
     );
     const { database } = await openStore(url);
     try {
       for (const table of counts.keys()) {
-        const kept = file
+        const source = file
           .query<Row, []>(`select * from ${table} order by rowid`)
           .all()
           .filter(({ name }) => name !== 'deployment')
@@ -178,8 +205,8 @@ test(
           .selectFrom(table as 'tenants')
           .selectAll()
           .execute();
-        expect(kept.length, table).toBeGreaterThan(0);
-        expect(moved.map(plain), table).toEqual(kept.map(plain));
+        expect(source.length, table).toBeGreaterThan(0);
+        expect(moved.map(plain), table).toEqual(source.map(plain));
       }
       expect(await database.read.selectFrom('leases').selectAll().execute()).toEqual([]);
       const report: string[] = [];
@@ -192,14 +219,14 @@ test(
     }
     const next = (table: string) => `nextval(pg_get_serial_sequence('${table}', 'id'))::int`;
     const numbers = ['accounts', 'ledger_entries', 'request_log'].map(next).join(', ');
-    expect(await askPostgres(url, `select array[${numbers}] as next`)).toEqual([
+    expect(await queryPostgres(url, `select array[${numbers}] as next`)).toEqual([
       { next: [8, 42, 100] },
     ]);
   },
   testMs,
 );
 
-/** Both engines hand out bytes in classes of their own. */
+/** Converts bytes to text, because the engines return different classes. */
 function plain(row: object): object {
   const entries = Object.entries(row).map(([name, value]) => [
     name,
@@ -208,7 +235,7 @@ function plain(row: object): object {
   return Object.fromEntries(entries);
 }
 
-describe('what cannot be moved is refused, and leaves no table behind', () => {
+describe('moveStore rejects and creates no table for', () => {
   test.each([
     [
       'a NUL character',
@@ -218,7 +245,7 @@ describe('what cannot be moved is refused, and leaves no table behind', () => {
     ],
     [
       'a number that cannot be read exactly',
-      [tenant, ['job_turns', { tenant_id: 'acme', served_at: most + 1 }]],
+      [tenant, ['job_turns', { tenant_id: 'acme', served_at: largest + 1 }]],
       "The table job_turns can't be moved: A stored number is too large to be read exactly.",
     ],
     [
@@ -239,7 +266,7 @@ describe('what cannot be moved is refused, and leaves no table behind', () => {
     expect(await tablesInPostgres(url)).toEqual([]);
   });
 
-  test('tables that are not up to date', async () => {
+  test('a store of an older version', async () => {
     const path = join(folder, 'older.db');
     const older = await openSqlite(path);
     await migrate(older.write, 'sqlite', migrations.slice(0, -1));
@@ -254,7 +281,7 @@ describe('what cannot be moved is refused, and leaves no table behind', () => {
   });
 });
 
-test('a database of an older version is refused, and not brought up to date by that', async () => {
+test('moveStore rejects a target of an older version without migrating it', async () => {
   const url = await emptyPostgres();
   const early = migrations.slice(0, 5);
   await withMigrationConnection(url, (db) => migrate(db, 'postgres', early));
@@ -263,12 +290,12 @@ test('a database of an older version is refused, and not brought up to date by t
       /^The target database isn't empty: its table migrations has rows\./,
     ),
   });
-  expect(await askPostgres(url, 'select max(number)::int from migrations')).toEqual([{ max: 5 }]);
+  expect(await queryPostgres(url, 'select max(number)::int from migrations')).toEqual([{ max: 5 }]);
 });
 
-describe('in the middle of the copy', () => {
-  /** Everything before `webhooks` is copied when the other client lets `then` happen. */
-  async function interrupted(path: string, then: (other: pg.Client) => Promise<unknown>) {
+describe('moveStore during the copy', () => {
+  /** Runs `interrupt` once every table before `webhooks` is copied. */
+  async function interrupted(path: string, interrupt: (other: pg.Client) => Promise<unknown>) {
     const url = await emptyPostgres();
     await (await openStore(url)).database.close();
     const other = new pg.Client({ connectionString: url });
@@ -277,7 +304,7 @@ describe('in the middle of the copy', () => {
       await other.query('begin; lock table webhooks in share mode');
       const moving = failureOf(move(path, url));
       while ((await other.query(waiting)).rowCount === 0) await Bun.sleep(10);
-      await then(other);
+      await interrupt(other);
       await other.query('rollback');
       const failure = await moving;
       const counts = await other.query(
@@ -293,21 +320,21 @@ describe('in the middle of the copy', () => {
   const none = [{ tenants: 0, settings: 0 }];
   const rows = [tenant, ['settings', { name: 'a', value: 'b' }], webhook('hook', 'url')] as const;
 
-  test('a lost connection leaves the new database empty', async () => {
+  test('leaves the target empty if the connection is lost', async () => {
     const path = await storeWith(...rows);
-    const cut = `select pg_terminate_backend(pid) from (${waiting}) as it`;
-    const { failure, counts } = await interrupted(path, (other) => other.query(cut));
+    const terminate = `select pg_terminate_backend(pid) from (${waiting}) as waiting`;
+    const { failure, counts } = await interrupted(path, (other) => other.query(terminate));
     expect(failure).toMatchObject({
       message: expect.stringMatching(/^Postgres at \S+ couldn't import the store: Connection term/),
     });
     expect(counts).toEqual(none);
   });
 
-  test('a change of the source is noticed', async () => {
+  test('rejects a change of the source', async () => {
     const path = await storeWith(...rows);
     const { failure, counts } = await interrupted(path, async () => {
       using file = new Database(path);
-      put(file, 'job_turns', { tenant_id: 'acme', served_at: now });
+      insert(file, 'job_turns', { tenant_id: 'acme', served_at: now });
     });
     expect(failure).toMatchObject({
       message:
@@ -318,7 +345,7 @@ describe('in the middle of the copy', () => {
 });
 
 test(
-  'many rows and long ones go in pages, and long tables tell how far they are',
+  'moveStore copies large tables in pages and reports progress',
   async () => {
     const path = await storeWith(tenant);
     {
@@ -333,14 +360,14 @@ test(
       );
     }
     const url = await emptyPostgres();
-    const told: unknown[] = [];
-    const counts = await move(path, url, told);
+    const progress: unknown[] = [];
+    const counts = await move(path, url, progress);
     expect([counts.get('job_turns'), counts.get('idempotency_claims')]).toEqual([100_001, 6]);
-    expect(told).toEqual([['job_turns', 100_000, 100_001]]);
+    expect(progress).toEqual([['job_turns', 100_000, 100_001]]);
     const sums = `select (select count(*)::int from job_turns) as turns,
       (select sum(served_at)::bigint from job_turns) as served,
       (select array_agg(length(recording) order by key) from idempotency_claims) as lengths`;
-    expect(await askPostgres(url, sums)).toEqual([
+    expect(await queryPostgres(url, sums)).toEqual([
       {
         turns: 100_001,
         served: '5000150001',

@@ -12,8 +12,13 @@ import { S3Objects } from '../../src/store/objects/s3.ts';
 import { type S3Server, startS3 } from '../support/s3.ts';
 import { failureOf } from './failure-of.ts';
 
-const links = new ObjectLinks(new Secret('a secret of the operator, long enough'));
-const nobody = { accessKeyId: null, secretAccessKey: null, sessionToken: null, region: null };
+const links = new ObjectLinks(new Secret('a-secret-of-the-operator-0123456789'));
+const noCredentials = {
+  accessKeyId: null,
+  secretAccessKey: null,
+  sessionToken: null,
+  region: null,
+};
 
 interface Opened {
   readonly store: ObjectStorage;
@@ -26,7 +31,7 @@ const drivers: readonly { name: string; open: () => Promise<Opened> }[] = [
     async open() {
       const folder = mkdtempSync(join(tmpdir(), 'tollgate-objects-'));
       return {
-        store: openObjects(`file:${folder}/objects`, nobody, links),
+        store: openObjects(`file:${folder}/objects`, noCredentials, links),
         close: async () => rmSync(folder, { recursive: true }),
       };
     },
@@ -54,13 +59,15 @@ function s3StoreOf(
   return openObjects(address, credentials, links);
 }
 
-async function* inChunks(bytes: Uint8Array, chunkBytes: number): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.slice(at, at + chunkBytes);
+async function* inChunks(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let offset = 0; offset < bytes.length; offset += size) {
+    yield bytes.slice(offset, offset + size);
+  }
 }
 
 const hashOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
-describe.each([...drivers])('objects in $name', ({ open }) => {
+describe.each([...drivers])('ObjectStorage on $name', ({ open }) => {
   let opened: Opened;
   let store: ObjectStorage;
 
@@ -77,13 +84,13 @@ describe.each([...drivers])('objects in $name', ({ open }) => {
     return { bytes: object.bytes, content: Buffer.from(await object.body.arrayBuffer()) };
   };
 
-  // The last one is more than three parts of an S3 upload.
+  // The last size is more than 3 parts of an S3 upload.
   test.each([0, 1, 5_000, 16 * 1024 * 1024 + 7])(
-    'come back byte by byte: %d bytes',
+    'stores %d bytes unchanged',
     async (size) => {
       const bytes = new Uint8Array(size);
-      for (let at = 0; at < size; at += 65_536) {
-        crypto.getRandomValues(bytes.subarray(at, Math.min(size, at + 65_536)));
+      for (let offset = 0; offset < size; offset += 65_536) {
+        crypto.getRandomValues(bytes.subarray(offset, Math.min(size, offset + 65_536)));
       }
       const key = newObjectKey('wav');
       expect(await store.put(key, inChunks(bytes, 100_003))).toBe(size);
@@ -94,7 +101,7 @@ describe.each([...drivers])('objects in $name', ({ open }) => {
     120_000,
   );
 
-  test('can be read in slices and as a stream', async () => {
+  test('reads an object in slices and as a stream', async () => {
     const key = newObjectKey('mp3');
     await store.put(key, [Buffer.from('0123'), Buffer.from('456789')]);
     const object = await store.open(key);
@@ -103,7 +110,7 @@ describe.each([...drivers])('objects in $name', ({ open }) => {
     expect(Buffer.concat(chunks).toString()).toBe('0123456789');
   });
 
-  test('are not there before they were put, and not after they were deleted', async () => {
+  test('returns undefined for an object before it is stored and after it is deleted', async () => {
     const key = newObjectKey('txt');
     expect(await store.open(key)).toBeUndefined();
     await store.put(key, [Buffer.from('here')]);
@@ -114,48 +121,48 @@ describe.each([...drivers])('objects in $name', ({ open }) => {
   });
 
   test.each([0, 1, 12])(
-    'are whole or not at all: a source that fails after %d MiB',
+    'stores nothing if the source fails after %d MiB',
     async (chunks) => {
       const key = newObjectKey('wav');
       async function* failing(): AsyncGenerator<Uint8Array> {
         for (let sent = 0; sent < chunks; sent += 1) yield new Uint8Array(1024 * 1024);
-        throw new Error('The client left.');
+        throw new Error('The client disconnected.');
       }
-      expect((await failureOf(store.put(key, failing()))).message).toBe('The client left.');
+      expect((await failureOf(store.put(key, failing()))).message).toBe('The client disconnected.');
       expect(await store.open(key)).toBeUndefined();
     },
     120_000,
   );
 });
 
-describe('objects in files', () => {
-  test('are closed to other users, and leave nothing of a broken off upload', async () => {
+describe('FileObjects', () => {
+  test('creates private files and deletes incomplete ones', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-objects-'));
-    const store = openObjects(`file:${folder}/objects`, nobody, links);
+    const store = openObjects(`file:${folder}/objects`, noCredentials, links);
     const key = newObjectKey('txt');
     await store.put(key, [Buffer.from('x')]);
     expect(statSync(join(folder, 'objects')).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, 'objects', key)).mode & 0o777).toBe(0o600);
     const failing = (function* () {
       yield Buffer.from('half');
-      throw new Error('gone');
+      throw new Error('failed');
     })();
     await failureOf(store.put(newObjectKey('txt'), failing));
     expect(readdirSync(join(folder, 'objects'))).toEqual([key]);
-    // A process that was killed in the middle leaves a draft, which goes with its key.
-    const lost = newObjectKey('txt');
-    writeFileSync(join(folder, 'objects', `${lost}.part`), 'half');
-    expect(await store.open(lost)).toBeUndefined();
-    await store.delete(lost);
+    // A killed process leaves a draft, which is deleted with its key.
+    const interrupted = newObjectKey('txt');
+    writeFileSync(join(folder, 'objects', `${interrupted}.part`), 'half');
+    expect(await store.open(interrupted)).toBeUndefined();
+    await store.delete(interrupted);
     expect(readdirSync(join(folder, 'objects'))).toEqual([key]);
     rmSync(folder, { recursive: true });
   });
 
   test.each(['../escape.txt', '/etc/passwd', 'a/b.txt', '.hidden', 'a\0.txt', 'A.txt'])(
-    'never have the key %p',
+    'rejects the key %p',
     async (key) => {
       const folder = mkdtempSync(join(tmpdir(), 'tollgate-objects-'));
-      const store = openObjects(`file:${folder}/objects`, nobody, links);
+      const store = openObjects(`file:${folder}/objects`, noCredentials, links);
       const failure = await failureOf(Promise.try(() => store.put(key, [])));
       expect(failure.message).toBe('The object key is malformed.');
       expect(readdirSync(join(folder, 'objects'))).toEqual([]);
@@ -163,18 +170,18 @@ describe('objects in files', () => {
     },
   );
 
-  test('that cannot be kept say so at the start', () => {
-    const open = () => openObjects('file:/proc/nowhere/objects', nobody, links);
+  test('fails at startup if its folder cannot be created', () => {
+    const open = () => openObjects('file:/proc/nowhere/objects', noCredentials, links);
     expect(open).toThrow(
       /^The objects folder \/proc\/nowhere\/objects can't be created \(\w+\)\.$/,
     );
   });
 });
 
-describe('links to objects in S3', () => {
+describe('S3Objects links', () => {
   let server: S3Server;
   let store: ObjectStorage;
-  const wish = (seconds: number) => {
+  const linkOptions = (seconds: number) => {
     const now = Date.now();
     return { now, expiresAt: now + seconds * 1000, baseUrl: 'http://unused.test' };
   };
@@ -186,50 +193,50 @@ describe('links to objects in S3', () => {
 
   afterAll(() => server.stop());
 
-  test('open the object as an attachment of the right type, without any credential', async () => {
+  test('return the object as an attachment of the right type without credentials', async () => {
     const key = newObjectKey('mp3');
-    await store.put(key, [Buffer.from('sound')]);
-    const response = await fetch(store.link(key, wish(60)));
+    await store.put(key, [Buffer.from('audio')]);
+    const response = await fetch(store.link(key, linkOptions(60)));
     expect(response.status).toBe(200);
-    expect(await response.text()).toBe('sound');
+    expect(await response.text()).toBe('audio');
     expect(response.headers.get('content-type')).toBe('audio/mpeg');
     expect(response.headers.get('content-disposition')).toBe('attachment');
   });
 
-  test('are not made for nothing: a failed upload leaves no parts to pay for', async () => {
+  test('exist only for complete uploads, and a failed upload leaves no parts', async () => {
     async function* failing(): AsyncGenerator<Uint8Array> {
       for (let sent = 0; sent < 12; sent += 1) yield new Uint8Array(1024 * 1024);
       expect(server.unfinished().length).toBe(1);
-      throw new Error('The client left.');
+      throw new Error('The client disconnected.');
     }
     const failure = await failureOf(store.put(newObjectKey('wav'), failing()));
-    expect(failure.message).toBe('The client left.');
+    expect(failure.message).toBe('The client disconnected.');
     expect(server.unfinished()).toEqual([]);
   }, 120_000);
 
-  test('end when they say, and no client can make that later', async () => {
+  test('expire on time, and a client cannot extend them', async () => {
     const key = newObjectKey('mp3');
-    await store.put(key, [Buffer.from('sound')]);
-    const link = store.link(key, wish(1));
+    await store.put(key, [Buffer.from('audio')]);
+    const link = store.link(key, linkOptions(1));
     await Bun.sleep(2_100);
-    expect(await refusalOf(link)).toBe('403 AccessDenied');
-    const later = link.replace('X-Amz-Expires=1&', 'X-Amz-Expires=3600&');
-    expect(later).not.toBe(link);
-    expect(await refusalOf(later)).toBe('403 SignatureDoesNotMatch');
+    expect(await errorOf(link)).toBe('403 AccessDenied');
+    const extended = link.replace('X-Amz-Expires=1&', 'X-Amz-Expires=3600&');
+    expect(extended).not.toBe(link);
+    expect(await errorOf(extended)).toBe('403 SignatureDoesNotMatch');
   });
 
-  test('are refused when any character of them is another', async () => {
+  test('are rejected if any character is changed', async () => {
     const [key, other] = [newObjectKey('mp3'), newObjectKey('mp3')];
-    await store.put(key, [Buffer.from('sound')]);
-    await store.put(other, [Buffer.from('somebody else’s')]);
-    const link = store.link(key, wish(600));
-    const refusals = new Map<string, string>();
-    for (let at = server.endpoint.length + 1; at < link.length; at += 1) {
-      const changed = `${link.slice(0, at)}${link[at] === '1' ? '2' : '1'}${link.slice(at + 1)}`;
-      refusals.set(changed, await refusalOf(changed));
+    await store.put(key, [Buffer.from('audio')]);
+    await store.put(other, [Buffer.from('another object')]);
+    const link = store.link(key, linkOptions(600));
+    const errors = new Map<string, string>();
+    for (let i = server.endpoint.length + 1; i < link.length; i += 1) {
+      const changed = `${link.slice(0, i)}${link[i] === '1' ? '2' : '1'}${link.slice(i + 1)}`;
+      errors.set(changed, await errorOf(changed));
     }
-    expect(refusals.size).toBeGreaterThan(300);
-    const codes = new Set(refusals.values());
+    expect(errors.size).toBeGreaterThan(300);
+    const codes = new Set(errors.values());
     expect([...codes].filter((code) => !/^40[03] \w+$/.test(code))).toEqual([]);
     const changes = [
       link.replace(key, other),
@@ -241,55 +248,55 @@ describe('links to objects in S3', () => {
       ...[...new URL(link).searchParams.keys()].map((name) => without(link, name)),
     ];
     for (const changed of changes) {
-      expect([changed, await refusalOf(changed)]).toEqual([
+      expect([changed, await errorOf(changed)]).toEqual([
         changed,
         expect.stringMatching(/^40[03] /),
       ]);
     }
-    expect(await (await fetch(link)).text()).toBe('sound');
+    expect(await (await fetch(link)).text()).toBe('audio');
   }, 120_000);
 
-  test('open nothing to any other method', async () => {
+  test('reject other methods', async () => {
     const key = newObjectKey('mp3');
-    await store.put(key, [Buffer.from('sound')]);
-    const link = store.link(key, wish(600));
+    await store.put(key, [Buffer.from('audio')]);
+    const link = store.link(key, linkOptions(600));
     for (const method of ['PUT', 'POST', 'DELETE']) {
-      const body = method === 'DELETE' ? null : 'noise';
+      const body = method === 'DELETE' ? null : 'other content';
       expect([method, (await fetch(link, { method, body })).status]).toEqual([method, 403]);
     }
-    expect(await (await fetch(link)).text()).toBe('sound');
+    expect(await (await fetch(link)).text()).toBe('audio');
   });
 
-  test('of somebody with another secret are refused, and so is what they would store', async () => {
+  test('and writes with another secret are rejected', async () => {
     const key = newObjectKey('mp3');
-    await store.put(key, [Buffer.from('sound')]);
-    const forger = s3StoreOf({ ...server, secretKey: 'guessed' });
-    expect(await refusalOf(forger.link(key, wish(600)))).toBe('403 SignatureDoesNotMatch');
-    await failureOf(forger.put(newObjectKey('mp3'), [Buffer.from('noise')]));
-    await failureOf(forger.open(key));
-    await failureOf(forger.delete(key));
-    expect(await (await fetch(store.link(key, wish(600)))).text()).toBe('sound');
+    await store.put(key, [Buffer.from('audio')]);
+    const attacker = s3StoreOf({ ...server, secretKey: 'guessed' });
+    expect(await errorOf(attacker.link(key, linkOptions(600)))).toBe('403 SignatureDoesNotMatch');
+    await failureOf(attacker.put(newObjectKey('mp3'), [Buffer.from('other content')]));
+    await failureOf(attacker.open(key));
+    await failureOf(attacker.delete(key));
+    expect(await (await fetch(store.link(key, linkOptions(600)))).text()).toBe('audio');
   });
 
-  test('lead clients by the name under which they reach the storage', async () => {
+  test('use the public endpoint', async () => {
     const key = newObjectKey('mp3');
-    const seen = new URL(server.endpoint);
-    seen.hostname = 'localhost';
-    const public_endpoint = seen.origin;
+    const publicUrl = new URL(server.endpoint);
+    publicUrl.hostname = 'localhost';
+    const public_endpoint = publicUrl.origin;
     const named = s3StoreOf(server, { public_endpoint });
-    await named.put(key, [Buffer.from('sound')]);
-    const link = named.link(key, wish(600));
+    await named.put(key, [Buffer.from('audio')]);
+    const link = named.link(key, linkOptions(600));
     expect(link).toStartWith(`${public_endpoint}/${server.bucket}/some/prefix/${key}?`);
-    expect(await (await fetch(link)).text()).toBe('sound');
-    // A link holds for the host that it was signed for, and for no other.
-    const moved = store.link(key, wish(600)).replace(server.endpoint, public_endpoint);
-    expect(await refusalOf(moved)).toBe('403 SignatureDoesNotMatch');
+    expect(await (await fetch(link)).text()).toBe('audio');
+    // A link is valid only for the host that it was signed for.
+    const moved = store.link(key, linkOptions(600)).replace(server.endpoint, public_endpoint);
+    expect(await errorOf(moved)).toBe('403 SignatureDoesNotMatch');
     await named.delete(key);
     expect(await store.open(key)).toBeUndefined();
   });
 
-  /** Status and error code of an answer that must not be the object. */
-  async function refusalOf(link: string): Promise<string> {
+  /** Returns the status and the error code of a rejected link. */
+  async function errorOf(link: string): Promise<string> {
     const response = await fetch(link);
     const text = await response.text();
     return `${response.status} ${/<Code>(\w+)<\/Code>/.exec(text)?.[1] ?? text}`;
@@ -297,14 +304,14 @@ describe('links to objects in S3', () => {
 
   function without(link: string, name: string): string {
     const [path, query = ''] = link.split('?');
-    const kept = query.split('&').filter((part) => !part.startsWith(`${name}=`));
-    return `${path}?${kept.join('&')}`;
+    const parameters = query.split('&').filter((part) => !part.startsWith(`${name}=`));
+    return `${path}?${parameters.join('&')}`;
   }
 
-  // The server has its own idea of a signature; this one is worked out as AWS describes it.
-  test('are signed for this object, this method and this time', () => {
+  // Computes the signature as AWS documents it, independently of the test server.
+  test('are signed for the object, the method, and the time', () => {
     const key = newObjectKey('mp3');
-    const url = new URL(store.link(key, wish(3_600)));
+    const url = new URL(store.link(key, linkOptions(3_600)));
     expect(url.pathname).toBe(`/${server.bucket}/some/prefix/${key}`);
     const query = new Map(url.searchParams);
     expect(query.get('X-Amz-Expires')).toBe('3600');
@@ -328,49 +335,54 @@ describe('links to objects in S3', () => {
   });
 });
 
-async function* brokenOff() {
+async function* failingSource() {
   yield new Uint8Array(9);
-  throw new Error('gone');
+  throw new Error('failed');
 }
 
-test('an S3 that takes everything and answers nothing is not waited for', async () => {
+test('S3Objects fails after its timeout if the storage does not respond', async () => {
   const never = new Promise<Response>(() => {});
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, idleTimeout: 0, fetch: () => never });
   try {
     const [endpoint, region] = [String(server.url), 'us-east-1'];
-    const place = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region };
+    const location = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region };
     const secret = new Secret('S3RVER');
     const credentials = { accessKeyId: secret, secretAccessKey: secret, sessionToken: null };
-    const store = new S3Objects(place, credentials, 100);
+    const store = new S3Objects(location, credentials, 100);
     const key = newObjectKey('txt');
-    const silence = "The object storage didn't respond within 100 ms.";
-    expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', silence);
-    expect(await failureOf(store.put(key, brokenOff()))).toHaveProperty('message', 'gone');
-    expect(await failureOf(store.open(key))).toHaveProperty('message', silence);
-    expect(await failureOf(store.delete(key))).toHaveProperty('message', silence);
+    const message = "The object storage didn't respond within 100 ms.";
+    expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', message);
+    expect(await failureOf(store.put(key, failingSource()))).toHaveProperty('message', 'failed');
+    expect(await failureOf(store.open(key))).toHaveProperty('message', message);
+    expect(await failureOf(store.delete(key))).toHaveProperty('message', message);
   } finally {
     await server.stop(true);
   }
 });
 
 function storeAt(endpoint: string): S3Objects {
-  const place = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region: 'us-east-1' };
+  const location = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region: 'us-east-1' };
   const secret = new Secret('S3RVER');
-  return new S3Objects(place, {
+  return new S3Objects(location, {
     accessKeyId: secret,
     secretAccessKey: secret,
     sessionToken: null,
   });
 }
 
-test.each([403, 503])('an S3 that answers %d without a word was reached', async (status) => {
-  const fetch = () => new Response(null, { status });
-  await using server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch });
-  const { message } = await failureOf(storeAt(String(server.url)).open(newObjectKey('txt')));
-  expect(message).toMatch(/^The object storage answered with an error [^.]+ policy [^.]+\.$/);
-});
+test.each([403, 503])(
+  'S3Objects reports a status %d without a body as an error of the storage',
+  async (status) => {
+    const fetch = () => new Response(null, { status });
+    await using server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch });
+    const { message } = await failureOf(storeAt(String(server.url)).open(newObjectKey('txt')));
+    expect(message).toMatch(
+      /^The object storage returned an error without a reason\. [^.]+ policy [^.]+\.$/,
+    );
+  },
+);
 
-test('an S3 that is not there is named as such', async () => {
+test('S3Objects reports an unreachable storage', async () => {
   const store = storeAt('http://127.0.0.1:1');
   const key = newObjectKey('txt');
   const message = 'The object storage is unreachable (ConnectionRefused).';
@@ -379,22 +391,22 @@ test('an S3 that is not there is named as such', async () => {
   expect(await failureOf(store.delete(key))).toHaveProperty('message', message);
 });
 
-describe('an address of objects', () => {
-  const notAnAddress =
+describe('openObjects', () => {
+  const invalidAddress =
     'The objects address must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….';
 
   test.each([
     ['ftp://a', 'The objects address must start with file: or s3://.'],
-    ['s3://', notAnAddress],
-    ['s3://b?endpoint=nonsense', notAnAddress],
-    ['s3://b?public_endpoint=files.example.com', notAnAddress],
-    ['s3://b?regoin=eu', notAnAddress],
-    ['s3://key:secret@b', notAnAddress],
+    ['s3://', invalidAddress],
+    ['s3://b?endpoint=nonsense', invalidAddress],
+    ['s3://b?public_endpoint=files.example.com', invalidAddress],
+    ['s3://b?regoin=eu', invalidAddress],
+    ['s3://key:secret@b', invalidAddress],
     [
       's3://b/p',
       'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
     ],
-  ])('%s is refused in one sentence', (address, message) => {
-    expect(() => openObjects(address, nobody, links)).toThrow(message);
+  ])('rejects the address %s', (address, message) => {
+    expect(() => openObjects(address, noCredentials, links)).toThrow(message);
   });
 });

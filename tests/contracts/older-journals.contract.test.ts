@@ -1,4 +1,4 @@
-/** What a gateway of before wrote down is booked and explained as it was charged then. */
+/** Journals of older versions must be booked and explained with the prices of that time. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
@@ -10,10 +10,10 @@ import { journalLine } from '../support/money/journal-line.ts';
 import { addCustomer, discrepancies } from './bookings.ts';
 import { engines } from './engines.ts';
 
-/** No process ever has this number. */
+/** Larger than any process ID. */
 const deadPid = 2 ** 30;
 
-/** As it was written when input was kept in a cache for one price, however long. */
+/** From a version that had a single price for cache writes of any lifetime. */
 const older = {
   usage: `{"inputTokens":10,"cacheReadTokens":20,"cacheWriteTokens":900,"outputTokens":5,
     "reasoningTokens":0}`,
@@ -31,8 +31,8 @@ const newer = {
   charge: 3_064,
 };
 
-describe.each(engines.map((engine) => ({ ...engine })))('a journal on $name', ({ empty }) => {
-  const root = mkdtempSync(join(tmpdir(), 'tollgate-older-lines-'));
+describe.each(engines.map((engine) => ({ ...engine })))('replayJournals on $name', ({ empty }) => {
+  const root = mkdtempSync(join(tmpdir(), 'tollgate-older-journals-'));
   let store: Store;
   let remove: () => void;
 
@@ -65,7 +65,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('a journal on $name', ({
     writeFileSync(join(folder, '00000000.jsonl'), journalLine(line.replace(/\n */g, '')));
     expect(await replayJournals(root, store.ledger, Date.now())).toBe(1);
     const record = await store.requestLog.find(tenantId, requestId);
-    if (!record) throw new Error('Nothing was booked.');
+    if (!record) throw new Error("The request wasn't booked.");
     expect(await store.creditStore.balance(tenantId)).toMatchObject({ balance: 10_000 - charge });
     return receiptObject(record, 1_000_000);
   }
@@ -73,14 +73,14 @@ describe.each(engines.map((engine) => ({ ...engine })))('a journal on $name', ({
   const sumOf = ({ lines }: ReturnType<typeof receiptObject>) =>
     lines.reduce((sum, { credits }) => sum + Number(credits), 0);
 
-  test('of before is booked and explained at the one price', async () => {
+  test('books an older journal at the single price of cache writes', async () => {
     const receipt = await booked(older);
     expect(receipt.tokens).toMatchObject({ cache_write: 900, cache_write_1h: 0, prompt: 930 });
     expect([sumOf(receipt), receipt.cost]).toEqual([2_314, 2_314]);
   });
 
-  test('of before with several calls is explained call by call', async () => {
-    // 30 tokens, and 900 of which none is plain input.
+  test('explains an older request with several calls call by call', async () => {
+    // The calls have 30 and 900 prompt tokens. Only the second is above the price step.
     const calls = `{"calls":[{"inputTokens":10,"cacheReadTokens":20,"cacheWriteTokens":0,
       "outputTokens":5,"reasoningTokens":0},{"inputTokens":0,"cacheReadTokens":0,
       "cacheWriteTokens":900,"outputTokens":0,"reasoningTokens":0}]}`;
@@ -90,7 +90,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('a journal on $name', ({
     expect([sumOf(receipt), receipt.prices_above_tokens]).toEqual([2_314, 899]);
   });
 
-  test('of now keeps what is written for an hour apart', async () => {
+  test('books a current journal with a separate price for 1-hour cache writes', async () => {
     const receipt = await booked(newer);
     expect(receipt.tokens).toMatchObject({ cache_write: 400, cache_write_1h: 500, prompt: 930 });
     expect([sumOf(receipt), receipt.cost]).toEqual([3_064, 3_064]);

@@ -1,4 +1,3 @@
-/** Another secret key for the credentials of tenants, on both engines, while others save. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type RotationStore, SecretRotation } from '../../src/auth/secret-rotation.ts';
 import { Vault } from '../../src/auth/vault.ts';
@@ -10,9 +9,9 @@ const testMs = 120_000;
 const before = new Secret('the-key-before-0123456789-0123456789');
 const after = new Secret('the-key-after-0123456789-0123456789');
 const both: SecretKeys = [after, before];
-const stranger = new Secret('the-key-of-a-stranger-0123456789-012');
+const unrelated = new Secret('an-unrelated-key-0123456789-0123456');
 
-describe.each([...engines])('a rotation on $name', ({ empty }) => {
+describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
   let stores: TwoStores;
   let tenantId: string;
 
@@ -37,7 +36,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
     for (let index = 0; index < count; index++) await save(vault, nameOf(index));
   }
 
-  /** What a process with this key reads, by provider. */
+  /** Returns the keys that a process with these secrets reads, by provider. */
   async function readBy(...secrets: SecretKeys): Promise<Record<string, string | undefined>> {
     const credentials = await (await open(...secrets)).credentialsOf(tenantId);
     return Object.fromEntries(
@@ -48,13 +47,13 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   const allOf = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [nameOf(i), `sk-${nameOf(i)}`]));
 
-  /** The store of a process that is killed before its nth batch is written. */
+  /** Returns the store of a process that is killed before it writes its nth batch. */
   function killedAtBatch(nth: number): RotationStore {
     const { credentials } = stores.one;
     let batches = 0;
     return {
       page: (last, count) => credentials.page(last, count),
-      switchTo: (wanted, held) => credentials.switchTo(wanted, held),
+      switchTo: (target, held) => credentials.switchTo(target, held),
       reseal: async (rows, inUse) => {
         if (++batches === nth) throw new Error('killed');
         return credentials.reseal(rows, inUse);
@@ -64,7 +63,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   }
 
   test(
-    'leaves everything readable with the new key alone, and nothing with the old',
+    're-encrypts all credentials with the new key',
     async () => {
       await fill(3);
       const rows = await stores.one.credentials.list(tenantId);
@@ -78,7 +77,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       });
       expect(await readBy(after)).toEqual(allOf(3));
       expect((await failureOf(open(before))).message).toContain("doesn't match");
-      // All but the ciphertext stays: an own credential keeps its time and its circuit breaker.
+      // Everything but the ciphertext is unchanged, including the scope of the circuit breaker.
       const rest = ({ ciphertext, ...others }: (typeof rows)[number]) => others;
       const now = await stores.other.credentials.list(tenantId);
       expect(now.map(rest)).toEqual(rows.map(rest));
@@ -88,16 +87,16 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   );
 
   test(
-    'that is killed between two batches needs both keys until another one has done the rest',
+    'requires both keys after an interruption until another run has finished',
     async () => {
       await fill(450);
       const killed = rotation(both, killedAtBatch(2));
       expect((await failureOf(killed.rotate())).message).toBe('killed');
       expect((await failureOf(rotation(both, killedAtBatch(1)).rotate())).message).toBe('killed');
       expect(await rotation().count()).toEqual({ current: 200, previous: 250, undecryptable: 0 });
-      for (const one of [before, after]) {
-        expect((await failureOf(open(one))).message).toContain('TOLLGATE_PREVIOUS_SECRET_KEY');
-        expect((await failureOf(rotation([one]).rotate())).message).toContain(
+      for (const secret of [before, after]) {
+        expect((await failureOf(open(secret))).message).toContain('TOLLGATE_PREVIOUS_SECRET_KEY');
+        expect((await failureOf(rotation([secret]).rotate())).message).toContain(
           'TOLLGATE_PREVIOUS_SECRET_KEY is not set',
         );
       }
@@ -109,7 +108,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   );
 
   test(
-    'goes through the credentials of all tenants, and takes each once',
+    're-encrypts the credentials of all tenants once',
     async () => {
       for (let tenants = 0; tenants < 3; tenants++) {
         tenantId = await addTenant(stores.one);
@@ -118,7 +117,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       const { credentials } = stores.one;
       const oneByOne = rotation(both, {
         page: (last) => credentials.page(last, 1),
-        switchTo: (wanted, held) => credentials.switchTo(wanted, held),
+        switchTo: (target, held) => credentials.switchTo(target, held),
         reseal: (rows, inUse) => credentials.reseal(rows, inUse),
         finish: (inUse) => credentials.finish(inUse),
       });
@@ -128,12 +127,12 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   );
 
   test(
-    'that is killed can be taken back with the keys the other way round',
+    'can be reverted after an interruption by swapping the keys',
     async () => {
       await fill(250);
       await failureOf(rotation(both, killedAtBatch(2)).rotate());
-      const back: SecretKeys = [before, after];
-      expect(await rotation(back).rotate()).toEqual({
+      const swapped: SecretKeys = [before, after];
+      expect(await rotation(swapped).rotate()).toEqual({
         current: 50,
         previous: 200,
         undecryptable: 0,
@@ -144,22 +143,22 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   );
 
   test(
-    'does not undo what is saved meanwhile, and no process saves with the old key after it began',
+    'keeps credentials that are saved meanwhile and rejects saves with the old key',
     async () => {
       await fill(2);
       const [old, mixed] = [await open(before), await open(...both)];
-      // Nothing has begun: both save what every process can read.
+      // Before the rotation, both save with the old key, which every process can read.
       await save(mixed, 'p001', 'sk-mixed');
       expect(await readBy(before)).toMatchObject({ p001: 'sk-mixed' });
       const { credentials } = stores.one;
       let saved = 0;
       await rotation(both, {
         page: (last, count) => credentials.page(last, count),
-        switchTo: (wanted, held) => credentials.switchTo(wanted, held),
+        switchTo: (target, held) => credentials.switchTo(target, held),
         reseal: async (rows, inUse) => {
           expect((await failureOf(save(old, 'p000', 'sk-late'))).message).toContain('operator');
           await save(mixed, 'p001', 'sk-newest');
-          await mixed.save({ tenantId, provider: 'p002', apiKey: 'sk-new', ...elsewhere }, 8);
+          await mixed.save({ tenantId, provider: 'p002', apiKey: 'sk-new', ...ownEndpoint }, 8);
           saved++;
           return credentials.reseal(rows, inUse);
         },
@@ -172,7 +171,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   );
 
   test(
-    'leaves alone what neither key opens, and says so',
+    'keeps and counts credentials that neither key decrypts',
     async () => {
       await fill(2);
       const { write } = stores.one.database;
@@ -189,10 +188,10 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   );
 
   test(
-    'with a key that was never in use changes nothing',
+    'changes nothing with a key that was never current',
     async () => {
       await fill(1);
-      const wrong: SecretKeys = [after, stranger];
+      const wrong: SecretKeys = [after, unrelated];
       expect((await failureOf(rotation(wrong).rotate())).message).toContain("doesn't match");
       expect(await readBy(before)).toEqual(allOf(1));
     },
@@ -200,11 +199,11 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   );
 
   test(
-    'that was killed goes on with both of its keys only: another former key changes nothing',
+    'continues after an interruption only with both of its keys',
     async () => {
       await fill(250);
       await failureOf(rotation(both, killedAtBatch(2)).rotate());
-      const wrong: SecretKeys = [after, stranger];
+      const wrong: SecretKeys = [after, unrelated];
       expect((await failureOf(rotation(wrong).rotate())).message).toContain("doesn't match");
       expect((await failureOf(open(after))).message).toContain('TOLLGATE_PREVIOUS_SECRET_KEY');
       expect(await readBy(...both)).toEqual(allOf(250));
@@ -213,21 +212,21 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
   );
 
   test.each(['reseal', 'finish'] as const)(
-    'that another one overtakes before its %s is not done',
+    'fails if another rotation runs before its %s',
     async (step) => {
       await fill(2);
       const { credentials } = stores.one;
-      const overtaken = (at: string) =>
-        at === step ? rotation([before, after]).rotate() : undefined;
+      const runOther = (currentStep: string) =>
+        currentStep === step ? rotation([before, after]).rotate() : undefined;
       const store: RotationStore = {
         page: (last, count) => credentials.page(last, count),
-        switchTo: (wanted, held) => credentials.switchTo(wanted, held),
+        switchTo: (target, held) => credentials.switchTo(target, held),
         async reseal(rows, inUse) {
-          await overtaken('reseal');
+          await runOther('reseal');
           return credentials.reseal(rows, inUse);
         },
         async finish(inUse) {
-          await overtaken('finish');
+          await runOther('finish');
           return credentials.finish(inUse);
         },
       };
@@ -237,5 +236,5 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
     testMs,
   );
 
-  const elsewhere = { baseUrl: 'https://own.example', mode: 'byok_only' } as const;
+  const ownEndpoint = { baseUrl: 'https://own.example', mode: 'byok_only' } as const;
 });

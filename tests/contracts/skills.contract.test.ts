@@ -3,16 +3,16 @@ import type { SkillStore, StoredSkill } from '../../src/tools/skills/skill.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
-describe.each([...engines])('the skills on $name', ({ empty }) => {
+describe.each([...engines])('SqlSkills on $name', ({ empty }) => {
   let stores: TwoStores;
-  let book: SkillStore;
-  let elsewhere: SkillStore;
+  let skills: SkillStore;
+  let otherSkills: SkillStore;
   let tenantId: string;
 
   beforeAll(async () => {
     stores = await openTwice(empty);
-    book = stores.one.skills;
-    elsewhere = stores.other.skills;
+    skills = stores.one.skills;
+    otherSkills = stores.other.skills;
   }, 120_000);
 
   afterAll(() => stores.close());
@@ -38,82 +38,82 @@ describe.each([...engines])('the skills on $name', ({ empty }) => {
   const summary = ({ instructions: _, ...rest }: StoredSkill) => rest;
   const version = () => stores.other.directory.version();
 
-  test('come back as they were, by name, and only to their tenant', async () => {
+  test("returns a tenant's skills unchanged, sorted by name", async () => {
     const [one, two] = [skill(), skill({ name: 'a-first-one', instructions: 'x'.repeat(20_000) })];
-    expect(await book.put(one, 100)).toEqual(one);
-    expect(await book.put(two, 100)).toEqual(two);
-    expect(await elsewhere.list(tenantId)).toEqual([summary(two), summary(one)]);
-    expect(await elsewhere.get(tenantId, 'a-first-one')).toEqual(two);
-    const stranger = await newTenant();
-    expect(await elsewhere.list(stranger)).toEqual([]);
-    expect(await elsewhere.get(stranger, 'house-style')).toBeUndefined();
-    expect(await elsewhere.remove(stranger, 'house-style')).toBe(false);
-    expect(await book.get(tenantId, 'house-style')).toEqual(one);
+    expect(await skills.put(one, 100)).toEqual(one);
+    expect(await skills.put(two, 100)).toEqual(two);
+    expect(await otherSkills.list(tenantId)).toEqual([summary(two), summary(one)]);
+    expect(await otherSkills.get(tenantId, 'a-first-one')).toEqual(two);
+    const otherTenant = await newTenant();
+    expect(await otherSkills.list(otherTenant)).toEqual([]);
+    expect(await otherSkills.get(otherTenant, 'house-style')).toBeUndefined();
+    expect(await otherSkills.remove(otherTenant, 'house-style')).toBe(false);
+    expect(await skills.get(tenantId, 'house-style')).toEqual(one);
   });
 
-  test('are listed in the order of bytes on both engines', async () => {
-    for (const name of ['b', 'a-b', 'ab', 'a', '0']) await book.put(skill({ name }), 100);
-    const names = (await elsewhere.list(tenantId)).map(({ name }) => name);
+  test('lists skills in byte order on both engines', async () => {
+    for (const name of ['b', 'a-b', 'ab', 'a', '0']) await skills.put(skill({ name }), 100);
+    const names = (await otherSkills.list(tenantId)).map(({ name }) => name);
     expect(names).toEqual(['0', 'a', 'a-b', 'ab', 'b']);
   });
 
-  test('are replaced whole, but for the time of the first one', async () => {
-    await book.put(skill(), 100);
+  test('replaces a skill but keeps its creation time', async () => {
+    await skills.put(skill(), 100);
     const later = skill({ description: 'd', instructions: 'i', createdAt: 9, updatedAt: 9 });
-    const saved = await elsewhere.put(later, 100);
+    const saved = await otherSkills.put(later, 100);
     expect(saved).toEqual({ ...later, createdAt: 1_700_000_000_000 });
-    expect(await book.get(tenantId, 'house-style')).toEqual(saved);
+    expect(await skills.get(tenantId, 'house-style')).toEqual(saved);
   });
 
-  test('of one name belong to each tenant that saves one', async () => {
+  test('stores the same name separately for each tenant', async () => {
     const other = await newTenant();
-    await book.put(skill({ instructions: 'ours' }), 100);
-    await book.put(skill({ tenantId: other, instructions: 'theirs' }), 100);
-    expect((await book.get(tenantId, 'house-style'))?.instructions).toBe('ours');
-    expect(await book.remove(other, 'house-style')).toBe(true);
-    expect(await book.remove(other, 'house-style')).toBe(false);
-    expect((await book.get(tenantId, 'house-style'))?.instructions).toBe('ours');
+    await skills.put(skill({ instructions: 'ours' }), 100);
+    await skills.put(skill({ tenantId: other, instructions: 'theirs' }), 100);
+    expect((await skills.get(tenantId, 'house-style'))?.instructions).toBe('ours');
+    expect(await skills.remove(other, 'house-style')).toBe(true);
+    expect(await skills.remove(other, 'house-style')).toBe(false);
+    expect((await skills.get(tenantId, 'house-style'))?.instructions).toBe('ours');
   });
 
-  test('are no more than allowed; one that is there can still be replaced', async () => {
-    for (const name of ['a', 'b']) await book.put(skill({ name }), 2);
+  test('rejects a new skill above the limit but allows replacing one', async () => {
+    for (const name of ['a', 'b']) await skills.put(skill({ name }), 2);
     const before = await version();
-    expect(await book.put(skill({ name: 'c' }), 2)).toBeUndefined();
+    expect(await skills.put(skill({ name: 'c' }), 2)).toBeUndefined();
     expect(await version()).toBe(before);
-    expect(await book.get(tenantId, 'c')).toBeUndefined();
-    expect(await book.put(skill({ name: 'b', description: 'new' }), 2)).toBeDefined();
-    await book.remove(tenantId, 'a');
-    expect(await book.put(skill({ name: 'c' }), 2)).toBeDefined();
+    expect(await skills.get(tenantId, 'c')).toBeUndefined();
+    expect(await skills.put(skill({ name: 'b', description: 'new' }), 2)).toBeDefined();
+    await skills.remove(tenantId, 'a');
+    expect(await skills.put(skill({ name: 'c' }), 2)).toBeDefined();
   });
 
-  test('are no more than allowed when several are saved at once', async () => {
-    // One place each round, and two that want it; a race needs more than one chance.
+  test('never exceeds the limit with concurrent saves', async () => {
+    // Each round, 2 saves race for 1 free slot. Several rounds make a collision likely.
     for (let round = 1; round <= 20; round++) {
-      const rivals = [book, elsewhere].map((one, at) =>
-        one.put(skill({ name: `r${round}-${at}` }), round),
+      const saves = [skills, otherSkills].map((one, i) =>
+        one.put(skill({ name: `r${round}-${i}` }), round),
       );
-      const saved = (await Promise.all(rivals)).filter((one) => one !== undefined);
+      const saved = (await Promise.all(saves)).filter((one) => one !== undefined);
       expect(saved.length).toBe(1);
     }
-    expect((await book.list(tenantId)).length).toBe(20);
+    expect((await skills.list(tenantId)).length).toBe(20);
   });
 
-  test('move the version that other processes watch, and nothing else does', async () => {
+  test('increases the version of the directory only for changes', async () => {
     const before = await version();
-    await book.put(skill(), 100);
-    await book.put(skill(), 100);
+    await skills.put(skill(), 100);
+    await skills.put(skill(), 100);
     expect(await version()).toBe(before + 2);
-    await book.list(tenantId);
-    await book.get(tenantId, 'house-style');
-    await book.remove(tenantId, 'unknown');
+    await skills.list(tenantId);
+    await skills.get(tenantId, 'house-style');
+    await skills.remove(tenantId, 'unknown');
     expect(await version()).toBe(before + 2);
-    await book.remove(tenantId, 'house-style');
+    await skills.remove(tenantId, 'house-style');
     expect(await version()).toBe(before + 3);
   });
 
-  test('of nobody cannot be saved', async () => {
-    const lost = book.put(skill({ tenantId: 'nobody' }), 100);
-    expect((await failureOf(lost)).message).toMatch(/foreign key/i);
-    expect(await book.list('nobody')).toEqual([]);
+  test('rejects a skill of an unknown tenant', async () => {
+    const rejected = skills.put(skill({ tenantId: 'nobody' }), 100);
+    expect((await failureOf(rejected)).message).toMatch(/foreign key/i);
+    expect(await skills.list('nobody')).toEqual([]);
   });
 });

@@ -6,38 +6,45 @@ import { daysOf, monthAround } from '../../src/records/period.ts';
 import { dayMs, grant, makeRecord } from './bookings.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
 
-/** Tenants as an operator looks through them: in the middle of a February with 29 days. */
+/** In the middle of a February with 29 days. */
 const now = Date.UTC(2028, 1, 15, 12);
 const days = daysOf(monthAround(now));
 
-interface Deed {
+interface RequestSummary {
   readonly credits: number;
   readonly writtenOff?: number;
   readonly isFailed?: boolean;
-  readonly at?: number;
+  readonly createdAt?: number;
 }
 
-describe.each(engines)('tenants in order on $name', ({ empty }) => {
+describe.each(engines)('SqlDirectory.listTenants on $name', ({ empty }) => {
   let stores: TwoStores;
 
-  async function add(id: string, name: string, granted: number, deeds: readonly Deed[]) {
+  async function add(
+    id: string,
+    name: string,
+    granted: number,
+    requests: readonly RequestSummary[],
+  ) {
     const { one } = stores;
     const createdAt = 1_700_000_000_000 + id.charCodeAt(0);
     await one.directory.addTenant(makeTenant({ id, name, createdAt }));
     if (granted > 0) await grant(one, id, granted);
-    const slips = deeds.map(({ credits, writtenOff = 0, isFailed = false, at = now }) => {
-      const charges = { ...noCharges, modelCharge: credits - 1, managedToolFee: 1 };
-      const status = isFailed ? 'error' : 'success';
-      const record = makeRecord({
-        tenantId: id,
-        status,
-        charges: isFailed ? noCharges : charges,
-        createdAt: at,
-      });
-      return toSettlementEntry({ record, writtenOff, keyAccount: null, keyCharge: 0 });
-    });
-    if (slips.length > 0) {
-      await one.ledger.commit({ processId: 'test', entries: slips, mayRepeat: false, now });
+    const entries = requests.map(
+      ({ credits, writtenOff = 0, isFailed = false, createdAt: requestedAt = now }) => {
+        const charges = { ...noCharges, modelCharge: credits - 1, managedToolFee: 1 };
+        const status = isFailed ? 'error' : 'success';
+        const record = makeRecord({
+          tenantId: id,
+          status,
+          charges: isFailed ? noCharges : charges,
+          createdAt: requestedAt,
+        });
+        return toSettlementEntry({ record, writtenOff, keyAccount: null, keyCharge: 0 });
+      },
+    );
+    if (entries.length > 0) {
+      await one.ledger.commit({ processId: 'test', entries, mayRepeat: false, now });
     }
   }
 
@@ -47,13 +54,13 @@ describe.each(engines)('tenants in order on $name', ({ empty }) => {
     await add('d-late', 'Zebra!', 5_000, [{ credits: 40 }, { credits: 2, writtenOff: 9 }]);
     await add('a-early', 'acme_50%', 900, [{ credits: 10 }, failed, failed]);
     await add('c-idle', 'Ünïcode', 0, []);
-    // A millisecond before and after the month, and its first and last.
+    // The first and last millisecond of the month, and the ones just outside of it.
     await add('b-edges', 'Beta', 100_000, [
-      { credits: 7_000, at: Date.UTC(2028, 1, 1) - 1 },
-      { credits: 3, at: Date.UTC(2028, 1, 1) },
-      { credits: 5, at: Date.UTC(2028, 2, 1) - 1 },
-      { credits: 8_000, at: Date.UTC(2028, 2, 1) },
-      { credits: 600, at: now - 370 * dayMs },
+      { credits: 7_000, createdAt: Date.UTC(2028, 1, 1) - 1 },
+      { credits: 3, createdAt: Date.UTC(2028, 1, 1) },
+      { credits: 5, createdAt: Date.UTC(2028, 2, 1) - 1 },
+      { credits: 8_000, createdAt: Date.UTC(2028, 2, 1) },
+      { credits: 600, createdAt: now - 370 * dayMs },
     ]);
   }, 120_000);
   afterAll(() => stores?.close());
@@ -66,25 +73,25 @@ describe.each(engines)('tenants in order on $name', ({ empty }) => {
   test.each([
     ['created_at', 'a-early b-edges c-idle d-late'],
     ['name', 'a-early b-edges d-late c-idle'],
-    // 0, 890, 4,958 and 84,392 are left.
+    // Balances: 0, 890, 4,958, and 84,392.
     ['credits', 'c-idle a-early d-late b-edges'],
-    // 0, 8, 10 and 42.
+    // Spending: 0, 8, 10, and 42.
     ['spend', 'c-idle b-edges a-early d-late'],
-    // 0, 2, 2 and 3: equals by their ids.
+    // Requests: 0, 2, 2, and 3. Ties are sorted by ID.
     ['requests', 'c-idle b-edges d-late a-early'],
     ['failed_requests', 'b-edges c-idle d-late a-early'],
     ['written_off', 'a-early b-edges c-idle d-late'],
-  ] as const)('by %s', async (by, expected) => {
+  ] as const)('sorts by %s', async (by, expected) => {
     expect(await listed(by, false)).toBe(expected);
   });
 
-  test('the largest come first when asked, equals still by their ids', async () => {
+  test('sorts in descending order, ties still by ID', async () => {
     expect(await listed('spend', true)).toBe('d-late a-early b-edges c-idle');
     expect(await listed('requests', true)).toBe('a-early b-edges d-late c-idle');
     expect(await listed('failed_requests', true)).toBe('a-early b-edges c-idle d-late');
   });
 
-  test('page by page nobody is left out or told twice', async () => {
+  test('lists each tenant once across pages', async () => {
     const pages = [0, 1, 2, 3, 4].map((offset) => listed('requests', true, { limit: 1, offset }));
     expect((await Promise.all(pages)).join(' ').trim()).toBe('a-early b-edges d-late c-idle');
   });
@@ -93,7 +100,7 @@ describe.each(engines)('tenants in order on $name', ({ empty }) => {
     ['EARLY', 'a-early'],
     ['zeb', 'd-late'],
     ['Ünï', 'c-idle'],
-    // Nothing that a pattern would mean.
+    // Characters with a meaning in patterns.
     ['_50%', 'a-early'],
     ['%', 'a-early'],
     ['e_l', ''],
@@ -102,11 +109,11 @@ describe.each(engines)('tenants in order on $name', ({ empty }) => {
     ['!!', ''],
     ["'; drop table tenants; --", ''],
     ['-', 'a-early b-edges c-idle d-late'],
-  ])('%p finds by a part of the name or id', async (search, expected) => {
+  ])('searches %p in names and IDs', async (search, expected) => {
     expect(await listed('created_at', false, { search })).toBe(expected);
   });
 
-  test('the sums of a month are of its days alone', async () => {
+  test('sums only the requests of the month', async () => {
     const ids = ['a-early', 'b-edges', 'c-idle', 'nobody'];
     const sums = await stores.other.tenantSums.sumsOf(ids, days);
     expect(sums.toSorted((a, b) => a.tenantId.localeCompare(b.tenantId))).toEqual([

@@ -6,8 +6,8 @@ import { verifyLedger } from '../../src/store/verify/verify.ts';
 import { addCustomer, book, dayMs, discrepancies, makeRecord } from './bookings.ts';
 import { engines } from './engines.ts';
 
-/** Makes the database forget its own rules, as whoever edits its file would. */
-async function unlock({ database }: Store): Promise<void> {
+/** Removes the constraints and triggers of the database, so that a test can corrupt it. */
+async function dropConstraints({ database }: Store): Promise<void> {
   const texts =
     database.engine === 'sqlite'
       ? [
@@ -29,25 +29,25 @@ async function unlock({ database }: Store): Promise<void> {
   for (const text of texts) await sql.raw(text).execute(database.write);
 }
 
-/** How often the checker asks the database. */
-async function questionsOf({ database }: Store): Promise<number> {
-  let asked = 0;
+/** Returns the number of queries that a check runs. */
+async function countQueries({ database }: Store): Promise<number> {
+  let queries = 0;
   const read = database.read.withPlugin({
     transformQuery: ({ node }) => {
-      asked += 1;
+      queries += 1;
       return node;
     },
     transformResult: async ({ result }) => result,
   });
-  const { discrepancies: wrong } = await verifyLedger({ ...database, read }, () => {});
-  expect(wrong).toBe(0);
-  return asked;
+  const { discrepancies: found } = await verifyLedger({ ...database, read }, () => {});
+  expect(found).toBe(0);
+  return queries;
 }
 
-/** What is done to the books, and what the checker must say about it. */
-const tampering: [string, string[], RegExp[]][] = [
+/** Statements that corrupt the ledger, and the discrepancies that the check must report. */
+const corruptions: [string, string[], RegExp[]][] = [
   [
-    'a balance was edited',
+    'an edited balance',
     ["update accounts set balance = balance + 5 where owner like 'tenant:%'"],
     [
       /^Account tenant:\S+: the balance is 9985, but 10000 granted minus 20 spent is 9980\.$/,
@@ -55,12 +55,12 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'a grant was made up',
+    'an invented grant',
     ['update accounts set balance = balance + 5, granted = granted + 5'],
     [/its entries add up to 9980, not 9985\.$/, /its grants add up to 10000, not 10005\.$/],
   ],
   [
-    'an amount was edited',
+    'an edited amount',
     ["update ledger_entries set amount = -9 where kind = 'charge'"],
     [
       /: entry \d+ has the balance 9980 after it, but 10000 and -9 make another\.$/,
@@ -70,7 +70,7 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'a running balance was edited',
+    'an edited running balance',
     ["update ledger_entries set balance_after = 10001 where kind = 'grant'"],
     [
       /: entry \d+ has the balance 10001 after it, but 0 and 10000 make another\.$/,
@@ -78,7 +78,7 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'an entry was deleted',
+    'a deleted entry',
     ["delete from ledger_entries where kind = 'charge'"],
     [
       /its entries add up to 10000, not 9980\.$/,
@@ -88,22 +88,22 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'a lease vanished',
+    'a missing lease',
     ['update accounts set leased = 7'],
     [/: 7 credits are on lease, but its leases add up to 0\.$/],
   ],
   [
-    'a lease of one credit vanished',
+    'a missing lease of 1 credit',
     ['update accounts set leased = 1'],
     [/: 1 credit is on lease, but its leases add up to 0\.$/],
   ],
   [
-    'more is on lease than there is',
+    'leased credits outside of the balance',
     ['update accounts set leased = -1'],
     [/: -1 of 9980 credits are on lease\.$/, /leases add up to 0\.$/],
   ],
   [
-    'a request was made cheaper',
+    'an edited charge of a request',
     ['update request_log set model_charge = 1 where model_charge = 13'],
     [
       /: entry \d+ takes 20, but its requests 8\.$/,
@@ -111,7 +111,7 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'a request was deleted',
+    'a deleted request',
     ['delete from request_log where model_charge = 13'],
     [
       /: entry \d+ takes 20, but its requests 7\.$/,
@@ -119,17 +119,17 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'a daily sum was edited',
+    'an edited daily sum',
     ['update usage_daily set requests = requests + 2, searches = 4'],
     [/in requests by 2, searches by 4\.$/],
   ],
   [
-    'the daily sums were deleted',
+    'deleted daily sums',
     ['delete from usage_daily'],
     [/in requests by -2, prompt_tokens by -20, completion_tokens by -10, model_charge by -20/],
   ],
   [
-    'a charge was moved away from its entry',
+    'charges without an entry',
     ['update request_log set entry_id = null'],
     [
       /: entry \d+ takes 20, but its requests 0\.$/,
@@ -138,12 +138,12 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'an entry became another kind',
-    ["update ledger_entries set kind = 'gift' where kind = 'grant'"],
-    [/^Account tenant:\S+: entry \d+ is a gift of 10000\.$/],
+    'an entry of an unknown kind',
+    ["update ledger_entries set kind = 'transfer' where kind = 'grant'"],
+    [/^Account tenant:\S+: entry \d+ is a transfer of 10000\.$/],
   ],
   [
-    'an entry took instead of giving',
+    'grants with negative amounts',
     [
       "update ledger_entries set amount = -amount, balance_after = 0 where kind = 'grant'",
       "update ledger_entries set kind = 'grant' where kind = 'charge'",
@@ -159,7 +159,7 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'a wallet vanished',
+    'a missing wallet',
     ['update request_log set entry_id = null, model_charge = 0', 'delete from accounts'],
     [
       /^Tenant \S+, 2026-02-10, .*: the daily sums differ .* in model_charge by 20\.$/,
@@ -167,38 +167,40 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
-    'many entries are of no account',
+    'many entries without an account',
     [
       `insert into ledger_entries (account_id, kind, amount, balance_after, note, created_at)
-        with recursive ghosts (id) as (
-          select -2200 union all select id + 2 from ghosts where id < -1000
-        )
-        select id, 'grant', 5, 5, '', 0 from ghosts`,
+        with recursive missing (id) as (
+                  select -2200 union all select id + 2 from missing where id < -1000
+                )
+                select id, 'grant', 5, 5, '', 0 from missing`,
     ],
     Array.from(
       { length: 601 },
-      (_, at) => new RegExp(`^Account number ${2 * at - 2200}: .* has 1 entry that adds up to 5`),
+      (_, i) => new RegExp(`^Account number ${2 * i - 2200}: .* has 1 entry that adds up to 5`),
     ),
   ],
   [
-    'a lease is of no account',
+    'a lease without an account',
     ["insert into leases values (7, 'p', 1, 9, 1, 0)"],
     [/^Account number 7: it is missing, but 9 of it are on lease\.$/],
   ],
   [
-    'a tenant vanished',
+    'a missing tenant',
     ['delete from tenants'],
     [/^Account tenant:(\S+): there is no tenant \1\.$/],
   ],
   [
-    'a limit belongs to no key',
-    ["insert into accounts (tenant_id, owner) select id, 'key:key_ghost:2026-02-10' from tenants"],
-    [/^Account key:key_ghost:2026-02-10: it is neither the wallet of tenant \S+ nor the limit/],
+    'a limit without a key',
+    [
+      "insert into accounts (tenant_id, owner) select id, 'key:key_missing:2026-02-10' from tenants",
+    ],
+    [/^Account key:key_missing:2026-02-10: it is neither the wallet of tenant \S+ nor the limit/],
   ],
 ];
 
-describe.each([...engines])('the checker on $name', ({ empty }) => {
-  async function withBooks(act: (store: Store) => Promise<void>): Promise<void> {
+describe.each([...engines])('verifyLedger on $name', ({ empty }) => {
+  async function withLedger(run: (store: Store) => Promise<void>): Promise<void> {
     const { url, remove } = await empty();
     const store = await openStore(url);
     try {
@@ -208,7 +210,7 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
         makeRecord({ ...customer, charges: charge(7) }),
         makeRecord({ ...customer, charges: charge(13) }),
       ]);
-      await act(store);
+      await run(store);
     } finally {
       await store.database.close();
       remove();
@@ -216,15 +218,15 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
   }
 
   test(
-    'finds nothing in sound books',
-    () => withBooks(async (store) => expect(await discrepancies(store)).toEqual([])),
+    'reports nothing for a correct ledger',
+    () => withLedger(async (store) => expect(await discrepancies(store)).toEqual([])),
     120_000,
   );
 
   test(
-    'finds nothing while requests are being booked',
+    'reports nothing while requests are being booked',
     () =>
-      withBooks(async (store) => {
+      withLedger(async (store) => {
         const customer = await addCustomer(store, 10_000_000);
         let isDone = false;
         const booking = (async () => {
@@ -242,11 +244,11 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
     120_000,
   );
 
-  test.each(tampering)(
-    'notices that %s',
+  test.each(corruptions)(
+    'reports %s',
     (_, statements, expected) =>
-      withBooks(async (store) => {
-        await unlock(store);
+      withLedger(async (store) => {
+        await dropConstraints(store);
         for (const text of statements) await sql.raw(text).execute(store.database.write);
         const lines = await discrepancies(store);
         expect(lines).toEqual(expected.map((line) => expect.stringMatching(line)));
@@ -255,9 +257,9 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
   );
 
   test(
-    'reads days of few requests together, and names the one whose sums differ',
+    'checks days with few requests together and names the day whose sums differ',
     () =>
-      withBooks(async (store) => {
+      withLedger(async (store) => {
         const customer = await addCustomer(store);
         const start = Date.UTC(2026, 1, 12, 12);
         const bookDays = async (first: number, count: number) => {
@@ -266,9 +268,9 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
           }
         };
         await bookDays(0, 2);
-        const asked = await questionsOf(store);
+        const queries = await countQueries(store);
         await bookDays(2, 20);
-        expect(await questionsOf(store)).toBe(asked);
+        expect(await countQueries(store)).toBe(queries);
         const { write } = store.database;
         const text = `update usage_daily set requests = 3 where day = ${start / dayMs - 0.5 + 7}`;
         await sql.raw(text).execute(write);
@@ -280,12 +282,12 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
   );
 
   test(
-    'notices a sum of a day that no calendar has, and ends',
+    'reports a daily sum with a day beyond the calendar',
     () =>
-      withBooks(async (store) => {
+      withLedger(async (store) => {
         const text = 'update usage_daily set day = 100000007';
         await sql.raw(text).execute(store.database.write);
-        // Each of the two sides misses the other.
+        // The sums of the two days differ by the same amounts.
         expect(await discrepancies(store)).toEqual([
           expect.stringMatching(/^Tenant \S+, 2026-02-10, .+ in requests by -2, /),
           expect.stringMatching(/^Tenant \S+, day 100000007, .+ in requests by 2, /),
@@ -295,11 +297,11 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
   );
 
   test(
-    'notices a request that is in the log twice',
+    'reports a request that is in the log twice',
     () =>
-      withBooks(async (store) => {
+      withLedger(async (store) => {
         const { write, engine } = store.database;
-        // SQLite makes the rule part of the table, so there the table is made without it.
+        // SQLite can't drop a constraint, so the table is created again without it.
         const texts =
           engine === 'sqlite'
             ? [
