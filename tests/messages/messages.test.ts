@@ -1,21 +1,21 @@
-/** The Messages endpoint over real sockets: what reaches a provider, and what it costs. */
+/** The Messages endpoint over real sockets: what providers receive, and what it costs. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import claudeCodeRecording from '../../fixtures/requests/claude-code.json';
 import { AnthropicRig, served } from '../sdk/anthropic-rig.ts';
 import { claudeCodeHeaders, claudeCodeRequest } from '../support/claude-code-request.ts';
 import {
   callTools,
+  chatAnswer,
   cutMidStream,
   gated,
-  withoutUsage,
-  chatAnswer,
   status500,
+  withoutUsage,
   words,
 } from '../support/fake-upstream.ts';
 import { SlowReader } from '../support/sse-client.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 
-/** What Claude Code really sent to a gateway; `(n characters)` stands for its longer texts. */
+/** A recorded Claude Code request, with longer texts replaced by `(n characters)`. */
 const recorded = claudeCodeRecording as {
   readonly headers: Record<string, string>;
   readonly body: { readonly tools: readonly { readonly name: string }[] };
@@ -31,7 +31,7 @@ beforeEach(() => rig.upstream.reset());
 
 const path = '/v1/messages';
 const hello = [{ role: 'user', content: 'how are you' }];
-const ask = (model: string, more: object = {}) => ({
+const request = (model: string, more: object = {}) => ({
   model,
   max_tokens: 100,
   messages: hello,
@@ -46,20 +46,20 @@ async function stream(body: object, headers: Record<string, string> = {}) {
   return { requestId, response, seen: checkAnthropicStream(await response.text()) };
 }
 
-describe("Claude Code's request", () => {
-  test('as it was recorded, but for its texts, answers through another provider', async () => {
+describe('a Claude Code request', () => {
+  test('as recorded, with shortened texts, is answered by another provider', async () => {
     const { headers, body } = recorded;
     rig.upstream.script('open-fp8', chatAnswer('Hello.'));
     const { seen } = await stream({ ...body, model: 'acme/open' }, headers);
     expect(seen).toMatchObject({ ended: 'complete', text: 'Hello.', stopReason: 'end_turn' });
-    const roles = rig.lastBody.messages as { role: string }[];
-    // The last one stands behind the user's words in the recording, and stays there.
-    expect(roles.map(({ role }) => role)).toEqual(['system', 'user', 'system']);
+    const messages = rig.lastBody.messages as { role: string }[];
+    // The recording has an instruction after the user message, which stays there.
+    expect(messages.map(({ role }) => role)).toEqual(['system', 'user', 'system']);
     const tools = rig.lastBody.tools as { function: { name: string } }[];
     expect(tools.map((tool) => tool.function.name)).toEqual(body.tools.map(({ name }) => name));
   });
 
-  test('answers through an OpenAI-style provider, and what is lost is told', async () => {
+  test('is translated for an OpenAI-style provider, with dropped parameters reported', async () => {
     const call = { name: 'Bash', arguments: { command: 'ls -a' }, id: 'call_1' };
     rig.upstream.script('open-fp8', callTools([call], { text: 'Again', reasoning: 'hm' }));
     const { seen, response } = await stream(claudeCodeRequest('acme/open'), {
@@ -119,13 +119,13 @@ describe("Claude Code's request", () => {
     ]);
   });
 
-  test('asks no model to think that cannot, as some servers refuse that', async () => {
+  test("drops reasoning for a model that doesn't reason", async () => {
     const { response } = await stream(claudeCodeRequest('acme/plain'), { ...claudeCodeHeaders });
     expect(rig.lastBody).not.toHaveProperty('reasoning_effort');
     expect(response.headers.get('x-tollgate-dropped-params')?.split(', ')).toContain('reasoning');
   });
 
-  test('reaches an Anthropic-style provider but for names, a thought and a search', async () => {
+  test('reaches an Anthropic-style provider without foreign thinking and web search', async () => {
     const sent = claudeCodeRequest('acme/claude');
     const { seen, response } = await stream(sent, { ...claudeCodeHeaders });
     expect(seen).toMatchObject({ ended: 'complete', model: 'acme/claude' });
@@ -134,40 +134,40 @@ describe("Claude Code's request", () => {
     expect(headers['x-api-key']).toBe('upstream-account-secret');
     expect(headers['x-app']).toBeUndefined();
     const [question, answer, ...rest] = sent.messages;
-    // Its thought is somebody else's: it has no signature.
-    const kept = answer?.content.filter(({ type }) => type !== 'thinking') ?? [];
-    const messages = [question, { role: 'assistant', content: kept }, ...rest];
-    // Anthropic charges for each search, and the account is the operator's.
+    // The thinking has no signature, so it's another provider's.
+    const remaining = answer?.content.filter(({ type }) => type !== 'thinking') ?? [];
+    const messages = [question, { role: 'assistant', content: remaining }, ...rest];
+    // Anthropic charges for each search, and the request uses the operator's account.
     const tools = sent.tools.filter(({ name }) => name !== 'web_search');
     expect(rig.lastBody).toEqual({ ...sent, model: 'claude-x', messages, tools });
-    const lost = sent.tools.findIndex(({ name }) => name === 'web_search');
-    expect(response.headers.get('x-tollgate-dropped-params')).toBe(`tools[${lost}]`);
+    const searchIndex = sent.tools.findIndex(({ name }) => name === 'web_search');
+    expect(response.headers.get('x-tollgate-dropped-params')).toBe(`tools[${searchIndex}]`);
   });
 });
 
-describe('a request for an Anthropic-style provider', () => {
-  test('goes on byte for byte behind the name of its model', async () => {
-    const odd = '{ "model" : "acme/claude", "max_tokens":5,"messages":[{"role":"user","content":';
+describe('a Messages request to an Anthropic-style provider', () => {
+  test('is forwarded byte for byte except for its model', async () => {
+    const head = '{ "model" : "acme/claude", "max_tokens":5,"messages":[{"role":"user","content":';
     const tail = '"h\\u00e9"}],"novelty":{"a":[1e0,12345678901234567890]}}';
-    expect((await post(odd + tail)).status).toBe(200);
+    expect((await post(head + tail)).status).toBe(200);
     const raw = new TextDecoder().decode(rig.lastAsked.raw);
-    expect(raw).toBe(`{"model":"claude-x"${odd.slice(25)}${tail}`);
+    expect(raw).toBe(`{"model":"claude-x"${head.slice(25)}${tail}`);
   });
 
-  test('loses our own words and keeps those that nobody here knows', async () => {
+  test("loses the gateway's fields and keeps unknown ones", async () => {
     const more = { models: ['acme/open'], provider: { only: ['claude'] }, route: 'fallback' };
-    const body = ask('acme/claude', { ...more, skills: [], plugins: [], novelty: 1 });
+    const body = request('acme/claude', { ...more, skills: [], plugins: [], novelty: 1 });
     expect((await post(body)).status).toBe(200);
-    expect(rig.lastBody).toEqual({ ...ask('claude-x'), novelty: 1 });
+    expect(rig.lastBody).toEqual({ ...request('claude-x'), novelty: 1 });
   });
 
-  test('asks for no more than the model has', async () => {
-    await post(ask('acme/claude', { max_tokens: 200_000 }));
+  test("is limited to the model's maximum output", async () => {
+    await post(request('acme/claude', { max_tokens: 200_000 }));
     expect(rig.lastBody.max_tokens).toBe(64_000);
   });
 
-  test('carries the version and betas of its client, cleaned', async () => {
-    await post(ask('acme/claude'), {
+  test("has the client's version and betas, without invalid ones", async () => {
+    await post(request('acme/claude'), {
       'anthropic-version': '2026-10-21',
       'anthropic-beta': 'a-1, b"2 ,,c.3',
     });
@@ -175,12 +175,12 @@ describe('a request for an Anthropic-style provider', () => {
       'anthropic-version': '2026-10-21',
       'anthropic-beta': 'a-1,c.3',
     });
-    await post(ask('acme/claude'), { 'anthropic-version': 'a b' });
+    await post(request('acme/claude'), { 'anthropic-version': 'a b' });
     expect(rig.lastAsked.headers['anthropic-version']).toBe('2023-06-01');
   });
 });
 
-describe('a request that is wrong', () => {
+describe('an invalid Messages request', () => {
   const block = (content: unknown, role = 'user') => ({ messages: [{ role, content: [content] }] });
   const cases: readonly (readonly [string, object])[] = [
     ['max_tokens', { max_tokens: undefined }],
@@ -223,8 +223,8 @@ describe('a request that is wrong', () => {
     ['model', { model: undefined }],
   ];
 
-  test.each(cases)('is refused by the name of the field %s', async (param, more) => {
-    const reply = await post(ask('acme/open', more));
+  test.each(cases)('is rejected with the name of the field %s', async (param, more) => {
+    const reply = await post(request('acme/open', more));
     expect(reply.status).toBe(400);
     expect(reply.json).toMatchObject({
       type: 'error',
@@ -241,23 +241,23 @@ describe('a request that is wrong', () => {
   });
 });
 
-describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
-  test('costs what its provider counted, class by class', async () => {
+describe.each(served)('an answer by $by for a Messages client', ({ model, upstreamModel }) => {
+  test('is charged by the token classes that the provider counted', async () => {
     const usage = { prompt: 40, completion: 9 };
     rig.upstream.script(upstreamModel, chatAnswer('Fine', { usage, cachedTokens: 15 }));
-    const { seen, requestId } = await stream(ask(model));
+    const { seen, requestId } = await stream(request(model));
     expect(seen.usage).toMatchObject({
       input_tokens: 25,
       cache_read_input_tokens: 15,
       output_tokens: 9,
     });
-    // One credit for each token of the prompt, cached or not, and two for each of the answer.
+    // 1 credit per input token, cached or not, and 2 per output token.
     expect((await rig.gateway.record(requestId)).charges.modelCharge).toBe(40 + 18);
   });
 
-  test('that nobody counted is estimated, and shows the numbers that are billed', async () => {
+  test('has estimated usage if the provider reports none', async () => {
     rig.upstream.script(upstreamModel, withoutUsage(chatAnswer('12345678')));
-    const { seen, requestId } = await stream(ask(model));
+    const { seen, requestId } = await stream(request(model));
     const record = await rig.gateway.record(requestId);
     expect(record.usageEstimated).toBe(true);
     expect(seen.usage).toMatchObject({
@@ -266,9 +266,9 @@ describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
     });
   });
 
-  test('that breaks off is an error, and only its words are paid for', async () => {
+  test('ends with an error if it is interrupted, and only its text is charged', async () => {
     rig.upstream.script(upstreamModel, cutMidStream(8, 'end-of-body', chatAnswer(words(100))));
-    const { seen, requestId } = await stream(ask(model));
+    const { seen, requestId } = await stream(request(model));
     expect(seen).toMatchObject({ ended: 'error', error: { type: 'api_error' } });
     expect(seen.text).toStartWith('w1 w2');
     const { usage, status } = await rig.gateway.record(requestId);
@@ -276,42 +276,42 @@ describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
     expect(usage.outputTokens).toBe(Math.max(1, Math.floor(seen.text.length / 4)));
   });
 
-  test('that its client leaves is paid for as far as it came', async () => {
+  test('is charged up to the point where the client disconnects', async () => {
     const long = chatAnswer(words(400));
     rig.upstream.script(upstreamModel, gated('never', 300, long));
-    const leaving = new AbortController();
+    const client = new AbortController();
     const response = await rig.gateway.fetch(
-      { ...ask(model), stream: true },
-      { path, signal: leaving.signal },
+      { ...request(model), stream: true },
+      { path, signal: client.signal },
     );
     const reader = new SlowReader(response);
     await reader.readUntil('w250');
-    leaving.abort();
+    client.abort();
     await rig.upstream.until((requests) =>
       requests.find((entry) => entry.outcome === 'client-disconnected'),
     );
     const requestId = response.headers.get('x-request-id') ?? '';
     const { usage, cancelled } = await rig.gateway.record(requestId);
     expect(cancelled).toBe(true);
-    // 250 words have some 1,100 letters; a provider that is never heard to the end said «1».
+    // 250 words have about 1,100 characters. The provider's first report has the placeholder 1.
     expect(usage.outputTokens).toBeWithin(200, 500);
   });
 
-  test('comes from the next model of the chain when the first one fails', async () => {
+  test('comes from the next model of the chain if the first one fails', async () => {
     rig.upstream.script('open-fp8', status500());
     rig.upstream.script('claude-x', status500());
-    rig.upstream.script(upstreamModel, chatAnswer('saved'));
+    rig.upstream.script(upstreamModel, chatAnswer('From the fallback.'));
     const others = served.filter((other) => other.model !== model).map((other) => other.model);
-    const { seen } = await stream(ask(others[0] ?? '', { models: [model] }));
-    expect(seen).toMatchObject({ ended: 'complete', model, text: 'saved' });
+    const { seen } = await stream(request(others[0] ?? '', { models: [model] }));
+    expect(seen).toMatchObject({ ended: 'complete', model, text: 'From the fallback.' });
   });
 });
 
-describe('counting tokens', () => {
+describe('count_tokens', () => {
   const count = (body: unknown) =>
     rig.gateway.post(body, { path: `${path}/count_tokens?beta=true` });
 
-  test('takes the whole request, without a limit', async () => {
+  test('accepts a Claude Code request without max_tokens', async () => {
     const { max_tokens: _, ...rest } = claudeCodeRequest('acme/open');
     const reply = await count(rest);
     expect(Object.keys(reply.json)).toEqual(['input_tokens']);
@@ -319,7 +319,7 @@ describe('counting tokens', () => {
     expect(rig.upstream.requests).toHaveLength(0);
   });
 
-  test('costs nothing, and wants a body that is right', async () => {
+  test('is free and validates the body', async () => {
     const balance = async () => (await rig.gateway.get('/v1/customer/credits')).text;
     const before = await balance();
     expect((await count({ model: 'acme/open', messages: hello })).status).toBe(200);
@@ -338,7 +338,7 @@ test.each([
   '/anthropic/messages',
   '/v1/anthropic/v1/messages?beta=true',
   '/v1/anthropic/messages/',
-])('%s is the same endpoint', async (spelling) => {
-  const reply = await rig.gateway.post(ask('acme/open'), { path: spelling });
+])('%s is the Messages endpoint', async (alternativePath) => {
+  const reply = await rig.gateway.post(request('acme/open'), { path: alternativePath });
   expect(reply.json).toMatchObject({ type: 'message', model: 'acme/open' });
 });

@@ -1,10 +1,10 @@
 /**
- * The newest words of Anthropic's interface, as its SDK and those before it send them: they reach
- * Anthropic as they are, and other providers in their own words, or are named as left out.
+ * The newest parameters of Anthropic's API, as its SDK sends them. They reach Anthropic unchanged.
+ * Other providers receive an equivalent, or the parameter is reported as dropped.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { json, chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -38,14 +38,14 @@ const added = (definition: object) => ({
   type: 'tool_addition',
   tool: { type: 'tool_definition', definition },
 });
-const instructed = (fields: object) => ({ messages: [hi, { role: 'system', ...fields }] });
+const withInstruction = (fields: object) => ({ messages: [hi, { role: 'system', ...fields }] });
 
-function ask(model: string, more: object) {
+function send(model: string, more: object) {
   const body = { model: `acme/${model}`, max_tokens: 50, messages: [hi], ...more };
   return gateway.post(body, { path: '/v1/messages' });
 }
 
-function sent(): Readonly<Record<string, unknown>> {
+function sentBody(): Readonly<Record<string, unknown>> {
   const body = upstream.requests.at(-1)?.json;
   return isObject(body) ? body : {};
 }
@@ -53,42 +53,42 @@ function sent(): Readonly<Record<string, unknown>> {
 const taskBudget = { task_budget: { type: 'tokens', total: 20_000 } };
 const removal = { type: 'tool_removal', tool: { type: 'tool_reference', name: 'look' } };
 
-/** What is asked, what of it is named as left out elsewhere, and what is said there instead. */
-const wishes: readonly [string, object, string | null, object][] = [
+/** Request fields, the dropped parameters for OpenAI, and the fields that OpenAI receives. */
+const cases: readonly [string, object, string | null, object][] = [
   [
-    'the least of thinking',
+    'thinking between tools',
     { thinking: { type: 'between_tools' } },
     null,
     { reasoning_effort: 'low' },
   ],
   [
-    'the least of thinking, with some effort',
+    'thinking between tools with an effort',
     { thinking: { type: 'between_tools' }, output_config: { effort: 'high' } },
     null,
     { reasoning_effort: 'high' },
   ],
   [
-    'thoughts told now and then',
+    'thinking with display updates',
     { thinking: { type: 'adaptive', display: 'updates' }, output_config: { effort: 'low' } },
     null,
     { reasoning_effort: 'low' },
   ],
-  ['a budget for a task', { output_config: taskBudget }, 'output_config.task_budget', {}],
+  ['a task budget', { output_config: taskBudget }, 'output_config.task_budget', {}],
   [
-    'an effort from now on',
-    instructed({ output_config: { effort: 'low' } }),
+    'an effort in a system message',
+    withInstruction({ output_config: { effort: 'low' } }),
     'messages.output_config',
     { messages: [hi] },
   ],
   [
-    'words for one turn',
-    instructed({ content: 'Be brief.', clear_at: 'next_user_message' }),
+    'an instruction for one turn',
+    withInstruction({ content: 'Be brief.', clear_at: 'next_user_message' }),
     'messages.clear_at',
     { messages: [hi, { role: 'system', content: 'Be brief.' }] },
   ],
   [
-    'a tool from now on',
-    instructed({ content: [{ type: 'text', text: 'Look it up.' }, added(look)] }),
+    'a tool in a system message',
+    withInstruction({ content: [{ type: 'text', text: 'Look it up.' }, added(look)] }),
     null,
     {
       messages: [hi, { role: 'system', content: 'Look it up.' }],
@@ -96,13 +96,16 @@ const wishes: readonly [string, object, string | null, object][] = [
     },
   ],
   [
-    'a tool in other words from now on',
-    { tools: [look], ...instructed({ content: [added({ ...look, description: 'Closely.' })] }) },
+    'a redefined tool in a system message',
+    {
+      tools: [look],
+      ...withInstruction({ content: [added({ ...look, description: 'Closely.' })] }),
+    },
     null,
     { messages: [hi], tools: [{ function: { name: 'look', description: 'Closely.' } }] },
   ],
   [
-    'a tool that a summary repeats',
+    'a tool in a conversation summary',
     {
       messages: [
         hi,
@@ -120,74 +123,74 @@ const wishes: readonly [string, object, string | null, object][] = [
     },
   ],
   [
-    'a tool no more',
-    { tools: [look], ...instructed({ content: [removal] }) },
+    'a removed tool',
+    { tools: [look], ...withInstruction({ content: [removal] }) },
     'messages.tool_removal',
     { messages: [hi] },
   ],
   [
-    'a tool of Anthropic’s own',
-    instructed({ content: [added({ type: 'memory_20250818', name: 'memory' })] }),
+    "one of Anthropic's own tools",
+    withInstruction({ content: [added({ type: 'memory_20250818', name: 'memory' })] }),
     'messages.tool_addition',
     { messages: [hi] },
   ],
 ];
 
-describe.each(wishes)('%s', (_, wish, dropped, instead) => {
-  test('reaches Anthropic as it is', async () => {
-    const reply = await ask('claude', wish);
+describe.each(cases)('%s', (_, fields, dropped, openAiFields) => {
+  test('reaches Anthropic unchanged', async () => {
+    const reply = await send('claude', fields);
     expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
-    expect(sent()).toMatchObject(wish);
+    expect(sentBody()).toMatchObject(fields);
   });
 
-  test('is said to others as far as they have words for it', async () => {
-    const reply = await ask('gpt', wish);
+  test('is translated for OpenAI as far as possible', async () => {
+    const reply = await send('gpt', fields);
     expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, dropped]);
-    expect(sent()).toMatchObject(instead);
+    expect(sentBody()).toMatchObject(openAiFields);
   });
 });
 
-test('what is more than words is named where instructions stand in front', async () => {
+test('tool changes in instructions are reported as dropped if the model accepts only system', async () => {
   const text = { type: 'text', text: 'Look it up.' };
   const content = [text, added(look), removal];
-  const reply = await ask('old', instructed({ content, clear_at: 'never' }));
+  const reply = await send('old', withInstruction({ content, clear_at: 'never' }));
   expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
     'messages.tool_addition, messages.tool_removal, messages.clear_at',
   );
-  expect(sent()).toMatchObject({ system: [text], messages: [hi] });
+  expect(sentBody()).toMatchObject({ system: [text], messages: [hi] });
 });
 
 test.each([
   ['user', { role: 'user', output_config: { effort: 'low' } }],
   ['system', { role: 'system' }],
-])('a message of the %s that says nothing is refused', async (_, message) => {
-  const { status, error } = await ask('claude', { messages: [hi, message] });
+])('a %s message without content is rejected', async (_, message) => {
+  const { status, error } = await send('claude', { messages: [hi, message] });
   expect(status).toBe(400);
   expect(error.message).toBe('messages[1].content is required (a string or a list).');
 });
 
-describe('no answer at all', () => {
-  const warmed = {
+describe('max_tokens: 0', () => {
+  const cacheOnlyAnswer = {
     ...{ id: 'msg_up', type: 'message', role: 'assistant', model: 'claude-up', content: [] },
     ...{ stop_reason: 'max_tokens', stop_sequence: null },
     usage: { input_tokens: 10, cache_creation_input_tokens: 500, output_tokens: 0 },
   };
 
-  test('warms the cache of Anthropic, for the price of that', async () => {
-    upstream.script('claude-up', json(200, warmed));
-    const reply = await ask('claude', { max_tokens: 0 });
-    expect([reply.status, reply.json.content, sent().max_tokens]).toEqual([200, [], 0]);
+  test("fills Anthropic's cache and is charged for it", async () => {
+    upstream.script('claude-up', json(200, cacheOnlyAnswer));
+    const reply = await send('claude', { max_tokens: 0 });
+    expect([reply.status, reply.json.content, sentBody().max_tokens]).toEqual([200, [], 0]);
     // 10 × 1 + 500 × 2
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(1_010);
   });
 
-  test('is the shortest elsewhere', async () => {
-    expect((await ask('gpt', { max_tokens: 0 })).status).toBe(200);
-    expect(sent().max_completion_tokens ?? sent().max_tokens).toBe(1);
+  test('becomes 1 for OpenAI', async () => {
+    expect((await send('gpt', { max_tokens: 0 })).status).toBe(200);
+    expect(sentBody().max_completion_tokens ?? sentBody().max_tokens).toBe(1);
   });
 
-  test('is not less than none', async () => {
-    const { status, error } = await ask('claude', { max_tokens: -1 });
+  test('is the minimum', async () => {
+    const { status, error } = await send('claude', { max_tokens: -1 });
     expect([status, String(error.message).startsWith('max_tokens must')]).toEqual([400, true]);
   });
 });

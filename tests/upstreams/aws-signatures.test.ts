@@ -1,4 +1,4 @@
-/** Requests to AWS are signed with the operator's key or the tenant's own, and nothing tells it. */
+/** Requests to AWS are signed with the operator's or the tenant's key, which isn't revealed. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { checkSignature } from '../support/aws-signature.ts';
 import { makeByokTenant } from '../support/byok.ts';
@@ -11,7 +11,7 @@ const pair = `AKIAIOSFODNN7EXAMPLE:${secret}`;
 const sessionToken = 'IQoJb3JpZ2luX2VjEK//EXAMPLE+token='.repeat(40);
 const own = { id: 'ASIAI44QH8DHBEXAMPLE', secret: 'je7MtGbClwBF/2Zp9Utk/h3yCo8nvbEXAMPLEKEY' };
 const model = 'eu.anthropic.claude-v1:0';
-const asking = { model: 'acme/claude', messages: [{ role: 'user', content: 'Grüße' }] };
+const request = { model: 'acme/claude', messages: [{ role: 'user', content: 'Grüße' }] };
 
 let gateway: InProcessGateway;
 beforeAll(async () => {
@@ -47,62 +47,62 @@ const converse = json(200, {
   usage: { inputTokens: 3, outputTokens: 4, totalTokens: 7 },
 });
 
-function lastAsked() {
-  const asked = upstream.requests.at(-1);
-  if (!asked) throw new Error('Nothing was asked.');
-  return asked;
+function lastRequest() {
+  const received = upstream.requests.at(-1);
+  if (!received) throw new Error('The upstream received no request.');
+  return received;
 }
 
-test('the signature covers the address, the type and every byte of the body', async () => {
-  const reply = await gateway.post(asking);
+test('the AWS signature covers the host, the content type, and the full body', async () => {
+  const reply = await gateway.post(request);
   expect([reply.status, contentOf(reply)]).toEqual([200, 'Signed and read.']);
-  const asked = lastAsked();
-  expect(asked.path).toBe('/model/eu.anthropic.claude-v1%3A0/converse');
-  expect(checkSignature(asked, secret)).toEqual({
+  const received = lastRequest();
+  expect(received.path).toBe('/model/eu.anthropic.claude-v1%3A0/converse');
+  expect(checkSignature(received, secret)).toEqual({
     accessKeyId: 'AKIAIOSFODNN7EXAMPLE',
     region: 'eu-central-1',
     service: 'bedrock',
     signedHeaders: ['content-type', 'host', 'x-amz-date'],
   });
-  expect(() => checkSignature({ ...asked, raw: Buffer.from('{}') }, secret)).toThrow();
-  expect(asked.headers).not.toHaveProperty('x-amz-security-token');
+  expect(() => checkSignature({ ...received, raw: Buffer.from('{}') }, secret)).toThrow();
+  expect(received.headers).not.toHaveProperty('x-amz-security-token');
 });
 
-test('a Bedrock API key is sent as the word that it is', async () => {
-  expect((await gateway.post({ ...asking, model: 'acme/word' })).status).toBe(200);
-  const { headers } = lastAsked();
+test('a Bedrock API key is sent as a bearer token', async () => {
+  expect((await gateway.post({ ...request, model: 'acme/word' })).status).toBe(200);
+  const { headers } = lastRequest();
   expect(headers.authorization).toBe('Bearer ABSKQmVkcm9ja0FQSUtleS1hYmNk');
   expect(headers).not.toHaveProperty('x-amz-date');
 });
 
-test('a refused key leads to the next provider and is told to nobody', async () => {
+test('a rejected AWS key falls back to the next provider and is redacted', async () => {
   const message = `The security token AKIAIOSFODNN7EXAMPLE is invalid, not ${secret}.`;
   upstream.script('*', json(403, { message }));
   upstream.script('backup', chatAnswer('From the backup.'));
-  const reply = await gateway.post({ ...asking, model: 'acme/both' });
+  const reply = await gateway.post({ ...request, model: 'acme/both' });
   expect(contentOf(reply)).toBe('From the backup.');
   const { attempts } = await gateway.record(reply.requestId);
   expect(attempts[0]).toMatchObject({
     outcome: 'credential',
     message: 'The security token [key] is invalid, not [key].',
   });
-  const refused = await gateway.post(asking);
-  expect(refused.status).toBe(502);
+  const rejected = await gateway.post(request);
+  expect(rejected.status).toBe(502);
   expect(upstream.requests).toHaveLength(3);
-  expect(refused.text + gateway.logLines.join('')).not.toMatch(/AKIAIOSFODNN7|wJalrXUtnFEMI/);
+  expect(rejected.text + gateway.logLines.join('')).not.toMatch(/AKIAIOSFODNN7|wJalrXUtnFEMI/);
 });
 
-describe("a tenant's own key", () => {
-  test('signs with its session token, and is shown to nobody', async () => {
+describe("a tenant's own AWS key", () => {
+  test('signs with its session token and is not revealed', async () => {
     const tenant = await makeByokTenant(gateway, 'signing');
     const key = `${own.id}:${own.secret}:${sessionToken}`;
     const put = await tenant.bring('aws', { api_key: key, mode: 'byok_only' });
     expect(put.status).toBe(200);
     expect(put.text).not.toMatch(/ASIAI44QH8|je7MtGbC|IQoJb3Jp/);
-    expect((await tenant.chat(asking)).status).toBe(200);
-    const asked = lastAsked();
-    expect(asked.headers['x-amz-security-token']).toBe(sessionToken);
-    expect(checkSignature(asked, own.secret)).toMatchObject({
+    expect((await tenant.chat(request)).status).toBe(200);
+    const received = lastRequest();
+    expect(received.headers['x-amz-security-token']).toBe(sessionToken);
+    expect(checkSignature(received, own.secret)).toMatchObject({
       accessKeyId: own.id,
       region: 'eu-central-1',
       signedHeaders: ['content-type', 'host', 'x-amz-date', 'x-amz-security-token'],
@@ -110,7 +110,7 @@ describe("a tenant's own key", () => {
     expect(gateway.logLines.join('')).not.toMatch(/ASIAI44QH8|je7MtGbC|IQoJb3Jp/);
   });
 
-  test('is refused by the part that is wrong, and nothing is kept', async () => {
+  test('is rejected and not stored if a part is missing', async () => {
     const tenant = await makeByokTenant(gateway, 'halves');
     const put = await tenant.bring('aws', { api_key: `${own.id}:${own.secret}` });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);

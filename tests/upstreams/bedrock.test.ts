@@ -1,6 +1,6 @@
 /**
- * Bedrock behind a running gateway: its binary streams and whole answers for clients of all kinds,
- * what they cost, and what becomes of those that break.
+ * Bedrock behind a running gateway: streams and non-streaming answers for every client, their
+ * charges, and broken streams.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { eventBytesMax } from '../../src/core/bounds.ts';
@@ -29,7 +29,7 @@ const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 const modelId = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0';
 const modelPath = `/model/${encodeURIComponent(modelId)}`;
-/** A dollar is a million credits: so many credits for each token. */
+/** Prices in dollars per million tokens, which are credits per token. */
 const pricing = { prompt: '2', completion: '12', cache_read: '1', cache_write: '3' };
 
 beforeAll(async () => {
@@ -62,8 +62,8 @@ beforeEach(() => {
   turn += 1;
 });
 
-/** Another question for each test, so that they do not answer each other's. */
-const asked = (fields: object = {}) => ({
+/** Creates a request with another question for each test, so that tests share no cache entries. */
+const request = (fields: object = {}) => ({
   model: 'acme/claude',
   messages: [{ role: 'user', content: `Question ${turn}` }],
   ...fields,
@@ -72,46 +72,47 @@ const anthropic = { path: '/v1/anthropic/messages' };
 const responses = { path: '/v1/responses' };
 const frames = { contentType: 'application/vnd.amazon.eventstream' };
 
-function lastAsked() {
+function lastRequest() {
   const entry = upstream.requests.at(-1);
-  if (!entry || !isObject(entry.json)) throw new Error('The upstream was asked nothing readable.');
+  if (!entry || !isObject(entry.json))
+    throw new Error('The upstream received no readable request.');
   return { path: entry.path, headers: entry.headers, body: entry.json, tokens: entry.tokens };
 }
 
-/** What the upstream's own book says that the last answer costs. */
+/** Returns the charge for the last answer by the upstream's own token counts. */
 function price(): number {
-  const { prompt, completion } = lastAsked().tokens;
+  const { prompt, completion } = lastRequest().tokens;
   return prompt * 2 + completion * 12;
 }
 
-describe('a stream', () => {
-  test('reaches an OpenAI client, and is paid by the upstream’s own book', async () => {
+describe('a Bedrock stream', () => {
+  test("reaches an OpenAI client and is charged by the upstream's counts", async () => {
     upstream.script(modelId, chatAnswer(words(40), { reasoning: 'Let me see.' }));
-    const heard = await gateway.stream(asked({ stream_options: { include_usage: true } }));
-    expect([heard.content, heard.finishReasons, heard.dones]).toEqual([words(40), ['stop'], 1]);
-    expect(lastAsked()).toMatchObject({
+    const answer = await gateway.stream(request({ stream_options: { include_usage: true } }));
+    expect([answer.content, answer.finishReasons, answer.dones]).toEqual([words(40), ['stop'], 1]);
+    expect(lastRequest()).toMatchObject({
       path: `${modelPath}/converse-stream`,
       headers: { authorization: 'Bearer bedrock-api-key-0123456789' },
       body: { messages: [{ role: 'user', content: [{ text: `Question ${turn}` }] }] },
       tokens: { prompt: 2, completion: 43 },
     });
-    expect(heard.usage).toMatchObject({
+    expect(answer.usage).toMatchObject({
       prompt_tokens: 2,
       completion_tokens: 43,
       cost: price(),
     });
-    expect((await gateway.record(heard.requestId)).charges.modelCharge).toBe(price());
+    expect((await gateway.record(answer.requestId)).charges.modelCharge).toBe(price());
   });
 
-  test('in single bytes reaches an Anthropic client with its thoughts and calls', async () => {
+  test('reaches an Anthropic client byte by byte, with thinking and calls', async () => {
     const tools = [
       { name: 'weather', arguments: { city: 'Oslo' } },
       { name: 'time', arguments: {} },
     ];
-    const answer = callTools(tools, { text: 'Looking.', reasoning: 'Hm, rain.' });
-    upstream.script(modelId, slowDrip(1, 0, answer));
+    const behavior = callTools(tools, { text: 'Looking.', reasoning: 'Hm, rain.' });
+    upstream.script(modelId, slowDrip(1, 0, behavior));
     const response = await gateway.fetch(
-      asked({
+      request({
         max_tokens: 4_000,
         stream: true,
         thinking: { type: 'enabled', budget_tokens: 1_024 },
@@ -131,7 +132,7 @@ describe('a stream', () => {
       ['weather', { city: 'Oslo' }],
       ['time', {}],
     ]);
-    expect(lastAsked().body.additionalModelRequestFields).toEqual({
+    expect(lastRequest().body.additionalModelRequestFields).toEqual({
       thinking: { type: 'enabled', budget_tokens: 1_024 },
     });
   });
@@ -148,104 +149,104 @@ describe('a stream', () => {
     expect((await gateway.record(requestId)).charges.modelCharge).toBe(price());
   });
 
-  test('with a cached prompt is paid by its classes', async () => {
+  test('is charged by token class if the prompt is cached', async () => {
     const recorded = readBytes('bedrock/written-stream-cache.bin');
     upstream.script(modelId, replay(recorded, { ...frames, piece: 100 }));
-    const heard = await gateway.stream(asked());
-    expect(heard.content).toBe('As the manual says.');
-    // 12 in at 2 credits, 1,500 read at 1, 3,100 written at 3, 6 out at 12.
-    expect((await gateway.record(heard.requestId)).charges.modelCharge).toBe(10_896);
+    const answer = await gateway.stream(request());
+    expect(answer.content).toBe('As the manual says.');
+    // 12 input tokens at 2 credits, 1,500 cache reads at 1, 3,100 cache writes at 3, 6 output at 12.
+    expect((await gateway.record(answer.requestId)).charges.modelCharge).toBe(10_896);
   });
 
-  test('is given again from the cache, streamed and whole, for nothing', async () => {
-    upstream.script(modelId, chatAnswer('Kept in mind.'));
-    const question = asked({ temperature: 0 });
+  test('is replayed from the cache for free, as a stream and as a reply', async () => {
+    upstream.script(modelId, chatAnswer('Cached.'));
+    const question = request({ temperature: 0 });
     const first = await gateway.stream(question);
     const again = await gateway.stream(question);
-    const whole = await gateway.post(question);
-    expect([first.content, again.content, contentOf(whole)]).toEqual([
-      ...['Kept in mind.', 'Kept in mind.', 'Kept in mind.'],
+    const reply = await gateway.post(question);
+    expect([first.content, again.content, contentOf(reply)]).toEqual([
+      ...['Cached.', 'Cached.', 'Cached.'],
     ]);
-    expect(whole.headers.get('x-cache')).toBe('HIT');
+    expect(reply.headers.get('x-cache')).toBe('HIT');
     expect(upstream.requests).toHaveLength(1);
     expect((await gateway.record(again.requestId)).charges.modelCharge).toBe(0);
   });
 
-  test('that ends without its usage is whole, and what it used is estimated', async () => {
+  test('is complete without usage, which is estimated', async () => {
     upstream.script(modelId, withoutDone(chatAnswer(words(40))));
-    const heard = await gateway.stream(asked());
-    expect([heard.content, heard.finishReasons, heard.dones]).toEqual([words(40), ['stop'], 1]);
-    expect((await gateway.record(heard.requestId)).charges.modelCharge).toBeGreaterThan(0);
+    const answer = await gateway.stream(request());
+    expect([answer.content, answer.finishReasons, answer.dones]).toEqual([words(40), ['stop'], 1]);
+    expect((await gateway.record(answer.requestId)).charges.modelCharge).toBeGreaterThan(0);
   });
 });
 
-describe('a stream that breaks after its first words', () => {
-  const answer = chatAnswer(words(20));
+describe('a Bedrock stream that breaks after its first text', () => {
+  const behavior = chatAnswer(words(20));
   test.each([
-    ['is cut between two frames', cutMidStream(6, 'end-of-body', answer), 'was interrupted'],
-    ['is cut inside a frame', truncatedJson(700, answer), 'was interrupted'],
+    ['is cut between two frames', cutMidStream(6, 'end-of-body', behavior), 'was interrupted'],
+    ['is cut inside a frame', truncatedJson(700, behavior), 'was interrupted'],
     [
-      'has a frame whose checksum is wrong',
-      unfinishedCharacter(6, answer),
+      'has a frame with a wrong checksum',
+      unfinishedCharacter(6, behavior),
       'sent an invalid answer',
     ],
-    ['has a frame that is no JSON', malformedSse(6, answer), 'sent an invalid answer'],
-    ['has an exception', errorInside200(6, 'data', answer), 'The server is overloaded'],
-  ])('%s is an error to each client, never an answer', async (_, behavior, why) => {
-    upstream.script(modelId, behavior);
-    const heard = await gateway.stream(asked());
-    expect([heard.content.startsWith('w1 w2'), heard.dones]).toEqual([true, 0]);
-    expect(heard.finishReasons).toEqual(['error']);
-    expect(heard.error?.message).toContain(why);
-    // What was heard is paid, by an estimate: the upstream has not counted.
-    const { modelCharge } = (await gateway.record(heard.requestId)).charges;
+    ['has a frame with invalid JSON', malformedSse(6, behavior), 'sent an invalid answer'],
+    ['has an exception', errorInside200(6, 'data', behavior), 'The server is overloaded'],
+  ])('ends with an error for each client if it %s', async (_, brokenBehavior, message) => {
+    upstream.script(modelId, brokenBehavior);
+    const answer = await gateway.stream(request());
+    expect([answer.content.startsWith('w1 w2'), answer.dones]).toEqual([true, 0]);
+    expect(answer.finishReasons).toEqual(['error']);
+    expect(answer.error?.message).toContain(message);
+    // The received text is charged by an estimate, because the upstream didn't count.
+    const { modelCharge } = (await gateway.record(answer.requestId)).charges;
     expect(modelCharge).toBeGreaterThan(0);
-    const message = await gateway.fetch(asked({ stream: true, max_tokens: 99 }), anthropic);
-    expect(checkAnthropicStream(await message.text()).ended).toBe('error');
+    const response = await gateway.fetch(request({ stream: true, max_tokens: 99 }), anthropic);
+    expect(checkAnthropicStream(await response.text()).ended).toBe('error');
   });
 });
 
-describe('a stream that breaks before its first word is followed by the next provider:', () => {
+describe('a Bedrock stream that breaks before its first text', () => {
   const opening = eventFrame('messageStart', { role: 'assistant' });
   const huge = Buffer.alloc(16);
   huge.writeUInt32BE(eventBytesMax + 1, 0);
   huge.writeUInt32BE(Bun.hash.crc32(huge.subarray(0, 8)), 8);
-  const wrong = Buffer.from(opening);
-  wrong.writeUInt8(0, wrong.length - 1);
+  const wrongChecksum = Buffer.from(opening);
+  wrongChecksum.writeUInt8(0, wrongChecksum.length - 1);
   test.each([
     ['an exception', readBytes('bedrock/written-stream-throttled.bin')],
-    ['a wrong checksum', wrong],
+    ['a wrong checksum', wrongChecksum],
     ['a frame too large', Buffer.concat([opening, huge])],
     ['text instead of frames', Buffer.from('data: {"choices":[]}\n\n')],
     ['half a frame', opening.subarray(0, 40)],
     ['nothing at all', Buffer.alloc(0)],
-  ])('%s', async (_, bytes) => {
+  ])('falls back to the next provider for %s', async (_, bytes) => {
     upstream.script(modelId, replay(bytes, frames));
     upstream.script('other-up', chatAnswer('Here I am.'));
-    const heard = await gateway.stream(asked({ model: 'acme/both' }));
-    expect([heard.content, heard.finishReasons]).toEqual(['Here I am.', ['stop']]);
+    const answer = await gateway.stream(request({ model: 'acme/both' }));
+    expect([answer.content, answer.finishReasons]).toEqual(['Here I am.', ['stop']]);
   });
 
-  test('and without one it is the provider’s fault, and free', async () => {
-    upstream.script(modelId, replay(wrong, frames));
-    const reply = await gateway.post(asked({ stream: true }));
+  test('is a free 502 without another provider', async () => {
+    upstream.script(modelId, replay(wrongChecksum, frames));
+    const reply = await gateway.post(request({ stream: true }));
     expect(reply.status).toBe(502);
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
   });
 });
 
-describe('a whole answer', () => {
-  test('reaches clients of all kinds, each at the price in the book', async () => {
+describe('a non-streaming Bedrock answer', () => {
+  test("reaches every client and is charged by the upstream's counts", async () => {
     upstream.script(modelId, callTools([{ name: 'weather', arguments: { city: 'Oslo' } }]));
-    const chat = await gateway.post(asked());
-    expect(lastAsked().path).toBe(`${modelPath}/converse`);
+    const chat = await gateway.post(request());
+    expect(lastRequest().path).toBe(`${modelPath}/converse`);
     expect(chat.json).toMatchObject({
       choices: [
         { finish_reason: 'tool_calls', message: { tool_calls: [{ id: 'tooluse_fake_0' }] } },
       ],
       usage: { cost: price() },
     });
-    const message = await gateway.post(asked({ max_tokens: 99 }), anthropic);
+    const message = await gateway.post(request({ max_tokens: 99 }), anthropic);
     expect(message.json).toMatchObject({
       stop_reason: 'tool_use',
       content: [{ type: 'tool_use', name: 'weather', input: { city: 'Oslo' } }],
@@ -259,12 +260,12 @@ describe('a whole answer', () => {
     expect((await gateway.record(response.requestId)).charges.modelCharge).toBe(price());
   });
 
-  test('of a guardrail that let no model see the prompt is free', async () => {
+  test('is free if a guardrail blocked the prompt before the model', async () => {
     const message = { role: 'assistant', content: [{ text: 'This is blocked.' }] };
     const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0 };
     const body = { output: { message }, stopReason: 'guardrail_intervened', usage };
     upstream.script(modelId, json(200, body));
-    const reply = await gateway.post(asked());
+    const reply = await gateway.post(request());
     expect(reply.json).toMatchObject({
       choices: [{ finish_reason: 'content_filter', message: { content: 'This is blocked.' } }],
       usage: { prompt_tokens: 0, completion_tokens: 0, cost: 0 },
@@ -273,28 +274,28 @@ describe('a whole answer', () => {
     expect([charges.modelCharge, usageEstimated]).toEqual([0, false]);
   });
 
-  test('where a stream was asked for is streamed', async () => {
+  test('is streamed if the client requested a stream', async () => {
     upstream.script(modelId, replay(readBytes('bedrock/converse-text.json')));
-    const heard = await gateway.stream(asked());
-    expect(heard.content).toStartWith('Hello! How can I assist you today?');
-    expect([heard.finishReasons, heard.dones]).toEqual([['stop'], 1]);
+    const answer = await gateway.stream(request());
+    expect(answer.content).toStartWith('Hello! How can I assist you today?');
+    expect([answer.finishReasons, answer.dones]).toEqual([['stop'], 1]);
   });
 });
 
-describe('a refusal', () => {
+describe('a Bedrock error', () => {
   const errorType = (name: string) => ({
     'x-amzn-errortype': `${name}:http://internal.amazon.com/`,
   });
 
   test.each([
     ['application/json', false],
-    // What a refusal says is JSON also where frames were asked for.
+    // Errors are JSON even for requests with frames.
     ['application/vnd.amazon.eventstream', true],
-  ])('of the request is quoted, and free: %s', async (type, stream) => {
+  ])('for an invalid request is quoted and free: %s', async (type, stream) => {
     const body = JSON.parse(readBytes('bedrock/error-400-context.json').toString()) as unknown;
     const headers = { ...errorType('ValidationException'), 'content-type': type };
     upstream.script(modelId, json(400, body, headers));
-    const reply = await gateway.post(asked({ stream }));
+    const reply = await gateway.post(request({ stream }));
     expect(reply.status).toBe(400);
     expect(reply.error.message).toContain('Number of input tokens exceeds maximum length');
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
@@ -305,19 +306,19 @@ describe('a refusal', () => {
     [403, 'AccessDeniedException'],
     [400, 'ServiceQuotaExceededException'],
     [424, 'ModelErrorException'],
-  ])('with %d %s is followed by the next provider', async (status, name) => {
+  ])('%d %s falls back to the next provider', async (status, name) => {
     upstream.script(modelId, json(status, { message: 'Not now.' }, errorType(name)));
     upstream.script('other-up', chatAnswer('Here I am.'));
-    const reply = await gateway.post(asked({ model: 'acme/both' }));
+    const reply = await gateway.post(request({ model: 'acme/both' }));
     expect(contentOf(reply)).toBe('Here I am.');
   });
 
   test.each([
     ['http://pictures.invalid/cat.png', "The image can't be fetched"],
     ['data:image/tiff;base64,SUkq', 'This model accepts only PNG, JPEG, GIF, and WebP images.'],
-  ])('of the image %s comes before anything is sent, and is free', async (url, message) => {
+  ])('for the image %s is free and sends nothing upstream', async (url, message) => {
     const content = [{ type: 'image_url', image_url: { url } }];
-    const reply = await gateway.post(asked({ messages: [{ role: 'user', content }] }));
+    const reply = await gateway.post(request({ messages: [{ role: 'user', content }] }));
     expect(reply.status).toBe(400);
     expect(reply.error.message).toStartWith(message);
     expect(upstream.requests).toHaveLength(0);

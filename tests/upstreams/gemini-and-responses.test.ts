@@ -1,6 +1,6 @@
 /**
- * Upstreams that speak neither of our clients' languages, behind a running gateway: what they are
- * asked, what both kinds of clients hear, and what it costs.
+ * Gemini and OpenAI's Responses endpoint behind a running gateway: the requests they receive, the
+ * answers that clients receive, and the charges.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
@@ -12,7 +12,7 @@ import { readFixture } from '../support/upstream-conformance.ts';
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
-/** A dollar is a million credits: so many credits for each token. */
+/** Prices in dollars per million tokens, which are credits per token. */
 const pricing = { prompt: '2', completion: '12' };
 
 beforeAll(async () => {
@@ -69,9 +69,10 @@ const tool = {
 };
 const question = { role: 'user', content: 'What is the weather?' };
 
-function lastAsked() {
+function lastRequest() {
   const entry = upstream.requests.at(-1);
-  if (!entry || !isObject(entry.json)) throw new Error('The upstream was asked nothing readable.');
+  if (!entry || !isObject(entry.json))
+    throw new Error('The upstream received no readable request.');
   return { path: entry.path, headers: entry.headers, body: entry.json };
 }
 
@@ -79,21 +80,21 @@ describe('Gemini', () => {
   const stream = () => readFixture('gemini/tool-stream-gemini3.sse');
   const [, signature] = /"thoughtSignature":"([^"]+)"/.exec(stream()) ?? [];
 
-  test('names what is lost on the way, but not without end', async () => {
+  test('reports at most 50 dropped parameters, known names first', async () => {
     upstream.script('gem-up', replay(readFixture('gemini/tool-signature-followup.json')));
-    const odd = Array.from({ length: 3_000 }, (_, i) => [`odd_${i}`, 1] as const);
+    const unknownFields = Array.from({ length: 3_000 }, (_, i) => [`unknown_${i}`, 1] as const);
     const reply = await gateway.post({
       model: 'acme/gemini',
       messages: [question],
-      ...Object.fromEntries(odd),
+      ...Object.fromEntries(unknownFields),
       logprobs: true,
     });
-    const lost = reply.headers.get('x-tollgate-dropped-params')?.split(', ') ?? [];
-    expect(lost).toHaveLength(50);
-    expect(lost.slice(0, 2)).toEqual(['logprobs', 'odd_0']);
+    const dropped = reply.headers.get('x-tollgate-dropped-params')?.split(', ') ?? [];
+    expect(dropped).toHaveLength(50);
+    expect(dropped.slice(0, 2)).toEqual(['logprobs', 'unknown_0']);
   });
 
-  test('is asked in its own words, with its own key', async () => {
+  test('receives requests in its own format, with its own key', async () => {
     upstream.script('gem-up', replay(readFixture('gemini/tool-signature-followup.json')));
     const reply = await gateway.post({
       model: 'acme/gemini',
@@ -104,7 +105,7 @@ describe('Gemini', () => {
     });
     expect(reply.status).toBe(200);
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('logprobs');
-    const { path, headers, body } = lastAsked();
+    const { path, headers, body } = lastRequest();
     expect(path).toBe('/v1beta/models/gem-up:generateContent');
     expect(headers['x-goog-api-key']).toBe('google-key');
     expect(headers.authorization).toBeUndefined();
@@ -115,19 +116,19 @@ describe('Gemini', () => {
     });
   });
 
-  test('calls a tool in a stream, is paid to the credit, and gets its signature back', async () => {
+  test('streams a tool call, is charged exactly, and receives its signature back', async () => {
     upstream.script('gem-up', replay(stream(), { ...eventStream, piece: 'byte by byte' }));
     const body = { model: 'acme/gemini', messages: [question], tools: [tool] };
-    const asked = { ...body, stream_options: { include_usage: true } };
-    const heard = await gateway.stream(asked);
-    expect(lastAsked().path).toBe('/v1beta/models/gem-up:streamGenerateContent?alt=sse');
-    expect(heard.finishReasons).toEqual(['tool_calls']);
-    expect(heard.dones).toBe(1);
-    // 29 tokens in at 2 credits, 15 and 45 thought ones out at 12.
-    expect(heard.usage).toMatchObject({ prompt_tokens: 29, completion_tokens: 60, cost: 778 });
-    expect((await gateway.record(heard.requestId)).charges.modelCharge).toBe(778);
+    const request = { ...body, stream_options: { include_usage: true } };
+    const answer = await gateway.stream(request);
+    expect(lastRequest().path).toBe('/v1beta/models/gem-up:streamGenerateContent?alt=sse');
+    expect(answer.finishReasons).toEqual(['tool_calls']);
+    expect(answer.dones).toBe(1);
+    // 29 input tokens at 2 credits, 15 output and 45 reasoning tokens at 12.
+    expect(answer.usage).toMatchObject({ prompt_tokens: 29, completion_tokens: 60, cost: 778 });
+    expect((await gateway.record(answer.requestId)).charges.modelCharge).toBe(778);
 
-    const deltas = heard.chunks.flatMap(({ choices }) =>
+    const deltas = answer.chunks.flatMap(({ choices }) =>
       Array.isArray(choices) ? choices.map((choice) => (choice as { delta: object }).delta) : [],
     );
     const call = deltas.flatMap((delta) => ('tool_calls' in delta ? delta.tool_calls : []))[0];
@@ -136,7 +137,7 @@ describe('Gemini', () => {
     );
     const { id } = call as { id: string };
     upstream.script('gem-up', replay(readFixture('gemini/tool-signature-followup.json')));
-    const called = {
+    const assistantMessage = {
       role: 'assistant',
       content: null,
       reasoning_details: details,
@@ -145,9 +146,9 @@ describe('Gemini', () => {
       ],
     };
     const result = { role: 'tool', tool_call_id: id, content: 'rain' };
-    const reply = await gateway.post({ ...body, messages: [question, called, result] });
+    const reply = await gateway.post({ ...body, messages: [question, assistantMessage, result] });
     expect(reply.status).toBe(200);
-    expect(lastAsked().body.contents).toEqual([
+    expect(lastRequest().body.contents).toEqual([
       { role: 'user', parts: [{ text: 'What is the weather?' }] },
       {
         role: 'model',
@@ -185,48 +186,48 @@ describe('Gemini', () => {
     expect(seen.signatures).toEqual([`gemini:${signature}`]);
   });
 
-  test('cut before its end is an error, never an answer', async () => {
+  test('ends with an error if its stream is cut', async () => {
     const [first] = stream().split(/\r?\n\r?\n/);
     upstream.script('gem-up', replay(`${first}\n\n`, eventStream));
-    const heard = await gateway.stream({ model: 'acme/gemini', messages: [question] });
-    expect(heard.dones).toBe(0);
-    expect(heard.finishReasons).toEqual(['error']);
-    expect(heard.error).toMatchObject({
+    const answer = await gateway.stream({ model: 'acme/gemini', messages: [question] });
+    expect(answer.dones).toBe(0);
+    expect(answer.finishReasons).toEqual(['error']);
+    expect(answer.error).toMatchObject({
       message: "The provider's answer was interrupted.",
       code: 502,
     });
   });
 
   test.each([
-    ['a call it cannot write', { candidates: [{ finishReason: 'MALFORMED_FUNCTION_CALL' }] }],
-    ['an error inside', { error: { code: 503, message: 'Overloaded.', status: 'UNAVAILABLE' } }],
-  ])('with %s is followed by the next provider', async (_, chunk) => {
+    ['a malformed call', { candidates: [{ finishReason: 'MALFORMED_FUNCTION_CALL' }] }],
+    ['an error object', { error: { code: 503, message: 'Overloaded.', status: 'UNAVAILABLE' } }],
+  ])('falls back to the next provider for %s', async (_, chunk) => {
     upstream.script('gem-up', replay(`data: ${JSON.stringify(chunk)}\r\n\r\n`, eventStream));
     upstream.script('other-up', chatAnswer('Here I am.'));
-    const heard = await gateway.stream({ model: 'acme/both', messages: [question] });
-    expect(heard.content).toBe('Here I am.');
-    expect(heard.finishReasons).toEqual(['stop']);
+    const answer = await gateway.stream({ model: 'acme/both', messages: [question] });
+    expect(answer.content).toBe('Here I am.');
+    expect(answer.finishReasons).toEqual(['stop']);
   });
 
-  test('paints when its model can', async () => {
+  test('generates images if its model can', async () => {
     upstream.script('paint-up', replay(readFixture('gemini/image-output.json')));
     const reply = await gateway.post({ model: 'acme/painter', messages: [question] });
-    expect(lastAsked().body.generationConfig).toMatchObject({
+    expect(lastRequest().body.generationConfig).toMatchObject({
       responseModalities: ['TEXT', 'IMAGE'],
     });
     expect(JSON.stringify(reply.json.choices)).toContain('data:image/jpeg;base64,/9j/4AAQSkZJ');
-    // 5 tokens in at 2 credits, 1,518 out at 12.
+    // 5 input tokens at 2 credits, 1,518 output tokens at 12.
     expect(reply.json.usage).toMatchObject({ cost: 18_226 });
   });
 
-  test('that blocks a prompt says so with a finish reason', async () => {
+  test('reports a blocked prompt with the finish reason content_filter', async () => {
     upstream.script('gem-up', replay(readFixture('gemini/prompt-blocked.json')));
     const reply = await gateway.post({ model: 'acme/gemini', messages: [question] });
     expect(reply.status).toBe(200);
     expect(reply.json.choices).toMatchObject([{ finish_reason: 'content_filter' }]);
   });
 
-  test('that refuses a request is quoted with its sentence and charges nothing', async () => {
+  test('quotes its message for an invalid request, which is free', async () => {
     const body = readFixture('gemini/error-400-too-many-tokens-vertex.json');
     upstream.script('gem-up', replay(body, { status: 400 }));
     const reply = await gateway.post({ model: 'acme/gemini', messages: [question] });
@@ -236,8 +237,8 @@ describe('Gemini', () => {
   });
 });
 
-describe('the Responses endpoint', () => {
-  test('is asked in its own words and answers both kinds of clients', async () => {
+describe('the Responses upstream', () => {
+  test('receives requests in its own format and answers chat and Messages clients', async () => {
     upstream.script('ans-up', replay(readFixture('openai/responses-tool.json')));
     const reply = await gateway.post({
       model: 'acme/answers',
@@ -247,7 +248,7 @@ describe('the Responses endpoint', () => {
       stop: ['END'],
     });
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('stop');
-    // 57 tokens in at 2 credits, 18 out at 12.
+    // 57 input tokens at 2 credits, 18 output tokens at 12.
     expect(reply.json.usage).toMatchObject({ total_tokens: 75, cost: 330 });
     expect(reply.json.choices).toMatchObject([
       {
@@ -255,7 +256,7 @@ describe('the Responses endpoint', () => {
         message: { tool_calls: [{ id: 'call_TRB1jnZxAdUJcnUg2vJEBejG' }] },
       },
     ]);
-    const { path, headers, body } = lastAsked();
+    const { path, headers, body } = lastRequest();
     expect(path).toBe('/v1/responses');
     expect(headers.authorization).toBe('Bearer answers-key');
     expect(body).toMatchObject({
@@ -282,31 +283,35 @@ describe('the Responses endpoint', () => {
     });
   });
 
-  test('hears what only OpenAI has words for; for others it is told as dropped', async () => {
-    const wishes = { verbosity: 'low', prompt_cache_key: 'case-4711', safety_identifier: 'ann' };
+  test('receives parameters that only OpenAI has, which are dropped for Gemini', async () => {
+    const options = { verbosity: 'low', prompt_cache_key: 'case-4711', safety_identifier: 'ann' };
     upstream.script('ans-up', replay(readFixture('openai/responses-tool-final.json')));
-    const told = await gateway.post({ model: 'acme/answers', messages: [question], ...wishes });
-    expect(told.headers.get('x-tollgate-dropped-params')).toBeNull();
-    const { body } = lastAsked();
+    const sent = await gateway.post({ model: 'acme/answers', messages: [question], ...options });
+    expect(sent.headers.get('x-tollgate-dropped-params')).toBeNull();
+    const { body } = lastRequest();
     expect(body).toMatchObject({ text: { verbosity: 'low' }, user: 'ann' });
-    // Other tenants' prompts are not to be found by a guess of their names.
+    // The key is hashed per tenant, so that no tenant can guess another's cache.
     expect(body.prompt_cache_key).toMatch(/^[\w-]{43}$/);
 
     upstream.script('gem-up', replay(readFixture('gemini/tool-signature-followup.json')));
-    const spared = await gateway.post({ model: 'acme/gemini', messages: [question], ...wishes });
-    expect(spared.headers.get('x-tollgate-dropped-params')?.split(', ').toSorted()).toEqual([
+    const droppedReply = await gateway.post({
+      model: 'acme/gemini',
+      messages: [question],
+      ...options,
+    });
+    expect(droppedReply.headers.get('x-tollgate-dropped-params')?.split(', ').toSorted()).toEqual([
       'prompt_cache_key',
       'user',
       'verbosity',
     ]);
   });
 
-  test('that fails before its first word is followed by the next provider', async () => {
+  test('falls back to the next provider if it fails before the first text', async () => {
     const broken = readFixture('openai/responses-error-stream.sse');
     upstream.script('ans-up', replay(broken, { ...eventStream, piece: 'event by event' }));
     upstream.script('other-up', chatAnswer('Here I am.'));
-    const heard = await gateway.stream({ model: 'acme/two-answers', messages: [question] });
-    expect(heard.content).toBe('Here I am.');
+    const answer = await gateway.stream({ model: 'acme/two-answers', messages: [question] });
+    expect(answer.content).toBe('Here I am.');
     upstream.script('ans-up', json(200, { status: 'failed', error: { message: 'Sorry.' } }));
     const reply = await gateway.post({ model: 'acme/two-answers', messages: [question] });
     expect(reply.json.choices).toMatchObject([{ message: { content: 'Here I am.' } }]);

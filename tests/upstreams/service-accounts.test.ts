@@ -1,4 +1,4 @@
-/** Google's service accounts: keys that are exchanged for a token before a provider is asked. */
+/** Google service accounts, whose keys are exchanged for a token before each provider call. */
 import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
@@ -18,8 +18,8 @@ const upstream = startFakeUpstream();
 const messages = [{ role: 'user', content: 'Hello!' }];
 const vertex = `${upstream.url}/v1/projects/acme/locations/eu/publishers`;
 const google = 'https://oauth2.googleapis.com/token';
-/** Tokens are kept for as long as the process lives, so each has a server of its own. */
-const accounts = ['shared', 'brief', 'renewed', 'refused', 'broken', 'silent'];
+/** Tokens are cached for the lifetime of the process, so each test has its own account. */
+const accounts = ['shared', 'brief', 'renewed', 'rejected', 'broken', 'silent'];
 const account = (name: string) => serviceAccount(`${upstream.url}/token/${name}`);
 
 let gateway: InProcessGateway;
@@ -76,8 +76,8 @@ const gemini = (text: string) =>
 const token = (text: string, seconds = 3_599): Behavior =>
   json(200, { access_token: text, expires_in: seconds, token_type: 'Bearer' });
 
-/** The paths that were asked, and with which token, in order. */
-const asked = () =>
+/** Returns the requested paths and their tokens, in order. */
+const sentRequests = () =>
   upstream.requests.map(({ path, headers }) => {
     const name = path.startsWith('/token') ? 'token' : (path.split('/').at(-1) ?? '');
     return [name, headers.authorization?.replace('Bearer ', '') ?? null] as const;
@@ -85,12 +85,12 @@ const asked = () =>
 const chat = (model: string) => gateway.post({ model: `acme/${model}`, messages });
 const generate = 'gem-up:generateContent';
 
-test('one token serves every request and every provider of its account', async () => {
+test('a service account uses one token for all its requests and providers', async () => {
   upstream.script('/token/shared', token('ya29.shared'));
   const replies = await Promise.all(Array.from({ length: 5 }, () => chat('shared')));
   expect(replies.map(contentOf)).toEqual(Array.from({ length: 5 }, () => 'From Vertex.'));
   expect((await chat('compatible')).status).toBe(200);
-  expect(asked()).toEqual([
+  expect(sentRequests()).toEqual([
     ['token', null],
     ...Array.from({ length: 5 }, () => [generate, 'ya29.shared'] as const),
     ['completions', 'ya29.shared'],
@@ -98,27 +98,32 @@ test('one token serves every request and every provider of its account', async (
   expect(upstream.requests[1]?.headers).not.toHaveProperty('x-goog-api-key');
 });
 
-test('a token in its last minute is not used for another request', async () => {
+test('a service account renews a token in its last minute', async () => {
   upstream.script('/token/brief', [token('ya29.a', 60), token('ya29.b', 60)]);
   for (const reply of [await chat('brief'), await chat('brief')]) expect(reply.status).toBe(200);
-  expect(asked().map(([, shown]) => shown)).toEqual([null, 'ya29.a', null, 'ya29.b']);
+  expect(sentRequests().map(([, sentToken]) => sentToken)).toEqual([
+    null,
+    'ya29.a',
+    null,
+    'ya29.b',
+  ]);
 });
 
-test('a provider that refuses a token it took before gets a new one, once', async () => {
+test('a service account renews a token once after a 401 for a token that worked before', async () => {
   upstream.script('/token/renewed', [token('ya29.old'), token('ya29.new')]);
   await chat('renewed');
   upstream.script(gemPath, [status(401), gemini('After all.'), status(401)]);
   expect(contentOf(await chat('renewed'))).toBe('After all.');
-  expect(asked()).toEqual([
+  expect(sentRequests()).toEqual([
     ['token', null],
     [generate, 'ya29.old'],
     [generate, 'ya29.old'],
     ['token', null],
     [generate, 'ya29.new'],
   ]);
-  // Now the account is refused, new token or not.
+  // Now the provider rejects the account, even with a new token.
   expect(contentOf(await chat('renewed'))).toBe('From the backup.');
-  expect(asked().slice(5)).toEqual([
+  expect(sentRequests().slice(5)).toEqual([
     [generate, 'ya29.new'],
     ['token', null],
     [generate, 'ya29.new'],
@@ -126,12 +131,12 @@ test('a provider that refuses a token it took before gets a new one, once', asyn
   ]);
 });
 
-test('an account that is refused from the beginning is not asked to renew', async () => {
-  upstream.script('/token/refused', token('ya29.refused'));
-  upstream.script(gemPath, status(401, 'The token ya29.refused is not valid.'));
-  const reply = await chat('refused');
+test("a service account doesn't renew a token that never worked", async () => {
+  upstream.script('/token/rejected', token('ya29.rejected'));
+  upstream.script(gemPath, status(401, 'The token ya29.rejected is not valid.'));
+  const reply = await chat('rejected');
   expect(contentOf(reply)).toBe('From the backup.');
-  expect(asked().map(([name]) => name)).toEqual(['token', generate, 'completions']);
+  expect(sentRequests().map(([name]) => name)).toEqual(['token', generate, 'completions']);
   const { attempts } = await gateway.record(reply.requestId);
   expect(attempts[0]).toMatchObject({
     outcome: 'credential',
@@ -143,22 +148,22 @@ test.each([
   ['broken', json(400, { error: 'invalid_grant', error_description: privateLine }), 'credential'],
   ['broken', status(500), 'unreachable'],
   ['silent', hangBeforeHeaders(), 'timeout'],
-] as const)('a token that cannot be had (%s, %#) leads to the next provider', async (...row) => {
+] as const)('a failed token request (%s, %#) falls back to the next provider', async (...row) => {
   const [name, answer, outcome] = row;
   upstream.script(`/token/${name}`, answer);
   const reply = await chat(name);
   expect(contentOf(reply)).toBe('From the backup.');
   const { attempts } = await gateway.record(reply.requestId);
-  expect(attempts.map((one) => one.outcome)).toEqual([outcome, 'answered']);
-  expect(asked().map(([path]) => path)).toEqual(['token', 'completions']);
-  const told = reply.text + JSON.stringify(attempts) + gateway.logLines.join('');
-  expect(told).not.toContain(privateLine);
+  expect(attempts.map((attempt) => attempt.outcome)).toEqual([outcome, 'answered']);
+  expect(sentRequests().map(([path]) => path)).toEqual(['token', 'completions']);
+  const visible = reply.text + JSON.stringify(attempts) + gateway.logLines.join('');
+  expect(visible).not.toContain(privateLine);
 });
 
 describe('Claude on Vertex AI', () => {
   beforeEach(() => upstream.script('/token/shared', token('ya29.shared')));
 
-  const last = () => upstream.requests.at(-1);
+  const lastRequest = () => upstream.requests.at(-1);
   const path = (name: string) =>
     `/v1/projects/acme/locations/eu/publishers/anthropic/models/${name}`;
   const version = { anthropic_version: 'vertex-2023-10-16' };
@@ -171,7 +176,7 @@ describe('Claude on Vertex AI', () => {
     usage: { input_tokens: 2, output_tokens: 3 },
   });
 
-  test('takes messages as their client wrote them, but for model and version', async () => {
+  test('receives messages unchanged except for model and version', async () => {
     upstream.script(path('claude-large@20260101:rawPredict'), answer);
     const body =
       '{"model":"acme/claude","max_tokens":9,"messages":[{"role":"user","content":"a"}],'.concat(
@@ -180,47 +185,49 @@ describe('Claude on Vertex AI', () => {
     const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'some-beta-2026' };
     const reply = await gateway.post(body, { path: '/v1/messages', headers });
     expect(reply.json).toMatchObject({ model: 'acme/claude', content: [{ type: 'text' }] });
-    expect(last()?.path).toBe(path('claude-large@20260101:rawPredict'));
-    expect(last()?.json).toEqual({
+    expect(lastRequest()?.path).toBe(path('claude-large@20260101:rawPredict'));
+    expect(lastRequest()?.json).toEqual({
       max_tokens: 9,
       messages: [{ role: 'user', content: 'a' }],
       novelty: expect.any(Number),
       ...version,
     });
-    expect(Buffer.from(last()?.raw ?? []).toString()).toContain('"novelty":12345678901234567890');
-    expect(last()?.headers).toMatchObject({
+    expect(Buffer.from(lastRequest()?.raw ?? []).toString()).toContain(
+      '"novelty":12345678901234567890',
+    );
+    expect(lastRequest()?.headers).toMatchObject({
       authorization: 'Bearer ya29.shared',
       'anthropic-beta': 'some-beta-2026',
     });
-    expect(last()?.headers).not.toHaveProperty('anthropic-version');
-    expect(last()?.headers).not.toHaveProperty('x-api-key');
+    expect(lastRequest()?.headers).not.toHaveProperty('anthropic-version');
+    expect(lastRequest()?.headers).not.toHaveProperty('x-api-key');
   });
 
-  test('takes what other clients ask, streamed at a path of its own', async () => {
+  test('streams for chat clients at its streaming path', async () => {
     const streamed = replay(readFixture('anthropic/text-stream.sse'), {
       contentType: 'text/event-stream',
     });
     upstream.script(path('claude-large@20260101:streamRawPredict'), streamed);
     const reply = await gateway.stream({ model: 'acme/claude', messages });
     expect(reply.content).toBe('1\n2\n3');
-    expect(last()?.path).toBe(path('claude-large@20260101:streamRawPredict'));
-    expect(last()?.json).toMatchObject({ stream: true, ...version });
-    expect(last()?.json).not.toHaveProperty('model');
+    expect(lastRequest()?.path).toBe(path('claude-large@20260101:streamRawPredict'));
+    expect(lastRequest()?.json).toMatchObject({ stream: true, ...version });
+    expect(lastRequest()?.json).not.toHaveProperty('model');
   });
 
-  test('counts at one path for all models, which takes no betas', async () => {
+  test('counts tokens at one path for all models, without betas', async () => {
     upstream.script(path('count-tokens:rawPredict'), json(200, { input_tokens: 42 }));
     const body = { model: 'acme/claude', messages };
     const headers = { 'anthropic-beta': 'some-beta-2026' };
     const reply = await gateway.post(body, { path: '/v1/messages/count_tokens', headers });
     expect(reply.json).toEqual({ input_tokens: 42 });
-    expect(last()?.json).toEqual({ model: 'claude-large@20260101', messages, ...version });
-    expect(last()?.headers).not.toHaveProperty('anthropic-beta');
+    expect(lastRequest()?.json).toEqual({ model: 'claude-large@20260101', messages, ...version });
+    expect(lastRequest()?.headers).not.toHaveProperty('anthropic-beta');
   });
 });
 
-describe("a tenant's own account", () => {
-  test('may have its tokens from Google alone', async () => {
+describe("a tenant's own service account", () => {
+  test('must have the token_uri of Google', async () => {
     const tenant = await makeByokTenant(gateway, 'inside');
     const put = await tenant.bring('shared', { api_key: account('shared') });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
@@ -228,28 +235,28 @@ describe("a tenant's own account", () => {
     expect(upstream.requests).toEqual([]);
   });
 
-  test('is refused by the field that is wrong, which is not repeated', async () => {
-    const tenant = await makeByokTenant(gateway, 'spoiled');
-    const spoiled = serviceAccount(google, { client_email: `${privateLine} twice` });
-    const put = await tenant.bring('shared', { api_key: spoiled });
+  test('is rejected by the name of the invalid field, without its value', async () => {
+    const tenant = await makeByokTenant(gateway, 'invalid');
+    const invalid = serviceAccount(google, { client_email: `${privateLine} twice` });
+    const put = await tenant.bring('shared', { api_key: invalid });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
     expect(put.error.message).toContain('client_email');
     expect(put.text).not.toContain(privateLine);
   });
 
-  test('is used with a token of its own', async () => {
+  test('uses its own token', async () => {
     const tenant = await makeByokTenant(gateway, 'outside');
     const own = serviceAccount(google, { client_email: 'tenant@own.iam.gserviceaccount.com' });
     const put = await tenant.bring('shared', { api_key: own, mode: 'byok_only' });
     expect(put.status).toBe(200);
     expect(put.text).not.toContain(privateLine);
     expect(dataOf(put).label).not.toContain('\n');
-    // Google itself cannot be reached from a test: its place is taken by the fake upstream.
-    const plain = globalThis.fetch;
+    // Tests can't reach Google, so the fake upstream replaces it.
+    const realFetch = globalThis.fetch;
     const toFake = (url: string | URL | Request, init?: RequestInit) =>
-      plain(url === google ? `${upstream.url}/token/google` : url, init);
+      realFetch(url === google ? `${upstream.url}/token/google` : url, init);
     const spy = spyOn(globalThis, 'fetch').mockImplementation(
-      Object.assign(toFake, { preconnect: plain.preconnect }),
+      Object.assign(toFake, { preconnect: realFetch.preconnect }),
     );
     try {
       upstream.script('/token/google', token('ya29.own'));
@@ -259,7 +266,7 @@ describe("a tenant's own account", () => {
     } finally {
       spy.mockRestore();
     }
-    expect(asked()).toEqual([
+    expect(sentRequests()).toEqual([
       ['token', null],
       [generate, 'ya29.own'],
       [generate, 'ya29.own'],
@@ -267,7 +274,7 @@ describe("a tenant's own account", () => {
   });
 });
 
-test('no key and no token was logged', () => {
+test("service accounts' keys and tokens aren't logged", () => {
   const logged = gateway.logLines.join('');
   expect(logged).toContain('acme/shared');
   expect(logged).not.toMatch(/ya29\.|BEGIN PRIVATE KEY/);
