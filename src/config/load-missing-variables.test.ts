@@ -98,7 +98,7 @@ describe('missing variables', () => {
   });
 });
 
-describe('an endpoint with a provider that cannot be called', () => {
+describe('endpoint with a provider that cannot be called', () => {
   const at = 'models[0].endpoints[0].provider names';
 
   test('is reported with the missing variable for a built-in provider', () => {

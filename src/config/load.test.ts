@@ -151,7 +151,7 @@ describe('loadConfig precedence', () => {
   });
 });
 
-describe('a variable in the configuration file', () => {
+describe('variable in the configuration file', () => {
   test('is substituted in any field and converted to its type', () => {
     const content = {
       server: { port: variable('P'), public_url: `https://${variable('H')}/` },
@@ -469,20 +469,20 @@ describe('providers and models', () => {
     ]);
   });
 
-  const stepped = (long_prompts: unknown, prices: object = pricing, more: object = {}) => {
+  const tieredModel = (long_prompts: unknown, prices: object = pricing, more: object = {}) => {
     const endpoints = [{ provider: 'mine', model: 'x', pricing: { ...prices, long_prompts } }];
     return { providers: { mine }, models: [{ ...model, ...more, endpoints }] };
   };
 
-  test('prices can have steps by prompt length, set by a variable', () => {
-    const steps = [
+  test('prices can have tiers by prompt length, set by a variable', () => {
+    const tiers = [
       { above_tokens: variable('LONG'), prompt: '1' },
       { above_tokens: 2_000, completion: '3', cache_read: '0', cache_write: '9' },
     ];
-    const loaded = load(stepped(steps), { LONG: '1000' }).models.at(-1)?.endpoints[0]?.pricing;
+    const loaded = load(tieredModel(tiers), { LONG: '1000' }).models.at(-1)?.endpoints[0]?.pricing;
     expect<unknown>(loaded).toEqual({
       ...pricing,
-      long_prompts: [{ ...steps[0], above_tokens: 1_000 }, steps[1]],
+      long_prompts: [{ ...tiers[0], above_tokens: 1_000 }, tiers[1]],
     });
   });
 
@@ -516,7 +516,7 @@ describe('providers and models', () => {
         { above_tokens: 5, prompt: '1' },
         { above_tokens: 5, prompt: '2' },
       ],
-      '.above_tokens must be more than 5, the previous step, not 5',
+      '.above_tokens must be more than 5, the previous tier, not 5',
     ],
     [
       '[2]',
@@ -525,19 +525,19 @@ describe('providers and models', () => {
         { above_tokens: 9, prompt: '2' },
         { above_tokens: 8, prompt: '3' },
       ],
-      '.above_tokens must be more than 9, the previous step, not 8',
+      '.above_tokens must be more than 9, the previous tier, not 8',
     ],
-  ])('an invalid price step is reported by path: long_prompts%s of %j', (at, steps, problem) => {
+  ])('an invalid price tier is reported by path: long_prompts%s of %j', (at, tiers, problem) => {
     const path = `models[0].endpoints[0].pricing.long_prompts${at}`;
-    expect(problems(stepped(steps))).toEqual([`${path}${problem}`]);
+    expect(problems(tieredModel(tiers))).toEqual([`${path}${problem}`]);
   });
 
-  test('price steps without a token price are rejected', () => {
-    const steps = [{ above_tokens: 5, prompt: '1' }];
-    const listening = { features: ['transcription'] };
-    expect(problems(stepped(steps, { minute: '0.006' }, listening))).toEqual([
+  test('price tiers without a token price are rejected', () => {
+    const tiers = [{ above_tokens: 5, prompt: '1' }];
+    const transcriptionModel = { features: ['transcription'] };
+    expect(problems(tieredModel(tiers, { minute: '0.006' }, transcriptionModel))).toEqual([
       'models[0].endpoints[0].pricing.long_prompts needs prompt or completion next to it: ' +
-        'price steps without a token price are rejected',
+        'only token prices can have tiers',
     ]);
   });
 });

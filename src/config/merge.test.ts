@@ -27,7 +27,7 @@ test.each(['', 12_345])('api_key must be a non-empty string, not %j', (api_key) 
   );
 });
 
-describe('an AWS key pair', () => {
+describe('AWS key pair', () => {
   test('uses the region in the base URL', () => {
     const base_url = 'https://bedrock-runtime.us-east-1.amazonaws.com';
     expect(load({ ...aws, base_url })?.apiKey?.reveal()).toBe(pair);
@@ -47,7 +47,7 @@ describe('an AWS key pair', () => {
   });
 });
 
-describe('a Google service account', () => {
+describe('Google service account', () => {
   const text = serviceAccount('http://10.0.0.7/token');
 
   test('is accepted in the file and in the environment, with line breaks', () => {
@@ -66,7 +66,7 @@ describe('a Google service account', () => {
     } catch (error) {
       refusal = String(error);
     }
-    expect(refusal).toContain('providers.mine.api_key begins as JSON');
+    expect(refusal).toContain('providers.mine.api_key starts like JSON');
     expect(refusal).toContain(why);
     expect(refusal).not.toContain(privateLine);
   });

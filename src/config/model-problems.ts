@@ -67,20 +67,20 @@ function priceProblems(
     const message = `needs ${missing.join(' and ')}; write "0" if it is free`;
     return [{ path, message }];
   }
-  return isBroken(path) ? [] : stepProblems(pricing, `${path}.long_prompts`);
+  return isBroken(path) ? [] : tierProblems(pricing, `${path}.long_prompts`);
 }
 
-/** Returns the problems of the price steps for long prompts. */
-export function stepProblems(pricing: PricingFile, path: string): ConfigProblem[] {
-  const { long_prompts: steps = [], prompt, completion } = pricing;
-  if (steps.length > 0 && prompt === undefined && completion === undefined) {
-    const message = 'needs prompt or completion next to it: only token prices have steps';
+/** Returns the problems of the price tiers for long prompts. */
+export function tierProblems(pricing: PricingFile, path: string): ConfigProblem[] {
+  const { long_prompts: tiers = [], prompt, completion } = pricing;
+  if (tiers.length > 0 && prompt === undefined && completion === undefined) {
+    const message = 'needs prompt or completion next to it: only token prices can have tiers';
     return [{ path, message }];
   }
-  return steps.flatMap(({ above_tokens: above, ...changed }, i): ConfigProblem[] => {
-    const before = steps[i - 1]?.above_tokens ?? 0;
+  return tiers.flatMap(({ above_tokens: above, ...changed }, i): ConfigProblem[] => {
+    const before = tiers[i - 1]?.above_tokens ?? 0;
     if (above <= before) {
-      const message = `must be more than ${before}, the previous step, not ${above}`;
+      const message = `must be more than ${before}, the previous tier, not ${above}`;
       return [{ path: `${path}[${i}].above_tokens`, message }];
     }
     if (Object.keys(changed).length > 0) return [];

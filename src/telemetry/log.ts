@@ -79,7 +79,7 @@ export class OutageLog {
     this.#log = log;
   }
 
-  /** Outages are told apart by `message`. The reason may differ from one request to the next. */
+  /** Outages are distinguished by `message`. The reason may differ from one request to the next. */
   failed(message: string, fields: LogFields & { readonly reason: string }): void {
     const outage = this.#outages.get(message);
     if (outage) {

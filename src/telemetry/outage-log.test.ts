@@ -20,9 +20,12 @@ function createOutages() {
 test('OutageLog reports an outage at its start, every minute and at its end', async () => {
   const { outages, reported, minute } = createOutages();
   const fail = (id: string, why = 'refused') =>
-    outages.failed('The store is away.', { request_id: id, reason: `The store is away. (${why})` });
+    outages.failed('The store is unreachable.', {
+      request_id: id,
+      reason: `The store is unreachable. (${why})`,
+    });
   for (const id of ['a', 'b', 'c']) fail(id);
-  const reason = 'The store is away. (refused)';
+  const reason = 'The store is unreachable. (refused)';
   expect(reported()).toEqual([
     { level: 'error', event: 'request_failed', request_id: 'a', reason },
   ]);
@@ -32,7 +35,7 @@ test('OutageLog reports an outage at its start, every minute and at its end', as
       level: 'error',
       event: 'requests_failed',
       requests: 3,
-      reason: 'The store is away. (timeout)',
+      reason: 'The store is unreachable. (timeout)',
     },
   ]);
   fail('e');
@@ -56,7 +59,7 @@ test('OutageLog writes one line for one failure', async () => {
 
 test('OutageLog.flush reports pending failures without reporting a recovery', () => {
   const { outages, reported } = createOutages();
-  const reason = 'The store is away.';
+  const reason = 'The store is unreachable.';
   for (const request_id of ['a', 'b']) outages.failed(reason, { request_id, reason });
   reported();
   outages.flush();

@@ -143,12 +143,12 @@ export class Metrics {
 
   #render(): string {
     const pages = this.#sources.map((source) => this.#readSource(source));
-    const help = 'Measurements that failed and were left out.';
+    const help = 'Metric sources that failed and were omitted.';
     const failures = counter('tollgate_telemetry_failures_total', help, this.#failures);
     return [...pages, writeFamilies([failures], this.#common)].join('');
   }
 
-  /** One broken source must not hide the others. */
+  /** Returns '' for a source that throws, so that the others are still reported. */
   #readSource(source: MetricSource): string {
     try {
       return writeFamilies(source(), this.#common);

@@ -42,8 +42,8 @@ export class RecentTraffic {
 
   takeSnapshot(): void {
     const at = this.#now();
-    const kept = this.#snapshots.filter((snapshot) => at - snapshot.at <= windowMs);
-    this.#snapshots = [...kept, { at, counts: this.#read() }];
+    const recent = this.#snapshots.filter((snapshot) => at - snapshot.at <= windowMs);
+    this.#snapshots = [...recent, { at, counts: this.#read() }];
   }
 
   /** Returns recent calls by provider, without providers that were not called. */

@@ -15,7 +15,7 @@ export interface Span {
   /** Epoch milliseconds, with fractions. */
   readonly startMs: number;
   readonly endMs: number;
-  /** Null values are left out. */
+  /** Null values are omitted. */
   readonly attributes: Readonly<Record<string, AttributeValue>>;
   readonly failed: boolean;
 }

@@ -108,7 +108,7 @@ describe('Traffic', () => {
 });
 
 describe('Metrics', () => {
-  test('leaves out a source that throws', () => {
+  test('omits a source that throws', () => {
     const one = { name: 'one', help: 'a\nb\\c', type: 'gauge', samples: [{ value: 1 }] } as const;
     const metrics = new Metrics([
       () => [one],

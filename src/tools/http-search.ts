@@ -106,7 +106,7 @@ export class HttpSearch implements SearchEngine {
         const problem = responseProblem(response);
         if (problem !== undefined) return failed(problem);
         const text = await readBounded(response, searchAnswerBytesMax);
-        return text ?? failed('The search engine returned too long an answer.');
+        return text ?? failed('The search engine returned an answer that is too long.');
       } catch {
         if (client.aborted) return failed('The search was canceled.');
         const problem = timeoutSignal.aborted ? 'did not respond in time' : 'could not be reached';

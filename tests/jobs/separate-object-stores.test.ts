@@ -82,7 +82,7 @@ test(
     expect(warnings(second.log())).toEqual([
       expect.objectContaining({
         level: 'warn',
-        reason: `The last start on this database had its objects in another place. ${advice}`,
+        reason: `The last process on this database used a different object store. ${advice}`,
       }),
     ]);
     expect(await failedChecks(one)).toHaveLength(1);

@@ -41,7 +41,11 @@ describe('invalid image request', () => {
     ['a script as image', { image: Buffer.from('#!/bin/sh\nrm -rf /') }, /^image isn't a PNG/],
     ['an empty image', { image: new Uint8Array() }, /^image is empty/],
     ['a GIF', { image: Buffer.from('GIF89a\x01\x00\x01\x00') }, /^image isn't a PNG/],
-    ['17 images', { image: Array.from({ length: 17 }, () => sourceImage) }, /the maximum of 16 files/],
+    [
+      '17 images',
+      { image: Array.from({ length: 17 }, () => sourceImage) },
+      /the maximum of 16 files/,
+    ],
     ['n = 2', { n: '2' }, /^n is 2, but a request generates one image/],
     ['n = 0', { n: '0' }, /^n must be a whole number/],
     ['n = -1', { n: '-1' }, /^n must be a whole number/],
@@ -67,7 +71,11 @@ describe('invalid image request', () => {
       { mask: mask(['##', '##']) },
       /^mask is 2x2, but must be the size of image, 4x3/,
     ],
-    ['a mask with a different width', { mask: mask(['##', '##', '##']) }, /^mask is 2x3, but must be/],
+    [
+      'a mask with a different width',
+      { mask: mask(['##', '##', '##']) },
+      /^mask is 2x3, but must be/,
+    ],
     [
       'a mask that is not a PNG',
       { mask: jpeg(4, 3) },

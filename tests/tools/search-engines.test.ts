@@ -190,8 +190,8 @@ describe.each([...engines])('%s', (name) => {
   });
 
   test.each([
-    ['huge', 'The search engine returned too long an answer.'],
-    ['endless', 'The search engine returned too long an answer.'],
+    ['huge', 'The search engine returned an answer that is too long.'],
+    ['endless', 'The search engine returned an answer that is too long.'],
     ['binary', 'The search engine returned an answer in an unknown format.'],
     ['half', 'The search engine returned an answer in an unknown format.'],
     ['nested', undefined],

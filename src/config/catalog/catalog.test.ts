@@ -5,7 +5,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { parseDocument } from 'yaml';
 import { explain, oneOf } from '../../core/schema.ts';
-import { stepProblems } from '../model-problems.ts';
+import { tierProblems } from '../model-problems.ts';
 import { type ModelFile, modelSchema, type PricingFile } from '../model-schema.ts';
 import { dialectNames, quirksSchema } from '../provider-schema.ts';
 import { httpAddress } from '../schema-fields.ts';
@@ -37,7 +37,7 @@ const { providers, models } = builtinCatalog;
 
 function modelOf(id: string): ModelFile {
   const model = models.find((candidate) => candidate.id === id);
-  if (!model) throw new Error(`${id} is not in the catalogue`);
+  if (!model) throw new Error(`${id} isn't in the catalog`);
   return model;
 }
 
@@ -49,11 +49,10 @@ describe('catalog files', () => {
     });
     expect([...document.errors, ...document.warnings].map(String)).toEqual([]);
     const data: unknown = document.toJS();
-    const misfits = validator.Check(data) ? [] : explain(shape, data);
-    expect(misfits.map(({ path, message }) => `${name}: ${path} ${message}`)).toEqual([]);
-    // The strict parser reads what the program was built with: no file is missing, and the
-    // bundler's YAML parser agrees.
-    if (!validator.Check(data)) throw new Error(`${name} does not fit, yet nothing explains why`);
+    const problems = validator.Check(data) ? [] : explain(shape, data);
+    expect(problems.map(({ path, message }) => `${name}: ${path} ${message}`)).toEqual([]);
+    // The built program contains every file, and the bundler's YAML parser agrees with this one.
+    if (!validator.Check(data)) throw new Error(`${name} is invalid, but no problem was reported`);
     const shipped = providers.find((provider) => provider.name === data.provider.name);
     expect<unknown>(shipped).toEqual(data.provider);
     for (const model of data.models) expect<unknown>(modelOf(model.id)).toEqual(model);
@@ -137,7 +136,7 @@ test('Anthropic’s cache writes cost 1.25 times the input price for 5 minutes a
   const lists = own.flatMap(({ model, pricing = {} }) =>
     [pricing, ...(pricing.long_prompts ?? [])].map((prices) => ({ model, prices })),
   );
-  // 11 models, one of which has a price step.
+  // 11 models, one of which has a price tier.
   expect(lists).toHaveLength(12);
   for (const { model, prices } of lists) {
     const times = (price: string | undefined) => Number(price) / Number(prices.prompt);
@@ -149,7 +148,7 @@ test('Anthropic’s cache writes cost 1.25 times the input price for 5 minutes a
   }
 });
 
-test('models with price steps have the published ones and no others have any', () => {
+test('models with price tiers have the published ones and no others have any', () => {
   // [above, input, output, cached input, cache writes, those for an hour], in dollars per million.
   type Step = [above: number, prompt: string, completion: string, ...cache: string[]];
   const grok: Step = [200_000, '4.00', '12.00', '1.00'];
@@ -189,9 +188,9 @@ test('models with audio prices have the published ones and no others have any', 
   ]);
 });
 
-test('every price step of the catalog is valid in a configuration file', () => {
+test('every price tier of the catalog is valid in a configuration file', () => {
   const problems = models.flatMap(({ id, endpoints }) =>
-    endpoints.flatMap(({ pricing = {} }) => stepProblems(pricing, id)),
+    endpoints.flatMap(({ pricing = {} }) => tierProblems(pricing, id)),
   );
   expect(problems).toEqual([]);
 });

@@ -374,7 +374,7 @@ describe('Wallets after a clock jump or sleep', () => {
   });
 });
 
-describe('a key’s limit across periods', () => {
+describe('key limit across periods', () => {
   test('counts a request in the period of its arrival', async () => {
     const wallets = walletsWith();
     const limited = { ...callerOf(tenantId), limitCredits: 100, limitReset: 'daily' as const };
@@ -545,7 +545,7 @@ describe('idle credits', () => {
   });
 });
 
-describe('a changed key’s limit', () => {
+describe('changed key limit', () => {
   test('lets running requests end and refuses new ones', async () => {
     const wallets = walletsWith();
     const key = { keyId: `l-${tenantId}`, limitCredits: 500 };

@@ -45,12 +45,12 @@ type LongPromptTexts = Readonly<Partial<Record<TokenPriceName, string>>> & {
 /** Prices with tiers as in the configuration. Also stored with each request's record. */
 export type PriceTexts = FlatTexts & { readonly long_prompts?: readonly LongPromptTexts[] };
 
-export function readPriceList({ long_prompts: steps, ...base }: PriceTexts): PriceList {
+export function readPriceList({ long_prompts: tiers, ...base }: PriceTexts): PriceList {
   const prices = readPrices(base);
-  if (!steps || steps.length === 0) return prices;
-  const longPrompts = steps.map(({ above_tokens: aboveTokens }) => ({
+  if (!tiers || tiers.length === 0) return prices;
+  const longPrompts = tiers.map(({ above_tokens: aboveTokens }) => ({
     aboveTokens,
-    prices: readPrices(textsAbove(base, steps, aboveTokens)),
+    prices: readPrices(textsAbove(base, tiers, aboveTokens)),
   }));
   return { ...prices, longPrompts };
 }
@@ -66,23 +66,23 @@ export function pricesFor(list: PriceList, promptTokens: number): Prices {
 
 /** Returns the price texts for a prompt of this length, and the tier's limit or null for none. */
 export function textsFor(
-  { long_prompts: steps = [], ...base }: PriceTexts,
+  { long_prompts: tiers = [], ...base }: PriceTexts,
   promptTokens: number,
 ): { readonly texts: FlatTexts; readonly aboveTokens: number | null } {
-  const reached = steps.findLast((step) => promptTokens > step.above_tokens);
+  const reached = tiers.findLast((tier) => promptTokens > tier.above_tokens);
   if (!reached) return { texts: base, aboveTokens: null };
   const aboveTokens = reached.above_tokens;
-  return { texts: textsAbove(base, steps, aboveTokens), aboveTokens };
+  return { texts: textsAbove(base, tiers, aboveTokens), aboveTokens };
 }
 
 /** A tier lists only the prices it changes; the others are those of the tier before it. */
 function textsAbove(
   base: FlatTexts,
-  steps: readonly LongPromptTexts[],
+  tiers: readonly LongPromptTexts[],
   aboveTokens: number,
 ): FlatTexts {
   let texts = base;
-  for (const { above_tokens, ...changed } of steps) {
+  for (const { above_tokens, ...changed } of tiers) {
     if (above_tokens <= aboveTokens) texts = { ...texts, ...changed };
   }
   return texts;

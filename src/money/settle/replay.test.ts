@@ -193,7 +193,7 @@ describe('replayJournals', () => {
   });
 });
 
-describe('replayJournals with the journal of', () => {
+describe('replayJournals', () => {
   const replayed = async (name: string, silentMs = 0) => {
     const { store } = recordingStore();
     const folder = leave(name, [request().settled]);
@@ -210,16 +210,16 @@ describe('replayJournals with the journal of', () => {
     ['another host with a recent heartbeat', folderOf(deadPid, 'elsewhere'), 200_000, false],
     ['another host without a heartbeat', folderOf(deadPid, 'elsewhere'), 400_000, true],
     ['a folder with another name', 'lost+found', 400_000, false],
-  ])('%s', async (_, name, silentMs, isDead) => {
+  ])('with the journal of %s', async (_, name, silentMs, isDead) => {
     expect(await replayed(name, silentMs)).toBe(isDead);
   });
 
-  test('no process returns 0', async () => {
+  test('returns 0 without a journal folder', async () => {
     const { store } = recordingStore();
     expect(await replayJournals(join(root, 'none'), store, Date.now())).toBe(0);
   });
 
-  test('an unreadable folder rejects', async () => {
+  test('rejects if the folder cannot be read', async () => {
     const { store } = recordingStore();
     const file = join(root, 'file');
     writeFileSync(file, '');

@@ -88,7 +88,12 @@ function settling(settleCase: SettleCase) {
   const observed: string[] = [];
   const metrics = { finishReason, outputCharacters: 400, failure: undefined };
   const operation = {
-    request: { operationName: 'chat', models: ['acme/asked', 'acme/one'], stream: true, user: 'u' },
+    request: {
+      operationName: 'chat',
+      models: ['acme/requested', 'acme/one'],
+      stream: true,
+      user: 'u',
+    },
     skills: ['terse'],
     bounds: { contextTokensFor: () => 1_000 },
     measure: ({ usage }: { usage: Usage | undefined }): Measured => ({
@@ -137,9 +142,9 @@ function settling(settleCase: SettleCase) {
     nameOf: (requested: string) => requested,
     // 10 tokens in a little more than 1,000 seconds.
     observeSpeed: (_offer: Offer, perSecond: number) =>
-      observed.push(perSecond > 0.005 && perSecond <= 0.01 ? 'speed' : `${perSecond} a second`),
+      observed.push(perSecond > 0.005 && perSecond <= 0.01 ? 'speed' : `${perSecond} per second`),
     observeEnd: (_offer: Offer, isComplete: boolean) =>
-      observed.push(isComplete ? 'whole' : 'break'),
+      observed.push(isComplete ? 'complete' : 'interrupted'),
   };
   return { saved, observed, settle: (outcome = answered) => settle(call, outcome, deps) };
 }
@@ -158,14 +163,14 @@ describe('settle', () => {
   test('charges tokens and returns the recorded numbers', async () => {
     const { saved, observed, settle } = settling({ hold: holdOf(1_000) });
     expect(await settle()).toMatchObject({ usage: tokens(100, 10), costCredits: 120 });
-    expect(observed).toEqual(['whole', 'speed', '110 tokens']);
+    expect(observed).toEqual(['complete', 'speed', '110 tokens']);
     expect(saved).toMatchObject([{ wasDispatched: true, settlement: { writtenOff: 0 } }]);
     expect(saved[0]?.settlement).toMatchObject({ keyAccount: 'key:k', keyCharge: 120 });
     expect(saved[0]?.settlement.record).toMatchObject({
       charges: charged(120),
       model: 'acme/one',
       provider: 'acme',
-      requestedModel: 'acme/asked',
+      requestedModel: 'acme/requested',
       operation: 'chat',
       skills: ['terse'],
       units: undefined,
@@ -324,9 +329,9 @@ describe('settle', () => {
   });
 
   test.each([
-    ['complete', undefined, 'stop', ['whole', 'speed', '110 tokens']],
+    ['complete', undefined, 'stop', ['complete', 'speed', '110 tokens']],
     ['client_disconnected', undefined, 'stop', ['110 tokens']],
-    ['interrupted', 'upstream_error', undefined, ['break', '110 tokens']],
+    ['interrupted', 'upstream_error', undefined, ['interrupted', '110 tokens']],
     // After a finish reason, the provider is fine, but the model's output was unusable.
     ['interrupted', 'upstream_error', 'tool_calls', ['110 tokens']],
     ['interrupted', 'insufficient_credits', undefined, ['110 tokens']],

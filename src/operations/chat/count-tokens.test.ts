@@ -67,7 +67,7 @@ const at = (url: string) => [{ param: 'messages[0].content[0].source', url }];
 const inside = at('https://vendor.example/v1/files/a');
 
 test.each([
-  ['a file id', { ownAccount: { param: 'file_id', why: 'is kept there' } }, []],
+  ['a file id', { ownAccount: { param: 'file_id', why: 'is stored there' } }, []],
   ['a URL at the provider', { addresses: inside }, []],
   ['an image at the provider', { images: inside }, []],
   ['unless the image is elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],

@@ -6,8 +6,8 @@ import {
   replay,
   startFakeUpstream,
 } from '../../../tests/support/fake-upstream.ts';
-import { offerCalled } from '../../../tests/support/offers.ts';
 import { opaquePng } from '../../../tests/support/images.ts';
+import { offerCalled } from '../../../tests/support/offers.ts';
 import { DeadlineWatcher } from '../../core/deadlines.ts';
 import { noUsage } from '../../core/usage.ts';
 import { readImagesRequest } from '../../dialects/openai-media/images.ts';
@@ -101,7 +101,7 @@ describe('ImagesOperation.tryAt', () => {
   });
 });
 
-describe('an image URL inside the private network', () => {
+describe('image URL inside the private network', () => {
   async function imagesAt(url: string, at: Offer): Promise<unknown> {
     upstream.script('gpt-image', json(200, { data: [{ url }] }));
     upstream.script('/cat.png', replay(opaquePng(3, 2), { contentType: 'image/png' }));

@@ -69,8 +69,8 @@ describe('readCoverage', () => {
       const [a, b, c] = [row[at - 4] ?? 0, above[at] ?? 0, above[at - 4] ?? 0];
       const [pa, pb, pc] = [Math.abs(b - c), Math.abs(a - c), Math.abs(a + b - 2 * c)];
       const paeth = pa <= pb && pa <= pc ? a : pb <= pc ? b : c;
-      const foretold = [0, a, b, Math.floor((a + b) / 2), paeth][filter] ?? 0;
-      return (value - foretold + 512) % 256;
+      const predicted = [0, a, b, Math.floor((a + b) / 2), paeth][filter] ?? 0;
+      return (value - predicted + 512) % 256;
     });
   }
 

@@ -168,7 +168,7 @@ async function advance(stream: OpenStream): Promise<AttemptResult> {
   if (!failure && !isBroken) return ended ? openNextRound(stream) : readPiece(stream);
   source.close();
   upstreamCall.cancel();
-  return failed(failure ?? malformed('The provider ended its answer in the middle.'));
+  return failed(failure ?? malformed("The provider's answer ended early."));
 }
 
 /** Reads one more piece of the stream. */

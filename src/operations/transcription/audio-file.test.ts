@@ -24,7 +24,7 @@ describe('plausibleSecondsMax', () => {
 });
 
 /** A time limit that a busy machine doesn't exceed, for tests of the file itself. */
-const patientMs = 60_000;
+const generousMs = 60_000;
 
 describe('readDurationSeconds', () => {
   test.each([
@@ -33,16 +33,16 @@ describe('readDurationSeconds', () => {
     ['mp3 with tags', decoratedMp3(10), 'audio/mpeg', 2.4],
     // 50 packets of 20 ms, less the pre-skip.
     ['ogg', opusFile(50), 'audio/ogg', 0.9935],
-  ])('%s', async (_, bytes, type, seconds) => {
-    const found = await readDurationSeconds(bodyFromBytes(bytes), type, patientMs);
+  ])('reads the duration of %s', async (_, bytes, type, seconds) => {
+    const found = await readDurationSeconds(bodyFromBytes(bytes), type, generousMs);
     expect(Math.abs((found ?? Number.NaN) - seconds)).toBeLessThan(0.03);
   });
 
   test.each([
-    ['nothing behind its first bytes', Buffer.from('\0\0\0\x18ftypM4A  and so on'), 'audio/mp4'],
-    ['rubbish', Buffer.alloc(100_000, 7), 'audio/webm'],
+    ['a file of only its first bytes', Buffer.from('\0\0\0\x18ftypM4A  and so on'), 'audio/mp4'],
+    ['junk', Buffer.alloc(100_000, 7), 'audio/webm'],
   ])('returns null for %s', async (_, bytes, type) => {
-    expect(await readDurationSeconds(bodyFromBytes(bytes), type, patientMs)).toBeNull();
+    expect(await readDurationSeconds(bodyFromBytes(bytes), type, generousMs)).toBeNull();
   });
 
   test('returns null if parsing takes too long', async () => {
@@ -59,7 +59,7 @@ describe('readDurationSeconds', () => {
       };
       return { ...file, chunks };
     });
-    const looks = files.map((file) => readDurationSeconds(file, 'audio/wav', patientMs));
+    const looks = files.map((file) => readDurationSeconds(file, 'audio/wav', generousMs));
     expect(await Promise.all(looks)).toEqual([2.4, 2.4, 2.4]);
     expect(reported.join('')).toMatch(/^a+b+c+$/);
   });
@@ -73,8 +73,8 @@ describe('readDurationSeconds', () => {
     };
     setImmediate(count);
     // About 1 s of work, without a time limit.
-    const rubbish = Buffer.alloc(100_000, 0xff);
-    expect(await readDurationSeconds(bodyFromBytes(rubbish), 'audio/mpeg', patientMs)).toBeNull();
+    const junk = Buffer.alloc(100_000, 0xff);
+    expect(await readDurationSeconds(bodyFromBytes(junk), 'audio/mpeg', generousMs)).toBeNull();
     isReading = false;
     expect(turns).toBeGreaterThan(10);
   });
@@ -96,7 +96,7 @@ describe('readDurationSeconds', () => {
   test('finds the length after a tag with a large image', async () => {
     const image = Buffer.concat([Buffer.from('APIC'), uint32(3_000_000), Buffer.alloc(3_000_002)]);
     const file = Buffer.concat([tag(image), mp3File(10)]);
-    const found = await readDurationSeconds(bodyFromBytes(file), 'audio/mpeg', patientMs);
+    const found = await readDurationSeconds(bodyFromBytes(file), 'audio/mpeg', generousMs);
     expect(Math.abs((found ?? Number.NaN) - 2.4)).toBeLessThan(0.03);
   });
 
@@ -133,7 +133,7 @@ describe('readDurationSeconds', () => {
         }
       },
     };
-    expect(await readDurationSeconds(content, type, patientMs)).toBeNull();
+    expect(await readDurationSeconds(content, type, generousMs)).toBeNull();
     // A piece is too small to be processed for seconds without a pause.
     expect(bytesRead).toBeLessThan(500_000);
   });
@@ -152,7 +152,7 @@ describe('readDurationSeconds', () => {
         }
       },
     };
-    expect(await readDurationSeconds(content, 'audio/wav', patientMs)).toBeCloseTo(2.4, 3);
+    expect(await readDurationSeconds(content, 'audio/wav', generousMs)).toBeCloseTo(2.4, 3);
     expect(isOpen).toBe(false);
   });
 });
