@@ -1,6 +1,6 @@
 /**
- * Makes the single-file executable `dist/tollgate`: the runtime, the program, its thread for the
- * embedded database, the catalogue and the dashboard. It needs nothing beside it to run.
+ * Builds the single-file executable `dist/tollgate`, which contains Bun, the program, the worker of
+ * the embedded database, the catalog, and the dashboard.
  *
  *   npm run build
  *   npm run build -- --target bun-linux-arm64 --outfile dist/tollgate-arm64
@@ -16,13 +16,13 @@ const { values } = parseArgs({
 });
 const pack = `${values.outfile}-dashboard.pack`;
 await Bun.write(pack, await packDashboard());
-// The worker is found by its place below the root.
-const words = ['build', '--compile', '--minify', '--root', 'src', '--outfile', values.outfile];
-// The folder it is called from may be a project with a bunfig.toml: that one is not for us.
-words.push('--no-compile-autoload-bunfig');
+// At runtime, the worker is found by its path relative to the root.
+const args = ['build', '--compile', '--minify', '--root', 'src', '--outfile', values.outfile];
+// Don't load the bunfig.toml of the folder in which the executable is called.
+args.push('--no-compile-autoload-bunfig');
 const target = values.target ? ['--target', values.target] : [];
-const parts = ['src/main.ts', 'src/store/sqlite/worker.ts', pack];
-const { exitCode } = Bun.spawnSync([process.execPath, ...words, ...target, ...parts], {
+const entryPoints = ['src/main.ts', 'src/store/sqlite/worker.ts', pack];
+const { exitCode } = Bun.spawnSync([process.execPath, ...args, ...target, ...entryPoints], {
   stdio: ['ignore', 'inherit', 'inherit'],
 });
 await Bun.file(pack).delete();
