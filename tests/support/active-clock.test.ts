@@ -1,8 +1,7 @@
-/** The clock of tests must itself tell a delay from a stop. */
 import { expect, test } from 'bun:test';
 import { ActiveClock } from './active-clock.ts';
 
-test('a wait counts, and the time in which the process stood still does not', async () => {
+test('ActiveClock counts waits but not the time while the process is blocked', async () => {
   using activeClock = new ActiveClock();
   const startedAt = performance.now();
   for (let turn = 0; turn < 10; turn += 1) await Bun.sleep(10);

@@ -1,12 +1,10 @@
 /**
- * Measures for how long this process really ran. A busy machine may stop it for seconds between any
- * two lines of a test: that time is no delay of the gateway's and is not counted.
+ * Measures how long this process was running. A busy machine can stop it for seconds between any two
+ * lines of a test. That time isn't counted, because the gateway doesn't cause it.
  */
 
 const tickMs = 5;
-/**
- * A longer gap between two ticks means that the process was stopped; only this much of it counts.
- */
+/** A longer gap between two ticks means that the process was stopped. The excess isn't counted. */
 const countedMsMax = 4 * tickMs;
 
 export class ActiveClock implements Disposable {

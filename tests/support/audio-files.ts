@@ -1,20 +1,20 @@
-/** Makes small real audio files of known length. */
+/** Creates small, valid audio files of known duration. */
 import { mp3Note, pcmNote, wavHeader } from '../../src/demo/speech.ts';
 import { type OggPage, writeOggPage } from '../../src/jobs/pieces/ogg-opus.ts';
 
-/** Each note of the demo lasts 240 ms at 24 kHz, mono. */
+/** A note of the demo is 240 ms of mono audio at 24 kHz. */
 export const noteSeconds = 0.24;
 
 export function wavFile(notes: number): Uint8Array {
   return Buffer.concat([wavHeader(notes), ...notesOf(notes, pcmNote)]);
 }
 
-/** An MP3 file of frames only, without tags. */
+/** Returns an MP3 file without tags. */
 export function mp3File(notes: number): Uint8Array {
   return Buffer.concat(notesOf(notes, mp3Note));
 }
 
-/** An MP3 file with what encoders add around the frames: tags at both ends, and a seek table. */
+/** Returns an MP3 file with tags at both ends and a seek table, which encoders add. */
 export function decoratedMp3(notes: number): Uint8Array {
   const title = Buffer.from('\x00\x00\x00\x00A title', 'latin1');
   const frame = Buffer.concat([Buffer.from('TIT2\x00\x00\x00\x07', 'latin1'), title.subarray(2)]);
@@ -22,7 +22,7 @@ export function decoratedMp3(notes: number): Uint8Array {
     Buffer.from([0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 0, frame.length]),
     frame,
   ]);
-  // A frame like the first, but with a seek table instead of sound after its side information.
+  // A frame like the first, but with a seek table instead of audio after its side information.
   const [first = new Uint8Array()] = notesOf(1, mp3Note);
   const table = Buffer.alloc(96);
   table.set(first.subarray(0, 4));
@@ -40,7 +40,7 @@ function notesOf(notes: number, encode: (note: number) => Uint8Array): Uint8Arra
 
 export const opusPreSkip = 312;
 
-/** Silence in packets of 20 ms, ten to a page; `trimSamples` are cut off at the end. */
+/** Returns silence in packets of 20 ms, 10 per page, without the last `trimSamples` samples. */
 export function opusFile(packets: number, trimSamples = 0, serial = 77): Uint8Array {
   const head = Buffer.alloc(19);
   head.write('OpusHead', 0, 'latin1');
@@ -73,7 +73,7 @@ function pageOf(packets: readonly Uint8Array[], granule: bigint): OggPage {
   };
 }
 
-/** AAC in ADTS: real headers with made-up content. Frames of 1024 samples at 24 kHz. */
+/** Returns AAC in ADTS frames of 1024 samples at 24 kHz. Only the headers are valid. */
 export function aacFile(frames: number): Uint8Array {
   const frame = Buffer.alloc(64, 0x21);
   frame.set([0xff, 0xf1, 0x58, 0x40, 64 >> 3, ((64 & 7) << 5) | 0x1f, 0xfc]);

@@ -1,4 +1,4 @@
-/** A gateway with the built-in audio models, and two scripted upstreams in place of the vendors. */
+/** A gateway with the built-in audio models and two fake upstreams instead of the vendors. */
 import { expect } from 'bun:test';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -63,17 +63,14 @@ export class AudioGateway {
     return readReply(await fetch(`${this.gateway.url}/v1/audio/transcriptions`, init));
   }
 
-  /** What a request cost, with its billing note. */
+  /** Returns a request's charge with its billing note. */
   async bill({ requestId }: Pick<Reply, 'requestId'>) {
     const record = await this.gateway.record(requestId);
     const { charges, provider, note, usageEstimated, status } = record;
     return { credits: charges.modelCharge, provider, note, estimated: usageEstimated, status };
   }
 
-  /**
-   * Expects a refusal with this status and parameter, free of charge and with no upload left on
-   * disk.
-   */
+  /** Expects an error with this status and parameter, no charge, and no upload left on disk. */
   async expectRefusal(reply: Reply, status: number, param: string | null): Promise<void> {
     expect([reply.status, reply.error.param, reply.error.type]).toEqual([
       status,

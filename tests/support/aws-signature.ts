@@ -1,12 +1,9 @@
-/**
- * Checks a Signature Version 4 as the server does, from the request line and headers as received,
- * and without using the gateway's code.
- */
+/** Verifies AWS Signature Version 4 of a received request without the gateway's code. */
 import { createHash, createHmac } from 'node:crypto';
 
 interface SignedRequest {
   readonly method: string;
-  /** The path exactly as it was sent. */
+  /** The path as received. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly raw: Uint8Array;
@@ -24,14 +21,16 @@ interface SignedBy {
   readonly signedHeaders: readonly string[];
 }
 
-/** Who signed the request; throws if the signature was not made with this secret. */
+/** Returns the signer of a request. Throws if the signature doesn't match the secret. */
 export function checkSignature(request: SignedRequest, secret: string): SignedBy {
   const { method, path, headers, raw } = request;
   const found = shape.exec(headers.authorization ?? '');
-  if (!found) throw new Error('The request is not signed.');
-  const [, accessKeyId = '', date = '', region = '', service = '', names = '', told = ''] = found;
+  if (!found) throw new Error('The request has no valid Authorization header.');
+  const [, accessKeyId = '', date = '', region = '', service = '', names = '', signature = ''] =
+    found;
   const time = headers['x-amz-date'] ?? '';
-  if (!time.startsWith(`${date}T`)) throw new Error('The dates disagree.');
+  if (!time.startsWith(`${date}T`))
+    throw new Error('The dates of the header and the scope differ.');
   const lines = names.split(';').map((name) => `${name}:${headers[name]?.trim()}\n`);
   const uri = path.replaceAll('%', '%25').replaceAll(':', '%3A').replaceAll('@', '%40');
   const canonical = `${method}\n${uri}\n\n${lines.join('')}\n${names}\n${digest(raw)}`;
@@ -39,7 +38,8 @@ export function checkSignature(request: SignedRequest, secret: string): SignedBy
   const text = `AWS4-HMAC-SHA256\n${time}\n${scope}\n${digest(canonical)}`;
   const ofDate = mac(`AWS4${secret}`, date);
   const key = mac(mac(mac(ofDate, region), service), 'aws4_request');
-  if (mac(key, text).toString('hex') !== told) throw new Error('The signature is another one.');
+  if (mac(key, text).toString('hex') !== signature)
+    throw new Error('The signature does not match.');
   return { accessKeyId, region, service, signedHeaders: names.split(';') };
 }
 

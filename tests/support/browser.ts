@@ -1,6 +1,6 @@
 /**
- * A real Chromium for the tests of the dashboard: the system's if there is one, else the build from
- * the registry. Each page collects what went wrong in it.
+ * Starts Chromium for tests of the dashboard: the installed one, or else a build from the registry.
+ * Each page collects its errors.
  */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,21 +8,21 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 
 const installed = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
-/** For the start of the browser and for each step: a step takes this long only if it never ends. */
-const patienceMs = 60_000;
+/** The timeout of the browser's start and of each step. */
+const timeoutMs = 60_000;
 
 /**
- * Features of the browser's windows that no page needs: a search box that is a page of its own in
- * each new window, and a spare process for the next page. They were four tenths of the browser's
- * work.
+ * Features of the browser's windows that no page needs: a search box with a page of its own in each
+ * window, and a spare process for the next page. They cost 40% of the browser's CPU time.
  */
-const ofWindows = ['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'SpareRendererForSitePerProcess'];
+const windowFeatures = [
+  'WebUIOmniboxPopup',
+  'WebUIOmniboxAimPopup',
+  'SpareRendererForSitePerProcess',
+];
 
-/**
- * The features that Playwright turns off, repeated here: of several such lists the browser reads
- * only the last.
- */
-const byPlaywright = [
+/** The features that Playwright disables. Repeated, because the browser reads only the last list. */
+const playwrightFeatures = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
   'HttpsUpgrades',
@@ -45,15 +45,15 @@ const args = [
   '--disable-component-update',
   '--disable-sync',
   '--no-first-run',
-  `--disable-features=${[...byPlaywright, ...ofWindows].join()}`,
+  `--disable-features=${[...playwrightFeatures, ...windowFeatures].join()}`,
 ];
 
 export async function openBrowser(): Promise<Browser> {
-  const path = installed.find((file) => existsSync(file)) ?? (await shipped());
-  return chromium.launch({ executablePath: path, args, headless: true, timeout: patienceMs });
+  const path = installed.find((file) => existsSync(file)) ?? (await registryBuild());
+  return chromium.launch({ executablePath: path, args, headless: true, timeout: timeoutMs });
 }
 
-async function shipped(): Promise<string> {
+async function registryBuild(): Promise<string> {
   const { default: build } = await import('@sparticuz/chromium');
   return build.executablePath();
 }
@@ -66,8 +66,8 @@ function axe(): Promise<string> {
   return axeText;
 }
 
-export const desk = { width: 1280, height: 900 } as const;
-/** The narrowest window to support: a small phone, or a desktop at a zoom of four. */
+export const desktop = { width: 1280, height: 900 } as const;
+/** The narrowest supported window: a small phone, or a desktop zoomed to 400%. */
 export const phone = { width: 320, height: 700 } as const;
 
 export interface Look {
@@ -75,12 +75,12 @@ export interface Look {
   readonly size: { readonly width: number; readonly height: number };
 }
 
-/** A separate tab that shares no data with others and lists everything that went wrong in it. */
+/** A tab with its own browser context that collects its errors. */
 export class Tab implements AsyncDisposable {
   readonly page: Page;
-  /** Errors in the console, failed scripts, broken rules of the content-security policy. */
+  /** Console errors, script errors, and violations of the Content-Security-Policy. */
   readonly problems: string[] = [];
-  /** Every address that the page requested. */
+  /** All URLs that the page requested. */
   readonly requests: string[] = [];
   readonly #context: BrowserContext;
 
@@ -100,11 +100,10 @@ export class Tab implements AsyncDisposable {
 
   static async open(browser: Browser, look: Look): Promise<Tab> {
     const { theme, size } = look;
-    // Without a locale, the shipped build takes one from the machine that no real browser would
-    // have.
+    // Otherwise the registry's build takes a locale from the machine that no real browser has.
     const settings = { viewport: size, colorScheme: theme, locale: 'en-US' } as const;
     const context = await browser.newContext(settings);
-    context.setDefaultTimeout(patienceMs);
+    context.setDefaultTimeout(timeoutMs);
     return new Tab(context, await context.newPage());
   }
 
@@ -115,21 +114,21 @@ export class Tab implements AsyncDisposable {
     await this.page.locator('#navigation').waitFor({ state: 'attached' });
   }
 
-  /** Waits until nothing on the page is still being fetched. */
+  /** Waits until the page has loaded all its data. */
   async settled(): Promise<void> {
     await this.page.locator('main h1').first().waitFor();
     await this.page.locator('.busy').first().waitFor({ state: 'detached' });
   }
 
-  /** Switches the system between light and dark, and the open page with it. */
-  async turn(theme: Look['theme']): Promise<void> {
+  /** Switches the system's color scheme and waits for the page to follow. */
+  async setTheme(theme: Look['theme']): Promise<void> {
     await this.page.emulateMedia({ colorScheme: theme });
     await this.page.locator(`html[data-theme=${theme}]`).waitFor();
   }
 
-  /** What axe-core calls serious or critical, one line each. */
-  async barriers(): Promise<string[]> {
-    // The page's content-security policy blocks other scripts, so axe is injected from outside.
+  /** Returns the serious and critical violations found by axe-core, one line each. */
+  async accessibilityViolations(): Promise<string[]> {
+    // The page's Content-Security-Policy blocks other scripts, so axe is injected from outside.
     if (!(await this.page.evaluate("'axe' in window"))) await this.page.evaluate(await axe());
     const found = (await this.page.evaluate(
       `axe.run(document, { resultTypes: ['violations'], selectors: false }).then(({ violations }) =>
@@ -140,10 +139,8 @@ export class Tab implements AsyncDisposable {
     return found;
   }
 
-  /**
-   * By how many pixels the page is wider than the window: more than none means sideways scrolling.
-   */
-  async overhang(): Promise<number> {
+  /** Returns by how many pixels the page is wider than the window and so scrolls horizontally. */
+  async horizontalOverflow(): Promise<number> {
     const script = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
     return Number(await this.page.evaluate(script));
   }

@@ -1,4 +1,4 @@
-/** Tenants with their own provider keys, on a gateway in this process. */
+/** Creates tenants with their own provider keys on an in-process gateway. */
 import { isObject } from '../../src/core/json.ts';
 import { type InProcessGateway, type Reply, readReply } from './in-process.ts';
 
@@ -27,9 +27,9 @@ export async function makeByokTenant(
       }),
     );
   const admin = async (path: string, body: object) => {
-    const made = await call('POST', `/admin/v1/tenants${path}`, gateway.keys.admin, body);
-    if (made.status !== 201) throw new Error(made.text);
-    return made;
+    const created = await call('POST', `/admin/v1/tenants${path}`, gateway.keys.admin, body);
+    if (created.status !== 201) throw new Error(created.text);
+    return created;
   };
   await admin('', { id, name: id });
   if (credits > 0) await admin(`/${id}/credits`, { amount: credits });

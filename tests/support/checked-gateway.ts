@@ -44,7 +44,7 @@ export class CheckedGateway {
     this.upstream.stop();
   }
 
-  /** Sends a request and compares the answer with the route's description. */
+  /** Sends a request and checks the answer against the route's description. */
   async send(name: string, path: string, options: RequestOptions = {}): Promise<CheckedAnswer> {
     const [method = ''] = name.split(' ');
     const { key = this.gateway.keys.routing, body, headers = {} } = options;

@@ -1,4 +1,4 @@
-/** Reads answers as clients do, from the bytes that they get. */
+/** Parses answers from their bytes, as clients do. */
 import { check, fieldsOf, framesOf, parseData } from './stream-checks/events.ts';
 import { checkAnthropicStream, checkOpenAiStream, checkResponsesStream } from './stream-checks.ts';
 
@@ -13,12 +13,12 @@ export interface ClientAnswer {
 }
 
 export function readOpenAiAnswer(output: string, isStream: boolean): ClientAnswer {
-  return isStream ? seeOpenAiStream(output) : seeOpenAiReply(output);
+  return isStream ? readOpenAiStream(output) : readOpenAiReply(output);
 }
 
-function seeOpenAiStream(output: string): ClientAnswer {
+function readOpenAiStream(output: string): ClientAnswer {
   const { ended, text, reasoning, tools, finishReason, usage } = checkOpenAiStream(output);
-  if (ended !== 'complete') throw new Error(`the stream is ${ended}`);
+  if (ended !== 'complete') throw new Error(`The stream is ${ended}.`);
   const calls = tools.map(({ id, name, json }) => ({ id, name, arguments: json }));
   const images = output.match(/"images":\[\{/g)?.length ?? 0;
   return { text, reasoning, calls, images, finish: finishReason, usage };
@@ -42,7 +42,7 @@ interface OpenAiReply {
   readonly usage: unknown;
 }
 
-function seeOpenAiReply(output: string): ClientAnswer {
+function readOpenAiReply(output: string): ClientAnswer {
   const { choices, usage } = JSON.parse(output) as OpenAiReply;
   const [{ message, finish_reason: finish }] = choices;
   return {
@@ -56,12 +56,12 @@ function seeOpenAiReply(output: string): ClientAnswer {
 }
 
 export function readAnthropicAnswer(output: string, isStream: boolean): ClientAnswer {
-  return isStream ? seeAnthropicStream(output) : seeAnthropicMessage(output);
+  return isStream ? readAnthropicStream(output) : readAnthropicMessage(output);
 }
 
-function seeAnthropicStream(output: string): ClientAnswer {
+function readAnthropicStream(output: string): ClientAnswer {
   const { ended, text, thinking, tools, blocks, stopReason, usage } = checkAnthropicStream(output);
-  if (ended !== 'complete') throw new Error(`the stream is ${ended}`);
+  if (ended !== 'complete') throw new Error(`The stream is ${ended}.`);
   const calls = tools.map(({ id, name, input }) => ({
     id,
     name,
@@ -86,9 +86,9 @@ interface AnthropicMessage {
   readonly usage: unknown;
 }
 
-function seeAnthropicMessage(output: string): ClientAnswer {
+function readAnthropicMessage(output: string): ClientAnswer {
   const message = JSON.parse(output) as AnthropicMessage;
-  const ofType = (wanted: string) => message.content.filter(({ type }) => type === wanted);
+  const ofType = (blockType: string) => message.content.filter(({ type }) => type === blockType);
   return {
     text: ofType('text')
       .map(({ text }) => text)
@@ -116,58 +116,55 @@ interface ResponsesItem {
   readonly content?: readonly { readonly type: string; readonly text?: string }[];
 }
 
-interface WholeResponse {
+interface FullResponse {
   readonly status: string;
   readonly incomplete_details: { readonly reason: string } | null;
   readonly output: readonly ResponsesItem[];
   readonly usage: unknown;
 }
 
-/**
- * A response shows by its status and items why it ended; here that becomes a finish reason of
- * chats.
- */
+/** Converts a response's status and items to a chat finish reason. */
 export function readResponsesAnswer(output: string, isStream: boolean): ClientAnswer {
-  if (!isStream) return seeResponse(JSON.parse(output) as WholeResponse);
+  if (!isStream) return readFullResponse(JSON.parse(output) as FullResponse);
   const { ended, response } = checkResponsesStream(output);
-  if (ended !== 'complete') throw new Error(`the stream is ${ended}`);
-  return seeResponse(response as unknown as WholeResponse);
+  if (ended !== 'complete') throw new Error(`The stream is ${ended}.`);
+  return readFullResponse(response as unknown as FullResponse);
 }
 
 /**
- * Reads a stream that passed through unchanged. Its events and items may be of kinds that only the
- * upstream knows; they are numbered without gaps, and the last event holds everything.
+ * Reads a stream that was forwarded unchanged. Its events and items can have types unknown here.
+ * Sequence numbers have no gaps, and the last event contains the full response.
  */
 export function readForwardedResponse(output: string): ClientAnswer {
   const events = framesOf(output).map(({ data }) => parseData(data));
   for (const [at, { sequence_number: number }] of events.entries()) {
-    check(number === at, `event ${at} is number ${String(number)}`);
+    check(number === at, `event ${at} has the sequence number ${String(number)}`);
   }
-  return seeResponse(fieldsOf(events.at(-1)?.response, 'response') as unknown as WholeResponse);
+  return readFullResponse(fieldsOf(events.at(-1)?.response, 'response') as unknown as FullResponse);
 }
 
-function seeResponse(response: WholeResponse): ClientAnswer {
+function readFullResponse(response: FullResponse): ClientAnswer {
   const { status, incomplete_details: details, output, usage } = response;
   const calls = output.filter(({ type }) => type === 'function_call');
   const texts = output.flatMap(({ type, content = [] }) => (type === 'message' ? content : []));
-  // Each summary of a thought is one paragraph of it.
-  const thoughts = output.flatMap(({ type, summary = [], content = [] }) => {
+  // Each summary is a paragraph of the reasoning.
+  const reasoning = output.flatMap(({ type, summary = [], content = [] }) => {
     if (type !== 'reasoning') return [];
     const parts = summary.length > 0 ? summary : content;
     return [parts.map(({ text = '' }) => text).join('\n\n')];
   });
-  const whole = calls.length > 0 ? 'tool_calls' : 'stop';
-  const cut = details?.reason === 'max_output_tokens' ? 'length' : (details?.reason ?? null);
+  const completed = calls.length > 0 ? 'tool_calls' : 'stop';
+  const incomplete = details?.reason === 'max_output_tokens' ? 'length' : (details?.reason ?? null);
   return {
     text: texts.map(({ text = '' }) => text).join(''),
-    reasoning: thoughts.join(''),
+    reasoning: reasoning.join(''),
     calls: calls.map((call) => ({
       id: call.call_id ?? '',
       name: call.name ?? '',
       arguments: call.arguments ?? '',
     })),
     images: output.filter(({ type }) => type === 'image_generation_call').length,
-    finish: status === 'completed' ? whole : cut,
+    finish: status === 'completed' ? completed : incomplete,
     usage,
   };
 }

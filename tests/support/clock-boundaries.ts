@@ -1,21 +1,18 @@
 const minute = () => Math.floor(Date.now() / 60_000);
 
 /**
- * Limits are counted in windows of a calendar minute. If the minute changed during `count`, the
- * result says nothing, so `count` runs again: it must begin anew, with a new key.
+ * Runs `count` within one calendar minute, the window of rate limits. Repeats it if the minute
+ * changed, so it must use a new key each time.
  */
 export async function withinOneMinute<Counted>(count: () => Promise<Counted>): Promise<Counted> {
   for (;;) {
-    const begun = minute();
+    const startMinute = minute();
     const counted = await count();
-    if (minute() === begun) return counted;
+    if (minute() === startMinute) return counted;
   }
 }
 
-/**
- * Waits if midnight is near: what is spent before midnight and read after it is missing in the
- * reports of the new day and month.
- */
+/** Waits if midnight is near, because reports of the new day lack what was spent before it. */
 export async function avoidMidnight(): Promise<void> {
   const dayMs = 24 * 60 * 60_000;
   const leftMs = dayMs - (Date.now() % dayMs);

@@ -1,12 +1,12 @@
-/** One request with an idempotency key, for gateways that die, freeze or lose their store. */
+/** A request with an idempotency key, for gateways that crash, freeze, or lose their store. */
 import { isObject } from '../../src/core/json.ts';
 import { chatAnswer, type FakeUpstream } from './fake-upstream.ts';
 import type { Answer, GatewayOptions } from './gateway.ts';
 
-/** The credits with which each tenant starts. */
+/** The initial credits of each tenant. */
 export const credits = 1_000_000;
 
-/** Each token costs one credit, input and output. */
+/** Each input and output token costs 1 credit. */
 export const answer = chatAnswer('One two three', { usage: { prompt: 40, completion: 5 } });
 export const answerCost = 45;
 
@@ -23,10 +23,7 @@ export function optionsFor(
   };
 }
 
-/**
- * Gateways that share a store need the same secret: otherwise one cannot read what another
- * encrypted.
- */
+/** Gateways with a shared store need the same secret to decrypt each other's data. */
 export function sharedStoreEnv(database: string): Readonly<Record<string, string>> {
   return {
     DATABASE_URL: database,

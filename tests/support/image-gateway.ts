@@ -1,4 +1,4 @@
-/** A gateway in front of image models of every kind, all played by one scripted upstream. */
+/** A gateway with all kinds of image models, served by one fake upstream. */
 import { expect } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { InProcessGateway, type Reply, readReply } from './in-process.ts';
 export let upstream: FakeUpstream;
 export let gateway: InProcessGateway;
 
-/** Call it before all tests of a file; each test file has its own gateway. */
+/** Starts the gateway of a test file. Call it in `beforeAll`. */
 export async function startImageGateway(): Promise<void> {
   upstream = startFakeUpstream();
   const at = (dialect: string, base: string, more: object = {}) => ({
@@ -66,7 +66,7 @@ export async function stopImageGateway(): Promise<void> {
   upstream.stop();
 }
 
-/** Two credits per input token, four per output token: sums that a reader can check. */
+/** 2 credits per input token and 4 per output token. */
 const tokenPrices = { prompt: '2', completion: '4' };
 const flatPrices = { output_image: '0.04' };
 
@@ -92,14 +92,14 @@ export const halfMask = ['##..', '##..', '####'];
 export type Parts = Readonly<Record<string, string | Uint8Array | readonly Uint8Array[]>>;
 
 export function formOf(parts: Parts): FormData {
-  const sentForm = new FormData();
+  const form = new FormData();
   for (const [name, value] of Object.entries(parts)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (typeof one === 'string') sentForm.append(name, one);
-      else sentForm.append(name, new File([one as Uint8Array<ArrayBuffer>], 'of client.bin'));
+    for (const item of Array.isArray(value) ? value : [value]) {
+      if (typeof item === 'string') form.append(name, item);
+      else form.append(name, new File([item as Uint8Array<ArrayBuffer>], 'of client.bin'));
     }
   }
-  return sentForm;
+  return form;
 }
 
 export async function send(
@@ -132,7 +132,7 @@ export function imageOf(reply: Reply): Record<string, unknown> {
 
 export const form = (at = 0) => {
   const { form: found } = upstream.requests[at] ?? {};
-  if (!found) throw new Error('The upstream was sent no form.');
+  if (!found) throw new Error('The upstream received no form.');
   return found;
 };
 export const sentBody = (at = 0): Record<string, unknown> => {
@@ -147,7 +147,7 @@ export async function chargeOf({ requestId }: Reply) {
   return { credits: charges.modelCharge, tokens, estimated: usageEstimated, operation };
 }
 
-/** Uploads still on disk: files with a name, and open files without one. */
+/** Returns the uploads on disk: files with a name, and open files that were unlinked. */
 export function uploadsOnDisk(): string[] {
   const folder = join(gateway.folder, 'uploads');
   const named = existsSync(folder) ? readdirSync(folder) : [];
@@ -155,7 +155,7 @@ export function uploadsOnDisk(): string[] {
     try {
       return readlinkSync(`/proc/self/fd/${handle}`);
     } catch {
-      // The handle used for reading this very folder is closed by now.
+      // The handle for reading this folder is closed by now.
       return '';
     }
   });

@@ -1,12 +1,12 @@
-/** Makes pictures for clients to send, and reads those that providers received. */
+/** Creates images that clients send and reads those that providers received. */
 import { decode, encode } from 'fast-png';
 
-/** The alpha of each letter in a drawing: opaque, transparent, just above and just below half. */
+/** The alpha of each letter: opaque, transparent, just above half, and just below half. */
 const alphas: Readonly<Record<string, number>> = { '#': 255, '.': 0, '+': 128, '-': 127 };
 
 type MaskKind = 'rgba' | 'rgba16' | 'grey+alpha' | 'interlaced';
 
-/** A mask drawn with letters, one line for each row. */
+/** Returns a mask drawn with letters, one string per row. */
 export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Array {
   const [width, height] = [rows[0]?.length ?? 0, rows.length];
   const channels = kind === 'grey+alpha' ? 2 : 4;
@@ -14,7 +14,7 @@ export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Arr
   const scale = depth === 16 ? 257 : 1;
   const samples = rows.flatMap((row) =>
     [...row].flatMap((letter, x) => {
-      // Colours mean nothing in a mask; these make sure that they are not mistaken for alpha.
+      // The colors of a mask are ignored. They vary to detect code that reads them as alpha.
       const color = Array.from({ length: channels - 1 }, (_, at) => ((x * 37 + at) % 256) * scale);
       return [...color, (alphas[letter] ?? 0) * scale];
     }),
@@ -24,13 +24,13 @@ export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Arr
   return encode({ width, height, channels, depth, data }, { interlace });
 }
 
-/** A PNG without transparency. */
+/** Returns a PNG without transparency. */
 export function opaquePng(width: number, height: number): Uint8Array {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => (at * 7) % 256);
   return encode({ width, height, channels: 3, depth: 8, data });
 }
 
-/** The samples of one channel, row by row. */
+/** Returns the samples of a channel, row by row. */
 export function channelOf(png: Uint8Array, channel: number): number[][] {
   const { width, height, channels, data } = decode(png);
   return Array.from({ length: height }, (_, y) =>

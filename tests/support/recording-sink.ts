@@ -1,4 +1,4 @@
-/** A listener that keeps everything it is told, and throws at words that must not come. */
+/** An answer sink that records everything and throws for events that must not occur. */
 import type { AnswerSink, Citation, FinishReason } from '../../src/core/answer.ts';
 import type { Usage } from '../../src/core/usage.ts';
 import type { StreamReader, UpstreamFailure } from '../../src/dialects/dialect.ts';
@@ -8,7 +8,7 @@ interface RecordedCall {
   readonly id: string;
   readonly name: string;
   arguments: string;
-  /** The signature that came right before the call. */
+  /** The signature directly before the call. */
   readonly signature: string | undefined;
 }
 
@@ -21,7 +21,7 @@ export class RecordingSink implements AnswerSink {
   readonly images: { mediaType: string; base64: string }[] = [];
   readonly citations: Citation[] = [];
   readonly redacted: string[] = [];
-  /** The kinds of words in order; several of one kind in a row count once. */
+  /** The event kinds in order. Consecutive events of one kind count once. */
   readonly order: string[] = [];
   finishReason: FinishReason | null = null;
   stopSequence: string | null = null;
@@ -30,59 +30,60 @@ export class RecordingSink implements AnswerSink {
   #signature: string | undefined;
 
   text(text: string): void {
-    this.#hear('text', text);
+    this.#record('text', text);
     this.fullText += text;
   }
 
   reasoning(text: string): void {
-    this.#hear('reasoning', text);
+    this.#record('reasoning', text);
     this.reasoningText += text;
   }
 
   reasoningSignature(signature: string): void {
-    this.#hear('signature', signature);
+    this.#record('signature', signature);
     this.#signature = signature;
     this.signatures.push(signature);
   }
 
   redactedReasoning(data: string): void {
-    this.#hear('redacted', data);
+    this.#record('redacted', data);
     this.redacted.push(data);
   }
 
   toolCall(call: number, id: string, name: string): void {
     const signature = this.#signature;
-    this.#hear('call', id);
-    if (call !== this.calls.length) throw new Error(`call ${call} came as ${this.calls.length}`);
-    // Every listener of the gateway refuses it too.
+    this.#record('call', id);
+    if (call !== this.calls.length)
+      throw new Error(`Tool call ${call} arrived as number ${this.calls.length}.`);
+    // All answer sinks of the gateway reject it, too.
     if (name === '') throw new MalformedAnswer('a tool call without a name');
     this.calls.push({ id, name, arguments: '', signature });
   }
 
   toolArguments(call: number, json: string): void {
     const open = this.calls[call];
-    if (!open) throw new Error(`arguments of call ${call}, which is not open`);
-    this.#hear('arguments', json);
+    if (!open) throw new Error(`Arguments arrived for tool call ${call}, which isn't open.`);
+    this.#record('arguments', json);
     open.arguments += json;
   }
 
   refusal(text: string): void {
-    this.#hear('refusal', text);
+    this.#record('refusal', text);
     this.refusalText += text;
   }
 
   citation(citation: Citation): void {
-    this.#hear('citation', citation.url);
+    this.#record('citation', citation.url);
     this.citations.push(citation);
   }
 
   image(mediaType: string, base64: string): void {
-    this.#hear('image', base64);
+    this.#record('image', base64);
     this.images.push({ mediaType, base64 });
   }
 
   finish(reason: FinishReason, stopSequence: string | null): void {
-    this.#hear('finish', reason);
+    this.#record('finish', reason);
     this.stopSequence = stopSequence;
     this.finishReason = reason;
   }
@@ -92,20 +93,17 @@ export class RecordingSink implements AnswerSink {
     this.isEstimate = isEstimate;
   }
 
-  #hear(kind: string, word: string): void {
-    // If anything follows a finish, the answer had not finished.
+  #record(kind: string, content: string): void {
+    // If an event follows the finish reason, the answer wasn't finished.
     this.finishReason = null;
-    if (word === '') throw new Error(`an empty ${kind}`);
+    if (content === '') throw new Error(`The ${kind} is empty.`);
     if (this.order.at(-1) !== kind) this.order.push(kind);
     if (kind !== 'signature') this.#signature = undefined;
   }
 }
 
-/** Feeds a stream to a reader, event by event, and returns what it told up to the first failure. */
-export function readEvents(
-  open: (listener: AnswerSink) => StreamReader,
-  events: readonly unknown[],
-) {
+/** Passes events to a reader up to the first failure, and returns what it wrote to the sink. */
+export function readEvents(open: (sink: AnswerSink) => StreamReader, events: readonly unknown[]) {
   const sink = new RecordingSink();
   const reader = open(sink);
   let failure: UpstreamFailure | undefined;

@@ -1,11 +1,11 @@
 /**
- * A real Redis (or Valkey) for tests, if one is installed, on a free port and without files. If
- * none is installed, the tests that need it say so and pass, except in CI.
+ * Starts an installed Redis or Valkey on a free port, without files. If none is installed, tests that
+ * need it print a warning and pass, except in CI.
  */
 import { freePort } from './free-port.ts';
 import { killAtExit } from './gateway/cleanup-shell.ts';
 
-/** Environment variables for a gateway that waits longer for Redis than usual. */
+/** Environment variables for a gateway with a longer timeout for Redis. */
 export const longRedisTimeout = {
   BUN_OPTIONS: `--preload ${new URL('long-redis-timeout.ts', import.meta.url).pathname}`,
 } as const;
@@ -14,10 +14,10 @@ const program = Bun.which('redis-server') ?? Bun.which('valkey-server');
 const startDeadlineMs = 60_000;
 let warned = false;
 
-/** Undefined if no server is installed. `settings` are words of its command line. */
+/** Returns undefined if no server is installed. `settings` are command line arguments. */
 export async function startRedis(settings: readonly string[] = []): Promise<TestRedis | undefined> {
   if (program === null) {
-    const message = 'redis-server is not installed, so what needs it is NOT TESTED here.';
+    const message = 'redis-server is not installed. Tests that need it are SKIPPED.';
     if (process.env.CI === 'true') throw new Error(message);
     if (!warned) process.stderr.write(`\n*** ${message} ***\n\n`);
     warned = true;
@@ -42,7 +42,7 @@ export class TestRedis implements AsyncDisposable {
     this.url = `redis://127.0.0.1:${port}`;
   }
 
-  /** Starts the server, empty, on the same port as before. */
+  /** Starts an empty server on the same port as before. */
   async start(): Promise<void> {
     const settings = ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', ''];
     settings.push('--appendonly', 'no', '--dir', '/tmp', ...this.#settings);
@@ -62,13 +62,13 @@ export class TestRedis implements AsyncDisposable {
     }
   }
 
-  /** Kills the server, as a power cut would: all of its data is gone. */
+  /** Kills the server, which loses all data. */
   async kill(): Promise<void> {
     this.#server?.kill('SIGKILL');
     await this.#server?.exited;
   }
 
-  /** Freezes the server: its sockets stay open, but nothing answers. */
+  /** Freezes the server. Its sockets stay open, but it doesn't respond. */
   pause(): void {
     this.#server?.kill('SIGSTOP');
   }
@@ -77,7 +77,7 @@ export class TestRedis implements AsyncDisposable {
     this.#server?.kill('SIGCONT');
   }
 
-  /** Runs one command on a connection of its own. */
+  /** Runs a command on its own connection. */
   async command(name: string, ...args: string[]): Promise<unknown> {
     const client = new Bun.RedisClient(this.url, { autoReconnect: false });
     try {

@@ -1,4 +1,4 @@
-/** The ids and names that answers to clients have in tests of dialects. */
+/** The IDs and model name in answers to clients, for tests of dialects. */
 export const identity = {
   id: 'chatcmpl-0123456789abcdef',
   model: 'acme/large',

@@ -1,7 +1,4 @@
-/**
- * Makes the events in which the Responses endpoint streams an answer, from the whole answer and as
- * documented: every item is announced, sent in pieces and closed.
- */
+/** Writes a response as the stream that OpenAI documents: items are added, sent, and done. */
 interface ResponseItem {
   readonly type: string;
   readonly id: string;
@@ -21,13 +18,13 @@ export interface FullResponse {
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string };
 
-/** The stream as text, with numbered events and pieces of three characters. */
+/** Returns the stream, with numbered events and pieces of 3 characters. */
 export function streamOf(response: FullResponse): string {
   const opening = { ...response, status: 'in_progress', output: [], usage: null };
   const events: Event[] = [
     { type: 'response.created', response: opening },
     { type: 'response.in_progress', response: opening },
-    ...response.output.flatMap((item, place) => itemEvents(item, place)),
+    ...response.output.flatMap((item, index) => itemEvents(item, index)),
     { type: `response.${response.status}`, response },
   ];
   const numbered = events.map((event, number) => ({ ...event, sequence_number: number }));
@@ -36,13 +33,13 @@ export function streamOf(response: FullResponse): string {
     .join('');
 }
 
-function itemEvents(item: ResponseItem, place: number): Event[] {
-  const at = { output_index: place, item_id: item.id };
+function itemEvents(item: ResponseItem, index: number): Event[] {
+  const at = { output_index: index, item_id: item.id };
   const empty = { ...item, summary: [], content: [], arguments: '', status: 'in_progress' };
   return [
-    { type: 'response.output_item.added', output_index: place, item: empty },
+    { type: 'response.output_item.added', output_index: index, item: empty },
     ...contentEvents(item).map((event) => ({ ...at, ...event })),
-    { type: 'response.output_item.done', output_index: place, item },
+    { type: 'response.output_item.done', output_index: index, item },
   ];
 }
 
@@ -66,7 +63,7 @@ function contentEvents({
   }
   return content.flatMap((part, number) =>
     [
-      { type: 'response.content_part.added', part: { ...part, ...emptied(part) } },
+      { type: 'response.content_part.added', part: { ...part, ...emptyFields(part) } },
       ...(part.refusal === undefined
         ? deltaEvents('response.output_text', part.text ?? '', 'text')
         : deltaEvents('response.refusal', part.refusal, 'refusal')),
@@ -75,7 +72,7 @@ function contentEvents({
   );
 }
 
-function emptied({ refusal }: { readonly refusal?: string }): object {
+function emptyFields({ refusal }: { readonly refusal?: string }): object {
   return refusal === undefined ? { text: '' } : { refusal: '' };
 }
 

@@ -1,4 +1,4 @@
-/** Reads a request to the Responses endpoint back into a dialogue, without the gateway's code. */
+/** Parses a Responses request into a prompt without the gateway's code. */
 import type {
   AssistantPart,
   Effort,
@@ -138,7 +138,7 @@ function readContent(content: Content): TextPart | UserPart {
       return compact({ kind: 'document' as const, source, name: content.filename });
     }
     default:
-      throw new Error(`content of the type ${type}`);
+      throw new Error(`Unknown content type ${type}.`);
   }
 }
 

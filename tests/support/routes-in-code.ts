@@ -2,11 +2,11 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Route } from '../../src/http/routes.ts';
 
-type Factory = (parts: object) => readonly Route[];
+type Factory = (deps: object) => readonly Route[];
 
 const folder = join(import.meta.dir, '../../src/http');
 
-/** Every function in src/http that makes routes, by name. */
+/** Returns all functions in src/http that create routes, by name. */
 export async function routeFactories(): Promise<ReadonlyMap<string, Factory>> {
   const names = readdirSync(folder, { encoding: 'utf8', recursive: true });
   const files = names.filter((name) => /(?<!\.test)\.ts$/.test(name));
@@ -18,10 +18,7 @@ export async function routeFactories(): Promise<ReadonlyMap<string, Factory>> {
   return new Map(exported.flatMap((values) => Object.entries(values).filter(isFactory)));
 }
 
-/**
- * Every route of src/http. The factories get nothing to work with: handlers need it only when
- * called.
- */
+/** Returns all routes of src/http. Factories get no dependencies; only handlers need them. */
 export async function routesInCode(): Promise<Route[]> {
   return [...(await routeFactories()).values()].flatMap((factory) => factory({}));
 }

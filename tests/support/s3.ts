@@ -8,14 +8,14 @@ export interface S3Server {
   readonly bucket: string;
   readonly accessKey: string;
   readonly secretKey: string;
-  /** The files of all objects in the bucket. */
+  /** Returns the files of all objects in the bucket. */
   objects(): readonly string[];
-  /** Parts of uploads that were never completed. */
+  /** Returns uploads that were never completed. */
   unfinished(): readonly string[];
   stop(): Promise<void>;
 }
 
-/** A real S3 server with one bucket; requests without a valid signature are refused. */
+/** Starts an S3 server with one bucket. It rejects requests without a valid signature. */
 export async function startS3(): Promise<S3Server> {
   const directory = mkdtempSync(join(tmpdir(), 'tollgate-s3-'));
   const bucket = 'tollgate-test';
@@ -26,7 +26,7 @@ export async function startS3(): Promise<S3Server> {
     directory,
     configureBuckets: [{ name: bucket, configs: [] }],
   });
-  server.middleware.unshift(refuseStrangers);
+  server.middleware.unshift(rejectUnsigned);
   const { port } = await server.run();
   return {
     endpoint: `http://127.0.0.1:${port}`,
@@ -48,8 +48,8 @@ export async function startS3(): Promise<S3Server> {
   };
 }
 
-/** The server checks signatures but admits requests that have none; real buckets are private. */
-async function refuseStrangers(request: S3rver.Context, next: () => Promise<void>): Promise<void> {
+/** Rejects unsigned requests, which the server accepts by default. */
+async function rejectUnsigned(request: S3rver.Context, next: () => Promise<void>): Promise<void> {
   if ('X-Amz-Algorithm' in request.query || request.get('authorization') !== '') return next();
   request.status = 403;
   request.type = 'application/xml';

@@ -1,4 +1,4 @@
-/** Types for the part of the test server that is used here; the package has none. */
+/** Types of the parts that are used here, because the package has none. */
 declare module '@20minutes/s3rver' {
   class S3rver {
     constructor(options: {
@@ -8,7 +8,7 @@ declare module '@20minutes/s3rver' {
       directory: string;
       configureBuckets: { name: string; configs: string[] }[];
     });
-    /** Run for every request, in this order. */
+    /** Called for every request in this order. */
     readonly middleware: ((context: S3rver.Context, next: () => Promise<void>) => Promise<void>)[];
     run(): Promise<{ port: number }>;
     close(): Promise<void>;
@@ -16,7 +16,7 @@ declare module '@20minutes/s3rver' {
   namespace S3rver {
     interface Context {
       readonly query: Readonly<Record<string, unknown>>;
-      /** A header of the request; empty when it has none. */
+      /** Returns a request header, or '' if it is missing. */
       get(header: string): string;
       status: number;
       type: string;

@@ -1,6 +1,6 @@
 /**
- * A gateway with web search: a scripted upstream of both dialects and a search engine on loopback.
- * Tokens cost one credit (input) and two credits (output), a search 5,000 credits.
+ * A gateway with web search, a fake upstream for two dialects, and a fake search engine. An input
+ * token costs 1 credit, an output token 2 credits, and a search 5,000 credits.
  */
 import { isObject } from '../../src/core/json.ts';
 import { callTools, chatAnswer, startFakeUpstream } from './fake-upstream.ts';
@@ -9,14 +9,14 @@ import { startSearchServer } from './search-server.ts';
 
 export const tokens = (prompt: number, completion: number) => ({ usage: { prompt, completion } });
 
-/** A round that searches; it costs 100 + 2 × 10 credits. */
+/** A round that searches and costs 100 + 2 × 10 credits. */
 export const searchRound = (...queries: string[]) =>
   callTools(
     queries.map((query, at) => ({ name: 'web_search', arguments: { query }, id: `call_ws_${at}` })),
     tokens(100, 10),
   );
 
-/** A round that answers; it costs 300 + 2 × 20 credits. */
+/** A round that answers and costs 300 + 2 × 20 credits. */
 export const answerRound = (text: string) => chatAnswer(text, tokens(300, 20));
 
 export const news = { title: 'The news', url: 'https://news.example/today', snippet: 'It rained.' };
@@ -66,13 +66,13 @@ export async function startSearchGateway(search: object = {}, prices: object = {
       upstream.stop();
       await engine.stop();
     },
-    /** The request that the model got in one round. */
+    /** Returns the request to the model in this round. */
     sentIn(round: number): Record<string, unknown> {
       const json = upstream.requests[round]?.json;
       if (isObject(json)) return json;
-      throw new Error(`There was no round ${round}.`);
+      throw new Error(`Round ${round} did not happen.`);
     },
-    /** The model's last request, as text. */
+    /** Returns the last request to the model, as text. */
     lastPrompt: () => JSON.stringify(upstream.requests.at(-1)?.json),
     async bill({ requestId }: { requestId: string }) {
       const { charges, searches } = await gateway.record(requestId);
@@ -84,11 +84,11 @@ export async function startSearchGateway(search: object = {}, prices: object = {
 
 export type SearchGateway = Awaited<ReturnType<typeof startSearchGateway>>;
 
-/** The one choice of a whole reply. */
+/** Returns the only choice of a non-streaming reply. */
 export function choiceOf({ json }: Reply): Record<string, unknown> & { message: Message } {
   const [choice] = Array.isArray(json.choices) ? json.choices : [];
   if (isObject(choice) && isObject(choice.message)) return choice as never;
-  throw new Error(`No choice: ${JSON.stringify(json)}`);
+  throw new Error(`The reply has no choice: ${JSON.stringify(json)}`);
 }
 
 interface Message extends Record<string, unknown> {

@@ -1,6 +1,6 @@
 /**
- * Writes two months of traffic of the tenant `default` into books that no gateway has opened yet.
- * The numbers follow from the day's number alone, so every run has the same ones.
+ * Writes two months of traffic of the tenant `default` into a new store. The numbers depend only on
+ * the day's number, so they are the same in every run.
  */
 import { join } from 'node:path';
 import { noUsage } from '../../src/core/usage.ts';
@@ -25,7 +25,7 @@ const models = [
   { model: 'mistral/medium-3', provider: 'mistral', prompt: '0.40', completion: '2.00' },
 ] as const;
 
-/** Answers the ids of the keys that made the traffic. */
+/** Returns the IDs of the keys that the traffic belongs to. */
 export async function seedTraffic(dataDir: string, now = Date.now()): Promise<string[]> {
   const store = await openStore(`sqlite:${join(dataDir, 'tollgate.db')}`);
   try {
@@ -82,13 +82,19 @@ function recordOf(day: number, at: number, start: number, keys: readonly string[
     (inputTokens + cacheReadTokens) * Number(offer.prompt) +
       outputTokens * Number(offer.completion),
   );
-  const place = { provider: offer.provider, model: offer.model };
-  const failed = { ...place, outcome: 'overloaded', status: 529, message: 'Overloaded', ms: 210 };
+  const endpoint = { provider: offer.provider, model: offer.model };
+  const failed = {
+    ...endpoint,
+    outcome: 'overloaded',
+    status: 529,
+    message: 'Overloaded',
+    ms: 210,
+  };
   return makeRecord({
     tenantId,
     keyId: keys[(day + at * 3) % keys.length] ?? '',
     requestedModel: offer.model,
-    ...(isError ? { model: null, provider: null } : place),
+    ...(isError ? { model: null, provider: null } : endpoint),
     status: isError ? 'error' : 'success',
     error: isError ? 'upstream_error' : null,
     usage: isError ? noUsage : { ...noUsage, inputTokens, cacheReadTokens, outputTokens },
@@ -99,7 +105,7 @@ function recordOf(day: number, at: number, start: number, keys: readonly string[
     durationMs: firstByteMs + outputTokens * 6,
     attempts: isError
       ? [failed, { ...failed, provider: 'backup' }]
-      : [{ ...place, outcome: 'answered', status: 200, message: null, ms: firstByteMs }],
+      : [{ ...endpoint, outcome: 'answered', status: 200, message: null, ms: firstByteMs }],
     createdAt: start + at * 3_000_000,
   });
 }

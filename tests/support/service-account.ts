@@ -1,10 +1,10 @@
-/** A service account as Google issues it, and the check that Google's token server makes. */
+/** A Google service account, and the check of Google's token server. */
 import { generateKeyPairSync, verify } from 'node:crypto';
 
 const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
 
-/** A line of the private key: if it appears anywhere, the key has leaked. */
+/** A line of the private key, to detect leaks of the key. */
 export const privateLine = pem.split('\n')[5] ?? '';
 
 export function serviceAccount(tokenUri: string, more: object = {}): string {
@@ -29,7 +29,7 @@ interface Assertion {
   readonly isSigned: boolean;
 }
 
-/** Reads and verifies the signed request for a token. */
+/** Parses and verifies the signed request for a token. */
 export function readAssertion(body: string): Assertion {
   const form = new URLSearchParams(body);
   const [header = '', claims = '', signature = ''] = (form.get('assertion') ?? '').split('.');

@@ -1,16 +1,16 @@
 /**
- * The repository as the house rules see it. The scanner is small and tolerant, because TypeScript 7
- * offers no parser to call, and leans on the formatter: a function ends at its head's indentation.
+ * Reads the repository for the house rules. TypeScript 7 has no parser API, so this is a small
+ * scanner that relies on the formatter: a function ends at the indentation of its head.
  */
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { posix } from 'node:path';
 
 export interface Import {
-  /** A path from the top of the repository, or a package as written. */
+  /** A path from the repository's root, or a package name. */
   readonly to: string;
-  /** `reference`: named by URL, as a worker is. It loads the file but cannot close a cycle. */
+  /** `reference`: loaded by URL, like a worker, so it can't be part of an import cycle. */
   readonly kind: 'value' | 'type' | 'reference';
-  /** The imported names; undefined means everything. */
+  /** The imported names. Undefined means all. */
   readonly names: readonly string[] | undefined;
   readonly line: number;
 }
@@ -18,12 +18,9 @@ export interface Import {
 export interface SourceFile {
   readonly path: string;
   readonly text: string;
-  /** The text with comments replaced by spaces, so that offsets stay the same. */
+  /** The text with comments replaced by spaces, which keeps offsets. */
   readonly uncommented: string;
-  /**
-   * The same with the contents of strings, templates and regular expressions replaced by spaces
-   * too.
-   */
+  /** The text with the contents of strings, templates, and regexes also replaced by spaces. */
   readonly code: string;
 }
 
@@ -31,7 +28,7 @@ export type Tree = ReadonlyMap<string, SourceFile>;
 
 const comment = /\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/;
 const quoted = /'(?:\\[\s\S]|[^'\\\n])*'?|"(?:\\[\s\S]|[^"\\\n])*"?/;
-// A slash after a value is a division; after an operator or one of these words it begins a regex.
+// A slash after a value is a division. After an operator or one of these words it begins a regex.
 const noValue = /(?<=(?:[(,=:[!&|?{};+*%<>~^-]|\b(?:return|typeof|case|in|of))\s*)/;
 const regex = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/\w*/;
 const rest = /[^'"`/{}]+|[\s\S]/;
@@ -43,7 +40,7 @@ const templatePart = /[`}](?:\\[\s\S]|\$(?!\{)|[^\\`$])*(?:`|\$\{|$)/y;
 
 function blank(text: string): Pick<SourceFile, 'uncommented' | 'code'> {
   let [uncommented, code, depth] = ['', '', 0];
-  // For each open `${`, the brace depth at which the template goes on.
+  // The brace depths at which templates with an open `${` continue.
   const templates: number[] = [];
   while (code.length < text.length) {
     const char = text.charAt(code.length);
@@ -91,25 +88,25 @@ export function importsOf({ path, text, code }: SourceFile): Import[] {
   ];
 }
 
-/** The names in `{ a, type B, c as d }`; any other clause may import everything. */
+/** Returns the names in `{ a, type B, c as d }`. Any other clause may import all. */
 function namesIn(clause: string): readonly string[] | undefined {
   const list = /^\s*\{([^}]*)\}\s*$/.exec(clause)?.[1];
   return list?.split(',').map((name) => /^\s*(?:type\s+)?([\w$]*)/.exec(name)?.[1] ?? '');
 }
 
-/** Each function with the code from its head to its closing brace. */
+/** Returns each function's lines from its head to its closing brace. */
 export function functionsOf(code: string): { readonly line: number; readonly lines: string[] }[] {
   const lines = code.split('\n').map((line) => line.trimEnd());
   const indents = lines.map((line) => line.search(/\S|$/));
   return lines.flatMap((line, at) => {
     if (!/(?:\)|=>)(?:: .*)? ?\{$|^\s*> \{$/.test(line)) return [];
     const isBeside = (l: string, i: number) => l !== '' && indents[i] === indents[at];
-    // A function's head over several lines ends in a line that starts with `)` or `>`.
+    // A head of several lines ends with a line that starts with `)` or `>`.
     const isHead = (l: string, i: number) => i <= at && isBeside(l, i) && !/^\s*[)>]/.test(l);
     const start = lines.findLastIndex(isHead);
     const isBlock = /^\s*(?:\} )?(?:else |export )?(?:if|for|while|switch|catch|class)\b/;
     if (isBlock.test(lines[start] ?? '')) return [];
-    // A closing line that also opens, `} {`, ended a return type, not the function.
+    // A line such as `} {` ends a return type, not the function.
     const isEnd = (l: string, i: number) => i > at && isBeside(l, i) && /^\s*\}.*(?<!\{)$/.test(l);
     const end = lines.findIndex(isEnd);
     return [{ line: start + 1, lines: lines.slice(start, end + 1) }];
@@ -119,7 +116,7 @@ export function functionsOf(code: string): { readonly line: number; readonly lin
 const unfenced = (text: string) =>
   text.replace(/^ *(```|~~~)[\s\S]*?^ *\1/gm, (fence) => fence.replace(/[^\n]/g, ' '));
 
-/** The links of a document that stay inside the repository. */
+/** Returns a document's links to files in the repository. */
 export function linksOf(text: string): { readonly target: string; readonly line: number }[] {
   const prose = unfenced(text).replace(/`[^`\n]*`/g, (span) => ' '.repeat(span.length));
   return [...prose.matchAll(/\]\(<?([^)\s>]+)[^)]*\)|^ *\[[^\]]+\]: *(\S+)/gm)]
@@ -127,7 +124,7 @@ export function linksOf(text: string): { readonly target: string; readonly line:
     .filter(({ target }) => !/^(?:[a-z][a-z+.-]*:|\/\/)/i.test(target));
 }
 
-/** The anchors that code forges make of a document's headings. */
+/** Returns the anchors that GitHub creates for a document's headings. */
 export function anchorsOf(text: string): Set<string> {
   const anchors = new Set<string>();
   for (const [, heading = ''] of unfenced(text).matchAll(/^#{1,6} +(.+?)[ #]*$/gm)) {
@@ -149,7 +146,7 @@ export function treeOf(files: Readonly<Record<string, string>>): Tree {
   );
 }
 
-/** All files that git tracks or would add; without git, all but the ignored folders. */
+/** Lists the files that git tracks or would add. Without git, lists all but ignored folders. */
 function listFiles(root: string): string[] {
   if (Bun.which('git')) {
     const list = ['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'];
@@ -161,7 +158,7 @@ function listFiles(root: string): string[] {
   return globSync(['**/*', '.*', '.ci/*'], { cwd: root, exclude });
 }
 
-/** Every file of the repository; binary files, which contain a zero byte, without content. */
+/** Reads all files. Binary files, which contain a zero byte, have no content. */
 export function readTree(root: string): Tree {
   const paths = listFiles(root).filter((path) =>
     statSync(posix.join(root, path), { throwIfNoEntry: false })?.isFile(),

@@ -1,10 +1,7 @@
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { checkOpenAiStream } from './stream-checks.ts';
 
-/**
- * A strict reader of the gateway's streams. It accepts only the one spelling of events that the
- * gateway writes, so that any other is noticed.
- */
+/** Parses the gateway's streams strictly, accepting only the syntax that the gateway writes. */
 
 export type Chunk = Readonly<Record<string, unknown>>;
 
@@ -12,17 +9,17 @@ export interface SseReading {
   readonly status: number;
   readonly headers: Headers;
   readonly requestId: string;
-  /** Every byte of the body, as text. */
+  /** The full body as text. */
   readonly text: string;
   readonly chunks: readonly Chunk[];
   readonly comments: readonly string[];
-  /** How often `[DONE]` came. */
+  /** The number of `[DONE]` events. */
   readonly dones: number;
   /** The text of choice 0. */
   readonly content: string;
   readonly finishReasons: readonly string[];
   readonly usage: Record<string, unknown> | undefined;
-  /** `error` of the chunk that has one. */
+  /** The `error` of a chunk. */
   readonly error: Record<string, unknown> | undefined;
 }
 
@@ -57,13 +54,14 @@ export function parseSse(text: string, response: Response): SseReading {
 }
 
 function dataOf(block: string): string {
-  if (!/^data: [^\r\n]+$/.test(block)) throw new Error(`Not one line of data: ${block}`);
+  if (!/^data: [^\r\n]+$/.test(block))
+    throw new Error(`The event is not a single data line: ${block}`);
   return block.slice('data: '.length);
 }
 
 function chunkOf(data: string): Chunk {
   const chunk = parseJson(data);
-  if (!isObject(chunk)) throw new Error(`Not a JSON object: ${data}`);
+  if (!isObject(chunk)) throw new Error(`The data is not a JSON object: ${data}`);
   return chunk;
 }
 
@@ -71,7 +69,7 @@ function textIn(delta: unknown): string {
   return isObject(delta) && typeof delta.content === 'string' ? delta.content : '';
 }
 
-/** A client that reads as far as it likes and may leave at any time. */
+/** A client that reads a stream piece by piece. */
 export class SlowReader {
   readonly #reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> };
   readonly #decoder = new TextDecoder();
@@ -82,11 +80,11 @@ export class SlowReader {
     this.#reader = response.body.getReader();
   }
 
-  /** Reads on until these words have come; throws if the stream ends before. */
-  async readUntil(words: string): Promise<void> {
-    while (!this.text.includes(words)) {
+  /** Reads until the text includes this. Throws if the stream ends before. */
+  async readUntil(expected: string): Promise<void> {
+    while (!this.text.includes(expected)) {
       const { done, value } = await this.#reader.read();
-      if (done) throw new Error(`The stream ended without "${words}": ${this.text.slice(-200)}`);
+      if (done) throw new Error(`The stream ended without "${expected}": ${this.text.slice(-200)}`);
       this.text += this.#decoder.decode(value, { stream: true });
     }
   }

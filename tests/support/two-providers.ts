@@ -1,10 +1,10 @@
 import type { FakeUpstream } from './fake-upstream.ts';
 import { chatModel } from './in-process.ts';
 
-/** One credit per input token, two per output token. */
+/** 1 credit per input token and 2 per output token. */
 export const pricing = { prompt: '1', completion: '2' };
 
-/** Two models: one that answers, and one whose first provider may fail while its second answers. */
+/** Configures a model with one provider and one with a second provider for fallback. */
 export function twoProviders({ url }: FakeUpstream) {
   const fake = { dialect: 'openai', base_url: `${url}/v1`, api_key: 'sk-theirs-012345' };
   return {

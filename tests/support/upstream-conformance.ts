@@ -1,7 +1,7 @@
 /**
- * Tests recorded answers of one upstream dialect: their content in our vocabulary, and what clients
- * of all kinds see. The expectations come from `fixtures/expect.json`; the tests read the clients'
- * formats without the gateway's code.
+ * Tests recorded answers of an upstream dialect: their neutral content and the answers to clients of
+ * all dialects. The expectations are in `fixtures/expect.json`. Client formats are parsed without
+ * the gateway's code.
  */
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
@@ -55,7 +55,7 @@ interface ExpectedChat {
   readonly reasoning: string;
   readonly tool_calls: readonly { readonly name: string; readonly arguments: object }[];
   readonly openai: { readonly finish_reason: string | null; readonly usage: ExpectedUsage | null };
-  /** `usage` is in Anthropic's own fields, some of which no other format has. */
+  /** `usage` has Anthropic's fields, some of which no other format has. */
   readonly anthropic: { readonly stop_reason: string | null; readonly usage?: object };
   readonly images?: number;
   readonly error?: { readonly code?: number; readonly message: string };
@@ -64,7 +64,7 @@ interface ExpectedChat {
 interface ExpectedError {
   readonly dialect: string;
   readonly kind: 'error';
-  /** A text if the error came with a success status. */
+  /** A string if the error had a success status. */
   readonly upstream_status: number | string;
   readonly class: string;
 }
@@ -73,7 +73,7 @@ const fixtures = new URL('../../fixtures/', import.meta.url);
 export const readBytes = (path: string) => readFileSync(new URL(path, fixtures));
 const isFramed = (path: string) => path.endsWith('.bin');
 
-/** The recording as text; binary frames become the events that they stand for. */
+/** Returns the recording as text, with binary frames decoded to events. */
 export const readFixture = (path: string) =>
   isFramed(path) ? new FrameDecoder().decode(readBytes(path)) : readBytes(path).toString('utf8');
 
@@ -160,7 +160,7 @@ function byteByByte(bytes: Uint8Array, decoder: Pick<TextDecoder, 'decode'>): Ss
 const fixtureByteByByte = (path: string) =>
   byteByByte(readBytes(path), isFramed(path) ? new FrameDecoder() : new TextDecoder());
 
-/** What a listener is told of a stream, up to the first failure. */
+/** Reads a stream into a sink, up to the first failure. */
 export function readMessages(upstream: UpstreamDialect, messages: readonly SseMessage[]) {
   const sink = new RecordingSink();
   const reader = upstream.readStream(sink, []);
@@ -176,7 +176,7 @@ export function expectUsage(usage: Usage | undefined, expected: ExpectedUsage | 
     expect(usage).toBeUndefined();
     return;
   }
-  if (!usage) throw new Error('no usage was told');
+  if (!usage) throw new Error('The stream reported no usage.');
   expect({
     prompt_tokens: promptTokens(usage),
     completion_tokens: usage.outputTokens,
@@ -197,15 +197,15 @@ function expectCalls(
   expect(new Set(calls.map(({ id }) => id)).size).toBe(calls.length);
 }
 
-/** Finish reasons that OpenAI's format lacks, and the one it uses instead. */
-const wordsOfOpenAi: ReadonlyMap<FinishReason | null, FinishReason> = new Map([
+/** Finish reasons that OpenAI's format lacks, with their substitutes. */
+const openAiFinishReasons: ReadonlyMap<FinishReason | null, FinishReason> = new Map([
   ['stop_sequence', 'stop'],
   ['pause', 'stop'],
   ['context', 'length'],
 ]);
 
 function expectAnswer(sink: RecordingSink, expected: ExpectedChat): void {
-  const finish = wordsOfOpenAi.get(sink.finishReason) ?? sink.finishReason;
+  const finish = openAiFinishReasons.get(sink.finishReason) ?? sink.finishReason;
   expect({ text: sink.fullText, reasoning: sink.reasoningText, finish }).toEqual({
     text: expected.text,
     reasoning: expected.reasoning,
@@ -216,7 +216,7 @@ function expectAnswer(sink: RecordingSink, expected: ExpectedChat): void {
   expectUsage(sink.lastUsage, expected.openai.usage);
 }
 
-/** Checks what a client of this kind sees of an answer that cost 7 credits. */
+/** Expects this answer to a client, with a cost of 7 credits. */
 export function expectClientAnswer(
   name: ClientName,
   output: string,
@@ -237,8 +237,8 @@ export function expectClientAnswer(
 }
 
 /**
- * The upstream's own ids and model names in an answer. Ids of thoughts (part of their signatures)
- * and of calls (which clients send back) are not among them.
+ * Returns the upstream's IDs and model names in an answer, except IDs of reasoning (part of their
+ * signatures) and of tool calls (which clients send back).
  */
 function namesIn(raw: string): string[] {
   const ofCalls = /"(?:functionCall": ?|tool_calls": ?\[)\{[^{}]*"id": ?"[^"]+"/g;
@@ -265,17 +265,11 @@ export function readExpectations(dialectName: string): Case[] {
   );
 }
 
-/**
- * Whether the end was announced. Bedrock and OpenAI report usage after it; with the others nothing
- * follows.
- */
+/** Returns whether the stream has finished. Bedrock and OpenAI report usage after that. */
 const hasEnded = (messages: readonly SseMessage[]) =>
   messages.some(({ event, data }) => event === 'messageStop' || /"finish_reason": ?"/.test(data));
 
-/**
- * A stream gives the same answer whole and byte by byte, and is not complete before its last
- * message.
- */
+/** Expects the same answer in full and byte by byte, and no completion before the last message. */
 export function expectStream(
   upstream: UpstreamDialect,
   raw: string,
@@ -283,25 +277,25 @@ export function expectStream(
   slowly = byteByByte(new TextEncoder().encode(raw), new TextDecoder()),
 ): void {
   const messages = messagesOf(raw);
-  const { sink: whole, failure, finished } = readMessages(upstream, messages);
+  const { sink: full, failure, finished } = readMessages(upstream, messages);
   expect({ failure, finished }).toEqual({ failure: undefined, finished: true });
-  expectAnswer(whole, expected);
+  expectAnswer(full, expected);
   expect(slowly).toEqual(messages);
   expectAnswer(readMessages(upstream, slowly).sink, expected);
   for (let length = 0; length < messages.length; length += 1) {
     const before = messages.slice(0, length);
-    const cut = readMessages(upstream, before);
+    const partial = readMessages(upstream, before);
     const ended = hasEnded(before);
-    expect({ length, finished: cut.finished, finish: cut.sink.finishReason }).toEqual({
+    expect({ length, finished: partial.finished, finish: partial.sink.finishReason }).toEqual({
       length,
       finished: ended,
-      finish: ended ? whole.finishReason : null,
+      finish: ended ? full.finishReason : null,
     });
-    expect(whole.fullText).toStartWith(cut.sink.fullText);
+    expect(full.fullText).toStartWith(partial.sink.fullText);
   }
 }
 
-/** Checks what clients of all kinds see of a stream, and that nothing in it names its upstream. */
+/** Expects the answers to clients of all dialects, without names of the upstream. */
 export function expectTranslated(
   upstream: UpstreamDialect,
   raw: string,
@@ -309,12 +303,12 @@ export function expectTranslated(
 ): void {
   for (const name of clientNames) {
     const client = clients[name].dialect;
-    const relay = new Translation(makePrompt(), client, upstream).transformStream(identity);
-    const output = messagesOf(raw).map((message) => relay.push(message));
-    expect(relay.finished).toBe(true);
-    expect(relay.metrics.finishReason).toBe(expected.openai.finish_reason ?? undefined);
-    expectUsage(relay.metrics.usage, expected.openai.usage);
-    const end = relay.close({ usage: relay.metrics.usage ?? noUsage, costCredits: 7 });
+    const transform = new Translation(makePrompt(), client, upstream).transformStream(identity);
+    const output = messagesOf(raw).map((message) => transform.push(message));
+    expect(transform.finished).toBe(true);
+    expect(transform.metrics.finishReason).toBe(expected.openai.finish_reason ?? undefined);
+    expectUsage(transform.metrics.usage, expected.openai.usage);
+    const end = transform.close({ usage: transform.metrics.usage ?? noUsage, costCredits: 7 });
     const text = output.join('') + end;
     expectClientAnswer(name, text, true, expected);
     expectNoUpstreamNames(raw, text, expected);
@@ -334,21 +328,21 @@ function expectCrossedReply(upstream: UpstreamDialect, raw: string, expected: Ex
   }
 }
 
-/** No id or name of the upstream may be in a client's answer. */
+/** Expects no ID or name of the upstream in a client's answer. */
 export function expectNoUpstreamNames(
   raw: string,
   output: string,
   { dialect }: ExpectedChat,
 ): void {
   const names = namesIn(raw);
-  // Bedrock's answers contain no id and no model name.
+  // Bedrock's answers contain no ID and no model name.
   if (dialect !== 'bedrock') expect(names.length).toBeGreaterThan(0);
   expect(names.filter((name) => output.includes(name))).toEqual([]);
 }
 
 type Counts = Readonly<Record<'streams' | 'broken' | 'replies' | 'errors', number>>;
 
-/** `counts`: the least number of recordings of each kind. */
+/** Tests all recordings of a dialect. `counts` are their minimum numbers. */
 export function testRecordings(
   dialectName: string,
   upstream: UpstreamDialect,
@@ -360,33 +354,33 @@ export function testRecordings(
   const replies = chats.filter(({ expected }) => !expected.stream);
   const errors = readErrors(dialectName);
 
-  test('the recordings are all here', () => {
+  test(`${dialectName} has all its recordings`, () => {
     const found = { streams, broken, replies, errors };
     for (const [kind, cases] of Object.entries(found)) {
       expect(cases.length, kind).toBeGreaterThanOrEqual(counts[kind as keyof Counts]);
     }
   });
 
-  describe('a recorded stream', () => {
+  describe(`a recorded ${dialectName} stream`, () => {
     for (const { path, expected } of streams) {
-      test(`${path} is told whole, byte by byte, and never complete when cut`, () => {
+      test(`${path} is read in full and byte by byte, and is incomplete when truncated`, () => {
         expectStream(upstream, readFixture(path), expected, fixtureByteByByte(path));
       });
-      test(`${path} reaches clients of all kinds`, () => {
+      test(`${path} is translated for clients of all dialects`, () => {
         expectTranslated(upstream, readFixture(path), expected);
       });
     }
     for (const { path, expected } of broken) {
-      test(`${path} is told as a failure`, () => expectBroken(upstream, path, expected));
+      test(`${path} is read as a failure`, () => expectBroken(upstream, path, expected));
     }
   });
 
-  describe('a recorded reply', () => {
+  describe(`a recorded ${dialectName} reply`, () => {
     for (const { path, expected } of replies) {
-      test(`${path} is told whole, and is no answer when cut`, () => {
+      test(`${path} is read in full, and is malformed when truncated`, () => {
         expectReply(upstream, readFixture(path).trimEnd(), expected);
       });
-      test(`${path} reaches clients of all kinds`, () => {
+      test(`${path} is translated for clients of all dialects`, () => {
         expectCrossedReply(upstream, readFixture(path), expected);
       });
     }
@@ -404,7 +398,7 @@ function readErrors(dialectName: string) {
 
 export function testRecordedErrors(dialectName: string): void {
   test.each(readErrors(dialectName))(
-    'the recorded error $path is of the class $expected.class',
+    'readFailure classifies $path as $expected.class',
     ({ path, expected, status }) => {
       const failure = readFailure(status, readFixture(path), new Headers(), 0);
       expect(failure.kind).toBe(kindOfClass[expected.class] ?? 'malformed');
@@ -426,9 +420,9 @@ function expectBroken(upstream: UpstreamDialect, path: string, expected: Expecte
 }
 
 function expectReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
-  const whole = new RecordingSink();
-  expect(upstream.readReply(raw, whole)).toBeUndefined();
-  expectAnswer(whole, expected);
+  const sink = new RecordingSink();
+  expect(upstream.readReply(raw, sink)).toBeUndefined();
+  expectAnswer(sink, expected);
   for (const length of [0, 1, raw.length >> 1, raw.length - 1]) {
     const sink = new RecordingSink();
     expect(upstream.readReply(raw.slice(0, length), sink)?.kind).toBe('malformed');

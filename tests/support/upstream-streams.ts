@@ -1,11 +1,9 @@
-/**
- * The same answer in the format of every kind of upstream, to test that all clients see the same.
- */
+/** Writes an answer as the stream of each upstream dialect, to test that clients see the same. */
 import { type FullResponse, streamOf } from './response-events.ts';
 
 export interface AnswerContent {
   readonly reasoning?: string;
-  /** The maker's signature of the thought, if the format has one. */
+  /** The signature of the reasoning, if the dialect has one. */
   readonly signature?: string;
   readonly text?: string;
   readonly refusal?: string;
@@ -13,10 +11,10 @@ export interface AnswerContent {
   readonly isTruncated?: boolean;
 }
 
-/** The usage that every upstream reports. */
-const spokenUsage = { input: 100, cached: 40, output: 20 };
+/** The usage that all upstreams report. */
+const reportedUsage = { input: 100, cached: 40, output: 20 };
 
-const { input, cached, output } = spokenUsage;
+const { input, cached, output } = reportedUsage;
 const data = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`;
 const named = (type: string, fields: object) => `event: ${type}\n${data({ type, ...fields })}`;
 const halves = (text: string) => [text.slice(0, text.length >> 1), text.slice(text.length >> 1)];
@@ -25,11 +23,11 @@ function openai({ reasoning, text, refusal, calls = [], isTruncated }: AnswerCon
   const names = { id: 'chatcmpl-up', object: 'chat.completion.chunk', created: 1, model: 'up-1' };
   const chunk = (delta: object, finish_reason: string | null = null) =>
     data({ ...names, choices: [{ index: 0, delta, finish_reason }] });
-  const opened = calls.map(({ id, name }, index) =>
+  const callChunks = calls.map(({ id, name }, index) =>
     chunk({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }),
   );
-  // As several servers do, the argument pieces of all calls alternate.
-  const argued = [0, 1].flatMap((half) =>
+  // As on several servers, the argument pieces of all calls alternate.
+  const argumentChunks = [0, 1].flatMap((half) =>
     calls.map(({ json }, index) =>
       chunk({ tool_calls: [{ index, function: { arguments: halves(json)[half] } }] }),
     ),
@@ -46,8 +44,8 @@ function openai({ reasoning, text, refusal, calls = [], isTruncated }: AnswerCon
     ...(reasoning ? halves(reasoning).map((piece) => chunk({ reasoning_content: piece })) : []),
     ...(text ? halves(text).map((piece) => chunk({ content: piece })) : []),
     ...(refusal ? [chunk({ refusal })] : []),
-    ...opened,
-    ...argued,
+    ...callChunks,
+    ...argumentChunks,
     chunk({}, reason),
     data({ ...names, choices: [], usage }),
     'data: [DONE]\n\n',
@@ -134,8 +132,8 @@ function gemini({
   ].join('');
 }
 
-function responses(spoken: AnswerContent): string {
-  const { reasoning, signature, text, refusal, calls = [], isTruncated } = spoken;
+function responses(answer: AnswerContent): string {
+  const { reasoning, signature, text, refusal, calls = [], isTruncated } = answer;
   const parts = [
     ...(text ? [{ type: 'output_text', text, annotations: [] }] : []),
     ...(refusal ? [{ type: 'refusal', refusal }] : []),

@@ -54,15 +54,15 @@ function changeAnswer(behavior: Behavior, change: Partial<ChatAnswer>): Behavior
   return { answer: { ...behavior.answer, ...change }, delivery: behavior.delivery };
 }
 
-export function withoutDone(of: Behavior = chatAnswer('all said')): Behavior {
+export function withoutDone(of: Behavior = chatAnswer('complete')): Behavior {
   return changeAnswer(of, { ending: 'no-done' });
 }
 
-export function doneTwice(of: Behavior = chatAnswer('all said')): Behavior {
+export function doneTwice(of: Behavior = chatAnswer('complete')): Behavior {
   return changeAnswer(of, { ending: 'done-twice' });
 }
 
-export function dataAfterDone(of: Behavior = chatAnswer('all said')): Behavior {
+export function dataAfterDone(of: Behavior = chatAnswer('complete')): Behavior {
   return changeAnswer(of, { ending: 'data-after-done' });
 }
 
@@ -150,10 +150,10 @@ export function replay(bytes: Uint8Array | string, options: ReplayOptions = {}):
   const body = typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
   const { piece = 'whole', delayMs = 0 } = options;
   if (piece === 'event by event') return raw(body, options, 'events', delayMs);
-  const whole = raw(body, options, 'whole');
-  if (piece === 'whole') return { answer: whole.answer, delivery: { delayMs } };
+  const full = raw(body, options, 'whole');
+  if (piece === 'whole') return { answer: full.answer, delivery: { delayMs } };
   const pieceBytes = piece === 'byte by byte' ? 1 : piece;
-  return { answer: whole.answer, delivery: { pieceBytes, pieceDelayMs: delayMs } };
+  return { answer: full.answer, delivery: { pieceBytes, pieceDelayMs: delayMs } };
 }
 
 export function json(

@@ -82,15 +82,15 @@ type EventNotes = Omit<SseEvent, 'name' | 'data'>;
 
 function event(
   data: { readonly type: string; readonly [key: string]: unknown },
-  said: EventNotes = {},
+  notes: EventNotes = {},
 ) {
-  return { name: data.type, data: JSON.stringify(data), ...said };
+  return { name: data.type, data: JSON.stringify(data), ...notes };
 }
 
 interface Block {
   readonly start: object;
   readonly deltas: Iterable<{ readonly delta: object; readonly notes?: EventNotes }>;
-  readonly said?: EventNotes;
+  readonly notes?: EventNotes;
 }
 
 function* blocks(answer: ChatAnswer, text: string): Generator<Block> {
@@ -98,7 +98,7 @@ function* blocks(answer: ChatAnswer, text: string): Generator<Block> {
     const pieces = [...textPieces(answer.reasoning, undefined)];
     const thoughts = pieces.map((thinking) => ({
       delta: { type: 'thinking_delta', thinking },
-      said: { counted: thinking },
+      notes: { counted: thinking },
     }));
     const signed = { delta: { type: 'signature_delta', signature } };
     const start = { type: 'thinking', thinking: '', signature: '' };
@@ -109,10 +109,10 @@ function* blocks(answer: ChatAnswer, text: string): Generator<Block> {
     // A tool block begins with an empty fragment, even without arguments.
     const fragments = ['', ...argumentPieces(argumentsOf(tool))].map((partial_json) => ({
       delta: { type: 'input_json_delta', partial_json },
-      said: { counted: partial_json },
+      notes: { counted: partial_json },
     }));
     const start = { ...toolUse(tool, index), input: {} };
-    yield { start, deltas: fragments, said: { counted: ` ${tool.name} ` } };
+    yield { start, deltas: fragments, notes: { counted: ` ${tool.name} ` } };
   }
 }
 
@@ -121,8 +121,8 @@ function* textDeltas(answer: ChatAnswer, text: string) {
   // Separates the last word of the reasoning from the first of the text in the token count.
   let gap = ' ';
   for (const piece of textPieces(text, answer.chunks)) {
-    const said = { text: piece, counted: gap + piece };
-    yield { delta: { type: 'text_delta', text: piece }, said };
+    const notes = { text: piece, counted: gap + piece };
+    yield { delta: { type: 'text_delta', text: piece }, notes };
     gap = '';
   }
 }
@@ -147,7 +147,7 @@ export function* anthropicEvents(
   yield event({ type: 'ping' });
   let index = 0;
   for (const block of blocks(answer, text)) {
-    yield event({ type: 'content_block_start', index, content_block: block.start }, block.said);
+    yield event({ type: 'content_block_start', index, content_block: block.start }, block.notes);
     for (const { delta, notes } of block.deltas) {
       yield event({ type: 'content_block_delta', index, delta }, notes);
     }

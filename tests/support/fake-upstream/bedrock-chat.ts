@@ -78,12 +78,12 @@ export function bedrockReply(answer: ChatAnswer, request: ParsedRequest): SseEve
 
 type EventNotes = Omit<SseEvent, 'name' | 'data'>;
 
-function event(name: string, data: object, said: EventNotes = {}): SseEvent {
-  return { name, data: JSON.stringify({ ...data, p: 'abcdefgh' }), ...said };
+function event(name: string, data: object, notes: EventNotes = {}): SseEvent {
+  return { name, data: JSON.stringify({ ...data, p: 'abcdefgh' }), ...notes };
 }
 
-function delta(contentBlockIndex: number, piece: object, said: EventNotes = {}): SseEvent {
-  return event('contentBlockDelta', { contentBlockIndex, delta: piece }, said);
+function delta(contentBlockIndex: number, piece: object, notes: EventNotes = {}): SseEvent {
+  return event('contentBlockDelta', { contentBlockIndex, delta: piece }, notes);
 }
 
 /** A generator, so that a million tiny events are never in memory at once. */
@@ -112,8 +112,8 @@ export function* bedrockEvents(answer: ChatAnswer, request: ParsedRequest): Gene
   }
   for (const [n, tool] of (answer.tools ?? []).entries()) {
     const start = { toolUse: callOf(tool, n) };
-    const said = { counted: ` ${tool.name} ` };
-    yield event('contentBlockStart', { contentBlockIndex: index, start }, said);
+    const notes = { counted: ` ${tool.name} ` };
+    yield event('contentBlockStart', { contentBlockIndex: index, start }, notes);
     for (const input of argumentPieces(argumentsOf(tool))) {
       yield delta(index, { toolUse: { input } }, { counted: input });
     }

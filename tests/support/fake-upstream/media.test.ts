@@ -10,7 +10,7 @@ function post(path: string, body: unknown): Promise<Response> {
   return fetch(`${upstream.url}${path}`, { method: 'POST', body: text });
 }
 
-test('embeddings are the same for the same input, in either encoding', async () => {
+test('embeddings depend only on the input, in both encodings', async () => {
   const ask = async (input: unknown, extra: object = {}) =>
     JSON.parse(await (await post('/v1/embeddings', { model: 'e', input, ...extra })).text());
   const two = await ask(['one two', 'three']);
@@ -28,7 +28,7 @@ test('embeddings are the same for the same input, in either encoding', async () 
   expect(upstream.requests.at(-1)?.tokens).toEqual({ prompt: 99, completion: 0 });
 });
 
-test('speech is audio bytes in chunks and reports no usage', async () => {
+test('speech sends bytes in chunks and reports no usage', async () => {
   upstream.script('t', speech({ audioBytes: 600, pieceBytes: 256, contentType: 'audio/wav' }));
   const reply = await post('/v1/audio/speech', { model: 't', input: 'say this aloud' });
   expect(reply.headers.get('content-type')).toBe('audio/wav');
@@ -40,7 +40,7 @@ test('speech is audio bytes in chunks and reports no usage', async () => {
   expect(entry).toMatchObject({ usageSent: undefined, tokens: { prompt: 3, completion: 0 } });
 });
 
-test('a transcription reads the upload into the book and reports its seconds', async () => {
+test('transcription logs the upload and reports its seconds', async () => {
   upstream.script('w', transcription('hello from tape', 12.5));
   const form = new FormData();
   form.append('model', 'w');
@@ -65,7 +65,7 @@ test('a transcription reads the upload into the book and reports its seconds', a
   expect(await plain.text()).toBe('hello from tape\n');
 });
 
-test('images come as base64, as many as were asked for', async () => {
+test('images returns the requested number of images as base64', async () => {
   const reply = await post('/v1/images/generations', { model: 'i', prompt: 'a red fox', n: 2 });
   expect(await reply.json()).toMatchObject({
     data: [{ b64_json: expect.stringMatching(/^iVBOR/) }, { b64_json: expect.any(String) }],

@@ -83,8 +83,8 @@ function jsonHeaders(headers: Readonly<Record<string, string>>) {
   return { 'content-type': 'application/json', ...headers };
 }
 
-function jsonBody(body: string | Uint8Array, said: Omit<Part, 'bytes' | 'events'> = {}): Body {
-  const parts = [{ bytes: Buffer.from(body), events: 0, ...said }];
+function jsonBody(body: string | Uint8Array, event: Omit<Part, 'bytes' | 'events'> = {}): Body {
+  const parts = [{ bytes: Buffer.from(body), events: 0, ...event }];
   return { contentType: 'application/json', streamed: false, parts, partDelayMs: 0 };
 }
 
@@ -136,9 +136,9 @@ function chatBody(answer: ChatAnswer, request: ParsedRequest, id: number): Body 
     const contentType = isFramed(request) ? 'application/vnd.amazon.eventstream' : undefined;
     return eventStream(chatParts(answer, request, id), answer.chunkDelayMs ?? 0, contentType);
   }
-  const said = writerFor(request).reply(answer, request, id);
-  if (answer.fault !== undefined) return jsonBody(faultyJson(answer.fault.with, said, request));
-  const { data, ...booked } = said;
+  const event = writerFor(request).reply(answer, request, id);
+  if (answer.fault !== undefined) return jsonBody(faultyJson(answer.fault.with, event, request));
+  const { data, ...booked } = event;
   return jsonBody(data, booked);
 }
 
@@ -172,14 +172,14 @@ const unfinished = Buffer.from([0xf0, 0x9f]);
 
 function* withFault(
   events: Iterable<SseEvent>,
-  spoil: NonNullable<ChatAnswer['fault']>,
+  fault: NonNullable<ChatAnswer['fault']>,
   request: ParsedRequest,
 ): Generator<Part> {
   let count = 0;
   for (const event of events) {
-    if (count === spoil.afterEvents) {
-      yield faultyEvent(spoil.with, event, request);
-      if (spoil.with === 'error-data' || spoil.with === 'error-event') return;
+    if (count === fault.afterEvents) {
+      yield faultyEvent(fault.with, event, request);
+      if (fault.with === 'error-data' || fault.with === 'error-event') return;
     }
     count += 1;
     yield partOf(event, { framed: isFramed(request) });
@@ -223,7 +223,7 @@ function faultyFrame(kind: StreamFault): Uint8Array {
 
 function faultyJson(
   kind: StreamFault,
-  said: SseEvent,
+  event: SseEvent,
   request: ParsedRequest,
 ): string | Uint8Array {
   switch (kind) {
@@ -231,10 +231,10 @@ function faultyJson(
     case 'error-event':
       return errorJson(request, 529, errorMessage);
     case 'malformed-json':
-      return `${said.data.slice(0, -1)},}`;
+      return `${event.data.slice(0, -1)},}`;
     case 'unfinished-character':
       return Buffer.concat([
-        Buffer.from(`${said.data.slice(0, -1)},"half":"`),
+        Buffer.from(`${event.data.slice(0, -1)},"half":"`),
         unfinished,
         Buffer.from('"}'),
       ]);

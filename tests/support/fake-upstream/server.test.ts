@@ -20,37 +20,37 @@ beforeEach(() => upstream.reset());
 
 const path = '/v1/chat/completions';
 
-async function sayTo(url: string, body: object, init: RequestInit = {}): Promise<Response> {
+async function send(url: string, body: object, init: RequestInit = {}): Promise<Response> {
   const messages = [{ role: 'user', content: 'how are you' }];
   const text = JSON.stringify({ messages, ...body });
   return fetch(`${url}${path}`, { method: 'POST', body: text, ...init });
 }
 
-test('a list of behaviors plays in order and its last one repeats', async () => {
+test('script plays a list of behaviors in order and repeats the last one', async () => {
   upstream.script('m', [status500(), chatAnswer('second'), echo()]);
   const replies: string[] = [];
   for (let call = 0; call < 4; call += 1) {
-    await (await sayTo(upstream.url, { model: 'm' })).text();
+    await (await send(upstream.url, { model: 'm' })).text();
     const entry = upstream.requests.at(-1);
     replies.push(`${entry?.status} ${entry?.text}`);
   }
   expect(replies).toEqual(['500 ', '200 second', '200 how are you', '200 how are you']);
 });
 
-test('a script by model comes before one by path and that before the one for all', async () => {
+test('script prefers a model to a path, and a path to *', async () => {
   upstream.script('*', chatAnswer('for all'));
   upstream.script(path, chatAnswer('by path'));
   upstream.script('m', chatAnswer('by model'));
   upstream.script('/v1/models', json(200, { data: [] }));
-  await (await sayTo(upstream.url, { model: 'm' })).text();
-  await (await sayTo(upstream.url, { model: 'other' })).text();
+  await (await send(upstream.url, { model: 'm' })).text();
+  await (await send(upstream.url, { model: 'other' })).text();
   const messages = `${upstream.url}/v1/messages?beta=true`;
   await (await fetch(messages, { method: 'POST', body: '{"model":"other"}' })).text();
   expect(upstream.requests.map((entry) => entry.text)).toEqual(['by model', 'by path', 'for all']);
   expect(await (await fetch(`${upstream.url}/v1/models`)).json()).toEqual({ data: [] });
 });
 
-test('the model is also found in the paths of Gemini, Bedrock and Azure', async () => {
+test('the log has the model of Gemini, Bedrock, and Azure paths', async () => {
   const paths = [
     '/v1beta/models/g-1:streamGenerateContent?alt=sse',
     '/model/a.b%3A0/converse',
@@ -62,13 +62,13 @@ test('the model is also found in the paths of Gemini, Bedrock and Azure', async 
   expect(upstream.requests.map((entry) => entry.model)).toEqual(['g-1', 'a.b:0', 'd-1']);
 });
 
-test('Bedrock is spoken in frames, and counted like the others', async () => {
+test('Bedrock streams are sent in frames and counted like others', async () => {
   upstream.script('a.b:0', chatAnswer('two words', { reasoning: 'one' }));
   const body = '{"system":[{"text":"a"}],"messages":[{"role":"user","content":[{"text":"b c"}]}]}';
   const ask = (verb: string) =>
     fetch(`${upstream.url}/model/a.b%3A0/${verb}`, { method: 'POST', body });
-  const whole = await (await ask('converse')).json();
-  expect(whole).toMatchObject({
+  const reply = await (await ask('converse')).json();
+  expect(reply).toMatchObject({
     output: { message: { content: [{ reasoningContent: {} }, { text: 'two words' }] } },
     stopReason: 'end_turn',
     usage: { inputTokens: 3, outputTokens: 3, totalTokens: 6 },
@@ -83,15 +83,15 @@ test('Bedrock is spoken in frames, and counted like the others', async () => {
   ]);
 });
 
-test('a redirect points elsewhere and an address nobody listens on refuses', async () => {
+test('redirect sends its location, and refusingUrl refuses connections', async () => {
   upstream.script('m', redirect('http://203.0.113.10/x', 307));
-  const moved = await sayTo(upstream.url, { model: 'm' }, { redirect: 'manual' });
+  const moved = await send(upstream.url, { model: 'm' }, { redirect: 'manual' });
   expect([moved.status, moved.headers.get('location')]).toEqual([307, 'http://203.0.113.10/x']);
   const refused = await fetch(refusingUrl()).catch((error: unknown) => String(error));
   expect(refused).toContain('ECONNREFUSED');
 });
 
-test('requests in chunks, split anywhere and pipelined are read as they were meant', async () => {
+test('chunked, split, and pipelined requests are parsed', async () => {
   const connection = await connectRaw(upstream.port);
   const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Twice: a\r\nX-Twice: b\r\n`;
   const body = '5\r\n{"mod\r\n8;x=y\r\nel":"c"}\r\n0\r\n\r\n';
@@ -107,7 +107,7 @@ test('requests in chunks, split anywhere and pipelined are read as they were mea
   connection.hangUp();
 });
 
-test('a request that is not HTTP is refused and noted', async () => {
+test('a malformed request gets 400 and is logged', async () => {
   const connection = await connectRaw(upstream.port);
   connection.send(`POST ${path} HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: x\r\n\r\n`);
   expect((await connection.finished()).text).toStartWith('HTTP/1.1 400');
@@ -115,7 +115,7 @@ test('a request that is not HTTP is refused and noted', async () => {
   expect(upstream.requests).toHaveLength(0);
 });
 
-test('a client that leaves before its request is whole is in the book', async () => {
+test('a client that disconnects within its request is logged', async () => {
   const connection = await connectRaw(upstream.port);
   connection.send(postText(path, { model: 'm' }).slice(0, -3));
   await upstream.until((requests) => requests.length === 1);
@@ -124,27 +124,27 @@ test('a client that leaves before its request is whole is in the book', async ()
   expect(entry).toMatchObject({ outcome: 'client-disconnected', bodyAt: null, bytesSent: 0 });
 });
 
-test('a stopped fake refuses, and another can take its port but not share it', async () => {
+test('a stopped fake refuses connections, and one other can listen on its port', async () => {
   const first = startFakeUpstream();
   const { port, url } = first;
-  const before = await sayTo(url, { model: 'm' });
+  const before = await send(url, { model: 'm' });
   await before.text();
   first.stop();
-  const refused = await sayTo(url, { model: 'm' }).catch((error: unknown) => String(error));
+  const refused = await send(url, { model: 'm' }).catch((error: unknown) => String(error));
   expect(refused).toContain('ECONNREFUSED');
   const second = startFakeUpstream({ port });
   expect(() => startFakeUpstream({ port })).toThrow('Failed to listen');
-  expect((await sayTo(url, { model: 'm' })).status).toBe(200);
+  expect((await send(url, { model: 'm' })).status).toBe(200);
   second.stop();
 });
 
-test('waiting for what does not come fails and shows the end of the book', async () => {
-  await (await sayTo(upstream.url, { model: 'm' })).text();
+test('until rejects after its timeout with the last requests', async () => {
+  await (await send(upstream.url, { model: 'm' })).text();
   const failure = await upstream.until(() => false, 20).catch((error: unknown) => String(error));
   expect(failure).toMatch(/20 ms.*\/v1\/chat\/completions m 200 0 events complete/);
 });
 
-test('a thousand slow streams run side by side, and the totals add up', async () => {
+test('1,000 slow streams run concurrently, and their totals add up', async () => {
   upstream.script('m', gated('go', 1, chatAnswer(words(10), { chunkDelayMs: 50 })));
   const request = postText(path, { model: 'm', stream: true, messages: [{ content: 'a b c' }] });
   const connections = await Promise.all(
@@ -168,12 +168,12 @@ test('a thousand slow streams run side by side, and the totals add up', async ()
   for (const connection of connections) connection.hangUp();
 });
 
-test('a fake in another process takes scripts and shows the same book', async () => {
+test('startFakeUpstreamProcess starts a fake with the same interface', async () => {
   const remote = await startFakeUpstreamProcess();
   try {
     await remote.script('m', [chatAnswer('one two'), gated('go', 2, chatAnswer('before after'))]);
-    await (await sayTo(remote.url, { model: 'm' })).text();
-    const gatedReply = await sayTo(remote.url, { model: 'm', stream: true });
+    await (await send(remote.url, { model: 'm' })).text();
+    const gatedReply = await send(remote.url, { model: 'm', stream: true });
     await remote.until((requests) => requests[1]?.text === 'before');
     await remote.open('go');
     expect(await gatedReply.text()).toContain(' after');
@@ -183,7 +183,7 @@ test('a fake in another process takes scripts and shows the same book', async ()
     expect(second?.text).toBe('before after');
     await remote.script('m', hangMidStream(1));
     const leaving = new AbortController();
-    await sayTo(remote.url, { model: 'm', stream: true }, { signal: leaving.signal });
+    await send(remote.url, { model: 'm', stream: true }, { signal: leaving.signal });
     leaving.abort();
     await remote.until((requests) =>
       requests.some((entry) => entry.outcome === 'client-disconnected'),
