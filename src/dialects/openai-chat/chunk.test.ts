@@ -41,7 +41,7 @@ function normalizeDeltas(...deltas: readonly object[]): { changed: boolean; delt
 const call = (fields: object) => ({ tool_calls: [fields] });
 const newId = expect.stringMatching(/^call_[0-9a-z]{24}$/);
 
-describe('ChunkNormalizer leaves a clean delta unchanged:', () => {
+describe('ChunkNormalizer', () => {
   test.each([
     [{ role: 'assistant', content: '' }],
     [{ role: 'assistant', content: null, refusal: null }],
@@ -53,7 +53,7 @@ describe('ChunkNormalizer leaves a clean delta unchanged:', () => {
     [call({ index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } })],
     [call({ index: 0, id: 'a', type: 'custom', custom: { name: 'f', input: '' } })],
     [{}],
-  ])('%j', (delta) => {
+  ])('leaves a clean delta unchanged: %j', (delta) => {
     expect(normalizeDeltas(delta)).toEqual([{ changed: false, delta }]);
   });
 });
@@ -63,7 +63,7 @@ test('ChunkNormalizer removes an error without content', () => {
   expect(normalized?.chunk).toEqual({ object: 'chat.completion.chunk', ...opening });
 });
 
-describe('ChunkNormalizer sets the role in the first delta of a choice', () => {
+describe('ChunkNormalizer', () => {
   const rolesIn = ({ chunk }: NormalizedChunk) =>
     (chunk.choices as { delta: { role?: unknown } }[]).map(({ delta }) => delta.role);
   const chunkOf = (...deltas: readonly object[]) => ({
@@ -71,7 +71,7 @@ describe('ChunkNormalizer sets the role in the first delta of a choice', () => {
   });
 
   test.each([[{}], [{ role: null }], [{ role: '' }], [{ role: 'user' }], [{ role: 'assistant' }]])(
-    'when the upstream sends the role %j',
+    'sets the role in the first delta if the upstream sends %j',
     (roleFields) => {
       const [first, second] = normalizeFromStart(
         chunkOf({ ...roleFields, content: 'a' }),
@@ -84,7 +84,7 @@ describe('ChunkNormalizer sets the role in the first delta of a choice', () => {
     },
   );
 
-  test('of each choice, whenever it starts', () => {
+  test('sets the role in the first delta of each choice', () => {
     const [first, second] = normalizeFromStart(
       chunkOf({ content: 'a' }),
       chunkOf({}, { content: 'b' }),
@@ -94,7 +94,7 @@ describe('ChunkNormalizer sets the role in the first delta of a choice', () => {
   });
 });
 
-describe('ChunkNormalizer normalizes text:', () => {
+describe('ChunkNormalizer', () => {
   const cases: Record<string, [object, object]> = {
     'copies reasoning_content to reasoning': [
       { reasoning_content: 'hm' },
@@ -141,7 +141,7 @@ describe('ChunkNormalizer normalizes text:', () => {
   });
 });
 
-describe('ChunkNormalizer normalizes tool calls:', () => {
+describe('ChunkNormalizer', () => {
   const opening = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } };
   const later = { index: 0, function: { arguments: '{"x":1}' } };
 
@@ -387,7 +387,7 @@ describe('ChunkNormalizer normalizes tool calls:', () => {
   });
 });
 
-describe('ChunkNormalizer maps the finish reason', () => {
+describe('ChunkNormalizer', () => {
   const finish = (reason: unknown, delta: object = {}) =>
     normalizeAll({ choices: [{ index: 0, delta, finish_reason: reason }] }).map(
       ({ changed, chunk }) => {
@@ -417,11 +417,11 @@ describe('ChunkNormalizer maps the finish reason', () => {
     ['content_filter: RECITATION', 'content_filter'],
     ['', null],
     ['null', null],
-  ])('%j to %j', (raw, mapped) => {
+  ])('maps the finish reason %j to %j', (raw, mapped) => {
     expect(finish(raw)).toEqual({ changed: raw !== mapped, reason: mapped });
   });
 
-  test('stop to tool_calls once the choice called a tool', () => {
+  test('maps stop to tool_calls once the choice called a tool', () => {
     const tools = call({ index: 0, id: 'a', type: 'function', function: { name: 'f' } });
     expect(finish('stop', tools)?.reason).toBe('tool_calls');
     expect(finish('function_call', tools)?.reason).toBe('tool_calls');
@@ -524,19 +524,19 @@ const piece = (name: string, json?: string) => ({
   tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name, arguments: json } }],
 });
 
-test('sends a call that waits for its name before the finish', () => {
+test('OpenAiPassThrough sends a call that waits for its name before the finish', () => {
   const [, ...choices] = clientChoices(piece('get_'), piece('weather', '{"a":1}'));
   expect(choices.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
   expect(choices[0]).toMatchObject({ delta: piece('get_weather', '{"a":1}') });
 });
 
-test('sends a call whose name stays incomplete before the finish', () => {
+test('OpenAiPassThrough sends a call whose name stays incomplete before the finish', () => {
   const [, ...choices] = clientChoices(piece('get_'));
   expect(choices.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
   expect(choices[0]).toMatchObject({ delta: piece('get_', '{}') });
 });
 
-test("completes the call's arguments before the finish next to an empty delta", () => {
+test("OpenAiPassThrough completes a call's arguments before the finish next to an empty delta", () => {
   const nothing = { tool_calls: [{ index: 0 }] };
   const announced = { tool_calls: [{ index: 1, id: 'b', type: 'function' }] };
   for (const empty of [nothing, announced]) {

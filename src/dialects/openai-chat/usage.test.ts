@@ -18,7 +18,7 @@ const cached = (tokens: unknown) => ({ prompt_tokens_details: { cached_tokens: t
 const reasoned = (tokens: unknown) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
 
 // Recordings prove plain counts, cached tokens in the details, reasoning and totals above the sum.
-describe('readUsage splits counts into classes that do not overlap:', () => {
+describe('readUsage', () => {
   const cases: Record<string, [object, ReturnType<typeof usage>]> = {
     'reads counts without a total': [report(10, 5), usage(10, 0, 0, 5)],
     'subtracts cache writes from the prompt': [
@@ -75,7 +75,7 @@ describe('readUsage splits counts into classes that do not overlap:', () => {
   });
 });
 
-describe('readUsage separates audio from text and cached tokens', () => {
+describe('readUsage', () => {
   const usageWith = (audio: unknown, more: object = {}) =>
     readUsage(report(100, 5, { prompt_tokens_details: { audio_tokens: audio, ...more } }));
   const split = (inputTokens: number, inputAudioTokens: number, cacheReadTokens: number) => ({
@@ -87,12 +87,12 @@ describe('readUsage separates audio from text and cached tokens', () => {
     cached_tokens_details: { audio_tokens: audio },
   });
 
-  test('when nothing is cached', () => {
+  test('separates audio from text if nothing is cached', () => {
     expect(usageWith(70)).toEqual(split(30, 70, 0));
     expect(usageWith(100)).toEqual(split(0, 100, 0));
   });
 
-  test('when some audio, only text, or an unknown part is cached', () => {
+  test('separates audio from text if some audio, only text, or an unknown part is cached', () => {
     expect(usageWith(70, inCache(50))).toEqual(split(20, 20, 60));
     expect(usageWith(30, inCache(0))).toEqual(split(10, 30, 60));
     expect(usageWith(30, { cached_tokens: 60 })).toEqual(split(10, 30, 60));
@@ -100,18 +100,18 @@ describe('readUsage separates audio from text and cached tokens', () => {
   });
 
   test.each([101, -1, 1.5, '70', null, {}])(
-    'readUsage ignores %j but keeps the other counts',
+    'ignores %j audio tokens but keeps the other counts',
     (audio) => {
       expect(usageWith(audio)).toEqual(usage(100, 0, 0, 5));
     },
   );
 
-  test.each([71, 61, -1, '50'])('readUsage ignores %j cached of 70 audio tokens', (audio) => {
+  test.each([71, 61, -1, '50'])('ignores %j cached of 70 audio tokens', (audio) => {
     expect(usageWith(70, inCache(audio))).toEqual(usage(40, 60, 0, 5));
   });
 });
 
-describe('readUsage returns undefined for impossible usage:', () => {
+describe('readUsage', () => {
   const cases: Record<string, unknown> = {
     nothing: undefined,
     null: null,
@@ -126,7 +126,7 @@ describe('readUsage returns undefined for impossible usage:', () => {
     'a detail that is a text': report(10, 5, reasoned('4')),
     'zeros as a placeholder': report(0, 0, { total_tokens: 0 }),
   };
-  test.each(Object.entries(cases))('%s', (_, raw) => {
+  test.each(Object.entries(cases))('returns undefined for %s', (_, raw) => {
     expect(readUsage(raw)).toBeUndefined();
   });
 });
@@ -163,7 +163,7 @@ test('usageIn reads input_tokens and output_tokens, which mlx-vlm sends', () => 
   expect(usageIn({ usage: { ...own, cache_read_input_tokens: -6 } })).toBeUndefined();
 });
 
-describe('readUsage separates cache writes with a long TTL', () => {
+describe('readUsage', () => {
   const written = { ...usage(10, 60, 20, 5), cacheWrite1hTokens: 10 };
   const hour = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 10 };
 
@@ -171,12 +171,12 @@ describe('readUsage separates cache writes with a long TTL', () => {
     ['LiteLLM', { cache_creation_tokens: 30, cache_creation_token_details: hour }, {}],
     ['Anthropic', { cache_write_tokens: 30 }, { cache_creation: hour }],
     ['OpenAI', { cache_write_tokens: 30, cache_write_tokens_details: { ttl_12h_tokens: 10 } }, {}],
-  ])('as %s sends them', (_, details, more) => {
+  ])('separates cache writes with a long TTL as %s sends them', (_, details, more) => {
     const prompt_tokens_details = { cached_tokens: 60, ...details };
     expect(readUsage(report(100, 5, { prompt_tokens_details, ...more }))).toEqual(written);
   });
 
-  test.each([31, -1, '10', null, {}])('unless %p of 30 tokens are claimed', (tokens) => {
+  test.each([31, -1, '10', null, {}])('ignores a long TTL of %p of 30 written tokens', (tokens) => {
     const parts = { cache_creation: { ephemeral_1h_input_tokens: tokens } };
     const raw = report(100, 5, { cache_creation_input_tokens: 30, ...parts });
     expect(readUsage(raw)).toEqual(usage(70, 0, 30, 5));

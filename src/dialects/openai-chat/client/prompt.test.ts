@@ -50,18 +50,18 @@ test('readPrompt reports generated images as dropped', () => {
   expect(foreignIn([])).toEqual([]);
 });
 
-describe('readPrompt reads signatures of thoughts', () => {
-  test('before and after the call they came with', () => {
+describe('readPrompt', () => {
+  test('keeps the positions of signatures before and after a call', () => {
     expect(partsOf({})).toMatchObject([thought(first), call, thought(last)]);
   });
 
-  test('in front of the text they belong to', () => {
+  test('puts a signature before the text it belongs to', () => {
     const textPart = { kind: 'text', text: 'Hm.' };
     const parts = partsOf({ content: 'Hm.' });
     expect(parts).toMatchObject([thought(last), textPart, thought(first), call]);
   });
 
-  test('once if several calls have the same signature', () => {
+  test('reads a thought once if several calls have its signature', () => {
     const detail = { type: 'reasoning.text', index: 0, text: 'Hm.', signature: first };
     const tool_calls = [signedCall('A'), signedCall('A'), signedCall('A')];
     expect(partsOf({ tool_calls, reasoning_details: [detail] })).toMatchObject([
@@ -72,7 +72,7 @@ describe('readPrompt reads signatures of thoughts', () => {
   });
 
   // An empty signature would keep the writer from reporting that the real one is lost.
-  test('but not empty ones', () => {
+  test('ignores an empty signature', () => {
     const parts = partsOf({ tool_calls: [signedCall('')], reasoning_details: [] });
     expect(parts).toMatchObject([call]);
   });

@@ -47,9 +47,10 @@ describe('readChatRequest', () => {
     expect(request.models).toEqual(['acme/chat', 'b/b', 'c/c']);
   });
 
-  test('rejects a missing model before anything else', () => {
-    const wrong = { model: undefined, models: ['a/b'], temperature: 'hot' };
-    expect(() => read(wrong)).toThrow(/^temperature /);
+  test('reports a missing model before other invalid fields, unless models has one', () => {
+    const invalid = { model: undefined, temperature: 'hot' };
+    expect(() => read(invalid)).toThrow(/^model /);
+    expect(() => read({ ...invalid, models: ['a/b'] })).toThrow(/^temperature /);
   });
 
   test('reads max_output_tokens as the output limit', () => {

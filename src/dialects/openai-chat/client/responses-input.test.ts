@@ -92,7 +92,7 @@ describe('inputToMessages', () => {
   });
 });
 
-describe('inputToMessages rejects input without an equivalent in chat at its path:', () => {
+describe('inputToMessages', () => {
   const userMessage = (part: object) => ({ role: 'user', content: [part] });
   const file = { type: 'input_file', file_data: 'aGk=' };
   const call = { type: 'function_call', name: 'f', arguments: '{}' };
@@ -103,7 +103,7 @@ describe('inputToMessages rejects input without an equivalent in chat at its pat
     ['input[0].input', { type: 'custom_tool_call', call_id: 'a', name: 'f' }],
     ['input[0].type', { type: 'item_reference', id: 'msg_1' }],
     ['input[0].call_id', { ...call, call_id: '' }],
-  ])('%s', (param, item) => {
+  ])('rejects input without an equivalent in chat: %s', (param, item) => {
     expect(() => inputToMessages([item], undefined)).toThrow(expect.objectContaining({ param }));
   });
 });

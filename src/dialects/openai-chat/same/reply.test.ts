@@ -116,7 +116,7 @@ test("readReply counts all choices and records the first one's finish reason", (
   expect(JSON.parse(normalized.write(settled)).choices).toMatchObject([{ index: 0 }, { index: 1 }]);
 });
 
-describe('readReply normalizes a message:', () => {
+describe('readReply', () => {
   const newId = expect.stringMatching(/^call_[0-9a-z]{24}$/);
   const tool = (id: unknown, args: unknown) => ({ id, function: { name: 'f', arguments: args } });
   const cases: Record<string, [object | undefined, object]> = {
@@ -180,7 +180,7 @@ test("readReply preserves integers that exceed a float's precision", () => {
   expect(text).toContain('"seed":12345678901234567890,');
 });
 
-describe('readReply returns a failure for', () => {
+describe('readReply', () => {
   const cases: Record<string, [unknown, object]> = {
     'an error with status 200': [
       { error: { code: 'content_filter', message: 'Filtered.', status: 400 } },
@@ -205,7 +205,7 @@ describe('readReply returns a failure for', () => {
       { kind: 'malformed' },
     ],
   };
-  test.each(Object.entries(cases))('%s', (_, [body, failure]) => {
+  test.each(Object.entries(cases))('returns a failure for %s', (_, [body, failure]) => {
     expect(failureIn(read(body))).toMatchObject(failure);
   });
 

@@ -36,8 +36,8 @@ function pushLast(stream: OpenAiPassThrough, data: string): object[] {
   return parseAll(output.replace('data: [DONE]\n\n', ''));
 }
 
-describe('OpenAiPassThrough forwards a clean chunk with our identity', () => {
-  test('and preserves spacing, key order, unknown fields and long numbers', () => {
+describe('OpenAiPassThrough', () => {
+  test('preserves spacing, key order, unknown fields and long numbers', () => {
     const stream = startedStream();
     const tail =
       '[ {"index": 0, "delta": {"content": "a\u2028\\u00e9"}, "finish_reason": null, ' +
@@ -47,7 +47,7 @@ describe('OpenAiPassThrough forwards a clean chunk with our identity', () => {
     }
   });
 
-  test('that is replaced only at the top level', () => {
+  test('replaces id and model only at the top level', () => {
     const delta = '{"content":"a","annotations":[{"id":"n","model":"m"}]}';
     const nested = `{"index":0,"delta":${delta},"finish_reason":null}`;
     const first = '{"meta":{"model":"m","id":"n"},"id":"theirs-1","model": "gpt-up","created":17,';
@@ -60,7 +60,7 @@ describe('OpenAiPassThrough forwards a clean chunk with our identity', () => {
     });
   });
 
-  test('that is replaced after the choices, and when a value equals a key', () => {
+  test('replaces id and model after the choices, and if a value equals a key', () => {
     const stream = startedStream();
     const open = (content: string) => text(content).slice(0, -1);
     const object = '"object":"chat.completion.chunk"';
@@ -80,7 +80,7 @@ describe('OpenAiPassThrough forwards a clean chunk with our identity', () => {
     }
   });
 
-  test('and notices a changed head', () => {
+  test('notices a changed head', () => {
     const stream = startedStream();
     push(stream, head + text('a'));
     const other = head.replace('"created":17', '"created":18').replace('gpt-up', 'gpt-other');
@@ -88,7 +88,7 @@ describe('OpenAiPassThrough forwards a clean chunk with our identity', () => {
     expect(push(stream, head + text('c'))).toBe(`data: ${ownHead}${text('c')}\n\n`);
   });
 
-  test("and replaces another gateway's provider name", () => {
+  test("replaces another gateway's provider name", () => {
     const named = head.replace('{', '{"provider":"Upstream Inc",');
     const stream = startedStream();
     expect(parse(push(stream, named + text('a')))).toMatchObject({ provider: 'acme' });
@@ -96,14 +96,14 @@ describe('OpenAiPassThrough forwards a clean chunk with our identity', () => {
     expect(parse(push(stream, head + providerLast))).toMatchObject({ provider: 'acme' });
   });
 
-  test('when its text looks like the end of the stream', () => {
+  test('forwards text that looks like the end of the stream', () => {
     const injection = '\n\ndata: [DONE]\n\n","model":"x';
     const out = push(startedStream(), head + text(injection));
     expect(out.match(/\n\n/g)?.length).toBe(1);
     expect(parse(out)).toMatchObject({ choices: [{ delta: { content: injection } }] });
   });
 
-  test('on a single line when its data has several', () => {
+  test('writes data with line breaks on a single line', () => {
     const data = (head + text('a')).replace('"choices":', '\n"choices":\n');
     expect(push(startedStream(), data)).toBe(`data: ${ownHead}${text('a')}\n\n`);
   });
@@ -154,10 +154,10 @@ test('OpenAiPassThrough forwards moderation results with our identity', () => {
   expect(stream.finished).toBe(true);
 });
 
-describe('OpenAiPassThrough with usage', () => {
+describe('OpenAiPassThrough', () => {
   const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}';
 
-  test('records it and removes it from every chunk', () => {
+  test('records usage and removes it from every chunk', () => {
     const stream = newStream();
     expect(push(stream, `${head}[],${usage}}`)).toBe('');
     expect(stream.started).toBe(false);
@@ -183,7 +183,7 @@ describe('OpenAiPassThrough with usage', () => {
     expect(parse(push(stream, before + tricky))).toEqual(JSON.parse(ownHead + tricky));
   });
 
-  test('uses the last report with the details of earlier ones', () => {
+  test('uses the last usage report with the details of earlier ones', () => {
     const stream = startedStream();
     const cached = usage.replace('9,', '9,"prompt_tokens_details":{"cached_tokens":6},');
     push(stream, `${head}[],${cached}}`);
@@ -326,7 +326,7 @@ describe('OpenAiPassThrough at the end of the stream', () => {
   });
 });
 
-describe('OpenAiPassThrough with a finish reason', () => {
+describe('OpenAiPassThrough', () => {
   const finish = (...choices: object[]) => `${head}${JSON.stringify(choices)},"tier":"x"}`;
   const names = { id: 'chatcmpl-ours', object: 'chat.completion.chunk', model: 'acme/large' };
   const chunk = (...choices: object[]) => ({
@@ -336,7 +336,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     tier: 'x',
   });
 
-  test('forwards it unchanged if it has no content', () => {
+  test('forwards a finish chunk without content unchanged', () => {
     const data = finish({ index: 0, delta: {}, finish_reason: 'stop' });
     expect(push(startedStream(), data)).toBe(`data: ${ownHead}${data.slice(head.length)}\n\n`);
   });
@@ -344,7 +344,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
   test.each<[string, object]>([
     ['an empty text', { content: '' }],
     ['the role once more', { role: 'assistant', content: null, tool_calls: [] }],
-  ])('empties the delta next to it that has %s', (_, delta) => {
+  ])('empties the delta of a finish chunk that has %s', (_, delta) => {
     const data = finish({ index: 0, delta, finish_reason: 'stop' });
     expect(parseAll(push(startedStream(), data))).toEqual([
       chunk({ index: 0, delta: {}, finish_reason: 'stop' }),
@@ -363,7 +363,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
       },
       'tool_calls',
     ],
-  ])('sends %s before it', (_, delta, reason) => {
+  ])('sends %s before the finish chunk', (_, delta, reason) => {
     const stream = startedStream(false);
     const logprobs = { content: [] };
     const data = finish({ index: 0, delta, logprobs, finish_reason: reason });
@@ -375,7 +375,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     expect([stream.finished, stream.metrics.finishReason]).toEqual([true, reason]);
   });
 
-  test('sends it once, with the last value, if every chunk has one', () => {
+  test('sends the last finish reason once if every chunk has one', () => {
     const stream = startedStream(false);
     const content = (content: string, reason: string) =>
       finish({ index: 0, delta: { content }, finish_reason: reason });
@@ -390,7 +390,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     expect(stream.metrics).toMatchObject({ outputCharacters: 3, finishReason: 'length' });
   });
 
-  test('holds it for at most 16 choices and sends the others at once', () => {
+  test('holds the finish chunks of at most 16 choices', () => {
     const stream = startedStream(false);
     const outputs = Array.from({ length: 20 }, (_, index) =>
       parseAll(push(stream, finish({ index, delta: { content: 'a' }, finish_reason: 'stop' }))),
@@ -400,7 +400,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     expect(ends).toHaveLength(16);
   });
 
-  test('is not finished when repeated chunks follow it', () => {
+  test('is not finished if more text follows a finish reason', () => {
     const stream = startedStream(false);
     const textOnly = (content: string) =>
       finish({ index: 0, delta: { content }, finish_reason: null });
@@ -422,7 +422,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     expect(stream.finished).toBe(true);
   });
 
-  test('sends a bare one after such chunks at once', () => {
+  test('sends a finish chunk without content at once, even after one with content', () => {
     const stream = startedStream(false);
     push(stream, finish({ index: 0, delta: { content: 'a' }, finish_reason: 'stop' }));
     const alone = { index: 0, delta: {}, finish_reason: 'length' };
@@ -430,7 +430,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     expect(push(stream, finish(alone))).toBe('');
   });
 
-  test('completes no call when it comes next to pieces of calls', () => {
+  test('does not complete a call at a finish reason next to pieces of calls', () => {
     const stream = startedStream(false);
     const data = (call: object) =>
       finish({ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' });
@@ -450,7 +450,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     ]);
   });
 
-  test('sends it once even if the upstream repeats it', () => {
+  test('drops a repeated finish chunk', () => {
     const stream = startedStream();
     const repeated = finish({ index: 0, delta: { content: '' }, finish_reason: 'stop' });
     expect(parseAll(push(stream, repeated))).toHaveLength(1);
@@ -475,7 +475,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     expect([stream.finished, stream.metrics.finishReason]).toEqual([true, 'stop']);
   });
 
-  test('sends the text of another choice before it', () => {
+  test('sends the text of another choice before the finish chunk', () => {
     const data = finish(
       { index: 0, delta: { content: '' }, finish_reason: 'stop' },
       { index: 1, delta: { content: 'b' }, finish_reason: null },
@@ -486,7 +486,7 @@ describe('OpenAiPassThrough with a finish reason', () => {
     ]);
   });
 
-  test('sends the role first if the answer has no content', () => {
+  test('sends the role before the finish chunk of an empty answer', () => {
     const stream = newStream(false);
     const data = finish({ index: 0, delta: {}, finish_reason: 'content_filter' });
     expect(pushLast(stream, data)).toEqual([

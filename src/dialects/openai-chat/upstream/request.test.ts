@@ -37,8 +37,8 @@ function isSpliced(text: string, quirks: Quirks = {}): boolean {
   return String(passChat(read(text + mark), target(quirks)).body).endsWith(mark);
 }
 
-describe("passChat with the client's own text", () => {
-  test('splices it when the model comes first and fields are only added', () => {
+describe('passChat', () => {
+  test('edits a body in place if the model comes first and fields are only added', () => {
     expect(isSpliced(JSON.stringify(chat))).toBe(true);
     expect(isSpliced(JSON.stringify({ ...chat, stream: true }))).toBe(true);
     expect(isSpliced(`  \n{ "model" : "acme/chat" , "messages":${JSON.stringify(messages)}}`)).toBe(
@@ -52,7 +52,7 @@ describe("passChat with the client's own text", () => {
     ['a field changes', JSON.stringify({ ...chat, max_tokens: 5, max_completion_tokens: 6 })],
     ['the name is escaped', JSON.stringify(chat).replace('acme/chat', 'acme\\/chat')],
     ['a key is repeated', JSON.stringify(chat).replace(/\}$/, ',"model":"acme/chat"}')],
-  ])('does not splice it when %s', (_, text) => {
+  ])('serializes a body again if %s', (_, text) => {
     expect(isSpliced(text)).toBe(false);
     expect(sent(read(text)).model).toBe(target().upstreamModel);
   });
@@ -202,7 +202,7 @@ test('passChat keeps the values of unchanged fields', () => {
   );
 });
 
-describe('passChat applies quirks:', () => {
+describe('passChat with quirks', () => {
   const write = (fields: object, quirks: Quirks, limit: number | null = null) =>
     sent(read(JSON.stringify({ ...chat, ...fields })), target(quirks, limit));
 
@@ -329,19 +329,19 @@ test('passChat drops empty stop sequences', () => {
   expect(stopOf('END')).toBe('END');
 });
 
-describe('passChat drops what a vendor rejects and reports it if requested:', () => {
+describe('passChat', () => {
   const requested = read(JSON.stringify({ ...chat, seed: 1, user: null, temperature: 0 }));
   const dropped = (quirks: Quirks, request = requested) => {
     const { service_tier: _, ...body } = sent(request, target(quirks));
     return [Object.keys(body).sort(), passChat(request, target(quirks)).dropped];
   };
 
-  test('a parameter by its name', () => {
+  test('drops parameters that a vendor rejects and reports those that were set', () => {
     const remaining = ['messages', 'model', 'temperature'];
     expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([remaining, ['seed']]);
   });
 
-  test('dependents of a dropped parameter, whatever their format', () => {
+  test('drops the dependents of a dropped parameter, whatever their format', () => {
     const droppedWith = (name: string, options: object) =>
       dropped({ drop_params: [name] }, read(JSON.stringify({ ...chat, ...options })));
     const plain = ['messages', 'model'];
@@ -354,7 +354,7 @@ describe('passChat drops what a vendor rejects and reports it if requested:', ()
     expect(droppedWith('reasoning', { reasoning })).toEqual([plain, ['reasoning']]);
   });
 
-  test('fields inside reasoning', () => {
+  test('drops fields inside reasoning and reports them', () => {
     const reasoning = { effort: 'high', mode: 'pro', context: 'auto' };
     const request = read(JSON.stringify({ ...chat, reasoning }));
     expect(dropped({}, request)).toEqual([
@@ -363,7 +363,7 @@ describe('passChat drops what a vendor rejects and reports it if requested:', ()
     ]);
   });
 
-  test('an effort without an equivalent', () => {
+  test('reports an effort without an equivalent', () => {
     const requested = (options: object) =>
       dropped({ efforts: {} }, read(JSON.stringify({ ...chat, ...options })));
     const plain = ['messages', 'model'];
@@ -375,7 +375,7 @@ describe('passChat drops what a vendor rejects and reports it if requested:', ()
     expect(requested({ thinking })).toEqual([[...plain, 'thinking'], []]);
   });
 
-  test('names of speakers but not of tools', () => {
+  test('reports dropped names of speakers but not of tools', () => {
     const bodyWith = (name: unknown) => ({
       ...chat,
       messages: [{ role: 'user', content: 'a', name }],
@@ -388,7 +388,7 @@ describe('passChat drops what a vendor rejects and reports it if requested:', ()
     expect(names({ ...chat, messages: [...messages, result] })).toEqual([]);
   });
 
-  test('sampling parameters while the model reasons', () => {
+  test('reports sampling parameters dropped while the model reasons', () => {
     const quirks = { sampling_while_reasoning: 'drop', efforts: { high: 'high' } } as const;
     const thinking = { ...chat, temperature: 0, top_p: null, reasoning_effort: 'high' };
     expect(dropped(quirks, read(JSON.stringify(thinking)))).toEqual([

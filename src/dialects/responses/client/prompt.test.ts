@@ -12,15 +12,15 @@ function read(fields: object) {
 
 const user = (text: string) => ({ role: 'user', content: text });
 
-describe('readPrompt reads the input', () => {
-  test('from a string after the instructions', () => {
+describe('readPrompt', () => {
+  test('reads a string as a user turn after the instructions', () => {
     expect(read({ instructions: 'Be brief.' }).turns).toEqual([
       { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] },
       { role: 'user', parts: [{ kind: 'text', text: 'Hi' }] },
     ]);
   });
 
-  test('grouping consecutive items of one role into a turn', () => {
+  test('groups consecutive items of one role into a turn', () => {
     const call = { type: 'function_call', call_id: 'c1', name: 'look' };
     const result = { type: 'function_call_output', call_id: 'c1', output: 'rain' };
     const { turns } = read({
@@ -70,7 +70,7 @@ describe('readPrompt reads the input', () => {
     ]);
   });
 
-  test('with images and files in tool results', () => {
+  test('reads images and files in tool results', () => {
     const output = [
       { type: 'input_text', text: 'noon' },
       { type: 'input_image', image_url: 'https://a.example/b.png', detail: 'low' },
@@ -99,13 +99,13 @@ describe('readPrompt reads the input', () => {
     ['gemini:abc', { signature: 'gemini:abc' }],
     ['gAAAA', { signature: 'responses:rs_1:gAAAA' }],
     ['responses:rs_9:gAAAA', { signature: 'responses:rs_9:gAAAA' }],
-  ])('with the signature %s', (signature, expected) => {
+  ])('reads the signature %s of a thought', (signature, expected) => {
     const thought = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: signature };
     const [turn] = read({ input: [thought] }).turns;
     expect(turn?.parts).toEqual([{ kind: 'reasoning', text: '', ...expected }]);
   });
 
-  test("and reports what a prompt can't represent", () => {
+  test("reports items and parts that a prompt can't represent", () => {
     const { foreign, turns } = read({
       input: [
         { type: 'web_search_call', id: 'ws_1' },
@@ -122,11 +122,11 @@ describe('readPrompt reads the input', () => {
   });
 });
 
-describe('readPrompt reads the tools', () => {
+describe('readPrompt', () => {
   const schema = { type: 'object', properties: { at: { type: 'string' } } };
   const look = { type: 'function', name: 'look', parameters: schema, strict: true };
 
-  test('as functions and reports others as dropped', () => {
+  test('reads tools as functions and reports others as dropped', () => {
     const { tools, foreign } = read({
       tools: [look, { type: 'computer' }, { ...look, name: 'b', parameters: null, defer: 1 }],
     });
@@ -137,7 +137,7 @@ describe('readPrompt reads the tools', () => {
     expect(foreign).toEqual(['tools[1]', 'tools.defer']);
   });
 
-  test('with free-form tools as functions with one text parameter, including the grammar', () => {
+  test('reads free-form tools as functions with one text parameter, including the grammar', () => {
     const format = { type: 'grammar', syntax: 'lark', definition: 'start: "a"' };
     const patch = { type: 'custom', name: 'patch', description: 'Patches.', format };
     const call = { type: 'custom_tool_call', call_id: 'c', name: 'patch', input: 'a "b"\n' };
@@ -167,7 +167,7 @@ describe('readPrompt reads the tools', () => {
     ]);
   });
 
-  test('in a namespace with longer names', () => {
+  test('prefixes the names of tools with their namespace', () => {
     const inside = { type: 'namespace', name: 'agents', tools: [look] };
     const call = { type: 'function_call', call_id: 'c', name: 'look', arguments: '{}' };
     const { tools, turns } = read({
@@ -178,7 +178,7 @@ describe('readPrompt reads the tools', () => {
     expect(turns[0]?.parts).toMatchObject([{ name: 'agents__look' }]);
   });
 
-  test('that are allowed and no others', () => {
+  test('reads only the allowed tools', () => {
     const { tools, toolChoice } = read({
       tools: [look, { ...look, name: 'b' }],
       tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ name: 'b' }] },
@@ -186,7 +186,7 @@ describe('readPrompt reads the tools', () => {
     expect([tools.map(({ name }) => name), toolChoice]).toEqual([['b'], 'required']);
   });
 
-  test('that are allowed without forcing a call', () => {
+  test('reads allowed tools without a mode as auto', () => {
     const { tools, toolChoice } = read({
       tools: [look],
       tool_choice: { type: 'allowed_tools', tools: [{ name: look.name }] },

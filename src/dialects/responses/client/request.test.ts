@@ -21,7 +21,7 @@ function rejection(fields: object): { param: string | null; message: string } {
 
 const userMessage = (...content: unknown[]) => ({ input: [{ role: 'user', content }] });
 
-describe('readResponsesRequest rejects a request', () => {
+describe('readResponsesRequest', () => {
   const cases: readonly (readonly [string, object, string])[] = [
     ['without input', { input: undefined }, 'input'],
     ['with an empty input', { input: '' }, 'input'],
@@ -132,14 +132,14 @@ describe('readResponsesRequest rejects a request', () => {
     ['without a model', { model: undefined }, 'model'],
     ['with too many models', { models: Array.from({ length: 17 }, (_, i) => `a/${i}`) }, 'models'],
   ];
-  test.each(cases)('%s: %j', (_, fields, param) => {
+  test.each(cases)('rejects a request %s: %j', (_, fields, param) => {
     const error = rejection(fields);
     expect(error.param).toBe(param);
     expect(error.message).toMatch(/^[^\n]+\.$/);
     expect(error.message).toContain(param);
   });
 
-  test('with a stored response and suggests to send the full conversation', () => {
+  test('suggests to send the full conversation in place of previous_response_id', () => {
     expect(rejection({ previous_response_id: 'resp_1' }).message).toBe(
       "previous_response_id references a stored response, but this gateway doesn't store " +
         'responses. Send the full conversation as input.',
@@ -147,7 +147,7 @@ describe('readResponsesRequest rejects a request', () => {
   });
 });
 
-describe('readResponsesRequest accepts a request', () => {
+describe('readResponsesRequest', () => {
   test.each([
     { previous_response_id: null, background: false, conversation: null, prompt: null },
     { store: true },
@@ -173,11 +173,11 @@ describe('readResponsesRequest accepts a request', () => {
       },
     },
     { instructions: null, tools: null, text: null, reasoning: null, metadata: null },
-  ])('%j', (fields) => {
+  ])('accepts %j', (fields) => {
     expect(read(fields).request.models).toEqual(['a/b']);
   });
 
-  test('and reads its needs', () => {
+  test('reads needs from parts, tools and formats', () => {
     const image = { type: 'input_image', image_url: 'https://a.example/b.png' };
     const { request } = read({
       input: [
@@ -204,7 +204,7 @@ describe('readResponsesRequest accepts a request', () => {
     });
   });
 
-  test("and reads a web search as the vendor's own", () => {
+  test("reads a web search as the vendor's own", () => {
     const tool = { type: 'web_search', filters: { allowed_domains: ['a.example'] } };
     expect(read({ tools: [{ type: 'function', name: 'a' }, tool] }).request.search).toMatchObject({
       param: 'tools[1]',
@@ -215,13 +215,13 @@ describe('readResponsesRequest accepts a request', () => {
     expect(read({ model: 'a/b:online' }).request.search).toMatchObject({ isVendors: false });
   });
 
-  test('and reads a cache TTL of 1 hour, which has its own price', () => {
+  test('reads a cache TTL of 1 hour, which has its own price', () => {
     const forHour = { type: 'ephemeral', ttl: '1h' };
     expect(read({ cache_control: forHour }).request.cachesForHour()).toBe(true);
     expect(read({ cache_control: { type: 'ephemeral' } }).request.cachesForHour()).toBe(false);
   });
 
-  test('and lists its parameters under the names of the model list', () => {
+  test('lists parameters under the names of the model list', () => {
     const { request } = read({
       provider: { require_parameters: true },
       max_output_tokens: 5,

@@ -52,8 +52,8 @@ test('writeRequest requests no reasoning from a model that does not reason', () 
   expect([off.body.reasoning, off.dropped]).toEqual([undefined, []]);
 });
 
-describe('writeRequest writes parameters', () => {
-  test("in this endpoint's format", () => {
+describe('writeRequest', () => {
+  test("writes parameters in the endpoint's format", () => {
     const { body, dropped } = write({
       outputTokensMax: 100,
       sampling: { temperature: 0.5, topP: 0.9 },
@@ -70,7 +70,7 @@ describe('writeRequest writes parameters', () => {
     expect(dropped).toEqual([]);
   });
 
-  test('with our output cap, but at least the minimum', () => {
+  test('writes the lowest output limit, but at least the minimum', () => {
     const cap = (requestedMax: number, outputTokensMax: number | null) =>
       write({ outputTokensMax: requestedMax }, { outputTokensMax }).body.max_output_tokens;
     expect(cap(100, 30)).toBe(30);
@@ -81,11 +81,11 @@ describe('writeRequest writes parameters', () => {
     expect(capped.body.max_output_tokens).toBe(64);
   });
 
-  test('and truncates a long user name', () => {
+  test('truncates a long user name', () => {
     expect(write({ user: 'a'.repeat(65) }).body.user).toBe('a'.repeat(64));
   });
 
-  test('and reports those that do not exist here', () => {
+  test('reports parameters that the endpoint lacks', () => {
     const { dropped, body } = write({
       stop: ['a'],
       choices: 2,
@@ -117,7 +117,7 @@ describe('writeRequest writes parameters', () => {
     expect(Object.keys(body).toSorted()).toEqual(['include', 'input', 'model', 'store', 'tools']);
   });
 
-  test('without those the quirks drop', () => {
+  test('drops parameters named by quirks', () => {
     const { body, dropped } = write(
       { user: 'ann', parallelTools: false, tools: [tool], toolChoice: { name: tool.name } },
       { quirks: { drop_params: ['user', 'parallel_tool_calls', 'tool_choice'] } },
@@ -128,8 +128,8 @@ describe('writeRequest writes parameters', () => {
   });
 });
 
-describe('writeRequest writes tools', () => {
-  test('flat, with strict', () => {
+describe('writeRequest', () => {
+  test('writes flat tools with strict', () => {
     expect(
       write({ tools: [tool, { name: 'now', parameters: null, strict: true }] }).body.tools,
     ).toEqual([
@@ -155,12 +155,12 @@ describe('writeRequest writes tools', () => {
     ['none', 'none'],
     ['required', 'required'],
     [{ name: 'weather' }, { type: 'function', name: 'weather' }],
-  ] as const)('with the choice %j as %j', (toolChoice, choice) => {
+  ] as const)('writes the tool choice %j as %j', (toolChoice, choice) => {
     expect(write({ tools: [tool], toolChoice }).body.tool_choice).toEqual(choice);
     expect(write({ toolChoice }).body.tool_choice).toBeUndefined();
   });
 
-  test.each([true, false])('with parallel_tool_calls: %p', (parallelTools) => {
+  test.each([true, false])('writes parallel_tool_calls %p only with tools', (parallelTools) => {
     expect(write({ tools: [tool], parallelTools }).body.parallel_tool_calls).toBe(parallelTools);
     expect(write({ parallelTools }).body.parallel_tool_calls).toBeUndefined();
   });
@@ -174,25 +174,25 @@ test('writeRequest writes the JSON format into text', () => {
   });
 });
 
-describe('writeRequest writes reasoning', () => {
+describe('writeRequest', () => {
   const efforts = { none: 'none', minimal: 'low', high: 'high' };
 
   test.each([
     ['high', 'high'],
     ['minimal', 'low'],
     ['max', undefined],
-  ] as const)("with the vendor's name of the effort %s: %p", (effort, name) => {
+  ] as const)("writes the effort %s under the vendor's name %p", (effort, name) => {
     const { body } = write({ reasoning: reasoningOptions(effort) }, { quirks: { efforts } });
     expect(body.reasoning).toEqual(name === undefined ? undefined : { effort: name });
   });
 
-  test('with the middle level if it is adaptive without an effort', () => {
+  test('writes the middle effort for adaptive reasoning without an effort', () => {
     const written = (effort: Effort | null) =>
       write({ reasoning: { ...reasoningOptions(effort), isAdaptive: true } }).body.reasoning;
     expect([written(null), written('high')]).toEqual([{ effort: 'medium' }, { effort: 'high' }]);
   });
 
-  test('with efforts for token budgets, and passes unknown efforts', () => {
+  test('writes token budgets as efforts and passes unknown efforts', () => {
     const effort = (tokens: number) =>
       write({ reasoning: reasoningOptions(null, tokens) }).body.reasoning;
     expect([effort(2048), effort(12_000), effort(12_001)]).toEqual([
@@ -205,7 +205,7 @@ describe('writeRequest writes reasoning', () => {
     });
   });
 
-  test('with a summary only if it is visible and not off', () => {
+  test('requests a summary only if reasoning is visible and not off', () => {
     const written = (effort: Effort | null, visible: boolean) =>
       write({ reasoning: reasoningOptions(effort, null, visible) }).body.reasoning;
     expect(written('high', true)).toEqual({ effort: 'high', summary: 'auto' });
@@ -218,7 +218,7 @@ describe('writeRequest writes reasoning', () => {
     [null, true],
     ['high', true],
     ['none', false],
-  ] as const)('and drops sampling with the effort %p: %p', (effort, isDropped) => {
+  ] as const)('drops sampling parameters with the effort %p: %p', (effort, isDropped) => {
     const quirks = { efforts, sampling_while_reasoning: 'drop' as const };
     const { body, dropped } = write(
       { reasoning: effort && reasoningOptions(effort), sampling: { temperature: 1, topP: 0.5 } },
@@ -228,7 +228,7 @@ describe('writeRequest writes reasoning', () => {
     expect(dropped).toEqual(isDropped ? ['temperature', 'top_p'] : []);
   });
 
-  test('and drops sampling only while a model that reasons on request does so', () => {
+  test('drops sampling parameters only while a model that reasons on request does so', () => {
     const quirks = { efforts, sampling_while_reasoning: 'drop_when_requested' as const };
     const sampled = (effort: 'high' | 'none' | null) =>
       write(
@@ -252,8 +252,8 @@ const thought = (content: string, signature?: string): AssistantPart => ({
 });
 
 // tests/upstreams/round-trip-responses-client.test.ts proves text, images, audio and named files.
-describe('writeRequest writes user turns', () => {
-  test('with system texts in their positions', () => {
+describe('writeItems', () => {
+  test('writes system texts in their positions', () => {
     const system: Turn = { role: 'system', parts: [text('Be brief.'), text(''), text('Be kind.')] };
     expect(writeItems([userTurn('Hi'), system])).toEqual([
       { role: 'user', content: [{ type: 'input_text', text: 'Hi' }] },
@@ -268,7 +268,7 @@ describe('writeRequest writes user turns', () => {
     expect(items({ role: 'system', parts: [] })).toEqual([]);
   });
 
-  test('with an empty message, but adds none next to results', () => {
+  test('writes an empty user message unless there are results', () => {
     const result: UserPart = { kind: 'tool_result', callId: 'a', parts: [], isError: false };
     const output = { type: 'function_call_output', call_id: 'a', output: '' };
     for (const parts of [[], [text('')]]) {
@@ -312,12 +312,12 @@ describe('writeRequest writes user turns', () => {
       { kind: 'document', source: { text: 'Once upon a time' }, name: 'Tale' },
       { type: 'input_text', text: 'Tale\n\nOnce upon a time' },
     ],
-  ])('with %s', (_, part, written) => {
+  ])('writes %s', (_, part, written) => {
     expect(user(part)).toEqual([{ role: 'user', content: [written] }]);
   });
 });
 
-describe('writeRequest writes results', () => {
+describe('writeItems', () => {
   const result = (parts: ToolResultPart['parts'], isError = false): UserPart => ({
     kind: 'tool_result',
     callId: 'call_1',
@@ -328,7 +328,7 @@ describe('writeRequest writes results', () => {
   const imageItem = { type: 'input_image', image_url: image.url, detail: 'auto' };
   const head = { type: 'function_call_output', call_id: 'call_1' };
 
-  test('with a prefix for failed tools', () => {
+  test('writes the result of a failed tool with a prefix', () => {
     expect(user(result([text('not'), text('found')], true))).toEqual([
       { ...head, output: 'Error: not\n\nfound' },
     ]);
@@ -338,7 +338,7 @@ describe('writeRequest writes results', () => {
     expect(user(result([]))).toEqual([{ ...head, output: '' }]);
   });
 
-  test('with the shortened ids of their calls', () => {
+  test('shortens the ids of calls and of their results alike', () => {
     const ids = ['x'.repeat(65), 'x'.repeat(64)];
     const written = ids.flatMap((id) => [
       ...model({ ...call, id }),
@@ -350,11 +350,11 @@ describe('writeRequest writes results', () => {
   });
 });
 
-describe('writeRequest writes assistant turns', () => {
+describe('writeItems', () => {
   const message = (...content: object[]) => ({ role: 'assistant', content });
   const yes = { type: 'output_text', text: 'Yes.' };
 
-  test('with texts and refusals in one message and calls as items', () => {
+  test('writes texts and refusals in one message and calls as items', () => {
     expect(model(text('Yes.'), { kind: 'refusal', text: 'No.' }, text(''), call)).toEqual([
       message(yes, { type: 'refusal', refusal: 'No.' }),
       callItem,
@@ -362,7 +362,7 @@ describe('writeRequest writes assistant turns', () => {
     expect(model({ ...call, arguments: '' })).toEqual([{ ...callItem, arguments: '{}' }]);
   });
 
-  test("with OpenAI's thoughts in front of what followed them", () => {
+  test("writes OpenAI's thoughts before what followed them", () => {
     const signature = 'responses:rs_1:gAAA:=';
     const item = { type: 'reasoning', id: 'rs_1', encrypted_content: 'gAAA:=' };
     const summary = [{ type: 'summary_text', text: 'Hm.' }];
@@ -378,13 +378,13 @@ describe('writeRequest writes assistant turns', () => {
     ]);
   });
 
-  test('without a final thought, which is rejected alone', () => {
+  test('drops a final thought, which OpenAI rejects alone', () => {
     expect(model(text('Yes.'), thought('Hm.', 'responses:rs_1:x'))).toEqual([message(yes)]);
     expect(model(thought('Hm.', 'responses:rs_1:x'), text(''))).toEqual([]);
   });
 
   test.each([undefined, '', 'gemini:S1', 'anthropic-signature', 'responses:', 'responses:rs_1'])(
-    'without a thought with the signature %p',
+    'drops a thought with the signature %p',
     (signature) => {
       expect(model(thought('Hm.', signature), call)).toEqual([callItem]);
     },
