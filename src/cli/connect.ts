@@ -73,7 +73,7 @@ function unknownClient(name: string): string {
 }
 
 function clientObject(client: Client, values: SettingValues) {
-  const { name, title, speaks, base, trap } = client;
+  const { name, title, speaks, base, note } = client;
   return {
     name,
     title,
@@ -81,7 +81,7 @@ function clientObject(client: Client, values: SettingValues) {
     base_url: `${values.url}${base}`,
     model: values.model,
     steps: stepsOf(client, values),
-    trap: fillPlaceholders(trap, values).trimEnd(),
+    note: fillPlaceholders(note, values).trimEnd(),
   };
 }
 

@@ -1,4 +1,4 @@
-/** What pages claim about prices and ways, held against the catalogue or a running gateway. */
+/** Checks claims of the docs against the built-in catalog and a running gateway. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const api = readFileSync(join(docs, 'api.md'), 'utf8');
 const credits = readFileSync(join(docs, 'credits.md'), 'utf8');
 const keys = readFileSync(join(docs, 'keys.md'), 'utf8');
 const migrating = readFileSync(join(docs, 'migrating.md'), 'utf8');
-/** For tests that start programs. */
+/** Enough for tests that start processes. */
 const timeoutMs = 120_000;
 const messages = [{ role: 'user', content: 'Hello!' }];
 
@@ -25,7 +25,7 @@ afterAll(async () => {
   await gateway?.stop();
 }, timeoutMs);
 
-const ask = (fields: object) =>
+const chat = (fields: object) =>
   gateway.call('POST', '/api/v1/chat/completions', {
     key: gateway.keys.api,
     body: { model: 'demo/chat', messages, ...fields },
@@ -33,41 +33,43 @@ const ask = (fields: object) =>
 
 const codeIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
 
-describe('api.md', () => {
-  test('says how many aliases a chain may have', async () => {
-    const told = /at most (\d+) different aliases together with `model`/.exec(api)?.[1];
-    const chain = (length: number) => Array.from({ length }, (_, at) => `no/model-${at}`);
-    const behind = Number(told) - 1;
-    expect((await ask({ models: chain(behind) })).status).toBe(200);
-    expect((await ask({ models: chain(behind + 1) })).status).toBe(400);
+describe('docs/api.md', () => {
+  test('states the maximum number of fallback models', async () => {
+    const stated = /at most (\d+) different aliases together with `model`/.exec(api)?.[1];
+    const chain = (length: number) => Array.from({ length }, (_, i) => `no/model-${i}`);
+    const fallbacksMax = Number(stated) - 1;
+    expect((await chat({ models: chain(fallbacksMax) })).status).toBe(200);
+    expect((await chat({ models: chain(fallbacksMax + 1) })).status).toBe(400);
   });
 
-  test('says beside what the words of the Responses API are left out', async () => {
+  test('names a Responses field that chat completions drop next to `input`', async () => {
     const [, field = ''] = /beside `input`, what only[^.]*, such as `(\w+)`/.exec(api) ?? [];
     const more = { messages: undefined, input: 'Hello!', [field]: 4 };
-    const named = async (fields: object) =>
-      (await ask(fields)).headers.get('x-tollgate-dropped-params');
-    expect([await named(more), await named({ [field]: 4 })]).toEqual([field, null]);
+    const dropped = async (fields: object) =>
+      (await chat(fields)).headers.get('x-tollgate-dropped-params');
+    expect([await dropped(more), await dropped({ [field]: 4 })]).toEqual([field, null]);
   });
 
-  test('says when speech has x-cache', async () => {
+  test('states when speech has an x-cache header', async () => {
     expect(api).toContain('has `x-cache` only with an `Idempotency-Key`');
     const speak = async (headers: Record<string, string>) => {
       const body = { model: 'demo/speech', voice: 'alloy', input: 'Hello!' };
       const call = { key: gateway.keys.api, headers, body };
       return (await gateway.call('POST', '/v1/audio/speech', call)).headers.get('x-cache');
     };
-    expect([await speak({}), await speak({ 'idempotency-key': 'said' })]).toEqual([null, 'MISS']);
+    expect([await speak({}), await speak({ 'idempotency-key': 'speech' })]).toEqual([null, 'MISS']);
   });
 });
 
-describe('keys.md', () => {
-  test('says which tools chat completions refuse and the others leave out', async () => {
-    const taken = /Chat completions take only tools of the\s+types ([^,]+), (.+?), and/.exec(keys);
-    expect(taken?.slice(1)).toEqual(['`function`', '`custom`']);
+describe('docs/keys.md', () => {
+  test('lists the tools that chat completions reject and other endpoints drop', async () => {
+    const accepted = /Chat completions take only tools of the\s+types ([^,]+), (.+?), and/.exec(
+      keys,
+    );
+    expect(accepted?.slice(1)).toEqual(['`function`', '`custom`']);
     expect(keys).toMatch(/^\| tools [^|]*`code_interpreter`/m);
     const tools = [{ type: 'code_interpreter', container: { type: 'auto' } }];
-    expect((await ask({ tools })).status).toBe(400);
+    expect((await chat({ tools })).status).toBe(400);
     const { status, headers } = await gateway.call('POST', '/v1/responses', {
       ...{ key: gateway.keys.api, body: { model: 'demo/chat', input: 'Hello!', tools } },
     });
@@ -75,15 +77,15 @@ describe('keys.md', () => {
   });
 });
 
-describe('audio.md', () => {
-  test('has the prices of every model that speaks or listens', () => {
+describe('docs/audio.md', () => {
+  test('lists the prices of every speech and transcription model', () => {
     const page = readFileSync(join(docs, 'audio.md'), 'utf8');
     const rows = [...page.matchAll(/^\| (`[^|]+`) +\| (\$[^|]+?) +\|$/gm)];
-    const told = rows.flatMap(([, models = '', price]) =>
+    const documented = rows.flatMap(([, models = '', price]) =>
       codeIn(models).map((model) => `${model}: ${price}`),
     );
     const dollars = (usd: string) => `$${usd.replace(/\.0+$/, '')}`;
-    const real = builtinCatalog.models
+    const actual = builtinCatalog.models
       .filter(({ features }) => features?.some((name) => /^(?:speech|transcription)$/.test(name)))
       .map(({ id, endpoints: [first] }) => {
         const { characters, bytes, minute, prompt, request } = first?.pricing ?? {};
@@ -95,13 +97,13 @@ describe('audio.md', () => {
           `${perToken}, and ${dollars(request ?? '')} per request`;
         return `${id}: ${price}`;
       });
-    expect(told.toSorted()).toEqual(real.toSorted());
+    expect(documented.toSorted()).toEqual(actual.toSorted());
   });
 });
 
-describe('credits.md', () => {
+describe('docs/credits.md', () => {
   test(
-    'shows commands that work one after the other',
+    'shows commands that work in this order',
     async () => {
       const [, block = ''] = /^```sh\n([\s\S]*?)^```$/m.exec(credits) ?? [];
       const commands = block.trim().split('\n');
@@ -113,24 +115,26 @@ describe('credits.md', () => {
         expect(`${exitCode} ${stderr}`).toBe('0 ');
         printed = stdout;
       }
-      // 5,000,000 given, 500 taken back.
+      // 5,000,000 granted, 500 taken back.
       expect(printed).toMatch(/^available +4,999,500$/m);
     },
     timeoutMs,
   );
 
-  test('says that a correction of more than there is is refused', async () => {
+  test('states that a correction above the available balance is rejected', async () => {
     expect(credits).toMatch(/a correction larger than the\s+available balance is rejected/);
     const { body } = await gateway.admin('POST', '/admin/v1/tenants', { name: 'Corrected' });
     const id = isObject(body.data) ? String(body.data.id) : '';
-    const book = (amount: number) =>
+    const changeCredits = (amount: number) =>
       gateway.admin('POST', `/admin/v1/tenants/${id}/credits`, { amount });
-    expect([(await book(100)).status, (await book(-101)).status]).toEqual([201, 400]);
+    expect([(await changeCredits(100)).status, (await changeCredits(-101)).status]).toEqual([
+      201, 400,
+    ]);
     expect(await gateway.balance(id)).toBe(100);
   });
 
-  test('works a request out as its receipt does', async () => {
-    const answer = await ask({});
+  test('computes the cost of a request like its receipt', async () => {
+    const answer = await chat({});
     expect(answer.body).toMatchObject({ usage: { cost: 15 } });
     const id = answer.headers.get('x-request-id');
     const path = `/v1/customer/logs/${id}`;
@@ -151,52 +155,57 @@ describe('credits.md', () => {
 });
 
 describe('SECURITY.md', () => {
-  test('names what keeps the words of answers, and for how long', async () => {
+  test('states where answers are stored and for how long', async () => {
     const page = readFileSync(join(docs, '../SECURITY.md'), 'utf8');
     const [, part = ''] = /\*\*Prompts and answers\.\*\*([\s\S]*?)\n\*\*/.exec(page) ?? [];
-    const rowOf = (word: string) => part.split('\n').find((line) => line.includes(word)) ?? '';
+    const rowOf = (text: string) => part.split('\n').find((line) => line.includes(text)) ?? '';
 
-    const twice = async (headers: Record<string, string>, fields: object) => {
-      for (const cached of [false, true]) {
+    const sendTwice = async (headers: Record<string, string>, fields: object) => {
+      for (const isSecond of [false, true]) {
         const body = { model: 'demo/chat', messages, ...fields };
-        const { status, headers: answered } = await gateway.call('POST', '/v1/chat/completions', {
-          ...{ key: gateway.keys.api, headers, body },
-        });
+        const { status, headers: replyHeaders } = await gateway.call(
+          'POST',
+          '/v1/chat/completions',
+          {
+            ...{ key: gateway.keys.api, headers, body },
+          },
+        );
         expect(status).toBe(200);
-        const isRepeated =
-          answered.get('x-cache') === 'HIT' || answered.get('idempotent-replayed') === 'true';
-        expect(isRepeated).toBe(cached);
+        const isReplayed =
+          replyHeaders.get('x-cache') === 'HIT' ||
+          replyHeaders.get('idempotent-replayed') === 'true';
+        expect(isReplayed).toBe(isSecond);
       }
     };
-    await twice({ 'idempotency-key': 'kept' }, {});
+    await sendTwice({ 'idempotency-key': 'stored' }, {});
     expect(rowOf('`Idempotency-Key`')).toContain('24 hours');
-    await twice({}, { temperature: 0 });
+    await sendTwice({}, { temperature: 0 });
     expect(rowOf('response cache')).toContain('`cache.ttl_seconds`');
     expect(rowOf('output of a job')).toContain('24 hours');
   });
 });
 
-describe('migrating.md', () => {
+describe('docs/migrating.md', () => {
   const row = (start: string) => migrating.split('\n').find((line) => line.startsWith(start)) ?? '';
 
-  test('says which endings of models are not known', async () => {
-    const endings = codeIn(row('| `:nitro`').split('|')[1] ?? '');
-    expect(endings).toEqual([':nitro', ':floor', ':free']);
-    for (const ending of endings) {
-      expect((await ask({ model: `demo/chat${ending}` })).status).toBe(404);
+  test('lists model suffixes that are unknown', async () => {
+    const suffixes = codeIn(row('| `:nitro`').split('|')[1] ?? '');
+    expect(suffixes).toEqual([':nitro', ':floor', ':free']);
+    for (const suffix of suffixes) {
+      expect((await chat({ model: `demo/chat${suffix}` })).status).toBe(404);
     }
-    expect((await ask({ model: 'openrouter/auto' })).status).toBe(404);
+    expect((await chat({ model: 'openrouter/auto' })).status).toBe(404);
   });
 
-  test('says what is taken and not followed, and what is left out', async () => {
-    expect(row('| `provider.data_collection`')).toContain('taken and not followed');
+  test('lists fields that are ignored and fields that are dropped', async () => {
+    expect(row('| `provider.data_collection`')).toContain('accepted and ignored');
     expect(row('| `preset`')).toContain('named in `x-tollgate-dropped-params`');
     const provider = { data_collection: 'deny', zdr: true, quantizations: ['fp8'] };
-    const { status, headers } = await ask({ transforms: ['middle-out'], preset: 'a', provider });
+    const { status, headers } = await chat({ transforms: ['middle-out'], preset: 'a', provider });
     expect([status, headers.get('x-tollgate-dropped-params')]).toEqual([200, 'preset']);
   });
 
-  test('says which base URLs of Bifrost work, and what becomes of its fallbacks', async () => {
+  test('lists which of Bifrost base URLs work and that its fallbacks are dropped', async () => {
     const [bases = '', others = ''] = row('| base URLs that end in').split('|').slice(1);
     expect([codeIn(bases), codeIn(others)]).toEqual([
       ['/openai', '/anthropic'],
@@ -211,8 +220,8 @@ describe('migrating.md', () => {
     expect((await post('/genai/v1beta/models/demo/chat:generateContent')).status).toBe(404);
   });
 
-  test('is right that a model without its brand is told its name', async () => {
-    const { status, error } = await ask({ model: 'chat' });
+  test('states that a 404 for a model without its brand suggests the full alias', async () => {
+    const { status, error } = await chat({ model: 'chat' });
     expect(status).toBe(404);
     expect(error.message).toContain('did you mean "demo/chat"?');
   });

@@ -1,6 +1,4 @@
-/**
- * `tollgate connect`: what it prints is what docs/clients.md says, and works as printed.
- */
+/** Compares `tollgate connect` with docs/clients.md and runs what it prints. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,8 +16,8 @@ const root = join(import.meta.dir, '../..');
 const page = readFileSync(join(root, 'docs/clients.md'), 'utf8');
 const timeoutMs = 120_000;
 
-/** What the page puts into the gaps; its shells have two variables for it. */
-const onThePage: SettingValues = {
+/** The values on the page. Its shell commands use two variables instead. */
+const pageValues: SettingValues = {
   url: 'http://127.0.0.1:8080',
   container_url: 'http://host.docker.internal:8080',
   key: 'sk-tg-…',
@@ -28,7 +26,7 @@ const onThePage: SettingValues = {
   context: '128000',
   output: '4096',
 };
-const inItsShells: SettingValues = { ...onThePage, url: '$TOLLGATE_URL', key: '$TOLLGATE_KEY' };
+const shellValues: SettingValues = { ...pageValues, url: '$TOLLGATE_URL', key: '$TOLLGATE_KEY' };
 
 const [quickStarts = ''] = page.split('\n## Tested versions\n');
 const sections = new Map(
@@ -40,7 +38,7 @@ const sections = new Map(
 
 const oneLine = (text: string) => text.replace(/\s+/g, ' ').trim();
 
-/** The blocks of a section with their languages, in their order. */
+/** Returns the code blocks of a section with their languages, in order. */
 const blocksOf = (text: string) =>
   [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language = '', block = '']) => ({
     language,
@@ -55,56 +53,60 @@ function blocksIn({ steps }: Client) {
       file: step.kind === 'file' ? (step.file.split('.').at(-1) ?? '') : '',
       program: step.kind === 'program' ? step.language : '',
     }[step.kind];
-    const gaps = step.kind === 'shell' ? inItsShells : onThePage;
-    return [{ language, block: fillPlaceholders(step.text, gaps) }];
+    const values = step.kind === 'shell' ? shellValues : pageValues;
+    return [{ language, block: fillPlaceholders(step.text, values) }];
   });
 }
 
-describe('the clients that connect knows', () => {
-  test('are those of the page, each by a name of its own', () => {
+describe('clients of tollgate connect', () => {
+  test('are those of docs/clients.md, with unique names', () => {
     expect(clients.map(({ title }) => title).toSorted()).toEqual([...sections.keys()].toSorted());
     expect(new Set(clients.map(({ name }) => name)).size).toBe(clients.length);
   });
 
-  test.each([...clients])('$name has the settings and the trap of the page', (client) => {
+  test.each([...clients])('have the settings and the note of the page: $name', (client) => {
     const text = sections.get(client.title) ?? '';
     expect(blocksOf(text)).toEqual(blocksIn(client));
     expect(client.steps.length).toBeGreaterThan(0);
     for (const step of client.steps) {
       if (step.kind === 'file') expect(text).toContain(`\`${step.file}\``);
       if (step.kind === 'click')
-        expect(oneLine(text)).toContain(oneLine(fillPlaceholders(step.text, onThePage)));
+        expect(oneLine(text)).toContain(oneLine(fillPlaceholders(step.text, pageValues)));
     }
-    const [, trap = ''] = text.split('*The trap:*');
-    expect(oneLine(trap)).toBe(oneLine(fillPlaceholders(client.trap, onThePage)));
+    const [, note = ''] = text.split('**Note:**');
+    expect(oneLine(note)).toBe(oneLine(fillPlaceholders(client.note, pageValues)));
   });
 
   test.each([...clients])(
-    '$name has the addresses of the table',
+    'have the address and path of the table: $name',
     ({ title, speaks, base, appends }) => {
       const anchor = title.toLowerCase().replace(/[@/]/g, '').replace(/ /g, '-');
       const row = page
         .split('\n')
         .find((line) => line.startsWith('|') && line.includes(`(#${anchor})`));
       const [address, path] = row?.match(/`[^`]+`/g) ?? [];
-      const ends = { chat: '/chat/completions', messages: '/messages', responses: '/responses' };
-      expect(appends).toEndWith(ends[speaks]);
-      expect([address, path]).toEqual([`\`${onThePage.url}${base}\``, `\`${appends}\``]);
+      const pathEnds = {
+        chat: '/chat/completions',
+        messages: '/messages',
+        responses: '/responses',
+      };
+      expect(appends).toEndWith(pathEnds[speaks]);
+      expect([address, path]).toEqual([`\`${pageValues.url}${base}\``, `\`${appends}\``]);
     },
   );
 
-  test.each([...clients])('$name has sentences that fit a terminal', (client) => {
+  test.each([...clients])('have lines of at most 80 columns: $name', (client) => {
     const steps = client.steps.filter(({ kind }) => kind === 'click');
-    const told = settingsText({ ...client, steps }, onThePage).split('\n');
-    expect(told.filter((line) => line.length > 80)).toEqual([]);
+    const lines = settingsText({ ...client, steps }, pageValues).split('\n');
+    expect(lines.filter((line) => line.length > 80)).toEqual([]);
   });
 
-  test('leave no gap open', () => {
-    const open = clients.filter((client) => {
-      const texts = [client.trap, ...client.steps.map(({ text }) => text)];
-      return texts.some((text) => /\{\{\w+\}\}/.test(fillPlaceholders(text, onThePage)));
+  test('leave no placeholder unfilled', () => {
+    const unfilled = clients.filter((client) => {
+      const texts = [client.note, ...client.steps.map(({ text }) => text)];
+      return texts.some((text) => /\{\{\w+\}\}/.test(fillPlaceholders(text, pageValues)));
     });
-    expect(open.map(({ name }) => name)).toEqual([]);
+    expect(unfilled.map(({ name }) => name)).toEqual([]);
   });
 });
 
@@ -117,8 +119,8 @@ describe('tollgate connect', () => {
     await gateway?.stop();
   }, timeoutMs);
 
-  const here = () => ['--url', gateway.url, '--key', gateway.keys.api];
-  const connect = (...words: string[]) => gateway.command('connect', ...words);
+  const gatewayOptions = () => ['--url', gateway.url, '--key', gateway.keys.api];
+  const connect = (...args: string[]) => gateway.command('connect', ...args);
 
   test(
     'lists the clients',
@@ -132,7 +134,7 @@ describe('tollgate connect', () => {
   );
 
   test(
-    'without a key says how to make one, and has the address of the configuration',
+    'prints the address and how to create a key if no key is provided',
     async () => {
       const { exitCode, stdout } = await connect('codex');
       expect(exitCode).toBe(0);
@@ -146,9 +148,9 @@ describe('tollgate connect', () => {
   );
 
   test.each(['curl', 'ai-sdk'])(
-    'prints what works as printed: %s',
+    'prints commands that work: %s',
     async (name) => {
-      const { stdout } = await connect(name, ...here(), '--json');
+      const { stdout } = await connect(name, ...gatewayOptions(), '--json');
       const steps = objectsIn(fieldsOf(fieldsOf(parseJson(stdout)).data).steps);
       const textOf = (kind: string) =>
         steps.filter((step) => step.kind === kind).map(({ text }) => String(text));
@@ -169,9 +171,9 @@ describe('tollgate connect', () => {
   );
 
   test.each(['ai-sdk-openrouter', 'claude-code', 'ai-sdk-anthropic', 'codex', 'cline'])(
-    'tries the gateway the way %s asks',
+    'sends a request like %s with --try',
     async (name) => {
-      const { exitCode, stdout, stderr } = await connect(name, ...here(), '--try');
+      const { exitCode, stdout, stderr } = await connect(name, ...gatewayOptions(), '--try');
       expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
       const [, id = ''] = /^request +(\S+)$/m.exec(stdout) ?? [];
       expect(stdout).toMatch(/^answer +Hello from the Tollgate demo! .+…$/m);
@@ -185,7 +187,7 @@ describe('tollgate connect', () => {
   );
 
   test(
-    'tells why the gateway refused',
+    'prints the error of the gateway',
     async () => {
       const { exitCode, stderr } = await connect(
         ...['cline', '--url', `${gateway.url}/v1/`, '--key', 'sk-tg-none-such', '--try'],
@@ -197,7 +199,7 @@ describe('tollgate connect', () => {
   );
 
   test(
-    'takes no other server for a gateway',
+    'recognizes a server that is not a gateway',
     async () => {
       const fetch = () => new Response('<h1>Hello</h1>');
       await using page = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch });
@@ -225,12 +227,12 @@ describe('tollgate connect', () => {
       '--url must be an address such as https://gateway.example.com, not "gw".',
     ],
   ])(
-    '%j is refused in one sentence',
-    async (words, sentence) => {
-      expect(await connect(...words)).toMatchObject({
+    'rejects %j with "%s"',
+    async (args, message) => {
+      expect(await connect(...args)).toMatchObject({
         exitCode: 1,
         stdout: '',
-        stderr: `${sentence}\n`,
+        stderr: `${message}\n`,
       });
     },
     timeoutMs,

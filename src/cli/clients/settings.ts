@@ -19,7 +19,7 @@ export interface Client {
   readonly appends: string;
   readonly steps: readonly Step[];
   /** A mistake that users are likely to make with this client, in Markdown. */
-  readonly trap: string;
+  readonly note: string;
 }
 
 /** One step of the setup. Its text has placeholders such as `{{model}}`. */
@@ -86,8 +86,8 @@ export function settingsText(client: Client, values: SettingValues): string {
     const text = step.kind === 'click' ? wrapped(step.text) : step.text;
     return `${heading}\n\n${text.trimEnd()}`;
   });
-  const trap = `The trap: ${fillPlaceholders(client.trap, values).trimEnd()}`;
-  return [...sections, wrapped(withoutLinks(trap))].join('\n\n');
+  const note = `Note: ${fillPlaceholders(client.note, values).trimEnd()}`;
+  return [...sections, wrapped(withoutLinks(note))].join('\n\n');
 }
 
 /** Replaces links with their text, because links in Markdown can't be clicked in a terminal. */
