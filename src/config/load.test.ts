@@ -343,7 +343,7 @@ describe('ConfigProblems', () => {
 });
 
 describe('providers and models', () => {
-  test('a key in the environment enables the provider’s built-in models and disables the demo', () => {
+  test("a key in the environment enables the provider's built-in models and disables the demo", () => {
     const config = load({}, { OPENAI_API_KEY: 'sk-live-0123456789' });
     const shared = [...config.providers.values()].filter((vendor) => vendor.shared);
     expect(shared.map(({ name }) => name)).toEqual(['openai']);
@@ -575,7 +575,7 @@ describe('secrets of a configuration', () => {
   test.each([
     ['JSON', () => JSON.stringify({ ...config, providers: [...config.providers] })],
     ['a debugger', () => inspect(config, { depth: 20, showHidden: true })],
-    ['Bun’s inspector', () => Bun.inspect(config, { depth: 20 })],
+    ["Bun's inspector", () => Bun.inspect(config, { depth: 20 })],
     ['templates', () => `${config.database} ${config.redis} ${config.objects}`],
     ['each provider', () => [...config.providers.values()].map((one) => `${one.apiKey}`).join()],
   ])('are not printed by %s', (_, print) => {

@@ -57,7 +57,7 @@ describe('Google service account', () => {
   });
 
   test.each([
-    [text.slice(0, 900), 'this JSON cannot be read'],
+    [text.slice(0, 900), 'the JSON is invalid'],
     [serviceAccount('http://10.0.0.7/token', { client_email: '' }), 'its client_email'],
   ])('is rejected if invalid, without repeating it (%#)', (api_key, why) => {
     let refusal = '';

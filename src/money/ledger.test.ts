@@ -13,7 +13,7 @@ describe('account owners', () => {
     });
   });
 
-  test('use the tenant’s wallet for all its keys', () => {
+  test("use the tenant's wallet for all its keys", () => {
     const [one, two] = [callerOf('ten_1', { keyId: 'a' }), callerOf('ten_1', { keyId: 'b' })];
     expect(walletOf(one)).toEqual({ name: 'tenant:ten_1', tenantId: 'ten_1', allowance: null });
     expect(walletOf(one)).toBe(walletOf(one));
@@ -21,7 +21,7 @@ describe('account owners', () => {
     expect(walletOf(callerOf('ten_2')).name).toBe('tenant:ten_2');
   });
 
-  test('name a key’s account after the first day of its period, if it has a limit', () => {
+  test("name a key's account after the first day of its period, if it has a limit", () => {
     const now = day('2032-02-29T10:00');
     const owner = (change: object) => keyOwner(callerOf('ten_1', { keyId: 'k', ...change }), now);
     expect(owner({})).toBeUndefined();

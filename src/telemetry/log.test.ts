@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { logLinesMax } from '../core/bounds.ts';
 import { createLog, reason } from './log.ts';
 
-test('reason returns the error’s message and its causes', () => {
+test("reason returns the error's message and its causes", () => {
   const cause = new Error('no route', { cause: new Error('cable') });
   expect(reason(new Error('no store', { cause }))).toBe('no store (no route (cable))');
   expect(reason(new Error('alone'))).toBe('alone');

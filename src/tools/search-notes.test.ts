@@ -35,7 +35,7 @@ const isRestored = (notes: SearchNotes, callId: string, tenantId = 't') =>
   JSON.stringify(notes.restore(tenantId, returning(callId))).includes('"ours"');
 
 describe('SearchNotes', () => {
-  test('restores searches next to the client’s call and before its result', () => {
+  test("restores searches next to the client's call and before its result", () => {
     const notes = new SearchNotes();
     notes.store('t', asking(), [callOf('theirs')], noteOf('found'));
     const [, assistant, user] = notes.restore('t', returning('theirs')).prompt.turns;

@@ -583,7 +583,7 @@ describe('invalid embeddings request', () => {
     expect([reply.status, reply.error.type]).toEqual([403, 'forbidden']);
   });
 
-  test('is rejected if the credits don’t cover the hold', async () => {
+  test("is rejected if the credits don't cover the hold", async () => {
     const key = await gateway.makeKey({ limit: 3 });
     // 12 bytes are held as 4 tokens.
     const reply = await gateway.post({ ...good, input: 'twelve bytes' }, { path, key });

@@ -211,7 +211,7 @@ describe('OpenAI image edit', () => {
     });
   });
 
-  test('returns a provider’s 400, and falls back after its 500', async () => {
+  test("returns a provider's 400, and falls back after its 500", async () => {
     const bad = fixture('openai/image-edit-error-bad-image.json');
     upstream.script('gpt-image', replay(bad, { status: 400 }));
     const refused = await edit({});
@@ -245,7 +245,7 @@ describe('OpenAI image edit', () => {
     expect(uploadsOnDisk()).toEqual([]);
   });
 
-  test('waits longer than the provider’s timeout for other requests', async () => {
+  test("waits longer than the provider's timeout for other requests", async () => {
     upstream.script('slow-image', delayed(600, images()));
     imageOf(await edit({ model: 'test/hasty' }));
     upstream.script('slow-image', delayed(600, images()));
@@ -380,7 +380,7 @@ describe('Gemini image edit', () => {
     expect(parts()).toEqual([{ text: 'a cat' }]);
   });
 
-  test('returns the final image, not a draft from the model’s reasoning', async () => {
+  test("returns the final image, not a draft from the model's reasoning", async () => {
     const imagePart = (data: string, more: object = {}) => ({
       inlineData: { mimeType: 'image/png', data },
       ...more,

@@ -255,7 +255,7 @@ describe('speech audio', () => {
     expect((value?.length ?? 0) + rest).toBe(4096);
   });
 
-  test('is requested from SiliconFlow at the sample rate of OpenAI’s PCM', async () => {
+  test("is requested from SiliconFlow at the sample rate of OpenAI's PCM", async () => {
     audio.siliconflow.script(cosyVoice, speech());
     const model = 'funaudio/cjk-tts-0.5b';
     expectNoise(await speak({ model, response_format: 'pcm', voice: 'no such voice' }), 4096);
@@ -265,7 +265,7 @@ describe('speech audio', () => {
     });
   });
 
-  test('has any requested voice if the model’s voices are unknown', async () => {
+  test("has any requested voice if the model's voices are unknown", async () => {
     audio.openai.script('plain-voice', speech());
     const reply = await speak({ model: 'test/plain', voice: 'aria', instructions: 'Sing.' });
     expectNoise(reply, 4096);
@@ -275,7 +275,7 @@ describe('speech audio', () => {
     expect((await audio.bill(reply)).credits).toBe(19);
   });
 
-  test('has the default voice if the model’s configuration names only that', async () => {
+  test("has the default voice if the model's configuration names only that", async () => {
     audio.openai.script('plain-voice', speech());
     expectNoise(await speak({ model: 'test/one-voice', voice: 'alloy' }), 4096);
     expect(audio.openai.requests[0]?.json).toMatchObject({ voice: 'vivian' });
@@ -286,7 +286,7 @@ describe('speech audio', () => {
     ['test/voiceless', 'claire', 'claire'],
     ['test/voiceless', 'no such voice', 'alex'],
     ['test/strict', 'nova', 'anna'],
-  ])('has SiliconFlow’s voice for %s: %s becomes %s', async (model, voice, upstreamVoice) => {
+  ])("has SiliconFlow's voice for %s: %s becomes %s", async (model, voice, upstreamVoice) => {
     audio.siliconflow.script('new/voice', speech());
     expectNoise(await speak({ model, voice }), 4096);
     expect(audio.siliconflow.requests[0]?.json).toMatchObject({

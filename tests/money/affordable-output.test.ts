@@ -87,12 +87,12 @@ describe('output cap', () => {
     expect(await sentCap({ model: 'test/long' }, key)).toBe(10_000);
   });
 
-  test('stays at the client’s cap if the wallet can pay for it', async () => {
+  test("stays at the client's cap if the wallet can pay for it", async () => {
     const { key } = await tenantWith(134 + 60_000);
     expect(await sentCap({ model: 'test/long', max_tokens: 30_000 }, key)).toBe(30_000);
   });
 
-  test('is the model’s maximum if the client sets none and the wallet suffices', async () => {
+  test("is the model's maximum if the client sets none and the wallet suffices", async () => {
     const { key } = await tenantWith(134 + 2 * 64_000);
     expect(await sentCap({ model: 'test/long' }, key)).toBe(64_000);
   });
@@ -102,12 +102,12 @@ describe('output cap', () => {
     expect(await sentCap({ model: 'test/tight' }, key)).toBeUndefined();
   });
 
-  test('is omitted if the model’s maximum is unknown', async () => {
+  test("is omitted if the model's maximum is unknown", async () => {
     const { key } = await tenantWith(20_134);
     expect(await sentCap({ model: 'test/open' }, key)).toBeUndefined();
   });
 
-  test('is lowered to what the key’s limit can pay', async () => {
+  test("is lowered to what the key's limit can pay", async () => {
     const key = await gateway.makeKey({ limit: 12_134 });
     expect(await sentCap({ model: 'test/long' }, key)).toBe(6_000);
   });
@@ -171,7 +171,7 @@ describe('answer shortened by a lack of credits', () => {
 });
 
 describe('answer that reaches its output cap', () => {
-  test('uses the wallet’s last credit and no more', async () => {
+  test("uses the wallet's last credit and no more", async () => {
     const { id, key } = await tenantWith(20_134);
     upstream.script('chat', counted(134, 10_000));
     const { json, requestId } = await gateway.post(bytes400({ model: 'test/long' }), { key });

@@ -110,13 +110,13 @@ describe.each([
     ['a count of audio tokens that is not a number', 'acme/hearing', { audio_tokens: '60' }, 250],
     ['a negative count of audio tokens', 'acme/hearing', { audio_tokens: -60 }, 250],
     // A prompt of 64 tokens isn't above 64 tokens.
-    ['a prompt at the tier’s limit', 'acme/stepped', { audio_tokens: 60 }, 2_500],
+    ["a prompt at the tier's limit", 'acme/stepped', { audio_tokens: 60 }, 2_500],
   ])('covers %s', async (_name, model, details, credits) => {
     upstream.script('hearing', rawUsage(usageWith(details), chatAnswer('hi')));
     expect(await chargeFor(gateway, chatBody(model, fields))).toBe(credits);
   });
 
-  test('covers a prompt above the tier’s limit', async () => {
+  test("covers a prompt above the tier's limit", async () => {
     const usage = { ...usageWith({ audio_tokens: 60 }), prompt_tokens: 65, total_tokens: 74 };
     upstream.script('hearing', rawUsage(usage, chatAnswer('hi')));
     // 60 × 80 + 5 × 5 + 90

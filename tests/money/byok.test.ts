@@ -169,7 +169,7 @@ describe('BYOK credential', () => {
 });
 
 describe('BYOK requests', () => {
-  test('of 2 concurrent tenants never use each other’s key', async () => {
+  test("of 2 concurrent tenants never use each other's key", async () => {
     const [one, other, neither] = [await newTenant(), await newTenant(), await newTenant()];
     await one.bring('north', { api_key: 'sk-own-of-one-0123456789' });
     await other.bring('north', { api_key: 'sk-own-of-other-0123456789' });
@@ -246,7 +246,7 @@ describe('BYOK requests', () => {
     expect(receivedKeys(north)).toEqual(['sk-own-0123456789']);
   });
 
-  test('show provider messages only about the tenant’s own account', async () => {
+  test("show provider messages only about the tenant's own account", async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(401, 'This key ended in May.'), status(401, 'Acme owes us 12.')]);
@@ -264,7 +264,7 @@ describe('BYOK requests', () => {
     ]);
   });
 
-  test('use the operator’s account again once the credential is deleted', async () => {
+  test("use the operator's account again once the credential is deleted", async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     await tenant.chat();
@@ -497,7 +497,7 @@ describe('BYOK base URL', () => {
 });
 
 describe('BYOK secrets', () => {
-  test('can’t be decrypted in another tenant’s row', async () => {
+  test("can't be decrypted in another tenant's row", async () => {
     const [victim, thief] = [await newTenant(), await newTenant()];
     await victim.bring('north', { api_key: 'sk-victim-0123456789' });
     await thief.bring('north', { api_key: 'sk-thief-0123456789', mode: 'byok_only' });

@@ -101,9 +101,9 @@ describe.each([
       8_475,
     ],
     // A prompt of 3,900 tokens isn't above 3,900 tokens.
-    ['a prompt at the tier’s limit', 'acme/stepped', usageWith(400, 500), 9_600],
+    ["a prompt at the tier's limit", 'acme/stepped', usageWith(400, 500), 9_600],
     // 6,000 + 600 + 400 × 3.75 + 501 × 12 + 1,500
-    ['a prompt above the tier’s limit', 'acme/stepped', usageWith(400, 501), 15_612],
+    ["a prompt above the tier's limit", 'acme/stepped', usageWith(400, 501), 15_612],
   ])('covers %s', async (_name, model, usage, credits) => {
     upstream.script('claude-x', rawUsage(usage, chatAnswer('hi')));
     expect(await chargeFor(gateway, requestBody(model, fields), options)).toBe(credits);
@@ -128,7 +128,7 @@ test.each([false, true])(
 );
 
 describe('reports of cache writes', () => {
-  test('Anthropic clients get the provider’s usage unchanged', async () => {
+  test("Anthropic clients get the provider's usage unchanged", async () => {
     upstream.script('claude-x', rawUsage(usageWith(400, 500), chatAnswer('hi')));
     const reply = await gateway.post(requestBody('acme/claude'), messagesApi);
     expect(reply.json.usage).toEqual(usageWith(400, 500));

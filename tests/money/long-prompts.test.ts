@@ -84,7 +84,7 @@ describe.each([
   ['streaming', { stream: true }],
 ])('charge of a %s answer', (_, fields) => {
   test.each([
-    ['at the tier’s limit', answerWith(100, 7), 100 + 14],
+    ["at the tier's limit", answerWith(100, 7), 100 + 14],
     ['1 token above the limit', answerWith(101, 7), 303 + 35],
     // 40 uncached and 60 cached tokens are 100: 40 + 6 + 14.
     ['at the limit with cached tokens', answerWith(100, 7, 60), 60],
@@ -124,7 +124,7 @@ describe('interrupted answer', () => {
     expect(record.charges.modelCharge).toBe(100 * 3 + 3 * 5);
   });
 
-  test('extends its hold at the tier’s price, or ends without credits', async () => {
+  test("extends its hold at the tier's price, or ends without credits", async () => {
     const long = withoutUsage(chatAnswer('word '.repeat(2_600), { chunks: 26, chunkDelayMs: 1 }));
     // The first hold covers 134 input and 4,096 output tokens, the next 4,096 more output tokens.
     const [first, more] = [134 * 3 + 4_096 * 5, 4_096 * 5];
@@ -173,7 +173,7 @@ describe('hold', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  test('lowers the output cap by the tier’s price if credits are short', async () => {
+  test("lowers the output cap by the tier's price if credits are short", async () => {
     upstream.script('chat', answerWith(10, 1));
     const key = await gateway.makeKey({ limit: 134 * 3 + 50 * 5 + 4 });
     await chargeFor('test/above-133', {}, { key });
@@ -229,7 +229,7 @@ describe('reports of price tiers', () => {
     expect(short.prices).toEqual(flat);
   });
 
-  test('the BYOK fee is a share of the tier’s price', async () => {
+  test("the BYOK fee is a share of the tier's price", async () => {
     upstream.script('chat', answerWith(101, 7));
     const tenant = await makeByokTenant(gateway, 'byok', 1_000);
     await tenant.bring('first', { api_key: 'sk-mine-0123456789' });
@@ -256,7 +256,7 @@ describe('reports of price tiers', () => {
     expect(flatModel.json).not.toContainKey('long_prompts');
   });
 
-  test('the customer’s model list has the tiers of each endpoint', async () => {
+  test("the customer's model list has the tiers of each endpoint", async () => {
     const { json } = await gateway.get('/v1/customer/models');
     const models = Array.isArray(json.data) ? json.data.filter(isObject) : [];
     const found = models.find(({ id }) => id === 'test/flat-first');

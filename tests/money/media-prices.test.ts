@@ -127,7 +127,7 @@ describe('charge of embeddings', () => {
     expect(await embed(model, 'text')).toBe(credits);
   });
 
-  test('accepts a count beyond the model’s context if there are many texts', async () => {
+  test("accepts a count beyond the model's context if there are many texts", async () => {
     const data = Array.from({ length: 500 }, (_, index) => ({ index, embedding: [0.5] }));
     upstream.script('*', json(200, { data, usage: { prompt_tokens: 200_000 } }));
     const texts = data.map(() => 'Word'.repeat(400));

@@ -163,7 +163,7 @@ describe('separately priced option', () => {
     ['responses', { kv_transfer_params: { remote_host: '10.0.0.5' } }],
   ];
   test.each(fields)(
-    'is dropped from %s only with the operator’s account: %j',
+    "is dropped from %s only with the operator's account: %j",
     async (client, more) => {
       const reply = await send(client, more);
       expect(reply.status).toBe(200);
@@ -260,7 +260,7 @@ describe('option without a separate price', () => {
     ['responses', { tools: [{ type: 'shell', environment: { type: 'local' } }, look] }],
     ['responses', { tools: [{ type: 'mcp', server_label: 'm', server_url: 'https://m.example' }] }],
     ['responses', { tools: [{ ...look, parameters: { properties: { file_id: {} } } }] }],
-  ])('is forwarded with the operator’s account, %s: %j', async (client, more) => {
+  ])("is forwarded with the operator's account, %s: %j", async (client, more) => {
     const reply = await send(client, more);
     expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
     const { model: _, ...rest } = { model: '', ...more };
@@ -528,7 +528,7 @@ describe('reference to data in a vendor account', () => {
   });
 });
 
-test('a request with such a reference does not fall back to the operator’s account', async () => {
+test("a request with such a reference does not fall back to the operator's account", async () => {
   upstream.script('openai-up', status500());
   const receivedKeys = () => upstream.requests.map(({ headers }) => headers.authorization);
   await send('chat', {}, owner.key);
@@ -540,7 +540,7 @@ test('a request with such a reference does not fall back to the operator’s acc
   expect(receivedKeys()).toEqual(['Bearer k-own']);
 });
 
-test('count_tokens does not send such a reference with the operator’s account', async () => {
+test("count_tokens does not send such a reference with the operator's account", async () => {
   const source = { type: 'file', file_id: 'file_1' };
   const messages = content({ type: 'document', source });
   const count = (key: string) =>

@@ -122,7 +122,7 @@ describe('implausible usage', () => {
   ])('is replaced by a noted estimate: %s', (_, usage) => expectEstimate(usage, unusableNote));
 
   // The model has a context of 128,000 tokens, of which 16 times are 2,048,000.
-  test('is replaced by a noted estimate: more than 16 times the model’s context', () =>
+  test("is replaced by a noted estimate: more than 16 times the model's context", () =>
     expectEstimate({ prompt_tokens: 2_047_000, completion_tokens: 1_001 }, excessiveNote));
 
   async function expectEstimate(usage: Record<string, unknown>, note: string): Promise<void> {
@@ -139,7 +139,7 @@ describe('implausible usage', () => {
   }
 });
 
-test('accepts usage of up to 16 times the model’s context, as of several choices', async () => {
+test("accepts usage of up to 16 times the model's context, as of several choices", async () => {
   const usage = { prompt_tokens: 2_047_000, completion_tokens: 1_000 };
   upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
   expect(await recordOf(false)).toMatchObject({

@@ -515,7 +515,7 @@ describe('request that runs out of credits', () => {
     expect(next.status).toBe(402);
   });
 
-  test('is charged in full if only the key’s limit is exceeded at the end', async () => {
+  test("is charged in full if only the key's limit is exceeded at the end", async () => {
     const key = await gateway.makeKey({ limit: 400 });
     const usage = { prompt: 10, completion: 1_000 };
     const record = await recordOf(chatAnswer('hello', { usage }), { max_tokens: 1 }, { key });

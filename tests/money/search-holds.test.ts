@@ -113,7 +113,7 @@ test('does not lower the output cap of a round that the credits cover', async ()
 // 10,000 bytes are held as 3,334 tokens. A cap of 4,000 fits beside them into the context, but not
 // with 2,000 bytes more.
 test.each(['post', 'stream'] as const)(
-  'sends the operator’s output cap only if it fits into the context: %s',
+  "sends the operator's output cap only if it fits into the context: %s",
   async (method) => {
     rig = await startSearchGateway();
     rig.reset();

@@ -72,7 +72,7 @@ describe('searchResultsText', () => {
     });
   });
 
-  test('returns the fields that the tool’s description names', () => {
+  test("returns the fields that the tool's description names", () => {
     expect(searchTool.function.name).toBe('web_search');
     expect(searchTool.function.parameters.required).toEqual(['query']);
   });

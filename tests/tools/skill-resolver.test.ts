@@ -49,13 +49,13 @@ async function refusal(tenantId: string, ...names: string[]): Promise<GatewayErr
 }
 
 describe('SkillResolver.resolve', () => {
-  test('prefers the tenant’s skill to a built-in one, only for that tenant', async () => {
+  test("prefers the tenant's skill to a built-in one, only for that tenant", async () => {
     save('a', 'translate', 'Our way.');
     expect(await texts('a', 'translate')).toEqual(['Our way.']);
     expect(await texts('b', 'translate')).toEqual(['Translate it.']);
   });
 
-  test('rejects an unknown name with its path and suggests only the tenant’s names', async () => {
+  test("rejects an unknown name with its path and suggests only the tenant's names", async () => {
     save('a', 'house-style', 'x');
     save('b', 'secret-plan', 'x');
     const mistyped = await refusal('a', 'translate', 'hause-style');
@@ -151,7 +151,7 @@ describe('readSkillFile', () => {
   });
 });
 
-test('built-in skills are within the limits of tenants’ skills', () => {
+test("built-in skills are within the limits of tenants' skills", () => {
   for (const { description, instructions } of builtInSkills.values()) {
     expect(description.length).toBeLessThanOrEqual(500);
     expect(description).toEndWith('.');

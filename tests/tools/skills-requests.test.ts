@@ -62,7 +62,7 @@ async function skillsUsed(reply: Reply, key: string): Promise<unknown> {
 }
 
 describe('skills of a request', () => {
-  test('are appended to the client’s system text, in order and once', async () => {
+  test("are appended to the client's system text, in order and once", async () => {
     const tenant = await newTenant();
     await save(tenant, 'first', 'FIRST RULE');
     await save(tenant, 'second', 'SECOND RULE');

@@ -168,7 +168,7 @@ describe('built-in skill', () => {
     expect(shown.instructions).toStartWith('A program reads your answer.');
   });
 
-  test('can be replaced by a tenant’s skill and returns when that is deleted', async () => {
+  test("can be replaced by a tenant's skill and returns when that is deleted", async () => {
     const [{ manage }, other] = [await newTenant(), await newTenant()];
     const path = `${root}/translate`;
     await manage('PUT', path, house);

@@ -74,7 +74,7 @@ const clients = [
 
 const forms = clients.flatMap((client) => [false, true].map((stream) => ({ ...client, stream })));
 
-describe.each(forms)('pages found next to a client’s call: $path, streaming: $stream', (form) => {
+describe.each(forms)("pages found next to a client's call: $path, streaming: $stream", (form) => {
   const { path, own, requestWith, stream } = form;
   const callId = (name: string) => `call_${name}_${forms.indexOf(form)}`;
   const send = async (calls: readonly string[], fields: object = requestWith(calls)) => {

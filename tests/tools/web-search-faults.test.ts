@@ -172,7 +172,7 @@ describe('web search without an engine', () => {
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
   });
 
-  test('drops a vendor’s own search tool, which is not priced', async () => {
+  test("drops a vendor's own search tool, which is not priced", async () => {
     // Options of the gateway's search don't apply to the vendor's tool.
     const blocked_domains = Array(101).fill(`${'far.'.repeat(80)}example`);
     const tools = [{ type: 'web_search_20250305', name: 'web_search', blocked_domains }];
@@ -272,7 +272,7 @@ describe('exhausted credits', () => {
     expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 460 });
   });
 
-  test.each([false, true])('skip a search next to a client’s call (stream: %p)', async (stream) => {
+  test.each([false, true])("skip a search next to a client's call (stream: %p)", async (stream) => {
     // About 30,300 for the prompt and 4,096 × 2 for output are held, and most of it is used.
     const poor = await makeByokTenant(rig.gateway, `beside-${stream}`, 41_000);
     const calls = ['web_search', 'lookup'].map((name) => ({

@@ -188,7 +188,7 @@ describe('web searches', () => {
     for (const word of ['news.example', 'Not fine']) expect(rig.lastPrompt()).not.toContain(word);
   });
 
-  test('follow the filters of OpenAI’s tool and list unsupported ones', async () => {
+  test("follow the filters of OpenAI's tool and list unsupported ones", async () => {
     rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], languages: ['en'] };
     const unsupported = { user_location: { type: 'approximate' }, search_context_size: 'low' };
@@ -200,7 +200,7 @@ describe('web searches', () => {
     );
   });
 
-  test('follow blocked domains of OpenAI’s tool and list duplicates', async () => {
+  test("follow blocked domains of OpenAI's tool and list duplicates", async () => {
     rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], blocked_domains: ['bad.example'] };
     const duplicates = { allowed_domains: ['a.example'], excluded_domains: [] };
@@ -272,7 +272,7 @@ describe('web searches', () => {
     expect(reply.error.message).toStartWith(message);
   });
 
-  test('accept a vendor’s tool that allows more searches than the limit', async () => {
+  test("accept a vendor's tool that allows more searches than the limit", async () => {
     rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 1_000 }];
     const body = { model: 'test/chat', max_tokens: 9, messages: weather, tools };
@@ -322,7 +322,7 @@ describe('web searches', () => {
     expect(results.map(({ tool_call_id: id }) => id)).toEqual(['call_ws_0', 'call_ws_1']);
   });
 
-  test('cost both fees on the tenant’s account', async () => {
+  test("cost both fees on the tenant's account", async () => {
     const tenant = await makeByokTenant(rig.gateway, 'searcher');
     await tenant.bring('first', { api_key: 'sk-their-own-0123456789' });
     rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
@@ -478,7 +478,7 @@ describe("client's own tools", () => {
     }
   });
 
-  test('can have the search tool’s name', async () => {
+  test("can have the search tool's name", async () => {
     const clientTool = { type: 'function', function: { name: 'web_search', parameters: {} } };
     rig.upstream.script('chat', [searchRound('client'), chatAnswer('Done.')]);
     const reply = await rig.gateway.post(chat({ tools: [clientTool], plugins: [{ id: 'web' }] }));

@@ -130,7 +130,7 @@ test('cached input never costs more than other input', () => {
   }
 });
 
-test('Anthropic’s cache writes cost 1.25 times the input price for 5 minutes and 2 times for 1 hour', () => {
+test("Anthropic's cache writes cost 1.25 times the input price for 5 minutes and 2 times for 1 hour", () => {
   const endpoints = models.flatMap((model) => model.endpoints);
   const own = endpoints.filter(({ provider }) => provider === 'anthropic');
   const lists = own.flatMap(({ model, pricing = {} }) =>

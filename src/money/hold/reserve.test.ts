@@ -109,7 +109,7 @@ describe('reserve', () => {
     ]);
   });
 
-  test('falls back to the caller’s own provider keys if it cannot pay for shared capacity', async () => {
+  test("falls back to the caller's own provider keys if it cannot pay for shared capacity", async () => {
     // 5% of 2 × 16 credits are 1.6.
     const { reserved, holds } = reserveWith(2);
     const own = offer('2', 500);
@@ -156,14 +156,14 @@ test('Reservation does not limit answers whose price is known in advance', async
   expect(await budget.extend()).toBe(true);
 });
 
-test('Reservation ends an answer at 16 times its model’s context', async () => {
+test("Reservation ends an answer at 16 times its model's context", async () => {
   const large = { ...offer('2'), model: { context_length: 200_000 } } as Offer;
   const reservation = await reserveWith(1_000_000).reserved(large);
   // 3 characters per token.
   expect(reservation.budgetFor(large).charactersEnd).toBe(200_000 * 16 * 3);
 });
 
-test('Reservation returns the operator’s cap if credits set none', async () => {
+test("Reservation returns the operator's cap if credits set none", async () => {
   const short = { ...offer('2'), model: { max_completion_tokens: 500 } } as Offer;
   const reservation = await reserveWith(1_000_000).reserved(short);
   expect([reservation.capFor(short), reservation.defaultCapFor(short)]).toEqual([null, 500]);

@@ -105,7 +105,7 @@ describe('Wallets.hold', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(700))).credits).toBe(700);
   });
 
-  test('releases the key’s credits if the wallet gives fewer or none', async () => {
+  test("releases the key's credits if the wallet gives fewer or none", async () => {
     const wallets = walletsWith();
     const limited = callerOf(tenantId, { keyId: `w-${tenantId}`, limitCredits: 5_000 });
     const hold = await wallets.hold(limited, { requested: 1_200, minimum: 1 });
@@ -119,7 +119,7 @@ describe('Wallets.hold', () => {
     expect(wallets.totals().heldCredits).toBe(0);
   });
 
-  test('does not lease from the wallet beyond the key’s limit', async () => {
+  test("does not lease from the wallet beyond the key's limit", async () => {
     const requests: string[] = [];
     const wallets = walletsWith({
       lease: (amounts) => {
@@ -156,7 +156,7 @@ describe('Wallets.hold', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(990))).credits).toBe(990);
   });
 
-  test('extends a hold by what the key’s limit allows', async () => {
+  test("extends a hold by what the key's limit allows", async () => {
     const wallets = walletsWith();
     const limited = callerOf(tenantId, { keyId: `g-${tenantId}`, limitCredits: 50 });
     const hold = await wallets.hold(limited, exactly(20));
@@ -353,7 +353,7 @@ describe('Wallets after a clock jump or sleep', () => {
     expect(await hold.settle(600)).toEqual({ wallet: 600, key: 0 });
   });
 
-  test('expire a dead process’s lease even if the clock keeps jumping', async () => {
+  test("expire a dead process's lease even if the clock keeps jumping", async () => {
     const [one, dead] = [walletsWith(), walletsWith()];
     await dead.hold(callerOf(tenantId), exactly(900));
     for (let sleeps = 0; sleeps < 4; sleeps += 1) {
@@ -419,7 +419,7 @@ describe('Hold.maxCredits', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(1_450))).credits).toBe(1_450);
   });
 
-  test('is bounded by the key’s limit and includes credits leased by others', async () => {
+  test("is bounded by the key's limit and includes credits leased by others", async () => {
     const [{ wallets }, elsewhere] = [countedWallets(), walletsWith()];
     await elsewhere.hold(callerOf(tenantId), exactly(8));
     const hold = await wallets.hold(callerOf(tenantId), exactly(40));

@@ -279,7 +279,7 @@ describe('FixedBounds.boundFor', () => {
   });
 });
 
-test('contextTokensFor returns the model’s context or the sent tokens, at least 128,000', () => {
+test("contextTokensFor returns the model's context or the sent tokens, at least 128,000", () => {
   const sent = (inputTokens: number) =>
     new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
   const place = offer('1', '1', {}, 16_384);

@@ -40,7 +40,7 @@ describe('costOf with tiers', () => {
     expect(charge(usageOf(200_000))).toBe(400_000 + 120);
   });
 
-  test('charges the whole request at the tier’s prices 1 token above the limit', () => {
+  test("charges the whole request at the tier's prices 1 token above the limit", () => {
     expect(charge(usageOf(200_001))).toBe(800_004 + 180);
   });
 
@@ -54,7 +54,7 @@ describe('costOf with tiers', () => {
     expect(charge(usageOf(100_000, 50_000, 50_001))).toBe(545_183);
   });
 
-  test('counts 1-hour cache writes toward the length and charges them at the tier’s price', () => {
+  test("counts 1-hour cache writes toward the length and charges them at the tier's price", () => {
     const hour = { cache_write_1h: '4' };
     const charged = (tokens: number, more = {}) => {
       const list = readPriceList({ ...base, ...hour, long_prompts: [{ ...tier, ...more }] });
@@ -69,7 +69,7 @@ describe('costOf with tiers', () => {
     expect(charged(150_000)).toBe(4 + 125_000 + 600_000 + 180);
   });
 
-  test('counts audio toward the length and charges it at the tier’s price', () => {
+  test("counts audio toward the length and charges it at the tier's price", () => {
     const charged = (tokens: number, more = {}) => {
       const list = readPriceList({ ...base, audio: '5', long_prompts: [{ ...tier, ...more }] });
       return modelCharge(costOf({ ...usageOf(1), inputAudioTokens: tokens }, list), creditsPerUsd);
@@ -111,7 +111,7 @@ describe('bounds with tiers', () => {
   // 3 bytes count as one token.
   const [within, beyond] = [requestInfo(600_000, 100), requestInfo(600_001, 100)];
 
-  test('use the tier’s prices if the prompt may exceed its limit', () => {
+  test("use the tier's prices if the prompt may exceed its limit", () => {
     // Input may be written to the cache, which costs 2.5.
     expect(new ChatBounds(within).boundFor([offer], creditsPerUsd)).toEqual({
       requested: 500_000 + 1_200,
@@ -133,7 +133,7 @@ describe('bounds with tiers', () => {
     );
   });
 
-  test('afford less output and larger extensions at the tier’s prices', async () => {
+  test("afford less output and larger extensions at the tier's prices", async () => {
     const cap = (request: ChatRequestInfo, credits: number) =>
       new ChatBounds(request).capWithin(credits, offer, creditsPerUsd);
     expect(cap(within, 500_000 + 12 * 50)).toBe(50);

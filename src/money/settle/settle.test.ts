@@ -286,12 +286,12 @@ describe('settle', () => {
     expect(bill.note).toBe('30 credits were written off because the wallet was empty.');
   });
 
-  test('charges the key’s limit for no more than is left', async () => {
+  test("charges the key's limit for no more than is left", async () => {
     const bill = await billOf({ hold: holdOf(50, 1_000, 70) });
     expect(bill).toMatchObject({ costCredits: 120, writtenOff: 0, keyCharge: 70 });
   });
 
-  test('charges the platform fee for the caller’s own provider key', async () => {
+  test("charges the platform fee for the caller's own provider key", async () => {
     const bill = await billOf({ hold: holdOf(1_000), offer: own });
     expect(bill.charges).toMatchObject({ modelCharge: 0, byokPlatformFee: 6 });
     expect(bill).toMatchObject({ costCredits: 6, trafficMode: 'byok' });

@@ -6,7 +6,7 @@ import { withoutCharge, withWriteOff, writeOff } from './write-off.ts';
 const [mine, theirs] = [callerOf('ten_1'), callerOf('ten_2')];
 const of = (caller = mine, charge = 10) => settlementOf(crypto.randomUUID(), caller, charge);
 
-test('writeOff deducts from the wallet’s latest settlements first', () => {
+test("writeOff deducts from the wallet's latest settlements first", () => {
   const all = [of(mine, 10), of(theirs, 10), of(mine, 4), of(mine, 0), of(theirs, 10)];
   const written = writeOff(all, 'tenant:ten_1', 6);
   expect(written.map(({ record }) => record.charges.modelCharge)).toEqual([8, 10, 0, 0, 10]);
@@ -53,7 +53,7 @@ test('withWriteOff adds up several losses', () => {
   expect([record.charges.modelCharge, writtenOff]).toEqual([3, 7]);
 });
 
-test('withWriteOff reduces the charge on the key’s limit', () => {
+test("withWriteOff reduces the charge on the key's limit", () => {
   const limited = (keyCharge: number) => ({ ...of(mine, 10), keyAccount: 'key:a', keyCharge });
   const counted = [limited(10), limited(4)].map(
     (settlement) => withWriteOff(settlement, 3).keyCharge,

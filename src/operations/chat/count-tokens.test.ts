@@ -71,7 +71,7 @@ test.each([
   ['a URL at the provider', { addresses: inside }, []],
   ['an image at the provider', { images: inside }, []],
   ['unless the image is elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],
-])('content in the operator’s account is not counted upstream: %s', async (_, more, expected) => {
+])("content in the operator's account is not counted upstream: %s", async (_, more, expected) => {
   const { count, targets } = counting(more);
   const countUpstream = createTokenCounter(async () => catalog, new Health(), publicOnly);
   expect(await countUpstream(count, caller, signal)).toBeUndefined();

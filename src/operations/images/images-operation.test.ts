@@ -119,11 +119,11 @@ describe('image URL inside the private network', () => {
   }
   const bytes = [{ b64_json: Buffer.from(opaquePng(3, 2)).toString('base64') }];
 
-  test('is fetched from the operator’s server', async () => {
+  test("is fetched from the operator's server", async () => {
     expect(await imagesAt(`${upstream.url}/cat.png`, offer())).toEqual(bytes);
   });
 
-  test('is not fetched from another port or from a tenant’s server', async () => {
+  test("is not fetched from another port or from a tenant's server", async () => {
     const other = startFakeUpstream();
     const own = { scope: 't', feeBasisPoints: 0, isUserAddress: true, sharedNext: null };
     for (const [home, at] of [
