@@ -306,7 +306,7 @@ describe('Idempotency for a repeated request while the first is running', () => 
   });
 });
 
-test('Idempotency discards an answer that arrives after another request took over its key', async () => {
+test('Idempotency discards an answer if another request has taken over its key', async () => {
   const { store, lookUp } = create();
   const late = inFlightOf(await lookUp(claim('k')));
   const repeated = lookUp(claim('k'));
@@ -373,7 +373,7 @@ describe('Idempotency for an answer with a charge', () => {
     expect(store.rows.get('k')?.done?.text).toBe('paid for');
   });
 
-  test('discards an answer that cannot be charged and lets the next request take over', async () => {
+  test('discards an answer that cannot be charged, and admits the next request', async () => {
     const { store, lookUp, writeLate } = create();
     const inFlight = inFlightOf(await lookUp(claim('k')));
     const repeated = lookUp(claim('k'));
@@ -445,7 +445,7 @@ describe('Idempotency with an unreachable store', () => {
     expect(store.rows.get('two')?.done?.text).toBe('at last');
   });
 
-  test('writes short answers while a long one is being written, and that one only once', async () => {
+  test('writes short answers while a long one is being written, and each once', async () => {
     const { store, lookUp, writeShort, writeLong } = create();
     const [one, two] = [
       inFlightOf(await lookUp(claim('long'))),

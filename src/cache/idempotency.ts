@@ -139,7 +139,7 @@ export class Idempotency {
     if ((this.#storedBytes.get(claim.tenantId) ?? 0) < idempotentBytesPerTenantMax) return;
     await this.#store.release(claim).catch(() => undefined);
     const message =
-      `The stored answers to Idempotency-Keys of this account exceed ${idempotentBytesPerTenantMax} ` +
+      `This account's stored answers to Idempotency-Keys exceed ${idempotentBytesPerTenantMax} ` +
       'bytes. They expire after 24 hours. Wait, or send this request without an Idempotency-Key.';
     const details = { param: 'Idempotency-Key', retryAfterSeconds: 60 };
     throw new GatewayError('rate_limit_exceeded', message, details);

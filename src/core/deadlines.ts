@@ -9,8 +9,8 @@ const tickMs = 100;
 const lateMs = 2 * tickMs;
 
 /**
- * Extra ticks after a late one, in which other threads wake up and received data is read. Counted in
- * ticks, not by the clock, because a process that is suspended again hasn't read anything.
+ * Extra ticks after a late one, in which other threads wake up and received data is read. Ticks are
+ * counted rather than time, because a process that is suspended again hasn't read anything.
  */
 const catchUpTicks = 2;
 

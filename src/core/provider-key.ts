@@ -64,7 +64,8 @@ function readAwsKey(text: string): AwsKey | string {
   const [accessKeyId = '', secretAccessKey = '', sessionToken = null, ...more] = text.split(':');
   if (more.length > 0) return `${awsFormat}: it has more than 3 parts`;
   if (!/^A[KS]IA[A-Z0-9]{12,124}$/.test(accessKeyId)) {
-    return `${awsFormat}: the access key id must be AKIA or ASIA followed by at least 12 uppercase letters or digits`;
+    const shape = 'AKIA or ASIA followed by at least 12 uppercase letters or digits';
+    return `${awsFormat}: the access key id must be ${shape}`;
   }
   if (!/^[\w+/=-]{16,128}$/.test(secretAccessKey)) {
     return `${awsFormat}: the secret access key is missing or incomplete`;
@@ -89,7 +90,7 @@ function readServiceAccount(text: string): ServiceAccount | string {
     return `${accountFormat}: its client_email is missing or invalid`;
   }
   if (keyId !== undefined && (typeof keyId !== 'string' || !/^\w{1,200}$/.test(keyId))) {
-    return `${accountFormat}: its private_key_id must contain only letters, digits, and underscores`;
+    return `${accountFormat}: its private_key_id must be letters, digits, and underscores`;
   }
   const privateKey = readPrivateKey(fields.private_key);
   if (!privateKey) return `${accountFormat}: its private_key must be an RSA key in PEM`;

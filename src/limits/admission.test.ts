@@ -117,7 +117,7 @@ describe('Admission without shared counters', () => {
   });
 });
 
-test('Admission rejects the request after the one that exhausted the tokens per minute', async () => {
+test('Admission rejects requests after one that exhausted the tokens per minute', async () => {
   const limits = { requestsPerMinute: 9, tokensPerMinute: 50, concurrentRequests: 1 };
   const now = () => noon + 20_000;
   const admission = createAdmission({ defaults: limits, now });
@@ -238,7 +238,7 @@ describe('Admission with shared counters', () => {
     expect(counts.calls).toEqual(['enter acme me:3 2', 'enter acme me:4 2']);
   });
 
-  test('reports a released slot with the next request while less than half are in use', async () => {
+  test('reports a released slot with the next request if half the slots are free', async () => {
     const { counts, slots } = createShared();
     counts.slotResult = { isFree: true, running: 5 };
     const first = await slots.enter('acme', 10);

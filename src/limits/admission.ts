@@ -172,7 +172,7 @@ function enforce(
 
 function tooManyRunning(limit: number): GatewayError {
   const running = pluralize(limit, 'request');
-  const message = `This account already has ${running} running, its limit. Wait until one has finished.`;
+  const message = `This account already has ${running} running, its limit. Wait until one ends.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }
 

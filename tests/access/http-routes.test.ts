@@ -90,7 +90,7 @@ describe('tenant isolation', () => {
     }
   });
 
-  test("returns 404 for reading, changing, rotating, or deleting another tenant's key", async () => {
+  test("returns 404 for reading, changing, or deleting another tenant's key", async () => {
     const path = `/api/v1/keys/${app.id}`;
     for (const answer of [
       await gateway.manage('GET', path),

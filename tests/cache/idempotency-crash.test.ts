@@ -80,7 +80,7 @@ test.concurrent.each([false, true])(
 );
 
 test.concurrent.each([false, true])(
-  'an answer is charged once after a crash before its charge and a restart, on Postgres (streamed: %p)',
+  'an answer is charged once after a crash before its charge, on Postgres (streamed: %p)',
   async (stream) => {
     const upstream = newUpstream();
     const url = await (await startPostgres()).createDatabase();

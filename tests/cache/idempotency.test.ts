@@ -264,7 +264,7 @@ describe('an Idempotency-Key', () => {
     expect(sentCount()).toBe(1);
   });
 
-  test('returns 403 for an API key that may not use the model, even if it was used before', async () => {
+  test('returns 403 for an API key that may not use the model, used before or not', async () => {
     const created = await gateway.post(
       { name: 'embeds only', models: ['test/embed'] },
       { path: '/api/v1/keys', key: gateway.keys.management },

@@ -129,7 +129,7 @@ describe('the response cache', () => {
     expect(sentCount()).toBe(2);
   });
 
-  test('replays an unknown finish reason as a full reply and as a stream', async () => {
+  test('replays an unknown finish reason in both formats', async () => {
     const message = { role: 'assistant', content: 'Hi' };
     const choices = [{ index: 0, message, finish_reason: 'foo_"bar"' }];
     upstream.script('chat', json(200, { id: 'x', object: 'chat.completion', choices }));
@@ -141,7 +141,7 @@ describe('the response cache', () => {
     expect(streamed.record.finishReason).toBe('foo_"bar"');
   });
 
-  test("replays reasoning under the provider's field name as a full reply and as a stream", async () => {
+  test("replays reasoning under the provider's field name in both formats", async () => {
     const reasoning = { reasoning_content: 'Six by nine' };
     const message = { role: 'assistant', content: 'Hi', ...reasoning };
     const choices = [{ index: 0, message, finish_reason: 'stop' }];

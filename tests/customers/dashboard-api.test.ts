@@ -249,7 +249,8 @@ describe('provider health', () => {
       const { json } = await gateway.get('/admin/v1/providers', { key: gateway.keys.admin });
       const { recent } = rowsOf(json.data).find(({ name }) => name === provider) ?? {};
       const { calls = 0, failed_calls = 0, failures } = isObject(recent) ? recent : {};
-      return { calls, failed_calls, server: 0, interrupted: 0, ...(isObject(failures) && failures) };
+      const counts = isObject(failures) ? failures : {};
+      return { calls, failed_calls, server: 0, interrupted: 0, ...counts };
     };
     const before = { bad: await recentOf('bad'), good: await recentOf('good') };
     upstream.script('up-good', [cutMidStream(2), hello]);

@@ -56,7 +56,8 @@ test(
   'a receipt shows an unknown model name even if the log records it as "unknown"',
   async () => {
     const created = await gateway.admin('POST', '/admin/v1/tenants', { name: 'Typists' });
-    const keysPath = `/admin/v1/tenants/${isObject(created.body.data) ? created.body.data.id : ''}/keys`;
+    const tenantId = isObject(created.body.data) ? created.body.data.id : '';
+    const keysPath = `/admin/v1/tenants/${tenantId}/keys`;
     const key = String((await gateway.admin('POST', keysPath, { name: 'typo' })).body.key);
     const chat = (model: string) => gateway.chat({ model, messages }, { key });
     for (let at = 0; at < unknownModelNamesMax; at += 1) await chat(`acme/typo-${at}`);
