@@ -19,7 +19,7 @@ const changed = (frame: Buffer, at: number) => {
   copy.writeUInt8(copy.readUInt8(at) ^ 1, at);
   return copy;
 };
-/** A prelude whose own checksum is right. */
+/** Returns a prelude with a valid checksum. */
 const withLengths = (total: number, headers: number) => {
   const frame = frameOf({}, '');
   frame.writeUInt32BE(total, 0);
@@ -27,7 +27,7 @@ const withLengths = (total: number, headers: number) => {
   frame.writeUInt32BE(Bun.hash.crc32(frame.subarray(0, 8)), 8);
   return frame;
 };
-/** A frame with these bytes as its headers, and checksums that are right. */
+/** Returns a frame with these bytes as its headers, and valid checksums. */
 const withHeaders = (head: Uint8Array, payload: Uint8Array = Buffer.from('{}')) => {
   const frame = Buffer.concat([Buffer.alloc(12), head, payload, Buffer.alloc(4)]);
   frame.writeUInt32BE(frame.length, 0);
@@ -36,31 +36,31 @@ const withHeaders = (head: Uint8Array, payload: Uint8Array = Buffer.from('{}')) 
   frame.writeUInt32BE(Bun.hash.crc32(frame.subarray(0, -4)), frame.length - 4);
   return frame;
 };
-const broken = (what: string) =>
-  `event: ${brokenFrame}\ndata: {"message":"The upstream sent ${what}."}\n\n`;
+const brokenEvent = (content: string) =>
+  `event: ${brokenFrame}\ndata: {"message":"The upstream sent ${content}."}\n\n`;
 
-describe('frames', () => {
-  test('are the same events in whatever pieces they come', () => {
+describe('FrameDecoder', () => {
+  test('decodes the same events from any pieces', () => {
     const three = Buffer.concat([hello, eventFrame('messageStop', { stopReason: 'x' }), hello]);
-    const whole = `${helloText}event: messageStop\ndata: {"stopReason":"x"}\n\n${helloText}`;
-    expect(decode(three)).toBe(whole);
-    expect(decode(...[...three].map((byte) => Uint8Array.of(byte)))).toBe(whole);
+    const expected = `${helloText}event: messageStop\ndata: {"stopReason":"x"}\n\n${helloText}`;
+    expect(decode(three)).toBe(expected);
+    expect(decode(...[...three].map((byte) => Uint8Array.of(byte)))).toBe(expected);
     for (let at = 0; at <= three.length; at += 1) {
-      expect(decode(three.subarray(0, at), three.subarray(at))).toBe(whole);
+      expect(decode(three.subarray(0, at), three.subarray(at))).toBe(expected);
     }
   });
 
-  test('that are cut by the end say nothing', () => {
+  test('ignores a frame that is cut at the end', () => {
     for (let length = 0; length < hello.length; length += 1) {
       expect(decode(hello, hello.subarray(0, length))).toBe(helloText);
     }
   });
 
-  test('are decoded one by one, not when the next one comes', () => {
+  test('decodes a frame as soon as it is complete', () => {
     expect(new FrameDecoder().decode(hello)).toBe(helloText);
   });
 
-  test('that are exceptions become events with the name of the exception', () => {
+  test('names the events of exceptions after the exception', () => {
     expect(decode(exceptionFrame('throttlingException', 'Slow down.'))).toBe(
       'event: throttlingException\ndata: {"message":"Slow down."}\n\n',
     );
@@ -77,36 +77,36 @@ describe('frames', () => {
     );
   });
 
-  test('cannot say more than one event', () => {
+  test('decodes each frame to a single event', () => {
     const frame = eventFrame('a\n\nevent: messageStop', '{\r\n"a":\n1,\r"b":2}');
     expect(decode(frame)).toBe(
       'event: a event: messageStop\ndata: {\ndata: "a":\ndata: 1,\ndata: "b":2}\n\n',
     );
   });
 
-  test('may have headers of every type, of which only texts count', () => {
+  test('ignores headers that are not strings', () => {
     const lengths = [0, 0, 1, 2, 4, 8, undefined, undefined, 8, 16];
-    const odd = lengths.flatMap((length, type) =>
+    const otherHeaders = lengths.flatMap((length, type) =>
       length === undefined ? [] : [Buffer.from([1, 97, type, ...new Array(length).fill(9)])],
     );
     const bytes = Buffer.from([1, 98, 6, 0, 2, 9, 9]);
     const named = Buffer.from([11, ...Buffer.from(':event-type'), 7, 0, 4, ...Buffer.from('ping')]);
-    const frame = withHeaders(Buffer.concat([...odd, bytes, named]));
+    const frame = withHeaders(Buffer.concat([...otherHeaders, bytes, named]));
     expect(decode(frame)).toBe('event: ping\ndata: {}\n\n');
   });
 });
 
-describe('a broken frame is an event, and the last one:', () => {
+describe('FrameDecoder ends with a brokenFrame event for', () => {
   test.each([
-    ['in its length', 3],
-    ['in its length, which would take long to come', 1],
-    ['in the length of its headers', 7],
-    ['in the checksum of the lengths', 9],
-    ['in a header', 20],
-    ['in its payload', hello.length - 6],
-    ['in its checksum', hello.length - 1],
-  ])('one bit is wrong %s', (_, at) => {
-    const text = broken('a frame with a wrong checksum');
+    ['the length', 3],
+    ['a length that becomes very large', 1],
+    ['the length of the headers', 7],
+    ['the checksum of the lengths', 9],
+    ['a header', 20],
+    ['the payload', hello.length - 6],
+    ['the checksum', hello.length - 1],
+  ])('one wrong bit in %s', (_, at) => {
+    const text = brokenEvent('a frame with a wrong checksum');
     expect(decode(hello, changed(hello, at), hello)).toBe(helloText + text);
     const bytes = [...hello, ...changed(hello, at), ...hello];
     expect(decode(...bytes.map((byte) => Uint8Array.of(byte)))).toBe(helloText + text);
@@ -118,30 +118,30 @@ describe('a broken frame is an event, and the last one:', () => {
     [16, 1],
     [100, 85],
     [100, 2 ** 32 - 1],
-  ])('of %d bytes and %d of headers', (total, headers) => {
-    expect(decode(withLengths(total, headers))).toBe(broken('a frame with an invalid length'));
+  ])('a frame of %d bytes with %d bytes of headers', (total, headers) => {
+    expect(decode(withLengths(total, headers))).toBe(brokenEvent('a frame with an invalid length'));
   });
 
-  test('longer than any event', () => {
-    const long = broken(`an event of more than ${eventBytesMax} bytes`);
+  test('a frame longer than the event limit', () => {
+    const long = brokenEvent(`an event of more than ${eventBytesMax} bytes`);
     expect(decode(withLengths(eventBytesMax + 1, 0))).toBe(long);
     expect(decode(withLengths(2 ** 32 - 1, 0))).toBe(long);
     expect(decode(withLengths(eventBytesMax, 0))).toBe('');
   });
 
   test.each([
-    ['a name that ends behind them', [9, 97]],
-    ['a type that does not exist', [1, 97, 10]],
-    ['a text that ends behind them', [1, 97, 7, 0, 9, 98]],
-    ['a text without its length', [1, 97, 7, 0]],
-    ['a number that is cut', [1, 97, 4, 0]],
-  ])('with headers that have %s', (_, head) => {
+    ['a name beyond the end', [9, 97]],
+    ['an unknown type', [1, 97, 10]],
+    ['a string beyond the end', [1, 97, 7, 0, 9, 98]],
+    ['a string without its length', [1, 97, 7, 0]],
+    ['a cut number', [1, 97, 4, 0]],
+  ])('headers with %s', (_, head) => {
     const frame = withHeaders(Buffer.from(head));
-    expect(decode(frame)).toBe(broken('a frame with invalid headers'));
+    expect(decode(frame)).toBe(brokenEvent('a frame with invalid headers'));
   });
 });
 
-test('a long frame that comes byte by byte is not copied with each of them', () => {
+test("FrameDecoder doesn't copy a long frame for each byte received", () => {
   const frame = eventFrame('metadata', JSON.stringify({ p: 'x'.repeat(64 * 1024) }));
   const decoder = new FrameDecoder();
   let copied = 0;
@@ -161,7 +161,7 @@ test('a long frame that comes byte by byte is not copied with each of them', () 
   expect(copied).toBeLessThan(frame.length * 4);
 });
 
-test('frames are known by their type, however it is written', () => {
+test('isFramed recognizes the content type in any case', () => {
   const typed = (type: string) => new Response('', { headers: { 'content-type': type } });
   expect(isFramed(typed('application/vnd.amazon.eventstream'))).toBe(true);
   expect(isFramed(typed('Application/VND.Amazon.EventStream; charset=x'))).toBe(true);
@@ -169,7 +169,7 @@ test('frames are known by their type, however it is written', () => {
   expect(isFramed(new Response(null))).toBe(false);
 });
 
-test('whatever stands in a frame, it is one event or breaks the stream', () => {
+test('FrameDecoder decodes any frame to one event or ends the stream', () => {
   const bytes = fc.uint8Array({ maxLength: 60 });
   const named = fc
     .tuple(fc.constantFrom(':event-type', ':message-type', ':exception-type'), fc.string())

@@ -6,33 +6,34 @@ import { BedrockStreamReader, readFullReply } from './reader.ts';
 
 type Event = readonly [name: string, fields: object | string];
 
-function hear(...events: readonly Event[]) {
+function read(...events: readonly Event[]) {
   const sink = new RecordingSink();
   const reader = new BedrockStreamReader(sink);
   for (const [event, fields] of events) {
     const data = typeof fields === 'string' ? fields : JSON.stringify(fields);
     const failure = reader.push({ event, data });
-    if (failure) return { told: sink, reader, failure };
+    if (failure) return { sink, reader, failure };
   }
-  return { told: sink, reader, failure: undefined };
+  return { sink, reader, failure: undefined };
 }
 
 const delta = (contentBlockIndex: number, piece: object): Event => [
   'contentBlockDelta',
   { contentBlockIndex, delta: piece },
 ];
-const text = (index: number, said: string) => delta(index, { text: said });
-const opens = (contentBlockIndex: number, start: object): Event => [
+const text = (index: number, content: string) => delta(index, { text: content });
+const startBlock = (contentBlockIndex: number, start: object): Event => [
   'contentBlockStart',
   { contentBlockIndex, start },
 ];
-const stops = (contentBlockIndex: number): Event => ['contentBlockStop', { contentBlockIndex }];
-const ends = (stopReason: string): Event => ['messageStop', { stopReason }];
-const used = (usage: object): Event => ['metadata', { usage }];
-const call = (index: number, id: string) => opens(index, { toolUse: { toolUseId: id, name: 'f' } });
+const stopBlock = (contentBlockIndex: number): Event => ['contentBlockStop', { contentBlockIndex }];
+const endMessage = (stopReason: string): Event => ['messageStop', { stopReason }];
+const metadata = (usage: object): Event => ['metadata', { usage }];
+const call = (index: number, id: string) =>
+  startBlock(index, { toolUse: { toolUseId: id, name: 'f' } });
 const input = (index: number, json: string) => delta(index, { toolUse: { input: json } });
 
-describe('the end of an answer', () => {
+describe('Bedrock stop reasons', () => {
   test.each([
     ['end_turn', 'stop'],
     ['tool_use', 'tool_calls'],
@@ -42,97 +43,101 @@ describe('the end of an answer', () => {
     ['content_filtered', 'content_filter'],
     ['model_context_window_exceeded', 'context'],
     ['a_new_reason', 'stop'],
-  ] as const)('%s is %s', (word, reason) => {
-    const { told, reader } = hear(text(0, 'a'), ends(word));
-    expect([told.finishReason, reader.finished, reader.ended]).toEqual([reason, true, false]);
-    const whole = new RecordingSink();
+  ] as const)('%s becomes %s', (stopReason, reason) => {
+    const { sink, reader } = read(text(0, 'a'), endMessage(stopReason));
+    expect([sink.finishReason, reader.finished, reader.ended]).toEqual([reason, true, false]);
+    const reply = new RecordingSink();
     const output = { message: { content: [{ text: 'a' }] } };
-    expect(readFullReply(JSON.stringify({ output, stopReason: word }), whole)).toBeUndefined();
-    expect(whole.finishReason).toBe(reason);
+    expect(readFullReply(JSON.stringify({ output, stopReason }), reply)).toBeUndefined();
+    expect(reply.finishReason).toBe(reason);
   });
 
-  test.each(['malformed_model_output', 'malformed_tool_use'])('%s is a failure', (word) => {
-    const { reader, failure } = hear(text(0, 'a'), ends(word));
+  test.each(['malformed_model_output', 'malformed_tool_use'])('%s is a failure', (stopReason) => {
+    const { reader, failure } = read(text(0, 'a'), endMessage(stopReason));
     expect(failure).toMatchObject({ kind: 'server', status: null });
     expect(reader.finished).toBe(false);
     const output = { message: { content: [{ text: 'a' }] } };
-    const whole = new RecordingSink();
-    expect(readFullReply(JSON.stringify({ output, stopReason: word }), whole)?.kind).toBe('server');
-    expect(whole.order).toEqual([]);
+    const reply = new RecordingSink();
+    expect(readFullReply(JSON.stringify({ output, stopReason }), reply)?.kind).toBe('server');
+    expect(reply.order).toEqual([]);
   });
 
-  test('is followed by the usage, and by nothing else', () => {
-    const { told, reader, failure } = hear(
+  test('ignore later events except usage', () => {
+    const { sink, reader, failure } = read(
       text(0, 'a'),
-      ends('end_turn'),
+      endMessage('end_turn'),
       text(0, 'too late'),
       ['throttlingException', { message: 'Slow down.' }],
       [brokenFrame, { message: 'Broken.' }],
-      used({ inputTokens: 4, outputTokens: 1 }),
-      used({ inputTokens: 400, outputTokens: 100 }),
+      metadata({ inputTokens: 4, outputTokens: 1 }),
+      metadata({ inputTokens: 400, outputTokens: 100 }),
     );
     expect(failure).toBeUndefined();
     expect(reader.ended).toBe(true);
-    expect(told.fullText).toBe('a');
-    expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 1 });
+    expect(sink.fullText).toBe('a');
+    expect(sink.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 1 });
   });
 
-  test('needs a reason', () => {
+  test('are required', () => {
     for (const fields of [{}, { stopReason: '' }, { stopReason: 4 }]) {
-      expect(hear(text(0, 'a'), ['messageStop', fields]).failure?.kind).toBe('malformed');
+      expect(read(text(0, 'a'), ['messageStop', fields]).failure?.kind).toBe('malformed');
     }
   });
 });
 
-describe('usage', () => {
+describe('Bedrock usage', () => {
   test.each([
-    ['a prompt of nothing', { inputTokens: 0, outputTokens: 4 }],
-    ['half a token', { inputTokens: 1.5, outputTokens: 4 }],
-    ['less than nothing', { inputTokens: 9, outputTokens: -1 }],
-    ['a text', { inputTokens: '9', outputTokens: 4 }],
-  ])('of %s is not believed', (_, usage) => {
-    const { told, reader } = hear(text(0, 'a'), ends('end_turn'), used(usage));
-    expect(told.lastUsage).toBeUndefined();
+    ['an empty prompt', { inputTokens: 0, outputTokens: 4 }],
+    ['a fraction', { inputTokens: 1.5, outputTokens: 4 }],
+    ['a negative count', { inputTokens: 9, outputTokens: -1 }],
+    ['a string', { inputTokens: '9', outputTokens: 4 }],
+  ])('with %s is ignored', (_, usage) => {
+    const { sink, reader } = read(text(0, 'a'), endMessage('end_turn'), metadata(usage));
+    expect(sink.lastUsage).toBeUndefined();
     expect(reader.ended).toBe(true);
   });
 
-  test('of nothing at all is believed: a guardrail stopped the prompt', () => {
+  test('of 0 tokens is accepted, because a guardrail may block the prompt', () => {
     const nothing = { inputTokens: 0, outputTokens: 0, totalTokens: 0 };
-    const { told } = hear(text(0, 'Blocked.'), ends('guardrail_intervened'), used(nothing));
-    expect(told.lastUsage).toMatchObject({ inputTokens: 0, cacheReadTokens: 0, outputTokens: 0 });
+    const { sink } = read(
+      text(0, 'Blocked.'),
+      endMessage('guardrail_intervened'),
+      metadata(nothing),
+    );
+    expect(sink.lastUsage).toMatchObject({ inputTokens: 0, cacheReadTokens: 0, outputTokens: 0 });
     const cached = { ...nothing, cacheReadInputTokens: 9 };
-    expect(hear(ends('end_turn'), used(cached)).told.lastUsage?.cacheReadTokens).toBe(9);
+    expect(read(endMessage('end_turn'), metadata(cached)).sink.lastUsage?.cacheReadTokens).toBe(9);
   });
 
-  test('for an hour that is more than the whole is not believed', () => {
+  test('ignores 1-hour cache writes that exceed the total', () => {
     const counts = { inputTokens: 1, outputTokens: 1, cacheWriteInputTokens: 10 };
     const cacheDetails = [{ ttl: '1h', inputTokens: 11 }];
-    const { told } = hear(ends('end_turn'), used({ ...counts, cacheDetails }));
-    expect(told.lastUsage).toMatchObject({ cacheWriteTokens: 10, cacheWrite1hTokens: undefined });
+    const { sink } = read(endMessage('end_turn'), metadata({ ...counts, cacheDetails }));
+    expect(sink.lastUsage).toMatchObject({ cacheWriteTokens: 10, cacheWrite1hTokens: undefined });
   });
 });
 
-describe('blocks', () => {
-  test('of several calls at once keep their inputs apart', () => {
-    const { told } = hear(
+describe('Bedrock blocks', () => {
+  test('of interleaved calls keep separate inputs', () => {
+    const { sink } = read(
       call(0, 'tooluse_a'),
       call(1, 'tooluse_b'),
       input(1, '{"b"'),
       input(0, '{"a"'),
       input(1, ':2}'),
       input(0, ':1}'),
-      stops(1),
-      stops(0),
-      ends('tool_use'),
+      stopBlock(1),
+      stopBlock(0),
+      endMessage('tool_use'),
     );
-    expect(told.calls).toMatchObject([
+    expect(sink.calls).toMatchObject([
       { id: 'tooluse_a', arguments: '{"a":1}' },
       { id: 'tooluse_b', arguments: '{"b":2}' },
     ]);
   });
 
-  test('that share a number are told apart, and nothing of them is lost', () => {
-    const { told } = hear(
+  test('with the same index are separated', () => {
+    const { sink } = read(
       delta(0, { reasoningContent: { text: 'Hm.' } }),
       delta(0, { reasoningContent: { signature: 'sig' } }),
       text(0, 'Let me '),
@@ -141,88 +146,101 @@ describe('blocks', () => {
       text(0, ''),
       input(0, '{"a":1}'),
       call(0, 'tooluse_b'),
-      stops(0),
+      stopBlock(0),
       text(0, ' Done.'),
-      ends('tool_use'),
+      endMessage('tool_use'),
     );
-    expect([told.reasoningText, told.fullText, told.signatures]).toEqual([
+    expect([sink.reasoningText, sink.fullText, sink.signatures]).toEqual([
       'Hm.',
       'Let me look. Done.',
       ['sig'],
     ]);
-    expect(told.calls).toMatchObject([{ arguments: '{"a":1}' }, { arguments: '{}' }]);
+    expect(sink.calls).toMatchObject([{ arguments: '{"a":1}' }, { arguments: '{}' }]);
   });
 
-  test('that never end are ended by the answer', () => {
-    const { told } = hear(
+  test('without a stop event end with the answer', () => {
+    const { sink } = read(
       delta(0, { reasoningContent: { redactedContent: 'YWJj' } }),
       call(1, 'tooluse_a'),
-      ends('tool_use'),
+      endMessage('tool_use'),
     );
-    expect(told.redacted).toEqual(['abc']);
-    expect(told.calls).toMatchObject([{ arguments: '{}' }]);
+    expect(sink.redacted).toEqual(['abc']);
+    expect(sink.calls).toMatchObject([{ arguments: '{}' }]);
   });
 
-  test('of a thought may have a proof and no words', () => {
-    const { told } = hear(
+  test('of reasoning may have only a signature', () => {
+    const { sink } = read(
       delta(0, { reasoningContent: { signature: 'sig' } }),
-      stops(0),
+      stopBlock(0),
       text(1, 'a'),
-      stops(1),
-      ends('end_turn'),
+      stopBlock(1),
+      endMessage('end_turn'),
     );
-    expect(told.order).toEqual(['signature', 'text', 'finish']);
-    expect(told.signatures).toEqual(['sig']);
+    expect(sink.order).toEqual(['signature', 'text', 'finish']);
+    expect(sink.signatures).toEqual(['sig']);
   });
 
-  test('of bytes are put together from their pieces', () => {
-    const { told } = hear(
+  test('of bytes are joined from pieces', () => {
+    const { sink } = read(
       delta(0, { reasoningContent: { redactedContent: 'YQ==' } }),
       delta(0, { reasoningContent: { redactedContent: 'YmM=' } }),
-      stops(0),
-      opens(1, { image: { format: 'png' } }),
+      stopBlock(0),
+      startBlock(1, { image: { format: 'png' } }),
       delta(1, { image: { source: { bytes: 'iVA=' } } }),
       delta(1, { image: { source: { bytes: 'Tkc=' } } }),
-      stops(1),
-      ends('end_turn'),
+      stopBlock(1),
+      endMessage('end_turn'),
     );
-    expect(told.redacted).toEqual(['abc']);
-    expect(told.images).toEqual([{ mediaType: 'image/png', base64: 'iVBORw==' }]);
+    expect(sink.redacted).toEqual(['abc']);
+    expect(sink.images).toEqual([{ mediaType: 'image/png', base64: 'iVBORw==' }]);
   });
 
-  test('with sources tell them', () => {
+  test('with citations emit them', () => {
     const source = {
       title: 'Weather',
       location: { web: { url: 'https://weather.example/', domain: 'weather.example' } },
       sourceContent: [{ text: 'Rain.' }],
     };
     const expected = { url: 'https://weather.example/', title: 'Weather', quote: 'Rain.' };
-    const { told } = hear(text(0, 'It rains.'), delta(0, { citation: source }), ends('end_turn'));
-    expect(told.citations).toEqual([{ ...expected, range: { start: 0, end: 9 } }]);
-    const before = hear(delta(0, { citation: source }), text(0, 'It rains.'), ends('end_turn'));
-    expect(before.told.citations).toEqual(told.citations);
-    const alone = hear(text(0, ''), delta(0, { citation: source }), stops(0), ends('end_turn'));
-    expect(alone.told.citations).toEqual([{ ...expected, range: { start: 0, end: 0 } }]);
-    const whole = new RecordingSink();
+    const { sink } = read(
+      text(0, 'It rains.'),
+      delta(0, { citation: source }),
+      endMessage('end_turn'),
+    );
+    expect(sink.citations).toEqual([{ ...expected, range: { start: 0, end: 9 } }]);
+    const citationFirst = read(
+      delta(0, { citation: source }),
+      text(0, 'It rains.'),
+      endMessage('end_turn'),
+    );
+    expect(citationFirst.sink.citations).toEqual(sink.citations);
+    const citationOnly = read(
+      text(0, ''),
+      delta(0, { citation: source }),
+      stopBlock(0),
+      endMessage('end_turn'),
+    );
+    expect(citationOnly.sink.citations).toEqual([{ ...expected, range: { start: 0, end: 0 } }]);
+    const reply = new RecordingSink();
     const cited = { citationsContent: { content: [{ text: 'It rains.' }], citations: [source] } };
     const output = { message: { content: [cited] } };
-    readFullReply(JSON.stringify({ output, stopReason: 'end_turn' }), whole);
-    expect([whole.fullText, whole.citations]).toEqual(['It rains.', told.citations]);
+    readFullReply(JSON.stringify({ output, stopReason: 'end_turn' }), reply);
+    expect([reply.fullText, reply.citations]).toEqual(['It rains.', sink.citations]);
   });
 
-  test('of tools that Amazon runs itself are no calls', () => {
+  test("of Amazon's own tools are not calls", () => {
     const toolUse = { toolUseId: 's', name: 'nova_grounding', type: 'server_tool_use' };
-    const { told } = hear(
-      ...[opens(0, { toolUse }), input(0, '{"query":"rain"}'), stops(0)],
-      ...[text(1, 'It rains.'), ends('end_turn')],
+    const { sink } = read(
+      ...[startBlock(0, { toolUse }), input(0, '{"query":"rain"}'), stopBlock(0)],
+      ...[text(1, 'It rains.'), endMessage('end_turn')],
     );
-    const whole = new RecordingSink();
+    const reply = new RecordingSink();
     const content = [{ toolUse: { ...toolUse, input: {} } }, { text: 'It rains.' }];
     readFullReply(
       JSON.stringify({ output: { message: { content } }, stopReason: 'end_turn' }),
-      whole,
+      reply,
     );
-    for (const { calls, fullText, finishReason } of [told, whole]) {
+    for (const { calls, fullText, finishReason } of [sink, reply]) {
       expect({ calls, fullText, finishReason }).toEqual({
         calls: [],
         fullText: 'It rains.',
@@ -231,36 +249,38 @@ describe('blocks', () => {
     }
   });
 
-  test('and events of kinds that are new say nothing', () => {
-    const { told, failure } = hear(
-      opens(0, { videoUse: {} }),
+  test('and events of unknown types are ignored', () => {
+    const { sink, failure } = read(
+      startBlock(0, { videoUse: {} }),
       delta(0, { video: { bytes: 'YQ==' } }),
       delta(0, { image: { source: { bytes: 'YQ==' } } }),
       ['somethingNew', { message: 'Hello!' }],
       text(1, 'a'),
-      ends('end_turn'),
+      endMessage('end_turn'),
     );
     expect(failure).toBeUndefined();
-    expect(told.order).toEqual(['text', 'finish']);
+    expect(sink.order).toEqual(['text', 'finish']);
   });
 
-  test('are not kept without end', () => {
+  test('are limited in number and size', () => {
     const many = Array.from({ length: openBlocksMax + 1 }, (_, at) => at);
     const calls = many.map((at) => call(at, `tooluse_${at}`));
-    expect(hear(...calls).failure?.kind).toBe('malformed');
+    expect(read(...calls).failure?.kind).toBe('malformed');
     const piece = Buffer.alloc(1024 * 1024, 'x').toString('base64');
     const pieces = many.map(() => delta(0, { reasoningContent: { redactedContent: piece } }));
-    expect(hear(...pieces.slice(0, eventBytesMax / (1024 * 1024))).failure).toBeUndefined();
-    expect(hear(...pieces).failure?.kind).toBe('malformed');
+    expect(read(...pieces.slice(0, eventBytesMax / (1024 * 1024))).failure).toBeUndefined();
+    expect(read(...pieces).failure?.kind).toBe('malformed');
     const signature = 'x'.repeat(1024 * 1024);
-    const proofs = many.map(() => delta(0, { reasoningContent: { signature } }));
-    expect(hear(...proofs).failure?.kind).toBe('malformed');
-    const thoughts = many.map((at) => delta(at, { reasoningContent: { redactedContent: 'YQ==' } }));
-    expect(hear(...thoughts).failure?.kind).toBe('malformed');
+    const signatures = many.map(() => delta(0, { reasoningContent: { signature } }));
+    expect(read(...signatures).failure?.kind).toBe('malformed');
+    const reasoningBlocks = many.map((at) =>
+      delta(at, { reasoningContent: { redactedContent: 'YQ==' } }),
+    );
+    expect(read(...reasoningBlocks).failure?.kind).toBe('malformed');
   });
 });
 
-describe('a failure', () => {
+describe('Bedrock failures', () => {
   test.each([
     ['throttlingException', 'rate_limited'],
     ['serviceUnavailableException', 'overloaded'],
@@ -269,37 +289,37 @@ describe('a failure', () => {
     ['internalServerException', 'server'],
     ['modelStreamErrorException', 'server'],
     ['aNewException', 'server'],
-  ] as const)('by the name of %s is of the kind %s', (name, kind) => {
-    const { failure, reader } = hear(text(0, 'a'), [name, { message: 'It broke.' }]);
+  ] as const)('classify %s as %s', (name, kind) => {
+    const { failure, reader } = read(text(0, 'a'), [name, { message: 'It broke.' }]);
     expect(failure).toMatchObject({ kind, message: 'It broke.' });
     expect(reader.finished).toBe(false);
   });
 
-  test('that no exception stands for is told with its code', () => {
-    const { failure } = hear(['error', { code: 'ThrottlingException', message: 'Slow down.' }]);
+  test('are classified by code without an exception name', () => {
+    const { failure } = read(['error', { code: 'ThrottlingException', message: 'Slow down.' }]);
     expect(failure).toMatchObject({ kind: 'rate_limited', message: 'Slow down.' });
   });
 
-  test('is a frame that cannot be read, or an event', () => {
-    expect(hear([brokenFrame, { message: 'The frame broke.' }]).failure).toMatchObject({
+  test('include broken frames and invalid JSON', () => {
+    expect(read([brokenFrame, { message: 'The frame broke.' }]).failure).toMatchObject({
       kind: 'malformed',
       message: 'The frame broke.',
     });
-    expect(hear(['contentBlockDelta', '{"delta":']).failure?.kind).toBe('malformed');
+    expect(read(['contentBlockDelta', '{"delta":']).failure?.kind).toBe('malformed');
   });
 
-  test('is an answer that begins again', () => {
+  test('include a second messageStart after output', () => {
     const start: Event = ['messageStart', { role: 'assistant' }];
-    expect(hear(start, start, text(0, 'a')).failure).toBeUndefined();
-    expect(hear(start, text(0, 'a'), start).failure?.kind).toBe('malformed');
+    expect(read(start, start, text(0, 'a')).failure).toBeUndefined();
+    expect(read(start, text(0, 'a'), start).failure?.kind).toBe('malformed');
   });
 
   test.each([
-    ['no JSON', '<html>', 'malformed'],
-    ['no content', '{"output":{},"stopReason":"end_turn"}', 'malformed'],
-    ['no reason', '{"output":{"message":{"content":[]}}}', 'malformed'],
+    ['invalid JSON', '<html>', 'malformed'],
+    ['missing content', '{"output":{},"stopReason":"end_turn"}', 'malformed'],
+    ['a missing stop reason', '{"output":{"message":{"content":[]}}}', 'malformed'],
     ['an error', '{"message":"It broke."}', 'server'],
-  ])('is a whole answer with %s', (_, body, kind) => {
+  ])('include a reply with %s', (_, body, kind) => {
     const sink = new RecordingSink();
     expect(readFullReply(body, sink)?.kind as string).toBe(kind);
     expect(sink.order).toEqual([]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { makePrompt, userTurn, makeTarget } from '../../../../tests/support/prompts.ts';
+import { makePrompt, makeTarget, userTurn } from '../../../../tests/support/prompts.ts';
 import type {
   AssistantPart,
   DocumentPart,
@@ -21,8 +21,8 @@ interface Body {
   readonly additionalModelResponseFieldPaths?: unknown;
 }
 
-function write(given: Partial<Prompt>, target: Partial<Target> = {}) {
-  const request = writeRequest(makePrompt(given), makeTarget({ thinking: null, ...target }));
+function write(fields: Partial<Prompt>, target: Partial<Target> = {}) {
+  const request = writeRequest(makePrompt(fields), makeTarget({ thinking: null, ...target }));
   return { ...request, body: JSON.parse(String(request.body)) as Body };
 }
 
@@ -36,7 +36,7 @@ const toolSpec = {
   description: 'Tells the weather',
   inputSchema: { json: tool.parameters },
 };
-const called: readonly Turn[] = [
+const turnsWithCall: readonly Turn[] = [
   userTurn('Rain?'),
   { role: 'assistant', parts: [{ kind: 'tool_call', id: 'c1', name: 'weather', arguments: '{}' }] },
   {
@@ -47,7 +47,7 @@ const called: readonly Turn[] = [
   },
 ];
 
-test('a plain question says nothing but itself', () => {
+test('writeRequest sends no fields besides the messages for a plain question', () => {
   const { path, body, dropped } = write({});
   expect(path).toBe('/model/chat-large/converse');
   expect(body).toEqual({ messages: [{ role: 'user', content: [{ text: 'Hello!' }] }] });
@@ -64,11 +64,11 @@ test.each([
     'arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Fx',
   ],
   ['a/../b?c#\ud800', 'a%2F..%2Fb%3Fc%23%EF%BF%BD'],
-])('the model %s stands safely in the path of a stream', (upstreamModel, encoded) => {
+])('writeRequest escapes the model %s in the path', (upstreamModel, encoded) => {
   expect(write({ stream: true }, { upstreamModel }).path).toBe(`/model/${encoded}/converse-stream`);
 });
 
-test('parameters go where Bedrock has words for them, and the others are told', () => {
+test('writeRequest maps supported parameters and reports the others as dropped', () => {
   const { body, dropped } = write({
     outputTokensMax: 100,
     stop: ['END', ' '],
@@ -93,14 +93,14 @@ test('parameters go where Bedrock has words for them, and the others are told', 
   ]);
 });
 
-test('the cap is the one that is paid for, and no more than the model has', () => {
+test('writeRequest limits maxTokens to the lowest cap', () => {
   const limits = { outputTokensMax: 5_000, modelOutputTokensMax: 4_096 };
   expect(write({ outputTokensMax: 9_000 }, limits).body.inferenceConfig).toEqual({
     maxTokens: 4_096,
   });
 });
 
-test('a parameter that the operator leaves out is left out and told', () => {
+test('writeRequest drops and reports the parameters in drop_params', () => {
   const quirks = { drop_params: ['temperature', 'cache_control'] };
   const cacheControl = { type: 'ephemeral' };
   const turns = [{ role: 'user', parts: [{ kind: 'text', text: 'Hi', cacheControl }] }] as const;
@@ -109,11 +109,11 @@ test('a parameter that the operator leaves out is left out and told', () => {
   expect(dropped).toEqual(['temperature', 'cache_control']);
 });
 
-describe('thinking', () => {
+describe('writeRequest for reasoning', () => {
   const reasoning = { effort: null, budgetTokens: 2_000, visible: true };
   const sampling = { temperature: 0.5, topP: 0.5, topK: 7 };
 
-  test('in tokens has a cap around it, and nothing is sampled meanwhile', () => {
+  test('sends a budget with an output cap and without sampling parameters', () => {
     const { body, dropped } = write({ reasoning, sampling }, { thinking: 'budget' });
     expect(body.additionalModelRequestFields).toEqual({
       thinking: { type: 'enabled', budget_tokens: 2_000 },
@@ -122,41 +122,41 @@ describe('thinking', () => {
     expect(dropped).toEqual(['temperature', 'top_p', 'top_k']);
   });
 
-  test('as the model sees fit has an effort', () => {
-    const wish = { effort: 'high', budgetTokens: null, visible: true } as const;
-    const { body } = write({ reasoning: wish }, { thinking: 'adaptive' });
+  test('sends adaptive thinking with an effort', () => {
+    const reasoning = { effort: 'high', budgetTokens: null, visible: true } as const;
+    const { body } = write({ reasoning }, { thinking: 'adaptive' });
     expect(body.additionalModelRequestFields).toEqual({
       thinking: { type: 'adaptive', display: 'summarized' },
       output_config: { effort: 'high' },
     });
   });
 
-  test('in efforts alone goes by OpenAI’s name', () => {
-    const wish = { effort: 'low', budgetTokens: null, visible: true } as const;
-    const { body } = write({ reasoning: wish }, { thinking: 'effort' });
+  test('sends an effort as reasoning_effort', () => {
+    const reasoning = { effort: 'low', budgetTokens: null, visible: true } as const;
+    const { body } = write({ reasoning }, { thinking: 'effort' });
     expect(body.additionalModelRequestFields).toEqual({ reasoning_effort: 'low' });
   });
 
-  test('is dropped where the model does not think', () => {
+  test("drops reasoning if the model doesn't think", () => {
     const { body, dropped } = write({ reasoning });
     expect(body.additionalModelRequestFields).toBeUndefined();
     expect(dropped).toEqual(['reasoning']);
   });
 
-  test('models that can think take one way of sampling, others both', () => {
+  test('sends only one of temperature and top_p to models that can think', () => {
     const both = { temperature: 0.5, topP: 0.5 };
     expect(write({ sampling: both }).body.inferenceConfig).toEqual(both);
-    const able = write({ sampling: both }, { thinking: 'budget' });
-    expect(able.body.inferenceConfig).toEqual({ temperature: 0.5 });
-    expect(able.dropped).toEqual(['top_p']);
+    const thinkingModel = write({ sampling: both }, { thinking: 'budget' });
+    expect(thinkingModel.body.inferenceConfig).toEqual({ temperature: 0.5 });
+    expect(thinkingModel.dropped).toEqual(['top_p']);
   });
 });
 
-describe('JSON', () => {
+describe('writeRequest for JSON', () => {
   const schema = { type: 'object', properties: { a: { type: 'integer', minimum: 3 } } };
   const json = { schema, name: 'answer', description: 'An answer' };
 
-  test('with a schema is an instruction after the others', () => {
+  test('writes a schema as the last instruction', () => {
     const system: Turn = { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] };
     const { body } = write({ json, turns: [system, userTurn('Hello!')] });
     expect(body.outputConfig).toBeUndefined();
@@ -166,7 +166,7 @@ describe('JSON', () => {
     ]);
   });
 
-  test('of any kind is an instruction also where schemas are known', () => {
+  test('writes an instruction without a schema, even if the model supports schemas', () => {
     const { body } = write(
       { json: { schema: null, name: 'x' } },
       { quirks: { json_schema: 'native' } },
@@ -175,7 +175,7 @@ describe('JSON', () => {
     expect(body.outputConfig).toBeUndefined();
   });
 
-  test('where the model holds to schemas is a format, without what is refused', () => {
+  test('writes a format without unsupported keywords if the model supports schemas', () => {
     const { body } = write({ json }, { quirks: { json_schema: 'native' } });
     expect(body.system).toBeUndefined();
     const plain = {
@@ -194,13 +194,13 @@ describe('JSON', () => {
   });
 });
 
-describe('tools', () => {
+describe('writeRequest for tools', () => {
   test.each([
     [null, undefined],
     ['auto', undefined],
     ['required', { any: {} }],
     [{ name: 'weather' }, { tool: { name: 'weather' } }],
-  ] as const)('with the choice %p', (toolChoice, written) => {
+  ] as const)('writes the tool choice %p', (toolChoice, written) => {
     const { body } = write({ tools: [tool], toolChoice });
     expect(body.toolConfig).toEqual({
       tools: [{ toolSpec }],
@@ -208,45 +208,45 @@ describe('tools', () => {
     });
   });
 
-  test('that must not be called are left out, but not from a conversation with calls', () => {
+  test('drops tools for the choice none, unless the conversation has calls', () => {
     const without = write({ tools: [tool], toolChoice: 'none' });
     expect([without.body.toolConfig, without.dropped]).toEqual([undefined, []]);
-    const within = write({ tools: [tool], toolChoice: 'none', turns: called });
-    expect(within.body.toolConfig).toEqual({ tools: [{ toolSpec }] });
-    expect(within.dropped).toEqual(['tool_choice']);
+    const withCall = write({ tools: [tool], toolChoice: 'none', turns: turnsWithCall });
+    expect(withCall.body.toolConfig).toEqual({ tools: [{ toolSpec }] });
+    expect(withCall.dropped).toEqual(['tool_choice']);
   });
 
-  test('that were called and are no longer there are declared all the same', () => {
-    const { body } = write({ turns: called });
+  test('declares tools that were called but are missing', () => {
+    const { body } = write({ turns: turnsWithCall });
     expect(body.toolConfig).toEqual({
       tools: [{ toolSpec: { name: 'weather', inputSchema: { json: { type: 'object' } } } }],
     });
   });
 
-  test('have schemas without an address, which Nova refuses', () => {
-    const named = { $schema: 'http://json-schema.org/draft-07/schema#', $id: 'https://a.example/' };
-    const tools = [{ ...tool, parameters: { ...named, ...tool.parameters } }];
+  test('drops $schema and $id, which Nova rejects', () => {
+    const ids = { $schema: 'http://json-schema.org/draft-07/schema#', $id: 'https://a.example/' };
+    const tools = [{ ...tool, parameters: { ...ids, ...tool.parameters } }];
     expect(write({ tools }).body.toolConfig?.tools).toEqual([{ toolSpec }]);
   });
 
   const native = { quirks: { json_schema: 'native' } } as const;
 
-  test('are strict where the model holds to schemas, in the words that it takes there', () => {
+  test('sends strict tools if the model supports schemas', () => {
     const city = { type: 'string', minLength: 1 };
     const parameters = { type: 'object', properties: { city } };
     const tools = [{ ...tool, parameters, strict: true }];
-    const unable = write({ tools });
-    const loose = { ...toolSpec, inputSchema: { json: parameters } };
-    expect(unable.body.toolConfig?.tools).toEqual([{ toolSpec: loose }]);
-    expect(unable.dropped).toEqual(['strict']);
+    const unsupported = write({ tools });
+    const lenientSpec = { ...toolSpec, inputSchema: { json: parameters } };
+    expect(unsupported.body.toolConfig?.tools).toEqual([{ toolSpec: lenientSpec }]);
+    expect(unsupported.dropped).toEqual(['strict']);
     const json = { ...tool.parameters, additionalProperties: false };
-    const held = { ...toolSpec, inputSchema: { json }, strict: true };
-    const able = write({ tools }, native);
-    expect(able.body.toolConfig?.tools).toEqual([{ toolSpec: held }]);
-    expect(able.dropped).toEqual([]);
+    const strictSpec = { ...toolSpec, inputSchema: { json }, strict: true };
+    const supported = write({ tools }, native);
+    expect(supported.body.toolConfig?.tools).toEqual([{ toolSpec: strictSpec }]);
+    expect(supported.dropped).toEqual([]);
   });
 
-  test('are not strict beyond what a model can be held to', () => {
+  test('drops strict if there are too many strict tools', () => {
     const tools = Array.from({ length: 21 }, (_, at) => ({
       ...tool,
       name: `t${at}`,
@@ -257,7 +257,7 @@ describe('tools', () => {
     expect(dropped).toEqual(['strict']);
   });
 
-  test('are cached up to the marked one, for as long as it says', () => {
+  test('writes a cache point with its TTL after a tool with cache_control', () => {
     const marked = (ttl?: string) => ({ ...tool, cacheControl: { type: 'ephemeral', ttl } });
     expect(write({ tools: [marked(), tool] }).body.toolConfig?.tools).toEqual([
       { toolSpec },
@@ -270,7 +270,7 @@ describe('tools', () => {
   });
 });
 
-test('a wish to cache the whole prompt is told as left out', () => {
+test('writeRequest reports cache control of the full prompt as dropped', () => {
   expect(write({ cacheControl: { type: 'ephemeral' } }).dropped).toEqual(['cache_control']);
   expect(write({}).dropped).toEqual([]);
 });
@@ -291,15 +291,15 @@ function writeTurn(turns: readonly Turn[], target: Partial<Target> = {}) {
 
 const user = (...parts: UserPart[]): Turn => ({ role: 'user', parts });
 const assistant = (...parts: AssistantPart[]): Turn => ({ role: 'assistant', parts });
-const text = (said: string) => ({ kind: 'text', text: said }) as const;
+const text = (content: string) => ({ kind: 'text', text: content }) as const;
 const call = (id: string) => ({ kind: 'tool_call', id, name: 'f', arguments: '{"a":1}' }) as const;
-const result = (callId: string, said: string, isError = false) =>
-  ({ kind: 'tool_result', callId, parts: [text(said)], isError }) as const;
+const result = (callId: string, content: string, isError = false) =>
+  ({ kind: 'tool_result', callId, parts: [text(content)], isError }) as const;
 const marked = { cacheControl: { type: 'ephemeral' } };
 const cachePoint = { cachePoint: { type: 'default' } };
 
-describe('turns', () => {
-  test('alternate, and a user begins', () => {
+describe('writeRequest for turns', () => {
+  test('alternates roles and starts with the user', () => {
     const { messages } = writeTurn([
       assistant(text('Hi.')),
       assistant(text('Well?')),
@@ -313,7 +313,7 @@ describe('turns', () => {
     ]);
   });
 
-  test('of white space only are left out, but at least one turn is sent', () => {
+  test('drops blank turns, but sends at least one', () => {
     const { messages, system } = writeTurn([
       { role: 'system', parts: [text('Be brief.'), text('  ')] },
       user(text('\n')),
@@ -322,7 +322,7 @@ describe('turns', () => {
     expect(messages).toEqual([{ role: 'user', content: [{ text: 'Continue.' }] }]);
   });
 
-  test('that end with the assistant go on from there, without a space at the end', () => {
+  test('trims a last assistant turn, or adds a user turn if required', () => {
     const turns = [userTurn('Count'), assistant(text('One, '))];
     expect(writeTurn(turns).messages.at(-1)).toEqual({
       role: 'assistant',
@@ -336,7 +336,7 @@ describe('turns', () => {
     expect(writeTurn(cached).messages.at(-1)?.content).toEqual([{ text: 'One,' }, cachePoint]);
   });
 
-  test('keep all results of one turn in one message, in front', () => {
+  test('writes all tool results first in one message', () => {
     const { messages } = writeTurn([
       userTurn('Go'),
       assistant(call('c1'), call('c2')),
@@ -358,7 +358,7 @@ describe('turns', () => {
     ]);
   });
 
-  test('keep a result with nothing in it, which some models refuse', () => {
+  test('fills empty tool results, which some models reject', () => {
     const image = { kind: 'image', url: 'data:image/gif;base64,R0lG' } as const;
     const { messages } = writeTurn([
       userTurn('Go'),
@@ -366,23 +366,23 @@ describe('turns', () => {
       user(result('c1', ' \n'), { ...result('c2', ''), parts: [] }),
       user({ ...result('c3', ''), parts: [text(''), image] }),
     ]);
-    const given = messages.at(-1)?.content.map(({ toolResult }) => toolResult);
-    expect(given).toMatchObject([
+    const results = messages.at(-1)?.content.map(({ toolResult }) => toolResult);
+    expect(results).toMatchObject([
       { toolUseId: 'c1', content: [{ text: expect.stringMatching(/\w/) }] },
       { toolUseId: 'c2', content: [{ text: expect.stringMatching(/\w/) }] },
       { toolUseId: 'c3', content: [{ image: { format: 'gif' } }] },
     ]);
   });
 
-  test('of ten thousand messages of one side are one', () => {
+  test('merges 10,000 turns of one role', () => {
     const { messages } = writeTurn(Array.from({ length: 10_000 }, (_, at) => userTurn(`w${at}`)));
     expect(messages).toHaveLength(1);
     expect(messages[0]?.content).toHaveLength(10_000);
   });
 });
 
-describe('parts', () => {
-  test('are cached up to the marked one', () => {
+describe('writeRequest for parts', () => {
+  test('writes a cache point after a part with cache_control', () => {
     const { messages, system } = writeTurn([
       { role: 'system', parts: [{ ...text('Rules'), ...marked }] },
       user({ ...text('Book'), ...marked }, text('Question')),
@@ -391,7 +391,7 @@ describe('parts', () => {
     expect(messages[0]?.content).toEqual([{ text: 'Book' }, cachePoint, { text: 'Question' }]);
   });
 
-  test('have no mark behind a document that is no PDF, where Bedrock refuses it', () => {
+  test('drops the cache point after a document other than a PDF, which Bedrock rejects', () => {
     const document = (type: string) =>
       ({
         kind: 'document',
@@ -407,13 +407,16 @@ describe('parts', () => {
     expect(dropped).toEqual(['cache_control']);
   });
 
-  test('of pictures are bytes', () => {
-    const shown = (url: string) => ({ kind: 'image', url }) as const;
-    const inside = { ...result('c1', ' '), parts: [shown('data:image/gif;base64,R0lG')] };
+  test('writes images as bytes', () => {
+    const imagePart = (url: string) => ({ kind: 'image', url }) as const;
+    const resultWithImage = {
+      ...result('c1', ' '),
+      parts: [imagePart('data:image/gif;base64,R0lG')],
+    };
     const { messages } = writeTurn([
-      user(shown('data:image/jpg;base64,/9j/'), shown('data:image/webp;base64,UklG')),
+      user(imagePart('data:image/jpg;base64,/9j/'), imagePart('data:image/webp;base64,UklG')),
       assistant(call('c1')),
-      user(inside),
+      user(resultWithImage),
     ]);
     const image = (format: string, bytes: string) => ({ image: { format, source: { bytes } } });
     expect(messages[0]?.content).toEqual([image('jpeg', '/9j/'), image('webp', 'UklG')]);
@@ -423,13 +426,13 @@ describe('parts', () => {
   });
 
   test.each(['data:image/tiff;base64,SUkq', 'https://a.example/x', 'data:,%'])(
-    'with the picture %s are refused',
+    'rejects the image %s',
     (url) => {
       expect(() => writeTurn([user({ kind: 'image', url })])).toThrow('PNG, JPEG, GIF, and WebP');
     },
   );
 
-  test('of sound are dropped and told', () => {
+  test('drops and reports audio', () => {
     const { messages, dropped } = writeTurn([
       user({ kind: 'audio', data: 'UklG', format: 'wav' }, text('What?')),
     ]);
@@ -440,37 +443,40 @@ describe('parts', () => {
   test.each([
     ['Bedrock', {}, /^[\w-]{1,64}$/],
     ['Mistral', { tool_call_ids: 'nine_characters' }, /^[A-Za-z0-9]{9}$/],
-  ] as const)('of calls have ids that %s takes, the same for the result', (_, quirks, pattern) => {
-    const [odd, long] = ['call.1:ü', 'x'.repeat(65)];
-    const turns = [
-      userTurn('Go'),
-      assistant(call(odd), call(long)),
-      user(result(odd, 'a'), result(long, 'b')),
-    ];
-    const { messages } = writeTurn(turns, { quirks });
-    const ids = messages.slice(1).map(({ content }) =>
-      content.map((block) => {
-        const { toolUseId } = (block.toolUse ?? block.toolResult) as { toolUseId: string };
-        return toolUseId;
-      }),
-    );
-    expect(ids[0]).toEqual(ids[1] ?? []);
-    expect(new Set(ids[0]).size).toBe(2);
-    for (const id of ids[0] ?? []) expect(id).toMatch(pattern);
-  });
+  ] as const)(
+    'replaces call IDs that %s rejects, consistently for call and result',
+    (_, quirks, pattern) => {
+      const [invalid, long] = ['call.1:ü', 'x'.repeat(65)];
+      const turns = [
+        userTurn('Go'),
+        assistant(call(invalid), call(long)),
+        user(result(invalid, 'a'), result(long, 'b')),
+      ];
+      const { messages } = writeTurn(turns, { quirks });
+      const ids = messages.slice(1).map(({ content }) =>
+        content.map((block) => {
+          const { toolUseId } = (block.toolUse ?? block.toolResult) as { toolUseId: string };
+          return toolUseId;
+        }),
+      );
+      expect(ids[0]).toEqual(ids[1] ?? []);
+      expect(new Set(ids[0]).size).toBe(2);
+      for (const id of ids[0] ?? []) expect(id).toMatch(pattern);
+    },
+  );
 });
 
-describe('thoughts', () => {
+describe('writeRequest for earlier reasoning', () => {
   const parts: AssistantPart[] = [
     { kind: 'reasoning', text: 'Hm.', signature: 'sig' },
     { kind: 'reasoning', text: 'Unsigned.' },
-    { kind: 'reasoning', text: 'Of another.', signature: 'gemini:sig' },
+    { kind: 'reasoning', text: 'Foreign.', signature: 'gemini:sig' },
     { kind: 'reasoning', text: '', redacted: 'EtkE+/=' },
     text('Yes.'),
   ];
   const turns = [userTurn('A'), assistant(...parts), userTurn('B')];
 
-  test('go back with their proofs, and only those that have one', () => {
+  test("sends only Anthropic's signed or encrypted reasoning", () => {
     expect(writeTurn(turns).messages[1]?.content).toEqual([
       { reasoningContent: { reasoningText: { text: 'Hm.', signature: 'sig' } } },
       { reasoningContent: { redactedContent: Buffer.from('EtkE+/=').toString('base64') } },
@@ -478,12 +484,15 @@ describe('thoughts', () => {
     ]);
   });
 
-  test.each([null, 'effort'] as const)('are not sent to models that sign none: %p', (thinking) => {
-    expect(writeTurn(turns, { thinking }).messages[1]?.content).toEqual([{ text: 'Yes.' }]);
-  });
+  test.each([null, 'effort'] as const)(
+    'drops it for models without signatures, thinking %p',
+    (thinking) => {
+      expect(writeTurn(turns, { thinking }).messages[1]?.content).toEqual([{ text: 'Yes.' }]);
+    },
+  );
 });
 
-describe('documents', () => {
+describe('writeRequest for documents', () => {
   const document = (source: DocumentPart['source'], name?: string): DocumentPart => ({
     kind: 'document',
     source,
@@ -494,7 +503,7 @@ describe('documents', () => {
     document: { format, name, source: { bytes } },
   });
 
-  test('have names that Bedrock takes, each its own', () => {
+  test('writes unique names that Bedrock accepts', () => {
     const { messages } = writeTurn([
       user(
         document(pdf, 'Q3__report (final).pdf'),
@@ -515,12 +524,12 @@ describe('documents', () => {
     ]);
   });
 
-  test('with nothing in them are left out', () => {
+  test('drops blank documents', () => {
     const { messages } = writeTurn([user(document({ text: ' \n' }, 'a'), text('Well?'))]);
     expect(messages[0]?.content).toEqual([{ text: 'Well?' }]);
   });
 
-  test('do not come without a word', () => {
+  test('adds a text to a message of only documents', () => {
     const { messages } = writeTurn([user(document(pdf, 'a'))]);
     expect(messages[0]?.content).toEqual([
       written('pdf', 'a', 'JVBE'),
@@ -532,7 +541,7 @@ describe('documents', () => {
     [{ url: 'https://a.example/x.pdf' }, 'only as data: URLs'],
     [{ fileId: 'file_1' }, 'only as data: URLs'],
     [{ url: 'data:application/zip;base64,UEsD' }, 'of type application/zip'],
-  ])('that cannot be sent are refused: %p', (source, message) => {
+  ])('rejects the document %p', (source, message) => {
     expect(() => writeTurn([user(document(source))])).toThrow(message);
   });
 });

@@ -3,13 +3,13 @@ import { makeTarget } from '../../../../tests/support/prompts.ts';
 import { type Effort, efforts } from '../../../core/prompt.ts';
 import { writeThinking } from './model.ts';
 
-const asked = (effort: Effort | null, budgetTokens: number | null = null, visible = false) => ({
+const optionsOf = (effort: Effort | null, budgetTokens: number | null = null, visible = false) => ({
   effort,
   budgetTokens,
   visible,
 });
 
-/** The two columns of Google's table. */
+/** Google's levels and budgets by effort. */
 const table: Readonly<Record<Effort, readonly [string, number]>> = {
   none: ['low', 0],
   minimal: ['low', 512],
@@ -20,20 +20,20 @@ const table: Readonly<Record<Effort, readonly [string, number]>> = {
   max: ['high', 24576],
 };
 
-describe('how much Gemini shall think', () => {
-  test.each(efforts)('%s is a level or a budget, never both', (effort) => {
+describe('writeThinking', () => {
+  test.each(efforts)('writes the effort %s as a level or a budget', (effort) => {
     const [thinkingLevel, thinkingBudget] = table[effort];
-    const said = (thinking: 'effort' | 'budget') =>
-      writeThinking(asked(effort), makeTarget({ thinking }));
-    expect(said('effort')).toEqual({ thinkingLevel });
-    expect(said('budget')).toEqual({ thinkingBudget });
+    const written = (thinking: 'effort' | 'budget') =>
+      writeThinking(optionsOf(effort), makeTarget({ thinking }));
+    expect(written('effort')).toEqual({ thinkingLevel });
+    expect(written('budget')).toEqual({ thinkingBudget });
   });
 
-  test('is in the words of the model’s quirks; a level without a word is left out', () => {
+  test("uses the quirk's levels, and omits a level that it lacks", () => {
     const quirks = { efforts: { none: 'minimal', low: 'low' } };
-    const said = (effort: Effort) => writeThinking(asked(effort), makeTarget({ quirks }));
-    expect(said('none')).toEqual({ thinkingLevel: 'minimal' });
-    expect(said('max')).toEqual({});
+    const written = (effort: Effort) => writeThinking(optionsOf(effort), makeTarget({ quirks }));
+    expect(written('none')).toEqual({ thinkingLevel: 'minimal' });
+    expect(written('max')).toEqual({});
   });
 
   test.each([
@@ -42,32 +42,34 @@ describe('how much Gemini shall think', () => {
     [2049, 'medium'],
     [12000, 'medium'],
     [12001, 'high'],
-  ])('%p tokens are the level %s', (tokens, thinkingLevel) => {
-    expect(writeThinking(asked(null, tokens), makeTarget())).toEqual({ thinkingLevel });
+  ])('writes %p tokens as the level %s', (tokens, thinkingLevel) => {
+    expect(writeThinking(optionsOf(null, tokens), makeTarget())).toEqual({ thinkingLevel });
   });
 
-  test('a budget stays within what the model takes', () => {
+  test("limits a budget to the model's range", () => {
     const flash = makeTarget({ thinking: 'budget' });
     const quirks = { efforts: { none: '128', low: '1024', high: '32768' } };
     const pro = makeTarget({ thinking: 'budget', quirks });
-    const said = (tokens: number, target = flash) => writeThinking(asked(null, tokens), target);
-    expect(said(5000)).toEqual({ thinkingBudget: 5000 });
-    expect(said(99_999)).toEqual({ thinkingBudget: 24576 });
-    expect(said(1, pro)).toEqual({ thinkingBudget: 128 });
-    expect(said(99_999, pro)).toEqual({ thinkingBudget: 32768 });
-    expect(writeThinking(asked('none', 5000), flash)).toEqual({ thinkingBudget: 0 });
-    expect(writeThinking(asked('none'), pro)).toEqual({ thinkingBudget: 128 });
+    const written = (tokens: number, target = flash) =>
+      writeThinking(optionsOf(null, tokens), target);
+    expect(written(5000)).toEqual({ thinkingBudget: 5000 });
+    expect(written(99_999)).toEqual({ thinkingBudget: 24576 });
+    expect(written(1, pro)).toEqual({ thinkingBudget: 128 });
+    expect(written(99_999, pro)).toEqual({ thinkingBudget: 32768 });
+    expect(writeThinking(optionsOf('none', 5000), flash)).toEqual({ thinkingBudget: 0 });
+    expect(writeThinking(optionsOf('none'), pro)).toEqual({ thinkingBudget: 128 });
   });
 
-  test('thoughts are shown to clients that want to see them and have any', () => {
-    const said = (effort: Effort | null) => writeThinking(asked(effort, null, true), makeTarget());
-    expect(said(null)).toEqual({ includeThoughts: true });
-    expect(said('high')).toEqual({ thinkingLevel: 'high', includeThoughts: true });
-    expect(said('none')).toEqual({ thinkingLevel: 'low' });
+  test('includes thoughts if the client shows reasoning and the model thinks', () => {
+    const written = (effort: Effort | null) =>
+      writeThinking(optionsOf(effort, null, true), makeTarget());
+    expect(written(null)).toEqual({ includeThoughts: true });
+    expect(written('high')).toEqual({ thinkingLevel: 'high', includeThoughts: true });
+    expect(written('none')).toEqual({ thinkingLevel: 'low' });
   });
 
-  test('nothing is sent if the client did not ask, or the model does not think', () => {
+  test('returns undefined without reasoning options or for a model without reasoning', () => {
     expect(writeThinking(null, makeTarget())).toBeUndefined();
-    expect(writeThinking(asked('high'), makeTarget({ thinking: null }))).toBeUndefined();
+    expect(writeThinking(optionsOf('high'), makeTarget({ thinking: null }))).toBeUndefined();
   });
 });

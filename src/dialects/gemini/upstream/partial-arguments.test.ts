@@ -9,7 +9,7 @@ function build(...pieces: readonly unknown[]): string {
 
 const string = (jsonPath: string, stringValue: string) => ({ jsonPath, stringValue });
 
-test('pieces of every kind find their places', () => {
+test('PartialArguments joins pieces of every type', () => {
   const json = build(
     string('$.name', 'An'),
     string('$.name', 'n'),
@@ -34,7 +34,7 @@ test('pieces of every kind find their places', () => {
   });
 });
 
-test('no piece at all is no argument', () => {
+test('PartialArguments without pieces is an empty object', () => {
   expect(build()).toBe('{}');
   const parts = new PartialArguments();
   parts.add('none');
@@ -54,16 +54,16 @@ test.each([
   [{ jsonPath: '$.a' }],
   [{ stringValue: 'a' }],
   [null],
-])('a piece that fits nowhere is passed over: %j', (piece) => {
+])('PartialArguments ignores the invalid piece %j', (piece) => {
   expect(['{}', '{"list":[]}']).toContain(build(piece));
 });
 
-test('a name that objects have by themselves is a name like any other', () => {
+test('PartialArguments accepts __proto__ and constructor as names', () => {
   const json = build(string('$.__proto__.polluted', 'yes'), string('$.constructor', 'c'));
   expect(json).toBe('{"__proto__":{"polluted":"yes"},"constructor":"c"}');
   expect('polluted' in {}).toBe(false);
 });
 
-test('a value in the way of a path gives place', () => {
+test('PartialArguments replaces a value that blocks a path', () => {
   expect(build(string('$.a', 'x'), string('$.a.b', 'y'))).toBe('{"a":{"b":"y"}}');
 });

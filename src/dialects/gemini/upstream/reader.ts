@@ -53,15 +53,15 @@ const mistakes: ReadonlySet<string> = new Set([
 ]);
 
 /** Gemini sends `STOP` even after calls, but clients run tools only if the reason says so. */
-export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
-  const reason = reasons.get(word) ?? 'stop';
+export function finishReasonOf(geminiReason: string, hasCalls: boolean): FinishReason {
+  const reason = reasons.get(geminiReason) ?? 'stop';
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
 }
 
-function mistakeFailure(word: string, detail: unknown): UpstreamFailure | undefined {
-  if (!mistakes.has(word)) return undefined;
+function mistakeFailure(reason: string, detail: unknown): UpstreamFailure | undefined {
+  if (!mistakes.has(reason)) return undefined;
   const explanation = isText(detail) ? ` ${detail.slice(0, 300)}` : '';
-  return finishReasonFailure('server', word, explanation);
+  return finishReasonFailure('server', reason, explanation);
 }
 
 /**

@@ -12,8 +12,8 @@ interface Body {
   readonly generationConfig: Record<string, unknown>;
 }
 
-function write(given: Partial<Prompt>, target: Partial<Target> = {}) {
-  const request = writeRequest(makePrompt(given), makeTarget(target));
+function write(fields: Partial<Prompt>, target: Partial<Target> = {}) {
+  const request = writeRequest(makePrompt(fields), makeTarget(target));
   return { ...request, body: JSON.parse(String(request.body)) as Body };
 }
 
@@ -24,8 +24,8 @@ const tool: Tool = {
 };
 const hello = { role: 'user', parts: [{ text: 'Hello!' }] };
 
-describe('the address', () => {
-  test('names the model and the way of answering', () => {
+describe('writeRequest path', () => {
+  test('contains the model, and streaming or not', () => {
     const upstreamModel = 'gemini-2.5-flash';
     expect(write({}, { upstreamModel }).path).toBe('/models/gemini-2.5-flash:generateContent');
     expect(write({ stream: true }, { upstreamModel }).path).toBe(
@@ -37,13 +37,13 @@ describe('the address', () => {
     ['models/gemini-2.5-flash', '/models/gemini-2.5-flash:generateContent'],
     ['../../v1/files?key=a#', '/models/..%2F..%2Fv1%2Ffiles%3Fkey%3Da%23:generateContent'],
     ['a b\ud800', '/models/a%20b%EF%BF%BD:generateContent'],
-  ])('is safe with the model %p', (upstreamModel, path) => {
+  ])('escapes the model %p', (upstreamModel, path) => {
     expect(write({}, { upstreamModel }).path).toBe(path);
   });
 });
 
-describe('the instructions', () => {
-  test('are all system texts, wherever they stood', () => {
+describe('writeRequest instructions', () => {
+  test('contain all system texts', () => {
     const { body } = write({
       turns: [
         { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] },
@@ -63,7 +63,7 @@ describe('the instructions', () => {
     expect(body.contents).toEqual([hello]);
   });
 
-  test('alone are said by the user, because contents must not be empty', () => {
+  test('become a user turn if there is no other, because contents must not be empty', () => {
     const { body } = write({
       turns: [{ role: 'system', parts: [{ kind: 'text', text: 'Write a poem.' }] }],
     });
@@ -73,24 +73,24 @@ describe('the instructions', () => {
   });
 });
 
-describe('tools', () => {
-  const place = { type: ['string', 'null'], pattern: '^[a-z]+$', default: 'here' };
+describe('writeRequest tools', () => {
+  const placeSchema = { type: ['string', 'null'], pattern: '^[a-z]+$', default: 'here' };
   const referring = {
     $schema: 'http://json-schema.org/draft-07/schema#',
     type: 'object',
     properties: { at: { $ref: '#/$defs/place', title: 'At' }, kind: { const: 'now' } },
-    $defs: { place },
+    $defs: { place: placeSchema },
     required: ['at'],
     additionalProperties: false,
   };
   const resolved = {
     type: 'object',
-    properties: { at: { ...place, title: 'At' }, kind: { const: 'now' } },
+    properties: { at: { ...placeSchema, title: 'At' }, kind: { const: 'now' } },
     required: ['at'],
     additionalProperties: false,
   };
 
-  test('keep their whole JSON Schema but for its version and its references', () => {
+  test('keep their JSON Schema without its version and references', () => {
     expect(write({ tools: [{ ...tool, parameters: referring }] }).body.tools).toEqual([
       {
         functionDeclarations: [
@@ -100,7 +100,7 @@ describe('tools', () => {
     ]);
   });
 
-  test('and answers have no references in their schemas', () => {
+  test('and JSON answers have no references in their schemas', () => {
     const { generationConfig } = write({ json: { schema: referring, name: 'place' } }).body;
     expect(generationConfig.responseJsonSchema).toEqual(resolved);
   });
@@ -111,13 +111,13 @@ describe('tools', () => {
     { type: 'object' },
     { type: 'object', properties: {}, additionalProperties: false },
     { $ref: '#/$defs/a', $defs: { a: { type: 'object' } } },
-  ])('that take nothing have no schema: %j', (parameters) => {
+  ])('without parameters have no schema: %j', (parameters) => {
     expect(write({ tools: [{ name: 'now', parameters }] }).body.tools).toEqual([
       { functionDeclarations: [{ name: 'now' }] },
     ]);
   });
 
-  test('whose schema does not say so take an object', () => {
+  test('get the type object if their schema has no type', () => {
     const parameters = { properties: { city: { type: 'string' } }, required: ['city'] };
     expect(write({ tools: [{ name: 'now', parameters }] }).body.tools).toEqual([
       {
@@ -132,7 +132,7 @@ describe('tools', () => {
     { $ref: '#/$defs/a', $defs: { a: { anyOf: [{ $ref: '#/$defs/a' }] } } },
     { anyOf: [{ type: 'object' }] },
     { type: 'object', additionalProperties: { type: 'string' } },
-  ])('that take something without naming it keep their schema: %j', (parameters) => {
+  ])('with unnamed parameters keep their schema: %j', (parameters) => {
     expect(write({ tools: [{ name: 'now', parameters }] }).body.tools).toEqual([
       { functionDeclarations: [{ name: 'now', parametersJsonSchema: parameters }] },
     ]);
@@ -144,13 +144,13 @@ describe('tools', () => {
     ['none', { mode: 'NONE' }],
     ['required', { mode: 'ANY' }],
     [{ name: 'weather' }, { mode: 'ANY', allowedFunctionNames: ['weather'] }],
-  ] as const)('are chosen as %j', (toolChoice, config) => {
+  ] as const)('are written with the choice %j', (toolChoice, config) => {
     const { body } = write({ tools: [tool], toolChoice });
     expect(body.toolConfig?.functionCallingConfig).toEqual(config);
     expect(write({ toolChoice }).body.toolConfig).toBeUndefined();
   });
 
-  test('that are strict are held to their schemas while the model is free to choose', () => {
+  test('use the mode VALIDATED if one is strict and the choice is free', () => {
     const tools = [tool, { ...tool, name: 'news', strict: true }];
     const mode = (toolChoice: Prompt['toolChoice']) =>
       write({ tools, toolChoice }).body.toolConfig?.functionCallingConfig;
@@ -160,8 +160,8 @@ describe('tools', () => {
   });
 });
 
-describe('the settings', () => {
-  test('are in Gemini’s words', () => {
+describe('writeRequest settings', () => {
+  test("have Gemini's names", () => {
     const { body, dropped } = write({
       outputTokensMax: 100,
       choices: 3,
@@ -189,17 +189,17 @@ describe('the settings', () => {
     expect(dropped).toEqual([]);
   });
 
-  test('take our cap on the output before the client’s', () => {
+  test("have the gateway's output cap if it is lower than the client's", () => {
     const { body } = write({ outputTokensMax: 100 }, { outputTokensMax: 30 });
     expect(body.generationConfig).toEqual({ maxOutputTokens: 30 });
   });
 
-  test('ask for no more output than the model has', () => {
+  test("are limited to the model's maximum output", () => {
     const { body } = write({ outputTokensMax: 100 }, { modelOutputTokensMax: 64 });
     expect(body.generationConfig).toEqual({ maxOutputTokens: 64 });
   });
 
-  test('that Gemini does not have are told as dropped', () => {
+  test('that Gemini lacks are reported as dropped', () => {
     const { body, dropped } = write({
       user: 'ann',
       parallelTools: false,
@@ -222,28 +222,28 @@ describe('the settings', () => {
     expect(body.generationConfig).toEqual({ stopSequences: ['1', '2', '3', '4', '5'] });
   });
 
-  test('that the vendor refuses are left out by its quirks', () => {
+  test('are dropped by drop_params', () => {
     const quirks = { drop_params: ['temperature', 'stop', 'tool_choice'] };
     const sampling = { temperature: 1, topP: 0.5 };
     const tools = [{ name: 'look', parameters: null }];
-    const asked = { sampling, stop: ['a'], tools, toolChoice: 'required' } as const;
-    const { body, dropped } = write(asked, { quirks });
+    const options = { sampling, stop: ['a'], tools, toolChoice: 'required' } as const;
+    const { body, dropped } = write(options, { quirks });
     expect(body.generationConfig).toEqual({ topP: 0.5 });
     expect(body.toolConfig).toBeUndefined();
     expect(dropped).toEqual(['temperature', 'stop', 'tool_choice']);
   });
 
-  test('about thinking are told as dropped where nobody thinks, unless it is not wanted', () => {
-    const said = (effort: 'none' | 'high') => {
+  test('report reasoning as dropped for models without it, except the effort none', () => {
+    const settingsFor = (effort: 'none' | 'high') => {
       const reasoning = { effort, budgetTokens: null, visible: true };
       const { body, dropped } = write({ reasoning }, { thinking: null });
       return [body.generationConfig, dropped];
     };
-    expect(said('high')).toEqual([{}, ['reasoning']]);
-    expect(said('none')).toEqual([{}, []]);
+    expect(settingsFor('high')).toEqual([{}, ['reasoning']]);
+    expect(settingsFor('none')).toEqual([{}, []]);
   });
 
-  test('ask for pictures where the model can make them', () => {
+  test('request images if the model generates them', () => {
     const modalities = (outputModalities: string[]) =>
       write({}, { outputModalities }).body.generationConfig.responseModalities;
     expect(modalities(['text'])).toBeUndefined();
@@ -252,10 +252,10 @@ describe('the settings', () => {
   });
 });
 
-describe('JSON output', () => {
+describe('writeRequest JSON output', () => {
   const schema = { $schema: 'x', type: 'array', items: { type: 'string' } };
 
-  test('is asked for with or without a schema', () => {
+  test('is requested with or without a schema', () => {
     expect(write({ json: { schema: null, name: 'a' } }).body.generationConfig).toEqual({
       responseMimeType: 'application/json',
     });
@@ -273,14 +273,16 @@ describe('JSON output', () => {
     ['effort', 'required', true],
     ['effort', { name: 'weather' }, true],
   ] as const)(
-    'beside tools, thinking %p, choice %j: by instruction %p',
-    (thinking, choice, isTold) => {
+    'with tools, thinking %p, and choice %j uses an instruction: %p',
+    (thinking, choice, isInstructed) => {
       const { body } = write(
         { tools: [tool], toolChoice: choice, json: { schema, name: 'a' } },
         { thinking },
       );
-      expect(body.generationConfig.responseMimeType === undefined).toBe(isTold);
-      expect(JSON.stringify(body.systemInstruction ?? '').includes('JSON Schema')).toBe(isTold);
+      expect(body.generationConfig.responseMimeType === undefined).toBe(isInstructed);
+      expect(JSON.stringify(body.systemInstruction ?? '').includes('JSON Schema')).toBe(
+        isInstructed,
+      );
     },
   );
 });
@@ -288,7 +290,7 @@ describe('JSON output', () => {
 const city = { type: 'object', properties: { name: { type: 'string' } } };
 const resolve = (schema: Record<string, unknown>) => new References().resolveIn(schema);
 
-test('a schema stands where it is referred to, wherever it was written down', () => {
+test('References replaces references with their schema', () => {
   const schema = {
     type: 'object',
     properties: {
@@ -311,36 +313,36 @@ test('a schema stands where it is referred to, wherever it was written down', ()
   });
 });
 
-test('words beside a reference are about that use of it', () => {
+test('References keeps keywords next to a reference', () => {
   const from = { $ref: '#/$defs/City', description: 'Where it starts', title: 'From' };
   expect(resolve({ properties: { from }, $defs: { City: { ...city, title: 'City' } } })).toEqual({
     properties: { from: { ...city, title: 'From', description: 'Where it starts' } },
   });
 });
 
-test('a schema that refers to itself keeps its references, with nothing beside them', () => {
+test('References keeps recursive references, with only a description', () => {
   const next = { $ref: '#/$defs/Node', description: 'The rest', title: 'Next', examples: [1] };
   const root = (of: object) => ({
     $ref: '#/$defs/Node',
     $defs: { Node: { type: 'object', properties: { next: of } } },
   });
-  const bare = { $ref: '#/$defs/Node', description: 'The rest' };
+  const reduced = { $ref: '#/$defs/Node', description: 'The rest' };
   expect(resolve({ type: 'object', properties: { list: next }, $defs: root(next).$defs })).toEqual({
     type: 'object',
-    properties: { list: bare },
-    $defs: root(bare).$defs,
+    properties: { list: reduced },
+    $defs: root(reduced).$defs,
   });
 });
 
-test.each(['#/$defs/Nobody', '#/__proto__/x', 'https://example.com/city.json', '#', '#/type'])(
-  'the reference %s stays, because nothing is there',
+test.each(['#/$defs/Missing', '#/__proto__/x', 'https://example.com/city.json', '#', '#/type'])(
+  'References keeps the unresolvable reference %s',
   (reference) => {
     const schema = { type: 'object', properties: { city: { $ref: reference } } };
     expect(resolve(schema)).toEqual(schema);
   },
 );
 
-test('what only looks like a reference is data', () => {
+test('References ignores data that looks like a reference', () => {
   const schema = {
     type: 'object',
     properties: { $ref: { type: 'string' }, definitions: { type: 'string' } },
@@ -350,19 +352,19 @@ test('what only looks like a reference is data', () => {
   expect(resolve(schema)).toEqual(schema);
 });
 
-test('references to references do not grow out of bounds', () => {
+test('References limits the growth of nested references', () => {
   const doubled = (at: number) => ({ anyOf: [1, 2].map(() => ({ $ref: `#/$defs/d${at + 1}` })) });
   const levels = Array.from({ length: 40 }, (_, at) => [`d${at}`, doubled(at)]);
   const $defs = { ...Object.fromEntries(levels), d40: city };
   const schema = { type: 'object', properties: { all: { $ref: '#/$defs/d0' } }, $defs };
   const references = new References();
   expect(references.resolveIn(schema)).toEqual(schema);
-  // One request has one bound for all of its tools.
+  // All tools of a request share one limit.
   const small = { type: 'object', properties: { city: { $ref: '#/$defs/d40' } }, $defs };
   expect(references.resolveIn(small)).toEqual(small);
 });
 
-test('a long schema is not written down for everything that refers to it', () => {
+test('References keeps references to a long schema that is used often', () => {
   const long = { type: 'string', description: 'x'.repeat(10_000) };
   const referring = (times: number) => {
     const names = Array.from({ length: times }, (_, at) => `p${at}`);
@@ -374,7 +376,7 @@ test('a long schema is not written down for everything that refers to it', () =>
   expect(resolve(many)).toEqual(many);
 });
 
-test('a long chain of references does not grow deep', () => {
+test('References keeps a long chain of references', () => {
   const levels = Array.from({ length: 500 }, (_, at) => [
     `d${at}`,
     { type: 'array', items: { $ref: `#/$defs/d${at + 1}` } },

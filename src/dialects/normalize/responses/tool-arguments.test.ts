@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { JsonEndScanner } from './tool-arguments.ts';
 
-test('JsonEndScanner finds the scanner of an object in any pieces', () => {
+test('JsonEndScanner finds the end of an object in any pieces', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string(), fc.jsonValue()),
@@ -23,13 +23,13 @@ test('JsonEndScanner finds the scanner of an object in any pieces', () => {
 const parts = ['', '"{}"', 'null', '{"a":"}', '[{}', '{"a":"\\"}'];
 const others = ['} else {', 'f({})', ' - [1]'];
 
-test.each([...parts, ...others])('JsonEndScanner does not scanner after %p', (json) => {
+test.each([...parts, ...others])('JsonEndScanner does not find an end in %p', (json) => {
   const scanner = new JsonEndScanner();
   scanner.push(json);
   expect(scanner.isComplete).toBe(false);
 });
 
-test('JsonEndScanner returns the length before the scanner', () => {
+test('JsonEndScanner returns the length up to the end', () => {
   const scanner = new JsonEndScanner();
   expect(scanner.push('{"a":')).toBe(5);
   expect(scanner.push('1}}')).toBe(2);
