@@ -13,19 +13,19 @@ const command: Command = {
   run: async () => undefined,
 };
 
-function read(...words: string[]): Args {
-  const parsed = readArgs(command, words);
+function read(...argv: string[]): Args {
+  const parsed = readArgs(command, argv);
   if (parsed.kind === 'invalid') throw new Error(parsed.message);
   return parsed.args;
 }
 
 describe('readArgs', () => {
   test('accepts options in any order, with "=" or a space', () => {
-    for (const words of [
+    for (const argv of [
       ['x', '--amount', '5', '--loud', '--note=a b'],
       ['--loud', '--note', 'a b', '--amount=5', 'x'],
     ]) {
-      const args = read(...words);
+      const args = read(...argv);
       expect(args.operand).toBe('x');
       expect(args.number('amount')).toBe(5);
       expect(args.text('note')).toBe('a b');
@@ -70,8 +70,8 @@ describe('readArgs', () => {
     [['x', '--amount', '1', '--amount', '2'], '--amount is set twice. Use it once.'],
     [['x', '--amount', '1', '--constructor'], 'There is no option --constructor.'],
     [['x', '-q'], 'There is no option -q.'],
-  ])('rejects %j', (words, message) => {
-    expect(readArgs(command, words)).toEqual({ kind: 'invalid', message });
+  ])('rejects %j', (argv, message) => {
+    expect(readArgs(command, argv)).toEqual({ kind: 'invalid', message });
   });
 
   test('requires no other arguments with --help', () => {

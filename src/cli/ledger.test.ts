@@ -26,9 +26,9 @@ afterAll(async () => {
 });
 
 /** Runs a command on the same database file, like a separate process. */
-async function tollgate(...words: string[]) {
+async function tollgate(...args: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
-  const code = await runCommand([...words, '--data-dir', folder], topics, {
+  const code = await runCommand([...args, '--data-dir', folder], topics, {
     ...commandEnvironment,
     out: (text) => void out.push(`${text}\n`),
     write: async (piece) => void out.push(piece),

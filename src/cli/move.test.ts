@@ -22,9 +22,9 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Runs a command on the same file. */
-async function tollgate(words: readonly string[], stdin = '', dataDir = folder) {
+async function tollgate(args: readonly string[], stdin = '', dataDir = folder) {
   const [out, err]: [string[], string[]] = [[], []];
-  const code = await runCommand([...words, '--data-dir', dataDir], topics, {
+  const code = await runCommand([...args, '--data-dir', dataDir], topics, {
     ...commandEnvironment,
     out: (text) => void out.push(`${text}\n`),
     err: (text) => void err.push(`${text}\n`),

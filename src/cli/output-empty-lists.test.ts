@@ -11,9 +11,9 @@ import { topics } from './topics.ts';
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-lists-'));
 let tenantId: string;
 
-async function tollgate(...words: string[]) {
+async function tollgate(...args: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
-  const code = await runCommand([...words, '--data-dir', folder], topics, {
+  const code = await runCommand([...args, '--data-dir', folder], topics, {
     ...commandEnvironment,
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),

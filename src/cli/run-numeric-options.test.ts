@@ -10,9 +10,9 @@ import { topics } from './topics.ts';
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-numbers-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-async function tollgate(...words: string[]) {
+async function tollgate(...args: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
-  const code = await runCommand([...words, '--data-dir', folder, '--json'], topics, {
+  const code = await runCommand([...args, '--data-dir', folder, '--json'], topics, {
     ...commandEnvironment,
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { type CommandEnvironment, runCommand } from './run.ts';
 import { topics } from './topics.ts';
 
-async function tollgate(...words: string[]) {
+async function tollgate(...args: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
   const unexpected = () => Promise.reject(new Error('The command must not use this.'));
   const environment: CommandEnvironment = {
@@ -16,7 +16,7 @@ async function tollgate(...words: string[]) {
     loadModels: unexpected,
     flush: async () => undefined,
   };
-  const code = await runCommand(words, topics, environment);
+  const code = await runCommand(args, topics, environment);
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 

@@ -54,7 +54,7 @@ function secretKeys(): SecretKeys {
 const now = () => Date.UTC(2026, 10, 15, 12);
 
 /** Runs a command on a real store, like a separate process. */
-async function tollgate(...words: string[]) {
+async function tollgate(...args: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
   const environment: CommandEnvironment = {
     version: '1.2.3',
@@ -108,12 +108,12 @@ async function tollgate(...words: string[]) {
     loadModels: async () => models,
     flush: async () => undefined,
   };
-  const code = await runCommand(words, topics, environment);
+  const code = await runCommand(args, topics, environment);
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
-async function json(...words: string[]) {
-  const { code, out, err } = await tollgate(...words, '--json');
+async function json(...args: string[]) {
+  const { code, out, err } = await tollgate(...args, '--json');
   expect({ code, err }).toEqual({ code: 0, err: '' });
   return JSON.parse(out);
 }
@@ -121,8 +121,8 @@ async function json(...words: string[]) {
 describe('help', () => {
   test.each([[[]], [['--help']], [['-h']], [['help']]])(
     'lists all topics for %j',
-    async (words) => {
-      const { code, out } = await tollgate(...words);
+    async (args) => {
+      const { code, out } = await tollgate(...args);
       expect(code).toBe(0);
       for (const { name, summary } of topics)
         expect(out).toMatch(new RegExp(`  ${name} +${summary}`));
@@ -160,8 +160,8 @@ describe('a usage error', () => {
     [['keys', 'show'], '<key id> is missing. See "tollgate keys show --help".'],
     [['models', 'x'], 'Unexpected argument "x". See "tollgate models --help".'],
     [['tenants', 'list', '--config', 'broken.yaml'], 'broken.yaml: port must be a number'],
-  ])('for %j exits with 2 and one sentence', async (words, err) => {
-    expect(await tollgate(...words)).toEqual({ code: 2, out: '', err });
+  ])('for %j exits with 2 and one sentence', async (args, err) => {
+    expect(await tollgate(...args)).toEqual({ code: 2, out: '', err });
   });
 
   test('for a missing subcommand lists all of them', async () => {
@@ -211,8 +211,8 @@ describe('a failed command', () => {
       ['credits', 'grant', '--amount', '-5'],
       'A grant must be positive. Use "tollgate credits correct" to take credits back.',
     ],
-  ])('exits with 1 and one sentence for %j', async (words, err) => {
-    expect(await tollgate(...words)).toEqual({ code: 1, out: '', err });
+  ])('exits with 1 and one sentence for %j', async (args, err) => {
+    expect(await tollgate(...args)).toEqual({ code: 1, out: '', err });
   });
 
   test('closes the store', () => {
@@ -239,8 +239,8 @@ describe('tollgate tenants', () => {
   });
 
   test('sets limits and removes them with "default"', async () => {
-    const words = ['--id', 'busy', '--name', 'Busy', '--concurrent-requests', '7'];
-    expect((await tollgate('tenants', 'create', ...words)).out).toEndWith(
+    const args = ['--id', 'busy', '--name', 'Busy', '--concurrent-requests', '7'];
+    expect((await tollgate('tenants', 'create', ...args)).out).toEndWith(
       'credits grant --tenant busy --amount 1000000',
     );
     const change = (...options: string[]) => tollgate('tenants', 'change', 'busy', ...options);
@@ -260,8 +260,8 @@ describe('tollgate tenants', () => {
 
 describe('tollgate keys', () => {
   test('creates, shows, disables, rotates, and deletes keys', async () => {
-    const words = ['--limit', '500', '--limit-reset', 'monthly', '--models', 'demo/*,acme/chat'];
-    const created = await tollgate('keys', 'create', '--name', 'CI', ...words);
+    const args = ['--limit', '500', '--limit-reset', 'monthly', '--models', 'demo/*,acme/chat'];
+    const created = await tollgate('keys', 'create', '--name', 'CI', ...args);
     const [secret = ''] = /sk-tg-\w+-\w+/.exec(created.out) ?? [];
     const [id = ''] = /key_\w+/.exec(created.out) ?? [];
     expect(secret).toHaveLength(63);
@@ -285,8 +285,8 @@ describe('tollgate keys', () => {
   });
 
   test('changes only the settings of the options, and removes restrictions', async () => {
-    const words = ['--limit', '500', '--limit-reset', 'daily', '--models', 'demo/*'];
-    const { data: created } = await json('keys', 'create', '--name', 'CI', ...words);
+    const args = ['--limit', '500', '--limit-reset', 'daily', '--models', 'demo/*'];
+    const { data: created } = await json('keys', 'create', '--name', 'CI', ...args);
     const change = (...options: string[]) => tollgate('keys', 'change', created.id, ...options);
     expect((await change('--limit', '900', '--scopes', 'chat')).out).toBe(
       `Key ${created.id} was changed.`,
@@ -379,11 +379,11 @@ describe('tollgate byok', () => {
   test('accepts the key, mode, address, and tenant as options', async () => {
     await json('tenants', 'create', '--name', 'Own', '--id', 'own');
     const options = ['--tenant', 'own', '--api-key', 'sk-option-0123456789', '--mode', 'byok_only'];
-    const words = ['byok', 'set', 'anthropic', ...options];
-    const { data } = await json(...words, '--base-url', 'https://public.example/v1/');
+    const args = ['byok', 'set', 'anthropic', ...options];
+    const { data } = await json(...args, '--base-url', 'https://public.example/v1/');
     expect(data).toMatchObject({ mode: 'byok_only', base_url: 'https://public.example/v1' });
     expect(await json('byok', 'delete', 'anthropic', '--tenant', 'own')).toEqual({ deleted: true });
-    const rejected = await tollgate(...words, '--base-url', 'http://10.0.0.1');
+    const rejected = await tollgate(...args, '--base-url', 'http://10.0.0.1');
     expect(rejected).toMatchObject({ code: 1, err: expect.stringContaining('not public') });
   });
 
@@ -394,8 +394,8 @@ describe('tollgate byok', () => {
     [['set', 'openai', '--api-key', 'a', '--mode', 'both'], 'mode must be one of "byok_first"'],
     [['set', 'openai', '--api-key', 'a', '--base-url', 'https://public.example'], 'base_url'],
     [['set', 'openai', '--api-key', 'a', '--tenant', 'nobody'], 'There is no tenant'],
-  ])('rejects %j without printing the key', async (words, message) => {
-    const { code, err } = await tollgate('byok', ...words);
+  ])('rejects %j without printing the key', async (args, message) => {
+    const { code, err } = await tollgate('byok', ...args);
     expect(code).toBe(1);
     expect(err).toContain(message);
     expect(err).not.toContain('two words');

@@ -21,7 +21,7 @@ function npmPack(...options: string[]): Pack {
   return pack;
 }
 
-/** Npm's settings for this machine, in an environment with no others. */
+/** Returns an environment with the npm settings of this machine and no other variables. */
 function cleanEnvironment(home: string): Record<string, string> {
   const command = ['npm', 'config', 'get', 'cache', 'registry', 'userconfig'];
   const printed = Bun.spawnSync(command, { cwd: home, stderr: 'ignore' }).stdout.toString();
@@ -54,7 +54,7 @@ describe('the package, installed in an empty folder', () => {
   const env = cleanEnvironment(newFolder());
   const program = join(project, 'node_modules/.bin/tollgate');
 
-  /** Runs npm with nobody at the terminal. */
+  /** Runs npm without input. */
   function npm(...args: string[]): void {
     const { exitCode, stderr } = Bun.spawnSync(['npm', ...args], {
       cwd: project,
