@@ -209,20 +209,20 @@ describe('readReply', () => {
     expect(failureIn(read(body))).toMatchObject(failure);
   });
 
-  test('no empty choice with a finish reason', () => {
+  test('accepts an empty choice with a finish reason', () => {
     expect(written(answer({ content: '' }, 'stop')).choices).toMatchObject([{ index: 0 }]);
   });
 });
 
 test('readReply completes missing arguments of calls unless the answer was cut off', () => {
   const bare = (body: object) => ({ id: 'a', type: 'function', function: { name: 'f', ...body } });
-  const shown = (body: object, reason: string) => {
+  const callIn = (body: object, reason: string) => {
     const { choices } = written(answer({ tool_calls: [bare(body)] }, reason));
     const [{ message }] = choices as [{ message: { tool_calls: unknown[] } }];
     return message.tool_calls[0];
   };
   for (const body of [{}, { arguments: '' }, { arguments: null }]) {
-    expect(shown(body, 'stop')).toEqual(bare({ arguments: '{}' }));
+    expect(callIn(body, 'stop')).toEqual(bare({ arguments: '{}' }));
   }
-  expect(shown({ arguments: '' }, 'length')).toEqual(bare({ arguments: '' }));
+  expect(callIn({ arguments: '' }, 'length')).toEqual(bare({ arguments: '' }));
 });
