@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { makePrompt, userTurn, makeTarget } from '../../tests/support/prompts.ts';
+import { makePrompt, makeTarget, userTurn } from '../../tests/support/prompts.ts';
 import { valueIn } from '../../tests/support/read-result.ts';
 import { RecordingSink } from '../../tests/support/recording-sink.ts';
 import type { Prompt } from '../core/prompt.ts';
@@ -54,25 +54,25 @@ const client = openAiClient({ includeUsage: false });
 
 describe('Translation of a tool call without a name', () => {
   const identity = { id: 'chatcmpl-1', model: 'acme/a', provider: 'acme', created: 1 };
-  const called = { index: 0, id: 'call_1', type: 'function', function: { arguments: '{}' } };
-  const choice = { index: 0, delta: { tool_calls: [called] }, finish_reason: 'tool_calls' };
+  const namelessCall = { index: 0, id: 'call_1', type: 'function', function: { arguments: '{}' } };
+  const choice = { index: 0, delta: { tool_calls: [namelessCall] }, finish_reason: 'tool_calls' };
   const events = [JSON.stringify({ choices: [choice] }), '[DONE]'];
-  const message = { role: 'assistant', content: null, tool_calls: [called] };
-  const whole = JSON.stringify({ choices: [{ ...choice, delta: undefined, message }] });
+  const message = { role: 'assistant', content: null, tool_calls: [namelessCall] };
+  const replyText = JSON.stringify({ choices: [{ ...choice, delta: undefined, message }] });
 
   const item = { type: 'function_call', call_id: 'call_1', arguments: '{"a":1}' };
   const response = { status: 'completed', output: [item] };
-  const begun = { ...item, arguments: '' };
-  const newer = [
-    { type: 'response.output_item.added', output_index: 0, item: begun },
+  const startedItem = { ...item, arguments: '' };
+  const responsesEvents = [
+    { type: 'response.output_item.added', output_index: 0, item: startedItem },
     { type: 'response.function_call_arguments.delta', output_index: 0, delta: '{"a":1}' },
     { type: 'response.output_item.done', output_index: 0, item },
     { type: 'response.completed', response },
   ].map((event) => JSON.stringify(event));
 
   test.each([
-    ['openai', events, whole],
-    ['openai-responses', newer, JSON.stringify(response)],
+    ['openai', events, replyText],
+    ['openai-responses', responsesEvents, JSON.stringify(response)],
   ] as const)(
     'throws MalformedAnswer for an answer in the %s dialect',
     (dialect, stream, reply) => {
@@ -97,7 +97,7 @@ describe('Translation of a tool call without a name', () => {
       return replayRecording(recording, 'openai', identity, clientRequest);
     };
     expect(replay('stream', streamText)).toBeUndefined();
-    expect(replay('whole', whole)).toBeUndefined();
+    expect(replay('whole', replyText)).toBeUndefined();
     expect(replay('stream', streamText.replace('{"arg', '{"name":"look","arg'))).toBeDefined();
   });
 });
@@ -122,8 +122,8 @@ test('Translation keeps image URLs when it converts between streams and replies'
   const reply = valueIn(translation.replyFromStream(stream, identity));
   const { choices } = JSON.parse(reply.write(closing)) as { choices: unknown };
   expect(choices).toMatchObject([{ message: { content: 'Here:', images } }]);
-  const whole = { choices: [{ index: 0, message, finish_reason: 'stop' }] };
-  const streamed = valueIn(translation.streamReply(JSON.stringify(whole), identity));
+  const body = { choices: [{ index: 0, message, finish_reason: 'stop' }] };
+  const streamed = valueIn(translation.streamReply(JSON.stringify(body), identity));
   expect(streamed.opening).toContain('"image_url":{"url":"https://a.example/b.png"}');
   expect(streamed.opening).not.toContain('![');
 });
@@ -166,14 +166,14 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
     const result = { kind: 'tool_result', callId: 'call_1', isError: false } as const;
     const prompt = makePrompt({
       turns: [
-        { role: 'user', parts: [image('said')] },
+        { role: 'user', parts: [image('message')] },
         { role: 'assistant', parts: [call] },
-        { role: 'user', parts: [{ ...result, parts: [image('shown')] }] },
+        { role: 'user', parts: [{ ...result, parts: [image('result')] }] },
       ],
     });
     const images = new Map([
-      ['https://a.example/said', 'data:image/png;base64,U2FpZA=='],
-      ['https://a.example/shown', 'data:image/png;base64,U2hvd24='],
+      ['https://a.example/message', 'data:image/png;base64,U2FpZA=='],
+      ['https://a.example/result', 'data:image/png;base64,U2hvd24='],
     ]);
     const { body } = new Translation(prompt, client, upstream).write(makeTarget({ images }));
     expect(String(body)).not.toContain('a.example');

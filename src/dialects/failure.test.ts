@@ -137,10 +137,10 @@ describe('readFailure classifies by code or message before the status:', () => {
     violations: [{ quotaId: 'GenerateRequestsPerDayPerProjectPerModel' }],
   };
   const badRequest = 'invalid_request_error';
-  const notHere = 'Gemini API free tier is not available in your country.';
+  const countryMessage = 'Gemini API free tier is not available in your country.';
   const cases: Record<string, [number, unknown, string]> = {
     'an empty account': [429, { error: { message: 'x', code: 'insufficient_quota' } }, 'quota'],
-    'a balance named in the text': [403, { message: 'Your balance is insufficient' }, 'quota'],
+    'a balance in the message': [403, { message: 'Your balance is insufficient' }, 'quota'],
     'credits that Google calls a limit': [
       429,
       { error: { code: 429, message: 'Your prepayment credits are depleted.' } },
@@ -151,12 +151,12 @@ describe('readFailure classifies by code or message before the status:', () => {
       { error: { message: 'Your credit balance is too low to access the API.', type: badRequest } },
       'quota',
     ],
-    'a limit of spending that Anthropic calls a bad request': [
+    'a spending limit that Anthropic calls a bad request': [
       400,
       { error: { message: 'You have reached your specified API usage limits.', type: badRequest } },
       'quota',
     ],
-    'the same limit of a workspace': [
+    'the spending limit of a workspace': [
       400,
       {
         error: {
@@ -166,27 +166,33 @@ describe('readFailure classifies by code or message before the status:', () => {
       },
       'quota',
     ],
-    'an account that Anthropic has closed': [
+    'a disabled Anthropic organization': [
       400,
       { error: { message: 'This organization has been disabled.', type: badRequest } },
       'quota',
     ],
-    'a country that Google does not serve': [
+    'a country without access to Google': [
       400,
       { error: { message: 'User location is not supported for the API use.', code: 400 } },
       'quota',
     ],
-    'a project without a bill, after another sentence': [
+    'a Google project without billing, after another sentence': [
       400,
-      [{ error: { message: `${notHere} Please enable billing on your project in AI Studio.` } }],
+      [
+        {
+          error: {
+            message: `${countryMessage} Please enable billing on your project in AI Studio.`,
+          },
+        },
+      ],
       'quota',
     ],
-    'a quotation of such words': [
+    'a billing message inside a quotation': [
       400,
       { error: { message: 'Bad name "Please enable billing on your project"' } },
       'request',
     ],
-    'such words in the middle of a complaint': [
+    'a billing message in the middle of the text': [
       400,
       { error: { message: 'Bad text: your credit balance is too low', type: badRequest } },
       'request',
@@ -203,7 +209,7 @@ describe('readFailure classifies by code or message before the status:', () => {
     ],
     'a precondition of another kind': [412, { error: { message: 'If-Match' } }, 'request'],
     'a balance in Chinese': [429, { error: { code: '1113', message: '余额不足。' } }, 'quota'],
-    'a limit of spending, named in the details': [
+    'a spending limit, named in the details': [
       429,
       { error: { message: 'x', details: { error_code: 'enforced_spend_limit_reached' } } },
       'quota',
@@ -224,8 +230,8 @@ describe('readFailure classifies by code or message before the status:', () => {
       { error: { code: 403, message: 'x', metadata: { reasons: ['violence'] } } },
       'request',
     ],
-    'a call the model wrote wrong': [400, { error: { code: 'tool_use_failed' } }, 'server'],
-    'a type that says less than the status': [
+    'an invalid call by the model': [400, { error: { code: 'tool_use_failed' } }, 'server'],
+    'a type that is less specific than the status': [
       401,
       { error: { message: 'x', type: 'authentication_error', code: 'invalid_request_error' } },
       'credential',
@@ -245,13 +251,13 @@ test.each([
   ['temperature', 'temperature'],
   ['messages[1].content[0].image_url', 'messages[1].content[0].image_url'],
   ['', undefined],
-  ['my secret, in words', undefined],
+  ['text with spaces', undefined],
   [`a${'.a'.repeat(50)}`, undefined],
   [7, undefined],
-])('readFailure reads the param %j as %j', (param, named) => {
+])('readFailure reads the param %j as %j', (param, expected) => {
   const body = { error: { message: 'x', param } };
-  expect(fail(400, body).param).toBe(named);
-  expect(readErrorObject(body).param).toBe(named);
+  expect(fail(400, body).param).toBe(expected);
+  expect(readErrorObject(body).param).toBe(expected);
 });
 
 describe('readFailure reads the error name in the header x-amzn-errortype', () => {
@@ -271,10 +277,10 @@ describe('readFailure reads the error name in the header x-amzn-errortype', () =
     ['IncompleteSignatureException', 400, 'credential'],
     ['InvalidSignatureException', 403, 'credential'],
   ] as const)('and classifies %s with %d as %s', (name, status, kind) => {
-    for (const spelt of [name, name + address, `com.amazon.coral.service#${name}`]) {
-      const failure = fail(status, { message: 'No.' }, { 'x-amzn-errortype': spelt });
+    for (const errorName of [name, name + address, `com.amazon.coral.service#${name}`]) {
+      const failure = fail(status, { message: 'No.' }, { 'x-amzn-errortype': errorName });
       expect(failure).toMatchObject({ kind, status, message: 'No.' });
-      expect(fail(status, { __type: spelt, message: 'No.' })).toMatchObject({ kind, status });
+      expect(fail(status, { __type: errorName, message: 'No.' })).toMatchObject({ kind, status });
     }
   });
 
@@ -282,8 +288,8 @@ describe('readFailure reads the error name in the header x-amzn-errortype', () =
     const message = 'Too many tokens per day, please wait before trying again.';
     const throttled = { 'x-amzn-errortype': 'ThrottlingException' };
     expect(fail(status, { message }, throttled).kind).toBe('quota');
-    const named = { message: `The word ${message}` };
-    expect(fail(status, named, throttled).kind).toBe('rate_limited');
+    const quoted = { message: `The word ${message}` };
+    expect(fail(status, quoted, throttled).kind).toBe('rate_limited');
   });
 
   test('and accepts a capitalized message field', () => {
@@ -438,12 +444,12 @@ describe('failureInside recognizes an error that', () => {
     expect(failureInside({ choices: [] })).toBeUndefined();
     const base_resp = { status_code: 0, status_msg: 'success' };
     expect(failureInside({ choices, base_resp })).toBeUndefined();
-    const fine = [0, 200, 20000, '0', '200', 'OK', 'Success'];
-    for (const code of fine) {
+    const successCodes = [0, 200, 20000, '0', '200', 'OK', 'Success'];
+    for (const code of successCodes) {
       expect(failureInside({ code, message: 'All is well.' })).toBeUndefined();
     }
-    const silent = [{ success: true }, { type: 'ping' }, { message: '' }, { detail: null }];
-    for (const chunk of silent) expect(failureInside(chunk)).toBeUndefined();
+    const harmless = [{ success: true }, { type: 'ping' }, { message: '' }, { detail: null }];
+    for (const chunk of harmless) expect(failureInside(chunk)).toBeUndefined();
     for (const error_code of [0, 200, null]) {
       expect(failureInside({ choices, error_code, error_msg: '' })).toBeUndefined();
     }

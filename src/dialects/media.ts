@@ -32,7 +32,7 @@ export interface EmbeddingBatch {
 /** The embeddings side of a dialect. */
 export interface EmbeddingsDialect {
   /** True if inputs may be token numbers; for other dialects they are decoded to text first. */
-  readonly takesTokens: boolean;
+  readonly acceptsTokens: boolean;
   /** Returns the maximum number of inputs per call. More inputs are sent in several calls. */
   batchMax(options: EmbeddingsOptions): number;
   write(options: EmbeddingsOptions, target: MediaTarget): UpstreamRequest;

@@ -8,16 +8,16 @@ import { dialects } from './registry.ts';
 const plain = { dialect: 'openai', quirks: {} } as const;
 
 test('supportsParameter accepts cache_control for Anthropic but not for Gemini', () => {
-  const takes = (dialect: 'anthropic' | 'gemini') =>
+  const supports = (dialect: 'anthropic' | 'gemini') =>
     supportsParameter({ dialect, quirks: {} }, 'cache_control');
-  expect([takes('anthropic'), takes('gemini')]).toEqual([true, false]);
+  expect([supports('anthropic'), supports('gemini')]).toEqual([true, false]);
 });
 
 test('supportsParameter accepts user and safety_identifier for OpenAI and Anthropic', () => {
   const names = ['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const;
   for (const name of ['user', 'safety_identifier']) {
-    const takes = names.filter((dialect) => supportsParameter({ dialect, quirks: {} }, name));
-    expect(takes).toEqual(['openai', 'openai-responses', 'anthropic']);
+    const supports = names.filter((dialect) => supportsParameter({ dialect, quirks: {} }, name));
+    expect(supports).toEqual(['openai', 'openai-responses', 'anthropic']);
   }
 });
 
@@ -50,14 +50,14 @@ describe('supportedParameters', () => {
     const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>
       supportedParameters({ features, isChat: true }, [plain]);
     const tools = ['tools', 'tool_choice', 'parallel_tool_calls'];
-    const thoughts = ['reasoning', 'reasoning_effort'];
-    const optional = [...tools, 'response_format', ...thoughts];
+    const reasoning = ['reasoning', 'reasoning_effort'];
+    const optional = [...tools, 'response_format', ...reasoning];
     expect(listed().filter((name) => optional.includes(name))).toEqual([]);
     expect(listed()).toContain('temperature');
     expect(listed('tools')).toEqual(expect.arrayContaining(tools));
     expect(listed('json_mode')).toContain('response_format');
     expect(listed('json_schema')).toContain('response_format');
-    expect(listed('reasoning')).toEqual(expect.arrayContaining(thoughts));
+    expect(listed('reasoning')).toEqual(expect.arrayContaining(reasoning));
   });
 
   test('omits parameters that every endpoint drops', () => {
@@ -76,19 +76,19 @@ test.each([
   ['anthropic', ['temperature', 'top_k', 'stop', 'parallel_tool_calls'], ['n', 'seed']],
   ['gemini', ['top_k', 'stop', 'seed', 'n'], ['logit_bias', 'parallel_tool_calls']],
   ['cohere', [], ['temperature']],
-] as const)('supportsParameter for %s accepts %j and not %j', (dialect, taken, refused) => {
-  const takes = (name: string, quirks = {}) => supportsParameter({ dialect, quirks }, name);
-  expect(taken.filter((name) => !takes(name))).toEqual([]);
-  expect(refused.filter((name) => takes(name))).toEqual([]);
-  expect(taken.filter((name) => takes(name, { drop_params: [name] }))).toEqual([]);
+] as const)('supportsParameter for %s accepts %j and not %j', (dialect, supported, unsupported) => {
+  const supports = (name: string, quirks = {}) => supportsParameter({ dialect, quirks }, name);
+  expect(supported.filter((name) => !supports(name))).toEqual([]);
+  expect(unsupported.filter((name) => supports(name))).toEqual([]);
+  expect(supported.filter((name) => supports(name, { drop_params: [name] }))).toEqual([]);
 });
 
 test('supportsParameter treats reasoning and reasoning_effort as one option', () => {
   const names = ['reasoning', 'reasoning_effort'];
-  for (const refused of names) {
-    const quirks = { drop_params: [refused] };
-    const takes = (name: string) => supportsParameter({ dialect: 'openai', quirks }, name);
-    expect(names.filter(takes)).toEqual([]);
+  for (const droppedName of names) {
+    const quirks = { drop_params: [droppedName] };
+    const supports = (name: string) => supportsParameter({ dialect: 'openai', quirks }, name);
+    expect(names.filter(supports)).toEqual([]);
   }
 });
 
@@ -121,13 +121,13 @@ const options: Readonly<Record<string, Partial<Prompt>>> = {
 test.each(['anthropic', 'gemini', 'bedrock', 'openai-responses'] as const)(
   'a request to %s drops exactly the parameters that the dialect does not support',
   (dialect) => {
-    const takes = (name: string) => supportsParameter({ dialect, quirks: {} }, name);
+    const supports = (name: string) => supportsParameter({ dialect, quirks: {} }, name);
     const isSent = (name: string) => {
       const prompt = makePrompt(options[name]);
       const { dropped = [] } = dialects[dialect].chat?.write(prompt, makeTarget()) ?? {};
       return !dropped.includes(name);
     };
     const names = Object.keys(options);
-    expect(names.filter(isSent)).toEqual(names.filter(takes));
+    expect(names.filter(isSent)).toEqual(names.filter(supports));
   },
 );

@@ -50,22 +50,3 @@ test('Gemini usage in a separate chunk after the finish is counted', () => {
     anthropic: { stop_reason: 'end_turn' },
   });
 });
-
-test('Gemini chunks that all end with STOP become one complete answer', () => {
-  const chunk = (text: string, candidatesTokenCount: number) => ({
-    candidates: [{ content: { parts: [{ text }], role: 'model' }, finishReason: 'STOP', index: 0 }],
-    usageMetadata: { promptTokenCount: 4, candidatesTokenCount },
-    modelVersion: 'gemini-1.5-flash-002',
-  });
-  const chunks = [chunk('1', 1), chunk('\n2', 3), chunk('\n3\n', 6)];
-  const raw = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\r\n\r\n`).join('');
-  expectTranslated(geminiUpstream, raw, {
-    ...{ dialect: 'gemini', kind: 'chat', stream: true },
-    ...{ text: '1\n2\n3\n', reasoning: '', tool_calls: [] },
-    openai: {
-      finish_reason: 'stop',
-      usage: { prompt_tokens: 4, completion_tokens: 6, total_tokens: 10 },
-    },
-    anthropic: { stop_reason: 'end_turn' },
-  });
-});

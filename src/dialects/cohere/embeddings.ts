@@ -10,7 +10,7 @@ import { readCount } from '../normalize/responses/counts.ts';
 const textsMax = 96;
 
 export const cohereEmbeddings: EmbeddingsDialect = {
-  takesTokens: false,
+  acceptsTokens: false,
   batchMax: () => textsMax,
   write({ inputs, dimensions, user, more }, { upstreamModel }) {
     const body = {

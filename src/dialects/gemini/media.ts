@@ -24,7 +24,7 @@ import { finishReasonOf, readUsage } from './upstream/reader.ts';
 const requestsMax = 100;
 
 export const geminiEmbeddings: EmbeddingsDialect = {
-  takesTokens: false,
+  acceptsTokens: false,
   batchMax: () => requestsMax,
   write({ inputs, dimensions, user, more }, { upstreamModel }) {
     const size = dimensions === null ? {} : { outputDimensionality: dimensions };

@@ -137,7 +137,7 @@ const inputsMax = 2_048;
 const decimalInputsMax = 512;
 
 export const openAiEmbeddings: EmbeddingsDialect = {
-  takesTokens: true,
+  acceptsTokens: true,
   batchMax: ({ encoding }) => (encoding === 'base64' ? inputsMax : decimalInputsMax),
   write({ inputs, isList, encoding, dimensions, user, more }, target) {
     const [only] = inputs;

@@ -83,7 +83,7 @@ export class EmbeddingsOperation implements Operation {
   /** Returns the options, with texts instead of tokens if the offer can't read those tokens. */
   async #optionsFor({ model }: Offer, dialect: EmbeddingsDialect): Promise<EmbeddingsOptions> {
     const acceptsClientTokens = (model.tokenizer ?? clientTokenizer) === clientTokenizer;
-    if (dialect.takesTokens && acceptsClientTokens) return this.#options;
+    if (dialect.acceptsTokens && acceptsClientTokens) return this.#options;
     if (this.#options.inputs.every((input) => typeof input === 'string')) return this.#options;
     this.#texts ??= decodeTokens(this.#options);
     return { ...this.#options, inputs: await this.#texts };

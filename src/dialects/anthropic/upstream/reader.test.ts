@@ -22,12 +22,12 @@ const text = (index: number, content: string) => [
   stop(index),
 ];
 
-const hear = (events: readonly (object | string)[]) =>
+const read = (events: readonly (object | string)[]) =>
   readEvents((sink) => new AnthropicStreamReader(sink), events);
 
 describe('AnthropicStreamReader', () => {
   test('finishes at message_stop and ignores later events', () => {
-    const { sink, reader } = hear([
+    const { sink, reader } = read([
       begin,
       ...text(0, 'Hi'),
       end('end_turn'),
@@ -38,12 +38,12 @@ describe('AnthropicStreamReader', () => {
   });
 
   test('keeps the stop reason if a later report has none', () => {
-    const { sink, failure } = hear([begin, ...text(0, 'Hi'), end('max_tokens'), end(null), over]);
+    const { sink, failure } = read([begin, ...text(0, 'Hi'), end('max_tokens'), end(null), over]);
     expect([failure, sink.finishReason]).toEqual([undefined, 'length']);
   });
 
   test('estimates the output of a cut stream at 4 characters per token', () => {
-    const { sink, reader } = hear([begin, ...text(0, 'x'.repeat(40))]);
+    const { sink, reader } = read([begin, ...text(0, 'x'.repeat(40))]);
     expect(reader.finished).toBe(false);
     expect([sink.lastUsage, sink.isEstimate]).toMatchObject([
       { inputTokens: 3, outputTokens: 10 },
@@ -52,7 +52,7 @@ describe('AnthropicStreamReader', () => {
   });
 
   test('accepts text and thinking without start events', () => {
-    const { sink } = hear([
+    const { sink } = read([
       begin,
       delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
       stop(0),
@@ -72,7 +72,7 @@ describe('AnthropicStreamReader', () => {
   test('reads tool input in a start event once, even if deltas repeat it', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: { a: 1 } };
     const piece = { type: 'input_json_delta', partial_json: '{"a":1}' };
-    const { sink } = hear([
+    const { sink } = read([
       begin,
       start(0, block),
       delta(0, piece),
@@ -85,13 +85,13 @@ describe('AnthropicStreamReader', () => {
 
   test('adds an ID to a call without one', () => {
     const block = { type: 'tool_use', id: '', name: 'look', input: {} };
-    const { sink } = hear([begin, start(0, block), stop(0), end('tool_use'), over]);
+    const { sink } = read([begin, start(0, block), stop(0), end('tool_use'), over]);
     expect(sink.calls[0]?.id).toMatch(/^toolu_\w{24}$/);
     expect(sink.calls[0]?.arguments).toBe('{}');
   });
 
   test('joins a signature that comes in pieces', () => {
-    const { sink } = hear([
+    const { sink } = read([
       begin,
       start(0, { type: 'thinking', thinking: '', signature: '' }),
       delta(0, { type: 'signature_delta', signature: 'ab' }),
@@ -111,7 +111,7 @@ describe('AnthropicStreamReader', () => {
       delta(index, { type: 'text_delta', text: content }),
       stop(index),
     ];
-    const { sink } = hear([
+    const { sink } = read([
       begin,
       ...cited(0, 'Ruby 💎 ', source('https://a.example')),
       ...cited(1, 'is red', source('https://b.example')),
@@ -123,7 +123,7 @@ describe('AnthropicStreamReader', () => {
     ]);
   });
 
-  test('emits citations with their quotes for a non-streaming answer', () => {
+  test('emits citations with their quotes for non-streaming answers too', () => {
     const sink = new RecordingSink();
     const citation = {
       ...{ type: 'web_search_result_location', url: 'https://a.example', title: 'A' },
@@ -153,17 +153,17 @@ describe('AnthropicStreamReader', () => {
     ['something_new', 'stop'],
     ['constructor', 'stop'],
   ] as const)('reads the stop reason %s as %s', (stopReason, reason) => {
-    expect(hear([begin, end(stopReason), over]).sink.finishReason).toBe(reason);
+    expect(read([begin, end(stopReason), over]).sink.finishReason).toBe(reason);
   });
 
   test('reads end_turn after a call as tool_calls', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
-    const { sink } = hear([begin, start(0, block), stop(0), end('end_turn'), over]);
+    const { sink } = read([begin, start(0, block), stop(0), end('end_turn'), over]);
     expect(sink.finishReason).toBe('tool_calls');
   });
 
   test('accepts blocks without stop events', () => {
-    const { sink } = hear([
+    const { sink } = read([
       begin,
       start(0, { type: 'thinking', thinking: '', signature: '' }),
       delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
@@ -177,8 +177,8 @@ describe('AnthropicStreamReader', () => {
   });
 
   test('accepts a repeated message_start, but fails for one after output', () => {
-    expect(hear([begin, begin, ...text(0, 'Hi')]).failure).toBeUndefined();
-    expect(hear([begin, ...text(0, 'Hi'), begin]).failure?.kind).toBe('malformed');
+    expect(read([begin, begin, ...text(0, 'Hi')]).failure).toBeUndefined();
+    expect(read([begin, ...text(0, 'Hi'), begin]).failure?.kind).toBe('malformed');
   });
 
   test.each([
@@ -186,13 +186,13 @@ describe('AnthropicStreamReader', () => {
     ['a list', [begin, '[]']],
     ['a missing stop reason', [begin, end(null), over]],
   ] as const)('fails for %s', (_, events) => {
-    const { failure, reader } = hear(events);
+    const { failure, reader } = read(events);
     expect([failure?.kind, reader.finished]).toEqual(['malformed', false]);
   });
 
   test('reads an error event without a name', () => {
     const error = { type: 'error', error: { type: 'rate_limit_error', message: 'Slow down' } };
-    expect(hear([begin, error]).failure).toMatchObject({
+    expect(read([begin, error]).failure).toMatchObject({
       kind: 'rate_limited',
       message: 'Slow down',
     });
