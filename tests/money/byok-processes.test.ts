@@ -77,7 +77,7 @@ test(
     await old.stop();
 
     const rotated = await first.command('secret', 'rotate');
-    expect(rotated.stdout).toContain(': 1 encrypted anew, 0 already before, 0 that cannot');
+    expect(rotated.stdout).toContain(": 1 re-encrypted, 0 already up to date, 0 that can't");
     expect(await sentCredential(first)).toBe('Bearer sk-new-0123456789');
     const newKeyOnly = { DATABASE_URL, TOLLGATE_SECRET_KEY: next };
     await using second = await startGateway({ ...shared, env: newKeyOnly });

@@ -312,7 +312,7 @@ describe('BYOK requests', () => {
     expect((await gateway.get('/v1/models/acme/private', { key: owner.key })).status).toBe(200);
     const refused = await plain.chat(body);
     expect(refused.status).toBe(404);
-    expect(refused.error.message).toContain('No provider that serves the model "acme/private"');
+    expect(refused.error.message).toContain('No provider of the model "acme/private" is configured');
     expect((await owner.chat(body)).status).toBe(200);
     expect(receivedKeys(north)).toEqual(['sk-own-0123456789']);
   });
@@ -357,7 +357,7 @@ describe('BYOK charge', () => {
     expect(record.usageEstimated).toBe(true);
     expect(record.charges.modelCharge).toBe(0);
     expect(record.charges.byokPlatformFee).toBeGreaterThan(0);
-    expect(record.note).toMatch(/your own account.* charged here\. .* an estimate\.$/);
+    expect(record.note).toMatch(/your own account.* fee is charged\. .* an estimate\.$/);
   });
 
   test('is 0 for a failed request', async () => {

@@ -78,7 +78,7 @@ function samplesOf(packet: Uint8Array): number {
 export interface OggPage {
   /** True if a packet continues from the previous page. */
   readonly isContinued: boolean;
-  /** Samples up to the end of the last packet that ends here; -1 when none does. */
+  /** Samples up to the end of the last packet that ends on this page, or -1 if none does. */
   readonly granule: bigint;
   readonly lacing: Uint8Array;
   readonly body: Uint8Array;
