@@ -51,7 +51,7 @@ function microsecondsPerEvent(work: () => void): number {
 }
 
 function print(name: string, microseconds: number): void {
-  process.stdout.write(`${name.padEnd(44)} ${microseconds.toFixed(2)} µs per event\n`);
+  process.stdout.write(`${name.padEnd(50)} ${microseconds.toFixed(2)} µs per event\n`);
 }
 
 const clean = Array.from({ length: eventsPerStream }, (_, at) => chunkOf({ content: ' a' }, at));

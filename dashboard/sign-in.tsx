@@ -65,8 +65,8 @@ export function SignIn({ message, onRetry, onVerified }: SignInProps) {
           ))}
         </dl>
         <p class="hint">
-          No key yet? Ask the operator of this gateway. The first start prints a key of each kind,
-          and <code>tollgate keys create</code> creates more.
+          No key yet? Get one from the operator of this gateway. The first start prints a key of
+          each kind, and <code>tollgate keys create</code> creates more.
         </p>
       </div>
     </main>

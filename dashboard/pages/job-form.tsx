@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { jobTextLengthMax } from '../../src/core/bounds.ts';
 import { requestData, requestJson } from '../api.ts';
 import { Dialog } from '../components/dialog.tsx';
 import { AreaField, Form, SelectField, TextField } from '../components/field.tsx';
@@ -13,9 +14,6 @@ interface JobFormProps {
   readonly onDone: () => void;
   readonly onClose: () => void;
 }
-
-/** Equals `jobTextLengthMax` of the gateway. */
-const charactersMax = 200_000;
 
 export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
   const loaded = useLoad('job models', async (signal) => {
@@ -66,7 +64,7 @@ function Fields({ models, callKey, onDone, onClose }: JobFormProps & { models: r
             rows={8}
             value={input}
             onValue={setInput}
-            hint={`${count(input.length)} of ${count(charactersMax)} characters`}
+            hint={`${count(input.length)} of ${count(jobTextLengthMax)} characters`}
           />
           <TextField label="Voice" value={voice} onValue={setVoice} required />
         </>
