@@ -1,4 +1,4 @@
-/** The documents say what the code does, and the code does nothing that they do not say. */
+/** Compares the docs with the code: options, errors, routes, providers, and modules. */
 import { describe, expect, test } from 'bun:test';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ import { routeFactories, routesInCode } from '../support/routes-in-code.ts';
 const root = join(import.meta.dir, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
-/** The cells of every table row that starts with a code span; the first one is unwrapped. */
+/** Returns the table rows that start with a code span: its text and the other cells. */
 function rowsOf(text: string): { readonly name: string; readonly cells: readonly string[] }[] {
   return [...text.matchAll(/^\| `([^`]+)` +\|(.*)\|$/gm)].map(([, name = '', rest = '']) => ({
     name,
@@ -36,18 +36,18 @@ function rowsOf(text: string): { readonly name: string; readonly cells: readonly
 const codeIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
 const sorted = (names: Iterable<string>) => [...new Set(names)].sort();
 
-/** Without the part between two headings of the second level, everything is the section. */
+/** Returns the text below a second-level heading. */
 function section(text: string, heading: string): string {
   const [, body = ''] = text.split(new RegExp(`^## ${heading}$`, 'm'));
   expect(body).not.toBe('');
   return body.split(/^## /m)[0] ?? '';
 }
 
-/** Quirks stand in two places of the file and are documented once. */
-const oneSpelling = (path: string) =>
+/** Quirks can be set for a provider or an endpoint and are documented once. */
+const normalizeQuirks = (path: string) =>
   path.replace(/^(?:providers\.<name>|models\[\]\.endpoints\[\])\.quirks\./, 'quirks.');
 
-/** Paths of the options that hold a value; `<name>` and `[]` stand for what the writer chooses. */
+/** Returns the paths of all options that hold a value, with `<name>` and `[]` for any entry. */
 function optionsOf(schema: Schema, path = ''): string[] {
   const branches = [schema, ...(schema.anyOf ?? [])];
   const found = branches.flatMap((branch) => [
@@ -59,10 +59,10 @@ function optionsOf(schema: Schema, path = ''): string[] {
     ),
     ...(branch.items?.properties ? optionsOf(branch.items, `${path}[]`) : []),
   ]);
-  return found.length > 0 ? found : [oneSpelling(path)];
+  return found.length > 0 ? found : [normalizeQuirks(path)];
 }
 
-/** The options that a file sets, in the same spelling, as far as the schema knows them. */
+/** Returns the paths of the known options that a file sets. */
 function optionsIn(data: unknown, schema: Schema, path = ''): string[] {
   const branches = [schema, ...(schema.anyOf ?? [])];
   const properties = branches.find((branch) => branch.properties)?.properties;
@@ -79,36 +79,36 @@ function optionsIn(data: unknown, schema: Schema, path = ''): string[] {
   if (isObject(data) && named?.properties) {
     return Object.values(data).flatMap((field) => optionsIn(field, named, `${path}.<name>`));
   }
-  return [oneSpelling(path)];
+  return [normalizeQuirks(path)];
 }
 
-/** Loads a configuration and notes every environment variable that is asked for. */
+/** Loads a configuration and records every environment variable that is read. */
 function load(text: string, environment: Readonly<Record<string, string>> = {}) {
-  const asked = new Set<string>();
+  const variables = new Set<string>();
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-docs-'));
   const file = join(folder, 'tollgate.yaml');
   writeFileSync(file, text);
   const all: Record<string, string> = { ...environment, TOLLGATE_CONFIG: file };
-  const watched = new Proxy(all, {
+  const recording = new Proxy(all, {
     get(target, name) {
-      if (typeof name === 'string' && name !== '') asked.add(name);
+      if (typeof name === 'string' && name !== '') variables.add(name);
       return typeof name === 'string' ? target[name] : undefined;
     },
   });
   try {
-    return { config: loadConfig({}, watched), asked };
+    return { config: loadConfig({}, recording), variables };
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-describe('the configuration', () => {
+describe('docs/configuration.md', () => {
   const page = read('docs/configuration.md');
   const example = read('tollgate.example.yaml');
   const schema: Schema = configFileSchema as object;
   const options = sorted(optionsOf(schema));
 
-  test('has options that a walk over the schema finds', () => {
+  test('is checked against all options of the schema', () => {
     expect(options).toContain('server.port');
     expect(options).toContain('redis');
     expect(options).toContain('tools.web_search.url');
@@ -118,17 +118,17 @@ describe('the configuration', () => {
     expect(options).toContain('models[].endpoints[].pricing.cache_read');
   });
 
-  test('is documented option by option, and no other option is', () => {
+  test('documents every option and no other', () => {
     const rows = rowsOf(section(page, 'Configuration file')).map(({ name }) => name);
     expect(sorted(rows)).toEqual(options);
     expect(rows.length).toBe(options.length);
   });
 
-  test('is shown whole in tollgate.example.yaml', () => {
+  test('has an example, tollgate.example.yaml, with every option', () => {
     expect(sorted(optionsIn(parse(example), schema))).toEqual(options);
   });
 
-  test('of tollgate.example.yaml loads when the variables it mentions are set', () => {
+  test('has an example that loads if its variables are set', () => {
     const mentioned = [...example.matchAll(/^[^#\n]*\$\{(\w+)\}/gm)].map(([, name = '']) => name);
     expect(mentioned).toEqual(['OPENAI_API_KEY']);
     const environment = Object.fromEntries(mentioned.map((name) => [name, 'sk-example']));
@@ -137,43 +137,43 @@ describe('the configuration', () => {
     expect(config.providers.get('openai')?.apiKey?.reveal()).toBe('sk-example');
   });
 
-  test('of tollgate.example.yaml shows the defaults', () => {
-    const { config: written } = load(example, { OPENAI_API_KEY: 'sk-example' });
-    const { config: silent } = load('');
+  test('has an example that shows the defaults', () => {
+    const { config: fromExample } = load(example, { OPENAI_API_KEY: 'sk-example' });
+    const { config: defaults } = load('');
     const general = ({ server, dataDir, database, redis, objects, ...rest }: Config) => ({
       server: { ...server, publicUrl: undefined },
       addresses: [dataDir, database.reveal(), redis, objects.reveal()],
       numbers: [rest.creditsPerUsd, rest.limits, rest.cache, rest.billing],
     });
-    expect(general(written)).toEqual(general(silent));
-    const own = written.providers.get('my-vllm');
-    const { config: bare } = load('providers: {a: {dialect: openai, base_url: "http://a/v1"}}');
-    expect(own?.timeoutMs).toBe(bare.providers.get('a')?.timeoutMs ?? 0);
-    expect(own?.idleTimeoutMs).toBe(bare.providers.get('a')?.idleTimeoutMs ?? 0);
+    expect(general(fromExample)).toEqual(general(defaults));
+    const own = fromExample.providers.get('my-vllm');
+    const { config: minimal } = load('providers: {a: {dialect: openai, base_url: "http://a/v1"}}');
+    expect(own?.timeoutMs).toBe(minimal.providers.get('a')?.timeoutMs ?? 0);
+    expect(own?.idleTimeoutMs).toBe(minimal.providers.get('a')?.idleTimeoutMs ?? 0);
   });
 
-  test('reads exactly the environment variables that are documented', () => {
-    const { asked } = load('');
+  test('documents exactly the environment variables that are read', () => {
+    const { variables } = load('');
     const documented = rowsOf(section(page, 'Environment variables')).map(({ name }) => name);
-    // Variables that are not settings of ours but of the runtime.
-    const setUp = read('src/cli/program.ts');
-    const runtime = [...setUp.matchAll(/^ {2}([A-Z_]+): '/gm)].map(([, name = '']) => name);
+    // These variables configure the runtime.
+    const program = read('src/cli/program.ts');
+    const runtime = [...program.matchAll(/^ {2}([A-Z_]+): '/gm)].map(([, name = '']) => name);
     expect(runtime.length).toBeGreaterThan(0);
-    expect(sorted(documented)).toEqual(sorted([...asked, ...runtime]));
+    expect(sorted(documented)).toEqual(sorted([...variables, ...runtime]));
   });
 
-  test('has a command line that is documented command by command, option by option', () => {
+  test('documents every command with its options', () => {
     const part = section(page, 'Command line');
     const documented = rowsOf(part).map(
       ({ name, cells }) => `${name}: ${sorted(codeIn(cells[0] ?? '')).join(' ')}`,
     );
-    const real = topics.flatMap(({ name, commands }) =>
+    const actual = topics.flatMap(({ name, commands }) =>
       commands.map((command) => {
-        const words = ['tollgate', name, command.name].filter((word) => word !== '').join(' ');
-        return `${words}: ${sorted(Object.keys(command.options).map((o) => `--${o}`)).join(' ')}`;
+        const line = ['tollgate', name, command.name].filter((part) => part !== '').join(' ');
+        return `${line}: ${sorted(Object.keys(command.options).map((o) => `--${o}`)).join(' ')}`;
       }),
     );
-    expect(sorted(documented)).toEqual(sorted(real));
+    expect(sorted(documented)).toEqual(sorted(actual));
     const [intro = ''] = part.split('\n|');
     const common = codeIn(intro).filter((code) => /^--\w/.test(code));
     expect(sorted(common.map((code) => code.split(' ')[0] ?? ''))).toEqual(
@@ -182,98 +182,98 @@ describe('the configuration', () => {
   });
 });
 
-describe('the errors', () => {
+describe('docs/errors.md', () => {
   const page = read('docs/errors.md');
   const symbols = Object.entries(errorTable);
 
-  test('have one entry each, and no other error has one', () => {
+  test('has one section per error', () => {
     const headings = [...page.matchAll(/^## (.+)$/gm)].map(([, heading = '']) => heading);
     expect(headings).toEqual(Object.keys(errorTable));
   });
 
-  test.each(symbols)('%s has the status, the blame and the advice of the table', (symbol, row) => {
+  test.each(symbols)('states the status, cause, and advice of %s', (symbol, row) => {
     const { status, blame, retryHelps } = row;
     const advice = retryHelps ? 'retry later' : "don't retry";
     const line = `Status ${status} · caused by the ${blame} · ${advice}`;
     expect(section(page, symbol)).toStartWith(`\n\n${line}\n\n`);
   });
 
-  async function toldAs(shape: ErrorShape, error: GatewayError): Promise<unknown> {
+  async function errorBody(shape: ErrorShape, error: GatewayError): Promise<unknown> {
     const exchange = new Exchange(new Request('http://gateway/'));
     exchange.errorShape = shape;
     const text = await errorReply(exchange, error).text();
     return JSON.parse(text.replace(exchange.requestId, '…'));
   }
 
-  test.each(symbols)('%s is shown as the three kinds of clients get it', async (symbol) => {
+  test.each(symbols)('shows %s in the three shapes that clients get', async (symbol) => {
     const [, block = ''] = /^```json\n([\s\S]*?)^```$/m.exec(section(page, symbol)) ?? [];
     const shown = block
       .trim()
       .split('\n')
       .map((line): unknown => JSON.parse(line));
     const [first] = shown;
-    const told = isObject(first) && isObject(first.error) ? first.error : {};
-    const error = new GatewayError(symbol as keyof typeof errorTable, String(told.message), {
-      ...(typeof told.param === 'string' ? { param: told.param } : {}),
+    const firstError = isObject(first) && isObject(first.error) ? first.error : {};
+    const error = new GatewayError(symbol as keyof typeof errorTable, String(firstError.message), {
+      ...(typeof firstError.param === 'string' ? { param: firstError.param } : {}),
     });
     const shapes = ['plain', 'images', 'messages'] as const;
-    expect(shown).toEqual(await Promise.all(shapes.map((shape) => toldAs(shape, error))));
+    expect(shown).toEqual(await Promise.all(shapes.map((shape) => errorBody(shape, error))));
   });
 });
 
-describe('the routes', () => {
-  test('are all wired: a factory that is not serves nobody', async () => {
-    const wiring = read('src/compose/routes.ts');
+describe('routes', () => {
+  test('are all registered in compose/routes.ts', async () => {
+    const registration = read('src/compose/routes.ts');
     const names = [...(await routeFactories()).keys()];
     expect(names).toContain('chatRoutes');
-    expect(names.filter((name) => !wiring.includes(`...${name}(`))).toEqual([]);
+    expect(names.filter((name) => !registration.includes(`...${name}(`))).toEqual([]);
   });
 
-  test('are documented with their access and scope, and no others are', async () => {
-    const real = (await routesInCode()).map((route) => {
+  test('are all documented in docs/api.md with their access and scope', async () => {
+    const actual = (await routesInCode()).map((route) => {
       const scope = 'scope' in route && route.scope ? `\`${route.scope}\`` : '';
       return `${route.method} ${route.path.replace('{.+}', '')} | ${route.access} | ${scope}`;
     });
-    expect(real).toContain('POST /v1/chat/completions | routing | `chat`');
+    expect(actual).toContain('POST /v1/chat/completions | routing | `chat`');
     const documented = rowsOf(read('docs/api.md'))
       .filter(({ name }) => /^[A-Z]+ \//.test(name))
       .map(({ name, cells }) => `${name} | ${cells[0]} | ${cells[1]}`);
-    expect(documented.toSorted()).toEqual(real.toSorted());
+    expect(documented.toSorted()).toEqual(actual.toSorted());
   });
 });
 
-describe('the providers', () => {
+describe('docs/providers.md', () => {
   const page = read('docs/providers.md');
 
-  test('that are built in are listed as they are', () => {
+  test('lists the built-in providers', () => {
     const documented = rowsOf(section(page, 'Built-in providers')).map(({ name, cells }) =>
       [name, ...cells.flatMap(codeIn)].join(' '),
     );
-    const real = builtinCatalog.providers.map((provider) =>
+    const actual = builtinCatalog.providers.map((provider) =>
       [provider.name, provider.api_key_env, provider.dialect, provider.base_url].join(' '),
     );
-    expect(documented).toEqual(real);
+    expect(documented).toEqual(actual);
   });
 
-  test('are listed in the README by what the models of the catalogue can do', () => {
-    const serve = (can: (model: (typeof builtinCatalog.models)[number]) => boolean) => {
-      const endpoints = builtinCatalog.models.filter(can).flatMap(({ endpoints: all }) => all);
+  test('matches the README, which lists providers by the features of their models', () => {
+    const keysFor = (matches: (model: (typeof builtinCatalog.models)[number]) => boolean) => {
+      const endpoints = builtinCatalog.models.filter(matches).flatMap(({ endpoints: all }) => all);
       const names = new Set(endpoints.map(({ provider }) => provider));
       const providers = builtinCatalog.providers.filter(({ name }) => names.has(name));
       return sorted(providers.map(({ api_key_env }) => api_key_env));
     };
     const withFeature = (...features: readonly string[]) =>
-      serve((model) => (model.features ?? []).some((feature) => features.includes(feature)));
-    const special = ['embeddings', 'transcription'];
+      keysFor((model) => (model.features ?? []).some((feature) => features.includes(feature)));
+    const nonChat = ['embeddings', 'transcription'];
     const table = section(read('README.md'), 'Real models').matchAll(
       /^\| (\w+)[^|]*\| (`[^|]+)\|$/gm,
     );
     expect(
       Object.fromEntries([...table].map(([, kind, set = '']) => [kind, sorted(codeIn(set))])),
     ).toEqual({
-      chat: serve(
+      chat: keysFor(
         ({ features, output_modalities }) =>
-          output_modalities.includes('text') && !features?.some((name) => special.includes(name)),
+          output_modalities.includes('text') && !features?.some((name) => nonChat.includes(name)),
       ),
       embeddings: withFeature('embeddings'),
       speech: withFeature('speech'),
@@ -285,23 +285,25 @@ describe('the providers', () => {
     expect(builtinCatalog.providers.length).toBe(3 + 7);
   });
 
-  test('speak dialects of which the page says what they can do', () => {
+  test('lists the dialects with their features', () => {
     const body = { model: 'a/b', messages: [{ role: 'user', content: 'Hello!' }] };
     const chat = openAiClientRequest(readChatRequest(body, { text: '', bytes: new Uint8Array() }));
-    const real = dialectNames.map((dialect) => {
+    const actual = dialectNames.map((dialect) => {
       const { embeddings, images, speech, transcription } = dialects[dialect];
-      const can = [embeddings, images, speech, transcription].map((side) => (side ? 'yes' : ''));
-      return [dialect, chat.adapterFor(dialect) ? 'yes' : 'not yet', ...can].join(': ');
+      const features = [embeddings, images, speech, transcription].map((side) =>
+        side ? 'yes' : '',
+      );
+      return [dialect, chat.adapterFor(dialect) ? 'yes' : 'not yet', ...features].join(': ');
     });
     const rows = rowsOf(section(page, 'Dialects'));
     expect(sorted(rows.map(({ name, cells }) => [name, ...cells].join(': ')))).toEqual(
-      sorted(real),
+      sorted(actual),
     );
   });
 });
 
 describe('ARCHITECTURE.md', () => {
-  test('lists every module of src and nothing else', () => {
+  test('lists every module of src', () => {
     const modules = readdirSync(join(root, 'src'), { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
       .map((entry) => `${entry.name}/`);

@@ -1,6 +1,6 @@
 /**
- * What the documents mention is there: files, commands and their options, routes, settings,
- * variables and log events. Moving a file or renaming an option fails until its readers are told.
+ * Checks that what the docs mention exists: files, commands with their options, routes, settings,
+ * variables, and log events. After a rename, this fails until the docs are updated.
  */
 import { describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ interface Mention {
   readonly code: string;
 }
 
-/** Code spans of the prose. */
+/** Returns the code spans outside of code blocks. */
 const spansOf = (path: string, text: string): Mention[] =>
   [...text.replace(fence, '').matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => ({ path, code }));
 
@@ -41,45 +41,46 @@ const blocksIn = (language: string) =>
       .map(([, , code = ''], i) => ({ path, code, name: `${path} ${i + 1}` })),
   );
 
-const told = (found: readonly Mention[]) => found.map(({ path, code }) => `${path}: ${code}`);
+const listed = (mentions: readonly Mention[]) =>
+  mentions.map(({ path, code }) => `${path}: ${code}`);
 
-describe('files', () => {
-  /** Those of other programs, on the reader's machine. */
+describe('files that are mentioned', () => {
+  /** Files of other programs on the reader's machine. */
   const foreign = ['opencode.json', 'settings.json', 'librechat.yaml'];
   const top = 'src|tests|docs|bench|deploy|dashboard|fixtures|examples';
   const isFile = new RegExp(`^(?:[\\w./-]*\\.(?:tsx?|md|json|yaml|sh)|(?:${top})/[\\w./-]*)$`);
-  const isThere = (name: string) =>
+  const exists = (name: string) =>
     paths.some((path) => `/${path}`.endsWith(`/${name}`) || `/${path}`.includes(`/${name}/`));
 
-  test('that a document names exist', () => {
+  test('exist if a page names them', () => {
     const named = spans
       .map(({ path, code }) => ({ path, code: code.replace(/^\.\/|\/$/g, '') }))
       .filter(({ code }) => isFile.test(code) && !code.startsWith('/'));
-    expect(told(named)).toContain('ARCHITECTURE.md: src/gateway.ts');
-    const missing = named.filter(({ code }) => !foreign.includes(code) && !isThere(code));
-    expect(told(missing)).toEqual([]);
+    expect(listed(named)).toContain('ARCHITECTURE.md: src/gateway.ts');
+    const missing = named.filter(({ code }) => !foreign.includes(code) && !exists(code));
+    expect(listed(missing)).toEqual([]);
   });
 
-  test('that a comment or a message names exist', () => {
+  test('exist if a comment or a message names them', () => {
     const mention = new RegExp(
       `(?<![\\w./-])(?:${top})/[\\w./-]+\\.(?:tsx?|md|json|yaml|sh)\\b`,
       'g',
     );
-    // These two make up files to try their own rules on.
+    // These two use invented files to test their own rules.
     const rules = ['tests/house-rules.test.ts', 'tests/docs/mentions.test.ts'];
     const named = [...tree.values()]
       .filter(({ path }) => !path.startsWith('fixtures/') && !rules.includes(path))
       .flatMap(({ path, text }) => (text.match(mention) ?? []).map((code) => ({ path, code })));
-    expect(told(named)).toContain('deploy/build.ts: src/main.ts');
-    expect(told(named.filter(({ code }) => !tree.has(code)))).toEqual([]);
+    expect(listed(named)).toContain('deploy/build.ts: src/main.ts');
+    expect(listed(named.filter(({ code }) => !tree.has(code)))).toEqual([]);
   });
 });
 
-describe('the README on how good it is', () => {
+describe('README measurements', () => {
   const [, behind = ''] = textOf('README.md').split('## How good it is\n');
   const [part = ''] = behind.split(/^## /m);
 
-  test('has the figures of the pages that explain them', () => {
+  test('are the same as on the pages that explain them', () => {
     const figures = part.match(/\d[\d.,]* (?:ms|MB)\b|\d,\d{3},\d{3}/g) ?? [];
     expect(figures.length).toBe(8);
     const pages = `${textOf('docs/deployment.md')}${textOf('docs/dashboard.md')}`;
@@ -87,14 +88,14 @@ describe('the README on how good it is', () => {
     expect(figures.filter((figure) => !known.has(figure))).toEqual([]);
   });
 
-  test('counts the kills as the test does', () => {
+  test('state the number of kills of the crash test', () => {
     expect(part).toContain('killed thirty times');
     expect(textOf('tests/money/kill.test.ts')).toContain('const kills = 30;');
   });
 });
 
-describe('commands', () => {
-  const ways = [
+describe('commands that are mentioned', () => {
+  const forms = [
     /^npm run tollgate (.*)$/,
     /^(?:docker compose|kubectl) exec [\w-]+ (?:-- )?tollgate (.*)$/,
     /^(?:\.\/dist\/)?tollgate (.*)$/,
@@ -109,14 +110,14 @@ describe('commands', () => {
     ...topics.flatMap(({ examples = [] }) => examples.map((code) => ({ path: '--help', code }))),
   ];
   const typed = shown.flatMap(({ path, code }) => {
-    const words = ways.map((way) => way.exec(code)?.[1]).find((rest) => rest !== undefined);
+    const words = forms.map((form) => form.exec(code)?.[1]).find((rest) => rest !== undefined);
     const started = /^npm start -- (.*)$/.exec(code)?.[1];
     const rest = started === undefined ? words : `serve ${started}`;
     return rest === undefined || rest === '--' ? [] : [{ path, code, rest }];
   });
 
-  /** What is wrong with a command line, if anything. */
-  function fault(rest: string): string | undefined {
+  /** Returns why a command line is invalid, or undefined if it's valid. */
+  function problemWith(rest: string): string | undefined {
     const [first = '', second = ''] = rest.replace(/^-- /, '').split(' ');
     if (first.startsWith('<')) return undefined;
     const topic = topics.find(({ name }) => name === first);
@@ -127,82 +128,82 @@ describe('commands', () => {
     return options.find((name) => !(name in known));
   }
 
-  test('exist, with every option that is shown', () => {
+  test('exist with their options', () => {
     expect(typed.length).toBeGreaterThan(20);
-    expect(fault('keys creat --name "a"')).toBe('no such command');
-    expect(fault('keys create --nmae "a"')).toBe('nmae');
-    expect(told(typed.filter(({ rest }) => fault(rest) !== undefined))).toEqual([]);
+    expect(problemWith('keys creat --name "a"')).toBe('no such command');
+    expect(problemWith('keys create --nmae "a"')).toBe('nmae');
+    expect(listed(typed.filter(({ rest }) => problemWith(rest) !== undefined))).toEqual([]);
   });
 });
 
-test('programs and tests that the runtime is given exist', () => {
+test('files in `npx bun` commands exist', () => {
   const run = spans.flatMap(({ path, code }) => {
     const [, file] = /\bnpx bun (?:test )?([\w-]+\/[\w./-]+)$/.exec(code) ?? [];
     return file === undefined ? [] : [{ path, code: file }];
   });
-  expect(told(run)).toContain('README.md: bench/overhead.ts');
-  const isThere = (name: string) => paths.some((path) => `${path}/`.startsWith(`${name}/`));
-  expect(told(run.filter(({ code }) => !isThere(code)))).toEqual([]);
+  expect(listed(run)).toContain('README.md: bench/overhead.ts');
+  const exists = (name: string) => paths.some((path) => `${path}/`.startsWith(`${name}/`));
+  expect(listed(run.filter(({ code }) => !exists(code)))).toEqual([]);
 });
 
-test('routes exist with their methods', async () => {
+test('routes that are mentioned exist with their methods', async () => {
   const patterns = (await routesInCode()).map(({ method, path }) => {
-    const place = path.replace(/:\w+\{\.\+\}/g, '.+').replace(/:\w+/g, '[^/]+');
-    return new RegExp(`^${method} ${place}$`);
+    const pathPattern = path.replace(/:\w+\{\.\+\}/g, '.+').replace(/:\w+/g, '[^/]+');
+    return new RegExp(`^${method} ${pathPattern}$`);
   });
-  const [served = ''] = textOf('docs/clients.md').split('## Unsupported endpoints');
+  const [supported = ''] = textOf('docs/clients.md').split('## Unsupported endpoints');
   const named = [
     ...spans.filter(({ path }) => path !== 'docs/clients.md'),
-    ...spansOf('docs/clients.md', served),
+    ...spansOf('docs/clients.md', supported),
   ].filter(({ code }) => /^(?:GET|POST|PUT|PATCH|DELETE) \/\S*$/.test(code));
   expect(named.length).toBeGreaterThan(50);
   const missing = named.filter(({ code }) => {
     const [route = ''] = code.replace(/\{\.\+\}/, '').split('?');
     return !patterns.some((pattern) => pattern.test(route));
   });
-  expect(told(missing)).toEqual([]);
+  expect(listed(missing)).toEqual([]);
 });
 
-describe('settings', () => {
+describe('settings that are mentioned', () => {
   const page = textOf('docs/configuration.md');
   const rows = [...page.matchAll(/^\| `([^`]+)` +\|/gm)].map(([, name = '']) => name);
 
-  test('named by their place in the file are options', () => {
+  test('exist in the configuration file', () => {
     const first = 'server|limits|cache|billing|logs|tools|providers|models\\[\\]|quirks';
     const named = spans
       .map(({ path, code }) => ({ path, code: code.replace(/: .*$/, '') }))
       .filter(({ code }) => new RegExp(`^(?:${first})\\.[\\w.<>[\\]]+$`).test(code));
-    expect(told(named)).toContain('docs/operations.md: logs.keep_days');
+    expect(listed(named)).toContain('docs/operations.md: logs.keep_days');
     const isOption = (code: string) =>
       rows.some((row) => row === code || row.startsWith(`${code}.`)) || /\.quirks$/.test(code);
-    expect(told(named.filter(({ code }) => !isOption(code)))).toEqual([]);
+    expect(listed(named.filter(({ code }) => !isOption(code)))).toEqual([]);
   });
 
-  test('of our own in the environment are variables that are read', () => {
-    // The readers' own, in whose names the pages speak; and one of the tests.
-    const theirs = ['URL', 'KEY', 'MANAGEMENT_KEY', 'API_KEY', 'SCREENSHOTS'];
-    const known = [...rows, ...theirs.map((name) => `TOLLGATE_${name}`)];
+  test('exist as environment variables', () => {
+    // Variables of the readers' own programs, and one of the tests.
+    const others = ['URL', 'KEY', 'MANAGEMENT_KEY', 'API_KEY', 'SCREENSHOTS'];
+    const known = [...rows, ...others.map((name) => `TOLLGATE_${name}`)];
     const named = documents.flatMap(({ path, text }) =>
       (text.match(/\bTOLLGATE_[A-Z_]+\b/g) ?? []).map((code) => ({ path, code })),
     );
-    expect(told(named)).toContain('docs/keys.md: TOLLGATE_ADMIN_TOKEN');
-    expect(told(named.filter(({ code }) => !known.includes(code)))).toEqual([]);
+    expect(listed(named)).toContain('docs/keys.md: TOLLGATE_ADMIN_TOKEN');
+    expect(listed(named.filter(({ code }) => !known.includes(code)))).toEqual([]);
   });
 });
 
-describe('blocks', () => {
+describe('code blocks', () => {
   const options = Object.keys(configFileSchema.properties);
   const isSetting = (data: unknown) =>
     isObject(data) && Object.keys(data).every((name) => options.includes(name));
   const settings = blocksIn('yaml').filter(({ code }) => isSetting(parse(code)));
 
-  test('of settings are found', () => {
+  test('with settings are in 2 pages', () => {
     expect(new Set(settings.map(({ path }) => path))).toEqual(
       new Set(['docs/providers.md', 'docs/web-search.md']),
     );
   });
 
-  test.each(settings)('$name loads', ({ code }) => {
+  test.each(settings)('with settings load: $name', ({ code }) => {
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-mentions-'));
     const file = join(folder, 'tollgate.yaml');
     writeFileSync(file, code);
@@ -215,14 +216,17 @@ describe('blocks', () => {
     }
   });
 
-  test.each(blocksIn('json'))('$name is JSON, whole or line by line', ({ code }) => {
-    const lines = code.trim().split('\n');
-    const isOneEach = lines.length > 1 && lines.every((line) => /^\{.*\}$/.test(line));
-    for (const text of isOneEach ? lines : [code]) expect(isObject(JSON.parse(text))).toBe(true);
-  });
+  test.each(blocksIn('json'))(
+    'with JSON are valid, as a whole or line by line: $name',
+    ({ code }) => {
+      const lines = code.trim().split('\n');
+      const isOneEach = lines.length > 1 && lines.every((line) => /^\{.*\}$/.test(line));
+      for (const text of isOneEach ? lines : [code]) expect(isObject(JSON.parse(text))).toBe(true);
+    },
+  );
 });
 
-test('models by a brand of the catalogue are in it', () => {
+test('models of a built-in brand that are mentioned are in the catalog', () => {
   const known = new Set(builtinCatalog.models.map(({ id }) => id));
   const brands = new Set([...known].map((id) => id.split('/')[0]));
   const isAlias = ({ code }: Mention) =>
@@ -233,15 +237,15 @@ test('models by a brand of the catalogue are in it', () => {
   const named = [...spans, ...inBlocks].filter(isAlias);
   expect(named.length).toBeGreaterThan(50);
   const missing = named.filter(({ code }) => !known.has(code.replace(/:online$/, '')));
-  expect(told(missing)).toEqual([]);
+  expect(listed(missing)).toEqual([]);
 });
 
-test('log events are documented with their level, and no others are', () => {
-  const levelled =
+test('docs/observability.md lists every log event with its level', () => {
+  const logCall =
     /\blog(?:\.(info|warn|error)|\[[^\]]*'(error)'\])\(\s*'(\w+)'|\blogLine\('(\w+)', '(\w+)'/gi;
   const written = [...tree.values()]
     .filter(({ path }) => /^src\/.*(?<!\.test)\.ts$/.test(path))
-    .flatMap(({ uncommented }) => [...uncommented.matchAll(levelled)])
+    .flatMap(({ uncommented }) => [...uncommented.matchAll(logCall)])
     .map(([, a, b, event, level, line]) => `${event ?? line} ${a ?? b ?? level}`);
   expect(written).toContain('redis_away warn');
   const [, part = ''] = textOf('docs/observability.md').split('## Log events');
@@ -250,14 +254,14 @@ test('log events are documented with their level, and no others are', () => {
   expect(documented).toEqual([...new Set(written)].sort());
 });
 
-describe('every page', () => {
+describe('pages', () => {
   const pages = documents.filter(({ path }) => /^(?:docs\/)?[\w-]+\.md$/.test(path));
 
-  test.each(pages)('$path begins with what it is for', ({ text }) => {
+  test.each(pages)('start with a title and an introduction: $path', ({ text }) => {
     expect(text).toMatch(/^# [^\n]+\n\n[A-Z`*][^\n]{40,}/);
   });
 
-  test.each(pages)('$path is linked in the README', ({ path }) => {
+  test.each(pages)('are linked in the README: $path', ({ path }) => {
     expect(path === 'README.md' || textOf('README.md').includes(`](${path})`)).toBe(true);
   });
 });

@@ -1,16 +1,21 @@
-/** The reference says what the gateway does: every route and field. Answers are tested apart. */
+/** Checks /openapi.json and /docs. openapi-answers.test.ts compares answers with them. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import SwaggerParser from '@apidevtools/swagger-parser';
 import { openApiDocument } from '../../src/contract/openapi.ts';
 import type { Route } from '../../src/http/routes.ts';
 import { docsPage } from '../../src/http/system/reference-page.ts';
-import { type OpenApiChecker, type Json, schemaErrors, object } from '../support/openapi-checker.ts';
 import { CheckedGateway } from '../support/checked-gateway.ts';
 import type { InProcessGateway } from '../support/in-process.ts';
+import {
+  type Json,
+  type OpenApiChecker,
+  object,
+  schemaErrors,
+} from '../support/openapi-checker.ts';
 import { routesInCode } from '../support/routes-in-code.ts';
 
-let rig: CheckedGateway;
+let checked: CheckedGateway;
 let gateway: InProcessGateway;
 let api: OpenApiChecker;
 let document: Json;
@@ -18,24 +23,24 @@ let routes: Route[];
 
 beforeAll(async () => {
   routes = await routesInCode();
-  rig = await CheckedGateway.start();
-  ({ gateway, api } = rig);
+  checked = await CheckedGateway.start();
+  ({ gateway, api } = checked);
   document = (await gateway.get('/openapi.json')).json;
 });
-afterAll(() => rig.stop());
+afterAll(() => checked.stop());
 
 const named = ({ method, path }: Pick<Route, 'method' | 'path'>) =>
   `${method} ${path.replace(/:(\w+)(?:\{[^}]*\})?/g, '{$1}')}`;
 
-/** Messages also have the names that Anthropic's SDKs make of the base URL `…/v1/anthropic`. */
-const underTwoNames: [string, string][] = [
+/** Messages are also below `/v1/anthropic`, the path that Anthropic's SDKs append to a base URL. */
+const twoPaths: [string, string][] = [
   ['/v1/messages', '/v1/anthropic/messages'],
   ['/v1/messages/count_tokens', '/v1/anthropic/messages/count_tokens'],
 ];
 const idOfPost = (path: string) => `post${path.replaceAll('/', '_')}`;
 
-/** The records that are referred to. */
-const recordsIn = (schema: unknown) =>
+/** Returns the names of the referenced schemas. */
+const referencesIn = (schema: unknown) =>
   [...JSON.stringify(schema).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
     ([, name = '']) => name,
   );
@@ -47,19 +52,19 @@ function hasOpenObject(schema: unknown): boolean {
   return isOpen || Object.values({ ...rest, ...object(properties) }).some(hasOpenObject);
 }
 
-describe('the document', () => {
-  test('has a description of every route; these have none', () => {
-    const silent = routes.filter(({ doc }) => doc === undefined).map(named);
-    expect(silent).toEqual([]);
+describe('GET /openapi.json', () => {
+  test('describes every route', () => {
+    const undocumented = routes.filter(({ doc }) => doc === undefined).map(named);
+    expect(undocumented).toEqual([]);
   });
 
-  test('has every route and no other, as it is served', () => {
-    const told = api.operations.map(({ name }) => name);
-    const served = [...routes.map(named), ...underTwoNames.map(([, other]) => `POST ${other}`)];
-    expect(told.toSorted()).toEqual(served.toSorted());
+  test('lists exactly the served routes', () => {
+    const documented = api.operations.map(({ name }) => name);
+    const served = [...routes.map(named), ...twoPaths.map(([, other]) => `POST ${other}`)];
+    expect(documented.toSorted()).toEqual(served.toSorted());
   });
 
-  test.each(underTwoNames)('describes %s alike at %s', (path, other) => {
+  test.each(twoPaths)('describes %s in the same way as %s', (path, other) => {
     const [{ operationId, ...one }, { operationId: otherId, ...same }] = [path, other].map((at) =>
       object(object(object(document.paths)[at]).post),
     ) as [Json, Json];
@@ -72,12 +77,12 @@ describe('the document', () => {
     await SwaggerParser.validate(structuredClone(document) as never);
   });
 
-  test('asks for the credential that the route asks for', () => {
+  test('requires the same kind of key as the route', () => {
     for (const { name, operation } of api.operations) {
       const served = name.replace('/v1/anthropic/', '/v1/');
       const route = routes.find((one) => named(one) === served);
-      const asked = (Array.isArray(operation.security) ? operation.security : []).flatMap((one) =>
-        Object.keys(object(one)),
+      const documented = (Array.isArray(operation.security) ? operation.security : []).flatMap(
+        (one) => Object.keys(object(one)),
       );
       const expected = {
         public: [],
@@ -86,11 +91,11 @@ describe('the document', () => {
         either: ['routing', 'management'],
         admin: ['admin'],
       }[route?.access ?? 'public'];
-      expect([name, asked]).toEqual([name, [...expected]]);
+      expect([name, documented]).toEqual([name, [...expected]]);
     }
   });
 
-  test('gives examples that fit its own schemas', () => {
+  test('has examples that match the schemas', () => {
     const examples = api.operations.flatMap(({ name, operation }) =>
       Object.entries(object(object(operation.requestBody).content))
         .slice(0, 1)
@@ -99,31 +104,31 @@ describe('the document', () => {
     expect(examples.length).toBeGreaterThan(8);
     for (const media of examples) {
       const { name, type, schema, example } = media as Json;
-      if (example === undefined) throw new Error(`${name} has a body and no example of one.`);
-      // In a form every value is text, and files are named.
+      if (example === undefined) throw new Error(`${name} has a body but no example.`);
+      // A form has only text and files.
       if (type !== 'application/json') continue;
       expect([name, schemaErrors(object(api.resolveSchema(schema)), example)]).toEqual([name, []]);
     }
   });
 
-  test('closes its own records: only those that providers may say more in stay open', () => {
+  test('allows unknown fields only in answers that providers can extend', () => {
     const schemas = object(object(document.components).schemas);
     const answers = api.operations.map(({ operation }) => operation.responses);
-    const told = new Set(recordsIn(answers));
-    for (const name of told) for (const inner of recordsIn(schemas[name])) told.add(inner);
-    const open = [...told].filter((name) => hasOpenObject(schemas[name]));
+    const names = new Set(referencesIn(answers));
+    for (const name of names) for (const inner of referencesIn(schemas[name])) names.add(inner);
+    const open = [...names].filter((name) => hasOpenObject(schemas[name]));
     expect(open.toSorted()).toEqual([
       ...['ChatChunk', 'ChatCompletion', 'ContentBlock', 'Embeddings', 'Images', 'Message'],
       ...['MessageEvent', 'OutputItem', 'Response', 'ResponseEvent', 'ToolCall', 'Transcript'],
       ...['TranscriptSegment', 'TranscriptWord', 'Usage'],
     ]);
-    const inPlace = api.operations.filter(({ operation }) => hasOpenObject(operation.responses));
-    const names = inPlace.map(({ name }) => name);
-    const counting = underTwoNames[1]?.map((path) => `POST ${path}`) ?? [];
-    expect(names).toEqual([...counting, 'GET /openapi.json']);
+    const inlineOpen = api.operations.filter(({ operation }) => hasOpenObject(operation.responses));
+    const operations = inlineOpen.map(({ name }) => name);
+    const counting = twoPaths[1]?.map((path) => `POST ${path}`) ?? [];
+    expect(operations).toEqual([...counting, 'GET /openapi.json']);
   });
 
-  test('refuses two records of one name', () => {
+  test('rejects 2 different schemas with the same name', () => {
     const route = (type: string): Route => ({
       method: 'GET',
       path: `/${type}`,
@@ -131,9 +136,9 @@ describe('the document', () => {
       doc: { summary: 'A', answers: { 200: { type, title: 'Same' } as never } },
       handle: () => new Response(),
     });
-    const facts = { version: '1', url: '/' };
-    expect(() => openApiDocument([route('string'), route('string')], facts)).not.toThrow();
-    expect(() => openApiDocument([route('string'), route('integer')], facts)).toThrow('Same');
+    const info = { version: '1', url: '/' };
+    expect(() => openApiDocument([route('string'), route('string')], info)).not.toThrow();
+    expect(() => openApiDocument([route('string'), route('integer')], info)).toThrow('Same');
   });
 });
 
@@ -145,14 +150,14 @@ test.each([
   ['/v1/customer/logs?status=done', 'status'],
   ['/v1/customer/analytics?group_by=mood', 'group_by'],
   ['/v1/customer/billing/statements?months=0', 'months'],
-])('%s is refused and names the parameter', async (path, param) => {
+])('GET %s returns 400 and names the parameter %s', async (path, param) => {
   const { status, error } = await gateway.get(path);
   expect([status, error.param]).toEqual([400, param]);
   expect(String(error.message)).toStartWith(`${param} must be `);
 });
 
-describe('the page', () => {
-  test('names every route, and loads and runs nothing', async () => {
+describe('GET /docs', () => {
+  test('lists every route and loads no other resources', async () => {
     const response = await fetch(`${gateway.url}/docs`);
     const html = await response.text();
     for (const { name } of api.operations)
@@ -164,7 +169,7 @@ describe('the page', () => {
     expect(addresses.filter((to) => to.startsWith('#') && !ids.has(to.slice(1)))).toEqual([]);
   });
 
-  test('tells the bounds of a field, and is asked for each time', async () => {
+  test('states the bounds of fields and is not cached', async () => {
     const response = await fetch(`${gateway.url}/docs`);
     const html = await response.text();
     expect(html).toContain('string, up to 4096 or null');
@@ -175,7 +180,7 @@ describe('the page', () => {
     expect(response.headers.get('cache-control')).toBe('no-cache');
   });
 
-  test('allows its own style and nothing else', async () => {
+  test('allows only its own style in its security policy', async () => {
     const response = await fetch(`${gateway.url}/docs`);
     const [, style = ''] = /<style>([\s\S]*?)<\/style>/.exec(await response.text()) ?? [];
     const hash = createHash('sha256').update(style).digest('base64');
@@ -185,21 +190,21 @@ describe('the page', () => {
     expect(policy).not.toContain('unsafe');
   });
 
-  test('shows hostile words as words', () => {
-    const hostile = `"><script>alert('1')</script>`;
+  test('escapes HTML', () => {
+    const markup = `"><script>alert('1')</script>`;
     const route: Route = {
       method: 'GET',
-      path: `/${hostile}`,
+      path: `/${markup}`,
       access: 'public',
-      doc: { summary: hostile, details: hostile, answers: {} },
+      doc: { summary: markup, details: markup, answers: {} },
       handle: () => new Response(),
     };
-    const html = docsPage(openApiDocument([route], { version: hostile, url: '/' }), 'http://a');
+    const html = docsPage(openApiDocument([route], { version: markup, url: '/' }), 'http://a');
     expect(html).not.toContain('<script');
     expect(html).toContain('&lt;script&gt;');
   });
 
-  test('shows a line for curl that can be pasted', async () => {
+  test('shows a curl command for each example', async () => {
     const html = await (await fetch(`${gateway.url}/docs`)).text();
     expect(html).toContain('-H &quot;Authorization: Bearer $KEY&quot;');
     expect(html).toContain('&quot;messages&quot;:[{&quot;role&quot;:&quot;user&quot;');

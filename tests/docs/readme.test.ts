@@ -1,6 +1,6 @@
 /**
- * The commands of the README and the examples it links to, run for real in a copy of the tree: what
- * a newcomer pastes works. `npm ci` itself is left to the pipeline; its result is linked in.
+ * Runs the commands and examples of the README in a copy of the repository. `npm ci` itself runs in
+ * CI; its result is linked.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import {
@@ -23,23 +23,23 @@ const commands = [...readme.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, text 
   text.trim(),
 );
 
-/** A start on a busy machine; the promise to people is measured elsewhere. */
+/** Enough for a start on a busy machine. The startup time is measured by another test. */
 const startMsMax = 100_000;
-/** For tests that start programs. */
+/** Enough for tests that start processes. */
 const timeoutMs = 120_000;
 
-/** Nothing of this machine but the way to its programs: no provider key may change the outcome. */
+/** Without the machine's other variables, because a provider key would change the models. */
 const bareEnvironment = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' };
 
 interface Started {
   readonly url: string;
-  /** Everything printed until it was ready. */
+  /** The output until the gateway was ready. */
   readonly greeting: string;
-  /** Resolves when npm and everything that it started is gone. */
+  /** Resolves when npm and all its child processes have exited. */
   stop(): Promise<void>;
 }
 
-/** `npm start` as typed, on a free port, in a process group of its own. */
+/** Runs `npm start` on a free port, in its own process group. */
 async function start(folder: string): Promise<Started> {
   const child = Bun.spawn(['npm', 'start'], {
     cwd: folder,
@@ -52,7 +52,7 @@ async function start(folder: string): Promise<Started> {
   const deadline = setTimeout(() => signal('SIGKILL'), startMsMax);
   const output = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   let greeting = '';
-  // The whole greeting is one write; its second line tells about the models.
+  // The greeting is written at once. Its second line lists the models.
   while (!/ is ready at \S+\n.*models.*\n/.test(greeting)) {
     const { done, value } = await output.read();
     if (done) break;
@@ -71,7 +71,7 @@ async function start(folder: string): Promise<Started> {
       if (isStopped) return;
       isStopped = true;
       signal('SIGTERM');
-      // The output ends with the last process that could still write to it.
+      // The output ends when the last process that can write to it has exited.
       while (!(await output.read()).done);
     },
   };
@@ -128,31 +128,31 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 }, timeoutMs);
 
-describe('the README', () => {
-  test('shows four commands: start, ask, make a key, test', () => {
+describe('README', () => {
+  test('shows 4 commands: start, send a request, create a key, test', () => {
     expect(commands.length).toBe(4);
     expect(commands[0]).toBe('npm ci && npm start');
     expect(commands[1]).toStartWith('curl ');
     expect(commands[2]).toStartWith('npm run tollgate ');
-    // Run by whoever runs this.
+    // This command runs this test.
     expect(commands[3]).toBe('npm ci && npm test');
   });
 
-  test('asks a question that is answered as shown', async () => {
+  test('shows the answer of its request', async () => {
     expect(key).not.toBe('');
     const [, shown = ''] = /^```json\n([\s\S]*?)^```$/m.exec(readme) ?? [];
-    const promised: object = JSON.parse(shown);
-    expect(JSON.parse(await shell(commands[1] ?? ''))).toMatchObject(promised);
+    const expected: object = JSON.parse(shown);
+    expect(JSON.parse(await shell(commands[1] ?? ''))).toMatchObject(expected);
   });
 
   test(
-    'makes a key that works at once',
+    'creates a key that works at once',
     async () => {
       const printed = await shell(commands[2] ?? '');
-      const made = /\bsk-tg-\S+/.exec(printed)?.[0] ?? '';
-      expect(made).not.toBe(key);
+      const created = /\bsk-tg-\S+/.exec(printed)?.[0] ?? '';
+      expect(created).not.toBe(key);
       const answer = await fetch(`${gateway.url}/v1/key`, {
-        headers: { authorization: `Bearer ${made}` },
+        headers: { authorization: `Bearer ${created}` },
       });
       expect(await answer.json()).toMatchObject({
         data: { name: 'my app', models: ['demo/*'], scopes: ['chat'] },
@@ -162,24 +162,24 @@ describe('the README', () => {
   );
 });
 
-describe('the first start', () => {
-  test('prints a curl that works as it stands', async () => {
+describe('first start', () => {
+  test('prints a curl command that works', async () => {
     const [, printed = ''] = gateway.greeting.split('Try it:\n');
     expect(printed).toContain('curl');
     expect(chatText(await run(['sh', '-c', printed]))).toContain('Hello!');
   });
 });
 
-describe('every example', () => {
+describe('examples', () => {
   const examples = readdirSync(join(root, 'examples'));
 
-  test('is linked in the README', () => {
+  test('are all linked in the README', () => {
     const linked = [...readme.matchAll(/\]\(examples\/([^)]+)\)/g)].map(([, name = '']) => name);
     expect(linked.toSorted()).toEqual(examples.toSorted());
   });
 
   test.each(examples)(
-    '%s prints the answer and what it used',
+    'print the answer and its usage: %s',
     async (name) => {
       const program = name.endsWith('.sh') ? 'sh' : join('node_modules', '.bin', 'bun');
       const printed = await run([program, join('examples', name)]);
@@ -190,7 +190,7 @@ describe('every example', () => {
   );
 });
 
-describe('a second start', () => {
+describe('second start', () => {
   test(
     'keeps the keys and the data and prints no secret',
     async () => {

@@ -1,5 +1,5 @@
-/** The table of efforts in the documents against what the gateway really asks of each provider. */
-import { expect, test } from 'bun:test';
+/** Compares the table of efforts in the docs with the requests to each provider. */
+import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import type { DialectName, Quirks } from '../../src/config/provider-schema.ts';
@@ -13,17 +13,17 @@ const page = readFileSync(new URL('../../docs/reasoning.md', import.meta.url), '
 
 type Model = (typeof builtinCatalog.models)[number];
 
-interface Place {
+interface Endpoint {
   readonly model: Model;
   readonly provider: string;
   readonly dialect: DialectName;
   readonly quirks: Quirks;
 }
 
-function placesOf(model: Model): Place[] {
+function endpointsOf(model: Model): Endpoint[] {
   return model.endpoints.map(({ provider, dialect, quirks }) => {
     const vendor = builtinCatalog.providers.find(({ name }) => name === provider);
-    if (!vendor) throw new Error(`no provider ${provider}`);
+    if (!vendor) throw new Error(`There is no provider ${provider}.`);
     return {
       model,
       provider,
@@ -33,25 +33,25 @@ function placesOf(model: Model): Place[] {
   });
 }
 
-/** What is said about thinking in a request of any dialect; a dash for nothing. */
-function wordIn(body: Record<string, unknown>): string {
-  const inside = (name: string) => (isObject(body[name]) ? body[name] : {});
+/** Returns the reasoning setting in a request of any dialect, or a dash if there is none. */
+function settingIn(body: Record<string, unknown>): string {
+  const objectAt = (name: string) => (isObject(body[name]) ? body[name] : {});
   const { generationConfig: config } = body;
   const thinking = isObject(config) && isObject(config.thinkingConfig) ? config.thinkingConfig : {};
-  if (inside('thinking').type === 'disabled') return 'off';
-  const word =
+  if (objectAt('thinking').type === 'disabled') return 'off';
+  const setting =
     body.reasoning_effort ??
-    inside('reasoning').effort ??
-    inside('output_config').effort ??
-    inside('thinking').budget_tokens ??
+    objectAt('reasoning').effort ??
+    objectAt('output_config').effort ??
+    objectAt('thinking').budget_tokens ??
     thinking.thinkingLevel ??
     thinking.thinkingBudget;
-  return word === undefined ? '-' : `\`${String(word)}\``;
+  return setting === undefined ? '-' : `\`${String(setting)}\``;
 }
 
-function askedOf({ model, dialect, quirks }: Place, effort: Effort): string {
+function settingFor({ model, dialect, quirks }: Endpoint, effort: Effort): string {
   const upstream = dialects[dialect].chat;
-  if (!upstream) throw new Error(`${dialect} does not chat`);
+  if (!upstream) throw new Error(`The dialect ${dialect} doesn't support chat.`);
   const reasoning = { effort, budgetTokens: null, visible: true };
   const { body } = upstream.write(
     makePrompt({ reasoning }),
@@ -61,34 +61,40 @@ function askedOf({ model, dialect, quirks }: Place, effort: Effort): string {
       modelOutputTokensMax: model.max_completion_tokens ?? null,
     }),
   );
-  return wordIn(JSON.parse(String(body)) as Record<string, unknown>);
+  return settingIn(JSON.parse(String(body)) as Record<string, unknown>);
 }
 
-test('every reasoning model of the catalogue is asked what the page says', () => {
-  const places = builtinCatalog.models
-    .filter(({ features }) => features?.includes('reasoning'))
-    .flatMap(placesOf);
-  const real = places.map((place) => {
-    const words = efforts.map((effort) => askedOf(place, effort));
-    return [`\`${place.model.id}\``, `\`${place.provider}\``, ...words].join(' | ');
+describe('docs/reasoning.md', () => {
+  test('lists the reasoning settings of every reasoning model', () => {
+    const endpoints = builtinCatalog.models
+      .filter(({ features }) => features?.includes('reasoning'))
+      .flatMap(endpointsOf);
+    const actual = endpoints.map((endpoint) => {
+      const settings = efforts.map((effort) => settingFor(endpoint, effort));
+      return [`\`${endpoint.model.id}\``, `\`${endpoint.provider}\``, ...settings].join(' | ');
+    });
+    expect(actual.length).toBeGreaterThan(30);
+    const rows = [...page.matchAll(/^\| (`[\w-]+\/[^|]+\|.*) \|$/gm)].map(([, row = '']) =>
+      row
+        .split('|')
+        .map((cell) => cell.trim())
+        .join(' | '),
+    );
+    expect(rows.toSorted()).toEqual(actual.toSorted());
   });
-  expect(real.length).toBeGreaterThan(30);
-  const rows = [...page.matchAll(/^\| (`[\w-]+\/[^|]+\|.*) \|$/gm)].map(([, row = '']) =>
-    row
-      .split('|')
-      .map((cell) => cell.trim())
-      .join(' | '),
-  );
-  expect(rows.toSorted()).toEqual(real.toSorted());
-});
 
-test('a model of the catalogue that does not reason is told nothing about it', () => {
-  const asked = builtinCatalog.models
-    .filter(({ features = [], output_modalities }) => {
-      return isChatModel({ features, output_modalities }) && !features.includes('reasoning');
-    })
-    .flatMap(placesOf)
-    .map((place) => [place.model.id, ...efforts.map((effort) => askedOf(place, effort))]);
-  expect(asked.length).toBeGreaterThan(5);
-  expect(asked.filter(([, ...words]) => words.some((word) => word !== '-'))).toEqual([]);
+  test('applies only to reasoning models: other models get no reasoning settings', () => {
+    const others = builtinCatalog.models
+      .filter(({ features = [], output_modalities }) => {
+        return isChatModel({ features, output_modalities }) && !features.includes('reasoning');
+      })
+      .flatMap(endpointsOf)
+      .map((endpoint) => [
+        endpoint.model.id,
+        ...efforts.map((effort) => settingFor(endpoint, effort)),
+      ]);
+    expect(others.length).toBeGreaterThan(5);
+    const withSettings = others.filter(([, ...settings]) => settings.some((text) => text !== '-'));
+    expect(withSettings).toEqual([]);
+  });
 });
