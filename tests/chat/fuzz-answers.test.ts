@@ -15,7 +15,7 @@ import { EventStreamReader } from '../../src/dialects/events.ts';
 import { MalformedAnswer } from '../../src/dialects/failure.ts';
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
-import { streamOf, type WholeResponse } from '../support/response-events.ts';
+import { type FullResponse, streamOf } from '../support/response-events.ts';
 import { framesOf } from '../support/stream-checks/events.ts';
 import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
 
@@ -151,7 +151,7 @@ test.each(pairs)(
     const streams = new Map(textsOf(true));
     if (dialect === 'openai-responses') {
       for (const [path, text] of replies)
-        streams.set(path, streamOf(parseJson(text) as WholeResponse));
+        streams.set(path, streamOf(parseJson(text) as FullResponse));
     }
     const steps = fc.array(change, { minLength: 1, maxLength: 3 });
     fc.assert(

@@ -296,7 +296,7 @@ describe("Codex CLI's request", () => {
     );
   });
 
-  test('reaches a Responses upstream without its search, unsigned reasoning and cache key', async () => {
+  test('is passed to a Responses upstream without search and unsigned reasoning', async () => {
     scriptAnswer('responses', { text: 'Done.' });
     const { seen, response } = await stream({ ...body, model: 'acme/responses' }, headers);
     expect(seen.text).toBe('Done.');
@@ -316,7 +316,7 @@ describe("Codex CLI's request", () => {
 describe('/v1/responses', () => {
   const patch = { type: 'custom', name: 'patch', description: 'Patches files.' };
 
-  test('converts free-form tools and their calls to functions with one text parameter', async () => {
+  test('converts free-form tools and their calls to functions', async () => {
     const call = { id: 'call_1', name: 'patch', arguments: { input: '*** Begin\n+a' } };
     upstream.script('openai-up', callTools([call]));
     const request = { model: 'acme/openai', tools: [patch] };

@@ -536,7 +536,7 @@ test('OpenAiPassThrough sends a call whose name stays incomplete before the fini
   expect(choices[0]).toMatchObject({ delta: piece('get_', '{}') });
 });
 
-test("OpenAiPassThrough completes a call's arguments before the finish next to an empty delta", () => {
+test('OpenAiPassThrough completes arguments before a finish next to an empty delta', () => {
   const nothing = { tool_calls: [{ index: 0 }] };
   const announced = { tool_calls: [{ index: 1, id: 'b', type: 'function' }] };
   for (const empty of [nothing, announced]) {

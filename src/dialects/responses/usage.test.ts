@@ -32,7 +32,7 @@ test.each<[string, unknown, object]>([
   );
 });
 
-test('readUsage adds cached tokens that exceed the input, as xAI and Hugging Face send them', () => {
+test('readUsage adds cached tokens that exceed the input, as xAI may send them', () => {
   const input_tokens_details = { cached_tokens: 4_328 };
   expect(readUsage({ input_tokens: 4_142, input_tokens_details, output_tokens: 254 })).toEqual({
     inputTokens: 4_142,

@@ -96,7 +96,7 @@ test("readPrompt reads a top-level cache mark as the prompt's own", () => {
   expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
 });
 
-test("readPrompt reads a tool's cache mark next to its function, inside it, or on a flat tool", () => {
+test("readPrompt reads a tool's cache mark inside or next to its function", () => {
   const named = { name: 'look', parameters: {} };
   const [inner, outer] = [{ type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }];
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
