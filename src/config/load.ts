@@ -66,7 +66,7 @@ export function loadConfig(
   moreProblems.push(
     ...modelProblems(models, providersOf(config, merged), keylessIn(config), isBroken),
   );
-  // An invalid field was left out above, so it looks missing now. Don't report it twice.
+  // An invalid field was dropped above, so it looks missing now. Don't report it twice.
   problems.push(...moreProblems.filter(({ path }) => !broken.includes(path)));
   const isUsed = (path: string) => used.some((section) => isWithin(path, section));
   const refused = problems.filter(({ variable, path }) => variable === undefined || isUsed(path));

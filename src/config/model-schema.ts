@@ -19,7 +19,7 @@ export type Feature = (typeof features)[number];
 
 const modality = oneOf('text', 'image', 'audio', 'file', 'video');
 
-/** Prices for prompts above `above_tokens`. A price that is left out does not change. */
+/** Prices for prompts above `above_tokens`. An omitted price doesn't change. */
 const longPromptSchema = Type.Object(
   {
     above_tokens: integer(1),

@@ -61,7 +61,7 @@ export const quirksSchema = strictObject({
   newer_tools: oneOf('translate', 'keep'),
   /** Whether streams report usage only if the request asks for it. */
   stream_usage: oneOf('on_request', 'always'),
-  /** The vendor's values for our effort levels. A level that is not listed is left out. */
+  /** The vendor's values for our effort levels. A level that isn't listed is omitted. */
   efforts: Type.Record(Type.String(), Type.String()),
   /** DeepSeek turns reasoning off with `thinking`, which is needed to force a tool call. */
   reasoning_off: oneOf('effort', 'thinking'),

@@ -33,7 +33,7 @@ const closingMark = '<<<end of web search results>>>';
 
 /**
  * Writes the tool result for the model. Results are numbered from `firstNumber`, so that a number
- * means the same page in all searches of a request. Results at the end that don't fit are left out;
+ * means the same page in all searches of a request. Results at the end that don't fit are omitted;
  * `shown` is the number of the others.
  */
 export function searchResultsText(

@@ -153,10 +153,16 @@ describe('invalid image request', () => {
         code: 'model_capability_mismatch',
       },
     ]);
-    const blind = await edit({ model: 'test/blind' });
-    expect([blind.status, blind.error.code]).toEqual([400, 'model_capability_mismatch']);
-    const noWords = await generate({ model: 'test/edits', prompt: 'a cat' });
-    expect([noWords.status, noWords.error.code]).toEqual([400, 'model_capability_mismatch']);
+    const noImageInput = await edit({ model: 'test/blind' });
+    expect([noImageInput.status, noImageInput.error.code]).toEqual([
+      400,
+      'model_capability_mismatch',
+    ]);
+    const noGeneration = await generate({ model: 'test/edits', prompt: 'a cat' });
+    expect([noGeneration.status, noGeneration.error.code]).toEqual([
+      400,
+      'model_capability_mismatch',
+    ]);
     expect(upstream.requests).toHaveLength(0);
   });
 

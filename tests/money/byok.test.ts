@@ -310,9 +310,9 @@ describe('BYOK requests', () => {
     expect((await ids(owner)).toSorted()).toEqual([...shared, 'acme/private'].toSorted());
     expect((await gateway.get('/v1/models/acme/private', { key: plain.key })).status).toBe(404);
     expect((await gateway.get('/v1/models/acme/private', { key: owner.key })).status).toBe(200);
-    const refused = await plain.chat(body);
-    expect(refused.status).toBe(404);
-    expect(refused.error.message).toContain('No provider of the model "acme/private" is configured');
+    const rejected = await plain.chat(body);
+    expect(rejected.status).toBe(404);
+    expect(rejected.error.message).toContain('No provider of the model "acme/private"');
     expect((await owner.chat(body)).status).toBe(200);
     expect(receivedKeys(north)).toEqual(['sk-own-0123456789']);
   });
@@ -469,12 +469,12 @@ describe('BYOK base URL', () => {
       mode: 'byok_only',
     } as const;
     await vault.save(credential, Date.now());
-    await within(1_000, async () => (await tenant.chat({ model })).text.includes('was refused'));
+    await within(1_000, async () => (await tenant.chat({ model })).text.includes('was rejected'));
     return tenant;
   }
 
   const refusal =
-    'The provider failed: The base URL of your credential was refused: The address is not public.';
+    'The provider failed: The base URL of your credential was rejected: The address is not public.';
 
   test.each([
     ['/v1/chat/completions', { ...body, messages: [{ role: 'user', content: 'Hello!' }] }],

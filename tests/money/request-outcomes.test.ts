@@ -410,9 +410,9 @@ describe('request rejected by the gateway', () => {
     ['400', 'invalid_request_error', { temperature: 'hot' }],
     ['404', 'invalid_request_error', { model: 'test/unknown' }],
   ])('is free and logged: %s', async (status, error, fields) => {
-    const refused = await gateway.post(bytes400(fields));
-    expect(String(refused.status)).toBe(status);
-    const record = await gateway.record(refused.requestId);
+    const rejected = await gateway.post(bytes400(fields));
+    expect(String(rejected.status)).toBe(status);
+    const record = await gateway.record(rejected.requestId);
     expect(charge(record)).toBe(0);
     expect(record).toMatchObject({ ...free, error });
     expect(upstream.requests).toHaveLength(0);
@@ -420,20 +420,20 @@ describe('request rejected by the gateway', () => {
 
   test('is free and logged: 403', async () => {
     const key = await gateway.makeKey({ models: ['other/*'] });
-    const refused = await gateway.post(bytes400({}), { key });
-    expect(refused.status).toBe(403);
-    expect(await gateway.record(refused.requestId)).toMatchObject({ ...free, error: 'forbidden' });
+    const rejected = await gateway.post(bytes400({}), { key });
+    expect(rejected.status).toBe(403);
+    expect(await gateway.record(rejected.requestId)).toMatchObject({ ...free, error: 'forbidden' });
   });
 
   test('is free and logged: 429', async () => {
-    const refused = await withinOneMinute(async () => {
+    const rejected = await withinOneMinute(async () => {
       upstream.reset();
       const key = await gateway.makeKey({ requests_per_minute: 1 });
       await gateway.post(bytes400({}), { key });
       return gateway.post(bytes400({}), { key });
     });
-    expect(refused.status).toBe(429);
-    const record = await gateway.record(refused.requestId);
+    expect(rejected.status).toBe(429);
+    const record = await gateway.record(rejected.requestId);
     expect(record).toMatchObject({ ...free, error: 'rate_limit_exceeded' });
     expect(upstream.requests).toHaveLength(1);
   });
@@ -441,20 +441,21 @@ describe('request rejected by the gateway', () => {
   test('is free and logged: 402', async () => {
     // 134 input tokens and the minimum of 16 output tokens cost 166.
     const key = await gateway.makeKey({ limit: 165 });
-    const refused = await gateway.post(bytes400({}), { key });
-    expect(refused.status).toBe(402);
-    expect(refused.error.message).toBe(
-      "This key has 165 credits left; the request needs at least 166. Raise the key's limit or send a smaller request.",
+    const rejected = await gateway.post(bytes400({}), { key });
+    expect(rejected.status).toBe(402);
+    expect(rejected.error.message).toBe(
+      'This key has 165 credits left; the request needs at least 166. ' +
+        "Raise the key's limit or send a smaller request.",
     );
-    const record = await gateway.record(refused.requestId);
+    const record = await gateway.record(rejected.requestId);
     expect(record).toMatchObject({ ...free, error: 'insufficient_credits' });
     expect(upstream.requests).toHaveLength(0);
   });
 
   test('is not logged if the key is unknown: 401', async () => {
-    const refused = await gateway.post(bytes400({}), { key: 'sk-tg-nobody' });
-    expect(refused.status).toBe(401);
-    const found = await gateway.store.requestLog.find('default', refused.requestId);
+    const rejected = await gateway.post(bytes400({}), { key: 'sk-tg-unknown' });
+    expect(rejected.status).toBe(401);
+    const found = await gateway.store.requestLog.find('default', rejected.requestId);
     expect(found).toBeUndefined();
   });
 });

@@ -261,8 +261,8 @@ describe('tollgate skills', () => {
       code: 1,
       err: 'name must match the command: the file has "b", the command "a".',
     });
-    const nobody = await tollgate('', 'skills', 'list', '--tenant', 'nobody');
-    expect([nobody.code, nobody.out]).toEqual([1, '']);
+    const unknownTenant = await tollgate('', 'skills', 'list', '--tenant', 'nobody');
+    expect([unknownTenant.code, unknownTenant.out]).toEqual([1, '']);
     const unknown = await tollgate('', 'skills', 'show', 'translat', '--tenant', id);
     expect(unknown.err).toBe('There is no skill "translat"; did you mean "translate"?');
   });

@@ -70,7 +70,7 @@ export class EmbeddingsOperation implements Operation {
     return { usage, units: noUnits, isEstimate, note: isEstimate ? estimateNote : null };
   }
 
-  /** The encoding is left out: vectors are stored in one form and written in the requested one. */
+  /** Omits the encoding: vectors are stored in one form and written in the requested one. */
   cacheIdentity(): CacheIdentity {
     const { inputs, dimensions, user, more } = this.#options;
     return { cacheKeyInput: () => ({ inputs, dimensions, user, more }), isRepeatable: true };
