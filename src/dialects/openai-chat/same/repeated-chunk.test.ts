@@ -86,12 +86,12 @@ describe('OpenAiPassThrough with repeated chunks', () => {
   test('replaces the right text when a head field looks like the content', () => {
     const { push, metrics } = passThrough();
     const headWithNote =
-      '{"id":"up","object":"chat.completion.chunk","created":1,"model":"m","note": {"content": ""},';
+      '{"id":"up","object":"chat.completion.chunk","created":1,"model":"m","x": {"content": ""},';
     const chunk = (content: string) =>
       `${headWithNote}"choices":[{"index":0,"delta":{"content":"${content}"}}]}`;
     const outputs = ['', 'Hello', ' world'].map((content) => push(chunk(content)));
     expect(outputs.map(contentIn)).toEqual(['', 'Hello', ' world']);
-    expect(outputs.map((text) => JSON.parse(text.slice(6)).note)).toEqual(
+    expect(outputs.map((text) => JSON.parse(text.slice(6)).x)).toEqual(
       Array.from({ length: 3 }, () => ({ content: '' })),
     );
     expect(metrics.outputCharacters).toBe('Hello world'.length);
