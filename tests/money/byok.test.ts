@@ -469,12 +469,12 @@ describe('BYOK base URL', () => {
       mode: 'byok_only',
     } as const;
     await vault.save(credential, Date.now());
-    await within(1_000, async () => (await tenant.chat({ model })).text.includes('was rejected'));
+    await within(1_000, async () => (await tenant.chat({ model })).text.includes('was refused'));
     return tenant;
   }
 
   const refusal =
-    'The provider failed: The base URL of your credential was rejected: The address is not public.';
+    'The provider failed: The base URL of your credential was refused: The address is not public.';
 
   test.each([
     ['/v1/chat/completions', { ...body, messages: [{ role: 'user', content: 'Hello!' }] }],
