@@ -119,15 +119,12 @@ async function json(...args: string[]) {
 }
 
 describe('help', () => {
-  test.each([[[]], [['--help']], [['-h']], [['help']]])(
-    'lists all topics for %j',
-    async (args) => {
-      const { code, out } = await tollgate(...args);
-      expect(code).toBe(0);
-      for (const { name, summary } of topics)
-        expect(out).toMatch(new RegExp(`  ${name} +${summary}`));
-    },
-  );
+  test.each([[[]], [['--help']], [['-h']], [['help']]])('lists all topics for %j', async (args) => {
+    const { code, out } = await tollgate(...args);
+    expect(code).toBe(0);
+    for (const { name, summary } of topics)
+      expect(out).toMatch(new RegExp(`  ${name} +${summary}`));
+  });
 
   test('lists the commands and examples of a topic', async () => {
     const { out } = await tollgate('keys', '--help');

@@ -134,7 +134,8 @@ test(
       1,
       '',
       `The journal ${journal} has requests of another database. Start once with that database, or ` +
-        `move the folder away; where this is an older copy of it, remove ${journal}/books.\n`,
+        'move the folder away. If this database is an older copy of it, remove ' +
+        `${journal}/ledger-id.\n`,
     ]);
     for (const suffix of ['', '-wal', '-shm']) rmSync(fileIn(folder) + suffix, { force: true });
     cpSync(copy, fileIn(folder));
@@ -162,7 +163,7 @@ test(
     gateway.signal('SIGTERM');
     const { exitCode, stderr } = await gateway.finished;
     expect(exitCode).toBe(1);
-    expect(stderr).toContain('is in the journal, for the next start here to book');
+    expect(stderr).toContain('are in the journal and will be committed by the next start.');
 
     for (const name of ['secret.key', 'journal']) {
       cpSync(join(gateway.dataDir, name), join(folder, name), { recursive: true });
