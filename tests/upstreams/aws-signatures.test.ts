@@ -111,7 +111,7 @@ describe("a tenant's own AWS key", () => {
   });
 
   test('is rejected and not stored if a part is missing', async () => {
-    const tenant = await makeByokTenant(gateway, 'halves');
+    const tenant = await makeByokTenant(gateway, 'no-session-token');
     const put = await tenant.bring('aws', { api_key: `${own.id}:${own.secret}` });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
     expect(put.error.message).toBe(

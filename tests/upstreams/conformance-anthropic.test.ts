@@ -124,7 +124,7 @@ test('AnthropicPassThrough forwards unknown events', () => {
   }
 });
 
-test('a null in the last report is nothing new, not zero', () => {
+test('AnthropicPassThrough keeps earlier counts if the last report has null', () => {
   const relay = new AnthropicPassThrough(identity, 9);
   for (const message of messagesOf(readFixture('anthropic/usage-null-stream.sse'))) {
     relay.push(message);

@@ -231,9 +231,9 @@ test('FakeUpstream ends a status 200 with an error in the format of the endpoint
   const path = '/v1/messages';
   const anthropic = await send({ behavior: errorInside200(3), path, extra: streaming });
   expect(anthropic.text).toContain('event: error\ndata: {"type":"error","error":{"type":"overl');
-  const whole = await send({ behavior: errorInside200() });
-  expect(whole.reply.status).toBe(200);
-  expect(JSON.parse(whole.text)).toHaveProperty('error.message');
+  const reply = await send({ behavior: errorInside200() });
+  expect(reply.reply.status).toBe(200);
+  expect(JSON.parse(reply.text)).toHaveProperty('error.message');
 });
 
 test('FakeUpstream continues a stream after a malformed event or half a character', async () => {
@@ -293,8 +293,8 @@ test('FakeUpstream sends errors with the status, headers, and format of the endp
 test('FakeUpstream sends answers of the wrong type with status 200', async () => {
   const page = await send({ behavior: htmlWith200(), extra: streaming });
   expect(page.reply.headers.get('content-type')).toStartWith('text/html');
-  const whole = await send({ behavior: jsonForStream(), extra: streaming });
-  expect(JSON.parse(whole.text).object).toBe('chat.completion');
+  const reply = await send({ behavior: jsonForStream(), extra: streaming });
+  expect(JSON.parse(reply.text).object).toBe('chat.completion');
   const stream = await send({ behavior: sseForJson() });
   expect(stream.text).toEndWith('data: [DONE]\n\n');
   const empty = await send({ behavior: emptyBody() });

@@ -26,7 +26,7 @@ afterAll(async () => {
   upstream.stop();
 });
 
-/** Which roles may follow which. */
+/** The roles that may follow each role. */
 const followers: Readonly<Record<string, readonly string[]>> = {
   system: ['user', 'assistant', 'system'],
   user: ['assistant', 'system', 'user'],

@@ -103,7 +103,7 @@ function isCount(tokens: unknown): tokens is number {
 const tokensPerMessage = 4;
 const tokensPerTool = 8;
 
-/** An image costs a token per 750 pixels; Anthropic shrinks it to stay below this many tokens. */
+/** An image costs 1 token per 750 pixels. Anthropic shrinks it to at most this many tokens. */
 const pixelsPerToken = 750;
 export const tokensPerImageMax = 1_600;
 

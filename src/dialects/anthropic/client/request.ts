@@ -86,16 +86,16 @@ export function readMessagesRequest(
   return { request, body: value, source };
 }
 
-/** A request whose tokens are to be counted, checked. */
+/** A validated request to count tokens. */
 export interface CountRequest {
   readonly request: TokenCountRequestInfo;
-  /** Set when the gateway shall search the web for the model. */
+  /** Set if the gateway searches the web for the model. */
   readonly search: SearchOptions | null;
   readonly body: CountBody;
   readonly source: RawBody;
 }
 
-/** Reads a request that is only counted, and so need not limit its output. */
+/** Reads a request to count tokens, which needs no output limit. */
 export function readCountRequest(value: Record<string, unknown>, source: RawBody): CountRequest {
   if (!countValidator.Check(value)) throw validationError(countSchema, value);
   const models = readChain(value);

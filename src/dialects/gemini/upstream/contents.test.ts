@@ -137,7 +137,7 @@ describe('writeContents calls', () => {
     ['[1]', '{"arguments":[1]}'],
     ['12345678901234567890', '{"arguments":12345678901234567890}'],
     ['{"city":"Os', '{"arguments":"{\\"city\\":\\"Os"}'],
-  ])('have an object of arguments: %s', (json, args) => {
+  ])('have their arguments %s as an object', (json, args) => {
     const [, second] = writeContents(
       [userTurn('?'), model(call('a', 'weather', json))],
       makeTarget(),

@@ -36,7 +36,7 @@ describe('GeminiStreamReader finish reasons', () => {
     expect(sink.finishReason).toBe(reason);
   });
 
-  test('STOP after a call becomes tool_calls, but the output limit stays length', () => {
+  test('STOP after a call becomes tool_calls, but MAX_TOKENS stays length', () => {
     const call = { functionCall: { name: 'now', args: {} } };
     expect(read(chunkOf([call]), endChunk('STOP')).sink.finishReason).toBe('tool_calls');
     expect(read(chunkOf([call], 'STOP')).sink.finishReason).toBe('tool_calls');

@@ -168,7 +168,7 @@ function writeConfig(prompt: Prompt, target: Target, json: JsonFormat | null) {
 
 type Schema = Readonly<Fields>;
 
-/** Keys whose value is a schema, or a list of them. */
+/** Keywords whose value is a schema, or a list of schemas. */
 const schemaKeys = new Set([
   ...['anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', 'else', 'items', 'prefixItems', 'contains'],
   ...['propertyNames', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties'],

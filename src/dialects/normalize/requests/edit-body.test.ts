@@ -131,14 +131,14 @@ describe('editBody rewrites a body with one long text and a duplicate field', ()
   const message = (content: unknown) => `"messages":${JSON.stringify([{ content }])}`;
   const long = message([{ type: 'text', text: document }]);
   test.each([
-    ['before it', `"n":9,"n":1,${long}`],
-    ['behind it', `${long},"n":9,"n":1`],
-    ['on both sides of it', `"n":9,${long},"n":1`],
-    ['with a letter hidden before it', `"\\u006e":9,${long},"n":1`],
-    ['with a letter hidden behind it', `"n":9,${long},"\\u006e":1`],
+    ['before the text', `"n":9,"n":1,${long}`],
+    ['after the text', `${long},"n":9,"n":1`],
+    ['on both sides of the text', `"n":9,${long},"n":1`],
+    ['with an escaped letter before the text', `"\\u006e":9,${long},"n":1`],
+    ['with an escaped letter after the text', `"n":9,${long},"\\u006e":1`],
     ['among escapes', `"n":9,${message('\u0001"'.repeat(9_000))},"n":1`],
-    ['as a text of its own, too', `"n":9,${long},"messages":[],"n":1,${long}`],
-    ['before and behind characters of many bytes', `"n":9,${message('€'.repeat(9_000))},"n":1`],
+    ['and the text twice', `"n":9,${long},"messages":[],"n":1,${long}`],
+    ['around multi-byte characters', `"n":9,${message('€'.repeat(9_000))},"n":1`],
   ])('%s', (_, fields) => {
     const written = edited(`{"model":"ours",${fields}}${mark}`);
     expect(written).toBeString();
@@ -147,14 +147,14 @@ describe('editBody rewrites a body with one long text and a duplicate field', ()
     expect(String(written)).not.toContain('"n":9');
   });
 
-  test('but not for names in that text', () => {
+  test('does not mistake names inside the text for duplicates', () => {
     const plain = 'the river '.repeat(2_000);
-    const said = `${plain}, "n":1,"n":"\\u006e"${plain}`;
-    const spliced = edited(`{"model":"ours",${message(said)},"n":1}${mark}`);
+    const content = `${plain}, "n":1,"n":"\\u006e"${plain}`;
+    const spliced = edited(`{"model":"ours",${message(content)},"n":1}${mark}`);
     expect(spliced).toHaveProperty('start', '{"model":"theirs"');
   });
 
-  test('for any length and surroundings', () => {
+  test('for any length and other fields', () => {
     const unit = fc.constantFrom('a', 'é', '€', '\u{1f600}', '\n', '\\', '\u0001');
     const texts = fc.string({ unit, maxLength: 40 });
     const field = fc.tuple(fc.constantFrom('n', 'store', 'other', 'metadata'), texts);
@@ -177,8 +177,8 @@ describe('editBody rewrites a body with one long text and a duplicate field', ()
 
 test('editBody ignores bytes around the text in memory', () => {
   const text = `{"model":"ours","n":1}${mark}`;
-  const among = sourceOf(text, 'é{"model":"x","n":1}', '{"model":"x","n":1,"\\u006d":1}');
-  expect(edited(text, {}, among)).toBe(`{"model":"theirs","n":1}${mark}`);
+  const embedded = sourceOf(text, 'é{"model":"x","n":1}', '{"model":"x","n":1,"\\u006d":1}');
+  expect(edited(text, {}, embedded)).toBe(`{"model":"theirs","n":1}${mark}`);
   const twice = `{"model":"ours","n":1,"model":"ours"}${mark}`;
   expect(edited(twice, {}, sourceOf(twice, 'é', 'é'))).toBe('{"model":"theirs","n":1}');
 });
