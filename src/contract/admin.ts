@@ -42,14 +42,12 @@ export const newTenantSchema = record('NewTenant', {
   name: nameField(),
   ...tenantLimits,
 });
-export type NewTenantRequest = Shape<typeof newTenantSchema>;
 
 export const tenantChangeSchema = record('TenantChange', {
   name: Type.Optional(nameField()),
   disabled: Type.Optional(Type.Boolean()),
   ...tenantLimits,
 });
-export type TenantChangeRequest = Shape<typeof tenantChangeSchema>;
 
 export const tenantSorts = [
   'created_at',
@@ -115,7 +113,6 @@ export const creditChangeSchema = record('CreditChange', {
   note: optional(lineField(0, 500)),
   idempotency_key: optional(lineField(1, 200)),
 });
-export type CreditChangeRequest = Shape<typeof creditChangeSchema>;
 
 export const creditEntryKinds = ['grant', 'correction'] as const;
 

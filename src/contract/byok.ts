@@ -25,7 +25,6 @@ export const newCredentialSchema = record('NewCredential', {
     }),
   ),
 });
-export type NewCredentialRequest = Shape<typeof newCredentialSchema>;
 
 const credentialSchema = record('Credential', {
   provider: text(),

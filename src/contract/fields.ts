@@ -44,7 +44,7 @@ export function inlineRecord<P extends TProperties>(properties: P) {
 export const data = <S extends TSchema>(schema: S) => inlineRecord({ data: schema });
 
 export const deletedSchema = inlineRecord({ deleted: Type.Literal(true) });
-export type DeletedObject = Shape<typeof deletedSchema>;
+export const deletedObject: Shape<typeof deletedSchema> = { deleted: true };
 
 /** Fields of requests. */
 

@@ -51,7 +51,6 @@ export const newKeySchema = record('NewKey', {
   ...settings,
   management: optional(Type.Boolean()),
 });
-export type NewKeyRequest = Shape<typeof newKeySchema>;
 
 export const keyChangeSchema = record('KeyChange', {
   name: Type.Optional(nameField()),
@@ -63,7 +62,6 @@ export type KeyChangeRequest = Shape<typeof keyChangeSchema>;
 export const rotationSchema = record('Rotation', {
   overlap_seconds: optional(integer(0, overlapSecondsMax)),
 });
-export type RotationRequest = Shape<typeof rotationSchema>;
 
 const keySchema = record('Key', {
   id: text(),

@@ -1,3 +1,4 @@
+import { deletedObject } from '../../contract/fields.ts';
 import { skillDocs } from '../../contract/skills.ts';
 import type { SkillService } from '../../tools/skills/skill-service.ts';
 import { readManagementBody } from '../body/body.ts';
@@ -24,7 +25,7 @@ export function skillRoutes(service: SkillService): Route[] {
     }),
     either.delete('/v1/customer/skills/:name', skillDocs.delete, async (exchange, { tenantId }) => {
       await service.delete(tenantId, exchange.param('name'));
-      return json(exchange, { deleted: true });
+      return json(exchange, deletedObject);
     }),
   ];
 }

@@ -114,7 +114,10 @@ function readTenantPage(query: URLSearchParams, now: number): Omit<TenantPage, '
   return { offset: readOffset(query), search, order };
 }
 
-async function tenantObject(deps: AdminDeps, tenant: TenantFields) {
+async function tenantObject(
+  deps: AdminDeps,
+  tenant: TenantFields,
+): Promise<TenantObject | undefined> {
   const [object] = await tenantObjects(deps, [tenant]);
   return object;
 }

@@ -1,5 +1,6 @@
 import * as manage from '../../auth/management/byok.ts';
 import { byokDocs, type CredentialListObject } from '../../contract/byok.ts';
+import { deletedObject } from '../../contract/fields.ts';
 import { readManagementBody } from '../body/body.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
@@ -31,7 +32,7 @@ export function byokRoutes(service: manage.ByokService): Route[] {
     }),
     management.delete('/api/v1/byok/:provider', byokDocs.delete, async (exchange, { tenantId }) => {
       await manage.deleteCredential(service, tenantId, exchange.param('provider'));
-      return json(exchange, { deleted: true });
+      return json(exchange, deletedObject);
     }),
   ];
 }

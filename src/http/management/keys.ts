@@ -1,4 +1,5 @@
 import * as manage from '../../auth/management/keys.ts';
+import { deletedObject } from '../../contract/fields.ts';
 import { type IssuedKeyObject, keyDocs } from '../../contract/keys.ts';
 import { readManagementBody } from '../body/body.ts';
 import { readOffset, readParameter } from '../query.ts';
@@ -44,7 +45,7 @@ export function keyRoutes(service: KeyDeps): Route[] {
     management.delete('/api/v1/keys/:id', keyDocs.delete, async (exchange, { tenantId }) => {
       await manage.deleteKey(service, tenantId, exchange.param('id'));
       await service.applyChanges();
-      return json(exchange, { deleted: true });
+      return json(exchange, deletedObject);
     }),
     management.post('/api/v1/keys/:id/rotate', keyDocs.rotate, async (exchange, { tenantId }) => {
       const body = await readManagementBody(exchange);
