@@ -84,7 +84,7 @@ describe('job input', () => {
       ['model', ['acme/hear']],
       ['timestamp_granularities[]', ['word']],
     ]);
-    expect(() => readTranscriptionInput(fields)).toThrow('needs the response_format verbose_json');
+    expect(() => readTranscriptionInput(fields)).toThrow('requires response_format verbose_json');
   });
 
   test.each(['models', 'models[]', 'provider', 'provider[only][]', 'route'])(
