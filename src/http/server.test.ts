@@ -17,8 +17,8 @@ const testMs = 120_000;
 
 class OneKey extends Authenticator {
   constructor() {
-    const nobody = async () => undefined;
-    super({ findKey: nobody, adminTokenHash: nobody, markUsed: nobody });
+    const notFound = async () => undefined;
+    super({ findKey: notFound, adminTokenHash: notFound, markUsed: notFound });
   }
 
   override authenticate(key: string): Caller {

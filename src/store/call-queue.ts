@@ -11,7 +11,9 @@ interface Waiter {
   readonly timer: Timer;
 }
 
-/** Counted in ticks, not by the clock, because nothing progresses while the machine is suspended. */
+/**
+ * Counted in ticks, not by the clock, because nothing progresses while the machine is suspended.
+ */
 const ticksMax = 10;
 
 /** A first-come, first-served lock with limits on the number of waiters and their wait. */
@@ -78,9 +80,9 @@ interface PendingLoad<Key, Value> {
 }
 
 /**
- * Batches small lookups that arrive in bursts: whenever a key changes, every process drops its cached
- * keys and looks each up again. Lookups made while a query runs share the next one, so that no
- * result is older than its lookup.
+ * Batches small lookups that arrive in bursts: whenever a key changes, every process drops its
+ * cached keys and looks each up again. Lookups made while a query runs share the next one, so that
+ * no result is older than its lookup.
  */
 export class BatchLoader<Key, Value> {
   readonly #query: (keys: readonly Key[]) => Promise<(key: Key) => Value>;
@@ -130,7 +132,9 @@ function resolveOne<Key, Value>(
   }
 }
 
-/** Repeats values up to a power of two, because every length is a statement to compile and cache. */
+/**
+ * Repeats values up to a power of two, because every length is a statement to compile and cache.
+ */
 export function padded<Item>(values: readonly Item[]): readonly Item[] {
   return [...values, ...values].slice(0, 2 ** Math.ceil(Math.log2(values.length)));
 }

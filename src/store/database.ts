@@ -123,12 +123,12 @@ export async function updateRows<T extends Table>(
   const conditions = (value: (name: string) => string) =>
     keys.map((name) => `"${table}"."${name}" = ${value(name)}`).join(' and ');
   const placeholder = () => '?';
-  const sourceColumn = (name: string) => `given."${name}"`;
+  const sourceColumn = (name: string) => `source."${name}"`;
   await runForRows(trx, engine, rows, [...columns, ...keys], {
     sqlite: `update "${table}" set ${assignments(placeholder)} where ${conditions(placeholder)}`,
     postgres:
       `update "${table}" set ${assignments(sourceColumn)} ` +
-      `from json_populate_recordset(null::"${table}", $1) given where ${conditions(sourceColumn)}`,
+      `from json_populate_recordset(null::"${table}", $1) source where ${conditions(sourceColumn)}`,
   });
 }
 

@@ -6,9 +6,9 @@ export function storeError(message: string, cause?: unknown): GatewayError {
 }
 
 /**
- * Codes of Postgres, its driver, SQLite, and object storages for outages: a lost connection, too many
- * connections, a shutdown, a read-only server, a lock timeout, an idle or rolled-back transaction, a
- * full disk.
+ * Codes of Postgres, its driver, SQLite, and object storages for outages: a lost connection, too
+ * many connections, a shutdown, a read-only server, a lock timeout, an idle or rolled-back
+ * transaction, a full disk.
  */
 const unreachableCodes: readonly RegExp[] = [
   /^(?:08...|40...|53...|55P03|57P0.|57014|25006|25P03)$/,

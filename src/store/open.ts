@@ -57,8 +57,9 @@ export interface Store {
 }
 
 /**
- * Opens `sqlite:/path/file.db` or `postgres://user:password@host/name`. Creates a missing file unless
- * `mustExist` is set: in a mistyped folder, `ledger verify` would find a new, empty ledger correct.
+ * Opens `sqlite:/path/file.db` or `postgres://user:password@host/name`. Creates a missing file
+ * unless `mustExist` is set: in a mistyped folder, `ledger verify` would find a new, empty ledger
+ * correct.
  */
 export async function openStore(url: string, mustExist = false): Promise<Store> {
   const database = await openDatabase(url, mustExist);
@@ -163,8 +164,8 @@ async function openServer(url: string): Promise<Database> {
 }
 
 /**
- * Rejects a migrated database that lacks a table, for example after a partial restore, or whose user
- * has no access to one. A gateway on it would serve requests that it can't bill.
+ * Rejects a migrated database that lacks a table, for example after a partial restore, or whose
+ * user has no access to one. A gateway on it would serve requests that it can't bill.
  */
 export async function requireTables(database: ReadOnlyDatabase): Promise<void> {
   const found =
@@ -198,13 +199,13 @@ async function tablesOnServer({ read }: ReadOnlyDatabase): Promise<Tables> {
   const required = sql.join(allTables.map((name) => sql`(${name}::text, ${rightsOn(name)}::text)`));
   // One right at a time: given a list, Postgres returns true if the user has any of them.
   const { rows } = await sql<{ name: string; is_open: boolean }>`
-    select wanted.name, bool_and(has_table_privilege(pg_class.oid, one)) as is_open
-    from (values ${required}) as wanted (name, rights)
-    join pg_class on pg_class.relname = wanted.name and pg_class.relkind in ('r', 'p')
+    select required.name, bool_and(has_table_privilege(pg_class.oid, one)) as is_open
+    from (values ${required}) as required (name, rights)
+    join pg_class on pg_class.relname = required.name and pg_class.relkind in ('r', 'p')
     join pg_namespace on pg_namespace.oid = pg_class.relnamespace
-    cross join lateral unnest(string_to_array(wanted.rights, ',')) as one
+    cross join lateral unnest(string_to_array(required.rights, ',')) as one
     where pg_namespace.nspname = current_schema()
-    group by wanted.name
+    group by required.name
   `.execute(read);
   return new Map(rows.map(({ name, is_open }) => [name, is_open]));
 }

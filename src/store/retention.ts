@@ -15,8 +15,8 @@ const batchRows = 500;
 const pauseMs = 20;
 
 /**
- * Start of the first day with a complete log, in epoch milliseconds; older rows count as deleted. Use
- * it inside a statement, so that rows and setting are read at the same moment.
+ * Start of the first day with a complete log, in epoch milliseconds; older rows count as deleted.
+ * Use it inside a statement, so that rows and setting are read at the same moment.
  */
 export const logCompleteSince = sql<number>`(
   select coalesce(max(cast(value as bigint)), 0) * ${sql.lit(dayMs)} from settings

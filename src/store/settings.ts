@@ -7,8 +7,8 @@ import {
 } from './database.ts';
 
 /**
- * Returns the value of a setting, after storing `defaultValue` if it had none. The row stays locked,
- * so that only this transaction can replace it.
+ * Returns the value of a setting, after storing `defaultValue` if it had none. The row stays
+ * locked, so that only this transaction can replace it.
  */
 export async function claimSetting(
   trx: StoreTransaction,
@@ -72,8 +72,9 @@ export function readDeploymentName(database: ReadOnlyDatabase): Promise<string |
 const creditRateSetting = 'credits_per_usd';
 
 /**
- * Returns the credits per dollar of this store. The configured rate applies until the ledger has its
- * first entry; after that the rate is fixed, because every balance is an amount of these credits.
+ * Returns the credits per dollar of this store. The configured rate applies until the ledger has
+ * its first entry; after that the rate is fixed, because every balance is an amount of these
+ * credits.
  */
 export function fixCreditRate(database: Database, requested: number): Promise<number> {
   return inTransaction(database, async (trx) => {

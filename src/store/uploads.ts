@@ -13,8 +13,8 @@ export const uploadBytesMax = 4 * 1024 * 1024 * 1024;
 const chunkBytes = 256 * 1024;
 
 /**
- * Uploads of running requests. Files are unlinked right after opening, before anything is written, so
- * that even a killed process leaves nothing behind.
+ * Uploads of running requests. Files are unlinked right after opening, before anything is written,
+ * so that even a killed process leaves nothing behind.
  */
 export class UploadFolder {
   readonly path: string;

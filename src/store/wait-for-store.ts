@@ -8,7 +8,7 @@ const repeatMs = 30_000;
 
 /**
  * Opens the store as soon as it is reachable. Returns undefined if the process was stopped first.
- * Until then, the startup server, if given, answers clients.
+ * Until then, the startup server answers clients if one is passed.
  */
 export async function waitForStore(
   config: Config,

@@ -101,7 +101,7 @@ test.concurrent.each<[string, Behavior]>([
     upstream.open('rest');
     const reading = await readSse(response);
     expect([reading.status, reading.error?.type]).toEqual([200, 'internal_error']);
-    const told = near.logged.map(parseJson).filter(isObject);
+    const told = near.logLines.map(parseJson).filter(isObject);
     const failed = told.filter(({ event }) => event === 'request_failed');
     expect(failed.filter(({ request_id }) => request_id === reading.requestId)).toMatchObject([
       { symbol: 'internal_error', reason: 'words is not iterable' },

@@ -8,7 +8,7 @@ import { MalformedAnswer } from '../../src/dialects/failure.ts';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
 import { RecordingSink } from '../support/recording-sink.ts';
-import { streamOf, type WholeResponse } from '../support/response-events.ts';
+import { type FullResponse, streamOf } from '../support/response-events.ts';
 import {
   messagesOf,
   readExpectations,
@@ -80,7 +80,7 @@ test.each(responses)(
   'a stream of the Responses endpoint: $path',
   ({ path, expected }) => {
     const raw = readFixture(path);
-    const stream = expected.stream ? raw : streamOf(JSON.parse(raw) as WholeResponse);
+    const stream = expected.stream ? raw : streamOf(JSON.parse(raw) as FullResponse);
     expectNoHarm(responsesUpstream, stream);
   },
   timeoutMs,

@@ -17,11 +17,11 @@ import {
   words,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
-import { leaverEvery, runLoadClient, type StreamReport } from '../support/load-client.ts';
+import { disconnectEvery, runLoadClient, type StreamReport } from '../support/load-client.ts';
 import { parseSse } from '../support/sse-client.ts';
 
 const streams = 1_000;
-const leavers = streams / leaverEvery;
+const leavers = streams / disconnectEvery;
 const answer = words(30);
 
 /**
@@ -103,7 +103,7 @@ test('all of them are under way at the same time', () => {
 });
 
 test('every client that stays gets the whole answer and its end', () => {
-  const stayed = reports.filter(({ leftAt }) => leftAt === null);
+  const stayed = reports.filter(({ disconnectedAt }) => disconnectedAt === null);
   expect(stayed).toHaveLength(streams - leavers);
   const asStream = new Response(null, { headers: { 'content-type': 'text/event-stream' } });
   for (const { body } of stayed) {
@@ -117,11 +117,11 @@ test('every client that stays gets the whole answer and its end', () => {
 });
 
 test('the upstream sees every hang-up', () => {
-  const left = reports.filter(({ leftAt }) => leftAt !== null);
+  const left = reports.filter(({ disconnectedAt }) => disconnectedAt !== null);
   expect(left).toHaveLength(leavers);
-  const noticed = left.map(({ user, leftAt }) => {
+  const noticed = left.map(({ user, disconnectedAt }) => {
     const { outcome, finishedAt } = book.get(user) ?? {};
-    return { user, outcome, ms: (finishedAt ?? Number.NaN) - (leftAt ?? 0) };
+    return { user, outcome, ms: (finishedAt ?? Number.NaN) - (disconnectedAt ?? 0) };
   });
   const inTime = ({ outcome, ms }: (typeof noticed)[number]) =>
     outcome === 'client-disconnected' && ms < noticedMsMax;
@@ -143,9 +143,9 @@ test('each is in the log once, and those that hung up as cancelled', async () =>
   const ids = new Set(reports.map(({ requestId }) => requestId));
   expect(ids.size).toBe(streams);
   const key = gateway.keys.api;
-  for (const { requestId, leftAt } of reports) {
+  for (const { requestId, disconnectedAt } of reports) {
     const { body } = await gateway.call('GET', `/v1/generation?id=${requestId}`, { key });
-    expect(body.data).toMatchObject({ streamed: true, cancelled: leftAt !== null });
+    expect(body.data).toMatchObject({ streamed: true, cancelled: disconnectedAt !== null });
   }
 }, 120_000);
 

@@ -1,23 +1,17 @@
 /** Problems that users of other gateways report with Claude Code and other Messages clients. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import Anthropic from '@anthropic-ai/sdk';
-import { AnthropicRig } from '../sdk/anthropic-rig.ts';
 import { json, replay } from '../support/fake-upstream.ts';
+import { useSdkGateway } from '../support/sdk-gateway.ts';
 
-let rig: AnthropicRig;
-
-beforeAll(async () => {
-  rig = await AnthropicRig.start();
-});
-afterAll(() => rig.stop());
-beforeEach(() => rig.upstream.reset());
+const sdk = await useSdkGateway();
 
 const path = '/v1/messages';
 const hello = { role: 'user', content: 'hello' };
 const send = (model: string, messages: readonly object[] = [hello]) =>
-  rig.gateway.post({ model, max_tokens: 100, messages }, { path });
+  sdk.gateway.post({ model, max_tokens: 100, messages }, { path });
 const messageFor = async (upstreamMessage: string) => {
-  rig.upstream.script('open-fp8', json(400, { error: { message: upstreamMessage } }));
+  sdk.upstream.script('open-fp8', json(400, { error: { message: upstreamMessage } }));
   const { status, error } = await send('acme/open');
   expect(status).toBe(400);
   return error.message;
@@ -53,8 +47,8 @@ describe("another provider's message about a full context window", () => {
 
   test('is unchanged for chat clients', async () => {
     const message = 'Your input exceeds the context window of this model.';
-    rig.upstream.script('open-fp8', json(400, { error: { message } }));
-    const { error } = await rig.gateway.post({ model: 'acme/open', messages: [hello] });
+    sdk.upstream.script('open-fp8', json(400, { error: { message } }));
+    const { error } = await sdk.gateway.post({ model: 'acme/open', messages: [hello] });
     expect(error.message).toBe(message);
   });
 });
@@ -66,16 +60,16 @@ const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'x', c
 
 test('an overload is 529 for Messages clients and 503 for chat clients', async () => {
   const body = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } };
-  rig.upstream.script('claude-x', json(529, body));
+  sdk.upstream.script('claude-x', json(529, body));
   const reply = await send('acme/claude');
   expect([reply.status, reply.error.type]).toEqual([529, 'overloaded_error']);
   expect(reply.headers.get('retry-after')).toBe('5');
-  const other = await rig.gateway.post({ model: 'acme/claude', messages: [hello] });
+  const other = await sdk.gateway.post({ model: 'acme/claude', messages: [hello] });
   expect([other.status, other.error.type]).toEqual([503, 'upstream_error']);
 });
 
 test("a provider's rate limit is 503 for Messages clients", async () => {
-  rig.upstream.script('claude-x', json(429, { error: { type: 'rate_limit_error' } }));
+  sdk.upstream.script('claude-x', json(429, { error: { type: 'rate_limit_error' } }));
   expect((await send('acme/claude')).status).toBe(503);
 });
 
@@ -86,9 +80,9 @@ test('an overload in the middle of an answer is sent as overloaded_error, so tha
     event('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'Well' } }),
     event('error', { error: { type: 'overloaded_error', message: 'Overloaded' } }),
   ];
-  rig.upstream.script('claude-x', replay(events.join(''), { contentType }));
+  sdk.upstream.script('claude-x', replay(events.join(''), { contentType }));
   const body = { model: 'acme/claude', max_tokens: 100, messages: [hello], stream: true };
-  const text = await (await rig.gateway.fetch(body, { path })).text();
+  const text = await (await sdk.gateway.fetch(body, { path })).text();
   expect(text).toContain('"text":"Well"');
   expect(text.trim().split('\n').at(-1)).toStartWith(
     'data: {"type":"error","error":{"type":"overloaded_error"',
@@ -110,9 +104,9 @@ describe('a tool call with incomplete input from another provider', () => {
       rest,
       'data: [DONE]\n\n',
     ];
-    rig.upstream.script('open-fp8', replay(events.join(''), { contentType }));
+    sdk.upstream.script('open-fp8', replay(events.join(''), { contentType }));
     const body = { model: 'acme/open', max_tokens: 100, messages: [hello], stream: true };
-    return (await rig.gateway.fetch(body, { path })).text();
+    return (await sdk.gateway.fetch(body, { path })).text();
   };
 
   test.each(['tool_calls', 'stop'])(
@@ -138,13 +132,13 @@ describe('a tool call with incomplete input from another provider', () => {
       tool_calls: [{ ...incompleteCall, type: 'function' }],
     };
     const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
-    rig.upstream.script('open-fp8', json(200, { id: 'c', choices }));
+    sdk.upstream.script('open-fp8', json(200, { id: 'c', choices }));
     const body = { model: 'acme/open', max_tokens: 100, messages: [hello], temperature: 0 };
-    expect((await rig.gateway.post(body, { path })).status).toBe(200);
-    const again = await rig.gateway.fetch({ ...body, stream: true }, { path });
+    expect((await sdk.gateway.post(body, { path })).status).toBe(200);
+    const again = await sdk.gateway.fetch({ ...body, stream: true }, { path });
     expect(again.headers.get('x-cache')).toBe('MISS');
     expect(await again.text()).not.toContain('message_stop');
-    expect(rig.upstream.requests.length).toBe(2);
+    expect(sdk.upstream.requests.length).toBe(2);
   });
 });
 
@@ -154,16 +148,20 @@ test('the Anthropic SDK reads blocks that start with null', async () => {
     event('content_block_delta', { index, delta }),
     event('content_block_stop', { index }),
   ];
-  const thought = { type: 'thinking', thinking: null, signature: null };
+  const thinking = { type: 'thinking', thinking: null, signature: null };
   const events = [
     event('message_start', { message: { ...message, content: null, usage: { input_tokens: 3 } } }),
-    ...block(0, thought, { type: 'thinking_delta', thinking: 'Hm.' }),
+    ...block(0, thinking, { type: 'thinking_delta', thinking: 'Hm.' }),
     ...block(1, { type: 'text', text: null }, { type: 'text_delta', text: 'Well.' }),
     event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }),
     event('message_stop', {}),
   ];
-  rig.upstream.script('claude-x', replay(events.join(''), { contentType }));
-  const client = new Anthropic({ baseURL: rig.baseURL, apiKey: rig.apiKey, maxRetries: 0 });
+  sdk.upstream.script('claude-x', replay(events.join(''), { contentType }));
+  const client = new Anthropic({
+    baseURL: sdk.anthropicBaseURL,
+    apiKey: sdk.apiKey,
+    maxRetries: 0,
+  });
   const { content } = await client.messages
     .stream({ model: 'acme/claude', max_tokens: 100, messages: [{ role: 'user', content: 'hi' }] })
     .finalMessage();
@@ -180,7 +178,7 @@ describe('blank texts, which Anthropic rejects', () => {
 
   test('are dropped from assistant messages', async () => {
     await send('acme/claude', [hello, { role: 'assistant', content: ' ' }, hello]);
-    expect(rig.lastBody.messages).toEqual([hello, hello]);
+    expect(sdk.lastBody.messages).toEqual([hello, hello]);
   });
 
   test('are dropped from tool results and next to other content', async () => {
@@ -189,13 +187,13 @@ describe('blank texts, which Anthropic rejects', () => {
     const content = [{ ...result, content: [empty] }, empty, text];
     await send('acme/claude', [hello, called, { role: 'user', content }]);
     const expected = { role: 'user', content: [result, text] };
-    expect(rig.lastBody.messages).toEqual([hello, called, expected]);
+    expect(sdk.lastBody.messages).toEqual([hello, called, expected]);
   });
 
   test('stay in a user message without other content, so that Anthropic rejects it', async () => {
     const blankMessage = { role: 'user', content: [empty] };
     await send('acme/claude', [blankMessage]);
-    expect(rig.lastBody.messages).toEqual([blankMessage]);
+    expect(sdk.lastBody.messages).toEqual([blankMessage]);
   });
 });
 
@@ -204,12 +202,12 @@ test('a forced tool that another provider lacks is dropped with the tool choice'
   const tools = [{ type: 'bash_20250124', name: 'bash' }, custom];
   const forced = (name: string) => ({ tools, tool_choice: { type: 'tool', name } });
   const request = { model: 'acme/open', max_tokens: 100, messages: [hello] };
-  const reply = await rig.gateway.post({ ...request, ...forced('bash') }, { path });
+  const reply = await sdk.gateway.post({ ...request, ...forced('bash') }, { path });
   expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tool_choice, tools[0]');
-  expect(rig.lastBody.tools).toMatchObject([{ function: { name: 'look' } }]);
-  expect(rig.lastBody.tool_choice).toBeUndefined();
-  await rig.gateway.post({ ...request, ...forced('look') }, { path });
-  expect(rig.lastBody.tool_choice).toEqual({ type: 'function', function: { name: 'look' } });
+  expect(sdk.lastBody.tools).toMatchObject([{ function: { name: 'look' } }]);
+  expect(sdk.lastBody.tool_choice).toBeUndefined();
+  await sdk.gateway.post({ ...request, ...forced('look') }, { path });
+  expect(sdk.lastBody.tool_choice).toEqual({ type: 'function', function: { name: 'look' } });
 });
 
 test('a schema pattern that OpenAI rejects is sent only to Anthropic', async () => {
@@ -217,11 +215,11 @@ test('a schema pattern that OpenAI rejects is sent only to Anthropic', async () 
   const input_schema = { type: 'object', properties: { label: { type: 'string', pattern } } };
   const tools = [{ name: 'Artifact', input_schema }];
   const request = { max_tokens: 100, messages: [hello], tools };
-  await rig.gateway.post({ ...request, model: 'acme/claude' }, { path });
-  expect(rig.lastBody.tools).toEqual(tools);
-  await rig.gateway.post({ ...request, model: 'acme/open' }, { path });
+  await sdk.gateway.post({ ...request, model: 'acme/claude' }, { path });
+  expect(sdk.lastBody.tools).toEqual(tools);
+  await sdk.gateway.post({ ...request, model: 'acme/open' }, { path });
   const parameters = { type: 'object', properties: { label: { type: 'string' } } };
-  expect(rig.lastBody.tools).toEqual([
+  expect(sdk.lastBody.tools).toEqual([
     { type: 'function', function: { name: 'Artifact', parameters } },
   ]);
 });

@@ -1,7 +1,6 @@
 /** The Messages endpoint over real sockets: what providers receive, and what it costs. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import claudeCodeRecording from '../../fixtures/requests/claude-code.json';
-import { AnthropicRig, served } from '../sdk/anthropic-rig.ts';
 import { claudeCodeHeaders, claudeCodeRequest } from '../support/claude-code-request.ts';
 import {
   callTools,
@@ -12,6 +11,7 @@ import {
   withoutUsage,
   words,
 } from '../support/fake-upstream.ts';
+import { modelsByDialect, useSdkGateway } from '../support/sdk-gateway.ts';
 import { SlowReader } from '../support/sse-client.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 
@@ -21,13 +21,7 @@ const recorded = claudeCodeRecording as {
   readonly body: { readonly tools: readonly { readonly name: string }[] };
 };
 
-let rig: AnthropicRig;
-
-beforeAll(async () => {
-  rig = await AnthropicRig.start();
-});
-afterAll(() => rig.stop());
-beforeEach(() => rig.upstream.reset());
+const sdk = await useSdkGateway();
 
 const path = '/v1/messages';
 const hello = [{ role: 'user', content: 'how are you' }];
@@ -38,9 +32,9 @@ const request = (model: string, more: object = {}) => ({
   ...more,
 });
 const post = (body: unknown, headers: Record<string, string> = {}) =>
-  rig.gateway.post(body, { path, headers });
+  sdk.gateway.post(body, { path, headers });
 async function stream(body: object, headers: Record<string, string> = {}) {
-  const response = await rig.gateway.fetch({ ...body, stream: true }, { path, headers });
+  const response = await sdk.gateway.fetch({ ...body, stream: true }, { path, headers });
   expect(response.headers.get('content-type')).toStartWith('text/event-stream');
   const requestId = response.headers.get('x-request-id') ?? '';
   return { requestId, response, seen: checkAnthropicStream(await response.text()) };
@@ -49,19 +43,19 @@ async function stream(body: object, headers: Record<string, string> = {}) {
 describe('a Claude Code request', () => {
   test('as recorded, with shortened texts, is answered by another provider', async () => {
     const { headers, body } = recorded;
-    rig.upstream.script('open-fp8', chatAnswer('Hello.'));
+    sdk.upstream.script('open-fp8', chatAnswer('Hello.'));
     const { seen } = await stream({ ...body, model: 'acme/open' }, headers);
     expect(seen).toMatchObject({ ended: 'complete', text: 'Hello.', stopReason: 'end_turn' });
-    const messages = rig.lastBody.messages as { role: string }[];
+    const messages = sdk.lastBody.messages as { role: string }[];
     // The recording has an instruction after the user message, which stays there.
     expect(messages.map(({ role }) => role)).toEqual(['system', 'user', 'system']);
-    const tools = rig.lastBody.tools as { function: { name: string } }[];
+    const tools = sdk.lastBody.tools as { function: { name: string } }[];
     expect(tools.map((tool) => tool.function.name)).toEqual(body.tools.map(({ name }) => name));
   });
 
   test('is translated for an OpenAI-style provider, with dropped parameters reported', async () => {
     const call = { name: 'Bash', arguments: { command: 'ls -a' }, id: 'call_1' };
-    rig.upstream.script('open-fp8', callTools([call], { text: 'Again', reasoning: 'hm' }));
+    sdk.upstream.script('open-fp8', callTools([call], { text: 'Again', reasoning: 'hm' }));
     const { seen, response } = await stream(claudeCodeRequest('acme/open'), {
       ...claudeCodeHeaders,
     });
@@ -73,8 +67,8 @@ describe('a Claude Code request', () => {
       tools: [{ id: 'call_1', name: 'Bash', input: { command: 'ls -a' } }],
       stopReason: 'tool_use',
     });
-    expect(rig.lastAsked.headers['anthropic-beta']).toBeUndefined();
-    expect(rig.lastBody.messages).toEqual([
+    expect(sdk.lastRequest.headers['anthropic-beta']).toBeUndefined();
+    expect(sdk.lastBody.messages).toEqual([
       {
         role: 'system',
         content: 'x-anthropic-billing-header: cc_version=2.1.325\n\nYou are Claude Code.',
@@ -107,8 +101,8 @@ describe('a Claude Code request', () => {
       { role: 'system', content: 'Plan mode is over.' },
     ]);
     const names = ['Read', 'Bash', 'mcp__tracker__list_issues'];
-    expect(rig.lastBody.tools).toMatchObject(names.map((name) => ({ function: { name } })));
-    expect(rig.lastBody).toMatchObject({ reasoning_effort: 'high', stream: true });
+    expect(sdk.lastBody.tools).toMatchObject(names.map((name) => ({ function: { name } })));
+    expect(sdk.lastBody).toMatchObject({ reasoning_effort: 'high', stream: true });
     const dropped = response.headers.get('x-tollgate-dropped-params')?.split(', ') ?? [];
     expect(dropped.toSorted()).toEqual([
       'cache_control',
@@ -120,8 +114,8 @@ describe('a Claude Code request', () => {
   });
 
   test("drops reasoning for a model that doesn't reason", async () => {
-    const { response } = await stream(claudeCodeRequest('acme/plain'), { ...claudeCodeHeaders });
-    expect(rig.lastBody).not.toHaveProperty('reasoning_effort');
+    const { response } = await stream(claudeCodeRequest('acme/tools'), { ...claudeCodeHeaders });
+    expect(sdk.lastBody).not.toHaveProperty('reasoning_effort');
     expect(response.headers.get('x-tollgate-dropped-params')?.split(', ')).toContain('reasoning');
   });
 
@@ -129,7 +123,7 @@ describe('a Claude Code request', () => {
     const sent = claudeCodeRequest('acme/claude');
     const { seen, response } = await stream(sent, { ...claudeCodeHeaders });
     expect(seen).toMatchObject({ ended: 'complete', model: 'acme/claude' });
-    const { headers } = rig.lastAsked;
+    const { headers } = sdk.lastRequest;
     expect(headers['anthropic-beta']).toBe(claudeCodeHeaders['anthropic-beta'] ?? '');
     expect(headers['x-api-key']).toBe('upstream-account-secret');
     expect(headers['x-app']).toBeUndefined();
@@ -139,7 +133,7 @@ describe('a Claude Code request', () => {
     const messages = [question, { role: 'assistant', content: remaining }, ...rest];
     // Anthropic charges for each search, and the request uses the operator's account.
     const tools = sent.tools.filter(({ name }) => name !== 'web_search');
-    expect(rig.lastBody).toEqual({ ...sent, model: 'claude-x', messages, tools });
+    expect(sdk.lastBody).toEqual({ ...sent, model: 'claude-x', messages, tools });
     const searchIndex = sent.tools.findIndex(({ name }) => name === 'web_search');
     expect(response.headers.get('x-tollgate-dropped-params')).toBe(`tools[${searchIndex}]`);
   });
@@ -150,7 +144,7 @@ describe('a Messages request to an Anthropic-style provider', () => {
     const head = '{ "model" : "acme/claude", "max_tokens":5,"messages":[{"role":"user","content":';
     const tail = '"h\\u00e9"}],"novelty":{"a":[1e0,12345678901234567890]}}';
     expect((await post(head + tail)).status).toBe(200);
-    const raw = new TextDecoder().decode(rig.lastAsked.raw);
+    const raw = new TextDecoder().decode(sdk.lastRequest.raw);
     expect(raw).toBe(`{"model":"claude-x"${head.slice(25)}${tail}`);
   });
 
@@ -158,12 +152,12 @@ describe('a Messages request to an Anthropic-style provider', () => {
     const more = { models: ['acme/open'], provider: { only: ['claude'] }, route: 'fallback' };
     const body = request('acme/claude', { ...more, skills: [], plugins: [], novelty: 1 });
     expect((await post(body)).status).toBe(200);
-    expect(rig.lastBody).toEqual({ ...request('claude-x'), novelty: 1 });
+    expect(sdk.lastBody).toEqual({ ...request('claude-x'), novelty: 1 });
   });
 
   test("is limited to the model's maximum output", async () => {
     await post(request('acme/claude', { max_tokens: 200_000 }));
-    expect(rig.lastBody.max_tokens).toBe(64_000);
+    expect(sdk.lastBody.max_tokens).toBe(64_000);
   });
 
   test("has the client's version and betas, without invalid ones", async () => {
@@ -171,12 +165,12 @@ describe('a Messages request to an Anthropic-style provider', () => {
       'anthropic-version': '2026-10-21',
       'anthropic-beta': 'a-1, b"2 ,,c.3',
     });
-    expect(rig.lastAsked.headers).toMatchObject({
+    expect(sdk.lastRequest.headers).toMatchObject({
       'anthropic-version': '2026-10-21',
       'anthropic-beta': 'a-1,c.3',
     });
     await post(request('acme/claude'), { 'anthropic-version': 'a b' });
-    expect(rig.lastAsked.headers['anthropic-version']).toBe('2023-06-01');
+    expect(sdk.lastRequest.headers['anthropic-version']).toBe('2023-06-01');
   });
 });
 
@@ -233,94 +227,99 @@ describe('an invalid Messages request', () => {
     });
     expect(reply.error.message).toStartWith(param);
     expect(reply.headers.get('x-should-retry')).toBe('false');
-    expect(rig.upstream.requests).toHaveLength(0);
-    expect(await rig.gateway.record(reply.requestId)).toMatchObject({
+    expect(sdk.upstream.requests).toHaveLength(0);
+    expect(await sdk.gateway.record(reply.requestId)).toMatchObject({
       charges: { modelCharge: 0 },
       error: 'invalid_request_error',
     });
   });
 });
 
-describe.each(served)('an answer by $by for a Messages client', ({ model, upstreamModel }) => {
-  test('is charged by the token classes that the provider counted', async () => {
-    const usage = { prompt: 40, completion: 9 };
-    rig.upstream.script(upstreamModel, chatAnswer('Fine', { usage, cachedTokens: 15 }));
-    const { seen, requestId } = await stream(request(model));
-    expect(seen.usage).toMatchObject({
-      input_tokens: 25,
-      cache_read_input_tokens: 15,
-      output_tokens: 9,
+describe.each(modelsByDialect)(
+  'an answer by $dialect for a Messages client',
+  ({ model, upstreamModel }) => {
+    test('is charged by the token classes that the provider counted', async () => {
+      const usage = { prompt: 40, completion: 9 };
+      sdk.upstream.script(upstreamModel, chatAnswer('Fine', { usage, cachedTokens: 15 }));
+      const { seen, requestId } = await stream(request(model));
+      expect(seen.usage).toMatchObject({
+        input_tokens: 25,
+        cache_read_input_tokens: 15,
+        output_tokens: 9,
+      });
+      // 1 credit per input token, cached or not, and 2 per output token.
+      expect((await sdk.gateway.record(requestId)).charges.modelCharge).toBe(40 + 18);
     });
-    // 1 credit per input token, cached or not, and 2 per output token.
-    expect((await rig.gateway.record(requestId)).charges.modelCharge).toBe(40 + 18);
-  });
 
-  test('has estimated usage if the provider reports none', async () => {
-    rig.upstream.script(upstreamModel, withoutUsage(chatAnswer('12345678')));
-    const { seen, requestId } = await stream(request(model));
-    const record = await rig.gateway.record(requestId);
-    expect(record.usageEstimated).toBe(true);
-    expect(seen.usage).toMatchObject({
-      input_tokens: record.usage.inputTokens,
-      output_tokens: 2,
+    test('has estimated usage if the provider reports none', async () => {
+      sdk.upstream.script(upstreamModel, withoutUsage(chatAnswer('12345678')));
+      const { seen, requestId } = await stream(request(model));
+      const record = await sdk.gateway.record(requestId);
+      expect(record.usageEstimated).toBe(true);
+      expect(seen.usage).toMatchObject({
+        input_tokens: record.usage.inputTokens,
+        output_tokens: 2,
+      });
     });
-  });
 
-  test('ends with an error if it is interrupted, and only its text is charged', async () => {
-    rig.upstream.script(upstreamModel, cutMidStream(8, 'end-of-body', chatAnswer(words(100))));
-    const { seen, requestId } = await stream(request(model));
-    expect(seen).toMatchObject({ ended: 'error', error: { type: 'api_error' } });
-    expect(seen.text).toStartWith('w1 w2');
-    const { usage, status } = await rig.gateway.record(requestId);
-    expect(status).toBe('error');
-    expect(usage.outputTokens).toBe(Math.max(1, Math.floor(seen.text.length / 4)));
-  });
+    test('ends with an error if it is interrupted, and only its text is charged', async () => {
+      sdk.upstream.script(upstreamModel, cutMidStream(8, 'end-of-body', chatAnswer(words(100))));
+      const { seen, requestId } = await stream(request(model));
+      expect(seen).toMatchObject({ ended: 'error', error: { type: 'api_error' } });
+      expect(seen.text).toStartWith('w1 w2');
+      const { usage, status } = await sdk.gateway.record(requestId);
+      expect(status).toBe('error');
+      expect(usage.outputTokens).toBe(Math.max(1, Math.floor(seen.text.length / 4)));
+    });
 
-  test('is charged up to the point where the client disconnects', async () => {
-    const long = chatAnswer(words(400));
-    rig.upstream.script(upstreamModel, gated('never', 300, long));
-    const client = new AbortController();
-    const response = await rig.gateway.fetch(
-      { ...request(model), stream: true },
-      { path, signal: client.signal },
-    );
-    const reader = new SlowReader(response);
-    await reader.readUntil('w250');
-    client.abort();
-    await rig.upstream.until((requests) =>
-      requests.find((entry) => entry.outcome === 'client-disconnected'),
-    );
-    const requestId = response.headers.get('x-request-id') ?? '';
-    const { usage, cancelled } = await rig.gateway.record(requestId);
-    expect(cancelled).toBe(true);
-    // 250 words have about 1,100 characters. The provider's first report has the placeholder 1.
-    expect(usage.outputTokens).toBeWithin(200, 500);
-  });
+    test('is charged up to the point where the client disconnects', async () => {
+      const long = chatAnswer(words(400));
+      sdk.upstream.script(upstreamModel, gated('never', 300, long));
+      const client = new AbortController();
+      const response = await sdk.gateway.fetch(
+        { ...request(model), stream: true },
+        { path, signal: client.signal },
+      );
+      const reader = new SlowReader(response);
+      await reader.readUntil('w250');
+      client.abort();
+      await sdk.upstream.until((requests) =>
+        requests.find((entry) => entry.outcome === 'client-disconnected'),
+      );
+      const requestId = response.headers.get('x-request-id') ?? '';
+      const { usage, cancelled } = await sdk.gateway.record(requestId);
+      expect(cancelled).toBe(true);
+      // 250 words have about 1,100 characters. The provider's first report has the placeholder 1.
+      expect(usage.outputTokens).toBeWithin(200, 500);
+    });
 
-  test('comes from the next model of the chain if the first one fails', async () => {
-    rig.upstream.script('open-fp8', status500());
-    rig.upstream.script('claude-x', status500());
-    rig.upstream.script(upstreamModel, chatAnswer('From the fallback.'));
-    const others = served.filter((other) => other.model !== model).map((other) => other.model);
-    const { seen } = await stream(request(others[0] ?? '', { models: [model] }));
-    expect(seen).toMatchObject({ ended: 'complete', model, text: 'From the fallback.' });
-  });
-});
+    test('comes from the next model of the chain if the first one fails', async () => {
+      sdk.upstream.script('open-fp8', status500());
+      sdk.upstream.script('claude-x', status500());
+      sdk.upstream.script(upstreamModel, chatAnswer('From the fallback.'));
+      const others = modelsByDialect
+        .filter((other) => other.model !== model)
+        .map((other) => other.model);
+      const { seen } = await stream(request(others[0] ?? '', { models: [model] }));
+      expect(seen).toMatchObject({ ended: 'complete', model, text: 'From the fallback.' });
+    });
+  },
+);
 
 describe('count_tokens', () => {
   const count = (body: unknown) =>
-    rig.gateway.post(body, { path: `${path}/count_tokens?beta=true` });
+    sdk.gateway.post(body, { path: `${path}/count_tokens?beta=true` });
 
   test('accepts a Claude Code request without max_tokens', async () => {
     const { max_tokens: _, ...rest } = claudeCodeRequest('acme/open');
     const reply = await count(rest);
     expect(Object.keys(reply.json)).toEqual(['input_tokens']);
     expect(reply.json.input_tokens).toBeWithin(200, 500);
-    expect(rig.upstream.requests).toHaveLength(0);
+    expect(sdk.upstream.requests).toHaveLength(0);
   });
 
   test('is free and validates the body', async () => {
-    const balance = async () => (await rig.gateway.get('/v1/customer/credits')).text;
+    const balance = async () => (await sdk.gateway.get('/v1/customer/credits')).text;
     const before = await balance();
     expect((await count({ model: 'acme/open', messages: hello })).status).toBe(200);
     expect(await balance()).toBe(before);
@@ -339,6 +338,6 @@ test.each([
   '/v1/anthropic/v1/messages?beta=true',
   '/v1/anthropic/messages/',
 ])('%s is the Messages endpoint', async (alternativePath) => {
-  const reply = await rig.gateway.post(request('acme/open'), { path: alternativePath });
+  const reply = await sdk.gateway.post(request('acme/open'), { path: alternativePath });
   expect(reply.json).toMatchObject({ type: 'message', model: 'acme/open' });
 });

@@ -1,22 +1,14 @@
 /**
- * Anthropic's SDK runs tools on a thread that the server keeps, and sends only what is new. Nothing
- * is kept here: it has to hear so, or models would answer to the result of a tool alone.
+ * Anthropic's SDK prefers a thread stored by the server and then sends only new messages. Threads
+ * aren't stored here, and an error must say so, or models would see only the tool result.
  */
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { callTools, chatAnswer } from '../support/fake-upstream.ts';
-import { AnthropicRig, served } from './anthropic-rig.ts';
+import { modelsByDialect, useSdkGateway } from '../support/sdk-gateway.ts';
 
-let rig: AnthropicRig;
-
-beforeAll(async () => {
-  rig = await AnthropicRig.start();
-});
-
-afterAll(async () => {
-  await rig?.stop();
-});
+const sdk = await useSdkGateway();
 
 const weather = betaTool({
   name: 'weather',
@@ -25,34 +17,37 @@ const weather = betaTool({
   run: ({ town }) => `Rain in ${town}`,
 });
 
-test.each(served)('a tool runner tells $by the whole conversation', async (offer) => {
-  const { model, upstreamModel } = offer;
-  const call = { name: 'weather', arguments: { town: 'Bern' } };
-  rig.upstream.script(upstreamModel, [callTools([call]), chatAnswer('Take a coat.')]);
-  const client = new Anthropic({ baseURL: rig.baseURL, apiKey: rig.apiKey, maxRetries: 0 });
-  const before = rig.upstream.requests.length;
-  const answer = await client.beta.messages.toolRunner({
-    model,
-    max_tokens: 100,
-    tools: [weather],
-    messages: [{ role: 'user', content: 'How is Bern?' }],
-  });
-  expect(answer.content).toMatchObject([{ type: 'text', text: 'Take a coat.' }]);
-  const [, second, ...more] = rig.upstream.requests.slice(before);
-  expect(more).toEqual([]);
-  const told = new TextDecoder().decode(second?.raw);
-  expect(told).toContain('How is Bern?');
-  expect(told).toContain('Rain in Bern');
-  expect(told).not.toContain('"thread"');
-});
+test.each(modelsByDialect)(
+  'toolRunner of the Anthropic SDK sends all messages to an $dialect provider',
+  async (offer) => {
+    const { model, upstreamModel } = offer;
+    const call = { name: 'weather', arguments: { town: 'Bern' } };
+    sdk.upstream.script(upstreamModel, [callTools([call]), chatAnswer('Take a coat.')]);
+    const client = new Anthropic(sdk.anthropicOptions);
+    const before = sdk.upstream.requests.length;
+    const answer = await client.beta.messages.toolRunner({
+      model,
+      max_tokens: 100,
+      tools: [weather],
+      messages: [{ role: 'user', content: 'How is Bern?' }],
+    });
+    expect(answer.content).toMatchObject([{ type: 'text', text: 'Take a coat.' }]);
+    const [, second, ...more] = sdk.upstream.requests.slice(before);
+    expect(more).toEqual([]);
+    const sent = new TextDecoder().decode(second?.raw);
+    expect(sent).toContain('How is Bern?');
+    expect(sent).toContain('Rain in Bern');
+    expect(sent).not.toContain('"thread"');
+  },
+);
 
 test.each([{ type: 'create' }, { type: 'continue', previous_message_id: 'msg_1' }])(
-  'a thread is refused with the code that clients know: %j',
+  'a request with the thread %j gets the error code that the Anthropic SDK expects',
   async (thread) => {
-    const before = rig.upstream.requests.length;
-    const answer = await fetch(`${rig.baseURL}/v1/messages`, {
+    const before = sdk.upstream.requests.length;
+    const answer = await fetch(`${sdk.anthropicBaseURL}/v1/messages`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${rig.apiKey}` },
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${sdk.apiKey}` },
       body: JSON.stringify({
         model: 'acme/claude',
         max_tokens: 9,
@@ -71,6 +66,6 @@ test.each([{ type: 'create' }, { type: 'continue', previous_message_id: 'msg_1' 
         details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
       },
     });
-    expect(rig.upstream.requests.length).toBe(before);
+    expect(sdk.upstream.requests.length).toBe(before);
   },
 );

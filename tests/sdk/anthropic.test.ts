@@ -1,4 +1,4 @@
 import Anthropic from '@anthropic-ai/sdk';
-import { anthropicSuite } from './anthropic-suite.ts';
+import { testAnthropicSdk } from './anthropic-tests.ts';
 
-anthropicSuite("Anthropic's SDK", (options) => new Anthropic({ ...options, maxRetries: 0 }));
+await testAnthropicSdk('@anthropic-ai/sdk', (options) => new Anthropic(options));

@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build, type Tollgate } from '../../src/compose/build.ts';
 import type { Config } from '../../src/config/config.ts';
@@ -8,6 +7,7 @@ import { isObject, parseJson } from '../../src/core/json.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
+import { newFolder } from './gateway/cleanup-shell.ts';
 import { readSse, type SseReading } from './sse-client.ts';
 
 /** A complete gateway in the test's process, on a real socket with a real SQLite file. */
@@ -20,6 +20,7 @@ export interface GatewaySettings {
   readonly tools?: object;
   readonly cache?: object;
   readonly logs?: object;
+  readonly demo?: boolean;
   /** The configured number of worker processes. */
   readonly workers?: number;
   /** Additional environment variables. */
@@ -67,7 +68,7 @@ export class InProcessGateway {
     workers = 1,
     ...settings
   }: GatewaySettings): Promise<InProcessGateway> {
-    const folder = await mkdtemp(join(tmpdir(), 'tollgate-in-process-'));
+    const folder = newFolder();
     const file = join(folder, 'tollgate.json');
     const base = { catalogue: 'none', demo: false, server: { drain_seconds: 1 } };
     await writeFile(file, JSON.stringify({ ...base, ...settings }));

@@ -424,8 +424,8 @@ function expectReply(upstream: UpstreamDialect, raw: string, expected: ExpectedC
   expect(upstream.readReply(raw, sink)).toBeUndefined();
   expectAnswer(sink, expected);
   for (const length of [0, 1, raw.length >> 1, raw.length - 1]) {
-    const sink = new RecordingSink();
-    expect(upstream.readReply(raw.slice(0, length), sink)?.kind).toBe('malformed');
-    expect(sink.order).toEqual([]);
+    const truncated = new RecordingSink();
+    expect(upstream.readReply(raw.slice(0, length), truncated)?.kind).toBe('malformed');
+    expect(truncated.order).toEqual([]);
   }
 }

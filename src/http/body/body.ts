@@ -121,7 +121,7 @@ class PendingBody extends Deadline {
   readonly #stallMs: number;
   isTimedOut = false;
 
-  /** `bytes` is the length of a body that Bun reads as a whole, otherwise 0. */
+  /** `bytes` is the length of a body that Bun reads at once, otherwise 0. */
   constructor(stallMs: number, bytes: number) {
     super();
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
@@ -168,7 +168,7 @@ async function readChunks(
   for await (const chunk of request.body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
-    // After a timeout nobody would release the reservation.
+    // After a timeout, the reservation would never be released.
     if (size > Math.max(reservedBytes, shortBytesMax) && !pendingBody.isTimedOut) {
       incoming.reserveMemory?.(size - reservedBytes);
       reservedBytes = size;

@@ -94,7 +94,7 @@ describe('csvReply', () => {
       throw new Error('The store is unreachable.');
     }
     const lines: string[] = [];
-    const nobody = async () => undefined;
+    const notFound = async () => undefined;
     const server = new HttpServer({
       routes: [
         {
@@ -105,9 +105,9 @@ describe('csvReply', () => {
         },
       ],
       authenticator: new Authenticator({
-        findKey: nobody,
-        adminTokenHash: nobody,
-        markUsed: nobody,
+        findKey: notFound,
+        adminTokenHash: notFound,
+        markUsed: notFound,
       }),
       log: createLog((line) => lines.push(line)),
     });

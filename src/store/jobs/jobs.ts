@@ -163,8 +163,8 @@ interface EndColumns {
 }
 
 /**
- * Ends a job; only the first caller succeeds. The same transaction releases its objects to the sweep
- * and queues its webhook. Without a lease, the job ends no matter which worker runs it.
+ * Ends a job; only the first caller succeeds. The same transaction releases its objects to the
+ * sweep and queues its webhook. Without a lease, the job ends no matter which worker runs it.
  */
 export async function endJob(
   trx: StoreTransaction,

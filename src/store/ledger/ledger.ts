@@ -195,7 +195,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
 
 /**
  * Returns the requested credits plus a share of the rest, in multiples of a hold: if several
- * processes each had part of a hold, none could serve the last request that the account can pay for.
+ * processes each had part of a hold, none could serve the last request that the account can pay
+ * for.
  */
 function creditsToGrant(free: number, { credits, oneHold }: LeaseRequest): number {
   if (free <= credits) return Math.max(0, free);

@@ -103,9 +103,9 @@ export async function migrationStatus(
 }
 
 /**
- * Detects databases of pre-release versions. Their first three migrations were still edited, so they
- * lack some columns and a gateway on them could never bill. All of them have a column that no later
- * database has.
+ * Detects databases of pre-release versions. Their first three migrations were still edited, so
+ * they lack some columns and a gateway on them could never bill. All of them have a column that no
+ * later database has.
  */
 async function isPreRelease(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
   return (await columnsOf(read, engine, 'request_log')).has('operation');

@@ -134,8 +134,8 @@ export function isServerFull(error: unknown): boolean {
 }
 
 /**
- * Drops connections after a timeout. When a server freezes, `pg` reports a timeout but keeps the dead
- * query on the connection, and every later query on it would wait behind it.
+ * Drops connections after a timeout. When a server freezes, `pg` reports a timeout but keeps the
+ * dead query on the connection, and every later query on it would wait behind it.
  */
 class BoundedClient implements PostgresPoolClient {
   readonly #client: pg.PoolClient;

@@ -57,7 +57,7 @@ async function settingsOf(url: string): Promise<unknown> {
           current_setting('lock_timeout') as lock,
           current_setting('statement_timeout') as statement,
           current_setting('idle_in_transaction_session_timeout') as idle,
-          current_setting('transaction_timeout') as whole
+          current_setting('transaction_timeout') as transaction
       `.execute(change);
       return rows[0];
     });
@@ -71,7 +71,7 @@ const expectedSettings = {
   lock: '0',
   statement: '10s',
   idle: '3s',
-  whole: '0',
+  transaction: '0',
 };
 
 describe('openPostgres', () => {

@@ -54,8 +54,8 @@ const migrationBounds: PostgresBounds = {
 const sessionEndMs = 1_000;
 
 /**
- * Opens a pool and checks that the server responds. If a pooler in between rejects session settings,
- * only the client limits statements outside of transactions.
+ * Opens a pool and checks that the server responds. If a pooler in between rejects session
+ * settings, only the client limits statements outside of transactions.
  */
 export async function openPostgres(
   url: string,
@@ -139,8 +139,8 @@ export async function withMigrationConnection<T>(
 
 /**
  * Returns the SQL that begins a transaction with our isolation level and time limits, overriding
- * those of the server and the role. Setting them per transaction also works behind a pooler. Servers
- * before 17 have no transaction_timeout and reject its name.
+ * those of the server and the role. Setting them per transaction also works behind a pooler.
+ * Servers before 17 have no transaction_timeout and reject its name.
  */
 function beginStatement({ statementTimeoutMs, idleTransactionMs }: PostgresBounds): string {
   return `begin isolation level read committed; set local lock_timeout = 0;

@@ -99,11 +99,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
  */
 const readWindow = `${readTime}
 local window = math.floor(time[1] / 60)
-local kept = redis.call('HMGET', KEYS[1], 'window', 'requests', 'tokens')
-local last = tonumber(kept[1]) or -1
+local stored = redis.call('HMGET', KEYS[1], 'window', 'requests', 'tokens')
+local last = tonumber(stored[1]) or -1
 local requests, tokens, isFresh = 0, 0, true
 if last >= window then
-  requests, tokens = tonumber(kept[2]), tonumber(kept[3])
+  requests, tokens = tonumber(stored[2]), tonumber(stored[3])
   if last <= window + ${rateWindowsBackMax} then window, isFresh = last, false end
 end
 local function keep()
@@ -134,8 +134,8 @@ return { window, requests, tokens }
 `);
 
 /**
- * If no slot seems free, removes slots that have expired, and slots that expire later than possible,
- * which were taken under a wrong clock.
+ * If no slot seems free, removes slots that have expired, and slots that expire later than
+ * possible, which were taken under a wrong clock.
  */
 const enterScript = new Script(`${readTime}
 if #ARGV > 3 then redis.call('ZREM', KEYS[1], unpack(ARGV, 4)) end

@@ -197,8 +197,8 @@ function evaluate(
 }
 
 /**
- * Runs every command that the limits and the cache use. Without this test, limits would silently not
- * apply for a user who lacks the permission for one of them.
+ * Runs every command that the limits and the cache use. Without this test, limits would silently
+ * not apply for a user who lacks the permission for one of them.
  */
 const trial = new Script(`
 redis.call('TIME')
@@ -216,8 +216,8 @@ return redis.call('DEL', KEYS[1])
 `);
 
 /**
- * Deletes the key of an earlier, interrupted trial first, whose type would fail this one. The script
- * doesn't delete it, because a full server accepts any script that deletes something first.
+ * Deletes the key of an earlier, interrupted trial first, whose type would fail this one. The
+ * script doesn't delete it, because a full server accepts any script that deletes something first.
  */
 async function runTrial(client: RedisClient, key: string): Promise<void> {
   await client.send('DEL', [key]);
@@ -258,9 +258,9 @@ interface PendingCommand {
 }
 
 /**
- * Runs one ticker for the deadlines of all commands, because a timer per command would cost more than
- * the command. Deadlines count ticks, not time, so that commands don't expire while the process or
- * the machine is suspended.
+ * Runs one ticker for the deadlines of all commands, because a timer per command would cost more
+ * than the command. Deadlines count ticks, not time, so that commands don't expire while the
+ * process or the machine is suspended.
  */
 class Deadlines {
   readonly ms: number;

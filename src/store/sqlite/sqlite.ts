@@ -46,8 +46,8 @@ export async function openSqlite(path: string): Promise<Database> {
 }
 
 /**
- * A thread that opens on first use, and again after it has ended unexpectedly. SQLite rolls back its
- * open transaction.
+ * A thread that opens on first use, and again after it has ended unexpectedly. SQLite rolls back
+ * its open transaction.
  */
 class ReopeningThread {
   readonly #path: string;

@@ -139,8 +139,8 @@ function enterWal(connection: Database): void {
 }
 
 /**
- * Throws if SQLite has rolled back by itself. The next statement of that transaction would otherwise
- * commit alone.
+ * Throws if SQLite has rolled back by itself. The next statement of that transaction would
+ * otherwise commit alone.
  */
 function assertTransaction(connection: Database, expected: boolean): void {
   assert(!expected || connection.inTransaction, 'The transaction was already rolled back.');

@@ -4,6 +4,7 @@ import type { Provider } from '../../config/config.ts';
 import { putBounded } from '../../core/bounded-map.ts';
 import { boundedCall, readBounded, unlessAborted } from '../../core/deadlines.ts';
 import { fieldsOf, parseJson } from '../../core/json.ts';
+import { callOperatorServer } from '../../core/operator-call.ts';
 import {
   type AwsKey,
   readProviderKey,
@@ -11,7 +12,6 @@ import {
   type ServiceAccount,
 } from '../../core/provider-key.ts';
 import type { FailureKind, SplicedBody, UpstreamRequest } from '../../dialects/dialect.ts';
-import { callOperatorServer } from '../../core/operator-call.ts';
 import { signRequest } from './sigv4.ts';
 
 /** The key can't be used to send a request. The message doesn't reveal the key. */

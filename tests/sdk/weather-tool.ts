@@ -7,7 +7,7 @@ export const weatherInput = jsonSchema<{ city: string }>({
   additionalProperties: false,
 });
 
-/** A tool of an application on the AI SDK. */
+/** A tool for the AI SDK. */
 export const getWeather = tool({
   description: 'Weather of a city',
   inputSchema: weatherInput,

@@ -1,5 +1,5 @@
-/** What an application on the AI SDK sees with its provider for OpenAI-compatible servers. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+/** Tests the AI SDK with its provider for OpenAI-compatible servers. */
+import { describe, expect, test } from 'bun:test';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { APICallError, generateText, isStepCount, Output, streamText } from 'ai';
 import {
@@ -12,22 +12,24 @@ import {
   status429,
   status500,
 } from '../support/fake-upstream.ts';
-import { clock, failure, fieldOf, onePixel, Rig, upstreamModel } from './rig.ts';
-import { getWeather, weatherInput } from './weather.ts';
+import {
+  clock,
+  fieldOf,
+  modelId,
+  onePixel,
+  rejectionOf,
+  upstreamModel,
+  useSdkGateway,
+} from '../support/sdk-gateway.ts';
+import { getWeather, weatherInput } from './weather-tool.ts';
 
-let rig: Rig;
+const sdk = await useSdkGateway();
 
-beforeAll(async () => {
-  rig = await Rig.start();
-});
-afterAll(() => rig.stop());
-beforeEach(() => rig.upstream.reset());
-
-function modelAt(id = rig.model, more: { apiKey?: string; includeUsage?: boolean } = {}) {
+function modelAt(id = modelId, more: { apiKey?: string; includeUsage?: boolean } = {}) {
   const provider = createOpenAICompatible({
     name: 'tollgate',
-    baseURL: `${rig.gateway.url}/v1`,
-    apiKey: rig.apiKey,
+    baseURL: `${sdk.gateway.url}/v1`,
+    apiKey: sdk.apiKey,
     supportsStructuredOutputs: true,
     ...more,
   });
@@ -36,10 +38,10 @@ function modelAt(id = rig.model, more: { apiKey?: string; includeUsage?: boolean
 
 const prompt = 'how are you';
 
-describe('a whole answer', () => {
-  test('has text, reasoning, usage and the cost in credits', async () => {
+describe('generateText of @ai-sdk/openai-compatible', () => {
+  test('returns text, reasoning, usage, and the cost in credits', async () => {
     const usage = { prompt: 30, completion: 8 };
-    rig.upstream.script(
+    sdk.upstream.script(
       upstreamModel,
       chatAnswer('Fine, thanks', { reasoning: 'be polite', usage }),
     );
@@ -49,26 +51,26 @@ describe('a whole answer', () => {
     expect(result.usage).toMatchObject({ inputTokens: 30, outputTokens: 8, totalTokens: 38 });
     expect(result.usage.raw?.cost).toBe(30 * 1 + 8 * 2);
     expect(result.response.modelId).toBe('acme/large');
-    expect(rig.lastBody.reasoning_effort).toBe('high');
+    expect(sdk.lastBody.reasoning_effort).toBe('high');
     const requestId = result.response.headers?.['x-request-id'];
-    expect(await rig.generation(requestId)).toMatchObject({ total_cost: 46 });
+    expect(await sdk.generation(requestId)).toMatchObject({ total_cost: 46 });
   });
 
-  test('follows a JSON schema', async () => {
-    rig.upstream.script(upstreamModel, chatAnswer('{"city":"Bern"}'));
+  test('returns an object that matches a JSON schema', async () => {
+    sdk.upstream.script(upstreamModel, chatAnswer('{"city":"Bern"}'));
     const result = await generateText({
       model: modelAt(),
       prompt,
       output: Output.object({ schema: weatherInput }),
     });
     expect(result.output).toEqual({ city: 'Bern' });
-    expect(rig.lastBody.response_format).toMatchObject({
+    expect(sdk.lastBody.response_format).toMatchObject({
       type: 'json_schema',
       json_schema: { strict: true, schema: { required: ['city'] } },
     });
   });
 
-  test('sees an image, which reaches the provider byte for byte', async () => {
+  test('sends an image to the provider unchanged', async () => {
     const image = Buffer.from(onePixel, 'base64');
     await generateText({
       model: modelAt(),
@@ -82,7 +84,7 @@ describe('a whole answer', () => {
         },
       ],
     });
-    expect(rig.lastBody.messages).toEqual([
+    expect(sdk.lastBody.messages).toEqual([
       {
         role: 'user',
         content: [
@@ -93,11 +95,11 @@ describe('a whole answer', () => {
     ]);
   });
 
-  test('comes after one tool call or several at once were run', async () => {
+  test('runs one or several tools at once and sends their results', async () => {
     const bern = { name: 'getWeather', arguments: { city: 'Bern' }, id: 'a' };
     const ulm = { name: 'getWeather', arguments: { city: 'Ulm' }, id: 'b' };
     for (const calls of [[bern], [bern, ulm]]) {
-      rig.upstream.script(upstreamModel, [callTools(calls), echo()]);
+      sdk.upstream.script(upstreamModel, [callTools(calls), echo()]);
       const result = await generateText({
         model: modelAt(),
         prompt,
@@ -112,20 +114,20 @@ describe('a whole answer', () => {
         tool_call_id: id,
         content: `rain in ${city}`,
       }));
-      const { messages } = rig.lastBody;
+      const { messages } = sdk.lastBody;
       expect(Array.isArray(messages) ? messages.slice(2) : []).toEqual(results);
     }
   });
 });
 
-describe('a stream', () => {
-  test('brings text and reasoning as they come, and usage and cost when asked for', async () => {
+describe('streamText of @ai-sdk/openai-compatible', () => {
+  test('streams text and reasoning, with usage and cost if requested', async () => {
     const usage = { prompt: 9, completion: 5 };
-    rig.upstream.script(
+    sdk.upstream.script(
       upstreamModel,
       chatAnswer('one two three', { reasoning: 'count up', usage }),
     );
-    const result = streamText({ model: modelAt(rig.model, { includeUsage: true }), prompt });
+    const result = streamText({ model: modelAt(modelId, { includeUsage: true }), prompt });
     const pieces = await Array.fromAsync(result.textStream);
     expect(pieces).toEqual(['one', ' two', ' three']);
     expect(await result.reasoningText).toBe('count up');
@@ -135,19 +137,19 @@ describe('a stream', () => {
     expect(counted.raw?.cost).toBe(9 * 1 + 5 * 2);
   });
 
-  test('has no usage when it was not asked for', async () => {
+  test('has no usage if none was requested', async () => {
     const result = streamText({ model: modelAt(), prompt });
     expect(await result.text).toBe('ok');
     expect((await result.usage).totalTokens).toBeUndefined();
   });
 
-  test('runs parallel tools whose arguments come in pieces, and goes on', async () => {
+  test('runs parallel tools whose arguments arrive in pieces', async () => {
     const calls = ['Zürich', 'Köln 😀'].map((city, index) => ({
       name: 'getWeather',
       arguments: { city },
       id: `call_${index}`,
     }));
-    rig.upstream.script(upstreamModel, [callTools(calls), chatAnswer('It rains in both.')]);
+    sdk.upstream.script(upstreamModel, [callTools(calls), chatAnswer('It rains in both.')]);
     const result = streamText({
       model: modelAt(),
       prompt,
@@ -162,7 +164,7 @@ describe('a stream', () => {
     ]);
   });
 
-  test('survives pieces of tool calls that say nothing: its parser would refuse them', async () => {
+  test('reads tool calls although the provider sends empty pieces, which its parser rejects', async () => {
     const opening = { id: 'a', type: 'function', function: { name: 'getWeather', arguments: '' } };
     const input = { function: { arguments: '{"city":"Bern"}' } };
     const pieces = [opening, {}, { id: 'a' }, { function: null }, input, { type: 'function' }];
@@ -172,7 +174,7 @@ describe('a stream', () => {
       return `data: ${JSON.stringify({ id: 'x', choices: [{ index: 0, delta, finish_reason }] })}`;
     });
     const body = `${[...events, 'data: [DONE]'].join('\n\n')}\n\n`;
-    rig.upstream.script(upstreamModel, replay(body, { contentType: 'text/event-stream' }));
+    sdk.upstream.script(upstreamModel, replay(body, { contentType: 'text/event-stream' }));
     const errors: unknown[] = [];
     const onError = ({ error }: { error: unknown }) => void errors.push(error);
     const result = streamText({ model: modelAt(), prompt, tools: { getWeather }, onError });
@@ -180,76 +182,76 @@ describe('a stream', () => {
     expect(errors).toEqual([]);
   });
 
-  test('stops the provider within a second when it is aborted', async () => {
-    rig.upstream.script(upstreamModel, hangMidStream(4));
-    const leaving = new AbortController();
-    const result = streamText({ model: modelAt(), prompt, abortSignal: leaving.signal });
-    let leftAt = 0;
+  test('disconnects from the provider within 1 second when it is aborted', async () => {
+    sdk.upstream.script(upstreamModel, hangMidStream(4));
+    const controller = new AbortController();
+    const result = streamText({ model: modelAt(), prompt, abortSignal: controller.signal });
+    let abortedAt = 0;
     let text = '';
     for await (const piece of result.textStream) {
       text += piece;
       if (text !== 'w1 w2 w3') continue;
-      leftAt = rig.awake.ms;
-      leaving.abort();
+      abortedAt = sdk.activeClock.ms;
+      controller.abort();
     }
     expect(text).toBe('w1 w2 w3');
-    expect(await rig.hangUpMs(leftAt)).toBeLessThan(1_000);
+    expect(await sdk.disconnectMs(abortedAt)).toBeLessThan(1_000);
   });
 
-  test('that breaks off ends in an error, not in a finished answer', async () => {
-    rig.upstream.script(upstreamModel, resetMidStream(3));
+  test('reports an interrupted answer as an error', async () => {
+    sdk.upstream.script(upstreamModel, resetMidStream(3));
     const errors: unknown[] = [];
     const onError = ({ error }: { error: unknown }) => void errors.push(error);
     const result = streamText({ model: modelAt(), prompt, onError });
     const text = (await Array.fromAsync(result.textStream)).join('');
     expect(text).toBe('w1 w2');
-    expect(JSON.stringify(errors)).toContain('in the middle of its answer');
+    expect(JSON.stringify(errors)).toContain('interrupted');
     expect(await result.finishReason).toBe('error');
   });
 });
 
-describe('an error', () => {
-  async function refusal(...where: Parameters<typeof modelAt>): Promise<APICallError> {
-    const model = modelAt(...where);
-    const error = await failure(generateText({ model, prompt, maxRetries: 0 }));
+describe('an APICallError of @ai-sdk/openai-compatible', () => {
+  async function errorOf(...args: Parameters<typeof modelAt>): Promise<APICallError> {
+    const model = modelAt(...args);
+    const error = await rejectionOf(generateText({ model, prompt, maxRetries: 0 }));
     if (!APICallError.isInstance(error)) throw error;
     return error;
   }
 
-  test('says what the gateway said, with the status and the request id', async () => {
-    const wrongKey = await refusal(rig.model, { apiKey: 'sk-tg-nobody' });
+  test('has the status, message, and request ID of the gateway', async () => {
+    const wrongKey = await errorOf(modelId, { apiKey: 'sk-tg-nobody' });
     expect([wrongKey.statusCode, wrongKey.isRetryable]).toEqual([401, false]);
-    const wrongModel = await refusal('acme/larg');
+    const wrongModel = await errorOf('acme/larg');
     expect([wrongModel.statusCode, wrongModel.isRetryable]).toEqual([404, false]);
     expect(wrongModel.message).toContain('acme/large');
     expect(fieldOf(wrongModel.responseHeaders, 'x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
-    const forbidden = await refusal(rig.model, { apiKey: rig.gateway.keys.management });
+    const forbidden = await errorOf(modelId, { apiKey: sdk.gateway.keys.management });
     expect([forbidden.statusCode, forbidden.isRetryable]).toEqual([403, false]);
-    rig.upstream.script(upstreamModel, status500());
-    const broken = await refusal();
+    sdk.upstream.script(upstreamModel, status500());
+    const broken = await errorOf();
     expect([broken.statusCode, broken.message]).toEqual([502, expect.stringContaining('provider')]);
   });
 
-  test('of a refused field names the field', async () => {
-    const order = { model: modelAt(), prompt, maxRetries: 0, temperature: 3 };
-    const error = await failure(generateText(order));
+  test('names a rejected field', async () => {
+    const options = { model: modelAt(), prompt, maxRetries: 0, temperature: 3 };
+    const error = await rejectionOf(generateText(options));
     if (!APICallError.isInstance(error)) throw error;
     expect(error.statusCode).toBe(400);
     expect(error.responseBody).toContain('"param":"temperature"');
   });
 
-  test('that will pass is repeated after the time that the answer named', async () => {
-    rig.upstream.script(upstreamModel, [status429('3'), chatAnswer('at last')]);
+  test('is retried after the Retry-After of the response', async () => {
+    sdk.upstream.script(upstreamModel, [status429('3'), chatAnswer('at last')]);
     const startedAt = clock();
     const { text } = await generateText({ model: modelAt(), prompt, maxRetries: 1 });
     expect(text).toBe('at last');
-    // Left to itself the SDK would be back after two seconds.
+    // Without the header, the SDK would retry after 2 seconds.
     expect(clock() - startedAt).toBeGreaterThanOrEqual(3_000);
-    expect(rig.upstream.requests).toHaveLength(2);
+    expect(sdk.upstream.requests).toHaveLength(2);
   });
 });
 
-test('the built-in demo model answers and streams', async () => {
+test('@ai-sdk/openai-compatible works with the demo model', async () => {
   const { text, usage } = await generateText({ model: modelAt('demo/chat'), prompt });
   expect(text).toContain(prompt);
   expect(usage.raw?.cost).toBeGreaterThan(0);
