@@ -9,7 +9,9 @@ export interface Question {
   readonly isSecret?: boolean;
 }
 
-/** Reads all of stdin. At a terminal, it prints a prompt first, because silence looks like a hang. */
+/**
+ * Reads all of stdin. At a terminal, it prints a prompt first, because silence looks like a hang.
+ */
 export function readInput({ text, isSecret = false }: Question): Promise<string> {
   if (!process.stdin.isTTY) return Bun.stdin.text();
   // Turn off the echo before the prompt appears, so that no typed character is echoed or lost.

@@ -72,7 +72,9 @@ export class WorkerPool {
     }
   }
 
-  /** Reloads all workers. SIGHUP is sent once a worker is ready, because earlier it would kill it. */
+  /**
+   * Reloads all workers. SIGHUP is sent once a worker is ready, because earlier it would kill it.
+   */
   reload(reloaded: ConfigText): void {
     this.#config = { ...this.#config, reloaded };
     for (const { child, ready } of this.#workers.values()) {

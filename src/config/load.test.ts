@@ -587,15 +587,9 @@ describe('secrets of a configuration', () => {
 
 test('the configuration is frozen', () => {
   const config = load({ providers: { mine } });
+  const { server, limits, models } = config;
   const provider = config.providers.get('mine');
-  for (const part of [
-    config,
-    config.server,
-    config.limits,
-    config.models,
-    config.models[0],
-    provider,
-  ]) {
+  for (const part of [config, server, limits, models, models[0], provider]) {
     expect(Object.isFrozen(part)).toBe(true);
   }
 });

@@ -22,8 +22,8 @@ export class ConfigProblems extends Error {
 }
 
 /**
- * Rejects a credit rate that differs from the one of the existing ledger: it would change what every
- * wallet is worth.
+ * Rejects a credit rate that differs from the one of the existing ledger: it would change what
+ * every wallet is worth.
  */
 export function requireCreditRate(
   { creditsPerUsd, source }: { readonly creditsPerUsd: number; readonly source: string },

@@ -29,8 +29,8 @@ export const quirksSchema = strictObject({
   /** Most vendors know the role `system`, but not `developer`. */
   developer_role: oneOf('keep', 'system'),
   /**
-   * vLLM's chat templates accept exactly one leading system message. Anthropic's older models accept
-   * instructions only in `system`.
+   * vLLM's chat templates accept exactly one leading system message. Anthropic's older models
+   * accept instructions only in `system`.
    */
   system_messages: oneOf('keep', 'merge'),
   /** DeepSeek accepts a string, but no list of text parts. */
@@ -40,8 +40,8 @@ export const quirksSchema = strictObject({
   /** Mistral and Groq reject other fields of earlier answers, such as OpenAI's `refusal: null`. */
   answer_fields: oneOf('keep', 'known'),
   /**
-   * Mistral requires tool call ids of 9 letters and digits. By default, only ids longer than OpenAI's
-   * limit are shortened.
+   * Mistral requires tool call ids of 9 letters and digits. By default, only ids longer than
+   * OpenAI's limit are shortened.
    */
   tool_call_ids: oneOf('keep', 'nine_characters'),
   /** Mistral rejects a user message right after tool results; `answer` inserts an answer. */
@@ -66,8 +66,8 @@ export const quirksSchema = strictObject({
   /** DeepSeek turns reasoning off with `thinking`, which is needed to force a tool call. */
   reasoning_off: oneOf('effort', 'thinking'),
   /**
-   * OpenAI's models reject sampling parameters while they reason. `drop_when_requested` is for models
-   * that reason only if the request asks for it.
+   * OpenAI's models reject sampling parameters while they reason. `drop_when_requested` is for
+   * models that reason only if the request asks for it.
    */
   sampling_while_reasoning: oneOf('keep', 'drop', 'drop_when_requested'),
   /** The field of assistant messages in which earlier reasoning is sent back. */

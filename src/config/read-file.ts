@@ -78,8 +78,8 @@ export function readConfigFile(path: string | undefined): ConfigText {
 }
 
 /**
- * Returns problems with aliases. YAML reads a text such as `*.example.com` as an alias, and the text
- * may be a secret, so messages don't repeat it.
+ * Returns problems with aliases. YAML reads a text such as `*.example.com` as an alias, and the
+ * text may be a secret, so messages don't repeat it.
  */
 function findAliasProblems(document: Document, lines: LineCounter): ConfigProblem[] {
   const problems: ConfigProblem[] = [];

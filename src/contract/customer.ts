@@ -26,7 +26,7 @@ import { csv, type RouteDoc } from './route-doc.ts';
 export const monthsCap: Cap = { defaultValue: 12, max: 120 };
 export const monthsSchema = cappedSchema(monthsCap);
 
-export const splitProperties = ['model', 'provider', 'api_key_id', 'traffic_mode'] as const;
+const splitProperties = ['model', 'provider', 'api_key_id', 'traffic_mode'] as const;
 export type Split = (typeof splitProperties)[number];
 
 export const statusSchema = Type.Enum(['success', 'error']);

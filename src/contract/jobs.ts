@@ -20,14 +20,7 @@ import type { ContentDoc, RouteDoc } from './route-doc.ts';
 
 /** Audio jobs. */
 
-export const jobStatuses = [
-  'queued',
-  'running',
-  'succeeded',
-  'failed',
-  'cancelled',
-  'expired',
-] as const;
+const jobStatuses = ['queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
 export type JobStatus = (typeof jobStatuses)[number];
 
 export const jobStatusSchema = Type.Enum([...jobStatuses], {

@@ -323,7 +323,7 @@ describe('demo JSON mode', () => {
     const { choices } = await complete({ ...hello, response_format: { type: 'json_object' } });
     expect(JSON.parse(choices[0].message.content)).toMatchObject({
       demo: true,
-      you_asked: 'How are you?',
+      question: 'How are you?',
     });
   });
 

@@ -189,7 +189,7 @@ function answerText(request: ChatRequest): string {
       {
         demo: true,
         message: 'No language model runs here.',
-        you_asked: quoteQuestion(request),
+        question: quoteQuestion(request),
       },
       null,
       2,

@@ -1,6 +1,6 @@
 /**
- * POST /v1/embeddings: each word of a text changes a few hashed dimensions, so equal texts have equal
- * vectors and texts that share words have similar ones.
+ * POST /v1/embeddings: each word of a text changes a few hashed dimensions, so equal texts have
+ * equal vectors and texts that share words have similar ones.
  */
 import { invalidRequest } from '../core/errors.ts';
 import type { Fields } from '../core/json.ts';

@@ -8,8 +8,8 @@ import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
 type Schema = Readonly<Record<string, unknown>>;
 
 /**
- * Beyond `small`, the sample grows only where the schema requires it, so that recursive schemas end.
- * Beyond `hard`, it ends even if it is invalid: a schema can require billions of values.
+ * Beyond `small`, the sample grows only where the schema requires it, so that recursive schemas
+ * end. Beyond `hard`, it ends even if it is invalid: a schema can require billions of values.
  */
 const depthBounds = { small: 8, hard: 32 };
 const valueBounds = { small: 1_000, hard: 2_000 };

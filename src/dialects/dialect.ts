@@ -69,7 +69,9 @@ export interface AnswerMetrics {
   readonly usage: Usage | undefined;
   /** True if part of the usage is an estimate, because the upstream hadn't finished counting. */
   readonly isEstimate?: boolean;
-  /** OpenAI's value (`stop`, `length`, `tool_calls`, `content_filter`); undefined until one came. */
+  /**
+   * OpenAI's value (`stop`, `length`, `tool_calls`, `content_filter`); undefined until one came.
+   */
   readonly finishReason: string | undefined;
   /** Characters of text, reasoning, and tool arguments so far, from which usage is estimated. */
   readonly outputCharacters: number;

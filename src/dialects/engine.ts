@@ -206,7 +206,9 @@ function replayWith(
   return { metrics: transform.metrics, write: (settled) => opening + transform.close(settled) };
 }
 
-/** Returns true if there are no tools, or if the forced tool exists only in the client's dialect. */
+/**
+ * Returns true if there are no tools, or if the forced tool exists only in the client's dialect.
+ */
 function isToolMissing({ tools, toolChoice, foreign }: Prompt): boolean {
   if (tools.length === 0) return true;
   if (toolChoice === null || typeof toolChoice === 'string') return false;

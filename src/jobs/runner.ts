@@ -12,7 +12,8 @@ import type { SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
  * - `run` resolves after the call is settled, when its charge can't be lost anymore.
  * - `run` rejects with `RequestIdUsedError` if the ledger accepted the id from another worker, free
  *   of charge, while the piece ran. The caller must run the piece again under the next id.
- * - Otherwise `run` rejects with a `GatewayError`. Unless the caller is to blame, the job is retried
+ * - Otherwise `run` rejects with a `GatewayError`. Unless the caller is to blame, the job is
+ * retried
  *   later, whatever `retryHelps` says to waiting clients.
  * - An interrupted piece costs nothing, because its audio is discarded and another worker may run
  *   it under the same id. Only a canceled piece is charged for what was delivered.

@@ -161,7 +161,7 @@ export class Accounting {
     const writer = isLongRecording(answer.recording) ? this.#longAnswerWriter : this.#answerWriter;
     const result = await writer.book(answer, toSettlementEntry(settlement));
     if (result === 'unwritten') await this.#saveDispatched({ ...settlement, claim: answer.claim });
-    else if (result === 'taken_over') this.#writeOff(settlement, claimTakenOver);
+    else if (result === 'taken_over') this.#writeOff(settlement, answeredElsewhere);
     else this.#finish(settlement);
     return result;
   }
@@ -302,7 +302,7 @@ const journalUnwritable: Failure = {
   note: "The journal couldn't be written, so the answer was interrupted. Nothing is charged.",
 };
 
-const claimTakenOver: Failure = {
+const answeredElsewhere: Failure = {
   error: 'invalid_request_error',
   note: 'Another process answered this Idempotency-Key, so this answer was discarded and is free.',
 };

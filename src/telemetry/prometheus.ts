@@ -107,8 +107,8 @@ export const tokenBounds = [
 export type MetricSource = () => readonly Family[];
 
 /**
- * A page is reused for 10 times as long as it took to write, at most 1 s. The route needs no key, and
- * scrapes must not use more than a tenth of the process.
+ * A page is reused for 10 times as long as it took to write, at most 1 s. The route needs no key,
+ * and scrapes must not use more than a tenth of the process.
  */
 const reuseFactor = 10;
 const reuseMsMax = 1_000;

@@ -73,8 +73,8 @@ export interface RawResult {
 }
 
 /**
- * Normalizes a domain: `Https://Docs.Example.com/a` and `*.docs.example.com` are `docs.example.com`.
- * Returns undefined for anything else.
+ * Normalizes a domain: `Https://Docs.Example.com/a` and `*.docs.example.com` are
+ * `docs.example.com`. Returns undefined for anything else.
  */
 export function readDomain(text: string): string | undefined {
   const host = text

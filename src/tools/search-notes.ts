@@ -32,9 +32,9 @@ interface StoredNote {
 }
 
 /**
- * Stores searches made in turns that also called the client's tools, and restores them in the prompt
- * when the client sends its results. Kept in memory up to a limit: if a note is lost, the model only
- * has to search again.
+ * Stores searches made in turns that also called the client's tools, and restores them in the
+ * prompt when the client sends its results. Kept in memory up to a limit: if a note is lost, the
+ * model only has to search again.
  */
 export class SearchNotes {
   readonly #lengthMax: number;

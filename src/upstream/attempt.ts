@@ -84,7 +84,9 @@ export interface OpenBytes {
   readonly contentType: string;
   readonly contentLength: number | null;
   readonly first: Uint8Array;
-  /** Returns the bytes after the first. Rejects when the connection breaks or the call is canceled. */
+  /**
+   * Returns the bytes after the first. Rejects when the connection breaks or the call is canceled.
+   */
   next(): Promise<Uint8Array | undefined>;
   readonly upstreamCall: UpstreamCall;
   /** Here, `outputCharacters` counts the bytes sent to the client. */

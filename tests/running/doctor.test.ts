@@ -460,7 +460,7 @@ test(
       config: { demo: true, credits_per_usd: 1000 },
     });
     expect(findingOf(otherRate, '✗', 'ledger')).toBe(
-      'It is in 1000000 credits per dollar, but the configuration has 1000. Set credits_per_usd ' +
+      'It has 1000000 credits per dollar, but the configuration has 1000. Set credits_per_usd ' +
         'to 1000000.',
     );
     const other = await startGateway({ config });

@@ -1,4 +1,6 @@
-/** Moves a gateway from SQLite to Postgres with `tollgate move`, as docs/deployment.md describes. */
+/**
+ * Moves a gateway from SQLite to Postgres with `tollgate move`, as docs/deployment.md describes.
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';

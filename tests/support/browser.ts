@@ -21,7 +21,9 @@ const windowFeatures = [
   'SpareRendererForSitePerProcess',
 ];
 
-/** The features that Playwright disables. Repeated, because the browser reads only the last list. */
+/**
+ * The features that Playwright disables. Repeated, because the browser reads only the last list.
+ */
 const playwrightFeatures = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',

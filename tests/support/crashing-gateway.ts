@@ -35,7 +35,8 @@ function preloadScript(path: string): string {
         this.addEventListener('message', () => {
           try {
             file ??= new Database(${JSON.stringify(path)}, { readonly: true });
-            if (file.query(${JSON.stringify(savedAnswerQuery)}).get()) process.kill(process.pid, 'SIGKILL');
+            const saved = file.query(${JSON.stringify(savedAnswerQuery)}).get();
+            if (saved) process.kill(process.pid, 'SIGKILL');
           } catch {
             // The table doesn't exist yet.
           }

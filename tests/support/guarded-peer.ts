@@ -1,6 +1,6 @@
 /**
- * Servers for tests of GuardedFetch. Tests can only use loopback, so 127.0.0.2 stands for the public
- * Internet, because an injected policy allows it, and 127.0.0.1 for the private network.
+ * Servers for tests of GuardedFetch. Tests can only use loopback, so 127.0.0.2 stands for the
+ * public Internet, because an injected policy allows it, and 127.0.0.1 for the private network.
  */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';

@@ -102,9 +102,9 @@ function chownTo(path: string, user: User | undefined): void {
 }
 
 /**
- * Returns the folder with `bin`, `lib`, and `share`. If the installed one doesn't run, it is copied:
- * the server's user may not read the checkout, or the install script didn't create the symbolic
- * links that npm packages can't contain.
+ * Returns the folder with `bin`, `lib`, and `share`. If the installed one doesn't run, it is
+ * copied: the server's user may not read the checkout, or the install script didn't create the
+ * symbolic links that npm packages can't contain.
  */
 function binaries(folder: string, user: User | undefined): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;

@@ -1,4 +1,6 @@
-/** Parses Prometheus' text format strictly. Throws on anything that Prometheus or promtool reject. */
+/**
+ * Parses Prometheus' text format strictly. Throws on anything that Prometheus or promtool reject.
+ */
 export class Scrape {
   readonly types = new Map<string, string>();
   readonly #values = new Map<string, number>();

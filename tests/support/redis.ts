@@ -1,6 +1,6 @@
 /**
- * Starts an installed Redis or Valkey on a free port, without files. If none is installed, tests that
- * need it print a warning and pass, except in CI.
+ * Starts an installed Redis or Valkey on a free port, without files. If none is installed, tests
+ * that need it print a warning and pass, except in CI.
  */
 import { freePort } from './free-port.ts';
 import { killAtExit } from './gateway/cleanup-shell.ts';

@@ -23,8 +23,8 @@ const pricing = { prompt: '1', completion: '2' };
 let shared: Promise<SdkGateway> | undefined;
 
 /**
- * Returns the gateway that all test files of this process share, and resets its upstream before each
- * test of the calling file. It runs until the process ends.
+ * Returns the gateway that all test files of this process share, and resets its upstream before
+ * each test of the calling file. It runs until the process ends.
  */
 export async function useSdkGateway(): Promise<SdkGateway> {
   shared ??= SdkGateway.start();

@@ -1,6 +1,8 @@
 import { isObject } from '../../src/core/json.ts';
 
-/** A trace collector on loopback that records requests and responds with a status set by the test. */
+/**
+ * A trace collector on loopback that records requests and responds with a status set by the test.
+ */
 export class TraceCollector {
   readonly requests: {
     readonly path: string;

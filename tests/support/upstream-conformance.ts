@@ -1,7 +1,7 @@
 /**
- * Tests recorded answers of an upstream dialect: their neutral content and the answers to clients of
- * all dialects. The expectations are in `fixtures/expect.json`. Client formats are parsed without
- * the gateway's code.
+ * Tests recorded answers of an upstream dialect: their neutral content and the answers to clients
+ * of all dialects. The expectations are in `fixtures/expect.json`. Client formats are parsed
+ * without the gateway's code.
  */
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';

@@ -154,7 +154,8 @@ describe('a Bedrock stream', () => {
     upstream.script(modelId, replay(recorded, { ...frames, piece: 100 }));
     const answer = await gateway.stream(request());
     expect(answer.content).toBe('As the manual says.');
-    // 12 input tokens at 2 credits, 1,500 cache reads at 1, 3,100 cache writes at 3, 6 output at 12.
+    // 12 input tokens at 2 credits, 1,500 cache reads at 1, 3,100 cache writes at 3, 6 output at
+    // 12.
     expect((await gateway.record(answer.requestId)).charges.modelCharge).toBe(10_896);
   });
 

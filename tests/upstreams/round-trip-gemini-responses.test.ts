@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Prompt, Turn } from '../../src/core/prompt.ts';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
 import { readPrompt } from '../../src/dialects/responses/client/prompt.ts';
-import { readResponsesRequest as readClientRequest } from '../../src/dialects/responses/client/request.ts';
+import { readResponsesRequest as readBody } from '../../src/dialects/responses/client/request.ts';
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
 import { readGeminiRequest } from '../support/gemini-request.ts';
 import { makeTarget } from '../support/prompts.ts';
@@ -175,7 +175,7 @@ test(
       fc.property(randomPrompts(clientFeatures), (prompt) => {
         const text = String(responsesUpstream.write(prompt, target).body);
         const source = { text, bytes: new TextEncoder().encode(text) };
-        const read = readPrompt(readClientRequest(JSON.parse(text), source));
+        const read = readPrompt(readBody(JSON.parse(text), source));
         const tools = prompt.tools.map((tool) => ({ strict: false, ...tool }));
         const sampling = compact(read.sampling);
         expect({ ...read, sampling }).toEqual({ ...prompt, tools });

@@ -24,7 +24,9 @@ export function serverChecks(config: Config, store: StoreProbe): readonly Check[
   ];
 }
 
-/** Checks that objects can be stored, and that all processes of this store use the same location. */
+/**
+ * Checks that objects can be stored, and that all processes of this store use the same location.
+ */
 async function checkObjects(config: Config, store: StoreProbe): Promise<Finding | undefined> {
   const found = await objectFinding(config);
   if (found && !found.isHealthy) return found;

@@ -97,7 +97,8 @@ async function checkStore(config: Config, store: StoreProbe): Promise<Finding> {
 }
 
 /**
- * Returns why a database file can't be written. Skips the data folder, which has a check of its own.
+ * Returns why a database file can't be written. Skips the data folder, which has a check of its
+ * own.
  */
 function unwritableFolder({ dataDir }: Config, file: string): Finding | undefined {
   const folder = dirname(file);
@@ -186,7 +187,7 @@ async function checkLedger(
   if (!database) return undefined;
   const rate = await fixedCreditRate(database);
   if (rate !== undefined && rate !== creditsPerUsd) {
-    const found = `It is in ${rate} credits per dollar, but the configuration has ${creditsPerUsd}.`;
+    const found = `It has ${rate} credits per dollar, but the configuration has ${creditsPerUsd}.`;
     return unhealthy(found, `Set credits_per_usd to ${rate}.`);
   }
   const { leases, credits } = await overdueLeases(database, Date.now() - overdueMs);

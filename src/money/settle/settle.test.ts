@@ -71,23 +71,9 @@ interface SettleCase {
   readonly client?: AbortSignal;
 }
 
-/** An answered call, and everything that settling it saves and reports. */
-function settling(settleCase: SettleCase) {
-  const {
-    measured,
-    hold,
-    offer = shared,
-    kind = 'complete',
-    error,
-    recordingSession,
-    attempts = [],
-  } = settleCase;
-  const { finishReason = kind === 'interrupted' ? undefined : 'stop', isUnread } = settleCase;
-  const { client = new AbortController().signal } = settleCase;
-  const saved: { settlement: Settlement; wasDispatched: boolean; answer?: IdempotentAnswer }[] = [];
-  const observed: string[] = [];
-  const metrics = { finishReason, outputCharacters: 400, failure: undefined };
-  const operation = {
+/** A chat operation that measures the reported usage, or an estimate. */
+function operationMeasuring(measured: SettleCase['measured']): Operation {
+  return {
     request: {
       operationName: 'chat',
       models: ['acme/requested', 'acme/one'],
@@ -104,6 +90,25 @@ function settling(settleCase: SettleCase) {
       ...(usage && measured),
     }),
   } as unknown as Operation;
+}
+
+/** An answered call, and everything that settling it saves and reports. */
+function settling(settleCase: SettleCase) {
+  const {
+    measured,
+    hold,
+    offer = shared,
+    kind = 'complete',
+    error,
+    recordingSession,
+    attempts = [],
+  } = settleCase;
+  const { finishReason = kind === 'interrupted' ? undefined : 'stop', isUnread } = settleCase;
+  const { client = new AbortController().signal } = settleCase;
+  const saved: { settlement: Settlement; wasDispatched: boolean; answer?: IdempotentAnswer }[] = [];
+  const observed: string[] = [];
+  const metrics = { finishReason, outputCharacters: 400, failure: undefined };
+  const operation = operationMeasuring(measured);
   const call = {
     requestId: 'r',
     caller: callerOf('ten_1'),
@@ -395,7 +400,7 @@ describe('settle with an estimate', () => {
   });
 });
 
-test('settle charges nothing for replayed answers and rejected requests', async () => {
+test('settle charges nothing for replayed answers', async () => {
   const recording = { model: 'acme/one', provider: 'acme' };
   const metrics = { usage: tokens(100, 10), finishReason: 'stop' };
   const recalled = settling({});
@@ -447,6 +452,9 @@ test('settle charges nothing for replayed answers and rejected requests', async 
       },
     },
   ]);
+});
+
+test('settle charges nothing for rejected requests', async () => {
   const refused = settling({});
   const error = new GatewayError('insufficient_credits', 'Too little.');
   expect(await refused.settle({ kind: 'rejected', error })).toMatchObject({ costCredits: 0 });

@@ -138,8 +138,8 @@ class PngRows {
 }
 
 /**
- * Undoes the filter of a row, whose bytes are differences from neighboring pixels. Returns false for
- * an unknown filter.
+ * Undoes the filter of a row, whose bytes are differences from neighboring pixels. Returns false
+ * for an unknown filter.
  */
 function unfilter(
   kind: number,

@@ -24,8 +24,8 @@ interface ImageAnswer {
 }
 
 /**
- * Returns the image for the client. If the provider returned a URL, the image is fetched from it, so
- * that every client gets bytes. If that fails, the client gets the URL.
+ * Returns the image for the client. If the provider returned a URL, the image is fetched from it,
+ * so that every client gets bytes. If that fails, the client gets the URL.
  */
 export async function resolveImage(
   generated: GeneratedImages,

@@ -31,9 +31,9 @@ const secondsAlwaysPlausible = 3600;
 const yieldEveryMs = 10;
 
 /**
- * The most bytes the parser may request at once, because it processes them without a pause: millions
- * of comments would take 30 s. It skips in steps of 256,000 bytes. For MP4 it needs the sizes of all
- * frames, which are 620 kB for an hour.
+ * The most bytes the parser may request at once, because it processes them without a pause:
+ * millions of comments would take 30 s. It skips in steps of 256,000 bytes. For MP4 it needs the
+ * sizes of all frames, which are 620 kB for an hour.
  */
 const readBytesMax = 256_000;
 const mp4ReadBytesMax = 1_000_000;
@@ -54,8 +54,9 @@ const queueWaitMs = 5_000;
 let lastReading: Promise<unknown> = Promise.resolve();
 
 /**
- * Returns the length that a file states, or null if it states none or takes too long to parse. Files
- * are parsed one at a time: if 20 valid files were parsed at once, all of them would time out.
+ * Returns the length that a file states, or null if it states none or takes too long to parse.
+ * Files are parsed one at a time: if 20 valid files were parsed at once, all of them would time
+ * out.
  */
 export function readDurationSeconds(
   content: LongBytes,

@@ -73,8 +73,10 @@ function checkOwner(
   report: Report,
 ): void {
   if (owner === walletName(tenant_id) || tenants.get(keyIdOf(owner)) === tenant_id) return;
-  const problem = `it is neither the wallet of tenant ${tenant_id} nor the limit of one of its keys`;
-  report(`Account ${owner}: ${problem}.`);
+  report(
+    `Account ${owner}: it is neither the wallet of tenant ${tenant_id} ` +
+      'nor the limit of one of its keys.',
+  );
 }
 
 async function tenantsOfKeys(

@@ -22,7 +22,9 @@ const overrunMs = 600_000;
 
 let onOverrun: (server: string) => void = () => undefined;
 
-/** Sets the callback for overruns. They slow down calls, and only the operator can fix the cause. */
+/**
+ * Sets the callback for overruns. They slow down calls, and only the operator can fix the cause.
+ */
 export function setOverrunReporter(report: (server: string) => void): void {
   onOverrun = report;
 }

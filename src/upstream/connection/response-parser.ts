@@ -254,7 +254,9 @@ function findHeadEnd(bytes: Buffer): HeadEnd | undefined {
   return { text, bytes: crlfEnd + emptyLine.length };
 }
 
-/** Headers that every response is searched for. One pass finds all of them; others take one each. */
+/**
+ * Headers that every response is searched for. One pass finds all of them; others take one each.
+ */
 const commonHeaders: ReadonlySet<string> = new Set([
   'transfer-encoding',
   'content-length',

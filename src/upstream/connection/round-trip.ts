@@ -30,7 +30,9 @@ export function formatRequestHead(path: string, headerText: string, bodyBytes: n
 
 /** A request as it is sent over the connection. */
 interface WrittenRequest {
-  /** The head with its empty line, optionally followed by the beginning of the body or all of it. */
+  /**
+   * The head with its empty line, optionally followed by the beginning of the body or all of it.
+   */
   readonly start: string;
   readonly rest: Uint8Array | undefined;
 }

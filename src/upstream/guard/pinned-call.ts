@@ -34,7 +34,9 @@ type TargetCheck =
 /** All addresses are checked, but at most this many are tried. */
 const addressesTriedMax = 4;
 
-/** Used for unknown names and for internal ones, so it doesn't reveal which internal names exist. */
+/**
+ * Used for unknown names and for internal ones, so it doesn't reveal which internal names exist.
+ */
 const unresolvedMessage = 'The host name of the URL does not lead to a public address.';
 
 /** Checks a user's URL and resolves its host name. */

@@ -177,7 +177,9 @@ export interface Authorizer {
   readonly secrets: readonly string[];
 }
 
-/** Returns the provider's key if it is sent as it is, or its authorizer, or undefined for no key. */
+/**
+ * Returns the provider's key if it is sent as it is, or its authorizer, or undefined for no key.
+ */
 export function credentialFor(provider: Provider): string | Authorizer | undefined {
   const { apiKey, dialect, baseUrl } = provider;
   if (!apiKey) return undefined;

@@ -18,9 +18,9 @@ export type Step =
 type Framing = 'length' | 'chunked' | 'until-close';
 
 /**
- * After a reset, many clients drop what they haven't read. These pauses let them read first, so that
- * "after n events" is exact. There are several, because a machine that stops all processes for a
- * while only uses up one of them.
+ * After a reset, many clients drop what they haven't read. These pauses let them read first, so
+ * that "after n events" is exact. There are several, because a machine that stops all processes for
+ * a while only uses up one of them.
  */
 const settleBeforeReset = { pauses: 10, pauseMs: 2 };
 

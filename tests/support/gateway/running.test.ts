@@ -82,7 +82,8 @@ test(
     const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', cwd: newFolder() });
     const [url = '', folder = ''] = (await new Response(child.stdout).text()).split(' ');
     expect(url).toStartWith('http://127.0.0.1:');
-    // Nothing reports when the other process's shell has finished, so poll until the test times out.
+    // Nothing reports when the other process's shell has finished, so poll until the test times
+    // out.
     while (existsSync(folder)) await Bun.sleep(20);
     await expect(fetch(url)).rejects.toThrow();
   },

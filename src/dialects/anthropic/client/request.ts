@@ -320,7 +320,7 @@ export function withoutAdded(
 ): RemainingMessages {
   const removed = new Set(alsoRemoved);
   const dropped: string[] = [];
-  const isKept = (block: Readonly<Fields>, path: string) => {
+  const keepsTool = (block: Readonly<Fields>, path: string) => {
     const tool = addedTool(block);
     const name = nameIn(block);
     if (!(tool ? isExcluded(tool) : name !== undefined && removed.has(name))) return true;
@@ -329,10 +329,10 @@ export function withoutAdded(
     return false;
   };
   const remainingOf = (block: AnyBlock, path: string): readonly AnyBlock[] => {
-    if (!isKept(block, path)) return [];
+    if (!keepsTool(block, path)) return [];
     if (block.type !== 'compaction') return [block];
     const changes = changesIn(block);
-    const left = changes.filter((change, at) => isKept(change, `${path}.tool_changes[${at}]`));
+    const left = changes.filter((change, at) => keepsTool(change, `${path}.tool_changes[${at}]`));
     const changed = { ...block, tool_changes: left };
     return left.length === changes.length ? [block] : [changed];
   };
