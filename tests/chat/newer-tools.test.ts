@@ -1,6 +1,6 @@
 /**
- * Tools that take a free text, and a choice of some of the tools: OpenAI's chat has known both
- * since GPT-5. Its clients hear the same whichever upstream answers.
+ * Custom tools, which take free text, and `allowed_tools`. OpenAI's chat API has had both since
+ * GPT-5, and a client gets the same results from every upstream.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject, objectsIn } from '../../src/core/json.ts';
@@ -33,31 +33,31 @@ beforeEach(() => upstream.reset());
 
 const parameters = { type: 'object', properties: { city: { type: 'string' } } };
 const tool = (name: string) => ({ type: 'function', function: { name, parameters } });
-const named = (name: string) => ({ type: 'function', function: { name } });
+const namedTool = (name: string) => ({ type: 'function', function: { name } });
 const grammar = { syntax: 'lark', definition: 'start: "*** Begin"' };
 const patch = {
   type: 'custom',
   custom: { name: 'patch', description: 'Edits.', format: { type: 'grammar', grammar } },
 };
 const question = { role: 'user', content: 'Mend it.' };
-const called = { id: 'call_1', type: 'custom', custom: { name: 'patch', input: 'say "hi"\n' } };
+const customCall = { id: 'call_1', type: 'custom', custom: { name: 'patch', input: 'say "hi"\n' } };
 const history = [
   question,
-  { role: 'assistant', content: null, tool_calls: [called] },
+  { role: 'assistant', content: null, tool_calls: [customCall] },
   { role: 'tool', tool_call_id: 'call_1', content: 'Done.' },
 ];
 
-function lastAsked(): Record<string, unknown> {
-  const asked = upstream.requests.at(-1)?.json;
-  if (!isObject(asked)) throw new Error('The upstream was asked nothing readable.');
-  return asked;
+function lastBody(): Record<string, unknown> {
+  const body = upstream.requests.at(-1)?.json;
+  if (!isObject(body)) throw new Error('The upstream got no JSON object.');
+  return body;
 }
 
 const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
 const completion = { id: 'x', object: 'chat.completion', created: 1, model: 'up' };
 const claudeUsage = { input_tokens: 3, output_tokens: 2 };
 
-function scriptWhole(...answers: readonly (readonly object[])[]): void {
+function scriptAnswer(...answers: readonly (readonly object[])[]): void {
   const choices = answers.map((tool_calls, index) => ({
     index,
     message: { role: 'assistant', content: null, tool_calls },
@@ -71,27 +71,27 @@ const text = { contentType: 'text/event-stream' };
 interface Delta {
   readonly choice?: number;
   readonly calls: readonly object[];
-  /** Some servers write one into every chunk. */
+  /** The finish reason, which some servers send in every chunk. */
   readonly end?: string;
 }
 
-/** Each delta is one of the choice that it names, which ends with the stream. */
+/** Scripts a stream of deltas. Each choice finishes at the end of the stream. */
 function scriptStream(...deltas: readonly Delta[]): void {
   const object = 'chat.completion.chunk';
   const chunk = (choices: readonly object[], more = {}) =>
     `data: ${JSON.stringify({ ...completion, object, choices, ...more })}\n\n`;
-  const said = deltas.map(({ choice: index = 0, calls: tool_calls, end = null }) =>
+  const chunks = deltas.map(({ choice: index = 0, calls: tool_calls, end = null }) =>
     chunk([{ index, delta: { tool_calls }, finish_reason: end }]),
   );
   const ends = [...new Set(deltas.map(({ choice = 0 }) => choice))].map((index) =>
     chunk([{ index, delta: {}, finish_reason: 'tool_calls' }]),
   );
-  const all = [...said, ...ends, chunk([], { usage }), 'data: [DONE]\n\n'];
+  const all = [...chunks, ...ends, chunk([], { usage }), 'data: [DONE]\n\n'];
   upstream.script('up', replay(all.join(''), text));
 }
 
-/** The calls of a stream, put together by choice and index as a client does it. */
-function heardCalls(chunks: readonly Record<string, unknown>[]) {
+/** Assembles the calls of a stream by choice and index, as a client does. */
+function callsOf(chunks: readonly Record<string, unknown>[]) {
   const calls: Record<string, Record<string, unknown>> = {};
   for (const { index: choice, delta } of chunks.flatMap(({ choices }) => objectsIn(choices))) {
     for (const piece of objectsIn(isObject(delta) ? delta.tool_calls : undefined)) {
@@ -109,60 +109,66 @@ function heardCalls(chunks: readonly Record<string, unknown>[]) {
   return calls;
 }
 
-describe('a choice of some of the tools', () => {
+describe('an allowed_tools choice', () => {
   const tools = [tool('look'), tool('find'), tool('wait')];
   const choice = (mode: string, ...names: readonly string[]) => ({
     type: 'allowed_tools',
-    allowed_tools: { mode, tools: names.map(named) },
+    allowed_tools: { mode, tools: names.map(namedTool) },
   });
-  const ask = (provider: string, tool_choice: unknown) =>
+  const send = (provider: string, tool_choice: unknown) =>
     gateway.post({ model: `acme/${provider}`, messages: [question], tools, tool_choice });
 
-  test('goes as it is to those who know it', async () => {
-    scriptWhole([]);
+  test('passes unchanged to an upstream that supports it', async () => {
+    scriptAnswer([]);
     const chosen = choice('auto', 'find', 'look');
-    expect((await ask('newest', chosen)).status).toBe(200);
-    expect(lastAsked()).toMatchObject({ tools, tool_choice: chosen });
+    expect((await send('newest', chosen)).status).toBe(200);
+    expect(lastBody()).toMatchObject({ tools, tool_choice: chosen });
   });
 
   test.each([
     ['other', 'auto', 'auto'],
     ['other', 'required', 'required'],
     ['mistral', 'required', 'any'],
-  ])('to %s it is those tools, and %s is %s', async (provider, mode, sent) => {
-    scriptWhole([]);
-    expect((await ask(provider, choice(mode, 'wait', 'look'))).status).toBe(200);
-    expect(lastAsked().tools).toEqual([tool('look'), tool('wait')]);
-    expect(lastAsked().tool_choice).toBe(sent);
-  });
+  ])(
+    'becomes a filtered tool list for %s, with mode %s sent as %s',
+    async (provider, mode, sent) => {
+      scriptAnswer([]);
+      expect((await send(provider, choice(mode, 'wait', 'look'))).status).toBe(200);
+      expect(lastBody().tools).toEqual([tool('look'), tool('wait')]);
+      expect(lastBody().tool_choice).toBe(sent);
+    },
+  );
 
   test.each([
     ['auto', 'auto'],
     ['required', 'any'],
-  ])('so it is in other dialects, where %s is %s', async (mode, type) => {
-    const content = [{ type: 'text', text: 'Hello' }];
-    const answer = { id: 'm', type: 'message', role: 'assistant', model: 'up', content };
-    upstream.script('up', json(200, { ...answer, stop_reason: 'end_turn', usage: claudeUsage }));
-    expect((await ask('claude', choice(mode, 'find'))).status).toBe(200);
-    expect(lastAsked().tools).toMatchObject([{ name: 'find' }]);
-    expect(lastAsked().tools).toHaveLength(1);
-    expect(lastAsked().tool_choice).toMatchObject({ type });
-  });
+  ])(
+    'becomes a filtered tool list for Anthropic, with mode %s sent as type %s',
+    async (mode, type) => {
+      const content = [{ type: 'text', text: 'Hello' }];
+      const answer = { id: 'm', type: 'message', role: 'assistant', model: 'up', content };
+      upstream.script('up', json(200, { ...answer, stop_reason: 'end_turn', usage: claudeUsage }));
+      expect((await send('claude', choice(mode, 'find'))).status).toBe(200);
+      expect(lastBody().tools).toMatchObject([{ name: 'find' }]);
+      expect(lastBody().tools).toHaveLength(1);
+      expect(lastBody().tool_choice).toMatchObject({ type });
+    },
+  );
 
-  const place = 'tool_choice.allowed_tools';
+  const prefix = 'tool_choice.allowed_tools';
   test.each([
-    [choice('auto', 'look', 'gone'), `${place}.tools[1].function.name`],
-    [choice('auto'), `${place}.tools`],
-    [choice('none', 'look'), `${place}.mode`],
-    [{ type: 'allowed_tools' }, place],
-    [{ type: 'allowed_tools', allowed_tools: { tools: [named('look')] } }, `${place}.mode`],
-    [{ type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: 'look' } }, `${place}.tools`],
+    [choice('auto', 'look', 'gone'), `${prefix}.tools[1].function.name`],
+    [choice('auto'), `${prefix}.tools`],
+    [choice('none', 'look'), `${prefix}.mode`],
+    [{ type: 'allowed_tools' }, prefix],
+    [{ type: 'allowed_tools', allowed_tools: { tools: [namedTool('look')] } }, `${prefix}.mode`],
+    [{ type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: 'look' } }, `${prefix}.tools`],
     [
       { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function' }] } },
-      `${place}.tools[0].function`,
+      `${prefix}.tools[0].function`,
     ],
-  ])('is refused where it is %j', async (wrong, param) => {
-    const reply = await ask('newest', wrong);
+  ])('is rejected with the path of the invalid field: %j', async (invalid, param) => {
+    const reply = await send('newest', invalid);
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(reply.error.message).toStartWith(param);
     expect(upstream.requests).toHaveLength(0);
@@ -170,27 +176,27 @@ describe('a choice of some of the tools', () => {
   });
 });
 
-test('of a choice or a tool of another type, the types there are are told', async () => {
-  const sentence = async (fields: object) => {
+test('lists the valid values if a tool or tool_choice is invalid', async () => {
+  const messageFor = async (fields: object) => {
     const reply = await gateway.post({ model: 'acme/other', messages: [question], ...fields });
     return reply.error.message;
   };
-  expect(await sentence({ tool_choice: { type: 'some_tools' } })).toBe(
+  expect(await messageFor({ tool_choice: { type: 'some_tools' } })).toBe(
     'tool_choice.type must be one of "function", "custom", "allowed_tools", not "some_tools".',
   );
-  expect(await sentence({ tools: [{ type: 'poem' }] })).toBe(
+  expect(await messageFor({ tools: [{ type: 'poem' }] })).toBe(
     'tools[0].type must be function, custom or web_search, not "poem".',
   );
-  expect(await sentence({ tools: [{ type: 'custom', custom: { name: 'a b' } }] })).toBe(
+  expect(await messageFor({ tools: [{ type: 'custom', custom: { name: 'a b' } }] })).toBe(
     'tools[0].custom.name must be a name for a tool of 1 to 128 letters, digits or _.:-, not ' +
       '"a b".',
   );
 });
 
-describe('a tool that takes a free text', () => {
+describe('a custom tool', () => {
   const tools = [tool('look'), patch];
   const tool_choice = { type: 'custom', custom: { name: 'patch' } };
-  const asked = { tools, tool_choice, messages: history };
+  const request = { tools, tool_choice, messages: history };
   const asFunction = (json: string) => ({ name: 'patch', arguments: json });
   const call = (index: number, json: string) => ({
     ...{ index, id: `call_${index}`, type: 'function' },
@@ -199,37 +205,37 @@ describe('a tool that takes a free text', () => {
   const more = (index: number, json: string) => ({ index, function: { arguments: json } });
   const look = { id: 'call_9', type: 'function', function: { name: 'look', arguments: '{}' } };
 
-  test('passes both ways where the upstream knows it, the text in its pieces', async () => {
-    const begin = { index: 0, ...called, custom: { name: 'patch', input: '' } };
+  test('passes unchanged in both directions if the upstream supports it, delta by delta', async () => {
+    const begin = { index: 0, ...customCall, custom: { name: 'patch', input: '' } };
     const next = (input: string) => ({ index: 0, custom: { input } });
     scriptStream({ calls: [begin] }, { calls: [next('a"')] }, { calls: [next('b')] });
-    const heard = await gateway.stream({ model: 'acme/newest', ...asked });
-    expect(lastAsked()).toMatchObject(asked);
-    const deltas = heard.chunks.flatMap(({ choices }) => objectsIn(choices)).map((c) => c.delta);
+    const stream = await gateway.stream({ model: 'acme/newest', ...request });
+    expect(lastBody()).toMatchObject(request);
+    const deltas = stream.chunks.flatMap(({ choices }) => objectsIn(choices)).map((c) => c.delta);
     const calls = deltas.flatMap((delta) => objectsIn(isObject(delta) ? delta.tool_calls : []));
     expect(calls).toEqual([begin, next('a"'), next('b')]);
   });
 
-  test('and the calls of a whole answer stream in the order of their indexes', async () => {
-    scriptWhole([called, look]);
-    const heard = await gateway.stream({ model: 'acme/newest', ...asked });
-    expect(Object.values(heardCalls(heard.chunks))).toEqual([
+  test('has the calls of a non-streaming answer streamed in index order', async () => {
+    scriptAnswer([customCall, look]);
+    const stream = await gateway.stream({ model: 'acme/newest', ...request });
+    expect(Object.values(callsOf(stream.chunks))).toEqual([
       { id: 'call_9', type: 'function', name: 'look', text: '{}' },
       { id: 'call_1', type: 'custom', name: 'patch', text: 'say "hi"\n' },
     ]);
-    expect(Object.keys(heardCalls(heard.chunks))).toEqual(['0.0', '0.1']);
+    expect(Object.keys(callsOf(stream.chunks))).toEqual(['0.0', '0.1']);
   });
 
-  test('is a function with one text to the others, also in what was said before', async () => {
-    scriptWhole([]);
-    expect((await gateway.post({ model: 'acme/other', ...asked })).status).toBe(200);
-    const sent = lastAsked();
+  test('becomes a function with a string input for other upstreams, also in earlier messages', async () => {
+    scriptAnswer([]);
+    expect((await gateway.post({ model: 'acme/other', ...request })).status).toBe(200);
+    const sent = lastBody();
     expect(sent.tools).toMatchObject([
       tool('look'),
       { type: 'function', function: { name: 'patch', parameters: { required: ['input'] } } },
     ]);
     expect(JSON.stringify(sent.tools)).toContain(JSON.stringify(grammar.definition).slice(1, -1));
-    expect(sent.tool_choice).toEqual(named('patch'));
+    expect(sent.tool_choice).toEqual(namedTool('patch'));
     expect(sent.messages).toEqual([
       question,
       {
@@ -243,18 +249,18 @@ describe('a tool that takes a free text', () => {
     ]);
   });
 
-  test('and its calls come back as its own, in every choice', async () => {
-    scriptWhole([call(0, '{"input":"a\\nb"}'), look], [call(0, '{"input":"c"}')]);
-    const reply = await gateway.post({ model: 'acme/other', ...asked, n: 2 });
-    const own = (input: string) => ({ type: 'custom', custom: { name: 'patch', input } });
+  test('has function calls converted back to custom calls in every choice', async () => {
+    scriptAnswer([call(0, '{"input":"a\\nb"}'), look], [call(0, '{"input":"c"}')]);
+    const reply = await gateway.post({ model: 'acme/other', ...request, n: 2 });
+    const asCustom = (input: string) => ({ type: 'custom', custom: { name: 'patch', input } });
     expect(reply.json.choices).toMatchObject([
-      { message: { tool_calls: [own('a\nb'), look] }, finish_reason: 'tool_calls' },
-      { message: { tool_calls: [own('c')] }, finish_reason: 'tool_calls' },
+      { message: { tool_calls: [asCustom('a\nb'), look] }, finish_reason: 'tool_calls' },
+      { message: { tool_calls: [asCustom('c')] }, finish_reason: 'tool_calls' },
     ]);
     expect(reply.text).not.toContain('"input\\"');
   });
 
-  test('so they do in a stream, in pieces and beside others', async () => {
+  test('has streamed function calls converted back, in pieces and next to other calls', async () => {
     scriptStream(
       { calls: [call(0, '')] },
       { calls: [more(0, '{"inp'), { index: 1, ...look }] },
@@ -262,59 +268,62 @@ describe('a tool that takes a free text', () => {
       { calls: [more(0, 'ut":"a\\')] },
       { calls: [more(0, 'nb"}')] },
     );
-    const heard = await gateway.stream({ model: 'acme/other', ...asked, n: 2 });
-    expect(heardCalls(heard.chunks)).toEqual({
+    const stream = await gateway.stream({ model: 'acme/other', ...request, n: 2 });
+    expect(callsOf(stream.chunks)).toEqual({
       '0.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'a\nb' },
       '0.1': { id: 'call_9', type: 'function', name: 'look', text: '{}' },
       '1.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'other' },
     });
-    expect([heard.finishReasons, heard.dones]).toEqual([['tool_calls'], 1]);
+    expect([stream.finishReasons, stream.dones]).toEqual([['tool_calls'], 1]);
   });
 
-  test.each(['stop', 'tool_calls'])('also where each chunk ends with %s', async (end) => {
-    scriptStream(
-      { calls: [call(0, '')], end },
-      { calls: [more(0, '{"inp')], end },
-      { calls: [more(0, 'ut":"a\\')], end },
-      { calls: [more(0, 'nb"}')], end },
-      { calls: [call(1, '{"input":"c"}')], end },
-    );
-    const heard = await gateway.stream({ model: 'acme/other', ...asked });
-    expect(heardCalls(heard.chunks)).toEqual({
-      '0.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'a\nb' },
-      '0.1': { id: 'call_1', type: 'custom', name: 'patch', text: 'c' },
-    });
-    expect([heard.finishReasons, heard.dones]).toEqual([['tool_calls'], 1]);
-  });
+  test.each(['stop', 'tool_calls'])(
+    'has streamed calls converted back if every chunk has finish_reason %s',
+    async (end) => {
+      scriptStream(
+        { calls: [call(0, '')], end },
+        { calls: [more(0, '{"inp')], end },
+        { calls: [more(0, 'ut":"a\\')], end },
+        { calls: [more(0, 'nb"}')], end },
+        { calls: [call(1, '{"input":"c"}')], end },
+      );
+      const stream = await gateway.stream({ model: 'acme/other', ...request });
+      expect(callsOf(stream.chunks)).toEqual({
+        '0.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'a\nb' },
+        '0.1': { id: 'call_1', type: 'custom', name: 'patch', text: 'c' },
+      });
+      expect([stream.finishReasons, stream.dones]).toEqual([['tool_calls'], 1]);
+    },
+  );
 
-  test('a whole answer where a stream was asked for is told the same', async () => {
-    scriptWhole([call(0, '{"input":"a"}'), look]);
-    const heard = await gateway.stream({ model: 'acme/other', ...asked });
-    expect(heardCalls(heard.chunks)).toEqual({
+  test('has calls converted back if the upstream answers a stream request with JSON', async () => {
+    scriptAnswer([call(0, '{"input":"a"}'), look]);
+    const stream = await gateway.stream({ model: 'acme/other', ...request });
+    expect(callsOf(stream.chunks)).toEqual({
       '0.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'a' },
       '0.1': { id: 'call_9', type: 'function', name: 'look', text: '{}' },
     });
   });
 
-  test('a text that never ends is not kept', async () => {
+  test('ends the stream with an error if the input of a call is too long', async () => {
     const megabyte = 'x'.repeat(1024 * 1024);
     const pieces = Array.from({ length: 5 }, () => ({ calls: [more(0, megabyte)] }));
     scriptStream({ calls: [call(0, '{"input":"')] }, ...pieces);
-    const heard = await gateway.stream({ model: 'acme/other', ...asked });
-    expect([heard.finishReasons, heard.dones]).toEqual([['error'], 0]);
+    const stream = await gateway.stream({ model: 'acme/other', ...request });
+    expect([stream.finishReasons, stream.dones]).toEqual([['error'], 0]);
   });
 
-  describe('in another dialect', () => {
+  describe('for Anthropic', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'patch' };
     const message = { id: 'm', type: 'message', role: 'assistant', model: 'up' };
 
-    test('is asked for and answered alike', async () => {
+    test('is converted in the request and in the answer', async () => {
       const content = [{ ...block, input: { input: 'a\nb' } }];
       const end = { stop_reason: 'tool_use', usage: claudeUsage };
       upstream.script('up', json(200, { ...message, content, ...end }));
-      const reply = await gateway.post({ model: 'acme/claude', ...asked });
-      expect(lastAsked().tool_choice).toMatchObject({ type: 'tool', name: 'patch' });
-      expect(lastAsked().messages).toMatchObject([
+      const reply = await gateway.post({ model: 'acme/claude', ...request });
+      expect(lastBody().tool_choice).toMatchObject({ type: 'tool', name: 'patch' });
+      expect(lastBody().messages).toMatchObject([
         { role: 'user' },
         { content: [{ type: 'tool_use', name: 'patch', input: { input: 'say "hi"\n' } }] },
         { content: [{ type: 'tool_result' }] },
@@ -325,7 +334,7 @@ describe('a tool that takes a free text', () => {
       ]);
     });
 
-    test('keeps its mark for prompt caching, wherever that stands', async () => {
+    test('keeps cache_control in every supported position', async () => {
       const end = { stop_reason: 'end_turn', usage: claudeUsage };
       const content = [{ type: 'text', text: 'Hello' }];
       upstream.script('up', json(200, { ...message, content, ...end }));
@@ -335,12 +344,12 @@ describe('a tool that takes a free text', () => {
       const flat = { type: 'custom', name: 'write', cache_control };
       const marked = [beside, inside, flat];
       await gateway.post({ model: 'acme/claude', messages: [question], tools: marked });
-      expect(lastAsked().tools).toMatchObject(
+      expect(lastBody().tools).toMatchObject(
         ['patch', 'draw', 'write'].map((name) => ({ name, cache_control })),
       );
     });
 
-    test('and streamed', async () => {
+    test('is converted in a stream', async () => {
       const delta = (partial_json: string) => ({
         ...{ type: 'content_block_delta', index: 0 },
         delta: { type: 'input_json_delta', partial_json },
@@ -355,15 +364,15 @@ describe('a tool that takes a free text', () => {
       ];
       const lines = events.map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`);
       upstream.script('up', replay(lines.join(''), text));
-      const heard = await gateway.stream({ model: 'acme/claude', ...asked });
-      expect(heardCalls(heard.chunks)).toEqual({
+      const stream = await gateway.stream({ model: 'acme/claude', ...request });
+      expect(callsOf(stream.chunks)).toEqual({
         '0.0': { id: 'toolu_1', type: 'custom', name: 'patch', text: 'a\nb' },
       });
     });
   });
 
-  test('may be written as on the Responses endpoint, with the conversation, too', async () => {
-    scriptWhole([call(0, '{"input":"a"}')]);
+  test('is accepted in the Responses format, together with input items', async () => {
+    scriptAnswer([call(0, '{"input":"a"}')]);
     const flat = { type: 'custom', name: 'patch', format: { type: 'grammar', ...grammar } };
     const input = [
       question,
@@ -372,11 +381,11 @@ describe('a tool that takes a free text', () => {
     ];
     const reply = await gateway.post({ model: 'acme/newest', tools: [flat], input });
     const { description: _, ...custom } = patch.custom;
-    expect(lastAsked()).toMatchObject({
+    expect(lastBody()).toMatchObject({
       tools: [{ type: 'custom', custom }],
       messages: [
         question,
-        { tool_calls: [{ ...called, custom: { name: 'patch', input: 'x' } }] },
+        { tool_calls: [{ ...customCall, custom: { name: 'patch', input: 'x' } }] },
         { role: 'tool', tool_call_id: 'call_1', content: 'Done.' },
       ],
     });
@@ -392,11 +401,15 @@ describe('a tool that takes a free text', () => {
     ],
     [{ tools, tool_choice: { type: 'custom' } }, 'tool_choice.custom'],
     [
-      { messages: [{ role: 'assistant', tool_calls: [{ ...called, custom: { name: 'patch' } }] }] },
+      {
+        messages: [
+          { role: 'assistant', tool_calls: [{ ...customCall, custom: { name: 'patch' } }] },
+        ],
+      },
       'messages[0].tool_calls[0].custom.input',
     ],
-  ])('is refused where it is %j', async (wrong, param) => {
-    const reply = await gateway.post({ model: 'acme/other', messages: [question], ...wrong });
+  ])('is rejected with the path of the invalid field: %j', async (invalid, param) => {
+    const reply = await gateway.post({ model: 'acme/other', messages: [question], ...invalid });
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(upstream.requests).toHaveLength(0);
   });

@@ -1,4 +1,4 @@
-/** Clients that no library would make: half requests, silence, hosts that are none. */
+/** Unusual HTTP clients: invalid Host headers, partial bodies, bodies sent before reading. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { connect as connectTo } from 'node:net';
 import { type Gateway, startGateway } from '../support/gateway.ts';
@@ -12,8 +12,8 @@ afterAll(() => gateway.stop(), startMs);
 
 interface Connection {
   send(text: string): void;
-  hangUp(): void;
-  /** All that came, once `isEnough` of it did, or the gateway has closed. */
+  disconnect(): void;
+  /** Resolves with the text received once it is enough or the gateway has closed. */
   until(isEnough: (text: string) => boolean): Promise<string>;
   readonly closed: Promise<void>;
 }
@@ -21,14 +21,14 @@ interface Connection {
 async function connect(): Promise<Connection> {
   const { hostname, port } = new URL(gateway.url);
   const closed = Promise.withResolvers<void>();
-  let heard = '';
+  let received = '';
   let wake = () => {};
   const socket = await Bun.connect({
     hostname,
     port: Number(port),
     socket: {
       data(_, bytes) {
-        heard += bytes.toString();
+        received += bytes.toString();
         wake();
       },
       close() {
@@ -43,14 +43,14 @@ async function connect(): Promise<Connection> {
   });
   return {
     send: (text) => void socket.write(text),
-    hangUp: () => socket.terminate(),
+    disconnect: () => socket.terminate(),
     async until(isEnough) {
-      while (!isEnough(heard) && !isClosed) {
+      while (!isEnough(received) && !isClosed) {
         await new Promise<void>((resolve) => {
           wake = resolve;
         });
       }
-      return heard;
+      return received;
     },
     closed: closed.promise,
   };
@@ -59,43 +59,43 @@ async function connect(): Promise<Connection> {
 const withKey = (lines: string) => `${lines}\r\nAuthorization: Bearer ${gateway.keys.api}\r\n`;
 
 test.each([':80', 'x:99999999', '%00', '[::1]:x', '[[[', 'a b', 'x?y', 'x#y', '', 'é'])(
-  'a Host of %p is no failure of ours',
+  'routes a request normally if its Host header is %p',
   async (host) => {
     const connection = await connect();
     connection.send(withKey(`GET /v1/generation?id=none HTTP/1.1\r\nHost: ${host}`));
     connection.send('\r\n');
-    const heard = await connection.until((text) => text.includes('}}'));
-    expect(heard).toStartWith('HTTP/1.1 404 ');
-    expect(heard).toContain('There is no request with this id.');
-    connection.hangUp();
+    const received = await connection.until((text) => text.includes('}}'));
+    expect(received).toStartWith('HTTP/1.1 404 ');
+    expect(received).toContain('There is no request with this id.');
+    connection.disconnect();
   },
 );
 
-test('a Content-Type with nothing in it says nothing: the body is read as JSON', async () => {
+test('reads the body as JSON if Content-Type is empty', async () => {
   const connection = await connect();
   connection.send(withKey('POST /v1/chat/completions HTTP/1.1\r\nHost: gateway'));
   connection.send('Content-Type:\r\nContent-Length: 2\r\n\r\n{}');
-  const heard = await connection.until((text) => text.includes('}}'));
-  expect(heard).toStartWith('HTTP/1.1 400 ');
-  expect(heard).toContain('"param":"model"');
-  connection.hangUp();
+  const received = await connection.until((text) => text.includes('}}'));
+  expect(received).toStartWith('HTTP/1.1 400 ');
+  expect(received).toContain('"param":"model"');
+  connection.disconnect();
 });
 
 test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
-  'a client that leaves in the middle of its body costs nobody anything: %s',
+  'logs a disconnect during the body as canceled and charges nothing: %s',
   async (framing) => {
     const before = await gateway.balance();
-    // Lines are written in batches: those of earlier requests may still be on their way.
+    // Log lines are written in batches, so lines of earlier requests may still arrive.
     const cancelled = () => gateway.log().filter((line) => line.cancelled);
     const cancelledBefore = cancelled().length;
     const connection = await connect();
     connection.send(withKey('POST /v1/chat/completions HTTP/1.1\r\nHost: gateway'));
     connection.send(`Content-Type: application/json\r\n${framing}\r\n\r\n3e8\r\n{"model":`);
-    // The next request is answered behind the half one: then that one is being read.
+    // Once this request is answered, the gateway is reading the partial one.
     await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
-    connection.hangUp();
+    connection.disconnect();
     await connection.closed;
-    // The line of the request says whose fault it was.
+    // The log line attributes the failure to the client.
     while (cancelled().length === cancelledBefore) await Bun.sleep(20);
     expect(cancelled().at(-1)).toMatchObject({
       event: 'request',
@@ -108,17 +108,17 @@ test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
   startMs,
 );
 
-/** Sends all of a body before it listens, as proxies do, on a connection that is to be closed. */
-async function sendWhole(
+/** Sends the full body before reading, as proxies do, with `Connection: close`. */
+async function sendBody(
   path: string,
   lines: string,
   body: Buffer,
-): Promise<{ heard: string; isSent: boolean }> {
+): Promise<{ received: string; isSent: boolean }> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const socket = connectTo(Number(new URL(gateway.url).port), '127.0.0.1');
-  let [heard, isReset] = ['', false];
+  let [received, isReset] = ['', false];
   socket.on('data', (bytes) => {
-    heard += bytes.toString();
+    received += bytes.toString();
   });
   socket.on('error', () => {
     isReset = true;
@@ -128,19 +128,19 @@ async function sendWhole(
   socket.write(`POST ${path} HTTP/1.1\r\nHost: gateway\r\n${lines}${length}`);
   socket.write(body);
   await promise;
-  return { heard, isSent: socket.bytesWritten > body.length && !isReset };
+  return { received, isSent: socket.bytesWritten > body.length && !isReset };
 }
 
-const long = Buffer.alloc(16 * 1024 * 1024, 'x');
+const filler = Buffer.alloc(16 * 1024 * 1024, 'x');
 
 test(
-  'a form that is refused in the middle is let finish, so that its sender hears why',
+  'reads a rejected form to the end so that the client receives the error',
   async () => {
     const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.exe"\r\n\r\n';
-    const body = Buffer.concat([Buffer.from(part), long, Buffer.from('\r\n--b--\r\n')]);
+    const body = Buffer.concat([Buffer.from(part), filler, Buffer.from('\r\n--b--\r\n')]);
     const lines = withKey('Content-Type: multipart/form-data; boundary=b');
-    const { heard, isSent } = await sendWhole('/v1/audio/transcriptions', lines, body);
-    expect([heard.slice(0, 12), isSent]).toEqual(['HTTP/1.1 400', true]);
+    const { received, isSent } = await sendBody('/v1/audio/transcriptions', lines, body);
+    expect([received.slice(0, 12), isSent]).toEqual(['HTTP/1.1 400', true]);
   },
   startMs,
 );
@@ -150,11 +150,11 @@ test.each([
   [413, () => withKey('Content-Type: application/json')],
   [415, () => withKey('Content-Type: text/plain')],
 ])(
-  'a body that is refused with %d before it is read is let finish, too',
+  'reads the body to the end if the request was rejected early with %d',
   async (status, lines) => {
-    const body = Buffer.concat([long, long]);
-    const { heard, isSent } = await sendWhole('/v1/chat/completions', lines(), body);
-    expect([heard.slice(0, 12), isSent]).toEqual([`HTTP/1.1 ${status}`, true]);
+    const body = Buffer.concat([filler, filler]);
+    const { received, isSent } = await sendBody('/v1/chat/completions', lines(), body);
+    expect([received.slice(0, 12), isSent]).toEqual([`HTTP/1.1 ${status}`, true]);
   },
   startMs,
 );

@@ -1,4 +1,4 @@
-/** An offer that recovers is found well by a request that is sent there, whoever else plans to. */
+/** A half-open circuit is probed by exactly one request that is sent to the provider. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { chatAnswer, startFakeUpstream, status, status500 } from '../support/fake-upstream.ts';
 import { InProcessGateway } from '../support/in-process.ts';
@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const body = { model: 'test/two', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 50 };
 
-/** Of the first provider: the worst of its models. */
+/** Returns the circuit state of the provider `first`, the worst of its models. */
 async function circuit(): Promise<string | undefined> {
   const { text } = await gateway.get('/admin/v1/providers', { key: gateway.keys.admin });
   return /"name":"first",.*?"circuit":"(\w+)"/.exec(text)?.[1];
@@ -38,25 +38,25 @@ afterEach(async () => {
   expect(await circuit()).toBe('closed');
 });
 
-test('a request that is refused for want of credits is no probe', async () => {
+test('does not count a request rejected for lack of credits as a circuit probe', async () => {
   const key = await gateway.makeKey({ limit: 1 });
   expect((await gateway.post(body, { key })).status).toBe(402);
 });
 
-test('nor is one that the provider refuses for its own fault', async () => {
+test('does not count a request that the provider rejects with 400 as a circuit probe', async () => {
   upstream.script('broken', status(400));
   expect((await gateway.post(body)).status).toBe(400);
 });
 
-test('of many at once one is it, also of those with nowhere to go in their model', async () => {
-  const toBroken = () => upstream.requests.filter((entry) => entry.model === 'broken').length;
-  const before = toBroken();
-  const alone = { ...body, provider: { allow_fallbacks: false } };
+test('probes with 1 of many concurrent requests, even if their model has no other offer', async () => {
+  const callsToBroken = () => upstream.requests.filter((entry) => entry.model === 'broken').length;
+  const before = callsToBroken();
+  const withoutFallbacks = { ...body, provider: { allow_fallbacks: false } };
   const models = ['test/two', 'test/chat'];
   const sorted = { ...body, models, route: 'sort', provider: { only: ['first'] } };
-  const many = Array.from({ length: 20 }, () => [alone, sorted]).flat();
-  const answers = await Promise.all(many.map((one) => gateway.post(one)));
-  expect(toBroken() - before).toBe(1);
+  const many = Array.from({ length: 20 }, () => [withoutFallbacks, sorted]).flat();
+  const answers = await Promise.all(many.map((request) => gateway.post(request)));
+  expect(callsToBroken() - before).toBe(1);
   expect(answers.filter((answer) => answer.status === 200).length).toBeGreaterThanOrEqual(39);
   while ((await circuit()) !== 'half_open') await Bun.sleep(50);
 }, 120_000);

@@ -3,7 +3,7 @@ import { isObject } from '../../src/core/json.ts';
 import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
-/** The two reads beside chat: which models there are, and what became of a request. */
+/** The read-only endpoints for models and for the outcome of a request. */
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -41,7 +41,7 @@ function idsIn({ json }: Reply): unknown[] {
 }
 
 describe('GET /v1/models', () => {
-  test('lists every model with all that the interface promises', async () => {
+  test('lists every model with all documented fields', async () => {
     const reply = await gateway.get('/v1/models');
     expect(reply.status).toBe(200);
     expect(reply.json.object).toBe('list');
@@ -72,7 +72,7 @@ describe('GET /v1/models', () => {
     expect(reply.text).not.toMatch(/up-\d|127\.0\.0\.1/);
   });
 
-  test('a parameter is supported as soon as one endpoint takes it', async () => {
+  test('lists a parameter as supported if at least 1 endpoint accepts it', async () => {
     const large = await gateway.get('/v1/models/acme/chat-large');
     const small = await gateway.get('/v1/models/acme/chat-small');
     expect(large.json.supported_parameters).toContain('seed');
@@ -88,7 +88,7 @@ describe('GET /v1/models', () => {
     '/v1/v1/models/acme/chat-large/',
     '/openai/v1/models/acme/chat-large',
     '/api/v1/models/acme/chat-large',
-  ])('one model by its alias: %s', async (path) => {
+  ])('returns one model by its alias: %s', async (path) => {
     const reply = await gateway.get(path);
     expect(reply.status).toBe(200);
     expect(reply.json).toMatchObject({ id: 'acme/chat-large', object: 'model' });
@@ -97,14 +97,14 @@ describe('GET /v1/models', () => {
   test.each([
     ['/v1/models/acme/chat-larg', 'acme/chat-large'],
     ['/v1/models/nothing-like-it', 'nothing-like-it'],
-  ])('an unknown alias is 404 with the param model: %s', async (path, named) => {
+  ])('returns 404 with param model for an unknown alias: %s', async (path, expected) => {
     const reply = await gateway.get(path);
     expect(reply.status).toBe(404);
     expect(reply.error).toMatchObject({ type: 'invalid_request_error', param: 'model' });
-    expect(reply.error.message).toContain(named);
+    expect(reply.error.message).toContain(expected);
   });
 
-  test('a key sees what it may use and nothing else', async () => {
+  test('shows a key only the models it may use', async () => {
     const key = await gateway.makeKey({ models: ['acme/*'] });
     expect(idsIn(await gateway.get('/v1/models', { key }))).toEqual([
       'acme/chat-large',
@@ -123,7 +123,7 @@ describe('GET /v1/models', () => {
     expect(chain.json.model).toBe('acme/chat-small');
   });
 
-  test('an Anthropic client gets its own page around the same records', async () => {
+  test('returns the list in the Anthropic format to Anthropic clients', async () => {
     const headers = { 'anthropic-version': '2023-06-01' };
     const reply = await gateway.get('/v1/models?limit=1000', { headers });
     expect(reply.json).toMatchObject({
@@ -137,7 +137,7 @@ describe('GET /v1/models', () => {
     expect(byPath.json.has_more).toBe(false);
   });
 
-  test('a management key may look, nobody at all may not', async () => {
+  test('accepts a management key and rejects requests without a key', async () => {
     const { management } = gateway.keys;
     expect((await gateway.get('/v1/models', { key: management })).status).toBe(200);
     expect((await fetch(`${gateway.url}/v1/models`)).status).toBe(401);
@@ -149,13 +149,13 @@ describe('GET /v1/generation', () => {
   const find = (id: string, key?: string) =>
     gateway.get(`/v1/generation?id=${id}`, key === undefined ? {} : { key });
 
-  test('tells all of a request the moment its answer is there', async () => {
+  test('returns the full record as soon as the answer has arrived', async () => {
     const before = Date.now();
     const reply = await gateway.post(chat);
     const found = await find(reply.requestId);
     expect(found.status).toBe(200);
     const { data } = found.json;
-    // Two tokens at $0.50 and three at $1.50 a million, and a cent for the request.
+    // 2 tokens at $0.50 and 3 at $1.50 per million, plus $0.01 for the request.
     const cost = 10_006;
     expect(data).toMatchObject({
       id: reply.requestId,
@@ -176,13 +176,13 @@ describe('GET /v1/generation', () => {
     expect(reply.json.usage).toMatchObject({ cost });
   });
 
-  test('finds a stream by the id in its chunks too', async () => {
-    const reading = await gateway.stream(chat);
-    const found = await find(String(reading.chunks[0]?.id));
-    expect(found.json.data).toMatchObject({ id: reading.requestId, streamed: true });
+  test('finds a stream by the id in its chunks', async () => {
+    const stream = await gateway.stream(chat);
+    const found = await find(String(stream.chunks[0]?.id));
+    expect(found.json.data).toMatchObject({ id: stream.requestId, streamed: true });
   });
 
-  test('finds a request that was refused', async () => {
+  test('finds a rejected request', async () => {
     const refused = await gateway.post({ ...chat, model: 'acme/none' });
     const found = await find(refused.requestId);
     expect(found.json.data).toMatchObject({
@@ -193,17 +193,17 @@ describe('GET /v1/generation', () => {
     });
   });
 
-  test('names the model of a request whose body was refused, however it was named', async () => {
+  test('returns the requested model of an invalid request, from model or models', async () => {
     const chain = ['acme/none', 'acme/chat'];
-    for (const named of [{ model: 'acme/none' }, { model: null, models: chain }]) {
-      const refused = await gateway.post({ ...chat, ...named, temperature: 9 });
+    for (const fields of [{ model: 'acme/none' }, { model: null, models: chain }]) {
+      const refused = await gateway.post({ ...chat, ...fields, temperature: 9 });
       expect(refused.status).toBe(400);
       expect((await find(refused.requestId)).json.data).toMatchObject({ model: 'acme/none' });
     }
   });
 
   test.each(['', 'not-an-id', '00000000-0000-4000-8000-000000000000', "' OR '1'='1"])(
-    'what nobody asked is not there: %j',
+    'rejects a missing, malformed, or unknown id: %j',
     async (id) => {
       const found = await gateway.get(`/v1/generation?id=${encodeURIComponent(id)}`);
       expect(found.status).toBe(id === '' ? 400 : 404);
@@ -211,7 +211,7 @@ describe('GET /v1/generation', () => {
     },
   );
 
-  test('another tenant’s request is as absent as none', async () => {
+  test("does not find another tenant's request", async () => {
     const reply = await gateway.post(chat);
     const other = await gateway.makeTenant({ id: 'rival', name: 'Rival' });
     expect((await find(reply.requestId, other)).status).toBe(404);

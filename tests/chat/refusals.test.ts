@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
-/** Bad requests: what is wrong is named exactly, and nothing of them leaves. */
+/** Invalid requests: the error names the exact field, and nothing is sent upstream. */
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -33,11 +33,11 @@ afterEach(() => expect(upstream.requests).toHaveLength(0));
 const messages = [{ role: 'user', content: 'hello' }];
 const chat = { model: 'acme/chat', messages };
 
-const toolTaking = (parameters: object) => ({
+const toolWith = (parameters: object) => ({
   tools: [{ type: 'function', function: { name: 'f', parameters } }],
 });
 
-async function expectRefused(body: unknown, param: string | null, status = 400) {
+async function expectRejected(body: unknown, param: string | null, status = 400) {
   const reply = await gateway.post(body);
   expect([reply.status, reply.error.param]).toEqual([status, param]);
   expect(reply.error).toMatchObject({ type: 'invalid_request_error', code: status });
@@ -47,23 +47,26 @@ async function expectRefused(body: unknown, param: string | null, status = 400) 
   return reply;
 }
 
-test('the log of a refused request has the model that its body named', async () => {
-  const { requestId } = await expectRefused({ model: 'acme/chat', messages: 'none' }, 'messages');
+test('logs a rejected request with the model from its body', async () => {
+  const { requestId } = await expectRejected({ model: 'acme/chat', messages: 'none' }, 'messages');
   const { json } = await gateway.get(`/v1/customer/logs?model=${encodeURIComponent('acme/chat')}`);
   const row = { request_id: requestId, model: 'acme/chat' };
   expect(json.logs).toContainEqual(expect.objectContaining(row));
 });
 
-describe('numbers', () => {
-  const notCounts = ['-1', '0', '1.5', '1e999', '-1e999', '"5"', 'true', '[]', '{}', '1e300'];
+describe('number validation', () => {
+  const invalidCounts = ['-1', '0', '1.5', '1e999', '-1e999', '"5"', 'true', '[]', '{}', '1e300'];
 
   for (const name of ['max_tokens', 'max_completion_tokens', 'n']) {
-    test.each(notCounts)(`${name}: %s`, async (value) => {
-      await expectRefused(`{"model":"acme/chat","${name}":${value},"messages":[]}`, name);
+    test.each(invalidCounts)(`rejects an invalid ${name}: %s`, async (value) => {
+      await expectRejected(`{"model":"acme/chat","${name}":${value},"messages":[]}`, name);
     });
-    test.each(['9007199254740993', '18446744073686646784'])(`${name}: %s`, async (value) => {
-      await expectRefused(`{"model":"acme/chat","${name}":${value},"messages":[]}`, name);
-    });
+    test.each(['9007199254740993', '18446744073686646784'])(
+      `rejects an unsafe integer in ${name}: %s`,
+      async (value) => {
+        await expectRejected(`{"model":"acme/chat","${name}":${value},"messages":[]}`, name);
+      },
+    );
   }
 
   test.each([
@@ -78,18 +81,18 @@ describe('numbers', () => {
     ['top_logprobs', 1.5],
     ['seed', 1.5],
     ['seed', 'x'],
-  ])('%s: %p', async (name, value) => {
-    await expectRefused({ ...chat, [name]: value }, name);
+  ])('rejects an invalid %s: %p', async (name, value) => {
+    await expectRejected({ ...chat, [name]: value }, name);
   });
 
-  test('infinite ones are no numbers', async () => {
+  test('rejects numbers too large for a double', async () => {
     for (const name of ['temperature', 'top_p', 'seed', 'frequency_penalty']) {
-      await expectRefused(`{"${name}":1e999,"model":"acme/chat","messages":[]}`, name);
+      await expectRejected(`{"${name}":1e999,"model":"acme/chat","messages":[]}`, name);
     }
   });
 });
 
-describe('the exact place of what is wrong', () => {
+describe('the param of an error', () => {
   const part = (content: unknown) => ({ messages: [...messages, { role: 'user', content }] });
   test.each<[object, string]>([
     [{ model: 5 }, 'model'],
@@ -144,10 +147,10 @@ describe('the exact place of what is wrong', () => {
     [{ tools: [{ type: 'function', function: { name: 'f' } }] }, 'tools[0].function.parameters'],
     [{ tools: [{ type: 'function', name: 'f', function: null }] }, 'tools[0].function'],
     [{ tools: [{ type: 'function', name: 'f', function: {} }] }, 'tools[0].function.name'],
-    [toolTaking({ type: 5 }), 'tools[0].function.parameters.type'],
-    [toolTaking({ properties: 'city' }), 'tools[0].function.parameters.properties'],
-    [toolTaking({ required: 'city' }), 'tools[0].function.parameters.required'],
-    [toolTaking({ required: ['city', 5] }), 'tools[0].function.parameters.required[1]'],
+    [toolWith({ type: 5 }), 'tools[0].function.parameters.type'],
+    [toolWith({ properties: 'city' }), 'tools[0].function.parameters.properties'],
+    [toolWith({ required: 'city' }), 'tools[0].function.parameters.required'],
+    [toolWith({ required: ['city', 5] }), 'tools[0].function.parameters.required[1]'],
     [{ tool_choice: 'maybe' }, 'tool_choice'],
     [{ tool_choice: { type: 'function' } }, 'tool_choice.function'],
     [{ tool_choice: { type: 'function', name: 'f', function: null } }, 'tool_choice.function'],
@@ -179,8 +182,8 @@ describe('the exact place of what is wrong', () => {
     [{ provider: { max_price: { prompt: -1 } } }, 'provider.max_price.prompt'],
     [{ provider: { max_price: { prompt: 'cheap' } } }, 'provider.max_price.prompt'],
     [{ route: 'random' }, 'route'],
-  ])('%j', async (fields, param) => {
-    await expectRefused({ ...chat, ...fields }, param);
+  ])('is the path of the invalid field: %j', async (fields, param) => {
+    await expectRejected({ ...chat, ...fields }, param);
   });
 
   test.each<[unknown, string]>([
@@ -194,55 +197,55 @@ describe('the exact place of what is wrong', () => {
     [[{ role: 'user', content: [{ type: 'input_text' }] }], 'input[0].content[0].text'],
     [[{ type: 'function_call', name: 'f', arguments: '' }], 'input[0].call_id'],
     [[{ role: 'user', content: 'x' }, { type: 'function_call_output' }], 'input[1].call_id'],
-  ])('input %j', async (input, param) => {
-    await expectRefused({ model: 'acme/chat', input }, param);
+  ])('is the path of the invalid field in input: %j', async (input, param) => {
+    await expectRejected({ model: 'acme/chat', input }, param);
   });
 
-  test('of a hundred thousand messages the number is named, and quickly', async () => {
+  test('is messages if there are too many, found within 5 seconds of CPU time', async () => {
     const many = Array.from({ length: 100_000 }, () => ({ role: 'user', content: '' }));
     const cpuBefore = process.cpuUsage();
     const small = JSON.stringify({ model: 'acme/chat', messages: many.slice(0, 50_000) });
-    await expectRefused(small, 'messages');
+    await expectRejected(small, 'messages');
     const { user, system } = process.cpuUsage(cpuBefore);
     expect((user + system) / 1_000).toBeLessThan(5_000);
-    await expectRefused({ ...chat, messages: many }, null, 413);
+    await expectRejected({ ...chat, messages: many }, null, 413);
   });
 
-  test('neither messages nor input', async () => {
-    await expectRefused({ model: 'acme/chat' }, 'messages');
+  test('is messages if both messages and input are missing', async () => {
+    await expectRejected({ model: 'acme/chat' }, 'messages');
   });
 });
 
-describe('bodies that are no request', () => {
+describe('a body that is not a request', () => {
   test.each<[string, string | Uint8Array]>([
-    ['nothing', ''],
-    ['a truncated one', '{"model":"acme/chat","messages":['],
-    ['a list', '[]'],
-    ['a text', '"hello"'],
+    ['empty', ''],
+    ['truncated JSON', '{"model":"acme/chat","messages":['],
+    ['an array', '[]'],
+    ['a string', '"hello"'],
     ['null', 'null'],
-    ['a comment', '{"model":"acme/chat",/* hi */"messages":[]}'],
+    ['JSON with a comment', '{"model":"acme/chat",/* hi */"messages":[]}'],
     ['NaN', '{"model":"acme/chat","temperature":NaN}'],
     ['invalid UTF-8', Buffer.from('7b226d6f64656c223a22fffe227d', 'hex')],
-    ['a surrogate in UTF-8', Buffer.from('7b2261223a22eda080227d', 'hex')],
-  ])('%s', async (_, body) => {
-    await expectRefused(body, null);
+    ['a surrogate encoded as UTF-8', Buffer.from('7b2261223a22eda080227d', 'hex')],
+  ])('is rejected: %s', async (_, body) => {
+    await expectRejected(body, null);
   });
 
-  test('10,000 levels of nesting, in the body or in a tool schema', async () => {
+  test('is rejected with 10,000 levels of nesting in messages or in a tool schema', async () => {
     const deep = `${'['.repeat(10_000)}${']'.repeat(10_000)}`;
-    await expectRefused(`{"model":"acme/chat","messages":${deep}}`, null);
+    await expectRejected(`{"model":"acme/chat","messages":${deep}}`, null);
     const objects = `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`;
     const tool = `{"type":"function","function":{"name":"f","parameters":${objects}}}`;
-    await expectRefused(
+    await expectRejected(
       `{"model":"acme/chat","messages":[{"role":"user","content":"x"}],"tools":[${tool}]}`,
       null,
     );
-    await expectRefused('['.repeat(1_900_000), null);
+    await expectRejected('['.repeat(1_900_000), null);
   });
 });
 
-describe('images', () => {
-  /** The first bytes of a PNG are enough to know its size. */
+describe('model capabilities', () => {
+  /** Returns only a PNG header, which is enough to read the dimensions. */
   function png(width: number, height: number): string {
     const bytes = Buffer.alloc(33);
     bytes.write('89504e470d0a1a0a0000000d49484452', 'hex');
@@ -253,19 +256,19 @@ describe('images', () => {
   const image = (url: string) => ({ type: 'image_url', image_url: { url } });
 
   test.each([
-    ['the long edge', png(2577, 10)],
-    ['the long edge upright', png(10, 2577)],
-    ['the area', png(2000, 2000)],
-  ])('beyond %s of the model are refused with their place', async (_, url) => {
+    ['the long edge in landscape', png(2577, 10)],
+    ['the long edge in portrait', png(10, 2577)],
+    ['megapixels', png(2000, 2000)],
+  ])('reject an image above the limit for %s, with its path', async (_, url) => {
     const text = { type: 'text', text: 'Look' };
     const conversation = [...messages, { role: 'user', content: [text, image(url)] }];
     const param = 'messages[1].content[1].image_url.url';
-    await expectRefused({ model: 'acme/small-eyes', messages: conversation }, param);
+    await expectRejected({ model: 'acme/small-eyes', messages: conversation }, param);
     const input = [{ role: 'user', content: [{ type: 'input_image', image_url: url }] }];
-    await expectRefused({ model: 'acme/small-eyes', input }, 'input[0].content[0].image_url');
+    await expectRejected({ model: 'acme/small-eyes', input }, 'input[0].content[0].image_url');
   });
 
-  test('of the largest size pass, and so does any size where the model has no limit', async () => {
+  test('accept an image of the maximum size, and any size if the model has no limit', async () => {
     const fits = [{ role: 'user', content: [image(png(2576, 1400))] }];
     expect((await gateway.post({ model: 'acme/small-eyes', messages: fits })).status).toBe(200);
     const large = [{ role: 'user', content: [image(png(9000, 9000))] }];
@@ -278,9 +281,12 @@ describe('images', () => {
     ['images', { messages: [{ role: 'user', content: [image('https://example.test/x.png')] }] }],
     ['tools', { tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }],
     ['structured JSON', { response_format: { type: 'json_object' } }],
-  ])('%s on a model without them are a capability mismatch', async (_, fields) => {
-    const reply = await gateway.post({ ...chat, ...fields, model: 'acme/text-only' });
-    expect(reply.status).toBe(400);
-    expect(reply.error).toMatchObject({ type: 'model_capability_mismatch', param: 'model' });
-  });
+  ])(
+    'reject %s with model_capability_mismatch if the model does not support them',
+    async (_, fields) => {
+      const reply = await gateway.post({ ...chat, ...fields, model: 'acme/text-only' });
+      expect(reply.status).toBe(400);
+      expect(reply.error).toMatchObject({ type: 'model_capability_mismatch', param: 'model' });
+    },
+  );
 });

@@ -3,7 +3,7 @@ import { isObject } from '../../src/core/json.ts';
 import { json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
-/** Every form of a good request, and what the upstream is asked because of it. */
+/** Valid requests in every form, and the body that the upstream receives for each. */
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -41,13 +41,13 @@ beforeEach(() => upstream.reset());
 const messages = [{ role: 'user', content: 'hello' }];
 const chat = { model: 'acme/chat', messages };
 
-/** What the upstream is asked when a client sends this. */
+/** Returns the body that the upstream receives if a client sends `body`. */
 async function forwarded(body: unknown): Promise<Record<string, unknown>> {
   const before = upstream.requests.length;
   const reply = await gateway.post(body);
-  if (reply.status !== 200) throw new Error(`Refused: ${reply.text}`);
+  if (reply.status !== 200) throw new Error(`Rejected: ${reply.text}`);
   const seen = upstream.requests[before]?.json;
-  if (!isObject(seen)) throw new Error('The upstream was asked nothing readable.');
+  if (!isObject(seen)) throw new Error('The upstream got no JSON object.');
   return seen;
 }
 
@@ -96,12 +96,12 @@ describe('parameters', () => {
     ['stream', false],
     ['some_vendor_extension', { nested: [1, { deep: true }] }],
     ['top_k', 40],
-  ])('%s %j arrives upstream as it was', async (name, value) => {
+  ])('are passed to the upstream unchanged: %s %j', async (name, value) => {
     const seen = await forwarded({ ...chat, [name]: value });
     expect(seen).toEqual({ model: 'chat-up', messages, [name]: value });
   });
 
-  test('null means «not set» for every optional field', async () => {
+  test('are treated as not set if they are null', async () => {
     const nulls = Object.fromEntries(
       [
         'models',
@@ -137,7 +137,7 @@ describe('parameters', () => {
     expect(seen.messages).toEqual(messages);
   });
 
-  test('words between the client and us go no further', async () => {
+  test('are not forwarded if they are meant for the gateway', async () => {
     const seen = await forwarded({
       ...chat,
       models: ['acme/second'],
@@ -149,7 +149,7 @@ describe('parameters', () => {
     expect(seen).toEqual({ model: 'chat-up', messages });
   });
 
-  test('max_completion_tokens wins over max_tokens, under the name the vendor knows', async () => {
+  test("prefer max_completion_tokens to max_tokens and use the provider's name for it", async () => {
     const both = { max_tokens: 10, max_completion_tokens: 20 };
     const plain = await forwarded({ ...chat, ...both });
     expect(plain).toEqual({ model: 'chat-up', messages, max_completion_tokens: 20 });
@@ -157,12 +157,12 @@ describe('parameters', () => {
     expect(named).toEqual({ model: 'new-up', messages, max_completion_tokens: 10 });
   });
 
-  test('a parameter is renamed where the vendor calls it otherwise', async () => {
+  test('are renamed if the provider has another name for them', async () => {
     const seen = await forwarded({ model: 'acme/new', messages, seed: 3 });
     expect(seen).toEqual({ model: 'new-up', messages, random_seed: 3 });
   });
 
-  test('stream_options of a request that is no stream are left out', async () => {
+  test('omit stream_options if the request is not a stream', async () => {
     const seen = await forwarded({ ...chat, stream_options: { include_usage: true } });
     expect(seen).not.toHaveProperty('stream_options');
   });
@@ -176,18 +176,21 @@ describe('reasoning effort', () => {
     ['xhigh', 'high'],
     ['max', 'high'],
     ['none', undefined],
-  ])('%s becomes the vendor’s word %p, in either spelling', async (effort, word) => {
-    for (const spelling of [{ reasoning: { effort } }, { reasoning_effort: effort }]) {
-      const seen = await forwarded({ model: 'acme/thinker', messages, ...spelling });
-      expect(seen.reasoning_effort).toBe(word);
-      expect(seen).not.toHaveProperty('reasoning');
-    }
-  });
+  ])(
+    "is mapped to the provider's value from either request field: %s to %p",
+    async (effort, value) => {
+      for (const spelling of [{ reasoning: { effort } }, { reasoning_effort: effort }]) {
+        const seen = await forwarded({ model: 'acme/thinker', messages, ...spelling });
+        expect(seen.reasoning_effort).toBe(value);
+        expect(seen).not.toHaveProperty('reasoning');
+      }
+    },
+  );
 
-  test('a budget is 400 on a model that thinks adaptively and an effort elsewhere', async () => {
+  test('is derived from a token budget, which adaptive models reject with 400', async () => {
     const reasoning = { budget_tokens: 2048 };
-    const asked = await forwarded({ ...chat, reasoning });
-    expect(asked).toEqual({ model: 'chat-up', messages, reasoning_effort: 'low' });
+    const sent = await forwarded({ ...chat, reasoning });
+    expect(sent).toEqual({ model: 'chat-up', messages, reasoning_effort: 'low' });
     upstream.reset();
     const refused = await gateway.post({ model: 'acme/adaptive', messages, reasoning });
     expect(refused.status).toBe(400);
@@ -202,19 +205,25 @@ describe('reasoning effort', () => {
   });
 });
 
-describe('the model', () => {
-  test('models alone, and model with models', async () => {
+describe('model selection', () => {
+  test('prefers model to models and starts with the first of models otherwise', async () => {
     const alone = await forwarded({ models: ['acme/second', 'acme/chat'], messages });
     expect(alone).toEqual({ model: 'second-up', messages });
     const both = await forwarded({ ...chat, models: ['acme/second'] });
     expect(both).toEqual({ model: 'chat-up', messages });
   });
 
-  const others = [{ messages: [] }, { messages: 'hi' }, { temperature: 'hot' }];
+  const otherProblems = [{ messages: [] }, { messages: 'hi' }, { temperature: 'hot' }];
   const empty = { models: [] };
-  const neither = [{}, { model: null }, empty, { models: null }, { ...empty, temperature: 'hot' }];
-  test.each([...neither, ...others])(
-    'neither is 400 with the param model, whatever else is wrong: %j',
+  const withoutModel = [
+    {},
+    { model: null },
+    empty,
+    { models: null },
+    { ...empty, temperature: 'hot' },
+  ];
+  test.each([...withoutModel, ...otherProblems])(
+    'rejects a request without a model, whatever else is invalid: %j',
     async (missing) => {
       const reply = await gateway.post({ messages, ...missing });
       expect(reply.status).toBe(400);
@@ -226,19 +235,19 @@ describe('the model', () => {
     },
   );
 
-  test('a chain has at most sixteen models, the first included', async () => {
+  test('accepts at most 16 different models, including the first', async () => {
     const chain = Array.from({ length: 16 }, (_, i) => `acme/unknown-${i}`);
     const tooLong = await gateway.post({ ...chat, models: chain });
     expect(tooLong.status).toBe(400);
     expect(tooLong.error.param).toBe('models');
-    // Sixteen different ones: the first is named twice.
+    // These are 16 different models, because acme/chat is repeated.
     const fits = { ...chat, models: [...chain.slice(0, 15), 'acme/chat'] };
     expect((await gateway.post(fits)).status).toBe(200);
   });
 });
 
 describe('messages', () => {
-  test('every role and every kind of part passes, names and unknown fields with it', async () => {
+  test('pass unchanged in every role and part type, with names and unknown fields', async () => {
     const pixel = 'data:image/png;base64,iVBORw0KGgo=';
     const conversation = [
       { role: 'system', content: 'Be brief.', name: 'rules' },
@@ -267,14 +276,14 @@ describe('messages', () => {
   });
 });
 
-describe('input in place of messages', () => {
+describe('a chat request in the Responses format', () => {
   const claudeAnswer = {
     ...{ id: 'm', type: 'message', role: 'assistant', model: 'claude-up' },
     ...{ content: [{ type: 'text', text: 'Rain.' }], stop_reason: 'end_turn' },
     usage: { input_tokens: 3, output_tokens: 2 },
   };
 
-  test('a string is one user message, instructions come before it', async () => {
+  test('has a string input sent as one user message, after the instructions', async () => {
     const input = { model: 'acme/chat', input: 'What is it?' };
     expect(await forwarded(input)).toEqual({
       model: 'chat-up',
@@ -289,18 +298,18 @@ describe('input in place of messages', () => {
     });
   });
 
-  test('instructions come before messages too, and places are counted without them', async () => {
+  test('may combine instructions with messages without shifting error paths', async () => {
     const messages = [{ role: 'user', content: 'What is it?' }];
-    const asked = { model: 'acme/chat', messages, instructions: 'Be brief.' };
-    expect((await forwarded(asked)).messages).toEqual([
+    const request = { model: 'acme/chat', messages, instructions: 'Be brief.' };
+    expect((await forwarded(request)).messages).toEqual([
       { role: 'system', content: 'Be brief.' },
       ...messages,
     ]);
-    const wrong = await gateway.post({ ...asked, messages: [{ role: 'user', content: 4 }] });
-    expect([wrong.status, wrong.error.param]).toEqual([400, 'messages[0].content']);
+    const invalid = await gateway.post({ ...request, messages: [{ role: 'user', content: 4 }] });
+    expect([invalid.status, invalid.error.param]).toEqual([400, 'messages[0].content']);
   });
 
-  test('items become the conversation they spell', async () => {
+  test('has its input items converted to messages', async () => {
     const image = { type: 'input_image', image_url: 'https://example.test/a.png', detail: 'high' };
     const seen = await forwarded({
       model: 'acme/chat',
@@ -346,7 +355,7 @@ describe('input in place of messages', () => {
     expect(seen).not.toHaveProperty('instructions');
   });
 
-  test('the other words of a response are said in chat’s, or not at all', async () => {
+  test('has its other parameters converted to chat parameters or dropped', async () => {
     const schema = { type: 'object', properties: {} };
     const format = { type: 'json_schema', name: 'weather', schema, strict: true };
     const seen = await forwarded({
@@ -377,10 +386,10 @@ describe('input in place of messages', () => {
     ['acme/claude', { include: ['message.output_text.logprobs'], top_a: 1 }, 'top_a, include'],
     ['acme/chat', { include: ['reasoning.encrypted_content'], truncation: 'disabled' }, null],
     ['acme/chat', { text: { verbosity: 'medium' }, client_metadata: null }, null],
-  ])('for %s, of %j what is not said is told: %s', async (model, more, told) => {
+  ])('reports the parameters dropped for %s from %j: %s', async (model, more, dropped) => {
     if (model === 'acme/claude') upstream.script('claude-up', json(200, claudeAnswer));
     const reply = await gateway.post({ model, input: 'Weather?', ...more });
-    expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, told]);
+    expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, dropped]);
   });
 
   test.each([
@@ -389,27 +398,27 @@ describe('input in place of messages', () => {
     [{ previous_response_id: 'resp_1' }, 'previous_response_id'],
     [{ conversation: 'conv_1' }, 'conversation'],
     [{ background: true }, 'background'],
-  ])('%j is refused as on the Responses endpoint', async (more, param) => {
+  ])('is rejected like on the Responses endpoint: %j', async (more, param) => {
     const reply = await gateway.post({ model: 'acme/chat', input: 'Weather?', ...more });
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(upstream.requests).toHaveLength(0);
   });
 
-  test('messages and input together are 400', async () => {
+  test('is rejected if it has both messages and input', async () => {
     const reply = await gateway.post({ ...chat, input: 'too much' });
     expect(reply.status).toBe(400);
     expect(reply.error.param).toBe('input');
     expect(upstream.requests).toHaveLength(0);
   });
 
-  test('a stream works with input as with messages', async () => {
-    const reading = await gateway.stream({ model: 'acme/chat', input: 'hi' });
-    expect(reading.content).toBe('ok');
-    expect(reading.dones).toBe(1);
+  test('can be streamed', async () => {
+    const stream = await gateway.stream({ model: 'acme/chat', input: 'hi' });
+    expect(stream.content).toBe('ok');
+    expect(stream.dones).toBe(1);
   });
 });
 
-test('a whole answer has our names, usage with its cost, and the provider', async () => {
+test("returns the gateway's id and model, the usage with its cost, and the provider", async () => {
   const reply = await gateway.post(chat);
   expect(reply.json).toMatchObject({
     id: `chatcmpl-${reply.requestId.replaceAll('-', '')}`,
