@@ -1,6 +1,6 @@
 /**
- * An answer that its client sends back, with the results of its tools: what the upstream that gave
- * it gets to see of it, in that upstream's own words.
+ * Answers that a client sends back with its tool results. The upstream that produced the answer
+ * must receive it in its own format, with as much reasoning and signatures as the client kept.
  */
 import { describe, expect, test } from 'bun:test';
 import type { DialectName } from '../../src/config/provider-schema.ts';
@@ -18,7 +18,7 @@ import { readFixture } from '../support/upstream-conformance.ts';
 
 const model = 'acme/chat-large';
 const identity = { id: 'chatcmpl-feedface', model, provider: 'acme', created: 1_800_000_000 };
-const picture = 'iVBORw0KGgo=';
+const imageData = 'iVBORw0KGgo=';
 
 const source = (body: object) => {
   const text = JSON.stringify(body);
@@ -27,7 +27,7 @@ const source = (body: object) => {
 
 interface Client {
   open(turns: readonly object[]): ClientRequest;
-  /** A whole answer and the results of its calls, as such a client sends them back. */
+  /** Returns a complete answer and its tool results as this client sends them back. */
   sendBack(answer: string): readonly object[];
 }
 
@@ -40,7 +40,7 @@ interface Call {
   readonly call_id: string;
 }
 
-/** `keeps` is what such a client keeps of a message beside its text and its calls. */
+/** `keeps` returns the fields of a message that this client sends back with its text. */
 function chatClient(keeps: (message: Record<string, unknown>) => object): Client {
   return {
     open(messages) {
@@ -69,13 +69,13 @@ const tool = (name: string) => {
   };
 };
 
-const bare = ({ tool_calls: calls }: Record<string, unknown>) => ({
+const standardFields = ({ tool_calls: calls }: Record<string, unknown>) => ({
   tool_calls: (calls as Record<string, unknown>[]).map(({ extra_content: _, ...call }) => call),
 });
 const clients = {
-  'a chat client that keeps everything': chatClient((message) => message),
-  'a chat client that keeps calls as they are': chatClient(({ tool_calls }) => ({ tool_calls })),
-  'a chat client that keeps the least': chatClient(bare),
+  'a chat client that keeps all fields': chatClient((message) => message),
+  'a chat client that keeps only the calls': chatClient(({ tool_calls }) => ({ tool_calls })),
+  'a chat client that keeps only standard call fields': chatClient(standardFields),
   'an Anthropic client': {
     open(messages) {
       const tools = names.map((name) => tool(name).messages);
@@ -84,14 +84,14 @@ const clients = {
     },
     sendBack(answer) {
       const { content } = JSON.parse(answer) as { content: Call[] };
-      const image = { type: 'base64', media_type: 'image/png', data: picture };
-      const shown = [
+      const image = { type: 'base64', media_type: 'image/png', data: imageData };
+      const resultContent = [
         { type: 'text', text: 'done' },
         { type: 'image', source: image },
       ];
       const results = content
         .filter(({ type }) => type === 'tool_use')
-        .map(({ id }) => ({ type: 'tool_result', tool_use_id: id, content: shown }));
+        .map(({ id }) => ({ type: 'tool_result', tool_use_id: id, content: resultContent }));
       return [
         { role: 'assistant', content },
         { role: 'user', content: results },
@@ -113,9 +113,9 @@ const clients = {
   },
 } satisfies Record<string, Client>;
 
-/** What the upstream is sent behind the question, once its answer comes back. */
+/** Returns what the upstream receives after the question if its answer is sent back. */
 function sentBack(dialect: DialectName, path: string, client: Client): readonly unknown[] {
-  const asked = { role: 'user', content: 'Hello!' };
+  const question = { role: 'user', content: 'Hello!' };
   const text = readFixture(path);
   const recording = {
     dialect,
@@ -124,22 +124,22 @@ function sentBack(dialect: DialectName, path: string, client: Client): readonly 
     model,
     provider: 'acme',
   };
-  const relay = new ChatOperation(client.open([asked])).replay(recording, identity);
+  const relay = new ChatOperation(client.open([question])).replay(recording, identity);
   const answer = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';
-  const crossing = client.open([asked, ...client.sendBack(answer)]).adapterFor(dialect);
-  const body = JSON.parse(String(crossing?.write(makeTarget()).body)) as Record<string, unknown[]>;
+  const adapter = client.open([question, ...client.sendBack(answer)]).adapterFor(dialect);
+  const body = JSON.parse(String(adapter?.write(makeTarget()).body)) as Record<string, unknown[]>;
   return (body.messages ?? body.contents ?? body.input ?? []).slice(1);
 }
 
 type Name = keyof typeof clients;
-const withPictures: ReadonlySet<Name> = new Set(['an Anthropic client']);
-const dropsThoughts: ReadonlySet<Name> = new Set([
-  'a chat client that keeps calls as they are',
-  'a chat client that keeps the least',
+const returnsImages: ReadonlySet<Name> = new Set(['an Anthropic client']);
+const dropsReasoning: ReadonlySet<Name> = new Set([
+  'a chat client that keeps only the calls',
+  'a chat client that keeps only standard call fields',
 ]);
-const all = Object.keys(clients) as Name[];
+const clientNames = Object.keys(clients) as Name[];
 
-describe('an answer of Anthropic that thought before two calls', () => {
+describe('an Anthropic answer with thinking before 2 calls', () => {
   const path = 'anthropic/thinking-tool-parallel-stream.sse';
   const [, signature] = /"signature_delta","signature":"([^"]+)"/.exec(readFixture(path)) ?? [];
   const thinking = 'The user wants the weather in Paris and Tōkyō 🗼.';
@@ -150,14 +150,14 @@ describe('an answer of Anthropic that thought before two calls', () => {
     input: { city, unit: 'c' },
   });
 
-  test.each(all)('is sent back by %s', (name) => {
-    const thought = dropsThoughts.has(name) ? [] : [{ type: 'thinking', thinking, signature }];
-    const image = { type: 'base64', media_type: 'image/png', data: picture };
-    const shown = withPictures.has(name) ? [{ type: 'image', source: image }] : [];
+  test.each(clientNames)('is converted back to the Anthropic format for %s', (name) => {
+    const thought = dropsReasoning.has(name) ? [] : [{ type: 'thinking', thinking, signature }];
+    const image = { type: 'base64', media_type: 'image/png', data: imageData };
+    const images = returnsImages.has(name) ? [{ type: 'image', source: image }] : [];
     const result = (id: string) => ({
       type: 'tool_result',
       tool_use_id: `toolu_01A09q90qw90lq917835lq9${id}`,
-      content: [{ type: 'text', text: 'done' }, ...shown],
+      content: [{ type: 'text', text: 'done' }, ...images],
     });
     expect(sentBack('anthropic', path, clients[name])).toEqual([
       {
@@ -174,26 +174,26 @@ describe('an answer of Anthropic that thought before two calls', () => {
   });
 });
 
-describe('an answer of Gemini with one proof on its first call and another behind the last', () => {
+describe('a Gemini answer with signatures on its first call and after its last call', () => {
   const path = 'gemini/calls-ids-stream.sse';
   const [first = '', last = ''] = [
     ...readFixture(path).matchAll(/"thoughtSignature":"([^"]+)"/g),
   ].map((match) => match[1] ?? '');
 
-  test.each(all)('is sent back by %s', (name) => {
+  test.each(clientNames)('is converted back to the Gemini format for %s', (name) => {
     expect([first, last, first === last]).toEqual([first, last, false]);
-    const isLeast = name === 'a chat client that keeps the least';
-    const thoughtSignature = isLeast ? 'skip_thought_signature_validator' : first;
-    const inlineData = { mimeType: 'image/png', data: picture };
-    const shown = withPictures.has(name) ? { parts: [{ inlineData }] } : {};
+    const hasOnlyStandardFields = name === 'a chat client that keeps only standard call fields';
+    const thoughtSignature = hasOnlyStandardFields ? 'skip_thought_signature_validator' : first;
+    const inlineData = { mimeType: 'image/png', data: imageData };
+    const images = returnsImages.has(name) ? { parts: [{ inlineData }] } : {};
     const result = (called: string) => ({
-      functionResponse: { name: called, response: { output: 'done' }, ...shown },
+      functionResponse: { name: called, response: { output: 'done' }, ...images },
     });
     const parts = [
       { functionCall: { name: 'get_weather', args: { city: 'Paris' } }, thoughtSignature },
       { functionCall: { name: 'get_weather', args: { city: 'Köln' } } },
       { functionCall: { name: 'now', args: {} } },
-      ...(dropsThoughts.has(name) ? [] : [{ text: '', thoughtSignature: last }]),
+      ...(dropsReasoning.has(name) ? [] : [{ text: '', thoughtSignature: last }]),
     ];
     expect(sentBack('gemini', path, clients[name])).toEqual([
       { role: 'model', parts },
@@ -202,19 +202,20 @@ describe('an answer of Gemini with one proof on its first call and another behin
   });
 });
 
-describe('an answer of Gemini that showed the thought whose proof is on its first call', () => {
+describe('a Gemini answer with a visible thought whose signature is on the first call', () => {
   const path = 'gemini/tool-stream-no-args.sse';
   const [, signature = ''] = /"thoughtSignature":"([^"]+)"/.exec(readFixture(path)) ?? [];
 
-  test.each(all)('is sent back by %s, with the proof there and nowhere else', (name) => {
-    const isLeast = name === 'a chat client that keeps the least';
-    const thoughtSignature = isLeast ? 'skip_thought_signature_validator' : signature;
+  test.each(clientNames)('keeps the signature only on that call for %s', (name) => {
+    const hasOnlyStandardFields = name === 'a chat client that keeps only standard call fields';
+    const skip = 'skip_thought_signature_validator';
+    const thoughtSignature = hasOnlyStandardFields ? skip : signature;
     const thought = { text: expect.stringContaining('Processing User Requests'), thought: true };
     const call = (called: string, args: object) => ({ functionCall: { name: called, args } });
     expect(sentBack('gemini', path, clients[name])[0]).toEqual({
       role: 'model',
       parts: [
-        ...(dropsThoughts.has(name) ? [] : [thought]),
+        ...(dropsReasoning.has(name) ? [] : [thought]),
         { ...call('read_theme', {}), thoughtSignature },
         ...['A', 'B', 'C'].map((id) => call('read_screen', { id })),
       ],
@@ -222,23 +223,23 @@ describe('an answer of Gemini that showed the thought whose proof is on its firs
   });
 });
 
-describe('an answer of the Responses endpoint that thought before two calls', () => {
+describe('a Responses answer with reasoning before 2 calls', () => {
   const path = 'openai/responses-calls-stream.sse';
 
-  test.each(all)('is sent back by %s', (name) => {
+  test.each(clientNames)('is converted back to Responses items for %s', (name) => {
     const thought = { type: 'reasoning', id: 'rs_68d1c1c0', summary: [] };
     const encrypted_content = 'gAAAAABpHHydEnc';
-    const isPassed = name === 'a Responses client';
+    const isPassThrough = name === 'a Responses client';
     const call = (at: number, called: string, json: string) => ({
       type: 'function_call',
       call_id: `call_Aaaaaaaaaaaa000${at}`,
       name: called,
       arguments: json,
-      // The same language on both sides: items go on as the client has them.
-      ...(isPassed ? { id: `fc_feedface000${at}`, status: 'completed' } : {}),
+      // Items of a Responses client pass through unchanged.
+      ...(isPassThrough ? { id: `fc_feedface000${at}`, status: 'completed' } : {}),
     });
-    const image_url = `data:image/png;base64,${picture}`;
-    const output = withPictures.has(name)
+    const image_url = `data:image/png;base64,${imageData}`;
+    const output = returnsImages.has(name)
       ? [
           { type: 'input_text', text: 'done' },
           { type: 'input_image', image_url, detail: 'auto' },
@@ -250,7 +251,7 @@ describe('an answer of the Responses endpoint that thought before two calls', ()
       output,
     });
     expect(sentBack('openai-responses', path, clients[name])).toEqual([
-      ...(dropsThoughts.has(name) ? [] : [{ ...thought, encrypted_content }]),
+      ...(dropsReasoning.has(name) ? [] : [{ ...thought, encrypted_content }]),
       call(1, 'weather', '{"city":"Zürich"}'),
       call(2, 'now', '{}'),
       result(1),

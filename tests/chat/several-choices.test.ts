@@ -1,4 +1,4 @@
-/** `n` at an upstream that has another name for it: several candidates are several choices. */
+/** `n` for Gemini, which calls it `candidateCount`. Its candidates become choices. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -7,7 +7,7 @@ import { chatModel, InProcessGateway } from '../support/in-process.ts';
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
-/** A dollar is a million credits: so many credits for each token. */
+/** $1 is 1,000,000 credits, so prices per million tokens are also credits per token. */
 const pricing = { prompt: '2', completion: '12' };
 
 function settings() {
@@ -39,7 +39,7 @@ const candidate = (index: number | undefined, parts: readonly object[], finishRe
   index,
   finishReason,
 });
-const text = (words: string) => [{ text: words }];
+const text = (content: string) => [{ text: content }];
 const call = [{ functionCall: { name: 'look', args: { city: 'Rome' } } }];
 const cities = [
   candidate(undefined, text('Paris'), 'STOP'),
@@ -47,10 +47,10 @@ const cities = [
   candidate(1, call, 'STOP'),
 ];
 
-/** What the upstream was told about its answers. */
+/** Returns the generationConfig that the upstream received. */
 function configSent(): Record<string, unknown> {
-  const asked = upstream.requests.at(-1)?.json;
-  const config = isObject(asked) ? asked.generationConfig : undefined;
+  const body = upstream.requests.at(-1)?.json;
+  const config = isObject(body) ? body.generationConfig : undefined;
   return isObject(config) ? config : {};
 }
 
@@ -65,31 +65,31 @@ function streamOf(chunks: readonly (readonly object[])[]): void {
   upstream.script('gem-up', replay(events.join(''), { contentType: 'text/event-stream' }));
 }
 
-interface Told {
+interface StreamedChoice {
   content: string;
   called: string;
   finish: unknown[];
   roles: number;
 }
 
-/** The choices of a stream, put together by their numbers as a client does it. */
-function heardChoices(chunks: readonly Record<string, unknown>[]): Told[] {
-  const told: Told[] = [];
+/** Assembles the choices of a stream by index, as a client does. */
+function choicesOf(chunks: readonly Record<string, unknown>[]): StreamedChoice[] {
+  const merged: StreamedChoice[] = [];
   for (const { choices } of chunks) {
     for (const choice of Array.isArray(choices) ? choices : []) {
       const { index, delta, finish_reason: reason } = choice;
-      told[index] ??= { content: '', called: '', finish: [], roles: 0 };
-      const own = told[index];
+      merged[index] ??= { content: '', called: '', finish: [], roles: 0 };
+      const own = merged[index];
       own.content += delta.content ?? '';
       if (delta.role) own.roles += 1;
       for (const one of delta.tool_calls ?? []) own.called += one.function.arguments;
       if (reason !== null) own.finish.push(reason);
     }
   }
-  return told;
+  return merged;
 }
 
-test('are asked for, told by their numbers, and paid for as reported', async () => {
+test('requests n choices, returns them by index, and charges the reported usage', async () => {
   answer(cities);
   const reply = await gateway.post(request);
   expect(reply.status).toBe(200);
@@ -107,13 +107,13 @@ test('are asked for, told by their numbers, and paid for as reported', async () 
     },
     { index: 2, message: { content: 'Os' }, finish_reason: 'length' },
   ]);
-  // 5 tokens in at 2 credits, 30 out at 12.
+  // 5 input tokens at 2 credits and 30 output tokens at 12.
   expect(reply.json.usage).toMatchObject({ completion_tokens: 30, cost: 370 });
   const record = await gateway.record(reply.requestId);
   expect([record.charges.modelCharge, record.finishReason]).toEqual([370, 'stop']);
 });
 
-test('are known by their numbers wherever they stand, also the one that has none', async () => {
+test('sorts choices by index and treats a missing index as 0', async () => {
   answer(cities.toReversed());
   const reply = await gateway.post(request);
   expect(reply.json.choices).toMatchObject([
@@ -123,7 +123,7 @@ test('are known by their numbers wherever they stand, also the one that has none
   ]);
 });
 
-test('come in a stream however their pieces are mixed', async () => {
+test('streams several choices whose pieces are interleaved', async () => {
   streamOf([
     [candidate(1, text('Ro'))],
     [candidate(0, text('Pa')), candidate(1, text('me'))],
@@ -131,50 +131,50 @@ test('come in a stream however their pieces are mixed', async () => {
     [candidate(0, text('ris'), 'STOP')],
     [candidate(1, text('!'), 'MAX_TOKENS')],
   ]);
-  const asked = { ...request, stream_options: { include_usage: true } };
-  const heard = await gateway.stream(asked);
+  const withUsage = { ...request, stream_options: { include_usage: true } };
+  const stream = await gateway.stream(withUsage);
   expect(configSent().candidateCount).toBe(3);
-  expect(heardChoices(heard.chunks)).toEqual([
+  expect(choicesOf(stream.chunks)).toEqual([
     { content: 'Paris', called: '', finish: ['stop'], roles: 1 },
     { content: 'Rome!', called: '', finish: ['length'], roles: 1 },
     { content: '', called: '{"city":"Rome"}', finish: ['tool_calls'], roles: 1 },
   ]);
-  expect(heard.dones).toBe(1);
-  expect(heard.usage).toMatchObject({ completion_tokens: 30, cost: 370 });
+  expect(stream.dones).toBe(1);
+  expect(stream.usage).toMatchObject({ completion_tokens: 30, cost: 370 });
 });
 
-test('come as a stream although the upstream said them at once', async () => {
+test('streams several choices if the upstream returns them in one JSON body', async () => {
   answer(cities);
-  const heard = await gateway.stream(request);
-  expect(heardChoices(heard.chunks).map(({ content, finish }) => [content, finish])).toEqual([
+  const stream = await gateway.stream(request);
+  expect(choicesOf(stream.chunks).map(({ content, finish }) => [content, finish])).toEqual([
     ['Paris', ['stop']],
     ['', ['tool_calls']],
     ['Os', ['length']],
   ]);
 });
 
-test('are cut all together when one of them is', async () => {
+test('ends the stream with an error if one of several choices is incomplete', async () => {
   streamOf([[candidate(0, text('Paris'), 'STOP')], [candidate(1, text('Ro'))]]);
-  const heard = await gateway.stream(request);
-  expect(heard.dones).toBe(0);
-  expect(heard.error).toMatchObject({
+  const stream = await gateway.stream(request);
+  expect(stream.dones).toBe(0);
+  expect(stream.error).toMatchObject({
     message: "The provider's answer was interrupted.",
     code: 502,
   });
 });
 
-test('are not told to a client that asked for one', async () => {
+test('returns only choice 0 to a client that requested one choice', async () => {
   answer(cities);
   const reply = await gateway.post({ ...request, n: 1 });
   expect(configSent().candidateCount).toBeUndefined();
   expect(reply.json.choices).toMatchObject([{ index: 0, message: { content: 'Paris' } }]);
   streamOf([[candidate(3, text('Oslo'))], [candidate(0, text('Paris'), 'STOP')]]);
-  const heard = await gateway.stream({ ...request, n: 1 });
-  expect(heardChoices(heard.chunks).map(({ content }) => content)).toEqual(['Paris']);
-  expect(heard.dones).toBe(1);
+  const stream = await gateway.stream({ ...request, n: 1 });
+  expect(choicesOf(stream.chunks).map(({ content }) => content)).toEqual(['Paris']);
+  expect(stream.dones).toBe(1);
 });
 
-test('are left out where the operator says that the provider has none, and told so', async () => {
+test('reports n as dropped if the provider is configured not to support it', async () => {
   answer(cities.slice(0, 1));
   const reply = await gateway.post({ ...request, model: 'acme/modest' });
   expect(configSent().candidateCount).toBeUndefined();
@@ -182,21 +182,22 @@ test('are left out where the operator says that the provider has none, and told 
   expect(reply.json.choices).toMatchObject([{ index: 0, message: { content: 'Paris' } }]);
 });
 
-test('count in what is set aside: each may be as long as all together can be paid', async () => {
-  const poor = await InProcessGateway.start({
+test('divides the output that the balance can pay for by the number of choices', async () => {
+  const lowBalance = await InProcessGateway.start({
     ...settings(),
     environment: { TOLLGATE_BOOTSTRAP_CREDITS: '3000' },
   });
   try {
     answer(cities);
-    expect((await poor.post({ ...request, n: 1 })).status).toBe(200);
+    expect((await lowBalance.post({ ...request, n: 1 })).status).toBe(200);
     expect(configSent().maxOutputTokens).toBe(100);
-    expect((await poor.post(request)).status).toBe(200);
-    // 370 credits are gone: 2,630 pay for 219 tokens of output, 73 for each choice; some for input.
-    const most = Number(configSent().maxOutputTokens);
-    expect(most).toBeLessThan(73);
-    expect(most).toBeGreaterThan(60);
+    expect((await lowBalance.post(request)).status).toBe(200);
+    // The first request cost 370 credits. The other 2,630 pay for at most 219 output tokens, which
+    // is 73 per choice, and some of them are needed for input.
+    const limit = Number(configSent().maxOutputTokens);
+    expect(limit).toBeLessThan(73);
+    expect(limit).toBeGreaterThan(60);
   } finally {
-    await poor.stop();
+    await lowBalance.stop();
   }
 });

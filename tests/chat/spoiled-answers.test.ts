@@ -1,6 +1,6 @@
 /**
- * Recorded answers with one place spoiled, every place in turn: a reader must neither throw nor
- * tell words in an order that no client could follow (`ToldAnswer` throws then).
+ * Recorded answers with one value replaced, removed, or repeated, each value in turn. A reader must
+ * not throw and must not emit events in an invalid order, for which `RecordingSink` throws.
  */
 import { expect, test } from 'bun:test';
 import type { SseMessage, UpstreamDialect } from '../../src/dialects/dialect.ts';
@@ -16,34 +16,34 @@ import {
   readMessages,
 } from '../support/upstream-conformance.ts';
 
-const oddities: readonly unknown[] = [null, 3, -1, '', 'odd', true, [], [null], {}, { a: [{}] }];
+const oddValues: readonly unknown[] = [null, 3, -1, '', 'odd', true, [], [null], {}, { a: [{}] }];
 
-/** The value with one place replaced by something odd, for every place and oddity. */
-function* spoil(value: unknown): Iterable<unknown> {
-  yield* oddities;
+/** Yields copies of the value with each part in turn replaced by an odd value or removed. */
+function* corrupt(value: unknown): Iterable<unknown> {
+  yield* oddValues;
   if (typeof value !== 'object' || value === null) return;
   const entries = Object.entries(value);
   for (const [name, part] of entries) {
-    for (const spoiled of spoil(part)) {
-      if (Array.isArray(value)) yield value.with(Number(name), spoiled);
-      else yield { ...value, [name]: spoiled };
+    for (const corrupted of corrupt(part)) {
+      if (Array.isArray(value)) yield value.with(Number(name), corrupted);
+      else yield { ...value, [name]: corrupted };
     }
     if (!Array.isArray(value)) yield Object.fromEntries(entries.filter(([key]) => key !== name));
   }
 }
 
-function* spoilStream(messages: readonly SseMessage[]): Iterable<readonly SseMessage[]> {
+function* corruptStream(messages: readonly SseMessage[]): Iterable<readonly SseMessage[]> {
   for (const [at, message] of messages.entries()) {
-    for (const spoiled of spoil(JSON.parse(message.data))) {
-      yield messages.with(at, { event: message.event, data: JSON.stringify(spoiled) });
+    for (const corrupted of corrupt(JSON.parse(message.data))) {
+      yield messages.with(at, { event: message.event, data: JSON.stringify(corrupted) });
     }
     yield messages.toSpliced(at, 1);
     yield messages.toSpliced(at, 0, message);
   }
 }
 
-/** Undefined where a listener refuses what the reader tells: the answer fails then. */
-function unlessUnusable<T>(read: () => T): T | undefined {
+/** Returns undefined if the answer is rejected as malformed. */
+function unlessMalformed<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {
@@ -52,14 +52,14 @@ function unlessUnusable<T>(read: () => T): T | undefined {
   }
 }
 
-function expectNoHarm(upstream: UpstreamDialect, raw: string): void {
+function expectConsistent(upstream: UpstreamDialect, raw: string): void {
   let tried = 0;
-  for (const messages of spoilStream(messagesOf(raw))) {
+  for (const messages of corruptStream(messagesOf(raw))) {
     tried += 1;
-    const heard = unlessUnusable(() => readMessages(upstream, messages));
-    if (!heard) continue;
-    const { failure, finished, sink } = heard;
-    // Nothing is complete that failed, and nothing ends without having said so.
+    const result = unlessMalformed(() => readMessages(upstream, messages));
+    if (!result) continue;
+    const { failure, finished, sink } = result;
+    // A failed answer is never finished, and a finished one always has a finish reason.
     if (failure !== undefined && finished) throw new Error('complete and failed');
     if (finished !== (sink.finishReason !== null)) throw new Error('finished without a reason');
   }
@@ -71,17 +71,17 @@ const responses = readExpectations('openai-responses');
 const timeoutMs = 120_000;
 
 test.each(gemini.filter(({ expected }) => expected.stream))(
-  'a stream of Gemini: $path',
-  ({ path }) => expectNoHarm(geminiUpstream, readFixture(path)),
+  'reads a corrupted Gemini stream without unexpected errors: $path',
+  ({ path }) => expectConsistent(geminiUpstream, readFixture(path)),
   timeoutMs,
 );
 
 test.each(responses)(
-  'a stream of the Responses endpoint: $path',
+  'reads a corrupted Responses stream without unexpected errors: $path',
   ({ path, expected }) => {
     const raw = readFixture(path);
     const stream = expected.stream ? raw : streamOf(JSON.parse(raw) as FullResponse);
-    expectNoHarm(responsesUpstream, stream);
+    expectConsistent(responsesUpstream, stream);
   },
   timeoutMs,
 );
@@ -92,15 +92,15 @@ test.each(
     ...responses.map((one) => ({ ...one, upstream: responsesUpstream })),
   ].filter(({ expected }) => !expected.stream),
 )(
-  'a whole answer: $path',
+  'reads a corrupted non-streaming answer without unexpected errors: $path',
   ({ path, upstream }) => {
-    for (const spoiled of spoil(JSON.parse(readFixture(path)))) {
+    for (const corrupted of corrupt(JSON.parse(readFixture(path)))) {
       const sink = new RecordingSink();
-      const heard = unlessUnusable(() => ({
-        failure: upstream.readReply(JSON.stringify(spoiled), sink),
+      const result = unlessMalformed(() => ({
+        failure: upstream.readReply(JSON.stringify(corrupted), sink),
       }));
-      if (heard && (heard.failure === undefined) !== (sink.finishReason !== null)) {
-        throw new Error(`neither an answer nor a failure: ${JSON.stringify(spoiled)}`);
+      if (result && (result.failure === undefined) !== (sink.finishReason !== null)) {
+        throw new Error(`neither an answer nor a failure: ${JSON.stringify(corrupted)}`);
       }
     }
   },
