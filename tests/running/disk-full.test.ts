@@ -123,7 +123,7 @@ async function fillDiskUnderLoad(): Promise<void> {
   const probe = await gateway.call('GET', '/readyz');
   expect([probe.status, probe.body.reason]).toEqual([
     503,
-    'The store is unavailable: The journal can't be written.',
+    "The store is unavailable: The journal can't be written.",
   ]);
   ballast.free();
   await untilServed(gateway);

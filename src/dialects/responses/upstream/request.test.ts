@@ -251,7 +251,7 @@ const thought = (content: string, signature?: string): AssistantPart => ({
   signature,
 });
 
-// tests/upstreams/round-trip-responses-client.test.ts proves text, images, audio and named files.
+// The round-trip tests prove text, images, audio, and named files.
 describe('writeItems', () => {
   test('writes system texts in their positions', () => {
     const system: Turn = { role: 'system', parts: [text('Be brief.'), text(''), text('Be kind.')] };
