@@ -191,12 +191,12 @@ const nameless = (id: string, index: number) =>
 function eventsAccepted(adapter: Adapter | undefined, write: (at: number) => string): number {
   const transform = adapter?.transformStream(identity);
   const reader = new EventStreamReader();
-  for (let at = 0; at < 5_000; at++) {
+  for (let index = 0; index < 5_000; index++) {
     try {
-      for (const message of reader.push(write(at))) transform?.push(message);
+      for (const message of reader.push(write(index))) transform?.push(message);
     } catch (error) {
       expect(error).toBeInstanceOf(MalformedAnswer);
-      return at;
+      return index;
     }
   }
   return Number.POSITIVE_INFINITY;

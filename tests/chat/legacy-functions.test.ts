@@ -67,10 +67,10 @@ function scriptStream(blocks: readonly { start: object; deltas: readonly object[
   const index = (at: number, type: string, more: object) => ({ type, index: at, ...more });
   const events: readonly { type: string }[] = [
     { type: 'message_start', ...{ message: { ...calledMessage, content: [], stop_reason: null } } },
-    ...blocks.flatMap(({ start, deltas }, at) => [
-      index(at, 'content_block_start', { content_block: start }),
-      ...deltas.map((delta) => index(at, 'content_block_delta', { delta })),
-      index(at, 'content_block_stop', {}),
+    ...blocks.flatMap(({ start, deltas }, i) => [
+      index(i, 'content_block_start', { content_block: start }),
+      ...deltas.map((delta) => index(i, 'content_block_delta', { delta })),
+      index(i, 'content_block_stop', {}),
     ]),
     { type: 'message_delta', ...{ delta: { stop_reason: 'tool_use' }, usage } },
     { type: 'message_stop' },
@@ -228,9 +228,11 @@ describe('legacy functions for OpenAI-style upstreams', () => {
     const pieces = [{ name: 'weather', arguments: '' }, { arguments: '{"city":' }];
     const fragments = [...pieces, { name: 'weather', arguments: '"Oslo"}' }];
     const deltas = fragments.map((piece) => ({ role: 'assistant', function_call: piece }));
-    const chunks = [...deltas, {}].map((delta, at) => ({
+    const chunks = [...deltas, {}].map((delta, index) => ({
       ...{ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'up' },
-      choices: [{ index: 0, delta, finish_reason: at < fragments.length ? null : 'function_call' }],
+      choices: [
+        { index: 0, delta, finish_reason: index < fragments.length ? null : 'function_call' },
+      ],
     }));
     const text = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('');
     const contentType = 'text/event-stream';
@@ -258,7 +260,7 @@ test('rejects tool-call arguments with too many fields to parse cheaply', async 
     ...{ id: `call_${at}`, type: 'function' },
     function: { name: 'weather', arguments: `{${fields}}` },
   });
-  const tool_calls = Array.from({ length: 10 }, (_, at) => call(at));
+  const tool_calls = Array.from({ length: 10 }, (_, index) => call(index));
   const conversation = [
     { role: 'user', content: 'Hello' },
     { role: 'assistant', tool_calls },

@@ -37,7 +37,8 @@ const job =
 async function postChunked(body: object) {
   const bytes = Buffer.from(JSON.stringify(body));
   async function* chunks() {
-    for (let at = 0; at < bytes.length; at += megabyte) yield bytes.subarray(at, at + megabyte);
+    for (let index = 0; index < bytes.length; index += megabyte)
+      yield bytes.subarray(index, index + megabyte);
   }
   const headers = { authorization: `Bearer ${gateway.keys.routing}` };
   const url = `${gateway.url}/v1/chat/completions`;

@@ -58,8 +58,8 @@ const answer = (candidates: readonly object[]) =>
   upstream.script('gem-up', replay(JSON.stringify({ candidates, usageMetadata })));
 
 function streamOf(chunks: readonly (readonly object[])[]): void {
-  const events = chunks.map((candidates, at) => {
-    const usage = at === chunks.length - 1 ? { usageMetadata } : {};
+  const events = chunks.map((candidates, index) => {
+    const usage = index === chunks.length - 1 ? { usageMetadata } : {};
     return `data: ${JSON.stringify({ candidates, ...usage })}\n\n`;
   });
   upstream.script('gem-up', replay(events.join(''), { contentType: 'text/event-stream' }));

@@ -33,12 +33,12 @@ function* corrupt(value: unknown): Iterable<unknown> {
 }
 
 function* corruptStream(messages: readonly SseMessage[]): Iterable<readonly SseMessage[]> {
-  for (const [at, message] of messages.entries()) {
+  for (const [index, message] of messages.entries()) {
     for (const corrupted of corrupt(JSON.parse(message.data))) {
-      yield messages.with(at, { event: message.event, data: JSON.stringify(corrupted) });
+      yield messages.with(index, { event: message.event, data: JSON.stringify(corrupted) });
     }
-    yield messages.toSpliced(at, 1);
-    yield messages.toSpliced(at, 0, message);
+    yield messages.toSpliced(index, 1);
+    yield messages.toSpliced(index, 0, message);
   }
 }
 

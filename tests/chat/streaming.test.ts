@@ -57,8 +57,8 @@ function play(behavior: Behavior): void {
   upstream.script(upstreamModel, behavior);
 }
 
-describe('the words of a stream', () => {
-  const nasty = [
+describe('the content of a stream', () => {
+  const unusualTexts = [
     'a\n\ndata: [DONE]\n\nb',
     '\r\revent: error\rdata: {}',
     ': comment\n: another',
@@ -67,66 +67,69 @@ describe('the words of a stream', () => {
     '{"choices":[]} "model":"x"',
   ];
 
-  test.each(nasty)('arrive as one event each with the text as it was: %j', async (text) => {
-    play(chatAnswer(text, { chunks: 3 }));
-    const reading = await gateway.stream(chat);
-    expect(reading.content).toBe(text);
-    expect(reading.finishReasons).toEqual(['stop']);
-    expect(reading.dones).toBe(1);
-  });
+  test.each(unusualTexts)(
+    'arrives unchanged even if it looks like event syntax: %j',
+    async (text) => {
+      play(chatAnswer(text, { chunks: 3 }));
+      const stream = await gateway.stream(chat);
+      expect(stream.content).toBe(text);
+      expect(stream.finishReasons).toEqual(['stop']);
+      expect(stream.dones).toBe(1);
+    },
+  );
 
   test.each([
     ['LF', { lineEnd: '\n' }],
     ['CRLF', { lineEnd: '\r\n' }],
     ['CR', { lineEnd: '\r' }],
     ['a byte order mark', { byteOrderMark: true }],
-    ['no space behind the colon', { noSpace: true }],
-    ['comments between', { comments: true }],
+    ['no space after the colon', { noSpace: true }],
+    ['comments between events', { comments: true }],
     ['several data lines', { manyDataLines: true }],
     ['unknown fields and events', { oddFields: true }],
-  ] as const)('survive every spelling of events: %s', async (_, syntax) => {
+  ] as const)('arrives unchanged with every valid event syntax: %s', async (_, syntax) => {
     play(sseSyntax(syntax, chatAnswer('naïve words 日本 in a row')));
-    const reading = await gateway.stream(chat);
-    expect(reading.content).toBe('naïve words 日本 in a row');
-    expect(reading.dones).toBe(1);
-    expect(reading.error).toBeUndefined();
+    const stream = await gateway.stream(chat);
+    expect(stream.content).toBe('naïve words 日本 in a row');
+    expect(stream.dones).toBe(1);
+    expect(stream.error).toBeUndefined();
   });
 
-  test('survive any cut between the bytes', async () => {
+  test('arrives unchanged if network chunks split characters', async () => {
     play(slowDrip(1, 0, chatAnswer('日本 😀')));
     expect((await gateway.stream(chat)).content).toBe('日本 😀');
     play(splitCharacters());
     expect((await gateway.stream(chat)).content).toBe('naïve 日本 😀 café');
   });
 
-  test('reasoning and tool calls pass, and unknown fields of a chunk with them', async () => {
+  test('includes reasoning, tool calls, and unknown chunk fields', async () => {
     play(callTools([{ name: 'find', arguments: { q: 'a b' } }], { reasoning: 'let me see' }));
-    const reading = await gateway.stream(chat);
-    expect(reading.finishReasons).toEqual(['tool_calls']);
-    expect(reading.text).toContain('"reasoning":"let');
-    expect(reading.text).toContain('"name":"find"');
-    expect(reading.text).toContain('"system_fingerprint":"fp_fake"');
+    const stream = await gateway.stream(chat);
+    expect(stream.finishReasons).toEqual(['tool_calls']);
+    expect(stream.text).toContain('"reasoning":"let');
+    expect(stream.text).toContain('"name":"find"');
+    expect(stream.text).toContain('"system_fingerprint":"fp_fake"');
   });
 
-  test('a stream and a whole answer say and cost the same', async () => {
+  test('has the same text and usage as a non-streaming answer', async () => {
     play(chatAnswer(words(40)));
-    const whole = await gateway.post(chat);
-    const reading = await gateway.stream({ ...chat, ...withUsage });
-    expect(reading.content).toBe(String(contentOf(whole)));
-    expect(reading.usage).toEqual(isObject(whole.json.usage) ? whole.json.usage : {});
+    const complete = await gateway.post(chat);
+    const stream = await gateway.stream({ ...chat, ...withUsage });
+    expect(stream.content).toBe(String(contentOf(complete)));
+    expect(stream.usage).toEqual(isObject(complete.json.usage) ? complete.json.usage : {});
   });
 });
 
-describe('the identity of an answer', () => {
-  test('is ours in every chunk: id, model, time and kind', async () => {
+describe('the identity of a streamed answer', () => {
+  test('comes from the gateway in every chunk: id, object, model, and created', async () => {
     play(chatAnswer(words(5)));
-    const askedAt = Math.floor(Date.now() / 1000);
-    const reading = await gateway.stream({ ...chat, ...withUsage });
-    const id = `chatcmpl-${reading.requestId.replaceAll('-', '')}`;
-    expect(reading.chunks.length).toBeGreaterThan(6);
-    for (const chunk of reading.chunks) {
+    const sentAt = Math.floor(Date.now() / 1000);
+    const stream = await gateway.stream({ ...chat, ...withUsage });
+    const id = `chatcmpl-${stream.requestId.replaceAll('-', '')}`;
+    expect(stream.chunks.length).toBeGreaterThan(6);
+    for (const chunk of stream.chunks) {
       expect(chunk).toMatchObject({ id, object: 'chat.completion.chunk', model: 'acme/chat' });
-      expect(Number(chunk.created)).toBeWithin(askedAt, Date.now() / 1000 + 1);
+      expect(Number(chunk.created)).toBeWithin(sentAt, Date.now() / 1000 + 1);
     }
   });
 
@@ -142,13 +145,13 @@ describe('the identity of an answer', () => {
   })}\n\n`;
 
   test.each([
-    ['a good one', chatAnswer(words(3))],
-    ['one that breaks off', resetMidStream(3)],
-    ['one with an error inside', errorInside200(3)],
-    ['one with garbage inside', malformedSse(3)],
-    ['an error that names names', replay(leakyChunk + leakyError, sse())],
-    ['an early error that names names', replay(leakyError, sse())],
-  ])('never tells the upstream model, its ids or our key to it: %s', async (_, behavior) => {
+    ['a complete stream', chatAnswer(words(3))],
+    ['a reset stream', resetMidStream(3)],
+    ['a stream with an error event', errorInside200(3)],
+    ['a stream with a malformed event', malformedSse(3)],
+    ['an error message with secrets', replay(leakyChunk + leakyError, sse())],
+    ['an error message with secrets before any content', replay(leakyError, sse())],
+  ])('never reveals the upstream model, ids, or API key: %s', async (_, behavior) => {
     play(behavior);
     const { text, headers } = await gateway.stream({ ...chat, ...withUsage });
     const everything = `${JSON.stringify([...headers.entries()])}${text}`;
@@ -162,35 +165,35 @@ function sse() {
   return { contentType: 'text/event-stream' };
 }
 
-describe('usage', () => {
-  test('is always asked of the upstream and shown only to clients that asked', async () => {
+describe('the usage of a stream', () => {
+  test('is always requested upstream but only sent to clients that request it', async () => {
     play(chatAnswer('one two three'));
     const without = await gateway.stream(chat);
     expect(without.usage).toBeUndefined();
     expect(without.text).not.toContain('prompt_tokens');
     expect(upstream.requests[0]?.json).toMatchObject({ stream_options: { include_usage: true } });
 
-    const reading = await gateway.stream({ ...chat, ...withUsage });
-    const last = reading.chunks.at(-1);
+    const stream = await gateway.stream({ ...chat, ...withUsage });
+    const last = stream.chunks.at(-1);
     expect(last?.choices).toEqual([]);
     expect(last?.usage).toMatchObject({
       prompt_tokens: 1,
       completion_tokens: 3,
       total_tokens: 4,
-      // One prompt token at $1 and three at $2 a million: 7 credits.
+      // 1 prompt token at $1 and 3 completion tokens at $2 per million.
       cost: 7,
     });
-    expect(reading.chunks.filter(({ usage }) => isObject(usage))).toHaveLength(1);
+    expect(stream.chunks.filter(({ usage }) => isObject(usage))).toHaveLength(1);
   });
 
-  test('asking with false is not asking', async () => {
+  test('is not sent if include_usage is false', async () => {
     play(chatAnswer('one'));
     const body = { ...chat, stream_options: { include_usage: false } };
     expect((await gateway.stream(body)).usage).toBeUndefined();
     expect(upstream.requests[0]?.json).toMatchObject({ stream_options: { include_usage: true } });
   });
 
-  test('comes with its cost on /api/v1 without being asked, and with usage.include', async () => {
+  test('is sent with its cost on /api/v1 by default, and with usage.include', async () => {
     play(chatAnswer('one two three'));
     const path = '/api/v1/chat/completions';
     expect((await gateway.stream(chat, { path })).usage).toMatchObject({ cost: 7 });
@@ -199,26 +202,26 @@ describe('usage', () => {
     expect(upstream.requests[1]?.json).not.toHaveProperty('usage');
   });
 
-  test('is estimated when the upstream tells none', async () => {
+  test('is estimated if the upstream reports none', async () => {
     play(withoutUsage(chatAnswer('abcdefgh')));
-    const reading = await gateway.stream({ ...chat, ...withUsage });
-    expect(reading.usage).toMatchObject({ completion_tokens: 2 });
-    expect(await gateway.record(reading.requestId)).toMatchObject({ usageEstimated: true });
+    const stream = await gateway.stream({ ...chat, ...withUsage });
+    expect(stream.usage).toMatchObject({ completion_tokens: 2 });
+    expect(await gateway.record(stream.requestId)).toMatchObject({ usageEstimated: true });
   });
 });
 
 describe('the end of a stream', () => {
   test.each([
     ['a missing [DONE]', withoutDone()],
-    ['two [DONE]', doneTwice()],
-    ['data behind [DONE]', dataAfterDone()],
-  ])('%s: the client sees one terminator and nothing behind it', async (_, behavior) => {
+    ['a second [DONE]', doneTwice()],
+    ['data after [DONE]', dataAfterDone()],
+  ])('has exactly one [DONE] as its last event despite %s', async (_, behavior) => {
     play(behavior);
-    const reading = await gateway.stream(chat);
-    expect(reading.content).toBe('all said');
-    expect(reading.dones).toBe(1);
-    expect(reading.text.endsWith('data: [DONE]\n\n')).toBe(true);
-    expect(await gateway.record(reading.requestId)).toMatchObject({ status: 'success' });
+    const stream = await gateway.stream(chat);
+    expect(stream.content).toBe('all said');
+    expect(stream.dones).toBe(1);
+    expect(stream.text.endsWith('data: [DONE]\n\n')).toBe(true);
+    expect(await gateway.record(stream.requestId)).toMatchObject({ status: 'success' });
   });
 
   test.each([
@@ -226,20 +229,20 @@ describe('the end of a stream', () => {
     ['a clean end without a finish reason', cutMidStream(10), 502],
     ['an error as data', errorInside200(10), 502],
     ['an error as an event', errorInside200(10, 'event'), 502],
-    ['an event that is no JSON', malformedSse(10), 502],
+    ['an event that is not JSON', malformedSse(10), 502],
     ['silence', hangMidStream(10), 504],
-  ])('%s in the middle: one error chunk, no [DONE], an error in the log', async (_, how, code) => {
-    play(how);
-    const reading = await gateway.stream({ ...chat, ...withUsage, model: 'acme/brisk' });
-    expect(reading.status).toBe(200);
-    expect(reading.content).toBe(words(9));
-    expect(reading.dones).toBe(0);
-    expect(reading.finishReasons).toEqual(['error']);
-    const last = reading.chunks.at(-1);
+  ])('is an error chunk without [DONE], logged as an error, after %s', async (_, failure, code) => {
+    play(failure);
+    const stream = await gateway.stream({ ...chat, ...withUsage, model: 'acme/brisk' });
+    expect(stream.status).toBe(200);
+    expect(stream.content).toBe(words(9));
+    expect(stream.dones).toBe(0);
+    expect(stream.finishReasons).toEqual(['error']);
+    const last = stream.chunks.at(-1);
     expect(last?.error).toMatchObject({ type: 'upstream_error', code, param: null });
     expect(last?.choices).toEqual([{ index: 0, delta: {}, finish_reason: 'error' }]);
-    expect(reading.usage).toBeUndefined();
-    const record = await gateway.record(reading.requestId);
+    expect(stream.usage).toBeUndefined();
+    const record = await gateway.record(stream.requestId);
     expect(record).toMatchObject({
       status: 'error',
       error: 'upstream_error',
@@ -249,32 +252,32 @@ describe('the end of a stream', () => {
     });
   });
 
-  test('an upstream that falls silent behind its last word has answered all the same', async () => {
-    // Opening, two words, finish, usage and [DONE] are six events.
+  test('is normal if the upstream sends its last event but stays connected', async () => {
+    // The opening, 2 words, the finish, the usage, and [DONE] are 6 events.
     play(hangMidStream(6, chatAnswer('two words')));
-    const reading = await gateway.stream({ ...chat, model: 'acme/brisk', ...withUsage });
-    expect(reading.content).toBe('two words');
-    expect(reading.dones).toBe(1);
-    expect(reading.usage).toMatchObject({ completion_tokens: 2 });
+    const stream = await gateway.stream({ ...chat, model: 'acme/brisk', ...withUsage });
+    expect(stream.content).toBe('two words');
+    expect(stream.dones).toBe(1);
+    expect(stream.usage).toMatchObject({ completion_tokens: 2 });
   });
 });
 
-describe('a client that leaves', () => {
+describe('a client disconnect', () => {
   const phases: [string, Behavior, string | null][] = [
     ['before the headers', hangBeforeHeaders(), null],
     ['before the first event', hangMidStream(0), null],
     ['before the first word', hangMidStream(1), null],
-    ['in the middle', hangMidStream(6), 'w5'],
+    ['in the middle of the answer', hangMidStream(6), 'w5'],
   ];
 
-  test.each(phases)('%s stops the upstream within a second', async (_, behavior, seen) => {
+  test.each(phases)('aborts the upstream call within 1 second: %s', async (_, behavior, seen) => {
     play(behavior);
-    const leaving = new AbortController();
-    const answer = gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
+    const disconnect = new AbortController();
+    const answer = gateway.fetch({ ...chat, stream: true }, { signal: disconnect.signal });
     await upstream.until((requests) => requests.find((entry) => entry.outcome === 'hung'));
     if (seen !== null) await new SlowReader(await answer).readUntil(seen);
     using activeClock = new ActiveClock();
-    leaving.abort();
+    disconnect.abort();
     await answer.catch(() => undefined);
     await upstream.until((requests) =>
       requests.find(
@@ -285,13 +288,13 @@ describe('a client that leaves', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  test('while a whole answer is being made stops the upstream too', async () => {
+  test('aborts the upstream call of a non-streaming request', async () => {
     play(hangBeforeHeaders());
-    const leaving = new AbortController();
-    const answer = gateway.fetch(chat, { signal: leaving.signal });
+    const disconnect = new AbortController();
+    const answer = gateway.fetch(chat, { signal: disconnect.signal });
     await upstream.until((requests) => requests.find((entry) => entry.outcome === 'hung'));
     using activeClock = new ActiveClock();
-    leaving.abort();
+    disconnect.abort();
     await answer.catch(() => undefined);
     await upstream.until((requests) =>
       requests.find(({ outcome }) => outcome === 'client-disconnected'),
@@ -299,12 +302,12 @@ describe('a client that leaves', () => {
     expect(activeClock.ms).toBeLessThan(1_000);
   });
 
-  test('in the middle is a cancelled request in the log, billed for what was sent', async () => {
+  test('in the middle of an answer is logged as canceled and billed for the output sent', async () => {
     play(hangMidStream(6));
-    const leaving = new AbortController();
-    const response = await gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
+    const disconnect = new AbortController();
+    const response = await gateway.fetch({ ...chat, stream: true }, { signal: disconnect.signal });
     await new SlowReader(response).readUntil('w5');
-    leaving.abort();
+    disconnect.abort();
     await upstream.until((requests) =>
       requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );
@@ -315,10 +318,10 @@ describe('a client that leaves', () => {
 });
 
 describe('a client that does not read', () => {
-  /** About 200 MB of events, were they all sent. */
+  /** All of these events together are about 200 MB. */
   const eventsMax = 1_000_000;
 
-  test('makes the upstream wait instead of filling our memory', async () => {
+  test("slows down the upstream instead of filling the gateway's memory", async () => {
     play(manyTinyEvents(eventsMax));
     const before = memoryInUse();
     const connection = await silentClient(gateway.port);
@@ -326,9 +329,9 @@ describe('a client that does not read', () => {
     const authorization = `authorization: Bearer ${gateway.keys.routing}\r\n`;
     connection.write(postText('/v1/chat/completions', body, authorization));
     const entry = await upstream.until((requests) => requests.find(({ pauses }) => pauses > 0));
-    const sentAt = await settled(() => entry.bytesSent);
+    const bytesSent = await settled(() => entry.bytesSent);
     expect(entry.outcome).toBe('open');
-    expect(sentAt).toBeLessThan(40 * 1024 * 1024);
+    expect(bytesSent).toBeLessThan(40 * 1024 * 1024);
     expect(memoryInUse() - before).toBeLessThan(60 * 1024 * 1024);
     using activeClock = new ActiveClock();
     connection.terminate();
@@ -338,14 +341,14 @@ describe('a client that does not read', () => {
     expect(activeClock.ms).toBeLessThan(1_000);
   });
 
-  /** What is held on to; what only waits for its collection would be a matter of luck. */
+  /** Collects garbage first, because the amount not yet collected is random. */
   function memoryInUse(): number {
     Bun.gc(true);
     const { heapUsed, external } = process.memoryUsage();
     return heapUsed + external;
   }
 
-  /** Reads nothing: what the kernel takes is all that can be on its way. */
+  /** Opens a connection that never reads, so only the kernel buffers what it receives. */
   async function silentClient(port: number) {
     const socket = await Bun.connect({
       hostname: '127.0.0.1',
@@ -356,14 +359,14 @@ describe('a client that does not read', () => {
     return socket;
   }
 
-  /** The number once it has stood still for a while. */
+  /** Returns the number once it has stopped changing. */
   async function settled(read: () => number): Promise<number> {
     for (let last = -1; last !== read(); await Bun.sleep(300)) last = read();
     return read();
   }
 });
 
-test('a stream starts before its answer is complete', async () => {
+test('starts a stream before the upstream answer is complete', async () => {
   play(gated('later', 3, chatAnswer('first then rest')));
   const response = await gateway.fetch({ ...chat, stream: true });
   const reader = new SlowReader(response);
@@ -376,7 +379,7 @@ test('a stream starts before its answer is complete', async () => {
   expect(response.headers.get('cache-control')).toContain('no-transform');
 });
 
-test('the connection to the upstream is used again', async () => {
+test('reuses the upstream connection', async () => {
   play(chatAnswer('again'));
   for (let i = 0; i < 4; i++) await gateway.stream(chat);
   for (let i = 0; i < 4; i++) await gateway.post(chat);

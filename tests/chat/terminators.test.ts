@@ -1,4 +1,4 @@
-/** Upstreams that have said everything, in the words of their protocol, and hold the line. */
+/** Upstreams that send their stream's terminator but keep the connection open. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { ActiveClock } from '../support/active-clock.ts';
 import {
@@ -19,7 +19,7 @@ import { streamFormats } from '../support/upstream-streams.ts';
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
-/** A dollar is a million credits: so many credits for each token. */
+/** $1 is 1,000,000 credits, so prices per million tokens are also credits per token. */
 const pricing = { prompt: '2', completion: '12', cache_read: '1' };
 
 beforeAll(async () => {
@@ -52,76 +52,83 @@ const clients = [
 const kinds = ['openai', 'anthropic', 'responses'] as const;
 const pairs = kinds.flatMap((kind) => clients.map((client) => [kind, ...client] as const));
 
-/** Nothing here waits for what may follow a finish, which would be five seconds. */
+/** Less than the 5 seconds that the gateway waits for more events after a finish reason. */
 const soonMs = 3_000;
 
-function allOf(text: string): { readonly whole: Behavior; readonly events: number } {
-  const whole = replay(text, { contentType: 'text/event-stream', piece: 'event by event' });
-  return { whole, events: text.split('\n\n').length - 1 };
+function scriptOf(text: string): { readonly behavior: Behavior; readonly events: number } {
+  const behavior = replay(text, { contentType: 'text/event-stream', piece: 'event by event' });
+  return { behavior, events: text.split('\n\n').length - 1 };
 }
 
 async function streamed(kind: string, path: string, body: object) {
   using activeClock = new ActiveClock();
-  const asked = { model: `acme/${kind}`, ...body, stream: true };
-  const response = await gateway.fetch(asked, { path });
+  const request = { model: `acme/${kind}`, ...body, stream: true };
+  const response = await gateway.fetch(request, { path });
   const text = await response.text();
   return { text, tookMs: activeClock.ms, requestId: response.headers.get('x-request-id') ?? '' };
 }
 
-describe.each(pairs)('%s, heard by a client of %s', (kind, _, path, body, check) => {
-  const spoken = streamFormats[kind]({ text: 'Rain in Oslo.' });
+describe.each(pairs)('a stream from %s to a client of %s', (kind, _, path, body, check) => {
+  const streamText = streamFormats[kind]({ text: 'Rain in Oslo.' });
 
-  test('is over with its terminator, though its connection stays open', async () => {
-    const { whole, events } = allOf(spoken);
-    upstream.script(`${kind}-up`, hangMidStream(events, whole));
+  test('ends at its terminator even if the upstream keeps the connection open', async () => {
+    const { behavior, events } = scriptOf(streamText);
+    upstream.script(`${kind}-up`, hangMidStream(events, behavior));
     const { text, tookMs, requestId } = await streamed(kind, path, body);
     expect(check(text)).toMatchObject({ ended: 'complete', text: 'Rain in Oslo.' });
     expect(tookMs).toBeLessThan(soonMs);
     const record = await gateway.record(requestId);
-    // 60 tokens in at 2 credits, 40 from the cache at 1, and 20 out at 12.
+    // 60 input tokens at 2 credits, 40 cached tokens at 1, and 20 output tokens at 12.
     expect(record.charges.modelCharge).toBe(400);
     expect(record).toMatchObject({ status: 'success', usageEstimated: false, cancelled: false });
-    // The upstream sees that nobody listens any more, and the connection is not used again.
-    const first = await upstream.until((requests) => requests.find(hasLeft));
-    upstream.script(`${kind}-up`, whole);
+    // The gateway closes the connection to the upstream and doesn't reuse it.
+    const first = await upstream.until((requests) => requests.find(isDisconnected));
+    upstream.script(`${kind}-up`, behavior);
     await streamed(kind, path, body);
     expect(upstream.requests.at(-1)?.connection).not.toBe(first.connection);
   });
 
-  test('keeps its connection for the next where it closes in good order', async () => {
-    upstream.script(`${kind}-up`, allOf(spoken).whole);
+  test('leaves its upstream connection for reuse if the upstream ends it normally', async () => {
+    upstream.script(`${kind}-up`, scriptOf(streamText).behavior);
     for (const _turn of [1, 2, 3]) await streamed(kind, path, body);
     const connections = new Set(upstream.requests.map(({ connection }) => connection));
     expect([upstream.requests.length, connections.size]).toEqual([3, 1]);
   });
 });
 
-const hasLeft = ({ outcome }: { readonly outcome: string }) => outcome === 'client-disconnected';
+const isDisconnected = ({ outcome }: { readonly outcome: string }) =>
+  outcome === 'client-disconnected';
 
-describe('a [DONE] where no answer was', () => {
+describe('a [DONE] without a finish reason', () => {
   const chunk = (delta: object) => {
     const choices = [{ index: 0, delta, finish_reason: null }];
     return `data: ${JSON.stringify({ id: 'up', object: 'chat.completion.chunk', choices })}\n\n`;
   };
   const done = 'data: [DONE]\n\n';
 
-  test.each(clients)('is no answer at once, too: %s', async (_, path, body) => {
-    const { whole, events } = allOf(chunk({ role: 'assistant' }) + done);
-    upstream.script('openai-up', hangMidStream(events, whole));
-    using activeClock = new ActiveClock();
-    const refused = await gateway.post({ model: 'acme/openai', ...body, stream: true }, { path });
-    expect(refused.status).toBe(502);
-    expect(String(refused.error.message)).toContain('sent an invalid answer');
-    expect(activeClock.ms).toBeLessThan(soonMs);
-  });
+  test.each(clients)(
+    'fails the request at once if there was no content: client of %s',
+    async (_, path, body) => {
+      const { behavior, events } = scriptOf(chunk({ role: 'assistant' }) + done);
+      upstream.script('openai-up', hangMidStream(events, behavior));
+      using activeClock = new ActiveClock();
+      const refused = await gateway.post({ model: 'acme/openai', ...body, stream: true }, { path });
+      expect(refused.status).toBe(502);
+      expect(String(refused.error.message)).toContain('sent an invalid answer');
+      expect(activeClock.ms).toBeLessThan(soonMs);
+    },
+  );
 
-  test.each(clients)('behind half an answer is a cut one: %s', async (_, path, body, check) => {
-    const { whole, events } = allOf(chunk({ content: 'Rain in' }) + done);
-    upstream.script('openai-up', hangMidStream(events, whole));
-    const { text, tookMs, requestId } = await streamed('openai', path, body);
-    expect(check(text)).toMatchObject({ ended: 'error' });
-    expect(text).toMatch(/Rain in.*answer was interrupted/s);
-    expect(tookMs).toBeLessThan(soonMs);
-    expect(await gateway.record(requestId)).toMatchObject({ status: 'error' });
-  });
+  test.each(clients)(
+    'ends the stream with an error if there was some content: client of %s',
+    async (_, path, body, check) => {
+      const { behavior, events } = scriptOf(chunk({ content: 'Rain in' }) + done);
+      upstream.script('openai-up', hangMidStream(events, behavior));
+      const { text, tookMs, requestId } = await streamed('openai', path, body);
+      expect(check(text)).toMatchObject({ ended: 'error' });
+      expect(text).toMatch(/Rain in.*answer was interrupted/s);
+      expect(tookMs).toBeLessThan(soonMs);
+      expect(await gateway.record(requestId)).toMatchObject({ status: 'error' });
+    },
+  );
 });

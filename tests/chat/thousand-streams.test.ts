@@ -1,7 +1,7 @@
 /**
- * A thousand streams at once, every tenth client hanging up in the middle. Upstream, gateway and
- * clients are processes of their own, so that the gateway's memory and its times are its own; all
- * of them read the one clock of this machine.
+ * Runs 1,000 streams at once, with every 10th client disconnecting in the middle. The upstream, the
+ * gateway, and the clients are separate processes, so that the measurements are the gateway's own.
+ * Their timestamps are comparable because they share the machine's clock.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';
@@ -21,19 +21,19 @@ import { disconnectEvery, runLoadClient, type StreamReport } from '../support/lo
 import { parseSse } from '../support/sse-client.ts';
 
 const streams = 1_000;
-const leavers = streams / disconnectEvery;
+const disconnects = streams / disconnectEvery;
 const answer = words(30);
 
 /**
- * What a process holds is known only once it has been idle: the runtime collects its garbage and
- * gives pages back some ten seconds after the last request.
+ * Memory is measured after an idle period, because Bun collects garbage and returns pages to the
+ * system about 10 seconds after the last request.
  */
 const idleMs = 12_000;
 const idleMaxMs = 25_000;
 
 /**
- * A second is the promise, and `streaming.test.ts` holds us to it; a machine that runs three busy
- * processes takes its own time between them.
+ * More than the 1 second that `streaming.test.ts` checks, because 3 busy processes share the
+ * machine here.
  */
 const noticedMsMax = 10_000;
 
@@ -43,8 +43,8 @@ let memoryBefore = 0;
 let memoryAfter = 0;
 let reports: readonly StreamReport[] = [];
 let summary: RequestTotals;
-/** What the upstream wrote down about each client. */
-let book: ReadonlyMap<unknown, LoggedRequest> = new Map();
+/** The requests that the upstream logged, by `user`. */
+let requestsByUser: ReadonlyMap<unknown, LoggedRequest> = new Map();
 
 beforeAll(async () => {
   upstream = await startFakeUpstreamProcess();
@@ -52,14 +52,16 @@ beforeAll(async () => {
     upstreams: { fake: { url: upstream.url, models: { 'test/chat': {}, 'test/endless': {} } } },
     config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 10_000 } },
   });
-  // The first streams compile the code and fill pools and caches, once and for all.
+  // The first streams compile code and fill pools and caches, which isn't a leak.
   await load(200);
   await Bun.sleep(idleMs);
   memoryBefore = residentBytes(gateway.process.pid);
   reports = await load(streams);
   summary = await upstream.summary();
   const entries = await upstream.requests();
-  book = new Map(entries.map((entry) => [isObject(entry.json) ? entry.json.user : null, entry]));
+  requestsByUser = new Map(
+    entries.map((entry) => [isObject(entry.json) ? entry.json.user : null, entry]),
+  );
   const idleSince = performance.now();
   do {
     await Bun.sleep(500);
@@ -73,40 +75,41 @@ afterAll(async () => {
 });
 
 /**
- * Ten chunks a second each, held back behind the first word until all of them are open: so they do
- * run all at once. The gateway shows nothing before that word, as another upstream might say it.
+ * Runs streams of 10 chunks per second. The upstream pauses each one at its first word until all of
+ * them are open, so that all run at once. The gateway sends nothing before that word, because it
+ * could still switch to another upstream.
  */
 async function load(count: number): Promise<readonly StreamReport[]> {
   await upstream.reset();
-  const told = gated('all open', 2, chatAnswer(answer, { chunkDelayMs: 100 }));
-  await upstream.script('chat', told);
-  // Whose clients leave never ends: only hanging up can.
-  await upstream.script('endless', hangMidStream(28, told));
-  const order = { url: gateway.url, key: gateway.keys.api, streams: count };
-  const reported = await runLoadClient(order, () => upstream.open('all open'));
-  // The upstream may learn of the last hang-ups a little after the clients have gone.
+  const behavior = gated('all open', 2, chatAnswer(answer, { chunkDelayMs: 100 }));
+  await upstream.script('chat', behavior);
+  // Streams whose clients disconnect never end by themselves.
+  await upstream.script('endless', hangMidStream(28, behavior));
+  const options = { url: gateway.url, key: gateway.keys.api, streams: count };
+  const reported = await runLoadClient(options, () => upstream.open('all open'));
+  // The upstream may notice the last disconnects slightly later than the clients.
   await upstream.until((all) => all.every(({ finishedAt }) => finishedAt !== null));
   return reported;
 }
 
 function residentBytes(pid: number): number {
   const file = `/proc/${pid}/status`;
-  // Only Linux has the file; only a small image of Linux has no `ps`.
+  // Only Linux has /proc, and small Linux images have no `ps`.
   const kilobytes = existsSync(file)
     ? /VmRSS:\s+(\d+)/.exec(readFileSync(file, 'utf8'))?.[1]
     : Bun.spawnSync(['ps', '-o', 'rss=', '-p', String(pid)]).stdout.toString();
   return Number(kilobytes) * 1024;
 }
 
-test('all of them are under way at the same time', () => {
+test('keeps 1,000 streams open at the same time', () => {
   expect(summary).toMatchObject({ requests: streams, openMax: streams });
 });
 
-test('every client that stays gets the whole answer and its end', () => {
-  const stayed = reports.filter(({ disconnectedAt }) => disconnectedAt === null);
-  expect(stayed).toHaveLength(streams - leavers);
+test('sends the complete answer and one [DONE] to every client that stays connected', () => {
+  const connected = reports.filter(({ disconnectedAt }) => disconnectedAt === null);
+  expect(connected).toHaveLength(streams - disconnects);
   const asStream = new Response(null, { headers: { 'content-type': 'text/event-stream' } });
-  for (const { body } of stayed) {
+  for (const { body } of connected) {
     const { content, dones, finishReasons } = parseSse(body, asStream);
     expect({ content, dones, finishReasons }).toEqual({
       content: answer,
@@ -116,11 +119,11 @@ test('every client that stays gets the whole answer and its end', () => {
   }
 });
 
-test('the upstream sees every hang-up', () => {
-  const left = reports.filter(({ disconnectedAt }) => disconnectedAt !== null);
-  expect(left).toHaveLength(leavers);
-  const noticed = left.map(({ user, disconnectedAt }) => {
-    const { outcome, finishedAt } = book.get(user) ?? {};
+test('aborts the upstream call of every client that disconnects', () => {
+  const disconnected = reports.filter(({ disconnectedAt }) => disconnectedAt !== null);
+  expect(disconnected).toHaveLength(disconnects);
+  const noticed = disconnected.map(({ user, disconnectedAt }) => {
+    const { outcome, finishedAt } = requestsByUser.get(user) ?? {};
     return { user, outcome, ms: (finishedAt ?? Number.NaN) - (disconnectedAt ?? 0) };
   });
   const inTime = ({ outcome, ms }: (typeof noticed)[number]) =>
@@ -128,18 +131,18 @@ test('the upstream sees every hang-up', () => {
   expect(noticed.filter((one) => !inTime(one))).toEqual([]);
 });
 
-test('nothing stays open behind them', () => {
+test('leaves no upstream stream open afterwards and few connections', () => {
   expect(summary.byOutcome).toEqual({
-    complete: streams - leavers,
-    'client-disconnected': leavers,
+    complete: streams - disconnects,
+    'client-disconnected': disconnects,
   });
   expect(summary.open).toBe(0);
-  // The runtime keeps some idle connections for the next requests, but not one per stream.
+  // Bun keeps some idle connections for later requests, but not one per stream.
   expect(summary.connectionsOpen).toBeLessThan(streams / 10);
   expect(summary.malformed).toEqual([]);
 });
 
-test('each is in the log once, and those that hung up as cancelled', async () => {
+test('logs every stream once, with those of disconnected clients as canceled', async () => {
   const ids = new Set(reports.map(({ requestId }) => requestId));
   expect(ids.size).toBe(streams);
   const key = gateway.keys.api;
@@ -149,7 +152,7 @@ test('each is in the log once, and those that hung up as cancelled', async () =>
   }
 }, 120_000);
 
-test('the memory of the gateway comes back to what it was, within a fifth', () => {
+test('returns to within 20% of its memory before the load', () => {
   expect(memoryBefore).toBeGreaterThan(0);
   expect(memoryAfter).toBeLessThanOrEqual(memoryBefore * 1.2);
 });

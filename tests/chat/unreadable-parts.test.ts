@@ -1,6 +1,6 @@
 /**
- * Pictures, sounds and files that nobody could read, and parts of a kind that a model cannot be
- * shown: refused by the part, in every dialect of clients, before anything is sent or charged.
+ * Unreadable images, audio, and files, and content parts of unknown types. All client formats
+ * reject them with the path of the part before anything is sent upstream or charged.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { json, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -35,23 +35,23 @@ afterAll(async () => {
 });
 beforeEach(() => upstream.reset());
 
-const asked = (part: object) => [{ role: 'user', content: [part] }];
-/** The three dialects: where a request goes, and where its only part stands. */
+const messagesWith = (part: object) => [{ role: 'user', content: [part] }];
+/** The endpoint of each client format and the path of the only part in its request. */
 const clients = {
   chat: {
     path: '/v1/chat/completions',
-    place: 'messages[0].content[0]',
-    body: (part: object) => ({ messages: asked(part) }),
+    partPath: 'messages[0].content[0]',
+    body: (part: object) => ({ messages: messagesWith(part) }),
   },
   messages: {
     path: '/v1/messages',
-    place: 'messages[0].content[0]',
-    body: (part: object) => ({ max_tokens: 9, messages: asked(part) }),
+    partPath: 'messages[0].content[0]',
+    body: (part: object) => ({ max_tokens: 9, messages: messagesWith(part) }),
   },
   responses: {
     path: '/v1/responses',
-    place: 'input[0].content[0]',
-    body: (part: object) => ({ input: asked(part) }),
+    partPath: 'input[0].content[0]',
+    body: (part: object) => ({ input: messagesWith(part) }),
   },
 };
 type Client = keyof typeof clients;
@@ -61,19 +61,19 @@ function send(client: Client, part: object, model = 'acme/plain') {
   return gateway.post({ model, ...body(part) }, { path });
 }
 
-async function expectRefused(client: Client, part: object, where: string, why: string) {
+async function expectRejected(client: Client, part: object, suffix: string, problem: string) {
   const reply = await send(client, part);
-  const param = clients[client].place + where;
-  expect([reply.status, reply.error.message]).toEqual([400, `${param} ${why}`]);
+  const param = clients[client].partPath + suffix;
+  expect([reply.status, reply.error.message]).toEqual([400, `${param} ${problem}`]);
   if (client !== 'messages') expect(reply.error.param).toBe(param);
   expect(upstream.requests).toHaveLength(0);
   expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
 }
 
 const image = (url: string) => ({ type: 'image_url', image_url: { url } });
-const sound = (data: string) => ({ type: 'input_audio', input_audio: { data, format: 'wav' } });
+const audio = (data: string) => ({ type: 'input_audio', input_audio: { data, format: 'wav' } });
 const file = (fields: object) => ({ type: 'file', file: fields });
-const given = (type: string, fields: object) => ({ type: `input_${type}`, ...fields });
+const inputPart = (type: string, fields: object) => ({ type: `input_${type}`, ...fields });
 const block = (type: string, data: string, media_type = 'image/png') => ({
   ...{ type, source: { type: 'base64', media_type, data } },
 });
@@ -81,15 +81,15 @@ const block = (type: string, data: string, media_type = 'image/png') => ({
 const noBase64 = 'is not valid base64.';
 const empty = 'is empty.';
 
-describe('refused', () => {
+describe('an unreadable part', () => {
   test.each<[Client, object, string, string]>([
     ['chat', file({}), '.file', 'must have file_data or file_id.'],
     ['chat', file({ file_data: '', file_id: null }), '.file', 'must have file_data or file_id.'],
     ['chat', file({ file_data: '%PDF-1.7' }), '.file.file_data', noBase64],
     ['chat', file({ file_data: 'data:application/pdf;base64,' }), '.file.file_data', empty],
     ['chat', image('data:image/png;base64,[object Object]'), '.image_url.url', noBase64],
-    ['chat', sound(''), '.input_audio.data', empty],
-    ['chat', sound('RIFF….WAVE'), '.input_audio.data', noBase64],
+    ['chat', audio(''), '.input_audio.data', empty],
+    ['chat', audio('RIFF….WAVE'), '.input_audio.data', noBase64],
     ['messages', block('image', 'undefined!'), '.source.data', noBase64],
     ['messages', block('document', '\n', 'application/pdf'), '.source.data', empty],
     [
@@ -98,56 +98,62 @@ describe('refused', () => {
       '.content[0].source.data',
       noBase64,
     ],
-    ['responses', given('file', {}), '', 'must have file_data, file_url, or file_id.'],
-    ['responses', given('file', { file_data: 'a.pdf' }), '.file_data', noBase64],
-    ['responses', given('image', {}), '', 'must have image_url or file_id.'],
-    ['responses', given('image', { image_url: 'data:image/png;base64,?' }), '.image_url', noBase64],
-    ['responses', sound(' '), '.input_audio.data', empty],
-  ])('%s: %j', expectRefused);
+    ['responses', inputPart('file', {}), '', 'must have file_data, file_url, or file_id.'],
+    ['responses', inputPart('file', { file_data: 'a.pdf' }), '.file_data', noBase64],
+    ['responses', inputPart('image', {}), '', 'must have image_url or file_id.'],
+    [
+      'responses',
+      inputPart('image', { image_url: 'data:image/png;base64,?' }),
+      '.image_url',
+      noBase64,
+    ],
+    ['responses', audio(' '), '.input_audio.data', empty],
+  ])('is rejected with its path: %s %j', expectRejected);
 });
 
-describe('taken as clients write it', () => {
+describe('a readable part', () => {
   const bytes = Buffer.alloc(200, 'picture').toString('base64');
   const lines = bytes.replaceAll(/.{76}/g, '$&\n');
   test.each<[Client, object]>([
     ['chat', image(`data:image/png;base64,${lines}`)],
     ['chat', image('data:image/png;base64,aGk')],
-    ['chat', sound(lines)],
-    ['chat', sound(`data:;base64,${bytes}`)],
+    ['chat', audio(lines)],
+    ['chat', audio(`data:;base64,${bytes}`)],
     ['chat', file({ file_data: bytes, filename: 'a.pdf' })],
     ['messages', block('image', lines)],
-    ['responses', given('file', { file_data: `data:application/pdf;base64,${bytes}` })],
-  ])('%s: %j', async (client, part) => {
+    ['responses', inputPart('file', { file_data: `data:application/pdf;base64,${bytes}` })],
+  ])('is accepted as clients write it: %s %j', async (client, part) => {
     expect((await send(client, part)).status).toBe(200);
     expect(upstream.requests).toHaveLength(1);
   });
 });
 
-describe('a message of nothing but a part of an unknown kind', () => {
+describe('a message with only a part of an unknown type', () => {
   const upload = { type: 'novel_upload', id: 'u_1' };
   const hologram = { type: 'input_hologram', id: 'h_1' };
-  const unseen = (type: string) => `has the type "${type}", which cannot be sent to this model.`;
+  const unsupported = (type: string) =>
+    `has the type "${type}", which cannot be sent to this model.`;
 
-  test('is refused where it would be empty', async () => {
-    await expectRefused('messages', upload, '', unseen('novel_upload'));
-    await expectRefused('responses', hologram, '', unseen('input_hologram'));
+  test('is rejected if it would be empty', async () => {
+    await expectRejected('messages', upload, '', unsupported('novel_upload'));
+    await expectRejected('responses', hologram, '', unsupported('input_hologram'));
   });
 
-  test('is refused as an item of its own too, unless it stands beside others', async () => {
+  test('is rejected as an input item too, unless there are other items', async () => {
     const input = [{ type: 'hologram_call', id: 'h_1' }];
-    const ask = (more: object[], instructions = 'Be brief.') =>
+    const post = (more: object[], instructions = 'Be brief.') =>
       gateway.post(
         { model: 'acme/plain', instructions, input: [...input, ...more] },
         { path: '/v1/responses' },
       );
-    const reply = await ask([]);
+    const reply = await post([]);
     expect([reply.status, reply.error.param]).toEqual([400, 'input[0]']);
-    expect(reply.error.message).toBe(`input[0] ${unseen('hologram_call')}`);
+    expect(reply.error.message).toBe(`input[0] ${unsupported('hologram_call')}`);
     expect(upstream.requests).toHaveLength(0);
-    expect((await ask([{ role: 'user', content: 'Hello' }])).status).toBe(200);
+    expect((await post([{ role: 'user', content: 'Hello' }])).status).toBe(200);
   });
 
-  test('goes to those who speak as its client does, and not to others before them', async () => {
+  test("is sent only to providers that use the client's format, despite their priority", async () => {
     for (const model of ['acme/claude', 'acme/either']) {
       upstream.reset();
       expect((await send('messages', upload, model)).status).toBe(200);
@@ -157,7 +163,7 @@ describe('a message of nothing but a part of an unknown kind', () => {
     }
   });
 
-  test('is told by its words where it has some', async () => {
+  test('is sent as its text if it has one', async () => {
     for (const client of ['messages', 'responses'] as const) {
       upstream.reset();
       const reply = await send(client, { type: 'quotation', text: 'To be.' });
@@ -167,34 +173,40 @@ describe('a message of nothing but a part of an unknown kind', () => {
   });
 });
 
-describe('a conversation that is, or is to be, made shorter by OpenAI', () => {
+describe('an OpenAI compaction item', () => {
   const path = '/v1/responses';
   const hello = { role: 'user', content: 'Hello' };
-  const short = { type: 'compaction', id: 'cmp_1', encrypted_content: 'c2hvcnQ=' };
-  const wish = { type: 'compaction_trigger' };
+  const compacted = { type: 'compaction', id: 'cmp_1', encrypted_content: 'c2hvcnQ=' };
+  const trigger = { type: 'compaction_trigger' };
 
   test.each([
-    ['input[0]', 'compaction', [short, hello]],
-    ['input[1]', 'compaction_trigger', [hello, wish]],
-  ])('is refused where nobody can read it: %s, %s', async (param, type, input) => {
+    ['input[0]', 'compaction', [compacted, hello]],
+    ['input[1]', 'compaction_trigger', [hello, trigger]],
+  ])('is rejected if no provider supports it: %s, %s', async (param, type, input) => {
     const { status, error } = await gateway.post({ model: 'acme/plain', input }, { path });
     expect([status, error.param]).toEqual([400, param]);
     expect(error.message).toContain(`its type is "${type}"`);
     expect(upstream.requests).toHaveLength(0);
   });
 
-  test('goes to those who can', async () => {
+  test('is sent to a provider that supports it', async () => {
     const usage = { input_tokens: 3, output_tokens: 1, total_tokens: 4 };
-    const whole = { id: 'resp_1', object: 'response', status: 'completed', output: [short], usage };
-    upstream.script('up', json(200, whole));
-    const input = [hello, wish];
+    const answer = {
+      id: 'resp_1',
+      object: 'response',
+      status: 'completed',
+      output: [compacted],
+      usage,
+    };
+    upstream.script('up', json(200, answer));
+    const input = [hello, trigger];
     const { status, json: reply } = await gateway.post({ model: 'acme/mixed', input }, { path });
-    expect([status, reply.output]).toEqual([200, [short]]);
+    expect([status, reply.output]).toEqual([200, [compacted]]);
     expect(upstream.requests.map(({ json: sent }) => sent)).toMatchObject([{ input }]);
   });
 });
 
-test('an empty provider.only is none', async () => {
+test('ignores an empty provider.only', async () => {
   const body = { model: 'acme/plain', messages: [{ role: 'user', content: 'Hello' }] };
   expect((await gateway.post({ ...body, provider: { only: [] } })).status).toBe(200);
   expect((await gateway.post({ ...body, provider: { only: ['claude'] } })).status).toBe(404);

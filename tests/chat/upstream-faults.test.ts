@@ -31,11 +31,11 @@ import {
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 
-/** Everything an upstream can do wrong, and what the client gets to see of it. */
+/** Faults of upstreams, and what the client receives for each of them. */
 
 const upstream = startFakeUpstream();
-const stranger = startFakeUpstream();
-/** Its connections are kept: those of one that closes them all the time are not, for a while. */
+const otherServer = startFakeUpstream();
+/** A separate upstream, because connections aren't reused for a while if one often closes them. */
 const steady = startFakeUpstream();
 let gateway: InProcessGateway;
 
@@ -60,12 +60,12 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway.stop();
   upstream.stop();
-  stranger.stop();
+  otherServer.stop();
   steady.stop();
 });
 beforeEach(() => {
   upstream.reset();
-  stranger.reset();
+  otherServer.reset();
   steady.reset();
 });
 
@@ -75,8 +75,8 @@ function play(behavior: Behavior): void {
   upstream.script('vendor-model', behavior);
 }
 
-/** The answer to the next plain request: proof that the process goes on as before. */
-async function expectWell(): Promise<void> {
+/** Checks that the gateway still answers a plain request. */
+async function expectRecovery(): Promise<void> {
   play(chatAnswer('well again'));
   expect(contentOf(await gateway.post(chat))).toBe('well again');
 }
@@ -84,48 +84,54 @@ async function expectWell(): Promise<void> {
 const rss = () => process.memoryUsage.rss();
 const megabyte = 1024 * 1024;
 
-describe('an answer that cannot be used is 502, whole or streamed', () => {
+describe('an unusable answer', () => {
   const broken: [string, Behavior][] = [
     ['an empty body', emptyBody()],
     ['204 without a body', emptyBody(204)],
-    ['a page of HTML with 200', htmlWith200()],
-    ['a JSON list', json(200, [1, 2, 3])],
-    ['a JSON object that is no answer', json(200, { hello: 'there' })],
-    ['an error inside 200', json(200, { error: { message: 'inside', code: 500 } })],
-    ['gzip that nobody asked for', encoded(['gzip'])],
-    ['an encoding in another case', json(200, whole('no'), { 'content-encoding': 'X-GZip' })],
-    ['an encoding of today', json(200, whole('no'), { 'content-encoding': 'zstd' })],
-    ['six layers of compression', encoded(['gzip', 'br', 'gzip', 'deflate', 'br', 'gzip'])],
-    ['headers without an end', endlessHeaders(4 * megabyte)],
-    ['a connection cut in a chunk', cutMidStream(0, 'mid-chunk')],
-    ['a redirect without a place', status(302)],
+    ['an HTML page with status 200', htmlWith200()],
+    ['a JSON array', json(200, [1, 2, 3])],
+    ['a JSON object that is not an answer', json(200, { hello: 'there' })],
+    ['an error with status 200', json(200, { error: { message: 'inside', code: 500 } })],
+    ['gzip that was not requested', encoded(['gzip'])],
+    [
+      'a content encoding in mixed case',
+      json(200, completion('no'), { 'content-encoding': 'X-GZip' }),
+    ],
+    ['zstd compression', json(200, completion('no'), { 'content-encoding': 'zstd' })],
+    ['6 layers of compression', encoded(['gzip', 'br', 'gzip', 'deflate', 'br', 'gzip'])],
+    ['endless headers', endlessHeaders(4 * megabyte)],
+    ['a connection closed inside a chunk', cutMidStream(0, 'mid-chunk')],
+    ['a redirect without Location', status(302)],
   ];
   for (const stream of [false, true]) {
-    test.each(broken)(`${stream ? 'streamed' : 'whole'}: %s`, async (_, behavior) => {
-      play(behavior);
-      const reply = await gateway.post({ ...chat, stream });
-      expect(reply.status).toBe(502);
-      expect(reply.error).toMatchObject({ type: 'upstream_error', code: 502, param: null });
-      expect(reply.headers.get('content-type')).toBe('application/json');
-      expect(reply.text).not.toMatch(/<html|chatcmpl-fake|vendor-model|sk-theirs/);
-      expect(upstream.requests).toHaveLength(1);
-      await expectWell();
-    });
+    test.each(broken)(
+      `is 502 for a ${stream ? 'streaming' : 'non-streaming'} request: %s`,
+      async (_, behavior) => {
+        play(behavior);
+        const reply = await gateway.post({ ...chat, stream });
+        expect(reply.status).toBe(502);
+        expect(reply.error).toMatchObject({ type: 'upstream_error', code: 502, param: null });
+        expect(reply.headers.get('content-type')).toBe('application/json');
+        expect(reply.text).not.toMatch(/<html|chatcmpl-fake|vendor-model|sk-theirs/);
+        expect(upstream.requests).toHaveLength(1);
+        await expectRecovery();
+      },
+    );
   }
 
-  test('fewer bytes than promised are no answer, and no finished stream', async () => {
+  test('is 502 or an unfinished stream if it is shorter than its Content-Length', async () => {
     play(wrongContentLength(50));
     expect((await gateway.post(chat)).status).toBe(502);
     play(wrongContentLength(50, cutMidStream(4, 'connection')));
     expect((await gateway.stream(chat)).dones).toBe(0);
   });
 
-  test('a stream where JSON was asked for', async () => {
+  test('is 502 if it is a stream although JSON was requested', async () => {
     play(sseForJson());
     expect((await gateway.post(chat)).status).toBe(502);
   });
 
-  test('an error in JSON where a stream was asked for keeps its meaning', async () => {
+  test('keeps the error of a JSON body although a stream was requested', async () => {
     const error = { message: 'too long', code: 'context_length_exceeded' };
     play(json(200, { error }));
     const reply = await gateway.post({ ...chat, stream: true });
@@ -133,58 +139,61 @@ describe('an answer that cannot be used is 502, whole or streamed', () => {
     expect(reply.error.message).toBe('too long');
   });
 
-  test('JSON cut at any byte is never half an answer', async () => {
-    const whole = JSON.stringify({
+  test('is 502 if its JSON is cut at any byte', async () => {
+    const complete = JSON.stringify({
       id: 'x',
       choices: [
         { index: 0, message: { role: 'assistant', content: 'é日' }, finish_reason: 'stop' },
       ],
     });
-    for (let at = 0; at < Buffer.byteLength(whole); at++) {
-      play(truncatedJson(at, replay(whole)));
+    for (let index = 0; index < Buffer.byteLength(complete); index++) {
+      play(truncatedJson(index, replay(complete)));
       expect((await gateway.post(chat)).status).toBe(502);
     }
     for (const contentType of ['application/json', 'text/event-stream; charset=utf-8']) {
-      play(replay(whole, { contentType }));
+      play(replay(complete, { contentType }));
       expect(contentOf(await gateway.post(chat))).toBe('é日');
     }
   });
 
-  test('a stream cut at any byte is never a finished answer unless it was one', async () => {
+  test('never ends with [DONE] if the stream is cut before its finish reason', async () => {
     play(chatAnswer('one two'));
     const full = (await gateway.stream(chat)).text;
     const finishAt = full.indexOf('"finish_reason":"stop"');
     const source = replay(full.replaceAll('acme/chat', 'vendor-model'), {
       contentType: 'text/event-stream',
     });
-    for (let at = 1; at < full.length; at += 7) {
-      play(truncatedJson(at, source));
-      const reading = await gateway.stream(chat);
-      if (at < finishAt) expect([reading.dones, at]).toEqual([0, at]);
-      expect(reading.dones === 1).toBe(reading.finishReasons.includes('stop'));
+    for (let index = 1; index < full.length; index += 7) {
+      play(truncatedJson(index, source));
+      const stream = await gateway.stream(chat);
+      if (index < finishAt) expect([stream.dones, index]).toEqual([0, index]);
+      expect(stream.dones === 1).toBe(stream.finishReasons.includes('stop'));
     }
   });
 });
 
-describe('an odd answer that can still be used', () => {
+describe('an unusual but usable answer', () => {
   const usable: [string, Behavior, string][] = [
-    ['interim replies before the real one', interimReplies(500), 'ok'],
-    ['no length and no chunks', untilClose(), 'ok'],
-    ['characters split between two packets', splitCharacters(), 'naïve 日本 😀 café'],
+    ['interim responses before the final one', interimReplies(500), 'ok'],
+    ['no Content-Length and no chunked encoding', untilClose(), 'ok'],
+    ['characters split across packets', splitCharacters(), 'naïve 日本 😀 café'],
     ['one byte at a time', slowDrip(1, 0), 'ok'],
   ];
   for (const stream of [false, true]) {
-    test.each(usable)(`${stream ? 'streamed' : 'whole'}: %s`, async (_, behavior, text) => {
-      play(behavior);
-      const body = { ...chat, stream };
-      const content = stream
-        ? (await gateway.stream(body)).content
-        : contentOf(await gateway.post(body));
-      expect(content).toBe(text);
-    });
+    test.each(usable)(
+      `is accepted for a ${stream ? 'streaming' : 'non-streaming'} request: %s`,
+      async (_, behavior, text) => {
+        play(behavior);
+        const body = { ...chat, stream };
+        const content = stream
+          ? (await gateway.stream(body)).content
+          : contentOf(await gateway.post(body));
+        expect(content).toBe(text);
+      },
+    );
   }
 
-  test('types and encodings in capital letters', async () => {
+  test('is accepted with capital letters in content type and encoding', async () => {
     const headers = { 'content-encoding': 'Identity' };
     const chunk = {
       id: 'x',
@@ -193,13 +202,13 @@ describe('an odd answer that can still be used', () => {
     const events = `data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`;
     play(replay(events, { contentType: 'Text/Event-Stream; Charset=UTF-8', headers }));
     expect(await gateway.stream(chat)).toMatchObject({ content: 'loud', dones: 1 });
-    play(replay(JSON.stringify(whole('loud')), { contentType: 'Application/JSON', headers }));
+    play(replay(JSON.stringify(completion('loud')), { contentType: 'Application/JSON', headers }));
     expect(contentOf(await gateway.post(chat))).toBe('loud');
   });
 
-  test('another status of success', async () => {
+  test('is accepted with status 201, 202, or 203', async () => {
     for (const code of [201, 202, 203]) {
-      play(json(code, whole('made')));
+      play(json(code, completion('made')));
       expect(contentOf(await gateway.post(chat))).toBe('made');
       const choices = [{ index: 0, delta: { content: 'made' }, finish_reason: 'stop' }];
       const events = `data: ${JSON.stringify({ id: 'x', choices })}\n\ndata: [DONE]\n\n`;
@@ -208,18 +217,18 @@ describe('an odd answer that can still be used', () => {
     }
   });
 
-  test('an encoding that packs nothing', async () => {
+  test('is accepted with a content encoding that does not compress', async () => {
     for (const encoding of ['utf-8', 'identity, identity', 'none', '']) {
-      play(json(200, whole('unpacked'), { 'content-encoding': encoding }));
+      play(json(200, completion('unpacked'), { 'content-encoding': encoding }));
       expect(contentOf(await gateway.post(chat))).toBe('unpacked');
     }
   });
 
   test.each([
     ['as plain text', 'text/plain', ''],
-    ['as JSON, behind a comment', 'application/json', ': wait\n\n'],
-    ['as bytes, behind empty lines', 'application/octet-stream', '\n\n\n'],
-  ])('a stream that is sent %s', async (_, contentType, before) => {
+    ['as JSON, after a comment', 'application/json', ': wait\n\n'],
+    ['as bytes, after empty lines', 'application/octet-stream', '\n\n\n'],
+  ])('is accepted if a stream is labeled %s', async (_, contentType, before) => {
     const choices = [{ index: 0, delta: { content: 'plain' }, finish_reason: 'stop' }];
     const events = `${before}data: ${JSON.stringify({ id: 'x', choices })}\n\ndata: [DONE]\n\n`;
     for (const piece of ['whole', 'byte by byte'] as const) {
@@ -228,30 +237,30 @@ describe('an odd answer that can still be used', () => {
     }
   });
 
-  test('half a character inside a string becomes a replacement mark, not an error', async () => {
+  test('has a replacement character for an incomplete character in a string', async () => {
     play(unfinishedCharacter(3));
-    const reading = await gateway.stream(chat);
-    expect(reading.content).toContain('half \ufffd');
-    expect(reading.dones).toBe(1);
+    const stream = await gateway.stream(chat);
+    expect(stream.content).toContain('half \ufffd');
+    expect(stream.dones).toBe(1);
   });
 
-  test('an answer that comes before the request was read', async () => {
-    upstream.script('/v1/chat/completions', answerEarly(json(200, whole('early'))));
+  test('does no harm if it is sent before the request body is read', async () => {
+    upstream.script('/v1/chat/completions', answerEarly(json(200, completion('early'))));
     const content = 'x'.repeat(4 * megabyte);
     const reply = await gateway.post({ ...chat, messages: [{ role: 'user', content }] });
     expect([200, 502]).toContain(reply.status);
     upstream.reset();
-    await expectWell();
+    await expectRecovery();
   });
 });
 
-function whole(content: string): object {
+function completion(content: string): object {
   const message = { role: 'assistant', content };
   return { id: 'x', choices: [{ index: 0, message, finish_reason: 'stop' }] };
 }
 
-describe('headers', () => {
-  test('of the upstream do not reach the client', async () => {
+describe('HTTP headers', () => {
+  test('of the upstream are not passed to the client', async () => {
     play(setCookieAndOddHeaders());
     for (const stream of [false, true]) {
       const response = await gateway.fetch({ ...chat, stream });
@@ -264,15 +273,15 @@ describe('headers', () => {
     }
   });
 
-  test('of the client do not reach the upstream, nor does its key', async () => {
+  test('of the client, including its key, are not passed to the upstream', async () => {
     play(chatAnswer('ok'));
     await gateway.post(chat, {
       headers: {
         cookie: 'session=1',
         'x-forwarded-for': '10.0.0.1',
         'x-internal-admin': 'true',
-        'x-openai-host': stranger.url,
-        'helicone-target-url': stranger.url,
+        'x-openai-host': otherServer.url,
+        'helicone-target-url': otherServer.url,
         'openai-organization': 'org-1',
         'anthropic-beta': 'x',
         referer: 'https://app.example/secret',
@@ -300,56 +309,56 @@ describe('headers', () => {
   });
 });
 
-describe('the address of the upstream', () => {
-  const overrides = ['api_base', 'base_url', 'baseURL', 'custom_host', 'host', 'url', 'endpoint'];
+describe('the upstream address', () => {
+  const fieldNames = ['api_base', 'base_url', 'baseURL', 'custom_host', 'host', 'url', 'endpoint'];
 
-  test('cannot be changed by anything in the body', async () => {
+  test('cannot be changed by fields of the request body', async () => {
     play(chatAnswer('ok'));
-    const lures = Object.fromEntries(overrides.map((name) => [name, `${stranger.url}/v1`]));
-    const nested = { extra_body: lures, metadata: { deep: [{ ...lures }] }, ...lures };
+    const overrides = Object.fromEntries(fieldNames.map((name) => [name, `${otherServer.url}/v1`]));
+    const nested = { extra_body: overrides, metadata: { deep: [{ ...overrides }] }, ...overrides };
     for (const body of [
       { ...chat, ...nested },
       { ...chat, ...nested, api_key: 'sk-mine' },
     ]) {
       expect((await gateway.post(body)).status).toBe(200);
     }
-    expect(stranger.requests).toHaveLength(0);
+    expect(otherServer.requests).toHaveLength(0);
     expect(upstream.requests).toHaveLength(2);
   });
 
-  test.each([301, 302, 303, 307, 308])('%d is not followed', async (code) => {
-    play(redirect(`${stranger.url}/v1/chat/completions`, code));
+  test.each([301, 302, 303, 307, 308])('does not follow a %d redirect', async (code) => {
+    play(redirect(`${otherServer.url}/v1/chat/completions`, code));
     for (const stream of [false, true]) {
       const reply = await gateway.post({ ...chat, stream });
       expect(reply.status).toBe(502);
-      expect(reply.text).not.toContain(stranger.url);
+      expect(reply.text).not.toContain(otherServer.url);
     }
-    expect(stranger.requests).toHaveLength(0);
+    expect(otherServer.requests).toHaveLength(0);
   });
 });
 
-test('the field that a provider refuses is named, if that is the name of one', async () => {
-  const refusal = (param: unknown) => json(400, { error: { message: 'Too hot.', param } });
-  const told = async (param: unknown) => {
-    play(refusal(param));
+test('passes on the param of a provider error if it is a field path', async () => {
+  const rejection = (param: unknown) => json(400, { error: { message: 'Too hot.', param } });
+  const paramFor = async (param: unknown) => {
+    play(rejection(param));
     const { status: code, error } = await gateway.post({ ...chat, stream: true });
     expect([code, error.message]).toEqual([400, 'Too hot.']);
     return error.param;
   };
-  expect(await told('temperature')).toBe('temperature');
-  expect(await told('messages[0].content')).toBe('messages[0].content');
-  expect(await told('what the user said')).toBeNull();
+  expect(await paramFor('temperature')).toBe('temperature');
+  expect(await paramFor('messages[0].content')).toBe('messages[0].content');
+  expect(await paramFor('what the user said')).toBeNull();
 });
 
-describe('size', () => {
-  test('a compression bomb is not unpacked', async () => {
+describe('the size of an answer', () => {
+  test('does not grow through decompression of a compression bomb', async () => {
     play(compressionBomb(300 * megabyte));
     const before = rss();
     expect((await gateway.post(chat)).status).toBe(502);
     expect(rss() - before).toBeLessThan(50 * megabyte);
   });
 
-  test('an event without an end is cut at the bound, and the upstream with it', async () => {
+  test('is limited for an endless event, which aborts the upstream call', async () => {
     play(hugeEvent(200 * megabyte));
     const before = rss();
     expect((await gateway.post({ ...chat, stream: true })).status).toBe(502);
@@ -360,7 +369,7 @@ describe('size', () => {
     expect(rss() - before).toBeLessThan(100 * megabyte);
   });
 
-  test('comments without an end are cut at a bound, and the upstream with them', async () => {
+  test('is limited for endless comments, which abort the upstream call', async () => {
     const comments = Buffer.alloc(40 * megabyte, `: ${'x'.repeat(1_021)}\n`);
     play(replay(comments, { contentType: 'text/event-stream' }));
     expect((await gateway.post({ ...chat, stream: true })).error).toMatchObject({ code: 502 });
@@ -368,16 +377,16 @@ describe('size', () => {
       requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );
     expect(entry.bytesSent).toBeLessThan(40 * megabyte);
-    await expectWell();
+    await expectRecovery();
   });
 
-  test('a whole answer beyond the bound is 502, and is not read to its end', async () => {
+  test('is limited for a non-streaming answer, which fails with 502', async () => {
     const filler = Buffer.alloc(80 * megabyte, ' ');
     play(replay(filler, { streamed: true }));
     expect((await gateway.post(chat)).status).toBe(502);
   });
 
-  test('an error page of any length still has its status', async () => {
+  test('does not hide the status of a long error page', async () => {
     const page = Buffer.alloc(2 * megabyte, 'x');
     play(replay(page, { status: 429, contentType: 'text/html', headers: { 'retry-after': '3' } }));
     const reply = await gateway.post(chat);
@@ -385,37 +394,37 @@ describe('size', () => {
     expect(reply.headers.get('retry-after')).toBe('3');
   });
 
-  test('a compressed error still has its status', async () => {
+  test('does not hide the status of a compressed error', async () => {
     play(encoded(['gzip'], status(429, 'slow down', { 'retry-after': '4' })));
     const reply = await gateway.post(chat);
     expect(reply.status).toBe(503);
     expect(reply.headers.get('retry-after')).toBe('4');
   });
 
-  test('very many tiny events pass one by one', async () => {
+  test('may consist of 50,000 tiny events', async () => {
     play(manyTinyEvents(50_000));
-    const reading = await gateway.stream(chat);
-    expect(reading.content).toBe('x '.repeat(50_000));
-    expect(reading.dones).toBe(1);
+    const stream = await gateway.stream(chat);
+    expect(stream.content).toBe('x '.repeat(50_000));
+    expect(stream.dones).toBe(1);
   });
 });
 
-describe('usage that cannot be true is not billed', () => {
+describe('implausible usage', () => {
   test.each([
     ['negative', { prompt_tokens: -5, completion_tokens: 3, total_tokens: -2 }],
-    ['fractions', { prompt_tokens: 1.5, completion_tokens: 3, total_tokens: 4.5 }],
-    ['absurd', { prompt_tokens: 1e15, completion_tokens: 1, total_tokens: 1e15 }],
-    ['words', { prompt_tokens: '12', completion_tokens: 'many' }],
-    ['an object', { prompt_tokens: {}, completion_tokens: [] }],
+    ['fractional', { prompt_tokens: 1.5, completion_tokens: 3, total_tokens: 4.5 }],
+    ['absurdly high', { prompt_tokens: 1e15, completion_tokens: 1, total_tokens: 1e15 }],
+    ['strings', { prompt_tokens: '12', completion_tokens: 'many' }],
+    ['objects and arrays', { prompt_tokens: {}, completion_tokens: [] }],
     ['all zero', { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
     ['empty', {}],
-  ])('%s', async (_, usage) => {
+  ])('is replaced by an estimate: %s', async (_, usage) => {
     play(rawUsage(usage, chatAnswer('abcdefgh')));
     for (const stream of [false, true]) {
       const body = { ...chat, stream, stream_options: { include_usage: true } };
       const answer = stream ? await gateway.stream(body) : await gateway.post(body);
-      const told = 'content' in answer ? answer.usage : answer.json.usage;
-      expect(isObject(told) && told.completion_tokens).toBe(2);
+      const reported = 'content' in answer ? answer.usage : answer.json.usage;
+      expect(isObject(reported) && reported.completion_tokens).toBe(2);
       const record = await gateway.record(answer.requestId);
       expect(record).toMatchObject({ usageEstimated: true, status: 'success' });
       expect(record.usage.outputTokens).toBe(2);
@@ -423,27 +432,30 @@ describe('usage that cannot be true is not billed', () => {
   });
 });
 
-describe('a connection that dies under a request', () => {
-  test.each([false, true])('fails it, if the new one dies, too, stream: %p', async (stream) => {
-    play(resetBeforeHeaders());
-    const reply = await gateway.post({ ...chat, stream });
-    expect(reply.status).toBe(502);
-    expect(reply.error).toMatchObject({ type: 'upstream_error', code: 502, param: null });
-    await expectWell();
-  });
+describe('an upstream connection reset during a request', () => {
+  test.each([false, true])(
+    'returns 502 if a new connection is reset too, stream: %p',
+    async (stream) => {
+      play(resetBeforeHeaders());
+      const reply = await gateway.post({ ...chat, stream });
+      expect(reply.status).toBe(502);
+      expect(reply.error).toMatchObject({ type: 'upstream_error', code: 502, param: null });
+      await expectRecovery();
+    },
+  );
 
   test.each([false, true])(
-    'that was idle: it is tried on a new one, stream: %p',
+    'repeats the request on a new connection if it was idle, stream: %p',
     async (stream) => {
       steady.script('steady-model', [
         chatAnswer('warm'),
         resetBeforeHeaders(),
         chatAnswer('well again'),
       ]);
-      const ask = { ...chat, model: 'acme/steady' };
-      await gateway.post(ask);
+      const request = { ...chat, model: 'acme/steady' };
+      await gateway.post(request);
       await Bun.sleep(600);
-      const reply = await gateway.post({ ...ask, stream });
+      const reply = await gateway.post({ ...request, stream });
       expect([reply.status, reply.text.includes('well')]).toEqual([200, true]);
       const outcomes = steady.requests.map((entry) => entry.outcome);
       expect(outcomes).toEqual(['complete', 'reset', 'complete']);

@@ -1,7 +1,7 @@
 /**
- * Upstreams that were asked for a stream and answer with one JSON body, as many self-hosted servers
- * do, or with a stream whose one chunk is such a body: every client gets its stream all the same,
- * and pays what the body says was used.
+ * Upstreams that answer a stream request with one JSON body, as many self-hosted servers do, or
+ * with a stream whose only chunk is such a body. Every client still gets a stream and is charged
+ * for the usage in the body.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import {
@@ -30,7 +30,7 @@ import { readFixture } from '../support/upstream-conformance.ts';
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
-/** A dollar is a million credits: so many credits for each token. */
+/** $1 is 1,000,000 credits, so prices per million tokens are also credits per token. */
 const pricing = { prompt: '2', completion: '12' };
 
 beforeAll(async () => {
@@ -66,7 +66,7 @@ afterAll(async () => {
 });
 beforeEach(() => upstream.reset());
 
-/** The same answer of every kind of upstream: 10 tokens in, 5 out, so 80 credits. */
+/** The same answer in each upstream format. 10 input and 5 output tokens cost 80 credits. */
 const answers = {
   openai: {
     id: 'chatcmpl-theirs',
@@ -151,18 +151,18 @@ const question = { role: 'user', content: 'What is the weather?' };
 
 const eventStream = { contentType: 'text/event-stream' };
 const inOneChunk = `data: ${JSON.stringify(answers.openai)}\n\ndata: [DONE]\n\n`;
-const ways = [
+const variants = [
   ...Object.entries(answers).map(
     ([name, body]) => [name, 'one JSON body', json(200, body)] as const,
   ),
   ['openai', 'one chunk', replay(inOneChunk, eventStream)] as const,
 ];
 
-describe.each(ways)('of an %s upstream %s', (name, _, behavior) => {
+describe.each(variants)('a non-streaming answer from %s, sent as %s,', (name, _, behavior) => {
   const model = `acme/${name}`;
   const play = () => upstream.script(`${name}-up`, behavior);
 
-  async function paid(requestId: string) {
+  async function billOf(requestId: string) {
     const { charges, usage, ...row } = await gateway.record(requestId);
     return { ...row, ...usage, credits: charges.modelCharge };
   }
@@ -176,7 +176,7 @@ describe.each(ways)('of an %s upstream %s', (name, _, behavior) => {
     finishReason: 'tool_calls',
   };
 
-  test('is a stream of chat completions', async () => {
+  test('becomes a stream of chat completion chunks', async () => {
     play();
     const reply = await gateway.post({
       model,
@@ -192,10 +192,10 @@ describe.each(ways)('of an %s upstream %s', (name, _, behavior) => {
     expect(seen).toMatchObject({ finishReason: 'tool_calls', usage: { cost: 80 } });
     expect(seen.tools).toMatchObject([{ name: 'weather', json: '{"city":"Oslo"}' }]);
     expect(reply.text).not.toMatch(/theirs|their-model/);
-    expect(await paid(reply.requestId)).toMatchObject(bill);
+    expect(await billOf(reply.requestId)).toMatchObject(bill);
   });
 
-  test('is a stream of a message', async () => {
+  test('becomes a stream of Messages events', async () => {
     play();
     const tools = [{ name: 'weather', input_schema: parameters }];
     const reply = await gateway.post(
@@ -206,10 +206,10 @@ describe.each(ways)('of an %s upstream %s', (name, _, behavior) => {
     expect(seen).toMatchObject({ ended: 'complete', text: 'Let me look.', stopReason: 'tool_use' });
     expect(seen.tools).toMatchObject([{ name: 'weather', input: { city: 'Oslo' } }]);
     expect(seen.usage).toMatchObject({ input_tokens: 10, output_tokens: 5 });
-    expect(await paid(reply.requestId)).toMatchObject(bill);
+    expect(await billOf(reply.requestId)).toMatchObject(bill);
   });
 
-  test('is a stream of a response', async () => {
+  test('becomes a stream of Responses events', async () => {
     play();
     const tools = [{ type: 'function', name: 'weather', parameters }];
     const reply = await gateway.post(
@@ -220,11 +220,11 @@ describe.each(ways)('of an %s upstream %s', (name, _, behavior) => {
     expect(seen).toMatchObject({ ended: 'complete', status: 'completed', text: 'Let me look.' });
     expect(seen.tools).toMatchObject([{ name: 'weather', input: '{"city":"Oslo"}' }]);
     expect(seen.usage).toMatchObject({ input_tokens: 10, output_tokens: 5 });
-    expect(await paid(reply.requestId)).toMatchObject(bill);
+    expect(await billOf(reply.requestId)).toMatchObject(bill);
   });
 });
 
-describe('every recorded whole answer', () => {
+describe('recorded non-streaming answers', () => {
   const names = { openai: 'openai', anthropic: 'anthropic', gemini: 'gemini' };
   const providers = { ...names, 'openai-responses': 'responses' };
   type Recorded = { kind: string; dialect: keyof typeof providers };
@@ -239,38 +239,41 @@ describe('every recorded whole answer', () => {
     ['/v1/responses', { input: [question] }, checkResponsesStream],
   ] as const;
 
-  test('is there to be tried', () => expect(recorded.length).toBeGreaterThan(40));
+  test('exist in the fixtures', () => expect(recorded.length).toBeGreaterThan(40));
 
-  test.each(recorded)('%s is a stream to every client, at the same price', async (file, about) => {
-    const name = providers[about.dialect];
-    upstream.script(`${name}-up`, replay(readFixture(file)));
-    for (const [path, body, check] of clients) {
-      const asked = { model: `acme/${name}`, ...body };
-      const whole = await gateway.record((await gateway.post(asked, { path })).requestId);
-      const reply = await gateway.post({ ...asked, stream: true }, { path });
-      const streamed = await gateway.record(reply.requestId);
-      expect(check(reply.text).ended).toBe('complete');
-      expect(streamed.finishReason).toBe(whole.finishReason);
-      expect(streamed.usageEstimated).toBe(whole.usageEstimated);
-      // What is estimated is estimated by the length of the request, which is not the same.
-      if (!whole.usageEstimated) expect(streamed.usage).toEqual(whole.usage);
-      if (!whole.usageEstimated) expect(streamed.charges).toEqual(whole.charges);
-    }
-  });
+  test.each(recorded)(
+    'become streams for every client at the same price: %s',
+    async (file, recording) => {
+      const name = providers[recording.dialect];
+      upstream.script(`${name}-up`, replay(readFixture(file)));
+      for (const [path, body, check] of clients) {
+        const request = { model: `acme/${name}`, ...body };
+        const complete = await gateway.record((await gateway.post(request, { path })).requestId);
+        const reply = await gateway.post({ ...request, stream: true }, { path });
+        const streamed = await gateway.record(reply.requestId);
+        expect(check(reply.text).ended).toBe('complete');
+        expect(streamed.finishReason).toBe(complete.finishReason);
+        expect(streamed.usageEstimated).toBe(complete.usageEstimated);
+        // Estimates depend on the length of the request, which differs.
+        if (!complete.usageEstimated) expect(streamed.usage).toEqual(complete.usage);
+        if (!complete.usageEstimated) expect(streamed.charges).toEqual(complete.charges);
+      }
+    },
+  );
 });
 
-describe('a whole answer for a stream', () => {
+describe('a non-streaming answer to a stream request', () => {
   const chat = { model: 'acme/both', messages: [question] };
 
-  test('without usage is estimated, as a stream without usage is', async () => {
+  test('has its usage estimated if it reports none', async () => {
     const { usage: _, ...rest } = answers.openai;
     upstream.script('openai-up', json(200, rest));
-    const heard = await gateway.stream(chat);
-    expect(heard.dones).toBe(1);
-    expect((await gateway.record(heard.requestId)).usageEstimated).toBe(true);
+    const stream = await gateway.stream(chat);
+    expect(stream.dones).toBe(1);
+    expect((await gateway.record(stream.requestId)).usageEstimated).toBe(true);
   });
 
-  test('keeps thoughts to itself where the client wants none', async () => {
+  test('does not show reasoning if the client excludes it', async () => {
     const message = { role: 'assistant', content: 'Rain.', reasoning_content: 'Clouds, so...' };
     const choices = [{ index: 0, message, finish_reason: 'stop' }];
     upstream.script('openai-up', json(200, { ...answers.openai, choices }));
@@ -281,7 +284,7 @@ describe('a whole answer for a stream', () => {
     expect(hidden.text).not.toContain('Clouds');
   });
 
-  test('names the sources of its words, though calls follow them', async () => {
+  test('includes citations even if tool calls follow the text', async () => {
     const [choice] = answers.openai.choices;
     const source = { url: 'https://weather.example/oslo', title: 'Oslo' };
     const annotations = [{ type: 'url_citation', url_citation: source }];
@@ -290,13 +293,13 @@ describe('a whole answer for a stream', () => {
       'openai-up',
       json(200, { ...answers.openai, choices: [{ ...choice, message }] }),
     );
-    const asked = { model: 'acme/openai', input: [question], stream: true };
-    const { text } = await gateway.post(asked, { path: '/v1/responses' });
+    const request = { model: 'acme/openai', input: [question], stream: true };
+    const { text } = await gateway.post(request, { path: '/v1/responses' });
     expect(text).toContain(source.url);
     expect(checkResponsesStream(text).tools).toHaveLength(1);
   });
 
-  test('of any content type, and in any pieces', async () => {
+  test('is accepted with any content type and in any pieces', async () => {
     const text = JSON.stringify(answers.openai);
     for (const contentType of [
       'application/json; charset=utf-8',
@@ -308,7 +311,7 @@ describe('a whole answer for a stream', () => {
     }
   });
 
-  test('is given again from the cache, in both forms', async () => {
+  test('is cached for streaming and non-streaming requests', async () => {
     upstream.script('openai-up', json(200, answers.openai));
     const repeatable = { ...chat, temperature: 0, user: 'cached' };
     expect(await gateway.stream(repeatable)).toMatchObject({ content: 'Let me look.', dones: 1 });
@@ -319,7 +322,7 @@ describe('a whole answer for a stream', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  test('that broke off, says nothing or is an error leaves the word to the next', async () => {
+  test('leads to the next provider if it is cut off, empty, or an error', async () => {
     const text = JSON.stringify(answers.openai);
     const unusable = [
       truncatedJson(text.length - 2, replay(text)),
@@ -331,50 +334,53 @@ describe('a whole answer for a stream', () => {
     upstream.script('anthropic-up', chatAnswer('the other one'));
     for (const behavior of unusable) {
       upstream.script('openai-up', behavior);
-      const heard = await gateway.stream(chat);
-      expect(heard).toMatchObject({ content: 'the other one', dones: 1 });
-      expect((await gateway.record(heard.requestId)).provider).toBe('anthropic');
+      const stream = await gateway.stream(chat);
+      expect(stream).toMatchObject({ content: 'the other one', dones: 1 });
+      expect((await gateway.record(stream.requestId)).provider).toBe('anthropic');
     }
   });
 
-  // Told in our words it would lose all choices but one, and every probability.
-  test.each([{ n: 2 }, { logprobs: true }])('that cannot carry %j fails', async (more) => {
-    upstream.script('openai-up', json(200, answers.openai));
-    const reply = await gateway.post({ ...chat, ...more, model: 'acme/openai', stream: true });
-    expect(reply.status).toBe(502);
-    expect(reply.text).not.toContain('data:');
-    const error = { message: 'too long', code: 'context_length_exceeded' };
-    upstream.script('openai-up', json(200, { error }));
-    const refused = await gateway.post({ ...chat, ...more, model: 'acme/openai', stream: true });
-    expect([refused.status, refused.error.message]).toEqual([400, 'too long']);
-  });
+  // Converted to a stream, it would lose all choices but one and the log probabilities.
+  test.each([{ n: 2 }, { logprobs: true }])(
+    'fails if its stream could not support %j',
+    async (more) => {
+      upstream.script('openai-up', json(200, answers.openai));
+      const reply = await gateway.post({ ...chat, ...more, model: 'acme/openai', stream: true });
+      expect(reply.status).toBe(502);
+      expect(reply.text).not.toContain('data:');
+      const error = { message: 'too long', code: 'context_length_exceeded' };
+      upstream.script('openai-up', json(200, { error }));
+      const refused = await gateway.post({ ...chat, ...more, model: 'acme/openai', stream: true });
+      expect([refused.status, refused.error.message]).toEqual([400, 'too long']);
+    },
+  );
 
-  test('may ask for searches, and be one of several rounds', async () => {
-    const rig = await startSearchGateway();
+  test('may request a web search and continue in another round', async () => {
+    const search = await startSearchGateway();
     try {
-      rig.reset();
+      search.reset();
       const rounds = [searchRound('weather today'), answerRound('It rained [1].')];
-      rig.upstream.script('chat', rounds.map(jsonForStream));
-      const heard = await rig.gateway.stream(searching());
-      expect(heard).toMatchObject({ content: 'It rained [1].', dones: 1 });
-      // 100 + 2 × 10, then 300 + 2 × 20; one search.
+      search.upstream.script('chat', rounds.map(jsonForStream));
+      const stream = await search.gateway.stream(searching());
+      expect(stream).toMatchObject({ content: 'It rained [1].', dones: 1 });
+      // The rounds cost 100 + 2 × 10 and 300 + 2 × 20, plus 1 search.
       const bill = { model: 460, byok: 0, tool: 5_000, searches: 1 };
-      expect(await rig.bill(heard)).toEqual(bill);
+      expect(await search.bill(stream)).toEqual(bill);
     } finally {
-      await rig.stop();
+      await search.stop();
     }
   });
 
-  test('is billed like the stream that was asked for', async () => {
+  test('is billed like a real stream', async () => {
     const usage = { prompt: 40, completion: 7 };
-    const spoken = callTools([{ name: 'weather', arguments: { city: 'Oslo' } }], { usage });
+    const streamed = callTools([{ name: 'weather', arguments: { city: 'Oslo' } }], { usage });
     const tools = [{ type: 'function', function: { name: 'weather', parameters } }];
-    for (const behavior of [spoken, jsonForStream(spoken)]) {
+    for (const behavior of [streamed, jsonForStream(streamed)]) {
       upstream.script('openai-up', behavior);
-      const heard = await gateway.stream({ ...chat, model: 'acme/openai', tools });
-      expect(heard.finishReasons).toEqual(['tool_calls']);
+      const stream = await gateway.stream({ ...chat, model: 'acme/openai', tools });
+      expect(stream.finishReasons).toEqual(['tool_calls']);
       // 40 × 2 + 7 × 12
-      expect((await gateway.record(heard.requestId)).charges.modelCharge).toBe(164);
+      expect((await gateway.record(stream.requestId)).charges.modelCharge).toBe(164);
     }
   });
 });
