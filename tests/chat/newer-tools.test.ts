@@ -226,7 +226,7 @@ describe('a custom tool', () => {
     expect(Object.keys(callsOf(stream.chunks))).toEqual(['0.0', '0.1']);
   });
 
-  test('becomes a function with a string input for other upstreams, also in earlier messages', async () => {
+  test('becomes a function with a string input for other upstreams, also in the history', async () => {
     scriptAnswer([]);
     expect((await gateway.post({ model: 'acme/other', ...request })).status).toBe(200);
     const sent = lastBody();
