@@ -38,8 +38,8 @@ const cases: Readonly<Record<string, (at: number) => object>> = {
 
 /** Splits a stream into chunks of `size` characters, as a network would. */
 function split(text: string, size: number): string[] {
-  return Array.from({ length: Math.ceil(text.length / size) }, (_, at) =>
-    text.slice(at * size, (at + 1) * size),
+  return Array.from({ length: Math.ceil(text.length / size) }, (_, index) =>
+    text.slice(index * size, (index + 1) * size),
   );
 }
 
@@ -54,7 +54,9 @@ function print(name: string, microseconds: number): void {
   process.stdout.write(`${name.padEnd(50)} ${microseconds.toFixed(2)} µs per event\n`);
 }
 
-const clean = Array.from({ length: eventsPerStream }, (_, at) => chunkOf({ content: ' a' }, at));
+const clean = Array.from({ length: eventsPerStream }, (_, index) =>
+  chunkOf({ content: ' a' }, index),
+);
 const pushes = {
   'reader, one event per push': clean,
   'reader, 16 KiB per push': split(clean.join(''), 16_384),
@@ -69,7 +71,9 @@ for (const [name, texts] of Object.entries(pushes)) {
 }
 
 for (const [name, deltaOf] of Object.entries(cases)) {
-  const texts = Array.from({ length: eventsPerStream }, (_, at) => chunkOf(deltaOf(at), at));
+  const texts = Array.from({ length: eventsPerStream }, (_, index) =>
+    chunkOf(deltaOf(index), index),
+  );
   const forwardAll = () => {
     const reader = new EventStreamReader();
     const passThrough = new OpenAiPassThrough(identity, { includeUsage: true });

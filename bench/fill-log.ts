@@ -67,14 +67,14 @@ function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<
   yield `create table filling as select ${first} as entry, ${account} as account,
     (select balance from accounts where owner = 'tenant:default') as balance,
     (select min(id) from api_keys where kind = 'routing' and id <> '${rareKey}') as key_id`;
-  for (let at = 1; at <= entries; at += rowsPerChunk) {
+  for (let index = 1; index <= entries; index += rowsPerChunk) {
     yield `insert into ledger_entries (account_id, kind, amount, balance_after, note, created_at)
       select account, 'charge', ${-rowsPerEntry * chargePerRow},
         balance - n * ${rowsPerEntry * chargePerRow}, '',
         ${arrival(`(n * ${rowsPerEntry})`)} + 1000
-      from ${sql.series(at, Math.min(entries, at + rowsPerChunk - 1))}, filling order by n`;
+      from ${sql.series(index, Math.min(entries, index + rowsPerChunk - 1))}, filling order by n`;
   }
-  for (let at = 1; at <= rows; at += rowsPerChunk) {
+  for (let index = 1; index <= rows; index += rowsPerChunk) {
     yield `insert into request_log (request_id, tenant_id, key_id, requested_model, provider,
         status, traffic_mode, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
         reasoning_tokens, model_charge, byok_platform_fee, managed_tool_fee, agent_runtime_fee,
@@ -87,7 +87,7 @@ function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<
         100 + n % 900, 0, 0, n % 400, 0, ${chargePerRow}, 0, 0, 0, 0, 0,
         300 + n % 4000, '${details}', entry + (n + ${rowsPerEntry - 1}) / ${rowsPerEntry},
         ${arrival('n')}
-      from ${sql.series(at, Math.min(rows, at + rowsPerChunk - 1))}, filling order by n`;
+      from ${sql.series(index, Math.min(rows, index + rowsPerChunk - 1))}, filling order by n`;
   }
   for (let day = Math.floor(from / dayMs); day * dayMs < until; day += 1) {
     yield `insert into usage_daily

@@ -73,7 +73,7 @@ export class Processes {
     return this.serve(name, program, ...serve);
   }
 
-  /** Returns the data folder of a gateway, the same at every start. */
+  /** Returns the data directory of a gateway, the same at every start. */
   dataOf(name: string): string {
     return join(this.#folder, name);
   }

@@ -90,7 +90,7 @@ const npmAlone = medianOf(rows, (row) => row.throughNpm - row.later);
 process.stdout.write(
   `${[
     `"${packageFile.scripts.start}", median of ${rounds} rounds:`,
-    line('first start, empty data folder', first, 'ms', targets.startMs),
+    line('first start, empty data directory', first, 'ms', targets.startMs),
     line('later start', later, 'ms', targets.startMs),
     line('later start by "npm start"', throughNpm, 'ms', targets.startMs),
     line('  of which npm', npmAlone, 'ms'),

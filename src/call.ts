@@ -17,7 +17,7 @@ import type { CostBounds } from './money/price/bounds.ts';
 import type { Offer } from './route/catalog.ts';
 import type { AttemptContext, AttemptResult } from './upstream/attempt.ts';
 import type { BytesAnswer } from './upstream/byte-stream.ts';
-import type { AttemptEntry, Opened } from './upstream/fallback.ts';
+import type { AttemptEntry, OpenedAnswer } from './upstream/fallback.ts';
 import type { Stream } from './upstream/keep-alive-stream.ts';
 import type { AnswerRecorder } from './upstream/recorder.ts';
 import type { StreamOutcome } from './upstream/stream-answer.ts';
@@ -27,7 +27,7 @@ export interface Call {
   readonly requestId: string;
   readonly caller: Caller;
   /** Aborts when the client disconnects. */
-  readonly client: AbortSignal;
+  readonly clientSignal: AbortSignal;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
   /** Milliseconds on the monotonic clock, for durations. */
@@ -129,7 +129,7 @@ export type RequestOutcome =
     }
   | {
       readonly kind: StreamOutcome['kind'];
-      readonly opened: Opened;
+      readonly opened: OpenedAnswer;
       readonly metrics: AnswerMetrics;
       readonly error: GatewayError | null;
     };

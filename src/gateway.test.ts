@@ -7,15 +7,15 @@ import { noUsage } from './core/usage.ts';
 import { handleCall, type Stages } from './gateway.ts';
 import type { Reservation } from './money/hold/reserve.ts';
 import { noMetrics, type OpenBytes } from './upstream/attempt.ts';
-import type { Opened } from './upstream/fallback.ts';
+import type { OpenedAnswer } from './upstream/fallback.ts';
 import { UpstreamCall } from './upstream/upstream-call.ts';
 
-const client = new AbortController().signal;
+const clientSignal = new AbortController().signal;
 
 const call: Call = {
   requestId: '6af9beab-5d48-459b-b20e-2a05495b6665',
   caller: callerOf('ten_1'),
-  client,
+  clientSignal,
   receivedAt: 0,
   startedAt: 0,
   headers: {},
@@ -35,7 +35,7 @@ const audio: OpenBytes = {
   contentLength: null,
   first: Buffer.from('a'),
   next: async () => undefined,
-  upstreamCall: new UpstreamCall(new DeadlineWatcher(), client),
+  upstreamCall: new UpstreamCall(new DeadlineWatcher(), clientSignal),
   metrics: { ...noMetrics },
 };
 
@@ -46,7 +46,7 @@ const defaults: Stages = {
   findReplay: () => undefined,
   plan: () => [],
   reserve: () => Promise.reject(new Error('reserve is not expected')),
-  openFirst: () => Promise.reject(new Error('openFirst is not expected')),
+  tryOffers: () => Promise.reject(new Error('openFirst is not expected')),
   settle: async () => ({ usage: noUsage, costCredits: 0 }),
   reportLateError() {},
 };
@@ -58,7 +58,7 @@ test('handleCall settles an answer as rejected and logs it when settling its end
   const stages: Stages = {
     ...defaults,
     reserve: async () => ({ hold: undefined }) as unknown as Reservation,
-    openFirst: async () => ({ answer: audio }) as unknown as Opened,
+    tryOffers: async () => ({ answer: audio }) as unknown as OpenedAnswer,
     async settle(_, { kind }) {
       outcomes.push(kind);
       if (kind !== 'rejected') throw failure;

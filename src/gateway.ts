@@ -12,7 +12,7 @@ import type { SettledUsage, StreamFormat } from './dialects/dialect.ts';
 import type { Reservation } from './money/hold/reserve.ts';
 import type { Offer } from './route/catalog.ts';
 import { BytesAnswer } from './upstream/byte-stream.ts';
-import type { Opened } from './upstream/fallback.ts';
+import type { OpenedAnswer } from './upstream/fallback.ts';
 import { type Stream, withKeepAlive } from './upstream/keep-alive-stream.ts';
 import { type Settle, StreamAnswer } from './upstream/stream-answer.ts';
 
@@ -29,7 +29,7 @@ export interface Stages {
   /** Holds credits and journals that the request is about to be sent. Throws 402, 503. */
   reserve(call: Call, operation: Operation, plan: readonly Offer[]): Promise<Reservation>;
   /** Tries the offers in order and returns the first answer. Throws 400, 502, 503, 504. */
-  openFirst(call: Call, operation: Operation, reservation: Reservation): Promise<Opened>;
+  tryOffers(call: Call, operation: Operation, reservation: Reservation): Promise<OpenedAnswer>;
   /** Charges what the request used and records its outcome. */
   settle(call: Call, outcome: RequestOutcome): Promise<SettledUsage>;
   /**
@@ -67,7 +67,7 @@ async function findAnswer(call: Call, operation: Operation, stages: Stages): Pro
   const plan = await stages.plan(call, operation);
   const reservation = await stages.reserve(call, operation, plan);
   call.hold = reservation.hold;
-  const opened = await stages.openFirst(call, operation, reservation);
+  const opened = await stages.tryOffers(call, operation, reservation);
   const { offer, answer } = opened;
   switch (answer.kind) {
     case 'bytes':
@@ -109,7 +109,7 @@ async function* asSingleChunk(text: string): Stream {
 }
 
 /** Settles an answer that ends after `handleCall` has returned: a stream or audio. */
-function settleAtEnd(call: Call, opened: Opened, stages: Stages): Settle {
+function settleAtEnd(call: Call, opened: OpenedAnswer, stages: Stages): Settle {
   return (end, metrics) => {
     const error = end.kind === 'interrupted' ? end.error : null;
     if (error) stages.reportLateError(call, error);

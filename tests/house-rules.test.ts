@@ -119,10 +119,10 @@ function findLongParts({ path, text, code }: SourceFile): string[] {
     ...functionsOf(code)
       .filter((span) => span.lines.length > 70 && !isSuite(span.lines))
       .map((span) => `${path}:${span.line}: ${span.lines.length} lines in a function`),
-    ...lines.flatMap((line, at) => {
+    ...lines.flatMap((line, index) => {
       const columns = [...line].length;
       return columns > 100 && !path.endsWith('.data.ts') && !unbreakable.test(line)
-        ? [`${path}:${at + 1}: ${columns} columns`]
+        ? [`${path}:${index + 1}: ${columns} columns`]
         : [];
     }),
   ];

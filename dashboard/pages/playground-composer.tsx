@@ -8,7 +8,7 @@ const megabyte = 1024 * 1024;
 const imageBytesMax = 5 * megabyte;
 const imagesMax = 4;
 /** Requests are limited to 20 MB including text, and base64 makes images a third larger. */
-const imagesBytesMax = 14 * megabyte;
+const totalImageBytesMax = 14 * megabyte;
 
 interface ComposerProps {
   /** The size of the images in the conversation, which is sent with every message. */
@@ -64,7 +64,7 @@ function bytesOf(dataUrl: string): number {
 
 function checkTotalSize(files: readonly ReadFile[], earlierBytes: number): void {
   const bytes = files.reduce((sum, { file }) => sum + file.size, earlierBytes);
-  if (bytes <= imagesBytesMax) return;
+  if (bytes <= totalImageBytesMax) return;
   const which = earlierBytes > 0 ? 'The images of this conversation' : 'The images';
   const total = (bytes / megabyte).toFixed(1);
   throw new Error(`${which} have ${total} MB. The limit is 14 MB per request.`);

@@ -12,7 +12,7 @@ import {
 const batchSize = 200;
 
 /** A re-encrypted credential; `before` identifies the row and its previous state. */
-export interface Resealed {
+export interface ReencryptedCredential {
   readonly before: StoredCredential;
   readonly ciphertext: Uint8Array;
 }
@@ -27,7 +27,7 @@ export interface RotationStore {
    */
   switchTo(target: string, held: readonly string[]): Promise<boolean>;
   /** Skips rows that were saved or removed meanwhile. Returns false if `inUse` isn't current. */
-  reseal(rows: readonly Resealed[], inUse: string): Promise<boolean>;
+  reencrypt(rows: readonly ReencryptedCredential[], inUse: string): Promise<boolean>;
   /** Drops all other keys. Returns false if `inUse` isn't the current key. */
   finish(inUse: string): Promise<boolean>;
 }
@@ -74,7 +74,7 @@ export class SecretRotation {
     const held = this.#keys.map((key) => key.fingerprint);
     if (!(await this.#store.switchTo(fingerprint, held))) throw wrongKey();
     const counts = await visitAll(this.#store, this.#keys, async (rows) => {
-      if (!(await this.#store.reseal(rows, fingerprint))) throw wrongKey();
+      if (!(await this.#store.reencrypt(rows, fingerprint))) throw wrongKey();
     });
     if (!(await this.#store.finish(fingerprint))) throw wrongKey();
     return counts;
@@ -91,13 +91,13 @@ function noPreviousKey(): GatewayError {
 async function visitAll(
   store: Pick<RotationStore, 'page'>,
   [current, ...previous]: ReturnType<typeof sealingKeysOf>,
-  reseal: (rows: readonly Resealed[]) => Promise<void>,
+  reencrypt: (rows: readonly ReencryptedCredential[]) => Promise<void>,
 ): Promise<KeyCounts> {
   const counts = { current: 0, previous: 0, undecryptable: 0 };
   let last: StoredCredential | undefined;
   do {
     const rows = await store.page(last, batchSize);
-    const resealed: Resealed[] = [];
+    const reencrypted: ReencryptedCredential[] = [];
     for (const row of rows) {
       if (decrypt(row, current) !== undefined) {
         counts.current++;
@@ -109,9 +109,9 @@ async function visitAll(
         continue;
       }
       counts.previous++;
-      resealed.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
+      reencrypted.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
     }
-    if (resealed.length > 0) await reseal(resealed);
+    if (reencrypted.length > 0) await reencrypt(reencrypted);
     last = rows.at(-1);
   } while (last !== undefined);
   return counts;

@@ -174,7 +174,7 @@ describe('Vault cache', () => {
 describe('Vault secret key', () => {
   const wrong = new Secret('wrong-0123456789-0123456789-0123');
 
-  async function refusalOf(deps: VaultDeps): Promise<string> {
+  async function rejectionReason(deps: VaultDeps): Promise<string> {
     return Vault.open(deps).then(
       () => 'none',
       (error: unknown) => String(error),
@@ -184,13 +184,17 @@ describe('Vault secret key', () => {
   test('is rejected unless it is the key that encrypted the credentials', async () => {
     const { store } = await openVault();
     // Nothing is encrypted yet, so a start may set another key, but a command may not.
-    expect(await refusalOf({ store, secrets: [wrong], isStart: false })).toContain("doesn't match");
+    expect(await rejectionReason({ store, secrets: [wrong], isStart: false })).toContain(
+      "doesn't match",
+    );
     await Vault.open({ store, secrets: [wrong], isStart: true });
     const vault = await Vault.open({ store, secrets: [secret], isStart: true });
     await vault.save(acme, 7);
     for (const isStart of [true, false]) {
-      expect(await refusalOf({ store, secrets: [wrong], isStart })).toContain("doesn't match");
-      expect(await refusalOf({ store, secrets: [secret], isStart })).toBe('none');
+      expect(await rejectionReason({ store, secrets: [wrong], isStart })).toContain(
+        "doesn't match",
+      );
+      expect(await rejectionReason({ store, secrets: [secret], isStart })).toBe('none');
     }
   });
 

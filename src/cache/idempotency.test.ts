@@ -110,8 +110,8 @@ class MemoryClaims implements ClaimStore {
 function create(now = () => 0, writeMs = 20) {
   const store = new MemoryClaims();
   const idempotency = new Idempotency(store, now, writeMs);
-  const lookUp = (one: IdempotencyClaim, client = connected, isFit = true) =>
-    idempotency.lookUp(one, client, ({ text }) => (isFit ? text : undefined));
+  const lookUp = (one: IdempotencyClaim, clientSignal = connected, isFit = true) =>
+    idempotency.lookUp(one, clientSignal, ({ text }) => (isFit ? text : undefined));
   const [extend, writeShort, writeLong, removeExpired] = idempotency
     .periodicTasks()
     .map(({ run }) => run);

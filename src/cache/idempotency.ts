@@ -91,7 +91,7 @@ export class Idempotency {
    */
   async lookUp<T>(
     claim: IdempotencyClaim,
-    client: AbortSignal,
+    clientSignal: AbortSignal,
     toReplay: (recording: Recording) => T | undefined,
   ): Promise<{ found: T } | { inFlight: InFlightEntry }> {
     if (!keyPattern.test(claim.key)) {
@@ -107,7 +107,8 @@ export class Idempotency {
       if (claimed.state === 'other_request') {
         throw conflict('was used before with a different request');
       }
-      const done = claimed.state === 'done' ? claimed.recording : await this.#wait(claim, client);
+      const done =
+        claimed.state === 'done' ? claimed.recording : await this.#wait(claim, clientSignal);
       if (done !== undefined) return { found: replayOrReject(done, toReplay) };
     }
   }
@@ -167,10 +168,14 @@ export class Idempotency {
    * Waits for a running request. Returns its answer, or undefined if the store must be queried
    * again.
    */
-  async #wait(claim: IdempotencyClaim, client: AbortSignal): Promise<Recording | null | undefined> {
-    if (client.aborted) throw conflict('is still being answered');
+  async #wait(
+    claim: IdempotencyClaim,
+    clientSignal: AbortSignal,
+  ): Promise<Recording | null | undefined> {
+    if (clientSignal.aborted) throw conflict('is still being answered');
     const local = this.#running.get(nameOf(claim));
-    if (local?.claim.fingerprint === claim.fingerprint) return unlessAborted(local.ended, client);
+    if (local?.claim.fingerprint === claim.fingerprint)
+      return unlessAborted(local.ended, clientSignal);
     await Bun.sleep(idempotencyPollMs);
     return undefined;
   }
@@ -306,8 +311,8 @@ function nameOf({ tenantId, key }: IdempotencyClaim): string {
 }
 
 /** Creates a 409. SDKs repeat the request only if `retryHelps` is set. */
-function conflict(why: string, retryHelps = false): GatewayError {
-  const message = `This Idempotency-Key ${why}.`;
+function conflict(reason: string, retryHelps = false): GatewayError {
+  const message = `This Idempotency-Key ${reason}.`;
   const details = { status: 409, param: 'Idempotency-Key', retryHelps } as const;
   return new GatewayError('invalid_request_error', message, details);
 }

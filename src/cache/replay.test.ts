@@ -61,7 +61,7 @@ async function send(requestCase: RequestCase = {}, cacheMode: CacheMode = 'auto'
   const call = {
     requestId: 'r',
     caller: callerOf('ten_1', requestCase.caller),
-    client: new AbortController().signal,
+    clientSignal: new AbortController().signal,
     receivedAt: 0,
     headers: {},
     replayOptions: { cacheControl, idempotencyKey },

@@ -76,7 +76,7 @@ async function readCache(
     isOffered(recording.model, recording.provider)
       ? toReplay(recording, operation, call)
       : undefined;
-  const result = await cache.lookUp(name, directives, call.client, replay);
+  const result = await cache.lookUp(name, directives, call.clientSignal, replay);
   if ('found' in result) return markHit(call, result.found);
   const { inFlight } = result;
   if (inFlight)
@@ -98,7 +98,7 @@ async function findByIdempotencyKey(
   const name = fingerprintOf(call, operation, operation.cacheIdentity());
   const claim = { tenantId: caller.tenantId, key, fingerprint: name, requestId };
   const replay = (recording: Recording) => toFirstReplay(recording, operation, call);
-  const result = await idempotency.lookUp(claim, call.client, replay);
+  const result = await idempotency.lookUp(claim, call.clientSignal, replay);
   if ('found' in result) {
     headers['idempotent-replayed'] = 'true';
     const { first } = result.found;

@@ -14,8 +14,15 @@ function recording(text: string): Recording {
 /** Creates a cache. Its requests accept any recording unless `isFit` is false. */
 function create(now: () => number = Date.now, bytesMax = 1_000_000) {
   const cache = new ResponseCache(new MemoryCacheStore(bytesMax, now), 60, now);
-  const lookUp = (key: string, header: string | null = null, client = connected, isFit = true) =>
-    cache.lookUp(key, readDirectives(header), client, ({ text }) => (isFit ? text : undefined));
+  const lookUp = (
+    key: string,
+    header: string | null = null,
+    clientSignal = connected,
+    isFit = true,
+  ) =>
+    cache.lookUp(key, readDirectives(header), clientSignal, ({ text }) =>
+      isFit ? text : undefined,
+    );
   return { cache, lookUp };
 }
 

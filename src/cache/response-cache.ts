@@ -40,7 +40,7 @@ export class ResponseCache {
   async lookUp<T>(
     key: string,
     directives: CacheDirectives,
-    client: AbortSignal,
+    clientSignal: AbortSignal,
     toReplay: (recording: Recording) => T | undefined,
   ): Promise<{ found: T } | { inFlight: InFlightEntry | undefined }> {
     let failedFlights = 0;
@@ -52,8 +52,8 @@ export class ResponseCache {
       const flight = failedFlights < failedFlightsMax ? this.#flights.get(key) : undefined;
       if (!flight || flight.followers >= cacheFollowersMax) break;
       flight.followers += 1;
-      const result = await unlessAborted(flight.result, client);
-      if (client.aborted) {
+      const result = await unlessAborted(flight.result, clientSignal);
+      if (clientSignal.aborted) {
         flight.followers -= 1;
         break;
       }

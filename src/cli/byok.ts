@@ -4,7 +4,7 @@ import { invalidRequest } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import type { Command, Topic } from './command.ts';
 import { servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
-import { minute, printJson, printTable } from './output.ts';
+import { formatMinute, printJson, printTable } from './output.ts';
 
 const operand = '<provider>';
 
@@ -22,7 +22,7 @@ const list: Command = {
       credential.label,
       credential.mode,
       credential.base_url,
-      minute(credential.updated_at),
+      formatMinute(credential.updated_at),
     ]);
     const header = ['PROVIDER', 'KEY', 'MODE', 'BASE URL', 'UPDATED (UTC)'];
     printTable(context, 'provider keys', header, rows);

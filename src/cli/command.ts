@@ -13,7 +13,7 @@ import type { StatementReads } from '../records/statement.ts';
 import type { Progress, Report } from '../store/verify/report.ts';
 import type { Verification } from '../store/verify/verify.ts';
 import type { SkillService } from '../tools/skills/skill-service.ts';
-import type { Question } from './input.ts';
+import type { InputPrompt } from './input.ts';
 
 /** The types of commands, and the parser of their arguments. */
 
@@ -34,7 +34,7 @@ export interface Command {
   readonly operand?: string;
   readonly options: Readonly<Record<string, Option>>;
   /** At least one of these options is required, because without them nothing would change. */
-  readonly changes?: readonly string[];
+  readonly requiresOneOf?: readonly string[];
   /** Creates the store if it doesn't exist. All other commands fail without a store. */
   readonly createsStore?: true;
   run(context: Context): Promise<void>;
@@ -71,7 +71,7 @@ export interface CommandServices extends KeyService, CreditService, ByokService 
 
 export interface Context {
   readonly args: Args;
-  /** The options that every command accepts: configuration file and data folder. */
+  /** The options that every command accepts: configuration file and data directory. */
   readonly flags: Flags;
   /** Opens the store on first use. It is closed when the command ends. */
   services(): Promise<CommandServices>;
@@ -82,14 +82,14 @@ export interface Context {
   write(piece: string): Promise<void>;
   err(text: string): void;
   /** Reads all of stdin. Secrets are read from there to keep them out of the shell history. */
-  input(question: Question): Promise<string>;
+  input(question: InputPrompt): Promise<string>;
   now(): number;
 }
 
 export const commonOptions: Readonly<Record<string, Option>> = {
   json: { summary: 'Print JSON, as the HTTP API does' },
   config: { value: '<file>', summary: 'Configuration file' },
-  'data-dir': { value: '<folder>', summary: 'Data folder' },
+  'data-dir': { value: '<folder>', summary: 'Data directory' },
   help: { summary: 'Show this help' },
 };
 
@@ -165,7 +165,7 @@ export function readArgs(command: Command, argv: readonly string[]): ParsedArgs 
 }
 
 function checkComplete(command: Command, args: Args, operands: readonly string[]): ParsedArgs {
-  const { operand, options, changes } = command;
+  const { operand, options, requiresOneOf } = command;
   const surplus = operands[operand === undefined ? 0 : 1];
   if (surplus !== undefined) return invalid(`Unexpected argument "${surplus}".`);
   if (operand?.startsWith('<') && args.operand === '') return invalid(`${operand} is missing.`);
@@ -173,8 +173,8 @@ function checkComplete(command: Command, args: Args, operands: readonly string[]
   if (missing !== undefined) {
     return invalid(`--${missing} ${options[missing]?.value ?? ''} is missing.`);
   }
-  if (changes && !changes.some((name) => args.has(name))) {
-    const names = changes.map((name) => `--${name}`).join(', ');
+  if (requiresOneOf && !requiresOneOf.some((name) => args.has(name))) {
+    const names = requiresOneOf.map((name) => `--${name}`).join(', ');
     return invalid(`Set at least one of these options: ${names}.`);
   }
   return { kind: 'args', args };

@@ -15,7 +15,7 @@ import {
 } from './clients/settings.ts';
 import { type Args, type Context, singleCommandTopic } from './command.ts';
 import { callGateway, ownAddress, urlOption } from './gateway-address.ts';
-import { counted, fields, printJson, table } from './output.ts';
+import { fields, formatCount, printJson, table } from './output.ts';
 import { commandLine } from './program.ts';
 
 /** Prints the settings that make another program use this gateway. Changes no files. */
@@ -46,7 +46,7 @@ async function connectTo(context: Context): Promise<void> {
     throw invalidRequest(`--try needs a key: --key ${keyPlaceholder}.`, 'key');
   }
   if (args.has('json')) {
-    const trial = args.has('try') ? { trial: await runTrial(client, values) } : {};
+    const trial = args.has('try') ? { trial: await runSelfTest(client, values) } : {};
     return printJson(context, { data: { ...clientObject(client, values), ...trial } });
   }
   out(settingsText(client, values));
@@ -55,7 +55,7 @@ async function connectTo(context: Context): Promise<void> {
       `\nTo create a key: ${commandLine('keys create', `--name "${client.title}"`, context.flags)}`,
     );
   }
-  if (args.has('try')) out(`\n${trialText(await runTrial(client, values))}`);
+  if (args.has('try')) out(`\n${trialText(await runSelfTest(client, values))}`);
 }
 
 function listClients(context: Context): void {
@@ -88,7 +88,7 @@ function clientObject(client: Client, values: SettingValues) {
 function trialText({ answer, cost, request_id }: Trial): string {
   return fields({
     answer: answer || 'no text',
-    cost: cost === null ? null : counted(cost, 'credit'),
+    cost: cost === null ? null : formatCount(cost, 'credit'),
     request: request_id,
   });
 }
@@ -219,7 +219,10 @@ function shorten(text: string): string {
 }
 
 /** Sends a test request. If it is rejected, throws an error with the server's message. */
-async function runTrial({ speaks, base, appends }: Client, values: SettingValues): Promise<Trial> {
+async function runSelfTest(
+  { speaks, base, appends }: Client,
+  values: SettingValues,
+): Promise<Trial> {
   const { headers, body, textOfAnswer } = trialFormats[speaks];
   const call = {
     method: 'POST',

@@ -4,7 +4,7 @@ import { invalidRequest } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import type { Command, Context, Option, Topic } from './command.ts';
 import { offsetOf, offsetOption, servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
-import { counted, fields, hintAtNextPage, minute, printJson, table } from './output.ts';
+import { fields, formatCount, formatMinute, hintAtNextPage, printJson, table } from './output.ts';
 
 const changeOptions: Readonly<Record<string, Option>> = {
   ...tenantOption,
@@ -31,7 +31,7 @@ const show: Command = {
     if (entries.length === 0) return;
     const rows = entries.map((entry) => [
       entry.id,
-      minute(entry.created_at),
+      formatMinute(entry.created_at),
       entry.type,
       entry.amount,
       entry.balance,
@@ -95,7 +95,7 @@ async function change(context: Context, amount: unknown): Promise<void> {
   if (args.has('json')) return printJson(context, { data: entry });
   const sentence = repeated ? 'was already booked; nothing changed' : 'was booked';
   context.out(
-    `Entry ${entry.id} of ${counted(entry.amount, 'credit')} ${sentence}. ` +
+    `Entry ${entry.id} of ${formatCount(entry.amount, 'credit')} ${sentence}. ` +
       `Balance after it: ${entry.balance.toLocaleString('en-US')}.`,
   );
 }

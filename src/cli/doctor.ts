@@ -16,7 +16,7 @@ import {
 import { providerChecks, searchChecks } from './doctor/providers.ts';
 import { serverChecks } from './doctor/servers.ts';
 import { ledgerChecks, StoreProbe, storeChecks } from './doctor/store.ts';
-import { counted, printJson } from './output.ts';
+import { formatCount, printJson } from './output.ts';
 
 export const doctor = singleCommandTopic('doctor', 'Find out what keeps a gateway from working', {
   summary: 'Check configuration, store, servers, and provider keys; exits with 1 if a check fails',
@@ -73,7 +73,7 @@ function readConfig(flags: Flags): Config | ConfigProblems {
 function configFinding(config: Config): Finding {
   const live = listedModels(config).filter(({ isLive }) => isLive);
   const demo = config.demo ? ', and the demo' : '';
-  return healthy(`Settings from ${config.source}: ${counted(live.length, 'model')}${demo}.`);
+  return healthy(`Settings from ${config.source}: ${formatCount(live.length, 'model')}${demo}.`);
 }
 
 /** The maximum width of the name column. A longer name shifts only its own line. */
@@ -114,7 +114,7 @@ class Report {
       }));
       printJson(this.#context, { ok: failed === 0, data });
     }
-    const all = counted(this.#findings.length, 'check');
+    const all = formatCount(this.#findings.length, 'check');
     if (failed > 0) throw new Error(`${failed} of ${all} failed.`);
     if (!isJson) this.#context.out(`All ${all} passed.`);
   }

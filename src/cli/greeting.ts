@@ -5,7 +5,7 @@ import type { Flags } from '../config/load.ts';
 import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/network-address.ts';
 import { ownAddress } from './gateway-address.ts';
-import { counted } from './output.ts';
+import { formatCount } from './output.ts';
 import { commandLine } from './program.ts';
 
 /** What the greeting shows about a process that is ready. A worker sends it to its parent. */
@@ -36,7 +36,7 @@ export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1
   const ownUrl = `http://${hostInUrl(host)}:${ready.port}`;
   const url = publicUrl ?? ownAddress({ host, port: ready.port });
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
-  const models = counted(ready.models, 'model');
+  const models = formatCount(ready.models, 'model');
   const demo = config.demo ? ', including the demo' : '';
   const lines = [
     `Tollgate ${version} is ready at ${ownUrl}`,

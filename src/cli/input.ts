@@ -3,7 +3,7 @@ import { Writable } from 'node:stream';
 import { parseJson } from '../core/json.ts';
 
 /** A prompt for input on stdin. It is shown only if stdin is a terminal. */
-export interface Question {
+export interface InputPrompt {
   readonly text: string;
   /** True reads one line without echo. False reads everything up to Ctrl-D. */
   readonly isSecret?: boolean;
@@ -12,7 +12,7 @@ export interface Question {
 /**
  * Reads all of stdin. At a terminal, it prints a prompt first, because silence looks like a hang.
  */
-export function readInput({ text, isSecret = false }: Question): Promise<string> {
+export function readInput({ text, isSecret = false }: InputPrompt): Promise<string> {
   if (!process.stdin.isTTY) return Bun.stdin.text();
   // Turn off the echo before the prompt appears, so that no typed character is echoed or lost.
   const read = isSecret ? readHiddenLine() : Bun.stdin.text();

@@ -4,7 +4,7 @@ import { cacheModes, limitResets, scopes } from '../core/caller.ts';
 import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Option, Topic } from './command.ts';
 import { offsetOf, offsetOption, servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
-import { fields, hintAtNextPage, minute, printJson, printTable } from './output.ts';
+import { fields, formatMinute, hintAtNextPage, printJson, printTable } from './output.ts';
 
 const operand = '<key id>';
 
@@ -77,7 +77,7 @@ const list: Command = {
       key.limit,
       key.limit_remaining,
       key.limit_reset,
-      minute(key.last_used_at),
+      formatMinute(key.last_used_at),
     ]);
     printTable(context, page.includeDisabled ? 'keys' : 'enabled keys', header, rows);
     hintAtNextPage(context, page.offset, data.length, keysPerPage);
@@ -144,7 +144,7 @@ const change: Command = {
   summary: 'Change a key; settings without an option stay the same',
   operand,
   options: { ...tenantOption, name, ...restrictions },
-  changes: ['name', ...Object.keys(restrictions)],
+  requiresOneOf: ['name', ...Object.keys(restrictions)],
   run: (context) => applyChange(context, fieldsIn(context.args), 'was changed'),
 };
 

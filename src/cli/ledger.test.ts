@@ -56,7 +56,7 @@ describe('tollgate ledger statement', () => {
     expect(month).toMatchObject({ code: 1, out: '' });
     expect(month.err).toBe('month must be a month such as 2026-02, not "May".\n');
     const nobody = await tollgate('ledger', 'statement', '--tenant', 'nobody');
-    expect(nobody).toEqual({ code: 1, out: '', err: 'There is no tenant with this id.\n' });
+    expect(nobody).toEqual({ code: 1, out: '', err: 'There is no tenant with this ID.\n' });
   });
 });
 

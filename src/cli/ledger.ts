@@ -4,7 +4,7 @@ import type { Progress } from '../store/verify/report.ts';
 import type { Verification } from '../store/verify/verify.ts';
 import type { Command, Context, Topic } from './command.ts';
 import { servicesForTenant, tenantOption } from './command.ts';
-import { counted, printJson } from './output.ts';
+import { formatCount, printJson } from './output.ts';
 
 /** The most discrepancies listed as JSON. With more of them, a repair can start with these. */
 const listedMax = 1_000;
@@ -39,12 +39,14 @@ export function progressReporter({ err }: Pick<Context, 'err'>): Progress {
 /** Returns the result as a sentence. Throws it as an error if there are discrepancies. */
 export function verificationSummary({ discrepancies, ...counts }: Verification): string {
   if (discrepancies > 0) {
-    throw new Error(`The ledger has ${counted(discrepancies, 'discrepancy', 'discrepancies')}.`);
+    throw new Error(
+      `The ledger has ${formatCount(discrepancies, 'discrepancy', 'discrepancies')}.`,
+    );
   }
   const checked = [
-    counted(counts.accounts, 'account'),
-    counted(counts.entries, 'entry', 'entries'),
-    counted(counts.requests, 'request'),
+    formatCount(counts.accounts, 'account'),
+    formatCount(counts.entries, 'entry', 'entries'),
+    formatCount(counts.requests, 'request'),
   ];
   return `The ledger is consistent: ${checked.join(', ')}.`;
 }

@@ -13,7 +13,7 @@ import type { Progress, Report } from '../store/verify/report.ts';
 import { type Verification, verifyLedger } from '../store/verify/verify.ts';
 import { type Context, singleCommandTopic } from './command.ts';
 import { progressReporter, verificationSummary } from './ledger.ts';
-import { counted, printJson, table } from './output.ts';
+import { formatCount, printJson, table } from './output.ts';
 
 export const move = singleCommandTopic('move', 'Copy all data from SQLite to Postgres', {
   summary: 'Copy all data from SQLite into an empty Postgres database; the file stays unchanged',
@@ -42,7 +42,7 @@ async function moveAll(context: Context): Promise<void> {
     const rows = await moveStore({
       ...{ source, url, now: now() },
       onProgress: (name, moved, all) =>
-        context.err(`${name}: ${moved.toLocaleString('en-US')} of ${counted(all, 'row')}`),
+        context.err(`${name}: ${moved.toLocaleString('en-US')} of ${formatCount(all, 'row')}`),
     });
     await reportMove(context, config, url, rows);
   } finally {
@@ -115,7 +115,7 @@ function nextSteps({ database, dataDir, secretKey }: Config): string {
   const keyStep = secretKey
     ? "Keep TOLLGATE_SECRET_KEY, because tenants' provider keys are encrypted with it."
     : `Keep ${key}, because tenants' provider keys are encrypted with it. For a gateway with ` +
-      'another data folder, set TOLLGATE_SECRET_KEY to the content of this file.';
+      'another data directory, set TOLLGATE_SECRET_KEY to the content of this file.';
   return [
     `All data is now in Postgres; ${file} is unchanged. Next steps:`,
     '1. Set DATABASE_URL (database in the configuration) to the new address.',

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { counted, fields, minute, table } from './output.ts';
+import { fields, formatCount, formatMinute, table } from './output.ts';
 
 test('table aligns columns by display width, with numbers to the right', () => {
   const text = table(
@@ -32,13 +32,13 @@ test('table and fields replace control characters', () => {
 });
 
 test('minute shortens a time to the minute', () => {
-  expect(minute('2026-11-15T02:13:06.123Z')).toBe('2026-11-15 02:13');
-  expect(minute(null)).toBeNull();
+  expect(formatMinute('2026-11-15T02:13:06.123Z')).toBe('2026-11-15 02:13');
+  expect(formatMinute(null)).toBeNull();
 });
 
 test('counted uses the singular only for 1', () => {
-  const counts = [0, 1, 2_000].map((count) => counted(count, 'entry', 'entries'));
-  expect([...counts, counted(2, 'model')]).toEqual([
+  const counts = [0, 1, 2_000].map((count) => formatCount(count, 'entry', 'entries'));
+  expect([...counts, formatCount(2, 'model')]).toEqual([
     '0 entries',
     '1 entry',
     '2,000 entries',

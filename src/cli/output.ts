@@ -58,12 +58,12 @@ export function fields(record: Readonly<Record<string, Cell>>): string {
 }
 
 /** Formats a count with thousands separators and its unit: `1,000 credits`. */
-export function counted(count: number, one: string, many = `${one}s`): string {
+export function formatCount(count: number, one: string, many = `${one}s`): string {
   return `${format(count)} ${count === 1 ? one : many}`;
 }
 
 /** Shortens an ISO time to the minute, in UTC: `2026-11-15 02:13`. */
-export function minute(time: string | null): string | null {
+export function formatMinute(time: string | null): string | null {
   return time === null ? null : time.slice(0, 16).replace('T', ' ');
 }
 

@@ -14,7 +14,7 @@ import { verifyLedger } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
-import { refusalBy } from '../upstream/guard/pinned-call.ts';
+import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
 import { readInput } from './input.ts';
 import type { CommandEnvironment } from './run.ts';
 
@@ -65,7 +65,9 @@ export const commandEnvironment: CommandEnvironment = {
         return Vault.open({ store: credentials, secrets, isStart: false });
       },
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
-      refusalOf: refusalBy(policyWith(config.privateAddresses, () => config.server.port)),
+      rejectionReason: rejectionReasonBy(
+        policyWith(config.privateAddresses, () => config.server.port),
+      ),
       changed: () => undefined,
       skills: new SkillService({
         store: store.skills,

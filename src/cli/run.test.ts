@@ -86,7 +86,8 @@ async function tollgate(...args: string[]) {
         ]),
         vault: () => Vault.open({ store: credentials, secrets: secretKeys(), isStart: false }),
         rotation: () => new SecretRotation(credentials, secretKeys()),
-        refusalOf: async (url) => (url.includes('public') ? null : 'The address is not public.'),
+        rejectionReason: async (url) =>
+          url.includes('public') ? null : 'The address is not public.',
         changed: () => undefined,
         skills: new SkillService({
           store: store.skills,
@@ -172,10 +173,10 @@ describe('a failed command', () => {
   test.each([
     [
       ['keys', 'show', 'key_nothing'],
-      'There is no key with this id. This searched the tenant "default". Set --tenant to use ' +
+      'There is no key with this ID. This searched the tenant "default". Set --tenant to use ' +
         'another.',
     ],
-    [['keys', 'show', 'key_nothing', '--tenant', 'default'], 'There is no key with this id.'],
+    [['keys', 'show', 'key_nothing', '--tenant', 'default'], 'There is no key with this ID.'],
     [
       ['byok', 'set', 'openai'],
       'There is no key on stdin. Run "tollgate byok set openai < key.txt".',
@@ -185,7 +186,7 @@ describe('a failed command', () => {
       'No gateway answers at http://127.0.0.1:1/readyz (ECONNREFUSED). Start a gateway with ' +
         '"tollgate serve", or set its address with --url.',
     ],
-    [['keys', 'list', '--tenant', 'nobody'], 'There is no tenant with this id.'],
+    [['keys', 'list', '--tenant', 'nobody'], 'There is no tenant with this ID.'],
     [
       ['keys', 'create', '--name', 'a', '--limit', 'five'],
       'limit must be a whole number of at least 0, not "five".',
@@ -379,7 +380,9 @@ describe('tollgate byok', () => {
     const args = ['byok', 'set', 'anthropic', ...options];
     const { data } = await json(...args, '--base-url', 'https://public.example/v1/');
     expect(data).toMatchObject({ mode: 'byok_only', base_url: 'https://public.example/v1' });
-    expect(await json('byok', 'delete', 'anthropic', '--tenant', 'own')).toEqual({ deleted: true });
+    expect(await json('byok', 'delete', 'anthropic', '--tenant', 'own')).toEqual({
+      deleted: true,
+    });
     const rejected = await tollgate(...args, '--base-url', 'http://10.0.0.1');
     expect(rejected).toMatchObject({ code: 1, err: expect.stringContaining('not public') });
   });

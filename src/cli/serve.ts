@@ -84,8 +84,8 @@ async function serveUntilStopped(context: Context): Promise<void> {
     running = reread.text;
     pool.reload(running);
   });
-  const greet = (ready: Ready) => out(greeting(ready, config, flags, workers));
-  await pool.run(workers, stop, greet);
+  const printStartupBanner = (ready: Ready) => out(greeting(ready, config, flags, workers));
+  await pool.run(workers, stop, printStartupBanner);
 }
 
 /** Serves as one of several processes on a port, with the configuration that the parent sends. */
@@ -164,7 +164,7 @@ async function serveOne(options: ServeOptions): Promise<void> {
       const pending = needRestart.length > 0 ? needRestart.join(', ') : undefined;
       log.info('config_reloaded', { source: next.source, models, needs_restart: pending });
     } catch (error) {
-      log.error('config_refused', { problem: reason(error) });
+      log.error('config_rejected', { problem: reason(error) });
     }
   });
   options.announce(readyOf(tollgate, port));
@@ -187,7 +187,7 @@ function rereadConfig(
   } catch (error) {
     const problems = error instanceof ConfigProblems ? error.message.split('\n') : [];
     for (const problem of problems.length > 0 ? problems : [reason(error)]) {
-      log.error('config_refused', { problem });
+      log.error('config_rejected', { problem });
     }
     return undefined;
   }

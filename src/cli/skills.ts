@@ -3,7 +3,7 @@ import { definedFields } from '../core/json.ts';
 import { readSkillFile } from '../tools/skills/built-in.ts';
 import type { Command, Topic } from './command.ts';
 import { servicesForTenant, tenantOption } from './command.ts';
-import { counted, fields, minute, printJson, table } from './output.ts';
+import { fields, formatCount, formatMinute, printJson, table } from './output.ts';
 
 const operand = '<name>';
 
@@ -18,7 +18,7 @@ const list: Command = {
     const rows = data.map((skill) => [
       skill.name,
       skill.source,
-      minute(skill.updated_at),
+      formatMinute(skill.updated_at),
       skill.description,
     ]);
     context.out(table(['NAME', 'SOURCE', 'UPDATED (UTC)', 'DESCRIPTION'], rows));
@@ -66,7 +66,7 @@ const put: Command = {
     const { services, tenantId } = await servicesForTenant(context);
     const data = await services.skills.put(tenantId, args.operand, body);
     if (args.has('json')) return printJson(context, { data });
-    const length = counted(data.instructions.length, 'character');
+    const length = formatCount(data.instructions.length, 'character');
     context.out(`The skill ${data.name} was saved (${length}).`);
   },
 };

@@ -4,7 +4,7 @@ import { type TenantFields, tenantsPerPage } from '../contract/admin.ts';
 import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Topic } from './command.ts';
 import { offsetOf, offsetOption } from './command.ts';
-import { fields, hintAtNextPage, minute, printJson, printTable } from './output.ts';
+import { fields, formatMinute, hintAtNextPage, printJson, printTable } from './output.ts';
 import { commandLine } from './program.ts';
 
 const name = { value: '<text>', summary: 'Display name' } as const;
@@ -38,7 +38,7 @@ const list: Command = {
       stateOf(tenant),
       tenant.credits.total,
       tenant.credits.held,
-      minute(tenant.created_at),
+      formatMinute(tenant.created_at),
     ]);
     const header = ['ID', 'NAME', 'STATE', 'CREDITS', 'HELD', 'CREATED (UTC)'];
     printTable(context, 'tenants', header, rows);
@@ -91,7 +91,7 @@ const change: Command = {
   summary: `Change a tenant's limits; "${unrestricted}" removes one`,
   operand: '<tenant id>',
   options: limits,
-  changes: Object.keys(limits),
+  requiresOneOf: Object.keys(limits),
   run: (context) => applyChange(context, limitsIn(context.args), 'was changed'),
 };
 

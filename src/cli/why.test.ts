@@ -9,7 +9,7 @@ import type { RequestRecord } from '../records/request-record.ts';
 import { openStore, type Store } from '../store/open.ts';
 import { commandEnvironment } from './process.ts';
 import { runCommand } from './run.ts';
-import { why } from './why.ts';
+import { reason } from './why.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-why-'));
 let store: Store;
@@ -27,7 +27,7 @@ async function explain(fields: Partial<RequestRecord>): Promise<string> {
   const record = makeRecord({ ...(await addCustomer(store, 1_000)), ...fields });
   await book(store, [record]);
   const out: string[] = [];
-  const code = await runCommand(['why', record.requestId, '--data-dir', folder], [why], {
+  const code = await runCommand(['why', record.requestId, '--data-dir', folder], [reason], {
     ...commandEnvironment,
     out: (text) => void out.push(text),
   });

@@ -8,13 +8,13 @@ import { attemptObject, receiptObject, sumLines } from '../records/receipt.ts';
 import { findWithRetry } from '../records/request-log.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import { type CommandServices, type Context, singleCommandTopic } from './command.ts';
-import { type Cell, counted, fields, printJson, table } from './output.ts';
+import { type Cell, fields, formatCount, printJson, table } from './output.ts';
 
 /**
  * Explains one request to the operator: the receipt that its tenant sees, plus the providers'
  * messages about the operator's accounts, which tenants don't see.
  */
-export const why = singleCommandTopic(
+export const reason = singleCommandTopic(
   'why',
   'Explain one request: attempts, times, tokens, charge',
   {
@@ -32,7 +32,7 @@ async function explainRequest(context: Context): Promise<void> {
   const record = await findWithRetry(toRequestId(args.operand), (id) =>
     services.requests.findForAnyTenant(id),
   );
-  if (!record) throw notFound('There is no request with this id.', 'id');
+  if (!record) throw notFound('There is no request with this ID.', 'id');
   const receipt = {
     ...receiptObject(record, creditsPerUsd),
     attempts: record.attempts.map(attemptObject),
@@ -151,7 +151,8 @@ function bill(receipt: ReceiptObject): string {
   const otherFees = feeEntries
     .filter(([, { counted: isCounted }]) => isCounted)
     .map(([, { name, quantity }]): BillRow => {
-      const used = quantity && counted(receipt[quantity.field], quantity.singular, quantity.plural);
+      const used =
+        quantity && formatCount(receipt[quantity.field], quantity.singular, quantity.plural);
       return [feeLabel(name), used ?? '', String(fees[name])];
     });
   const charge = columns('CREDITS', [

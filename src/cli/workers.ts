@@ -45,9 +45,13 @@ export class WorkerPool {
    * Runs until all workers have ended. The first worker starts alone, because it migrates the store
    * and creates the first tenant and its secrets.
    */
-  async run(count: number, stop: StopSignal, greet: (ready: Ready) => void): Promise<void> {
+  async run(
+    count: number,
+    stop: StopSignal,
+    printStartupBanner: (ready: Ready) => void,
+  ): Promise<void> {
     const numbers = Array.from({ length: count }, (_, i) => i + 1);
-    const starting = this.#start(numbers).then((ready) => ready && greet(ready));
+    const starting = this.#start(numbers).then((ready) => ready && printStartupBanner(ready));
     const started = await Promise.race([
       starting.then(() => true),
       stop.requested.then(() => false),

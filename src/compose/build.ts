@@ -43,7 +43,7 @@ export async function buildWhenReachable(
   const { worker, isJoining, stopped } = context;
   const startupServer = new StartupServer(version);
   const { host, port } = config.server;
-  const wait = (why: string) => startupServer.listen(host, port, worker !== null, why);
+  const wait = (reason: string) => startupServer.listen(host, port, worker !== null, reason);
   const store = await waitForStore(config, log, stopped, isJoining ? undefined : { wait });
   if (store) return assemble(config, store, log, context, startupServer);
   await startupServer.close();
@@ -81,9 +81,9 @@ async function assemble(
     routes: configured.routes,
     authenticator,
     log,
-    answers: telemetry.answers,
+    responseCounts: telemetry.responseCounts,
     writeRateHeaders: (caller, headers) => configured.admission.writeRateHeaders(caller, headers),
-    explain: toUnreachableError,
+    mapError: toUnreachableError,
   });
   telemetry.addMetricSources(accounting, health, () => server.openRequests);
   const periodicTasks = runPeriodically([...services.periodicTasks(), ...server.periodicTasks()]);
@@ -96,8 +96,8 @@ async function assemble(
     listen(sharesPort = false) {
       void retention?.run();
       const { host, port: requestedPort } = config.server;
-      services.serverAddress.port = server.listen(host, requestedPort, sharesPort, startupServer);
-      return services.serverAddress.port;
+      services.listenPort.port = server.listen(host, requestedPort, sharesPort, startupServer);
+      return services.listenPort.port;
     },
     reload(newConfig) {
       const { config: next, needRestart } = planReload(currentConfig, newConfig);

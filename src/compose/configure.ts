@@ -21,7 +21,7 @@ export function configure(
   services: SharedServices,
   isDraining: () => boolean,
 ): Configured {
-  const { vault, demo, jobs, serverAddress, telemetry, counters, bodyMemoryBudget } = services;
+  const { vault, demo, jobs, listenPort, telemetry, counters, bodyMemoryBudget } = services;
   const { models, providers } = config.demo
     ? withDemo(config, demo.url())
     : withDisabledDemo(config);
@@ -37,7 +37,7 @@ export function configure(
   // However little memory there is, a single tenant may send two bodies of the maximum size.
   bodyMemoryBudget.raise(4 * config.limits.bodyBytes);
   const admission = new Admission({ ...counters, defaults: config.limits });
-  const addressPolicy = policyWith(config.privateAddresses, () => serverAddress.port);
+  const addressPolicy = policyWith(config.privateAddresses, () => listenPort.port);
   const deps = { ...services, config, catalog, catalogOf, admission, addressPolicy };
   const stages = createStages(deps);
   const routes = createRoutes({ ...deps, stages }, isDraining);

@@ -28,7 +28,7 @@ import { isChatModel } from '../route/capability.ts';
 import { unknownModel } from '../route/plan.ts';
 import { toUnreachableError } from '../store/errors.ts';
 import { readOverview } from '../store/reports/totals.ts';
-import { refusalBy } from '../upstream/guard/pinned-call.ts';
+import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
 import type { StageDeps } from './stages.ts';
 
 interface RouteDeps extends StageDeps {
@@ -73,7 +73,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
       ...chat,
       ...deps.jobs.routeDeps(deps),
       listQueue: deps.readQueues.jobs,
-      explain: toUnreachableError,
+      mapError: toUnreachableError,
     }),
     ...objectRoutes(deps.jobs.objectRouteDeps),
     ...keyRoutes(managementDeps),
@@ -82,7 +82,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
       credentials: store.credentials,
       providers: config.providers,
       vault: () => vault,
-      refusalOf: refusalBy(deps.addressPolicy),
+      rejectionReason: rejectionReasonBy(deps.addressPolicy),
       changed: () => vault.forget(),
     }),
     ...adminRoutes({

@@ -14,7 +14,7 @@ import type { SecretKeys } from '../core/secret.ts';
 import { shareObjectsHint } from '../core/stored-object.ts';
 import { LazyDemoUpstream } from '../demo/server.ts';
 import { TenantReadQueue } from '../http/read-queue.ts';
-import { Jobs, type ServerAddress } from '../jobs/jobs.ts';
+import { Jobs, type ListenPort } from '../jobs/jobs.ts';
 import { ConcurrencyLimiter, type SharedLimits } from '../limits/admission.ts';
 import {
   answerMemoryBudgetFor,
@@ -69,7 +69,7 @@ export interface SharedServices {
   readonly retention: LogRetention | undefined;
   readonly demo: LazyDemoUpstream;
   readonly jobs: Jobs;
-  readonly serverAddress: ServerAddress;
+  readonly listenPort: ListenPort;
   /**
    * Enforces the deadlines of provider calls and aborts them when a shutdown times out. Token
    * counts are short and have a watcher of their own.
@@ -124,15 +124,15 @@ export async function openServices(
     skills.resolver.forget();
   });
   const health = new Health();
-  const serverAddress = { port: config.server.port };
+  const listenPort = { port: config.server.port };
   const jobs = new Jobs({
-    ...{ config, store, accounting, health, idempotency, secrets, log, serverAddress },
+    ...{ config, store, accounting, health, idempotency, secrets, log, listenPort },
     now: clock.now,
   });
   await checkObjectStorage(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, accounting, authenticator, changes, skills },
-    ...{ health, cache, idempotency, uploads, retention, jobs, serverAddress },
+    ...{ health, cache, idempotency, uploads, retention, jobs, listenPort },
     bodyMemoryBudget: bodyMemoryBudgetFor(workerCount),
     answerMemoryBudget: answerMemoryBudgetFor(workerCount),
     readQueues: {
@@ -175,7 +175,7 @@ function createCache({ cache }: Config, redis: Redis | undefined, { now }: Store
 /** Warns if the object store has moved, because jobs fail if their files are somewhere else. */
 async function checkObjectStorage({ objects }: Config, store: Store, log: Log): Promise<void> {
   if (await claimObjectsLocation(store.database, objects.reveal())) return;
-  log.warn('objects_elsewhere', {
+  log.warn('object_store_changed', {
     reason: `The last process on this database used a different object store. ${shareObjectsHint}`,
   });
 }
@@ -222,8 +222,9 @@ async function openRedis(
 ): Promise<Redis | undefined> {
   if (redis === null) return undefined;
   const callbacks = {
-    onAway: (reason: string) => log.warn('redis_away', { reason, limits: 'counted per process' }),
-    onBack: () => log.info('redis_back', { limits: 'shared by all processes again' }),
+    onUnreachable: (reason: string) =>
+      log.warn('redis_unreachable', { reason, limits: 'counted per process' }),
+    onReconnected: () => log.info('redis_recovered', { limits: 'shared by all processes again' }),
   };
   return Redis.open(redis.reveal(), callbacks, countScripts, await ensureDeploymentName(database));
 }

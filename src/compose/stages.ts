@@ -9,8 +9,8 @@ import { settle } from '../money/settle/settle.ts';
 import type { Catalog, CatalogOf, Offer } from '../route/catalog.ts';
 import { planOperation, withProbe } from '../route/plan.ts';
 import { CallAttemptContext } from '../upstream/attempt-context.ts';
-import { refusePrivateAddresses } from '../upstream/chat-attempt.ts';
-import { openFirst } from '../upstream/fallback.ts';
+import { rejectPrivateUrls } from '../upstream/chat-attempt.ts';
+import { tryOffers } from '../upstream/fallback.ts';
 import type { AddressPolicy } from '../upstream/guard/address-policy.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { checkBy } from '../upstream/guard/pinned-call.ts';
@@ -65,10 +65,10 @@ export function createStages(deps: StageDeps): Stages {
       telemetry.requestStarted(call);
       return admission.countRequest(call.caller, call.headers);
     },
-    acquireSlot: ({ caller }) => admission.enter(caller),
+    acquireSlot: ({ caller }) => admission.acquire(caller),
     findReplay: (call, operation) => findReplay(call, operation, replayDeps),
     plan({ caller }, operation) {
-      refusePrivateAddresses(operation.request.addresses, addressPolicy);
+      rejectPrivateUrls(operation.request.urls, addressPolicy);
       const callable = catalogOf(caller.tenantId);
       const context = { health, supports: supportsParameter };
       return callable instanceof Promise
@@ -76,7 +76,7 @@ export function createStages(deps: StageDeps): Stages {
         : planOperation(operation, caller, { ...context, catalog: callable });
     },
     reserve: (call, operation, offers) => reserve(call, operation, offers, money),
-    openFirst(call, operation, reservation) {
+    tryOffers(call, operation, reservation) {
       let context: CallAttemptContext | undefined;
       const tryAt = (offer: Offer) => {
         context?.releaseMemory();
@@ -87,7 +87,7 @@ export function createStages(deps: StageDeps): Stages {
         return operation.tryAt(offer, context);
       };
       const offers = withProbe(reservation.offers, operation.request.preferences, health);
-      return openFirst(offers, tryAt, health, call);
+      return tryOffers(offers, tryAt, health, call);
     },
     settle: (call, outcome) => settle(call, outcome, money),
     reportLateError: ({ requestId }, error) => telemetry.reportLateError(requestId, error),

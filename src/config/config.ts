@@ -104,7 +104,7 @@ export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
    * True for models of the built-in catalog, whose output limit the provider enforces. The gateway
    * enforces the limits of models in the operator's file.
    */
-  readonly isShipped?: true;
+  readonly isBuiltIn?: true;
   /** Why a known model can't be called, as a phrase after its name. */
   readonly disabledReason?: string;
 }

@@ -160,12 +160,12 @@ test('nested aliases that expand too much are rejected', () => {
 test('thousands of models can share prices by an alias', () => {
   const config = join(folder, 'shared.yaml');
   const prices = '&usual { prompt: "0.000001", completion: "0.000002" }';
-  const model = (_: unknown, at: number) => `
-  - id: acme/chat-${at}
+  const model = (_: unknown, index: number) => `
+  - id: acme/chat-${index}
     name: Chat
     input_modalities: [text]
     output_modalities: [text]
-    endpoints: [{ provider: mine, model: chat, pricing: ${at === 0 ? prices : '*usual'} }]`;
+    endpoints: [{ provider: mine, model: chat, pricing: ${index === 0 ? prices : '*usual'} }]`;
   const models = Array.from({ length: 500 }, model).join('');
   const provider = 'mine: { dialect: openai, base_url: "http://127.0.0.1:1/v1" }';
   writeFileSync(config, `providers: { ${provider} }\nmodels:${models}\n`);

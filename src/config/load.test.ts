@@ -251,7 +251,7 @@ describe('ConfigProblems', () => {
       'providers.half.base_url is required, for example "https://api.example.com/v1"',
       expect.stringMatching(/^providers\.half\.timeout_ms must be a whole number/),
       'server.port must be a whole number from 0 to 65535',
-      'server.public_url must be an http(s) URL without user, query or fragment',
+      'server.public_url must be an http(s) URL without a user name, query, or fragment',
     ]);
   });
 
@@ -305,10 +305,10 @@ describe('ConfigProblems', () => {
     'http://gpu-1/v1#',
   ])('rejects the base URL %s', (base_url) => {
     expect(problems({ providers: { mine: { ...mine, base_url } } })).toEqual([
-      'providers.mine.base_url must be an http(s) URL without user, query or fragment',
+      'providers.mine.base_url must be an http(s) URL without a user name, query, or fragment',
     ]);
     expect(problems({ server: { public_url: base_url } })).toEqual([
-      'server.public_url must be an http(s) URL without user, query or fragment',
+      'server.public_url must be an http(s) URL without a user name, query, or fragment',
     ]);
   });
 
@@ -415,11 +415,11 @@ describe('providers and models', () => {
   });
 
   test('a model of the file replaces the built-in one with the same id', () => {
-    const [shipped] = load({}).models;
+    const [builtIn] = load({}).models;
     const endpoints = [{ provider: 'mine', model: 'x', pricing }];
-    const own = { ...model, id: shipped?.id, name: 'Mine now', endpoints };
+    const own = { ...model, id: builtIn?.id, name: 'Mine now', endpoints };
     const { models } = load({ providers: { mine }, models: [own] });
-    const found = models.filter(({ id }) => id === shipped?.id);
+    const found = models.filter(({ id }) => id === builtIn?.id);
     expect(found.map(({ name }) => name)).toEqual(['Mine now']);
   });
 

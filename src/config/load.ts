@@ -91,10 +91,10 @@ export const everySection = Object.keys(configFileSchema.properties) as (keyof C
 
 /** Returns the built-in providers without a key, each with the variable for its key. */
 function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
-  const shipped = builtinCatalog.providers.filter(
+  const builtIn = builtinCatalog.providers.filter(
     ({ name }) => providers.get(name)?.shared === false,
   );
-  return new Map(shipped.map(({ name, api_key_env }) => [name, api_key_env]));
+  return new Map(builtIn.map(({ name, api_key_env }) => [name, api_key_env]));
 }
 
 /**

@@ -59,7 +59,7 @@ describe('Google service account', () => {
   test.each([
     [text.slice(0, 900), 'the JSON is invalid'],
     [serviceAccount('http://10.0.0.7/token', { client_email: '' }), 'its client_email'],
-  ])('is rejected if invalid, without repeating it (%#)', (api_key, why) => {
+  ])('is rejected if invalid, without repeating it (%#)', (api_key, reason) => {
     let refusal = '';
     try {
       load({ ...gemini, api_key });
@@ -67,7 +67,7 @@ describe('Google service account', () => {
       refusal = String(error);
     }
     expect(refusal).toContain('providers.mine.api_key starts like JSON');
-    expect(refusal).toContain(why);
+    expect(refusal).toContain(reason);
     expect(refusal).not.toContain(privateLine);
   });
 });

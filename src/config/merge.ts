@@ -37,17 +37,17 @@ export function mergeProviders(
 function mergeProvider(
   name: string,
   own: ProviderFile,
-  shipped: BuiltinProvider | undefined,
+  builtIn: BuiltinProvider | undefined,
   environment: Environment,
   problems: ConfigProblem[],
 ): Provider | undefined {
   const path = `providers.${name}`;
   const refuse = (field: string, message: string) =>
     problems.push({ path: `${path}.${field}`, message });
-  const dialect = own.dialect ?? shipped?.dialect;
-  const baseUrl = own.base_url ?? shipped?.base_url ?? '';
+  const dialect = own.dialect ?? builtIn?.dialect;
+  const baseUrl = own.base_url ?? builtIn?.base_url ?? '';
   // Null means no key: the key in the environment must not be sent to that server.
-  const written = own.api_key === undefined ? environment[shipped?.api_key_env ?? ''] : own.api_key;
+  const written = own.api_key === undefined ? environment[builtIn?.api_key_env ?? ''] : own.api_key;
   // A key read from a file often ends with a line break.
   const apiKey = written?.trim();
   if (dialect === undefined) refuse('dialect', `is required: one of ${dialectNames.join(', ')}`);
@@ -55,8 +55,8 @@ function mergeProvider(
     refuse('base_url', 'is required, for example "https://api.example.com/v1"');
   }
   const shared = own.shared ?? true;
-  if (shipped && own.api_key === undefined && !apiKey && shared) {
-    const variable = shipped.api_key_env;
+  if (builtIn && own.api_key === undefined && !apiKey && shared) {
+    const variable = builtIn.api_key_env;
     const message = `is required: set it here or as ${variable}, or write null`;
     const missing: ConfigProblem = { path: `${path}.api_key`, message, variable };
     problems.push(missing);
@@ -84,7 +84,7 @@ function mergeProvider(
     isProxied: isProxied(baseUrl, environment),
     shared,
     byokBaseUrl: own.byok_base_url ?? false,
-    quirks: { ...shipped?.quirks, ...own.quirks },
+    quirks: { ...builtIn?.quirks, ...own.quirks },
   };
 }
 
@@ -124,9 +124,9 @@ export function mergeModels(
   providers: ReadonlyMap<string, Provider>,
 ): readonly Model[] {
   const own = new Map(file.map((model) => [model.id, completeModel(model, providers)]));
-  const shipped = builtin.filter((model) => !own.has(model.id));
+  const builtIn = builtin.filter((model) => !own.has(model.id));
   return [
-    ...shipped.map((model) => ({ ...completeModel(model, providers), isShipped: true as const })),
+    ...builtIn.map((model) => ({ ...completeModel(model, providers), isBuiltIn: true as const })),
     ...own.values(),
   ];
 }
@@ -154,7 +154,7 @@ function withVoices(speech: ModelFile['speech']): ModelFile['speech'] {
   return { ...speech, voices: Object.fromEntries(defaultVoices.map((voice) => [voice, voice])) };
 }
 
-export const invalidBaseUrl = 'must be an http(s) URL without user, query or fragment';
+export const invalidBaseUrl = 'must be an http(s) URL without a user name, query, or fragment';
 
 /** Returns whether a path can be appended to the URL. */
 export function isValidBaseUrl(text: string): boolean {

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { integer, nullable, oneOf } from '../core/schema.ts';
-import { httpAddress, secretText, strictObject } from './schema-fields.ts';
+import { httpUrl, secretText, strictObject } from './schema-fields.ts';
 
 export const dialectNames = [
   'openai',
@@ -94,7 +94,7 @@ export type Quirks = Static<typeof quirksSchema>;
 
 export const providerSchema = strictObject({
   dialect: oneOf(...dialectNames),
-  base_url: httpAddress('https://api.example.com/v1'),
+  base_url: httpUrl('https://api.example.com/v1'),
   api_key: nullable(secretText()),
   headers: Type.Record(Type.String(), Type.String({ hidden: true })),
   /** The AWS region to sign requests for, if the base URL doesn't name it. */

@@ -55,7 +55,9 @@ export function readConfigFile(path: string | undefined): ConfigText {
   const lines = new LineCounter();
   const document = parseDocument(text, { prettyErrors: true, lineCounter: lines });
   if (document.errors.length > 0) {
-    const bare = document.errors.filter(({ pos: [at] }) => text.slice(at - 1, at + 1) === '${');
+    const bare = document.errors.filter(
+      ({ pos: [index] }) => text.slice(index - 1, index + 1) === '${',
+    );
     // If there is an unquoted `${`, the parser's other errors follow from it.
     const problems = (bare.length > 0 ? bare : document.errors).map((error) => {
       const at = error.linePos?.[0];

@@ -14,7 +14,7 @@ export function strictObject<P extends TProperties>(properties: P) {
 }
 
 /** A URL may contain a password, so error messages don't repeat invalid ones. */
-export function httpAddress(example: string) {
+export function httpUrl(example: string) {
   return Type.String({
     pattern: '^https?://[^\\s]+$',
     expected: `an http(s) URL such as "${example}"`,

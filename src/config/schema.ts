@@ -4,7 +4,7 @@ import { cacheModes } from '../core/caller.ts';
 import { integer, nullable, oneOf } from '../core/schema.ts';
 import { modelSchema } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
-import { httpAddress, secretText, strictObject, usd } from './schema-fields.ts';
+import { httpUrl, secretText, strictObject, usd } from './schema-fields.ts';
 
 /** The schema of `tollgate.yaml`. All fields are optional; load.ts has the defaults. */
 
@@ -12,7 +12,7 @@ export const configFileSchema = strictObject({
   server: strictObject({
     host: Type.String({ minLength: 1 }),
     port: integer(0, 65_535),
-    public_url: httpAddress('https://gateway.example.com'),
+    public_url: httpUrl('https://gateway.example.com'),
     drain_seconds: integer(0, 86_400),
     database_wait_seconds: integer(0, 86_400),
   }),
@@ -61,7 +61,7 @@ export const configFileSchema = strictObject({
     web_search: nullable(
       strictObject({
         engine: oneOf('searxng', 'brave', 'tavily'),
-        url: httpAddress('http://127.0.0.1:8888'),
+        url: httpUrl('http://127.0.0.1:8888'),
         api_key: nullable(secretText()),
         usd_per_search: usd(),
         calls_max: integer(1, 20),

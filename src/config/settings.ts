@@ -66,9 +66,9 @@ export function readPrivateAddresses(
   problems: ConfigProblem[],
 ): readonly string[] {
   const entries = file.private_addresses ?? [];
-  return entries.filter((entry, at) => {
+  return entries.filter((entry, index) => {
     if (parsePrivateTarget(entry)) return true;
-    problems.push({ path: `private_addresses[${at}]`, message: `${expected}, not "${entry}"` });
+    problems.push({ path: `private_addresses[${index}]`, message: `${expected}, not "${entry}"` });
     return false;
   });
 }
@@ -96,7 +96,8 @@ export function readWebSearch(file: ConfigFile, problems: ConfigProblem[]): WebS
   const url = search.url ?? engines[engine].url;
   if (url === null) return refuse('url', `is required for ${engine}`);
   // Paths and parameters are appended to the URL, and a password belongs in api_key.
-  if (/[?#]|\/\/[^/]*@/.test(url)) return refuse('url', 'must have no user, query or fragment');
+  if (/[?#]|\/\/[^/]*@/.test(url))
+    return refuse('url', 'must have no user name, query, or fragment');
   const apiKey = search.api_key?.trim();
   if (engines[engine].needsKey && !apiKey) return refuse('api_key', `is required for ${engine}`);
   if (apiKey && !isValidHeader('authorization', apiKey))

@@ -20,7 +20,7 @@ export const newCredentialSchema = record('NewCredential', {
   base_url: optional(
     Type.String({
       pattern: '^https?://[^\\s]+$',
-      expected: 'an http(s) address such as "https://api.example.com/v1"',
+      expected: 'an http(s) URL such as "https://api.example.com/v1"',
       hidden: true,
     }),
   ),
@@ -45,11 +45,11 @@ export type CredentialListObject = Shape<typeof credentialListSchema>;
 const provider = { provider: 'The name of a provider.' };
 
 export const byokDocs = {
-  list: { summary: 'List your provider keys', answers: { 200: credentialListSchema } },
+  list: { summary: 'List your provider keys', responses: { 200: credentialListSchema } },
   show: {
     summary: 'Get a provider key',
     path: provider,
-    answers: { 200: data(credentialSchema) },
+    responses: { 200: data(credentialSchema) },
   },
   set: {
     summary: 'Save a provider key',
@@ -57,7 +57,7 @@ export const byokDocs = {
     path: provider,
     body: newCredentialSchema,
     example: { api_key: 'sk-of-your-own', mode: 'byok_first' },
-    answers: { 200: data(credentialSchema) },
+    responses: { 200: data(credentialSchema) },
   },
-  delete: { summary: 'Delete a provider key', path: provider, answers: { 200: deletedSchema } },
+  delete: { summary: 'Delete a provider key', path: provider, responses: { 200: deletedSchema } },
 } satisfies Record<string, RouteDoc>;

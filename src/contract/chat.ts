@@ -119,7 +119,7 @@ export const chatDocs = {
       'OpenAI-style providers.',
     body: named('ChatRequest', chatSchema),
     example: { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] },
-    answers: { 200: { types: { 'application/json': completion, 'text/event-stream': chunk } } },
+    responses: { 200: { types: { 'application/json': completion, 'text/event-stream': chunk } } },
   },
 } satisfies Record<string, RouteDoc>;
 
@@ -184,7 +184,7 @@ export const responsesDocs = {
       'forwarded to OpenAI-style providers.',
     body: named('ResponsesRequest', responsesSchema),
     example: { model: 'demo/chat', input: 'Hello!' },
-    answers: {
+    responses: {
       200: { types: { 'application/json': response, 'text/event-stream': responseEvent } },
     },
   },
@@ -267,7 +267,9 @@ export const messagesDocs = {
       'providers.',
     body: named('MessagesRequest', messagesSchema),
     example: { model: 'demo/chat', max_tokens: 256, messages },
-    answers: { 200: { types: { 'application/json': message, 'text/event-stream': messageEvent } } },
+    responses: {
+      200: { types: { 'application/json': message, 'text/event-stream': messageEvent } },
+    },
   },
   count: {
     summary: 'Count the input tokens of a message',
@@ -278,6 +280,6 @@ export const messagesDocs = {
       'call is free.',
     body: named('CountTokensRequest', countSchema),
     example: { model: 'demo/chat', messages },
-    answers: { 200: tokenCountSchema },
+    responses: { 200: tokenCountSchema },
   },
 } satisfies Record<string, RouteDoc>;

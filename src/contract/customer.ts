@@ -26,11 +26,11 @@ import { csv, type RouteDoc } from './route-doc.ts';
 export const monthsCap: Cap = { defaultValue: 12, max: 120 };
 export const monthsSchema = cappedSchema(monthsCap);
 
-const splitProperties = ['model', 'provider', 'api_key_id', 'traffic_mode'] as const;
-export type Split = (typeof splitProperties)[number];
+const groupByProperties = ['model', 'provider', 'api_key_id', 'traffic_mode'] as const;
+export type GroupBy = (typeof groupByProperties)[number];
 
 export const statusSchema = Type.Enum(['success', 'error']);
-export const groupBySchema = Type.Enum([...splitProperties], {
+export const groupBySchema = Type.Enum([...groupByProperties], {
   description: 'Also return the sums for each value of this property.',
 });
 
@@ -101,7 +101,7 @@ const analyticsSchema = record('Analytics', {
   period: inlineRecord({ start_date: time(), end_date: time() }),
   summary: summarySchema,
   timeseries: Type.Array(daySchema),
-  group_by: Type.Optional(oneOf(...splitProperties)),
+  group_by: Type.Optional(oneOf(...groupByProperties)),
   groups: Type.Optional(Type.Array(groupSchema)),
 });
 export type AnalyticsObject = Shape<typeof analyticsSchema>;
@@ -217,46 +217,46 @@ export const customerDocs = {
     summary: 'List requests',
     details: 'Newest first.',
     query: { ...limitQuery, ...logQuery, ...offsetQuery },
-    answers: { 200: logPageSchema },
+    responses: { 200: logPageSchema },
   },
-  logsCsv: { summary: 'Export requests', query: logQuery, answers: { 200: csv } },
+  logsCsv: { summary: 'Export requests', query: logQuery, responses: { 200: csv } },
   analytics: {
     summary: 'Get usage and spend by day',
     query: { ...datesQuery, ...keyQuery, group_by: groupBySchema },
-    answers: { 200: analyticsSchema },
+    responses: { 200: analyticsSchema },
   },
   analyticsCsv: {
     summary: 'Export usage by day, model, provider, traffic mode, and key',
     query: { ...datesQuery, ...keyQuery },
-    answers: { 200: csv },
+    responses: { 200: csv },
   },
   statementCsv: {
     summary: 'Export the statement of a month',
     query: monthQuery,
-    answers: { 200: csv },
+    responses: { 200: csv },
   },
   credits: {
     summary: 'Get the balance, the current month, and quotas',
-    answers: { 200: creditsSchema },
+    responses: { 200: creditsSchema },
   },
   totals: {
     summary: 'Get the total credits granted and spent',
-    answers: { 200: data(creditTotalsSchema) },
+    responses: { 200: data(creditTotalsSchema) },
   },
   receipt: {
     summary: 'Get the receipt of a request',
     path: { id: 'The `x-request-id` of the request.' },
-    answers: { 200: data(receiptSchema) },
+    responses: { 200: data(receiptSchema) },
   },
   statements: {
     summary: 'List monthly statements',
     query: { months: monthsSchema },
-    answers: { 200: data(Type.Array(statementMonthSchema)) },
+    responses: { 200: data(Type.Array(statementMonthSchema)) },
   },
   generation: {
     summary: 'Get the outcome of a request',
     query: { id: text('The `x-request-id`, or the id in a chat completion.') },
     queryRequired: ['id'],
-    answers: { 200: data(generationSchema) },
+    responses: { 200: data(generationSchema) },
   },
 } satisfies Record<string, RouteDoc>;

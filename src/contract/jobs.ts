@@ -41,7 +41,7 @@ const metadata = Type.Record(
 const alias = Type.String({ minLength: 1, maxLength: 200 });
 const webhookUrl = Type.String({
   pattern: '^https?://[\\x21-\\x7e]{1,2000}$',
-  expected: 'an http(s) address of at most 2000 characters',
+  expected: 'an http(s) URL of at most 2000 characters',
 });
 
 export const speechJobSchema = Type.Object({
@@ -143,25 +143,25 @@ export const jobDocs = {
       },
     },
     example: { model: 'demo/speech', input: 'A long text.', voice: 'alloy' },
-    answers: { 202: newJobSchema },
+    responses: { 202: newJobSchema },
   },
   list: {
     summary: 'List jobs',
     details: 'Newest first.',
     query: { ...limitQuery, ...offsetQuery, status: jobStatusSchema },
-    answers: { 200: jobListSchema },
+    responses: { 200: jobListSchema },
   },
-  show: { summary: 'Get a job', path: jobPath, answers: { 200: jobSchema } },
+  show: { summary: 'Get a job', path: jobPath, responses: { 200: jobSchema } },
   cancel: {
     summary: 'Cancel a job',
     details: "Finished pieces stay charged. A job that has ended can't be canceled: 409.",
     path: jobPath,
-    answers: { 200: jobSchema },
+    responses: { 200: jobSchema },
   },
   secret: {
     summary: 'Get the webhook secret',
     details: 'Receivers use it to verify signatures, as Standard Webhooks describes.',
-    answers: { 200: data(webhookSecretSchema) },
+    responses: { 200: data(webhookSecretSchema) },
   },
   object: {
     summary: 'Download the output of a job',
@@ -169,6 +169,6 @@ export const jobDocs = {
     path: { key: 'The name of the object.' },
     query: { expires: Type.Integer({ minimum: 0 }), signature: Type.String() },
     queryRequired: ['expires', 'signature'],
-    answers: { 200: outputs, 206: outputs, 416: { types: {} } },
+    responses: { 200: outputs, 206: outputs, 416: { types: {} } },
   },
 } satisfies Record<string, RouteDoc>;

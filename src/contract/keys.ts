@@ -100,7 +100,7 @@ export const keyDocs = {
     summary: 'Create a key',
     body: newKeySchema,
     example: { name: 'my app', limit: 1_000_000, limit_reset: 'monthly' },
-    answers: { 201: issuedKeySchema },
+    responses: { 201: issuedKeySchema },
   },
   list: {
     summary: 'List keys',
@@ -113,18 +113,18 @@ export const keyDocs = {
         description: 'Words from the name or label, or the start of the id.',
       }),
     },
-    answers: { 200: data(Type.Array(keySchema)) },
+    responses: { 200: data(Type.Array(keySchema)) },
   },
-  show: { summary: 'Get a key', path: id, answers: { 200: data(keySchema) } },
+  show: { summary: 'Get a key', path: id, responses: { 200: data(keySchema) } },
   change: {
     summary: 'Update a key',
     details: 'Fields that you leave out stay unchanged; `null` removes a restriction.',
     path: id,
     body: keyChangeSchema,
     example: { limit: 2_000_000 },
-    answers: { 200: data(keySchema) },
+    responses: { 200: data(keySchema) },
   },
-  delete: { summary: 'Delete a key', path: id, answers: { 200: deletedSchema } },
+  delete: { summary: 'Delete a key', path: id, responses: { 200: deletedSchema } },
   rotate: {
     summary: 'Rotate the secret of a key',
     details:
@@ -133,7 +133,7 @@ export const keyDocs = {
     path: id,
     body: rotationSchema,
     example: { overlap_seconds: 3600 },
-    answers: { 200: issuedKeySchema },
+    responses: { 200: issuedKeySchema },
   },
-  current: { summary: 'Get the calling key', answers: { 200: data(keySchema) } },
+  current: { summary: 'Get the calling key', responses: { 200: data(keySchema) } },
 } satisfies Record<string, RouteDoc>;

@@ -39,7 +39,7 @@ export const embeddingsDocs = {
     details: 'Compatible with OpenAI. The input is one text, up to 2,048 texts, or token ids.',
     body: named('EmbeddingsRequest', embeddingsSchema),
     example: { model: 'demo/embed', input: ['Hello!', 'Good morning!'] },
-    answers: { 200: embeddings },
+    responses: { 200: embeddings },
   },
 } satisfies Record<string, RouteDoc>;
 
@@ -91,13 +91,13 @@ export const imagesDocs = {
       }),
     },
     example: { model: 'demo/image', prompt: 'Make it green.', image: '(the file)' },
-    answers: { 200: images },
+    responses: { 200: images },
   },
   generate: {
     summary: 'Generate an image',
     body: named('ImageRequest', imagesSchema),
     example: { model: 'demo/image', prompt: 'A lighthouse at dusk.' },
-    answers: { 200: images },
+    responses: { 200: images },
   },
 } satisfies Record<string, RouteDoc>;
 
@@ -132,7 +132,7 @@ export const audioDocs = {
       '1,000 bytes with some providers. Send longer texts to POST /v1/jobs.',
     body: named('SpeechRequest', speechSchema),
     example: { model: 'demo/speech', input: 'Good morning!', voice: 'alloy' },
-    answers: {
+    responses: {
       200: {
         types: Object.fromEntries(speechFormats.map((format) => [audioTypes[format], file()])),
       },
@@ -145,7 +145,7 @@ export const audioDocs = {
       'ogg, wav or webm. The format is detected from the first bytes.',
     body: { types: form('TranscriptionRequest', { ...transcriptionFields, file: file() }) },
     example: { model: 'demo/transcribe', file: '(the file)' },
-    answers: {
+    responses: {
       200: {
         types: {
           'application/json': transcript,

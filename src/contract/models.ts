@@ -112,16 +112,16 @@ export const modelDocs = {
   list: {
     summary: 'List the models that this key can call',
     details: 'Clients that send `anthropic-version` get the list in the shape they expect.',
-    answers: { 200: Type.Union([modelListSchema, anthropicModelListSchema]) },
+    responses: { 200: Type.Union([modelListSchema, anthropicModelListSchema]) },
   },
   show: {
     summary: 'Get a model',
     path: { id: 'An alias, `<brand>/<model>`.' },
-    answers: { 200: modelSchema },
+    responses: { 200: modelSchema },
   },
   endpoints: {
     summary: 'List the endpoints of each model',
     details: 'Includes prices, and health as measured by the process that answers.',
-    answers: { 200: data(Type.Array(servedModelSchema)) },
+    responses: { 200: data(Type.Array(servedModelSchema)) },
   },
 } satisfies Record<string, RouteDoc>;

@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert';
 import type { Scope } from '../core/caller.ts';
-import { type Fields, fieldsOf, isObject } from '../core/json.ts';
+import { fieldsOf, isObject, type JsonObject } from '../core/json.ts';
 import { type ErrorShape, errorSchemas } from './errors.ts';
 import { type ContentDoc, type RouteDoc, typesOf } from './route-doc.ts';
 
@@ -27,9 +27,9 @@ export interface DocumentedRoute {
 export function openApiDocument(
   routes: readonly DocumentedRoute[],
   { version, url }: DocumentInfo,
-): Fields {
+): JsonObject {
   const components = new Components();
-  const paths: Record<string, Fields> = {};
+  const paths: Record<string, JsonObject> = {};
   for (const route of routes) {
     const { method, doc } = route;
     if (!doc) continue;
@@ -75,7 +75,7 @@ const securitySchemes = {
   admin: bearer('The admin token, sk-admin-….'),
 };
 
-const security: Readonly<Record<Access, readonly Fields[]>> = {
+const security: Readonly<Record<Access, readonly JsonObject[]>> = {
   public: [],
   routing: [{ routing: [] }],
   management: [{ management: [] }],
@@ -86,7 +86,7 @@ const security: Readonly<Record<Access, readonly Fields[]>> = {
 const operationIdOf = (method: string, path: string) =>
   `${method.toLowerCase()}${path.replace(/\{[^}]*\}/g, '').replace(/\W+/g, '_')}`;
 
-function operation(route: DocumentedRoute, doc: RouteDoc, components: Components): Fields {
+function operation(route: DocumentedRoute, doc: RouteDoc, components: Components): JsonObject {
   const scope = route.scope ? `Requires the scope \`${route.scope}\`.` : '';
   const description = [doc.details ?? '', scope].filter((part) => part !== '').join(' ');
   return {
@@ -100,7 +100,11 @@ function operation(route: DocumentedRoute, doc: RouteDoc, components: Components
   };
 }
 
-function parameters({ path }: DocumentedRoute, doc: RouteDoc, components: Components): Fields[] {
+function parameters(
+  { path }: DocumentedRoute,
+  doc: RouteDoc,
+  components: Components,
+): JsonObject[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name,
     in: 'path',
@@ -116,7 +120,7 @@ function parameters({ path }: DocumentedRoute, doc: RouteDoc, components: Compon
   return [...inPath, ...inQuery];
 }
 
-function requestBody({ example }: RouteDoc, body: ContentDoc, components: Components): Fields {
+function requestBody({ example }: RouteDoc, body: ContentDoc, components: Components): JsonObject {
   const content = Object.entries(typesOf(body)).map(([type, schema], index) => {
     // The example is for the first content type.
     const exampleField = example === undefined || index > 0 ? {} : { example };
@@ -131,7 +135,11 @@ const statusDescriptions: Readonly<Record<string, string>> = {
   503: 'Not ready.',
 };
 
-function responses(route: DocumentedRoute, { answers }: RouteDoc, components: Components): Fields {
+function responses(
+  route: DocumentedRoute,
+  { responses: answers }: RouteDoc,
+  components: Components,
+): JsonObject {
   const successes = Object.entries(answers).map(([status, answer]) => {
     const content = Object.entries(typesOf(answer)).map(([type, schema]) => [
       type,
@@ -152,9 +160,9 @@ function responses(route: DocumentedRoute, { answers }: RouteDoc, components: Co
 
 /** Collects the schemas that have a title and replaces each use with a reference. */
 class Components {
-  readonly schemas: Record<string, Fields> = {};
+  readonly schemas: Record<string, JsonObject> = {};
 
-  write(schema: object): Fields {
+  write(schema: object): JsonObject {
     const written = this.#inline(schema);
     const { title } = written;
     if (typeof title !== 'string') return written;
@@ -167,8 +175,8 @@ class Components {
     return { $ref: `#/components/schemas/${name}` };
   }
 
-  #inline(schema: object): Fields {
-    const { expected, hidden, ...rest } = schema as Fields;
+  #inline(schema: object): JsonObject {
+    const { expected, hidden, ...rest } = schema as JsonObject;
     const written = Object.entries(rest).map(([key, value]) => [key, this.#part(key, value)]);
     return {
       ...Object.fromEntries(written),

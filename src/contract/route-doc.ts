@@ -17,7 +17,7 @@ export interface RouteDoc {
   /** A valid request body. */
   readonly example?: unknown;
   /** By status. */
-  readonly answers: Readonly<Record<number, ContentDoc>>;
+  readonly responses: Readonly<Record<number, ContentDoc>>;
 }
 
 /** Schemas by content type; a schema alone means `application/json`. */

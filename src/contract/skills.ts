@@ -33,15 +33,15 @@ export const skillDocs = {
   list: {
     summary: 'List skills',
     details: 'Skills are instructions that a chat request names in `skills`.',
-    answers: { 200: data(Type.Array(skillSummarySchema)) },
+    responses: { 200: data(Type.Array(skillSummarySchema)) },
   },
-  show: { summary: 'Get a skill', path, answers: { 200: data(skillSchema) } },
+  show: { summary: 'Get a skill', path, responses: { 200: data(skillSchema) } },
   put: {
     summary: 'Save a skill',
     path,
     body: newSkillSchema,
     example: { description: 'Our tone', instructions: 'Write short sentences.' },
-    answers: { 200: data(skillSchema) },
+    responses: { 200: data(skillSchema) },
   },
-  delete: { summary: 'Delete a skill', path, answers: { 200: deletedSchema } },
+  delete: { summary: 'Delete a skill', path, responses: { 200: deletedSchema } },
 } satisfies Record<string, RouteDoc>;

@@ -32,30 +32,30 @@ const dashboardFiles: ContentDoc = {
 };
 
 export const systemDocs = {
-  hello: { summary: 'Get the name and version', answers: { 200: helloSchema } },
+  hello: { summary: 'Get the name and version', responses: { 200: helloSchema } },
   alive: {
     summary: 'Check that the process is alive',
     details: "For liveness probes. It doesn't depend on the store.",
-    answers: { 200: aliveSchema },
+    responses: { 200: aliveSchema },
   },
   ready: {
     summary: 'Check that the gateway can take requests',
     details:
       'For load balancers. Returns 503 during shutdown, while the store is unreachable or ' +
       "read-only, and while the journal can't be written.",
-    answers: { 200: aliveSchema, 503: notReadySchema },
+    responses: { 200: aliveSchema, 503: notReadySchema },
   },
-  metrics: { summary: 'Get metrics for Prometheus', answers: { 200: plainText } },
+  metrics: { summary: 'Get metrics for Prometheus', responses: { 200: plainText } },
   openApi: {
     summary: 'Get this interface as OpenAPI 3.1',
     details: 'Generated from the schemas that validate requests.',
-    answers: { 200: Type.Object({ openapi: Type.Literal('3.1.0') }) },
+    responses: { 200: Type.Object({ openapi: Type.Literal('3.1.0') }) },
   },
-  dashboard: { summary: 'Open the dashboard', answers: { 200: page } },
+  dashboard: { summary: 'Open the dashboard', responses: { 200: page } },
   dashboardFile: {
     summary: 'Get a page or file of the dashboard',
     path: { path: 'A path within the dashboard.' },
-    answers: { 200: dashboardFiles },
+    responses: { 200: dashboardFiles },
   },
-  reference: { summary: 'Open this reference as a page', answers: { 200: page } },
+  reference: { summary: 'Open this reference as a page', responses: { 200: page } },
 } satisfies Record<string, RouteDoc>;

@@ -43,7 +43,7 @@ export const eventBytesMax = 4 * 1024 * 1024;
  * Bytes of a stream before its first content. Keep-alive comments are less than 1 MB per hour, and
  * the opening of an answer to a coding agent is 2 events.
  */
-export const contentlessBytesMax = 4 * eventBytesMax;
+export const bytesWithoutOutputMax = 4 * eventBytesMax;
 
 /** A non-streaming upstream answer. Images arrive as base64 in JSON. */
 export const replyBytesMax = 64 * 1024 * 1024;
@@ -187,7 +187,7 @@ export const jobFileBytesMax = 500 * 1024 * 1024;
 export const transcriptionBytesMax = 25 * 1024 * 1024;
 
 /** URLs in one request. Each takes time to check, and a body has room for millions. */
-export const addressesMax = 10_000;
+export const requestUrlsMax = 10_000;
 
 /** Queued and running jobs per tenant. Above this, new jobs are rejected. */
 export const jobsWaitingMax = 10_000;
@@ -274,7 +274,7 @@ export const idempotentLengthMax = 32 * 1024 * 1024;
 export const idempotentBytesPerTenantMax = 4 * 1024 * 1024 * 1024;
 
 /** Dropped fields named in one response header, short enough for every proxy. */
-export const foreignNamesMax = 32;
+export const unsupportedNamesMax = 32;
 
 /** Output items tracked per streamed answer. Real answers have a few dozen. */
 export const outputItemsMax = 4_096;

@@ -138,19 +138,19 @@ export async function unlessAborted<T>(
  */
 export async function boundedCall<T>(
   ms: number,
-  client: AbortSignal | undefined,
+  clientSignal: AbortSignal | undefined,
   call: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const controller = new AbortController();
   const abort = () => controller.abort();
   const timer = setTimeout(abort, ms);
-  client?.addEventListener('abort', abort);
-  if (client?.aborted) abort();
+  clientSignal?.addEventListener('abort', abort);
+  if (clientSignal?.aborted) abort();
   try {
     return await call(controller.signal);
   } finally {
     clearTimeout(timer);
-    client?.removeEventListener('abort', abort);
+    clientSignal?.removeEventListener('abort', abort);
     abort();
   }
 }

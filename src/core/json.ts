@@ -1,11 +1,11 @@
-export type Fields = Record<string, unknown>;
+export type JsonObject = Record<string, unknown>;
 
-export function isObject(value: unknown): value is Fields {
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Returns an object's fields, or none for any other value. */
-export function fieldsOf(value: unknown): Fields {
+export function fieldsOf(value: unknown): JsonObject {
   return isObject(value) ? value : {};
 }
 
@@ -15,12 +15,12 @@ export function itemsOf(value: unknown): readonly unknown[] {
 }
 
 /** Returns the objects in an array. */
-export function objectsIn(value: unknown): Fields[] {
+export function objectsIn(value: unknown): JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 /** Returns whether the value is a non-empty string. */
-export function isText(value: unknown): value is string {
+export function isNonEmptyString(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
@@ -75,9 +75,9 @@ export function exceededLimit(
   let { names } = totals;
   let values = 0;
   const { values: valuesMax = Number.POSITIVE_INFINITY } = limits;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === 0x22) at = endOfString(text, at);
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code === 0x22) index = endOfString(text, index);
     else if (code === 0x3a) {
       if (++names > limits.names) return 'names';
     } else if (code === 0x2c) {

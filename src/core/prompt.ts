@@ -27,7 +27,7 @@ export interface Prompt {
   /** The number of answers (`n`). */
   readonly choices: number;
   /** Fields that exist only in the client's dialect. Reported as dropped in other dialects. */
-  readonly foreign: readonly string[];
+  readonly unsupported: readonly string[];
   /** A message type that the neutral form can't express. */
   readonly unsupportedPart?: UnsupportedPart | undefined;
 }

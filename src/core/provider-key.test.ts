@@ -39,10 +39,10 @@ describe('readProviderKey for AWS', () => {
     [`${temporary}:${secret}:`, 'needs its session token'],
     [`${temporary}:${secret}:two words`, 'the session token is incomplete'],
     [`${id}:${secret}:token:more`, 'more than 3 parts'],
-  ])('rejects %s and names the invalid part', (text, why) => {
+  ])('rejects %s and names the invalid part', (text, reason) => {
     const message = readProviderKey(text, 'bedrock');
     expect(message).toStartWith('must be <access key id>:<secret access key>[:<session token>]: ');
-    expect(message).toContain(why);
+    expect(message).toContain(reason);
     expect(message).not.toContain(secret.slice(0, 9));
   });
 });
@@ -82,10 +82,10 @@ describe('readProviderKey for Google service accounts', () => {
     [serviceAccount('file:///etc/passwd'), 'its token_uri'],
     [serviceAccount('https://me:secret@a.example/'), 'its token_uri'],
     [serviceAccount(google, { more: 'x'.repeat(16_384) }), 'at most 16384 characters'],
-  ])('rejects an invalid key file and names the field (%#)', (text, why) => {
+  ])('rejects an invalid key file and names the field (%#)', (text, reason) => {
     const message = readProviderKey(text, 'gemini');
     expect(message).toBeString();
-    expect(message).toContain(why);
+    expect(message).toContain(reason);
     expect(message).not.toContain('MIIE');
   });
 });

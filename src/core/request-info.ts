@@ -11,9 +11,9 @@ export interface RequestInfo {
   /** The end user's id, as the client sent it. */
   readonly user: string | null;
   /** URLs that the provider may fetch, except the images of a chat. */
-  readonly addresses?: readonly AddressInput[];
+  readonly urls?: readonly UrlInput[];
   /** The images of a chat. */
-  readonly images?: readonly AddressInput[];
+  readonly images?: readonly UrlInput[];
   /** The first field that requires the tenant's own provider key (BYOK). */
   readonly ownAccount?: OwnAccountNeed | undefined;
 }
@@ -28,8 +28,8 @@ export interface ChatRequestInfo extends RequestInfo {
   /** An upper bound of the input tokens: no tokenizer yields more tokens than bytes. */
   readonly inputBytes: number;
   /** True if some of the input requests a cache lifetime of 1 hour. */
-  readonly cachesForHour: () => boolean;
-  readonly images: readonly AddressInput[];
+  readonly usesLongCacheTtl: () => boolean;
+  readonly images: readonly UrlInput[];
   /** Set if the request asks for web searches. */
   readonly search: SearchOptions | null;
   /** Names of the skills to add, as the client wrote them. */
@@ -41,7 +41,7 @@ export interface SearchOptions {
   /** The field that asks for searches, for error messages. */
   readonly param: string;
   /** Requested under a vendor's own tool name. Without an engine here, the vendor searches. */
-  readonly isVendors: boolean;
+  readonly isProviderTool: boolean;
   readonly callsMax: number | null;
   readonly resultsMax: number | null;
   readonly allowedDomains: readonly string[];
@@ -65,7 +65,7 @@ export interface ModelNeeds {
 }
 
 /** A URL from the client. That of an image can be a `data:` URL. */
-export interface AddressInput {
+export interface UrlInput {
   /** Its field in the request, for the error message. */
   readonly param: string;
   readonly url: string;

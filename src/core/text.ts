@@ -1,9 +1,10 @@
 /** Counts characters as code points, so that an emoji counts as one. */
 export function countCharacters(text: string): number {
   let count = text.length;
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code >= 0xdc00 && code <= 0xdfff && at > 0 && isHighSurrogate(text, at - 1)) count -= 1;
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    if (code >= 0xdc00 && code <= 0xdfff && index > 0 && isHighSurrogate(text, index - 1))
+      count -= 1;
   }
   return count;
 }

@@ -1,6 +1,6 @@
 /** Reads the fields of a chat request that the demo supports. */
 import { invalidRequest } from '../core/errors.ts';
-import { type Fields, fieldsOf, isObject, objectsIn } from '../core/json.ts';
+import { fieldsOf, isObject, type JsonObject, objectsIn } from '../core/json.ts';
 import { delayField, flagField, integerField, textField } from './http.ts';
 import { excerpt, tokensOfBytes } from './tokens.ts';
 import { readToolChoice, readTools, type Tool, type ToolChoice } from './tool-calls.ts';
@@ -41,7 +41,7 @@ const stopsMax = 4;
 /** The demo's choices are all the same, so more of them would show nothing. */
 const choicesMax = 16;
 
-export function readChatRequest(body: Fields): ChatRequest {
+export function readChatRequest(body: JsonObject): ChatRequest {
   if (!Array.isArray(body.messages) || body.messages.length === 0) {
     throw invalidRequest("'messages' must be an array with at least one message.", 'messages');
   }
@@ -93,12 +93,12 @@ function readMessage(value: unknown, index: number): ParsedMessage {
   };
 }
 
-function calledNames({ tool_calls: calls }: Fields): string[] {
+function calledNames({ tool_calls: calls }: JsonObject): string[] {
   const names = objectsIn(calls).map((call) => fieldsOf(call.function).name);
   return names.filter((name) => typeof name === 'string');
 }
 
-function contentParts(content: unknown, path: string): Fields[] {
+function contentParts(content: unknown, path: string): JsonObject[] {
   if (content === null || content === undefined) return [];
   if (typeof content === 'string') return [{ text: content }];
   if (Array.isArray(content) && content.every(isObject)) return content;
@@ -108,12 +108,12 @@ function contentParts(content: unknown, path: string): Fields[] {
   );
 }
 
-function imageUrl(part: Fields): string[] {
+function imageUrl(part: JsonObject): string[] {
   const image = isObject(part.image_url) ? part.image_url.url : part.image_url;
   return typeof image === 'string' ? [image] : [];
 }
 
-function promptTokens(parsedMessages: readonly ParsedMessage[], body: Fields): number {
+function promptTokens(parsedMessages: readonly ParsedMessage[], body: JsonObject): number {
   const extras = [body.tools, body.response_format].filter(
     (extra) => isObject(extra) || Array.isArray(extra),
   );
@@ -157,7 +157,7 @@ function readStops(value: unknown): string[] {
   throw invalidRequest(`'stop' must be a string or up to ${stopsMax} strings, none empty.`, 'stop');
 }
 
-function readTokensMax(body: Fields): number {
+function readTokensMax(body: JsonObject): number {
   const max = Number.MAX_SAFE_INTEGER;
   const older = integerField(body, 'max_tokens', 1, max);
   return integerField(body, 'max_completion_tokens', 1, max) ?? older ?? Number.POSITIVE_INFINITY;

@@ -3,7 +3,7 @@
  * equal vectors and texts that share words have similar ones.
  */
 import { invalidRequest } from '../core/errors.ts';
-import type { Fields } from '../core/json.ts';
+import type { JsonObject } from '../core/json.ts';
 import { choiceField, integerField, jsonReply, type Reply, readJsonBody } from './http.ts';
 import { countTokens } from './tokens.ts';
 
@@ -42,7 +42,7 @@ export async function answerEmbeddings(request: Request): Promise<Reply> {
   });
 }
 
-function readInputs(body: Fields): Input[] {
+function readInputs(body: JsonObject): Input[] {
   const { input } = body;
   const inputs = Array.isArray(input) && !isTokens(input) ? input : [input];
   if (inputs.length === 0 || inputs.length > inputsMax) {

@@ -1,5 +1,5 @@
 import { asGatewayError, invalidRequest } from '../core/errors.ts';
-import { type Fields, isObject, parseJson } from '../core/json.ts';
+import { isObject, type JsonObject, parseJson } from '../core/json.ts';
 
 /** Reads request bodies and their fields. As at OpenAI, `null` counts as absent. */
 
@@ -9,7 +9,7 @@ export type Form = Awaited<ReturnType<Request['formData']>>;
 /** Long enough to watch a stream, or to disconnect in the middle of one. */
 const delayMsMax = 2_000;
 
-export async function readJsonBody(request: Request): Promise<Fields> {
+export async function readJsonBody(request: Request): Promise<JsonObject> {
   const body = parseJson(await request.text());
   if (isObject(body)) return body;
   throw invalidRequest("The request body isn't a JSON object.");
@@ -24,7 +24,7 @@ export async function readForm(request: Request): Promise<Form> {
 }
 
 /** Returns the text fields of a form, to be read like those of a JSON body. */
-export function formFields(form: Form): Fields {
+export function formFields(form: Form): JsonObject {
   return Object.fromEntries([...form.entries()].filter(([, value]) => typeof value === 'string'));
 }
 
@@ -35,20 +35,20 @@ export function formFiles(form: Form, name: string): File[] {
   );
 }
 
-export function textField(fields: Fields, name: string): string | undefined {
+export function textField(fields: JsonObject, name: string): string | undefined {
   const value = fields[name] ?? undefined;
   if (value === undefined || typeof value === 'string') return value;
   throw invalidRequest(`'${name}' must be a string.`, name);
 }
 
-export function requiredTextField(fields: Fields, name: string): string {
+export function requiredTextField(fields: JsonObject, name: string): string {
   const text = textField(fields, name);
   if (text !== undefined && text !== '') return text;
   throw invalidRequest(`'${name}' is required and must not be empty.`, name);
 }
 
 export function choiceField<Choice extends string>(
-  fields: Fields,
+  fields: JsonObject,
   name: string,
   choices: readonly Choice[],
 ): Choice | undefined {
@@ -61,7 +61,7 @@ export function choiceField<Choice extends string>(
 
 /** Reads a number. Numeric text is accepted too, because forms have only text. */
 export function numberField(
-  fields: Fields,
+  fields: JsonObject,
   name: string,
   min: number,
   max: number,
@@ -74,7 +74,7 @@ export function numberField(
 }
 
 export function integerField(
-  fields: Fields,
+  fields: JsonObject,
   name: string,
   min: number,
   max: number,
@@ -84,7 +84,7 @@ export function integerField(
   throw invalidRequest(`'${name}' must be a whole number.`, name);
 }
 
-export function flagField(fields: Fields, name: string): boolean {
+export function flagField(fields: JsonObject, name: string): boolean {
   const value = fields[name] ?? false;
   if (value === true || value === 'true') return true;
   if (value === false || value === 'false') return false;
@@ -92,7 +92,7 @@ export function flagField(fields: Fields, name: string): boolean {
 }
 
 /** Reads `demo_delay_ms`: the pause before each chunk of the answer. */
-export function delayField(fields: Fields): number {
+export function delayField(fields: JsonObject): number {
   return integerField(fields, 'demo_delay_ms', 0, delayMsMax) ?? 0;
 }
 

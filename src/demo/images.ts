@@ -1,6 +1,6 @@
 import { deflateSync } from 'node:zlib';
 import { invalidRequest } from '../core/errors.ts';
-import type { Fields } from '../core/json.ts';
+import type { JsonObject } from '../core/json.ts';
 import {
   type ImageSize,
   imageHeaderBytesMax,
@@ -73,7 +73,7 @@ function fitWithin({ width, height }: Size): Size {
   };
 }
 
-function draw(fields: Fields, inputs: readonly Size[], sizeWhenAuto: Size): Reply {
+function draw(fields: JsonObject, inputs: readonly Size[], sizeWhenAuto: Size): Reply {
   const prompt = requiredTextField(fields, 'prompt');
   const count = integerField(fields, 'n', 1, imagesMax) ?? 1;
   choiceField(fields, 'response_format', ['b64_json']);
@@ -100,7 +100,7 @@ function draw(fields: Fields, inputs: readonly Size[], sizeWhenAuto: Size): Repl
   });
 }
 
-function readSize(fields: Fields): Size | undefined {
+function readSize(fields: JsonObject): Size | undefined {
   const text = textField(fields, 'size') ?? 'auto';
   if (text === 'auto') return undefined;
   const match = /^(\d{1,4})x(\d{1,4})$/.exec(text);
@@ -117,10 +117,10 @@ function readSize(fields: Fields): Size | undefined {
 function gradient(seed: string): Uint8Array {
   const [from, to] = [Bun.hash.xxHash32(seed, 1), Bun.hash.xxHash32(seed, 2)];
   const palette = new Uint8Array(256 * 3);
-  for (let at = 0; at < palette.length; at += 1) {
-    const shift = (at % 3) * 8;
+  for (let index = 0; index < palette.length; index += 1) {
+    const shift = (index % 3) * 8;
     const [start, end] = [(from >>> shift) & 0xff, (to >>> shift) & 0xff];
-    palette[at] = Math.round(start + ((end - start) * Math.floor(at / 3)) / 255);
+    palette[index] = Math.round(start + ((end - start) * Math.floor(index / 3)) / 255);
   }
   return palette;
 }

@@ -55,12 +55,12 @@ test('mp3 is the default and consists of complete MPEG-2 Layer III frames', asyn
   const mp3 = Buffer.from(await response.arrayBuffer());
   // 5 notes of 10 frames of 24 ms. At 32 kbit/s and 24 kHz, a frame has 96 bytes.
   expect(mp3.length).toBe(50 * 96);
-  for (let at = 0; at < mp3.length; at += 96) {
+  for (let index = 0; index < mp3.length; index += 96) {
     // Sync, MPEG-2, Layer III, no checksum, 32 kbit/s, 24 kHz, no padding; then mono.
-    expect(mp3.readUIntBE(at, 3)).toBe(0xfff344);
-    expect((mp3[at + 3] ?? 0) >> 6).toBe(3);
+    expect(mp3.readUIntBE(index, 3)).toBe(0xfff344);
+    expect((mp3[index + 3] ?? 0) >> 6).toBe(3);
     // No frame uses bits of the previous one, so notes can be joined in any order.
-    expect(mp3[at + 4]).toBe(0);
+    expect(mp3[index + 4]).toBe(0);
   }
 });
 

@@ -1,5 +1,5 @@
 import { invalidRequest } from '../core/errors.ts';
-import { type Fields, isObject } from '../core/json.ts';
+import { isObject, type JsonObject } from '../core/json.ts';
 import { audioTypes } from '../core/media/audio.ts';
 import { writeWavHead } from '../core/media/audio-files.ts';
 import { countCharacters } from '../core/text.ts';
@@ -43,7 +43,7 @@ export async function answerSpeech(request: Request): Promise<Reply> {
   return streamReply(audioTypes[format], notes);
 }
 
-function readFormat(body: Fields): keyof typeof noteIn {
+function readFormat(body: JsonObject): keyof typeof noteIn {
   choiceField(body, 'stream_format', ['audio']);
   const format =
     choiceField(body, 'response_format', ['mp3', 'wav', 'pcm', ...otherFormats]) ?? 'mp3';
@@ -55,7 +55,7 @@ function readFormat(body: Fields): keyof typeof noteIn {
 }
 
 /** Reads the voice. Any is accepted and has its own melody. Custom voices have the form `{id}`. */
-function readVoice(body: Fields): string {
+function readVoice(body: JsonObject): string {
   const voice = isObject(body.voice) ? body.voice.id : (body.voice ?? 'demo');
   if (typeof voice === 'string') return voice;
   throw invalidRequest("'voice' must be the name of a voice.", 'voice');

@@ -137,8 +137,8 @@ function wavSeconds(file: Uint8Array): number | undefined {
 
 function mp3Seconds(file: Uint8Array): number | undefined {
   const start = id3Bytes(file);
-  for (let at = start; at < Math.min(file.length, start + resyncBytesMax); at += 1) {
-    const { frames, seconds } = walkFrames(file, at);
+  for (let index = start; index < Math.min(file.length, start + resyncBytesMax); index += 1) {
+    const { frames, seconds } = walkFrames(file, index);
     // Two consecutive frames are required: one header may be a coincidence.
     if (frames >= 2) return seconds;
   }

@@ -273,7 +273,7 @@ export interface ClientRequest {
 /** The properties of a request that decide which upstream counts its tokens. */
 export type TokenCountRequestInfo = Pick<
   ChatRequestInfo,
-  'models' | 'preferences' | 'parameters' | 'addresses' | 'images' | 'ownAccount'
+  'models' | 'preferences' | 'parameters' | 'urls' | 'images' | 'ownAccount'
 >;
 
 /** A request to count tokens, which can be sent to any upstream that counts them. */

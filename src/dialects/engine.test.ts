@@ -152,7 +152,7 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
     // The upstream itself rejects a tool that was never offered.
     const other = { toolChoice: { name: 'find' }, tools };
     expect(written(other).dropped).toEqual([]);
-    const missing = written({ ...other, foreign: ['tools[1]'] });
+    const missing = written({ ...other, unsupported: ['tools[1]'] });
     expect(missing).toEqual({ choice: false, dropped: ['tool_choice', 'tools[1]'] });
   },
 );

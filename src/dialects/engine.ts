@@ -120,7 +120,7 @@ export class Translation implements Adapter {
     const request = this.#upstream.write(normalized, target);
     const dropped = [...(request.dropped ?? []), ...(isToolChoiceInvalid ? ['tool_choice'] : [])];
     // Known names come first: the header fits only some, and clients may send any number.
-    return { ...request, dropped: [...new Set([...dropped, ...prompt.foreign])] };
+    return { ...request, dropped: [...new Set([...dropped, ...prompt.unsupported])] };
   }
 
   transformStream(identity: ReplyIdentity): StreamTransform {
@@ -209,10 +209,10 @@ function replayWith(
 /**
  * Returns true if there are no tools, or if the forced tool exists only in the client's dialect.
  */
-function isToolMissing({ tools, toolChoice, foreign }: Prompt): boolean {
+function isToolMissing({ tools, toolChoice, unsupported }: Prompt): boolean {
   if (tools.length === 0) return true;
   if (toolChoice === null || typeof toolChoice === 'string') return false;
-  const isToolDropped = foreign.some((name) => name.startsWith('tools['));
+  const isToolDropped = unsupported.some((name) => name.startsWith('tools['));
   return isToolDropped && !tools.some(({ name }) => name === toolChoice.name);
 }
 

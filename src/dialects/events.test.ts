@@ -85,10 +85,10 @@ test('EventStreamReader returns the same messages however the text is split', ()
       (pieces, sizes) => {
         const text = pieces.join('');
         const parts: string[] = [];
-        for (let at = 0; at < text.length; ) {
+        for (let index = 0; index < text.length; ) {
           const size = sizes.next().value ?? 1;
-          parts.push(text.slice(at, at + size));
-          at += size;
+          parts.push(text.slice(index, index + size));
+          index += size;
           if (parts.length > 1000) break;
         }
         parts.push(text.slice(parts.join('').length));

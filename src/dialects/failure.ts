@@ -1,13 +1,13 @@
 import { answerBracketsMax } from '../core/bounds.ts';
-import { type Fields, isObject, isText, parseJson } from '../core/json.ts';
+import { isNonEmptyString, isObject, type JsonObject, parseJson } from '../core/json.ts';
 import type { FailureKind, ReadResult, UpstreamFailure } from './dialect.ts';
 import { parseExact } from './normalize/exact-json.ts';
 import {
   kindOf,
   kindsByNumericCode,
-  readProblem,
   readRetryAfter,
-  type UpstreamProblem,
+  readUpstreamError,
+  type UpstreamErrorInfo,
 } from './normalize/responses/upstream-problem.ts';
 
 /** Thrown for an upstream answer that is too large, malformed, or useless. */
@@ -38,7 +38,7 @@ function readTextBody(body: string): string | undefined {
 }
 
 /** Returns a message for JSON without one, with the error's code if there is one. */
-function fallbackMessage(status: number, { codes: [code] }: UpstreamProblem): string {
+function fallbackMessage(status: number, { codes: [code] }: UpstreamErrorInfo): string {
   const rest = code ? `, only with the code ${code}.` : '.';
   return `HTTP ${status} without a message${rest}`;
 }
@@ -52,7 +52,7 @@ export function readFailure(
 ): UpstreamFailure {
   const json = parseExact(body);
   // Amazon names its errors in this header, rarely in the body.
-  const problem = readProblem(json, headers.get('x-amzn-errortype'));
+  const problem = readUpstreamError(json, headers.get('x-amzn-errortype'));
   const kind = kindOf(problem, status >= 400 ? status : (problem.claimedStatus ?? status));
   const reportedMessage = problem.message ?? (json === undefined ? readTextBody(body) : undefined);
   const message = reportedMessage ?? fallbackMessage(status, problem);
@@ -87,7 +87,7 @@ export function invalidJsonEvent(data: string): UpstreamFailure {
 
 /** Reads an error object from an answer with status 200. */
 export function readErrorObject(raw: unknown): UpstreamFailure {
-  const problem = readProblem(raw);
+  const problem = readUpstreamError(raw);
   return {
     kind: kindOf(problem, problem.claimedStatus),
     status: problem.claimedStatus,
@@ -99,7 +99,7 @@ export function readErrorObject(raw: unknown): UpstreamFailure {
 
 /** Returns false for an empty `error` beside an answer, such as `{"message": "", "code": 0}`. */
 function isError(error: unknown): boolean {
-  return isObject(error) ? Object.values(error).some(Boolean) : isText(error);
+  return isObject(error) ? Object.values(error).some(Boolean) : isNonEmptyString(error);
 }
 
 /** Finish reasons of failed answers. */
@@ -115,10 +115,14 @@ const failedFinishReasons: ReadonlyMap<string, FailureKind> = new Map([
 ]);
 
 /** Creates the failure for a finish reason. */
-export function finishReasonFailure(kind: FailureKind, reason: string, more = ''): UpstreamFailure {
+export function finishReasonFailure(
+  kind: FailureKind,
+  reason: string,
+  extraFields = '',
+): UpstreamFailure {
   return createFailure(
     kind,
-    `The upstream ended its answer with the finish reason ${reason}.${more}`,
+    `The upstream ended its answer with the finish reason ${reason}.${extraFields}`,
   );
 }
 
@@ -130,7 +134,7 @@ function readFinishFailure(reason: unknown): UpstreamFailure | undefined {
 }
 
 /** Reads errors that are a number and a message in the body, without an error object. */
-function numericCodeFailure(body: Fields): UpstreamFailure | undefined {
+function numericCodeFailure(body: JsonObject): UpstreamFailure | undefined {
   const { base_resp: base, error_code: errorCode } = body;
   const [code, source] = isObject(base) ? [base.status_code, base] : [errorCode, body];
   // Some vendors write 0 or 200 for success.
@@ -143,14 +147,14 @@ function numericCodeFailure(body: Fields): UpstreamFailure | undefined {
 const successCodes: ReadonlySet<unknown> = new Set([0, 200, 20000, '0', '200', 'ok', 'success']);
 
 /** Recognizes errors without an `error` key: older vLLM, Mistral, SiliconFlow, Z.ai. */
-function isFlatError({ code, message, detail, success }: Fields): boolean {
+function isFlatError({ code, message, detail, success }: JsonObject): boolean {
   if (success === false) return true;
   const isSuccess = successCodes.has(typeof code === 'string' ? code.toLowerCase() : code);
-  return !isSuccess && (isText(message) || (detail !== undefined && detail !== null));
+  return !isSuccess && (isNonEmptyString(message) || (detail !== undefined && detail !== null));
 }
 
 /** Returns the failure in a chunk or a body with status 200, if there is one. */
-export function failureInside(body: Fields): UpstreamFailure | undefined {
+export function failureInside(body: JsonObject): UpstreamFailure | undefined {
   if (isError(body.error)) return readErrorObject(body);
   if (body.base_resp !== undefined || body.error_code !== undefined) {
     const failure = numericCodeFailure(body);
@@ -172,7 +176,7 @@ export function failureInside(body: Fields): UpstreamFailure | undefined {
 /** Reads an answer that must be a JSON object, or a list with one. */
 export function readAnswer<Value>(
   text: string,
-  read: (body: Fields) => ReadResult<Value>,
+  read: (body: JsonObject) => ReadResult<Value>,
 ): ReadResult<Value> {
   const hasTooManyBrackets = exceedsBracketLimit('[', text) || exceedsBracketLimit('{', text);
   const body = hasTooManyBrackets ? undefined : parseJson(text);

@@ -7,7 +7,7 @@ import { failureInside, malformed } from './failure.ts';
 
 /** Embeddings. */
 
-/** A text, or its token numbers in OpenAI's cl100k_base vocabulary. */
+/** A text, or its token IDs in OpenAI's cl100k_base vocabulary. */
 export type EmbeddingInput = string | readonly number[];
 
 /** The inputs and options of an embeddings request. */
@@ -19,7 +19,7 @@ export interface EmbeddingsOptions {
   readonly dimensions: number | null;
   readonly user: string | null;
   /** Fields unknown to the gateway, for OpenAI-style upstreams that may know them. */
-  readonly more: Readonly<Record<string, unknown>>;
+  readonly extraFields: Readonly<Record<string, unknown>>;
 }
 
 /** The vectors of one call, in the order of its inputs. */
@@ -31,7 +31,7 @@ export interface EmbeddingBatch {
 
 /** The embeddings side of a dialect. */
 export interface EmbeddingsDialect {
-  /** True if inputs may be token numbers; for other dialects they are decoded to text first. */
+  /** True if inputs may be token IDs; for other dialects they are decoded to text first. */
   readonly acceptsTokens: boolean;
   /** Returns the maximum number of inputs per call. More inputs are sent in several calls. */
   batchMax(options: EmbeddingsOptions): number;
@@ -108,7 +108,7 @@ export interface ImageOptions {
   readonly mask: ImageFile | null;
   readonly parameters: ImageParameters;
   /** Fields unknown to the gateway, for OpenAI-style upstreams that may know them. */
-  readonly more: Readonly<Record<string, unknown>>;
+  readonly extraFields: Readonly<Record<string, unknown>>;
 }
 
 /** One generated image: its bytes, or its URL. */
@@ -167,7 +167,7 @@ export interface SpeechOptions {
   /** True to request the audio as events, which report the tokens used. */
   readonly asEvents: boolean;
   /** Fields unknown to the gateway, which upstreams may know. */
-  readonly more: Readonly<Record<string, unknown>>;
+  readonly extraFields: Readonly<Record<string, unknown>>;
 }
 
 /** The speech side of a dialect. The answer is bytes, or events that carry bytes. */
@@ -208,7 +208,7 @@ export interface TranscriptionOptions {
   /** `word`, `segment`, or both: the timestamps in `verbose_json`. */
   readonly granularities: readonly string[];
   /** Fields unknown to the gateway, for OpenAI-style upstreams that may know them. */
-  readonly more: Readonly<Record<string, readonly string[]>>;
+  readonly extraFields: Readonly<Record<string, readonly string[]>>;
 }
 
 export type Transcript =

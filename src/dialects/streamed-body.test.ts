@@ -2,13 +2,14 @@ import { describe, expect, test } from 'bun:test';
 import type { LongBytes } from '../core/form.ts';
 import { bodyFromBytes, concatBodies, inBase64, writeForm } from './streamed-body.ts';
 
-const bytes = Buffer.from(Array.from({ length: 1_000 }, (_, at) => (at * 7) % 256));
+const bytes = Buffer.from(Array.from({ length: 1_000 }, (_, index) => (index * 7) % 256));
 
 function inPieces(content: Uint8Array, size: number): LongBytes {
   return {
     bytes: content.length,
     async *chunks() {
-      for (let at = 0; at < content.length; at += size) yield content.subarray(at, at + size);
+      for (let index = 0; index < content.length; index += size)
+        yield content.subarray(index, index + size);
     },
   };
 }

@@ -103,7 +103,7 @@ export function suggestionFor(path: string): string | undefined {
   return suggestions.find(([pattern]) => pattern.test(rest))?.[1];
 }
 
-/** Longer paths aren't typing errors, and comparing them would cost too much time. */
+/** Longer paths aren't typos, and comparing them would cost too much time. */
 const comparedLengthMax = 100;
 
 /** Shorter names are prefixes of too many others. */

@@ -25,10 +25,10 @@ function controlledReads(bounds?: ConstructorParameters<typeof TenantReadQueue>[
   const queue = new TenantReadQueue(bounds);
   const started: string[] = [];
   const ends = new Map<string, PromiseWithResolvers<string>>();
-  const start = (name: string, tenantId = 'acme', client = new AbortController().signal) => {
+  const start = (name: string, tenantId = 'acme', clientSignal = new AbortController().signal) => {
     const end = Promise.withResolvers<string>();
     ends.set(name, end);
-    return queue.run(tenantId, client, () => {
+    return queue.run(tenantId, clientSignal, () => {
       started.push(name);
       return end.promise;
     });

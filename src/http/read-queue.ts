@@ -30,13 +30,13 @@ export class TenantReadQueue {
   }
 
   /** Throws 429 if the queue is full, and 503 after too long a wait. */
-  async run<T>(tenantId: string, client: AbortSignal, read: () => Promise<T>): Promise<T> {
+  async run<T>(tenantId: string, clientSignal: AbortSignal, read: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(tenantId) ?? { running: 0, waiting: new Set() };
     this.#queues.set(tenantId, queue);
     if (queue.running < this.#limits.atOnceMax) {
       queue.running += 1;
     } else {
-      await this.#waitForTurn(queue, client);
+      await this.#waitForTurn(queue, clientSignal);
       // Back-to-back reads would starve the sockets.
       await Bun.sleep(0);
     }
@@ -47,13 +47,13 @@ export class TenantReadQueue {
     }
   }
 
-  #waitForTurn({ waiting }: TenantQueue, client: AbortSignal): Promise<void> {
+  #waitForTurn({ waiting }: TenantQueue, clientSignal: AbortSignal): Promise<void> {
     const { waitingMax, waitMs } = this.#limits;
-    if (client.aborted || waiting.size >= waitingMax) throw tooManyReads();
+    if (clientSignal.aborted || waiting.size >= waitingMax) throw tooManyReads();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const cleanUp = () => {
       clearTimeout(timer);
-      client.removeEventListener('abort', onAbort);
+      clientSignal.removeEventListener('abort', onAbort);
       waiting.delete(start);
     };
     const start = () => {
@@ -67,7 +67,7 @@ export class TenantReadQueue {
     const onAbort = () => fail(tooManyReads());
     const timer = setTimeout(() => fail(waitTooLong()), waitMs);
     // Otherwise clients that time out and retry would fill the queue with abandoned reads.
-    client.addEventListener('abort', onAbort);
+    clientSignal.addEventListener('abort', onAbort);
     waiting.add(start);
     return promise;
   }

@@ -34,12 +34,12 @@ interface ServerDeps {
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly log: Log;
-  readonly answers?: ResponseCounts;
+  readonly responseCounts?: ResponseCounts;
   readonly idleSeconds?: number;
   /** Writes rate-limit headers for a request that isn't counted. */
   writeRateHeaders?(caller: Caller, headers: Record<string, string>): void;
   /** Maps an unexpected error, such as an outage; undefined means an internal error. */
-  explain?(error: unknown): GatewayError | undefined;
+  mapError?(error: unknown): GatewayError | undefined;
 }
 
 /** Dispatches requests to routes, checks access, and turns errors into responses. */
@@ -128,7 +128,7 @@ export class HttpServer {
       // The rest of the body may never arrive.
       exchange.setIdleTimeout(this.#idleSeconds);
     }
-    this.#deps.answers?.count(exchange.pattern, response.status);
+    this.#deps.responseCounts?.count(exchange.pattern, response.status);
     return response;
   }
 
@@ -215,7 +215,7 @@ export class HttpServer {
   }
 
   #toGatewayError(error: unknown): GatewayError {
-    return this.#deps.explain?.(error) ?? asGatewayError(error);
+    return this.#deps.mapError?.(error) ?? asGatewayError(error);
   }
 
   readonly #reportLateError = (exchange: Exchange, error: unknown): void => {
@@ -326,5 +326,4 @@ export class StartupServer {
   }
 }
 
-const startingMessage =
-  'This Tollgate is waiting for its database. Send the request again shortly.';
+const startingMessage = 'The gateway is waiting for its database. Send the request again shortly.';

@@ -47,9 +47,9 @@ function runPiece(
     findReplay: () => undefined,
     plan: () => [],
     reserve: async () => ({ hold: undefined }),
-    async openFirst({ client, receivedAt }: Call) {
+    async tryOffers({ clientSignal, receivedAt }: Call) {
       if (bookedBy === 'this worker') booked.createdAt = receivedAt;
-      const upstreamCall = new UpstreamCall(new DeadlineWatcher(), client);
+      const upstreamCall = new UpstreamCall(new DeadlineWatcher(), clientSignal);
       const offer = { provider: { name: 'voice' } };
       return { offer, answer: { ...answer, upstreamCall }, firstByteMs: 1 };
     },

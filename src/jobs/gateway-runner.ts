@@ -13,7 +13,7 @@ import { TranscriptionOperation } from '../operations/transcription/transcriptio
 import type { RequestRecord } from '../records/request-record.ts';
 import type { Store } from '../store/open.ts';
 import { noMetrics } from '../upstream/attempt.ts';
-import type { Opened } from '../upstream/fallback.ts';
+import type { OpenedAnswer } from '../upstream/fallback.ts';
 import {
   type FinishedPiece,
   type JobRunner,
@@ -71,7 +71,7 @@ export class GatewayJobRunner implements JobRunner {
     const call: Call = {
       requestId: piece.requestId,
       caller: await callerForKey(store.directory, tenantId, keyId, now()),
-      client: piece.signal,
+      clientSignal: piece.signal,
       receivedAt: Date.now(),
       startedAt: performance.now(),
       headers: {},
@@ -141,7 +141,7 @@ function withBilling(stages: Stages, bill: PieceBill): Stages {
     ...stages,
     countRequest: () => undefined,
     acquireSlot: () => () => undefined,
-    openFirst: async (...args) => withByteLimit(await stages.openFirst(...args)),
+    tryOffers: async (...args) => withByteLimit(await stages.tryOffers(...args)),
     async settle(call, outcome) {
       const settled = await stages.settle(call, withoutLostUsage(call, outcome));
       if ('opened' in outcome) {
@@ -156,7 +156,7 @@ function withBilling(stages: Stages, bill: PieceBill): Stages {
 }
 
 /** Limits the audio of a piece, which is held in memory. Longer audio counts as interrupted. */
-function withByteLimit(opened: Opened): Opened {
+function withByteLimit(opened: OpenedAnswer): OpenedAnswer {
   const { answer } = opened;
   if (answer.kind !== 'bytes') return opened;
   let bytes = answer.first.length;
@@ -173,8 +173,8 @@ function withByteLimit(opened: Opened): Opened {
  * Removes the usage of an interrupted piece, whose audio is discarded. Charging it would also use
  * up the id of the piece, so the complete piece couldn't be charged when another worker runs it.
  */
-function withoutLostUsage({ client }: Call, outcome: RequestOutcome): RequestOutcome {
-  const isCanceled = client.reason === ('cancelled' satisfies StopReason);
+function withoutLostUsage({ clientSignal }: Call, outcome: RequestOutcome): RequestOutcome {
+  const isCanceled = clientSignal.reason === ('cancelled' satisfies StopReason);
   const isLost =
     outcome.kind === 'interrupted' || (outcome.kind === 'client_disconnected' && !isCanceled);
   return isLost ? { ...outcome, metrics: noMetrics } : outcome;
@@ -193,14 +193,22 @@ async function operationOf(piece: SpeechPiece | TranscriptionPiece): Promise<Ope
   };
   if (piece.type === 'speech') {
     const { input, voice, format, speed, instructions } = piece;
-    return new SpeechOperation({ request, input, voice, format, speed, instructions, more: {} });
+    return new SpeechOperation({
+      request,
+      input,
+      voice,
+      format,
+      speed,
+      instructions,
+      extraFields: {},
+    });
   }
   const { audio, format, language, prompt, temperature, granularities } = piece;
   const file = audioFileFor(piece.extension);
   const content = bodyFromBytes(audio);
   const seconds = await readDurationSeconds(content, file.contentType);
   const sha256 = createHash('sha256').update(audio).digest('hex');
-  const options = { format, language, prompt, temperature, granularities, more: {} };
+  const options = { format, language, prompt, temperature, granularities, extraFields: {} };
   return new TranscriptionOperation({ request, options }, { ...file, content, sha256, seconds });
 }
 

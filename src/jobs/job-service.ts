@@ -43,7 +43,7 @@ interface JobServiceDeps {
   /** Does the same for transcription models. Throws 400, 403, 404. */
   transcriptionModel(caller: Caller, alias: string): Promise<CreditCheck>;
   /** Returns why the address policy rejects a URL, or null if it doesn't. */
-  refusalOfAddress(url: string): Promise<string | null>;
+  urlRejection(url: string): Promise<string | null>;
   /** Called after a job was canceled. */
   onCanceled(jobId: string): void;
   now(): number;
@@ -193,7 +193,7 @@ export class JobService {
   }
 
   async #checkWebhook({ webhook_url: url }: SpeechInput | TranscriptionInput): Promise<void> {
-    const refusal = url ? await this.#deps.refusalOfAddress(url) : null;
+    const refusal = url ? await this.#deps.urlRejection(url) : null;
     if (refusal === null) return;
     throw invalidRequest(`webhook_url isn't allowed: ${refusal}`, 'webhook_url');
   }

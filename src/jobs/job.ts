@@ -62,7 +62,7 @@ export interface SpeechJobRequest
 }
 
 /** The stored options of a transcription job. */
-export interface TranscriptionJobRequest extends Omit<TranscriptionOptions, 'more'> {
+export interface TranscriptionJobRequest extends Omit<TranscriptionOptions, 'extraFields'> {
   readonly type: 'transcription';
 }
 

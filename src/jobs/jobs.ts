@@ -25,7 +25,7 @@ import type { Store } from '../store/open.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import type { AddressPolicy } from '../upstream/guard/address-policy.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
-import { refusalBy } from '../upstream/guard/pinned-call.ts';
+import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
 import { GatewayJobRunner } from './gateway-runner.ts';
 import { JobService, type SpeechModel } from './job-service.ts';
 import type { ObjectStorage } from './objects.ts';
@@ -43,12 +43,12 @@ interface JobsDeps {
   readonly idempotency: Idempotency;
   readonly secrets: SecretKeys;
   readonly log: Log;
-  readonly serverAddress: ServerAddress;
+  readonly listenPort: ListenPort;
   /** The database's clock: all processes need the same time for leases and link expiry. */
   now(): number;
 }
 
-export interface ServerAddress {
+export interface ListenPort {
   /** The configured port, replaced by the actual one once the server listens. */
   port: number;
 }
@@ -96,7 +96,7 @@ export class Jobs {
       signer: this.#signer,
       post: (url, call) => createGuardedFetch(this.#requireContext().addressPolicy)(url, call),
       baseUrl: () => this.#baseUrl(),
-      onDropped: ({ jobId }) => log.warn('webhook_given_up', { job: jobId }),
+      onDropped: ({ jobId }) => log.warn('webhook_dropped', { job: jobId }),
     });
     this.#sweep = new JobSweep({
       ...shared,
@@ -144,7 +144,7 @@ export class Jobs {
           caller,
           chargeContext,
         ),
-      refusalOfAddress: refusalBy(addressPolicy),
+      urlRejection: rejectionReasonBy(addressPolicy),
       onCanceled: (id) => this.#worker.abortCanceled(id),
       now,
     });
@@ -174,7 +174,7 @@ export class Jobs {
 
   #baseUrl(): string {
     const { publicUrl, host } = this.#requireContext().config.server;
-    return publicUrl ?? `http://${hostInUrl(host)}:${this.#deps.serverAddress.port}`;
+    return publicUrl ?? `http://${hostInUrl(host)}:${this.#deps.listenPort.port}`;
   }
 }
 
@@ -185,7 +185,7 @@ export interface IdempotentJobRequest {
   /** Compared with the body of an earlier request that used the same key. */
   readonly body: unknown;
   readonly requestId: string;
-  readonly client: AbortSignal;
+  readonly clientSignal: AbortSignal;
 }
 
 export interface CreatedJob {
@@ -207,13 +207,13 @@ interface OnceDeps {
 
 /** Creates the job, or returns the id of the one that the claim already points to. */
 async function createOnce(
-  { caller, key, body, requestId, client }: IdempotentJobRequest,
+  { caller, key, body, requestId, clientSignal }: IdempotentJobRequest,
   create: CreateJob,
   { idempotency, jobs, now }: OnceDeps,
 ): Promise<CreateOnceResult> {
   const { tenantId } = caller;
   const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
-  const result = await idempotency.lookUp(claim, client, ({ text }) => text);
+  const result = await idempotency.lookUp(claim, clientSignal, ({ text }) => text);
   if ('found' in result) {
     const model = (await jobs.find(tenantId, result.found))?.model;
     // Another key of the tenant may have created the job, and this key may not use its model.
@@ -286,8 +286,10 @@ async function checkCredits(
   await hold.settle(0);
 }
 
-function isFree({ pricing, own }: Offer): boolean {
-  return own?.feeBasisPoints === 0 || Object.values(pricing).every((price) => Number(price) === 0);
+function isFree({ pricing, ownAccount }: Offer): boolean {
+  return (
+    ownAccount?.feeBasisPoints === 0 || Object.values(pricing).every((price) => Number(price) === 0)
+  );
 }
 
 function speechModelOf({ model, speech }: Offer): SpeechModel {

@@ -22,7 +22,7 @@ export interface SplitJob {
   /** The file extension of the pieces and of the output. */
   readonly extension: string;
   /** Rejects if the first piece can't be joined to others. Absent if every piece can be. */
-  readonly checkJoinable?: (piece: Uint8Array) => Promise<void>;
+  readonly checkJoinable?: (chunk: Uint8Array) => Promise<void>;
   join(read: (number: number) => Promise<Uint8Array>): Chunks;
 }
 
@@ -84,7 +84,7 @@ function splitSpeechJob(
       const result = await runner.run({ ...speechPiece, ...pieceRun });
       return { ...result, units: countCharacters(input) };
     },
-    checkJoinable: (piece) => checkJoinable(format, piece),
+    checkJoinable: (chunk) => checkJoinable(format, chunk),
     join: (read) => joinSpeech(format, texts.length, read),
   };
 }

@@ -84,26 +84,26 @@ describe('Admission with a limit of requests per minute', () => {
 describe('Admission with a concurrency limit', () => {
   test('holds a slot until it is released, and releases it once', async () => {
     const admission = defaultAdmission();
-    const release = await admission.enter(caller());
-    const error = await errorOf(() => admission.enter(caller({ keyId: 'key_2' })));
+    const release = await admission.acquire(caller());
+    const error = await errorOf(() => admission.acquire(caller({ keyId: 'key_2' })));
     expect(error).toMatchObject({ status: 429, retryAfterSeconds: 1 });
     release();
-    await admission.enter(caller());
+    await admission.acquire(caller());
     // Another call of `release` doesn't free someone else's slot.
     release();
-    expect((await errorOf(() => admission.enter(caller()))).status).toBe(429);
+    expect((await errorOf(() => admission.acquire(caller()))).status).toBe(429);
   });
 
   test("uses the tenant's own limit", async () => {
     const admission = defaultAdmission();
     const wide = caller({ concurrentRequests: 2 });
-    await admission.enter(wide);
-    await admission.enter(wide);
-    const { message } = await errorOf(() => admission.enter(wide));
+    await admission.acquire(wide);
+    await admission.acquire(wide);
+    const { message } = await errorOf(() => admission.acquire(wide));
     expect(message).toContain('has 2 requests running');
     const narrow = caller({ tenantId: 'narrow', concurrentRequests: 1 });
-    await admission.enter(narrow);
-    const alone = await errorOf(() => admission.enter(narrow));
+    await admission.acquire(narrow);
+    const alone = await errorOf(() => admission.acquire(narrow));
     expect(alone.message).toContain('has 1 request running');
   });
 });
@@ -112,7 +112,7 @@ describe('Admission without shared counters', () => {
   test('returns without a promise', () => {
     const admission = defaultAdmission();
     expect(admission.countRequest(caller(), {})).toBeUndefined();
-    expect(admission.enter(caller())).toBeFunction();
+    expect(admission.acquire(caller())).toBeFunction();
     expect(admission.countTokens(caller(), 1_000_000)).toBeUndefined();
   });
 });
@@ -161,11 +161,11 @@ describe('Admission with shared counters', () => {
       this.calls.push(`tokens ${keyId} ${tokens}`);
       return this.afterTokens;
     }
-    async enter(tenantId: string, slot: string, limit: number, released: readonly string[]) {
+    async acquire(tenantId: string, slot: string, limit: number, released: readonly string[]) {
       this.calls.push(['enter', tenantId, slot, limit, ...released].join(' '));
       return this.slotResult;
     }
-    async leave(tenantId: string, slots: readonly string[]) {
+    async release(tenantId: string, slots: readonly string[]) {
       this.calls.push(`leave ${tenantId} ${slots.join(' ')}`);
     }
     async renew(tenantId: string, slots: readonly string[]) {
@@ -216,9 +216,9 @@ describe('Admission with shared counters', () => {
 
   test('shares slots, releases each once, and acquires none for a rejected request', async () => {
     const { counts, slots, admission } = createShared();
-    const release = await admission.enter(caller());
+    const release = await admission.acquire(caller());
     counts.slotResult = { isFree: false, running: 2 };
-    expect((await errorOf(() => admission.enter(caller()))).status).toBe(429);
+    expect((await errorOf(() => admission.acquire(caller()))).status).toBe(429);
     await slots.renew();
     release();
     expect(counts.calls.splice(0)).toEqual([
@@ -232,9 +232,9 @@ describe('Admission with shared counters', () => {
     expect(counts.calls).toEqual([]);
     // No slot stays acquired in this process either.
     counts.slotResult = { isFree: true, running: 1 };
-    await admission.enter(caller());
-    await admission.enter(caller());
-    expect((await errorOf(() => admission.enter(caller()))).status).toBe(429);
+    await admission.acquire(caller());
+    await admission.acquire(caller());
+    expect((await errorOf(() => admission.acquire(caller()))).status).toBe(429);
     expect(counts.calls).toEqual(['enter acme me:3 2', 'enter acme me:4 2']);
   });
 
@@ -309,23 +309,23 @@ describe('Admission with shared counters', () => {
 
 test('ConcurrencyLimiter admits up to the limit and frees slots on leave', () => {
   const limiter = new ConcurrencyLimiter();
-  expect([1, 2, 3].map(() => limiter.enter('acme', 2))).toEqual([true, true, false]);
-  limiter.leave('acme');
-  expect(limiter.enter('acme', 2)).toBe(true);
-  expect(limiter.enter('acme', 2)).toBe(false);
+  expect([1, 2, 3].map(() => limiter.acquire('acme', 2))).toEqual([true, true, false]);
+  limiter.release('acme');
+  expect(limiter.acquire('acme', 2)).toBe(true);
+  expect(limiter.acquire('acme', 2)).toBe(false);
 });
 
 test('ConcurrencyLimiter counts each tenant separately', () => {
   const limiter = new ConcurrencyLimiter();
-  expect(limiter.enter('acme', 1)).toBe(true);
-  expect(limiter.enter('other', 1)).toBe(true);
-  limiter.leave('other');
-  expect(limiter.enter('acme', 1)).toBe(false);
+  expect(limiter.acquire('acme', 1)).toBe(true);
+  expect(limiter.acquire('other', 1)).toBe(true);
+  limiter.release('other');
+  expect(limiter.acquire('acme', 1)).toBe(false);
 });
 
 test('ConcurrencyLimiter ignores an extra leave', () => {
   const limiter = new ConcurrencyLimiter();
-  limiter.leave('acme');
-  expect(limiter.enter('acme', 1)).toBe(true);
-  expect(limiter.enter('acme', 1)).toBe(false);
+  limiter.release('acme');
+  expect(limiter.acquire('acme', 1)).toBe(true);
+  expect(limiter.acquire('acme', 1)).toBe(false);
 });

@@ -80,20 +80,20 @@ export class Admission {
    * Acquires one of the tenant's concurrency slots. Returns a function that releases it and can be
    * called repeatedly. Throws 429.
    */
-  enter(caller: Caller): (() => void) | Promise<() => void> {
+  acquire(caller: Caller): (() => void) | Promise<() => void> {
     const { tenantId } = caller;
     const limit = caller.concurrentRequests ?? this.#concurrentRequests;
-    if (!this.#concurrency.enter(tenantId, limit)) throw tooManyRunning(limit);
+    if (!this.#concurrency.acquire(tenantId, limit)) throw tooManyRunning(limit);
     const concurrency = this.#concurrency;
     let isRunning = true;
-    const leave = (): boolean => {
+    const release = (): boolean => {
       const wasRunning = isRunning;
       isRunning = false;
-      if (wasRunning) concurrency.leave(tenantId);
+      if (wasRunning) concurrency.release(tenantId);
       return wasRunning;
     };
     const slots = this.#sharedLimits?.slots;
-    return slots ? enterShared(slots, tenantId, limit, leave) : leave;
+    return slots ? enterShared(slots, tenantId, limit, release) : release;
   }
 
   /**
@@ -181,14 +181,14 @@ export class ConcurrencyLimiter {
   readonly #running = new Map<string, number>();
 
   /** Acquires a slot. Returns false if all are in use. Each acquired slot needs one `leave`. */
-  enter(tenantId: string, limit: number): boolean {
+  acquire(tenantId: string, limit: number): boolean {
     const running = this.#running.get(tenantId) ?? 0;
     if (running >= limit) return false;
     this.#running.set(tenantId, running + 1);
     return true;
   }
 
-  leave(tenantId: string): void {
+  release(tenantId: string): void {
     const running = this.#running.get(tenantId) ?? 0;
     if (running > 1) this.#running.set(tenantId, running - 1);
     else this.#running.delete(tenantId);

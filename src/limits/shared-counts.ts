@@ -41,12 +41,12 @@ export interface SharedCounts {
   ): Promise<SharedTake | undefined>;
   addTokens(tenantId: string, keyId: string, tokens: number): Promise<WindowCount | undefined>;
   /** Releases the slots in `released`, then acquires one, which expires unless it is renewed. */
-  enter(
+  acquire(
     tenantId: string,
     slot: string,
     limit: number,
     released: readonly string[],
   ): Promise<SlotResult | undefined>;
-  leave(tenantId: string, slots: readonly string[]): Promise<void>;
+  release(tenantId: string, slots: readonly string[]): Promise<void>;
   renew(tenantId: string, slots: readonly string[]): Promise<void>;
 }

@@ -7,8 +7,8 @@ const sharedStub: SharedCounts = {
   isUp: true,
   take: async () => undefined,
   addTokens: async () => undefined,
-  enter: async () => ({ isFree: true, running: 1 }),
-  leave: async () => undefined,
+  acquire: async () => ({ isFree: true, running: 1 }),
+  release: async () => undefined,
   renew: async () => undefined,
 };
 
@@ -17,7 +17,7 @@ test('SharedSlots periodically renews slots in use and reports released ones', a
   const reported: (readonly string[])[] = [];
   const shared: SharedCounts = {
     ...sharedStub,
-    leave: async (_, slots) => void reported.push(slots),
+    release: async (_, slots) => void reported.push(slots),
     renew: async (_, slots) => void renewed.push(slots),
   };
   const slots = new SharedSlots(shared, 'here');
@@ -31,8 +31,8 @@ test('SharedSlots periodically renews slots in use and reports released ones', a
 
 test('SharedSlots reports released slots once they fill a message', async () => {
   const reported: (readonly string[])[] = [];
-  const leave: SharedCounts['leave'] = async (_, released) => void reported.push(released);
-  const slots = new SharedSlots({ ...sharedStub, leave }, 'here');
+  const leave: SharedCounts['release'] = async (_, released) => void reported.push(released);
+  const slots = new SharedSlots({ ...sharedStub, release: leave }, 'here');
   const acquired: string[] = [];
   while (acquired.length < 501) acquired.push((await slots.enter('acme', 10_000)) ?? '');
   for (const slot of acquired.slice(0, 499)) slots.leave('acme', slot);
@@ -52,8 +52,8 @@ describe('SharedSlots with slots released while Redis is unreachable', () => {
           state.requests += 1;
           return state.isUp;
         },
-        enter: async (_, slot) => ({ isFree: true, running: Number(slot.split(':')[1]) }),
-        leave: async (_, released) => void reported.push(released),
+        acquire: async (_, slot) => ({ isFree: true, running: Number(slot.split(':')[1]) }),
+        release: async (_, released) => void reported.push(released),
       },
       'here',
     );

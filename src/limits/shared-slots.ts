@@ -37,7 +37,7 @@ export class SharedSlots {
   async enter(tenantId: string, limit: number): Promise<string | undefined> {
     const slot = `${this.#processId}:${++this.#last}`;
     const result = this.#shared.isUp
-      ? await this.#shared.enter(tenantId, slot, limit, this.#takeReleased(tenantId))
+      ? await this.#shared.acquire(tenantId, slot, limit, this.#takeReleased(tenantId))
       : undefined;
     const tenant = this.#tenants.get(tenantId) ?? {
       slots: new Set(),
@@ -96,7 +96,7 @@ export class SharedSlots {
       return;
     }
     const released = this.#takeReleased(tenantId);
-    if (released.length > 0) await this.#shared.leave(tenantId, released);
+    if (released.length > 0) await this.#shared.release(tenantId, released);
   }
 
   #takeReleased(tenantId: string): readonly string[] {

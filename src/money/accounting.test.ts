@@ -146,7 +146,7 @@ test('Accounting logs failed commits at once, then once a minute, and recovery',
       return fields;
     });
   };
-  const failed = { level: 'error', event: 'drain_failed', waiting: 1, reason: 'away' };
+  const failed = { level: 'error', event: 'booking_failed', waiting: 1, reason: 'away' };
   const look = () => rejection(() => accounting.flush());
   const minute = () => Promise.allSettled(accounting.periodicTasks().map((task) => task.run()));
   await accounting.saveSettlement(settlementWith(0), false);
@@ -154,7 +154,7 @@ test('Accounting logs failed commits at once, then once a minute, and recovery',
   expect(await linesOf(look)).toEqual([]);
   expect(await linesOf(minute)).toEqual([failed]);
   isAway = false;
-  expect(await linesOf(flushed)).toEqual([{ level: 'info', event: 'booked_again' }]);
+  expect(await linesOf(flushed)).toEqual([{ level: 'info', event: 'booking_recovered' }]);
   expect(await linesOf(minute)).toEqual([]);
 });
 
@@ -163,11 +163,11 @@ test('Accounting owes a charge until it is committed', async () => {
   expect(leasedAt).toBeGreaterThan(receivedAt + 59_999);
   await hold.settle(5);
   await accounting.saveSettlement(settlementWith(5), true);
-  expect(accounting.state()).toMatchObject({ leasedCredits: 5, owedCredits: 5 });
+  expect(accounting.state()).toMatchObject({ leasedCredits: 5, unbookedCredits: 5 });
   booked = [{ account: 'tenant:ten_1', charge: 5, fromLease: { lease: 1, credits: 5 } }];
   isAway = false;
   await accounting.flush();
-  expect(accounting.state()).toMatchObject({ leasedCredits: 0, owedCredits: 0 });
+  expect(accounting.state()).toMatchObject({ leasedCredits: 0, unbookedCredits: 0 });
 });
 
 test('Accounting journals replayed answers, but not rejections', async () => {
@@ -201,14 +201,22 @@ test('Accounting leaves no journal behind once a replayed answer is committed', 
 test('Accounting charges nothing for a request that it cannot journal', async () => {
   const hold = await accounting.hold({ caller, receivedAt }, { requested: 100, minimum: 100 });
   await hold.settle(70);
-  expect(accounting.state()).toMatchObject({ leasedCredits: 100, heldCredits: 0, owedCredits: 70 });
+  expect(accounting.state()).toMatchObject({
+    leasedCredits: 100,
+    heldCredits: 0,
+    unbookedCredits: 70,
+  });
   rmSync(journal, { recursive: true });
   // A file in place of the folder, so that no segment can be opened.
   writeFileSync(journal, '');
   expect(await rejection(() => accounting.saveSettlement(settlementWith(70), true))).toContain(
     "can't write its journal",
   );
-  expect(accounting.state()).toMatchObject({ leasedCredits: 100, heldCredits: 0, owedCredits: 0 });
+  expect(accounting.state()).toMatchObject({
+    leasedCredits: 100,
+    heldCredits: 0,
+    unbookedCredits: 0,
+  });
   expect(() => accounting.requireCapacity()).toThrow("journal can't be written");
   // Its row is committed once the store is back.
   isAway = false;
@@ -390,7 +398,7 @@ describe('Accounting.saveWithAnswer', () => {
 
   test('journals the charge while the store is down', async () => {
     expect(await saveNamed()).toBe('unwritten');
-    const state = { requestsInFlight: 0, unbookedRequests: 1, owedCredits: 70 };
+    const state = { requestsInFlight: 0, unbookedRequests: 1, unbookedCredits: 70 };
     expect(accounting.state()).toMatchObject(state);
     const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
     expect(lines.join()).toContain('"settled"');
@@ -406,7 +414,7 @@ describe('Accounting.saveWithAnswer', () => {
     expect(await saveNamed()).toBe('taken_over');
     expect(accounting.state()).toMatchObject({
       heldCredits: 0,
-      owedCredits: 0,
+      unbookedCredits: 0,
       requestsInFlight: 0,
     });
     expect(endedRequests).toMatchObject([

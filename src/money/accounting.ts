@@ -169,7 +169,7 @@ export class Accounting {
   #committed(booked: readonly Booked[], requestIds: readonly string[]): void {
     this.#wallets.booked(booked);
     this.#journal.committed(requestIds);
-    if (this.#failure) this.#log.info('booked_again');
+    if (this.#failure) this.#log.info('booking_recovered');
     this.#failure = undefined;
   }
 
@@ -180,7 +180,7 @@ export class Accounting {
   }
 
   #logFailure(): void {
-    if (this.#failure) this.#log.error('drain_failed', this.#failure);
+    if (this.#failure) this.#log.error('booking_failed', this.#failure);
   }
 
   /** Journals before committing, because a line written after the commit would never be removed. */

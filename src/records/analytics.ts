@@ -1,7 +1,7 @@
 import type { TenantMonthObject } from '../contract/admin.ts';
 import type {
   AnalyticsObject,
-  Split,
+  GroupBy,
   UsageDayObject,
   UsageGroupObject,
   UsageSummaryObject,
@@ -176,7 +176,7 @@ export interface SplitSums extends DaySums {
 
 export interface SplitReads {
   /** Returns the sums by day of the values with the highest spend. */
-  splitSums(filter: AnalyticsFilter, split: Split): Promise<readonly SplitSums[]>;
+  splitSums(filter: AnalyticsFilter, split: GroupBy): Promise<readonly SplitSums[]>;
 }
 
 export function groupObjects(

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { unknownModelNamesMax } from '../core/bounds.ts';
 import { UnknownModelNames } from './unknown-model-names.ts';
 
-const first = Array.from({ length: unknownModelNamesMax }, (_, at) => `acme/typo-${at}`);
+const first = Array.from({ length: unknownModelNamesMax }, (_, index) => `acme/typo-${index}`);
 
 test('UnknownModelNames records names unchanged up to a daily limit per tenant', () => {
   let now = Date.UTC(2026, 0, 31, 23, 59);

@@ -117,16 +117,16 @@ describe('plan with a provider key of the tenant', () => {
     expect(callable([])).toEqual(['acme/a', 'acme/open']);
     expect(callable([credential('open')])).toEqual(['acme/a', 'acme/open']);
     expect(callable([credential('closed')])).toEqual(['acme/a', 'acme/closed', 'acme/open']);
-    const own = withProviderKeys(catalog, [credential('closed')], 500);
-    expect(own.suggest('acme/close')).toBe('acme/closed');
+    const ownAccount = withProviderKeys(catalog, [credential('closed')], 500);
+    expect(ownAccount.suggest('acme/close')).toBe('acme/closed');
     expect(catalog.suggest('acme/close')).not.toBe('acme/closed');
   });
 
   test("uses only the operator's URL, not its headers, and charges the fee", () => {
-    const [own] = planOffers([credential('north')]);
-    expect(own?.provider.headers).toEqual({});
-    expect(own?.provider.baseUrl).toBe('http://north.test/v1');
-    expect(own?.own).toMatchObject({ feeBasisPoints: 500, isUserAddress: false });
+    const [ownAccount] = planOffers([credential('north')]);
+    expect(ownAccount?.provider.headers).toEqual({});
+    expect(ownAccount?.provider.baseUrl).toBe('http://north.test/v1');
+    expect(ownAccount?.ownAccount).toMatchObject({ feeBasisPoints: 500, isUserUrl: false });
   });
 });
 
@@ -134,10 +134,10 @@ describe('plan with a provider key that has a base URL', () => {
   const baseUrl = 'https://proxy.example/v1';
 
   test('uses the URL if the provider allows it and marks it as user-supplied', () => {
-    const [own] = planOffers([credential('open', { baseUrl })], { alias: 'acme/open' });
-    expect(own?.provider.baseUrl).toBe(baseUrl);
-    expect(own?.own?.isUserAddress).toBe(true);
-    expect(own?.own?.sharedNext?.provider.baseUrl).toBe('http://open.test/v1');
+    const [ownAccount] = planOffers([credential('open', { baseUrl })], { alias: 'acme/open' });
+    expect(ownAccount?.provider.baseUrl).toBe(baseUrl);
+    expect(ownAccount?.ownAccount?.isUserUrl).toBe(true);
+    expect(ownAccount?.ownAccount?.sharedNext?.provider.baseUrl).toBe('http://open.test/v1');
   });
 
   test('does not use the key if the operator forbids such URLs', () => {
@@ -192,7 +192,7 @@ test('Health forgets the least recently used provider keys', () => {
   for (let i = 0; i < 5; i++) health.failed(bad);
   for (let i = 0; i < 5; i++) health.failed(busy);
   for (let i = 0; i < 10_000; i++) {
-    health.succeeded({ ...bad, own: { scope: `tenant ${i}` } }, 1);
+    health.succeeded({ ...bad, ownAccount: { scope: `tenant ${i}` } }, 1);
     if (i % 1_000 === 0) health.observeSpeed(busy, 1);
   }
   expect(health.state(bad)).toBe('closed');

@@ -11,7 +11,7 @@ import {
   textLimitOf,
 } from './capability.ts';
 
-const shared = { provider: { baseUrl: 'https://vendor.test/v1' }, own: null };
+const shared = { provider: { baseUrl: 'https://vendor.test/v1' }, ownAccount: null };
 
 const capable: Model = {
   id: 'acme/all',
@@ -127,7 +127,7 @@ test('compatibleOffers keeps the models that accept the images and throws if non
 
 describe('entitledOffers for content in a provider account', () => {
   const offer = { ...shared, model: capable };
-  const own = { ...offer, own: {} };
+  const own = { ...offer, ownAccount: {} };
   const param = 'messages[0].content[0].file.file_id';
 
   test("keeps only offers with the tenant's key and names the field if there are none", () => {
@@ -138,7 +138,7 @@ describe('entitledOffers for content in a provider account', () => {
   });
 
   test("recognizes URLs on the provider's host", () => {
-    const at = (url: string) => ({ ...request(), addresses: [{ param, url }] });
+    const at = (url: string) => ({ ...request(), urls: [{ param, url }] });
     expect(entitledOffers([offer, own], at('https://vendor.test/v1/files/a'))).toEqual([own]);
     expect(entitledOffers([offer, own], at('HTTPS://Vendor.test:443/b'))).toEqual([own]);
     expect(() => entitledOffers([offer], at('https://vendor.test/v1/files/a'))).toThrow(param);

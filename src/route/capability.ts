@@ -3,7 +3,7 @@ import type { SpeechSettings } from '../config/model-schema.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import type { TextLimit } from '../core/media/audio.ts';
 import { readDataUrlImageSize } from '../core/media/images.ts';
-import type { AddressInput, ChatRequestInfo, RequestInfo } from '../core/request-info.ts';
+import type { ChatRequestInfo, RequestInfo, UrlInput } from '../core/request-info.ts';
 
 /** Returns why a model can't serve a chat request, as a phrase after its name, or null. */
 export function chatIncompatibility(model: Model, { needs }: ChatRequestInfo): string | null {
@@ -80,31 +80,31 @@ function thinkingBudgetIncompatibility(
 interface RoutedOffer {
   readonly model: Model;
   readonly provider: Pick<Provider, 'baseUrl'>;
-  readonly own: object | null;
+  readonly ownAccount: object | null;
 }
 
 /** The parts of a request that can reference content in a provider's account. */
-type AccountReferences = Pick<RequestInfo, 'ownAccount' | 'addresses' | 'images'>;
+type AccountReferences = Pick<RequestInfo, 'ownAccount' | 'urls' | 'images'>;
 
 /**
  * Returns the error for a request that references content in the operator's account, or null.
  * Tenants share that account, so none may reach its content.
  */
 function accountIncompatibility(
-  { own, provider }: RoutedOffer,
-  { ownAccount: required, addresses = [], images = [] }: AccountReferences,
+  { ownAccount, provider }: RoutedOffer,
+  { ownAccount: required, urls = [], images = [] }: AccountReferences,
 ): GatewayError | null {
-  if (own) return null;
+  if (ownAccount) return null;
   const hint = 'or use your own provider key';
   if (required)
     return invalidRequest(`${required.param} ${required.why}, ${hint}.`, required.param);
   // Gemini accepts URLs of files it stores and reads them with the key of the request.
   const host = hostOf(provider.baseUrl);
-  const isProviderAddress = ({ url }: AddressInput) => !/^data:/i.test(url) && hostOf(url) === host;
-  const reference = addresses.find(isProviderAddress) ?? images.find(isProviderAddress);
+  const isProviderAddress = ({ url }: UrlInput) => !/^data:/i.test(url) && hostOf(url) === host;
+  const reference = urls.find(isProviderAddress) ?? images.find(isProviderAddress);
   if (!reference) return null;
-  const why = "points to the provider's account: send the content itself";
-  return invalidRequest(`${reference.param} ${why}, ${hint}.`, reference.param);
+  const reason = "points to the provider's account: send the content itself";
+  return invalidRequest(`${reference.param} ${reason}, ${hint}.`, reference.param);
 }
 
 function hostOf(address: string): string | undefined {
@@ -119,8 +119,8 @@ export function entitledOffers<O extends RoutedOffer>(
   offers: readonly O[],
   request: AccountReferences,
 ): readonly O[] {
-  const { ownAccount, addresses, images } = request;
-  if (!ownAccount && !addresses?.length && !images?.length) return offers;
+  const { ownAccount, urls, images } = request;
+  if (!ownAccount && !urls?.length && !images?.length) return offers;
   return withoutIncompatible((offer) => accountIncompatibility(offer, request), offers);
 }
 
@@ -147,9 +147,9 @@ function withoutIncompatible<O>(
   const compatible: O[] = [];
   let incompatibility: GatewayError | null = null;
   for (const offer of offers) {
-    const why = incompatibilityOf(offer);
-    if (why === null) compatible.push(offer);
-    else incompatibility ??= why;
+    const reason = incompatibilityOf(offer);
+    if (reason === null) compatible.push(offer);
+    else incompatibility ??= reason;
   }
   if (incompatibility && compatible.length === 0) throw incompatibility;
   return compatible;

@@ -20,7 +20,7 @@ export interface Offer {
   /** The voices and limits for speech at this endpoint. */
   readonly speech?: SpeechSettings | undefined;
   /** Set if the tenant's own provider key is used. Null on shared capacity. */
-  readonly own: OwnAccount | null;
+  readonly ownAccount: OwnAccount | null;
 }
 
 /** The properties of an offer with a tenant's own provider key. */
@@ -30,7 +30,7 @@ interface OwnAccount {
   /** The fee as a share of the list price. Nothing else is charged. */
   readonly feeBasisPoints: number;
   /** True if the tenant chose the URL, so that it is checked on every use. */
-  readonly isUserAddress: boolean;
+  readonly isUserUrl: boolean;
   /** The shared offer of the same endpoint, tried right after this one. Null if excluded. */
   readonly sharedNext: Offer | null;
 }
@@ -111,7 +111,7 @@ function toOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer {
     prices: readPriceList(endpoint.pricing),
     pricing: endpoint.pricing,
     speech: endpoint.speech ?? model.speech,
-    own: null,
+    ownAccount: null,
   };
 }
 
@@ -189,7 +189,7 @@ function ownOffer(
     ...offer,
     // The operator's headers can contain its credential (CVE-2024-37895).
     provider: { ...provider, apiKey, headers: {}, baseUrl: baseUrl ?? provider.baseUrl },
-    own: { scope, feeBasisPoints, isUserAddress: baseUrl !== null, sharedNext },
+    ownAccount: { scope, feeBasisPoints, isUserUrl: baseUrl !== null, sharedNext },
   };
 }
 

@@ -38,7 +38,7 @@ interface OfferHealth {
 interface OfferIdentity {
   readonly provider: { readonly name: string };
   readonly upstreamModel: string;
-  readonly own?: { readonly scope: string } | null;
+  readonly ownAccount?: { readonly scope: string } | null;
 }
 
 export type CircuitState = 'closed' | 'open' | 'half_open';
@@ -189,7 +189,7 @@ const sharedNames = new WeakMap<OfferIdentity, string>();
  * key are created per request.
  */
 function nameOf(offer: OfferIdentity): string {
-  if (offer.own) return nameIn(offer.own.scope, offer);
+  if (offer.ownAccount) return nameIn(offer.ownAccount.scope, offer);
   const known = sharedNames.get(offer);
   if (known !== undefined) return known;
   const name = nameIn('', offer);

@@ -32,7 +32,7 @@ type RoutedRequestInfo = Pick<ChatRequestInfo, 'models' | 'preferences' | 'param
 
 /** The part of an operation that planning uses. */
 interface PlannedOperation {
-  readonly request: RoutedRequestInfo & Pick<RequestInfo, 'ownAccount' | 'addresses' | 'images'>;
+  readonly request: RoutedRequestInfo & Pick<RequestInfo, 'ownAccount' | 'urls' | 'images'>;
   incompatibility(offer: Offer): string | null;
   refine?(plan: readonly Offer[]): readonly Offer[];
 }
@@ -160,9 +160,9 @@ function withCompatible(groups: Groups, context: PlanContext): Groups {
   for (const group of groups) {
     const matching: Offer[] = [];
     for (const offer of group) {
-      const why = context.operation.incompatibility(offer);
-      if (why === null) matching.push(offer);
-      else incompatibility ??= `The model "${offer.model.id}" ${why}.`;
+      const reason = context.operation.incompatibility(offer);
+      if (reason === null) matching.push(offer);
+      else incompatibility ??= `The model "${offer.model.id}" ${reason}.`;
     }
     compatible.push(matching);
   }
@@ -230,13 +230,13 @@ function arrange(
   preferences: RoutePreferences,
   health: Health,
 ): readonly Offer[] {
-  if (group.length < 2 && !group[0]?.own?.sharedNext) return group;
+  if (group.length < 2 && !group[0]?.ownAccount?.sharedNext) return group;
   const healthy: Offer[] = [];
   const open: Offer[] = [];
   const put = (offer: Offer) => (health.state(offer) === 'open' ? open : healthy).push(offer);
   for (const offer of group.toSorted(comparison(preferences, health))) {
     put(offer);
-    if (offer.own?.sharedNext) put(offer.own.sharedNext);
+    if (offer.ownAccount?.sharedNext) put(offer.ownAccount.sharedNext);
   }
   return open.length === 0 ? healthy : [...healthy, ...open];
 }

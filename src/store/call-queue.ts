@@ -135,6 +135,6 @@ function resolveOne<Key, Value>(
 /**
  * Repeats values up to a power of two, because every length is a statement to compile and cache.
  */
-export function padded<Item>(values: readonly Item[]): readonly Item[] {
+export function repeatToPowerOfTwo<Item>(values: readonly Item[]): readonly Item[] {
   return [...values, ...values].slice(0, 2 ** Math.ceil(Math.log2(values.length)));
 }

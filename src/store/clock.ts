@@ -3,7 +3,7 @@ import type { PeriodicTask } from '../core/periodic-task.ts';
 import type { LedgerStore } from '../money/ledger.ts';
 import type { ReadOnlyDatabase } from './database.ts';
 
-const setEveryMs = 5_000;
+const syncEveryMs = 5_000;
 
 /** A reading with a longer round trip is too imprecise. */
 const roundTripMsMax = 2_000;
@@ -59,7 +59,7 @@ export class StoreClock {
   }
 
   periodicTasks(): PeriodicTask[] {
-    return [{ everyMs: setEveryMs, run: () => this.set() }];
+    return [{ everyMs: syncEveryMs, run: () => this.set() }];
   }
 
   async set(): Promise<void> {

@@ -60,7 +60,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
       .where(({ eb, refTuple, selectFrom }) => {
         const over = selectFrom('idempotency_claims')
           .select(['tenant_id', 'key'])
-          .where((of) => of.and({ tenant_id, key }))
+          .where((eb) => eb.and({ tenant_id, key }))
           .where('expires_at', '<=', now)
           .forUpdate()
           .skipLocked();
@@ -71,8 +71,8 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
   }
 
   async extend(claims: readonly IdempotencyClaim[], until: number): Promise<void> {
-    for (let at = 0; at < claims.length; at += claimsPerStatement) {
-      const some = claims.slice(at, at + claimsPerStatement);
+    for (let index = 0; index < claims.length; index += claimsPerStatement) {
+      const some = claims.slice(index, index + claimsPerStatement);
       await this.#extend(some, 0, until);
       // These were charged through the journal while this process still holds the answer.
       await this.#extend(some, 1, until - idempotencyLeaseMs + idempotencyTtlMs);
@@ -90,9 +90,9 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
       .where(({ eb, refTuple, selectFrom }) => {
         const ours = selectFrom('idempotency_claims')
           .select(['tenant_id', 'key'])
-          .where((of) => of.or(claims.map((claim) => of.and({ ...ownClaim(claim) }))))
+          .where((eb) => eb.or(claims.map((claim) => eb.and({ ...ownClaim(claim) }))))
           .where('is_done', '=', isDone)
-          .where((of) => of.or([of('is_done', '=', 0), of('recording', 'is', null)]))
+          .where((eb) => eb.or([eb('is_done', '=', 0), eb('recording', 'is', null)]))
           // A locked row is having its answer written and needs no extension.
           .forUpdate()
           .skipLocked();
@@ -114,7 +114,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
     const { write } = this.database;
     await write
       .deleteFrom('idempotency_claims')
-      .where((of) => of.and({ ...ownClaim(claim), is_done: 0 }))
+      .where((eb) => eb.and({ ...ownClaim(claim), is_done: 0 }))
       .execute();
   }
 
@@ -235,12 +235,12 @@ async function rejectClaimsInUse(
   claims: readonly IdempotencyClaim[],
 ): Promise<void> {
   const inUse = new Map<string, string>();
-  for (let at = 0; at < claims.length; at += claimsPerStatement) {
-    const some = claims.slice(at, at + claimsPerStatement);
+  for (let index = 0; index < claims.length; index += claimsPerStatement) {
+    const some = claims.slice(index, index + claimsPerStatement);
     const rows = trx
       .selectFrom('idempotency_claims')
       .select(['tenant_id', 'key'])
-      .where((of) => of.or(some.map(({ tenantId, key }) => of.and({ tenant_id: tenantId, key }))));
+      .where((eb) => eb.or(some.map(({ tenantId, key }) => eb.and({ tenant_id: tenantId, key }))));
     const names = (found: readonly { tenant_id: string; key: string }[]) =>
       new Set(found.map(({ tenant_id, key }) => `${tenant_id} ${key}`));
     const known = names(await rows.execute());
@@ -272,25 +272,25 @@ function finishOrTakeOver(
   trx: StoreTransaction,
   answers: readonly FinishedClaim[],
 ): Promise<ReadonlySet<string>> {
-  return writeAnswers(trx, answers, (of) =>
-    of.or([isOwnClaim(of), of('idempotency_claims.is_done', '=', 0)]),
+  return writeAnswers(trx, answers, (eb) =>
+    eb.or([isOwnClaim(eb), eb('idempotency_claims.is_done', '=', 0)]),
   );
 }
 
 type ClaimCondition = (
-  of: ExpressionBuilder<
+  eb: ExpressionBuilder<
     OnConflictDatabase<Schema, 'idempotency_claims'>,
     OnConflictTables<'idempotency_claims'>
   >,
 ) => Expression<SqlBool>;
 
-const isOwnClaim: ClaimCondition = (of) => {
-  const isSameRequest = of('idempotency_claims.request_id', '=', of.ref('excluded.request_id'));
-  const isFirstRecording = of.or([
-    of('idempotency_claims.recording', 'is', null),
-    of('excluded.recording', 'is', null),
+const isOwnClaim: ClaimCondition = (eb) => {
+  const isSameRequest = eb('idempotency_claims.request_id', '=', eb.ref('excluded.request_id'));
+  const isFirstRecording = eb.or([
+    eb('idempotency_claims.recording', 'is', null),
+    eb('excluded.recording', 'is', null),
   ]);
-  return of.and([isSameRequest, isFirstRecording]);
+  return eb.and([isSameRequest, isFirstRecording]);
 };
 
 async function writeAnswers(
@@ -306,12 +306,12 @@ async function writeAnswers(
     .onConflict((conflict) =>
       conflict
         .columns(['tenant_id', 'key'])
-        .doUpdateSet((of) => ({
-          fingerprint: of.ref('excluded.fingerprint'),
-          request_id: of.ref('excluded.request_id'),
-          is_done: of.ref('excluded.is_done'),
-          recording: of.fn.coalesce('excluded.recording', 'idempotency_claims.recording'),
-          expires_at: of.ref('excluded.expires_at'),
+        .doUpdateSet((eb) => ({
+          fingerprint: eb.ref('excluded.fingerprint'),
+          request_id: eb.ref('excluded.request_id'),
+          is_done: eb.ref('excluded.is_done'),
+          recording: eb.fn.coalesce('excluded.recording', 'idempotency_claims.recording'),
+          expires_at: eb.ref('excluded.expires_at'),
         }))
         .where(isWritable),
     )
@@ -339,7 +339,7 @@ async function storedBefore(
   const stored = await trx
     .selectFrom('idempotency_claims')
     .select('request_id')
-    .where((of) => of.or(names.map((name) => of.and(name))))
+    .where((eb) => eb.or(names.map((name) => eb.and(name))))
     .execute();
   return stored.map(({ request_id }) => request_id);
 }
@@ -373,8 +373,8 @@ async function addBytes(trx: StoreTransaction, rows: readonly DoneRow[]): Promis
     .insertInto('idempotency_bytes')
     .values(ordered.map(([, sum]) => sum))
     .onConflict((conflict) =>
-      conflict.columns(['tenant_id', 'hour']).doUpdateSet((of) => ({
-        bytes: of('idempotency_bytes.bytes', '+', of.ref('excluded.bytes')),
+      conflict.columns(['tenant_id', 'hour']).doUpdateSet((eb) => ({
+        bytes: eb('idempotency_bytes.bytes', '+', eb.ref('excluded.bytes')),
       })),
     )
     .execute();

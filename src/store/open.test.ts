@@ -156,8 +156,8 @@ test('openWhenReachable adds one handler to `stopped` however long it waits, and
   const opening = openWhenReachable(unusedAddress, {
     waitBudgetMs,
     stopped,
-    onUnreachable(why) {
-      reasons.push(why);
+    onUnreachable(reason) {
+      reasons.push(reason);
       if (reasons.length === 4) stop();
     },
   });
@@ -205,9 +205,9 @@ test('openWhenReachable waits for a locked file and reports the lock', async () 
   const store = await openWhenReachable(`sqlite:${path}`, {
     waitBudgetMs,
     stopped: new Promise(() => {}),
-    onUnreachable(why) {
-      reasons.push(why);
-      if (why === locked) other.close();
+    onUnreachable(reason) {
+      reasons.push(reason);
+      if (reason === locked) other.close();
     },
   });
   expect(reasons).toContain(locked);

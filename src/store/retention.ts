@@ -119,9 +119,9 @@ async function tenantsWithOld({ report }: Database, before: number): Promise<str
   const tenants = await report
     .selectFrom('tenants')
     .select('id')
-    .where((of) =>
-      of.exists(
-        of
+    .where((eb) =>
+      eb.exists(
+        eb
           .selectFrom('request_log')
           .select('request_log.id')
           .whereRef('request_log.tenant_id', '=', 'tenants.id')
@@ -143,8 +143,8 @@ async function removeBatch({ write }: Database, tenantId: string, before: number
   )`;
   const removed = await write
     .deleteFrom('request_log')
-    .where('id', 'in', (of) =>
-      of
+    .where('id', 'in', (eb) =>
+      eb
         .selectFrom('request_log')
         .select('id')
         .where('tenant_id', '=', tenantId)

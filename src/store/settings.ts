@@ -10,7 +10,7 @@ import {
  * Returns the value of a setting, after storing `defaultValue` if it had none. The row stays
  * locked, so that only this transaction can replace it.
  */
-export async function claimSetting(
+export async function getOrCreateSetting(
   trx: StoreTransaction,
   name: string,
   defaultValue: string,
@@ -61,7 +61,9 @@ export const deploymentSetting = 'deployment';
  * deployments that share a Redis, and keeps a journal from being replayed into another store.
  */
 export function ensureDeploymentName(database: Database): Promise<string> {
-  return inTransaction(database, (trx) => claimSetting(trx, deploymentSetting, randomText(8)));
+  return inTransaction(database, (trx) =>
+    getOrCreateSetting(trx, deploymentSetting, randomText(8)),
+  );
 }
 
 /** Returns undefined until the first start has created it. */
@@ -78,7 +80,7 @@ const creditRateSetting = 'credits_per_usd';
  */
 export function fixCreditRate(database: Database, requested: number): Promise<number> {
   return inTransaction(database, async (trx) => {
-    const stored = Number(await claimSetting(trx, creditRateSetting, String(requested)));
+    const stored = Number(await getOrCreateSetting(trx, creditRateSetting, String(requested)));
     if (stored === requested) return requested;
     const entry = await trx.selectFrom('ledger_entries').select('id').executeTakeFirst();
     if (entry) return stored;

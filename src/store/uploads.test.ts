@@ -11,10 +11,10 @@ const home = mkdtempSync(join(tmpdir(), 'tollgate-uploads-'));
 afterAll(() => rmSync(home, { recursive: true }));
 
 const folder = join(home, 'uploads');
-const bytes = Uint8Array.from({ length: 700_000 }, (_, at) => (at * 31) % 251);
+const bytes = Uint8Array.from({ length: 700_000 }, (_, index) => (index * 31) % 251);
 
 async function* inPieces(of: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < of.length; at += size) yield of.subarray(at, at + size);
+  for (let index = 0; index < of.length; index += size) yield of.subarray(index, index + size);
 }
 
 async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
@@ -61,7 +61,7 @@ test('UploadFolder keeps an upload even if another process sweeps its file first
   const sweeping = (async () => {
     while (!isOver) await uploads.sweep();
   })();
-  for (let at = 0; at < 50; at += 1) {
+  for (let index = 0; index < 50; index += 1) {
     expect(await directory.store(inPieces(bytes, 700_000))).toMatchObject({ bytes: 700_000 });
   }
   isOver = true;

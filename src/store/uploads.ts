@@ -101,8 +101,8 @@ async function writeFully(file: FileHandle, chunk: Uint8Array, at: number): Prom
 }
 
 async function* readFrom(file: FileHandle, bytes: number): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < bytes; at += chunkBytes) {
-    yield await readAt(file, at, Math.min(chunkBytes, bytes - at));
+  for (let index = 0; index < bytes; index += chunkBytes) {
+    yield await readAt(file, index, Math.min(chunkBytes, bytes - index));
   }
 }
 

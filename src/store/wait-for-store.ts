@@ -14,24 +14,24 @@ export async function waitForStore(
   config: Config,
   log: Log,
   stopped: Promise<void>,
-  startupServer: { wait(why: string): number } | undefined,
+  startupServer: { wait(reason: string): number } | undefined,
 ): Promise<Store | undefined> {
   const startedAt = performance.now();
   let loggedAt: number | undefined;
   const store = await openWhenReachable(config.database.reveal(), {
     waitBudgetMs: config.server.databaseWaitSeconds * 1000,
     stopped,
-    onUnreachable(why) {
-      const port = startupServer?.wait(why);
+    onUnreachable(reason) {
+      const port = startupServer?.wait(reason);
       const now = performance.now();
       if (loggedAt !== undefined && now - loggedAt < repeatMs) return;
       loggedAt = now;
-      log.error('database_awaited', { reason: why, port });
+      log.error('database_unreachable', { reason: reason, port });
     },
   });
   if (store && loggedAt !== undefined) {
     const seconds = Math.round((performance.now() - startedAt) / 1000);
-    log.info('database_reached', { after_seconds: seconds });
+    log.info('database_connected', { after_seconds: seconds });
   }
   return store;
 }

@@ -11,7 +11,7 @@ export interface AccountingState {
   /** Held for running requests. */
   readonly heldCredits: number;
   /** Settled, but not yet in the ledger. */
-  readonly owedCredits: number;
+  readonly unbookedCredits: number;
   /** Sent to a provider and not ended yet. */
   readonly requestsInFlight: number;
   readonly journalBytes: number;
@@ -41,9 +41,9 @@ export function accountingFamilies(state: AccountingState): Family[] {
     gauge('tollgate_leased_credits', 'Credits leased to this process.', state.leasedCredits),
     gauge('tollgate_held_credits', 'Credits held for running requests.', state.heldCredits),
     gauge(
-      'tollgate_unsettled_credits',
+      'tollgate_unbooked_credits',
       'Credits charged, not yet in the ledger.',
-      state.owedCredits,
+      state.unbookedCredits,
     ),
     gauge(
       'tollgate_requests_in_flight',
@@ -57,7 +57,7 @@ export function accountingFamilies(state: AccountingState): Family[] {
       state.journalAgeMs / 1000,
     ),
     gauge(
-      'tollgate_settlements_pending',
+      'tollgate_unbooked_requests',
       'Ended requests that are not in the ledger yet.',
       state.unbookedRequests,
     ),

@@ -31,7 +31,8 @@ test('a log without a reader keeps a limited number of lines and reports dropped
     lines.push(line);
     return stuck.promise;
   });
-  for (let at = 0; at < logLinesMax + 7; at += 1) log.error('request_failed', { at });
+  for (let index = 0; index < logLinesMax + 7; index += 1)
+    log.error('request_failed', { at: index });
   expect(lines.length).toBe(logLinesMax);
   stuck.resolve();
   await Bun.sleep(0);
@@ -47,8 +48,8 @@ test('a log with a broken pipe keeps writing', async () => {
     tried += 1;
     return Promise.reject(new Error('broken pipe'));
   });
-  for (let at = 0; at < logLinesMax; at += 1) log.warn('redis_away');
+  for (let index = 0; index < logLinesMax; index += 1) log.warn('redis_unreachable');
   await Bun.sleep(0);
-  log.info('redis_back');
+  log.info('redis_recovered');
   expect(tried).toBe(logLinesMax + 1);
 });

@@ -145,6 +145,6 @@ export class RefusedAccountLog {
     const last = this.#reportedAt.get(provider);
     if (last !== undefined && now - last < refusalReportMs) return;
     this.#reportedAt.set(provider, now);
-    this.#log.warn('account_refused', { provider, reason });
+    this.#log.warn('provider_account_rejected', { provider, reason });
   }
 }

@@ -19,10 +19,10 @@ function createOutages() {
 
 test('OutageLog reports an outage at its start, every minute and at its end', async () => {
   const { outages, reported, minute } = createOutages();
-  const fail = (id: string, why = 'refused') =>
+  const fail = (id: string, reason = 'refused') =>
     outages.failed('The store is unreachable.', {
       request_id: id,
-      reason: `The store is unreachable. (${why})`,
+      reason: `The store is unreachable. (${reason})`,
     });
   for (const id of ['a', 'b', 'c']) fail(id);
   const reason = 'The store is unreachable. (refused)';

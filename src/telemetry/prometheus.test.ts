@@ -4,12 +4,12 @@ import { counter, durationBounds, gauge, Histogram, writeFamilies } from './prom
 
 test('writeFamilies writes common labels first and no braces without labels', () => {
   const plain = gauge('a', 'First.', 1);
-  const labelled = { ...counter('b', 'Second.', 2), samples: [{ labels: 'x="y"', value: 2 }] };
-  expect(writeFamilies([plain, labelled], 'worker="3"')).toBe(
+  const labeled = { ...counter('b', 'Second.', 2), samples: [{ labels: 'x="y"', value: 2 }] };
+  expect(writeFamilies([plain, labeled], 'worker="3"')).toBe(
     '# HELP a First.\n# TYPE a gauge\na{worker="3"} 1\n' +
       '# HELP b Second.\n# TYPE b counter\nb{worker="3",x="y"} 2\n',
   );
-  expect(writeFamilies([plain, labelled])).toBe(
+  expect(writeFamilies([plain, labeled])).toBe(
     '# HELP a First.\n# TYPE a gauge\na 1\n# HELP b Second.\n# TYPE b counter\nb{x="y"} 2\n',
   );
 });

@@ -73,9 +73,9 @@ export class Histogram {
 
   samples(labels: string): Sample[] {
     let count = 0;
-    const buckets = Array.from(this.#counts, (inBucket, at): Sample => {
+    const buckets = Array.from(this.#counts, (inBucket, index): Sample => {
       count += inBucket;
-      const bound = this.#bounds[at];
+      const bound = this.#bounds[index];
       const le = bound === undefined ? '+Inf' : String(bound);
       return { suffix: '_bucket', labels: `${labels},le="${le}"`, value: count };
     });

@@ -27,7 +27,7 @@ const overrunReason =
 
 /** Collects metrics, log lines and traces. */
 export class Telemetry {
-  readonly answers = new ResponseCounts();
+  readonly responseCounts = new ResponseCounts();
   readonly metrics: Metrics;
   readonly #sources: MetricSource[];
   readonly #process = new ProcessGauges();
@@ -53,7 +53,7 @@ export class Telemetry {
     this.#tracer = this.#export && new Tracer((spans) => this.#export?.add(spans));
     this.#sources = [
       () => this.#traffic.families(),
-      () => this.answers.families(),
+      () => this.responseCounts.families(),
       () => this.#requestLines?.families() ?? [],
       () => this.#export?.families() ?? [],
       () => this.#process.families(),
@@ -78,12 +78,12 @@ export class Telemetry {
 
   /** Called when a provider sends more than the answer it announced. */
   answerOverran(server: string): void {
-    this.#log.warn('answer_overrun', { server, reason: overrunReason });
+    this.#log.warn('data_after_answer', { server, reason: overrunReason });
   }
 
   /** Called with a reason when web searches begin to fail, and with null when they recover. */
   searchStateChanged(fault: string | null): void {
-    if (fault === null) this.#log.info('search_works_again');
+    if (fault === null) this.#log.info('search_recovered');
     else this.#log.warn('search_failed', { reason: fault });
   }
 

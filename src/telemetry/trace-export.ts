@@ -164,7 +164,7 @@ export class TraceExport {
       problem = reason(error);
     }
     // One line per outage, so that failing traces don't fill the log.
-    if (this.#failures === 0) log.warn('traces_not_exported', { reason: problem });
+    if (this.#failures === 0) log.warn('trace_export_failed', { reason: problem });
     this.#failures += 1;
     return isPermanent ? 'permanent' : 'temporary';
   }

@@ -9,7 +9,7 @@ const called = (requestId: string) => ({ requestId, receivedAt: Date.now(), star
 test('Tracer skips requests above the limit of open traces', () => {
   const added: (readonly Span[])[] = [];
   const tracer = new Tracer((spans) => added.push(spans));
-  for (let at = 0; at < tracesOpenMax; at += 1) tracer.requestStarted(called(`${at}`));
+  for (let index = 0; index < tracesOpenMax; index += 1) tracer.requestStarted(called(`${index}`));
   tracer.requestStarted(called('late'));
   expect(tracer.attemptStarted(called('late'))).toBeUndefined();
   tracer.requestEnded(endedRequest({ requestId: 'late', attempts: [] }));

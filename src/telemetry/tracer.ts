@@ -52,8 +52,8 @@ interface RequestTrace {
 
 function spansOf(trace: RequestTrace, request: EndedRequest): Span[] {
   const endMs = trace.startMs + request.durationMs;
-  const attempts = request.attempts.flatMap((attempt, at) => {
-    const begun = trace.attempts[at];
+  const attempts = request.attempts.flatMap((attempt, index) => {
+    const begun = trace.attempts[index];
     return begun ? [attemptSpan(trace, begun, attempt, request, endMs)] : [];
   });
   return [requestSpan(trace, request, endMs), ...attempts];

@@ -11,8 +11,8 @@ describe('Traffic', () => {
   test('counts series above the limit as other', () => {
     const traffic = new Traffic(() => true);
     const extra = 50;
-    for (let at = 0; at < metricSeriesMax + extra; at += 1) {
-      const model = `test/${at}`;
+    for (let index = 0; index < metricSeriesMax + extra; index += 1) {
+      const model = `test/${index}`;
       const attempt = { provider: 'first', model, outcome: 'answered', status: 200, ms: 1 };
       traffic.ended(endedRequest({ model, attempts: [attempt] }));
     }
@@ -124,9 +124,9 @@ describe('Metrics', () => {
   });
 
   test('adds the common labels to every sample', () => {
-    const labelled = { name: 'one', help: '', type: 'gauge', samples: [{ value: 1 }] } as const;
-    const more = { ...labelled, name: 'two', samples: [{ labels: 'a="b"', value: 2 }] };
-    const seen = new Scrape(new Metrics([() => [labelled, more]], { worker: '3' }).write());
+    const labeled = { name: 'one', help: '', type: 'gauge', samples: [{ value: 1 }] } as const;
+    const more = { ...labeled, name: 'two', samples: [{ labels: 'a="b"', value: 2 }] };
+    const seen = new Scrape(new Metrics([() => [labeled, more]], { worker: '3' }).write());
     expect(seen.value('one', { worker: '3' })).toBe(1);
     expect(seen.value('two', { worker: '3', a: 'b' })).toBe(2);
     expect(seen.value('tollgate_telemetry_failures_total', { worker: '3' })).toBe(0);

@@ -99,8 +99,8 @@ export class HttpSearch implements SearchEngine {
     return { kind: 'found', results: chooseResults(raw, isAllowed, resultsMax) };
   }
 
-  #fetchText(request: OperatorCall, client: AbortSignal): Promise<string | SearchOutcome> {
-    return boundedCall(this.#timeoutMs, client, async (timeoutSignal) => {
+  #fetchText(request: OperatorCall, clientSignal: AbortSignal): Promise<string | SearchOutcome> {
+    return boundedCall(this.#timeoutMs, clientSignal, async (timeoutSignal) => {
       try {
         const response = await this.#send(request, timeoutSignal);
         const problem = responseProblem(response);
@@ -108,7 +108,7 @@ export class HttpSearch implements SearchEngine {
         const text = await readBounded(response, searchAnswerBytesMax);
         return text ?? failed('The search engine returned an answer that is too long.');
       } catch {
-        if (client.aborted) return failed('The search was canceled.');
+        if (clientSignal.aborted) return failed('The search was canceled.');
         const problem = timeoutSignal.aborted ? 'did not respond in time' : 'could not be reached';
         return failed(`The search engine ${problem}.`);
       }
@@ -174,7 +174,7 @@ function cleanText(text: string, lengthMax: number): string {
 
 /** Returns undefined for a result without a web URL. The title defaults to the host name. */
 function cleanResult(raw: RawResult): SearchResult | undefined {
-  const url = webAddress(raw.url);
+  const url = webUrl(raw.url);
   if (!url) return undefined;
   const date = dayOf(raw.date);
   return {
@@ -189,7 +189,7 @@ function textOf(value: unknown, lengthMax: number): string {
   return typeof value === 'string' ? cleanText(value, lengthMax) : '';
 }
 
-function webAddress(value: unknown): URL | undefined {
+function webUrl(value: unknown): URL | undefined {
   if (typeof value !== 'string' || value.length > urlMax || !URL.canParse(value)) return undefined;
   const url = new URL(value);
   const isWeb = url.protocol === 'http:' || url.protocol === 'https:';

@@ -27,7 +27,7 @@ const headerSafeName = /^[\w.[\]-]{1,64}$/;
 export class CallAttemptContext implements AttemptContext {
   readonly identity: AttemptContext['identity'];
   readonly outputTokensMax: number | null;
-  readonly client: AbortSignal;
+  readonly clientSignal: AbortSignal;
   readonly deadlines: DeadlineWatcher;
   readonly recorder: AttemptContext['recorder'];
   readonly traceparent: string | undefined;
@@ -44,7 +44,7 @@ export class CallAttemptContext implements AttemptContext {
     const { id, model, created } = identityOf(call, offer.model.id);
     this.identity = { id, model, created, provider: offer.provider.name };
     this.outputTokensMax = outputTokensMax;
-    this.client = call.client;
+    this.clientSignal = call.clientSignal;
     this.deadlines = deps.deadlines;
     this.recorder = call.recordingSession?.recorder;
     this.fetchGuarded = deps.fetchGuarded;

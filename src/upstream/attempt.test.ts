@@ -56,7 +56,7 @@ function begin(deadlines: DeadlineWatcher): Promise<AttemptResult> {
   const context: AttemptContext = {
     identity,
     outputTokensMax: null,
-    client: new AbortController().signal,
+    clientSignal: new AbortController().signal,
     deadlines,
     fetchGuarded: never,
     reportDropped: () => undefined,

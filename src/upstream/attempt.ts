@@ -31,7 +31,7 @@ export interface AttemptContext {
   /** The output cap to send. Null keeps the client's own cap. */
   readonly outputTokensMax: number | null;
   /** Aborts when the client disconnects. */
-  readonly client: AbortSignal;
+  readonly clientSignal: AbortSignal;
   readonly deadlines: DeadlineWatcher;
   /** Records the answer for the cache or for idempotent retries. */
   readonly recorder?: AnswerRecorder | undefined;
@@ -134,7 +134,7 @@ export async function attempt<Reply>(
   const { offer, context, attemptMs } = options;
   const { provider } = offer;
   const idleMs = attemptMs ?? provider.idleTimeoutMs;
-  const upstreamCall = new UpstreamCall(context.deadlines, context.client, attemptMs);
+  const upstreamCall = new UpstreamCall(context.deadlines, context.clientSignal, attemptMs);
   upstreamCall.expectDataWithin(attemptMs ?? provider.timeoutMs);
   let source: TextSource | undefined;
   try {
@@ -205,7 +205,7 @@ function isShortReply(
     Number(length) <= shortBytesMax &&
     // With chunks, the content-length is meaningless.
     headers.get('transfer-encoding') === null &&
-    isPlain(response) &&
+    isUncompressed(response) &&
     !isEventStream(response) &&
     !isFramed(response)
   );
@@ -214,7 +214,7 @@ function isShortReply(
 /** Lists the encodings, because some servers put a character set into `content-encoding`. */
 const compressedPattern = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
 
-export function isPlain({ headers }: HttpResponse): boolean {
+export function isUncompressed({ headers }: HttpResponse): boolean {
   return !compressedPattern.test(headers.get('content-encoding') ?? '');
 }
 
@@ -236,10 +236,10 @@ async function readResponse<Reply>(
   // Any 2xx counts, because some servers respond to every POST with 201.
   if (!response.ok) {
     // Without readable text, the status still distinguishes a rate limit from a bad request.
-    const text = (isPlain(response) && (await readAll(source, errorBytesMax))) || '';
+    const text = (isUncompressed(response) && (await readAll(source, errorBytesMax))) || '';
     return failed(readFailure(response.status, text, response.headers, Date.now()));
   }
-  if (!isPlain(response)) {
+  if (!isUncompressed(response)) {
     return failed(malformed('The provider sent a compressed answer although none was requested.'));
   }
   const { stream } = options;
@@ -375,7 +375,7 @@ export async function attemptFull<Value>(
 }
 
 /** Returns the target of a media request to an offer. */
-export function mediaTargetFor({ upstreamModel, quirks, model, own }: Offer): MediaTarget {
+export function mediaTargetFor({ upstreamModel, quirks, model, ownAccount }: Offer): MediaTarget {
   const { output_modalities: outputModalities } = model;
-  return { upstreamModel, quirks, outputModalities, isOwnAccount: own !== null };
+  return { upstreamModel, quirks, outputModalities, isOwnAccount: ownAccount !== null };
 }

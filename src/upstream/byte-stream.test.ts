@@ -20,8 +20,8 @@ async function read(pieces: readonly string[], bytes: number | null): Promise<st
   const source = new ByteSource(bodyOf(body), call, 60_000, bytes);
   const found: string[] = [];
   try {
-    for (let piece = await source.next(); piece; piece = await source.next()) {
-      found.push(Buffer.from(piece).toString());
+    for (let chunk = await source.next(); chunk; chunk = await source.next()) {
+      found.push(Buffer.from(chunk).toString());
     }
   } finally {
     call.cancel();

@@ -1,4 +1,4 @@
-import { contentlessBytesMax, errorBytesMax } from '../core/bounds.ts';
+import { bytesWithoutOutputMax, errorBytesMax } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type {
   ReadResult,
@@ -22,7 +22,7 @@ import {
   failed,
   failureFrom,
   isEventStream,
-  isPlain,
+  isUncompressed,
   noMetrics,
   type OpenBytes,
   withTraceparent,
@@ -34,13 +34,13 @@ import { interrupted, type Settle, type StreamOutcome } from './stream-answer.ts
 import { readAll, TextSource, UpstreamCall } from './upstream-call.ts';
 
 /** Returns bytes in pieces, none of them empty, and undefined at the end. */
-interface BytePieces {
+interface ByteChunks {
   /** Rejects when the connection breaks or the call is canceled. */
   next(): Promise<Uint8Array | undefined>;
 }
 
 /** Reads an upstream's answer as bytes, when the next piece is requested. */
-export class ByteSource implements BytePieces {
+export class ByteSource implements ByteChunks {
   readonly #body: ResponseBody;
   readonly #upstreamCall: UpstreamCall;
   readonly #idleMs: number;
@@ -92,7 +92,7 @@ export async function attemptBytes(
   context: AttemptContext,
 ): Promise<AttemptResult> {
   const { provider } = offer;
-  const upstreamCall = new UpstreamCall(context.deadlines, context.client);
+  const upstreamCall = new UpstreamCall(context.deadlines, context.clientSignal);
   upstreamCall.expectDataWithin(provider.timeoutMs);
   try {
     const request = withTraceparent(bytesRequest.request, context);
@@ -137,10 +137,10 @@ async function open(
 ): Promise<AttemptResult> {
   const { ok, status, headers, body } = response;
   if (!ok) {
-    const text = isPlain(response) ? await readText(response, peer) : '';
+    const text = isUncompressed(response) ? await readText(response, peer) : '';
     return failed(readFailure(status, text, headers, Date.now()));
   }
-  if (!isPlain(response)) {
+  if (!isUncompressed(response)) {
     return failed(malformed('The provider sent a compressed answer although none was requested.'));
   }
   const type = headers.get('content-type') ?? '';
@@ -151,7 +151,7 @@ async function open(
   if (!body) return failed(malformed('The provider sent an empty answer.'));
   const length = events ? null : contentLengthOf(headers);
   const source = new ByteSource(body, peer.upstreamCall, peer.idleMs, length);
-  const pieces: BytePieces = events ? new EventPieces(source, events) : source;
+  const pieces: ByteChunks = events ? new EventChunks(source, events) : source;
   const first = await pieces.next();
   if (!first) return failed(malformed('The provider ended its answer before any audio.'));
   return {
@@ -192,7 +192,7 @@ function metricsFrom(events: AudioEvents | undefined): OpenBytes['metrics'] {
 }
 
 /** Reads the audio bytes in events. */
-class EventPieces implements BytePieces {
+class EventChunks implements ByteChunks {
   readonly #source: ByteSource;
   readonly #events: AudioEvents;
   readonly #reader = new EventStreamReader();
@@ -217,8 +217,8 @@ class EventPieces implements BytePieces {
       if (!chunk) messages.push(...this.#reader.end());
       this.#bytesWithoutAudio += chunk?.length ?? 0;
       for (const message of messages) this.#take(this.#events.push(message));
-      if (this.#bytesWithoutAudio > contentlessBytesMax) {
-        throw new MalformedAnswer(`${contentlessBytesMax} bytes without audio`);
+      if (this.#bytesWithoutAudio > bytesWithoutOutputMax) {
+        throw new MalformedAnswer(`${bytesWithoutOutputMax} bytes without audio`);
       }
       if (!chunk && !this.#events.finished) throw interruptedError('before its last event');
     }
@@ -288,11 +288,11 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: true, value: undefined };
   }
 
-  #allButLast(piece: Uint8Array): IteratorResult<Uint8Array> {
-    const last = piece.length - 1;
-    this.#buffered = piece.subarray(last);
+  #allButLast(chunk: Uint8Array): IteratorResult<Uint8Array> {
+    const last = chunk.length - 1;
+    this.#buffered = chunk.subarray(last);
     this.#bytes.metrics.outputCharacters += last;
-    return { done: false, value: piece.subarray(0, last) };
+    return { done: false, value: chunk.subarray(0, last) };
   }
 
   /** Reads the bytes after the buffered one, which is also sent when the upstream ends here. */

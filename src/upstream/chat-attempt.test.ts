@@ -10,7 +10,7 @@ import {
   text,
 } from '../../tests/support/guarded-peer.ts';
 import type { AttemptContext } from './attempt.ts';
-import { attemptWithAdapter, inlineImages, refusePrivateAddresses } from './chat-attempt.ts';
+import { attemptWithAdapter, inlineImages, rejectPrivateUrls } from './chat-attempt.ts';
 import { publicOnly } from './guard/address-policy.ts';
 
 test('attemptWithAdapter aborts image downloads when the client disconnects', async () => {
@@ -26,7 +26,7 @@ test('attemptWithAdapter aborts image downloads when the client disconnects', as
   const options = {
     request: { images: [image] },
     offer: { quirks: { remote_images: 'inline' } },
-    context: { client: client.signal, addressPolicy: publicOnly, fetchGuarded },
+    context: { clientSignal: client.signal, addressPolicy: publicOnly, fetchGuarded },
   } as unknown as Parameters<typeof attemptWithAdapter>[0];
   await failureOf(attemptWithAdapter(options));
   expect(isAborted).toEqual([false, true]);
@@ -39,9 +39,9 @@ const png = 'Content-Type: image/png\r\n';
 const connected = new AbortController().signal;
 
 function inline(port: number, names: readonly string[], fetchGuarded = guarded()) {
-  const images = names.map((name, at) => ({
+  const images = names.map((name, index) => ({
     url: `http://a.test:${port}/${name}`,
-    param: `images[${at}]`,
+    param: `images[${index}]`,
   }));
   return inlineImages(images, fetchGuarded, connected);
 }
@@ -56,11 +56,11 @@ function image(bytes: number): Answer {
 
 test('refusePrivateAddresses checks 10,000 URLs and refuses a request with more', () => {
   const provided = (length: number, url: string) =>
-    Array.from({ length }, (_, at) => ({ url, param: `file_urls[${at}]` }));
-  refusePrivateAddresses(provided(10_000, 'https://a.example/'), publicOnly);
+    Array.from({ length }, (_, index) => ({ url, param: `file_urls[${index}]` }));
+  rejectPrivateUrls(provided(10_000, 'https://a.example/'), publicOnly);
   const refused = { symbol: 'invalid_request_error', param: 'file_urls[10000]' };
   const many = provided(10_001, 'http://127.0.0.1/');
-  expect(() => refusePrivateAddresses(many, publicOnly)).toThrow(expect.objectContaining(refused));
+  expect(() => rejectPrivateUrls(many, publicOnly)).toThrow(expect.objectContaining(refused));
 });
 
 test('inlineImages returns a data: URL and downloads a repeated URL once', async () => {
@@ -119,9 +119,9 @@ test('inlineImages accepts 32 MiB of images per request and refuses more', async
 test('inlineImages aborts the other downloads when one fails', async () => {
   const silent = await listen(outside, () => undefined);
   const broken = await listen(outside, text('', 'Content-Type: text/plain\r\n'));
-  const images = [silent.port, broken.port].map((port, at) => ({
+  const images = [silent.port, broken.port].map((port, index) => ({
     url: `http://a.test:${port}/`,
-    param: `images[${at}]`,
+    param: `images[${index}]`,
   }));
   const failure = await failureOf(inlineImages(images, guarded(), connected));
   expect(failure).toMatchObject({ param: 'images[1]' });

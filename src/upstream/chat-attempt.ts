@@ -1,8 +1,8 @@
 import { strict as assert } from 'node:assert';
-import { addressesMax } from '../core/bounds.ts';
+import { requestUrlsMax } from '../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { fileTypeOf } from '../core/media/images.ts';
-import type { AddressInput, ChatRequestInfo } from '../core/request-info.ts';
+import type { ChatRequestInfo, UrlInput } from '../core/request-info.ts';
 import type { Adapter, ClientRequest } from '../dialects/dialect.ts';
 import { tooManyAddresses } from '../dialects/normalize/requests/external-references.ts';
 import { dialects } from '../dialects/registry.ts';
@@ -56,7 +56,7 @@ async function attemptWithImages(options: ChatAttempt): Promise<AttemptResult> {
     dialects[offer.dialect].chat?.requiresInlineContent === true;
   if (!isInline) return sendWithImages(noImages, options);
   return sendWithImages(
-    await inlineImages(request.images, context.fetchGuarded, context.client),
+    await inlineImages(request.images, context.fetchGuarded, context.clientSignal),
     options,
   );
 }
@@ -73,8 +73,10 @@ function sendWithImages(
   }: ChatAttempt,
 ): Promise<AttemptResult> {
   const { upstreamModel, quirks, model } = offer;
-  const reasons = model.features.includes('reasoning');
-  const defaultThinking = reasons ? dialects[offer.dialect].chat?.defaultThinking : undefined;
+  const isReasoningModel = model.features.includes('reasoning');
+  const defaultThinking = isReasoningModel
+    ? dialects[offer.dialect].chat?.defaultThinking
+    : undefined;
   const upstreamRequest = adapter.write({
     upstreamModel,
     quirks,
@@ -82,9 +84,9 @@ function sendWithImages(
     images,
     modelOutputTokensMax: model.max_completion_tokens ?? null,
     thinking: model.thinking ?? defaultThinking?.(upstreamModel) ?? null,
-    isReasoningModel: reasons,
+    isReasoningModel: isReasoningModel,
     outputModalities: model.output_modalities,
-    isOwnAccount: offer.own !== null,
+    isOwnAccount: offer.ownAccount !== null,
   });
   context.reportDropped(upstreamRequest.dropped ?? []);
   const { stream } = request;
@@ -103,7 +105,7 @@ function sendWithImages(
 const imagesMax = 16;
 const imageBytesMax = 20 * 1024 * 1024;
 /** For all images of a request together. They are in memory at once, as base64. */
-const imagesBytesMax = 32 * 1024 * 1024;
+const totalImageBytesMax = 32 * 1024 * 1024;
 const imageTimeoutMs = 15_000;
 
 const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
@@ -112,7 +114,7 @@ const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
  * Refuses private image URLs. An upstream that fetches URLs itself may run inside our network, and
  * clients must not reach its neighbors through it. The upstream resolves and checks host names.
  */
-export function refusePrivateImages(images: readonly AddressInput[], policy: AddressPolicy): void {
+export function refusePrivateImages(images: readonly UrlInput[], policy: AddressPolicy): void {
   for (const { url, param } of images) {
     if (!isRemote(url)) continue;
     const checked = checkUserUrl(url, policy);
@@ -121,13 +123,13 @@ export function refusePrivateImages(images: readonly AddressInput[], policy: Add
 }
 
 /** Refuses private URLs in all other fields that an upstream may fetch. */
-export function refusePrivateAddresses(
-  addresses: readonly AddressInput[] | undefined,
+export function rejectPrivateUrls(
+  urls: readonly UrlInput[] | undefined,
   policy: AddressPolicy,
 ): void {
-  const excess = addresses?.[addressesMax];
+  const excess = urls?.[requestUrlsMax];
   if (excess) throw tooManyAddresses(excess.param);
-  for (const { url, param } of addresses ?? []) {
+  for (const { url, param } of urls ?? []) {
     const checked = checkUserUrl(url, policy);
     if (!checked.ok) throw invalidRequest(`${param} can't be fetched: ${checked.reason}`, param);
   }
@@ -138,7 +140,7 @@ export function refusePrivateAddresses(
  * The URLs come from clients, so each is checked by the guard.
  */
 export async function inlineImages(
-  images: readonly AddressInput[],
+  images: readonly UrlInput[],
   fetchGuarded: GuardedFetch,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, string>> {
@@ -149,7 +151,7 @@ export async function inlineImages(
     const message = `This model accepts at most ${imagesMax} image URLs. Use data: URLs instead.`;
     throw invalidRequest(message, [...remote.values()][imagesMax]?.param);
   }
-  const byteBudget = { bytes: imagesBytesMax };
+  const byteBudget = { bytes: totalImageBytesMax };
   // A failed download fails the request, so the other downloads are aborted.
   const failed = new AbortController();
   const abortSignal = AbortSignal.any([signal, failed.signal]);

@@ -87,7 +87,7 @@ export function redact(message: string, offer: Offer): string {
     (text, secret) => withoutPartialSecret(replaceName(text, secret, '[key]'), secret),
     message,
   );
-  const withoutAddress = addressesOf(provider).reduce(
+  const withoutAddress = urlsOf(provider).reduce(
     (text, address) => replaceName(text, address, provider.name),
     withoutKey,
   );
@@ -102,7 +102,7 @@ export function redact(message: string, offer: Offer): string {
  * Returns the address of a provider and its parts, longest first. A host without a dot is left out,
  * because it may be an ordinary word.
  */
-function addressesOf({ baseUrl }: Offer['provider']): string[] {
+function urlsOf({ baseUrl }: Offer['provider']): string[] {
   const { origin, host, hostname } = new URL(baseUrl);
   const addresses = [baseUrl.replace(/\/+$/, ''), origin, host, hostname];
   return addresses.filter((address) => /[.:]/.test(address));

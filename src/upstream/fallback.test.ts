@@ -5,7 +5,7 @@ import type { FailureKind } from '../dialects/dialect.ts';
 import { Catalog, type Offer } from '../route/catalog.ts';
 import { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';
-import { type AttemptEntry, openFirst } from './fallback.ts';
+import { type AttemptEntry, tryOffers } from './fallback.ts';
 
 const model = (id: string) => modelAt(id, [{ provider: 'north' }, { provider: 'south' }]);
 
@@ -37,7 +37,7 @@ function tryPlan(results: readonly AttemptResult[], client = new AbortController
     tried.push(offer.upstreamModel);
     return results[tried.length - 1] ?? answered;
   };
-  const opened = openFirst(plan, tryOffer, health, { attempts, client: client.signal });
+  const opened = tryOffers(plan, tryOffer, health, { attempts, clientSignal: client.signal });
   return { opened, tried, attempts, health };
 }
 
@@ -89,8 +89,8 @@ describe('openFirst', () => {
     clock.now += 5_000;
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
     const full = () => Promise.reject(new GatewayError('service_unavailable', 'No memory.'));
-    const { signal: client } = new AbortController();
-    await expect(openFirst(plan, full, health, { attempts: [], client })).rejects.toThrow(
+    const { signal: clientSignal } = new AbortController();
+    await expect(tryOffers(plan, full, health, { attempts: [], clientSignal })).rejects.toThrow(
       'No memory.',
     );
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);

@@ -11,7 +11,7 @@ export interface AttemptEntry extends AttemptRecord {
   readonly outcome: 'answered' | 'client_disconnected' | FailureKind;
 }
 
-export interface Opened {
+export interface OpenedAnswer {
   readonly offer: Offer;
   readonly answer: Exclude<AttemptResult, { kind: 'failed' }>;
   readonly firstByteMs: number;
@@ -20,25 +20,25 @@ export interface Opened {
 /** The request that the attempts belong to. */
 interface AttemptLog {
   readonly attempts: AttemptEntry[];
-  readonly client: AbortSignal;
+  readonly clientSignal: AbortSignal;
 }
 
 /**
  * Tries the offers of a plan in order until one returns output. After that, a second provider could
  * contradict the first.
  */
-export async function openFirst(
+export async function tryOffers(
   plan: readonly Offer[],
   tryAt: (offer: Offer) => Promise<AttemptResult>,
   health: Health,
-  { attempts, client }: AttemptLog,
-): Promise<Opened> {
+  { attempts, clientSignal }: AttemptLog,
+): Promise<OpenedAnswer> {
   const failures: TriedFailure[] = [];
   // A list, because `route: sort` mixes the offers of several models.
-  const refusedModels: string[] = [];
+  const rejectedModels: string[] = [];
   for (const offer of plan) {
     const model = offer.model.id;
-    if (refusedModels.includes(model)) continue;
+    if (rejectedModels.includes(model)) continue;
     if (attempts.length >= attemptsMax) break;
     const startedAt = performance.now();
     let result: AttemptResult;
@@ -50,7 +50,7 @@ export async function openFirst(
       throw error;
     }
     const ms = Math.round(performance.now() - startedAt);
-    const isOwnAccount = offer.own !== null;
+    const isOwnAccount = offer.ownAccount !== null;
     const base = { provider: offer.provider.name, model, own_account: isOwnAccount || undefined };
     if (result.kind !== 'failed') {
       attempts.push({ ...base, ms, outcome: 'answered', status: 200, message: null });
@@ -58,7 +58,7 @@ export async function openFirst(
       return { offer, answer: result, firstByteMs: ms };
     }
     // The client disconnected, so don't count this against the provider's health.
-    if (client.aborted) {
+    if (clientSignal.aborted) {
       attempts.push({ ...base, ms, outcome: 'client_disconnected', status: null, message: null });
       throw new GatewayError('upstream_error', 'The client closed the connection.');
     }
@@ -73,7 +73,7 @@ export async function openFirst(
     // would reject it, too, but another model may have other limits.
     if (kind === 'request') health.rejected(offer);
     else health.failed(offer);
-    if (kind === 'request' && !isAccessProblem(tried)) refusedModels.push(model);
+    if (kind === 'request' && !isAccessProblem(tried)) rejectedModels.push(model);
   }
   throw finalError(failures);
 }

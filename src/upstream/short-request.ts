@@ -2,7 +2,7 @@ import { countAnswerLengthMax, countMsMax } from '../core/bounds.ts';
 import type { UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalog.ts';
 import type { AttemptContext } from './attempt.ts';
-import { isPlain, isProgrammingError } from './attempt.ts';
+import { isProgrammingError, isUncompressed } from './attempt.ts';
 import { checkFor } from './guard/pinned-call.ts';
 import { send } from './provider-client.ts';
 import { readAll, TextSource, UpstreamCall } from './upstream-call.ts';
@@ -19,18 +19,18 @@ interface ShortResponse {
 export async function sendShortRequest(
   offer: Offer,
   request: UpstreamRequest,
-  client: AbortSignal,
+  clientSignal: AbortSignal,
   { deadlines, checkAddress }: Pick<AttemptContext, 'deadlines' | 'checkAddress'>,
 ): Promise<ShortResponse | undefined> {
   const { provider } = offer;
-  const upstreamCall = new UpstreamCall(deadlines, client, countMsMax);
+  const upstreamCall = new UpstreamCall(deadlines, clientSignal, countMsMax);
   upstreamCall.expectDataWithin(provider.timeoutMs);
   let source: TextSource | undefined;
   let text: string | undefined;
   try {
     const check = checkFor(offer, checkAddress);
     const response = await send(provider, request, upstreamCall, check);
-    if (!response.body || !isPlain(response)) return undefined;
+    if (!response.body || !isUncompressed(response)) return undefined;
     source = new TextSource(response.body, upstreamCall, { idleMs: provider.idleTimeoutMs });
     text = await readAll(source, countAnswerLengthMax);
     return text === undefined ? undefined : { status: response.status, text };

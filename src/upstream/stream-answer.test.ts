@@ -29,7 +29,7 @@ const usageEvent = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
 
 const unlimited: OutputBudget = {
   charactersMax: Number.POSITIVE_INFINITY,
-  charactersEnd: Number.POSITIVE_INFINITY,
+  charactersHardLimit: Number.POSITIVE_INFINITY,
   extend: async () => true,
 };
 

@@ -36,7 +36,7 @@ const finishedLingerMs = 2_000;
 export interface OutputBudget {
   charactersMax: number;
   /** More than the model can produce. An upstream that exceeds this is cut off. */
-  readonly charactersEnd: number;
+  readonly charactersHardLimit: number;
   /** Adds credits to the hold. Returns false if there are none left. Throws 503. */
   extend(): Promise<boolean>;
 }
@@ -293,7 +293,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
 
   /** Extends the hold, or ends the answer if that fails. */
   async #extend(): Promise<void> {
-    if (this.#stream.transform.metrics.outputCharacters > this.#budget.charactersEnd) {
+    if (this.#stream.transform.metrics.outputCharacters > this.#budget.charactersHardLimit) {
       this.#readError ??= outputLimitExceeded();
     } else {
       this.#creditError = await this.#budget.extend().then(creditsExhausted, asGatewayError);
@@ -325,7 +325,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     const { transform, upstreamCall } = this.#stream;
     const failure = transform.metrics.failure ?? this.#continuationFailure;
     if (failure) {
-      const isOwnAccount = this.#offer.own !== null;
+      const isOwnAccount = this.#offer.ownAccount !== null;
       const reason = redact(publicReason({ ...failure, isOwnAccount }), this.#offer);
       const message = `The provider failed in the middle of its answer: ${reason}`;
       const isBusy = failure.kind === 'overloaded' || failure.kind === 'rate_limited';

@@ -14,7 +14,11 @@ import { TextSource, UpstreamCall } from './upstream-call.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const endless = Number.POSITIVE_INFINITY;
-const unlimited = { charactersMax: endless, charactersEnd: endless, extend: async () => true };
+const unlimited = {
+  charactersMax: endless,
+  charactersHardLimit: endless,
+  extend: async () => true,
+};
 /** Counts the deadlines that it watches. */
 class CountingWatcher extends DeadlineWatcher {
   waiting = 0;
@@ -85,10 +89,10 @@ function openedOn(
   return stream;
 }
 
-function answering(stream: OpenStream, own: Offer['own'] = null) {
+function answering(stream: OpenStream, ownAccount: Offer['ownAccount'] = null) {
   const settled: StreamOutcome[] = [];
   const failures: AnswerMetrics['failure'][] = [];
-  const offer = { ...offerCalled('hidden'), own };
+  const offer = { ...offerCalled('hidden'), ownAccount };
   const answer = new StreamAnswer(stream, offer, unlimited, async (end, { failure }) => {
     settled.push(end);
     failures.push(failure);
@@ -97,8 +101,8 @@ function answering(stream: OpenStream, own: Offer['own'] = null) {
   return { answer, settled, failures };
 }
 
-async function readAll(stream: OpenStream, own: Offer['own'] = null) {
-  const { answer, settled, failures } = answering(stream, own);
+async function readAll(stream: OpenStream, ownAccount: Offer['ownAccount'] = null) {
+  const { answer, settled, failures } = answering(stream, ownAccount);
   let text = '';
   for await (const content of answer) text += content;
   return { text, settled, failures };
@@ -164,7 +168,7 @@ describe('StreamAnswer, after the upstream stream has ended', () => {
   test('names the owner of the account that the provider rejected', async () => {
     const failure = { kind: 'credential', status: 401, message: 'No.', retryAfterSeconds: null };
     const refused = async () => ({ kind: 'failed', failure }) as AttemptResult;
-    const own = { scope: 'k', feeBasisPoints: 0, isUserAddress: false, sharedNext: null };
+    const own = { scope: 'k', feeBasisPoints: 0, isUserUrl: false, sharedNext: null };
     const { text } = await readAll(opened(chunk('a', 'stop'), refused), own);
     expect(text).toContain('the provider rejected your account.');
     const shared = await readAll(opened(chunk('a', 'stop'), refused));

@@ -55,10 +55,10 @@ describe('UpstreamCall', () => {
 
   test('is canceled when the process must exit', () => {
     const deadlines = new DeadlineWatcher();
-    const client = new AbortController().signal;
-    const call = new UpstreamCall(deadlines, client);
+    const clientSignal = new AbortController().signal;
+    const call = new UpstreamCall(deadlines, clientSignal);
     deadlines.end();
-    const late = new UpstreamCall(deadlines, client);
+    const late = new UpstreamCall(deadlines, clientSignal);
     for (const { signal, isShuttingDown, timedOut } of [call, late]) {
       expect([signal.aborted, isShuttingDown, timedOut]).toEqual([true, true, false]);
     }

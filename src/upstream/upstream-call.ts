@@ -1,4 +1,4 @@
-import { attemptMsMax, clientStallMs, contentlessBytesMax, keepAliveMs } from '../core/bounds.ts';
+import { attemptMsMax, bytesWithoutOutputMax, clientStallMs, keepAliveMs } from '../core/bounds.ts';
 import { Deadline, type DeadlineWatcher } from '../core/deadlines.ts';
 import type { StreamTransform } from '../dialects/dialect.ts';
 import { MalformedAnswer } from '../dialects/failure.ts';
@@ -34,18 +34,18 @@ export class UpstreamCall extends Deadline {
 
   constructor(
     deadlines: DeadlineWatcher,
-    client: AbortSignal,
+    clientSignal: AbortSignal,
     attemptMs = attemptMsMax,
     stallMs = clientStallMs,
   ) {
     super();
     this.deadlines = deadlines;
-    this.#client = client;
+    this.#client = clientSignal;
     this.#endsAt = performance.now() + attemptMs;
     this.#stallMs = stallMs;
-    if (client.aborted || deadlines.isOver) this.#isCanceled = true;
+    if (clientSignal.aborted || deadlines.isOver) this.#isCanceled = true;
     // The listener is never removed. That would cost as much, and the signal ends with the request.
-    else client.addEventListener('abort', this, once);
+    else clientSignal.addEventListener('abort', this, once);
     deadlines.add(this);
   }
 
@@ -274,9 +274,9 @@ export class TextSource extends Deadline {
     this.#upstreamCall.suspendTimeout();
     const isLong = bytes.length > pieceBytesMax;
     this.#rest = isLong ? bytes.subarray(pieceBytesMax) : undefined;
-    const piece = isLong ? bytes.subarray(0, pieceBytesMax) : bytes;
-    this.#bytesWithoutOutput += piece.length;
-    return this.#record(this.#decoder.decode(piece, moreToCome));
+    const chunk = isLong ? bytes.subarray(0, pieceBytesMax) : bytes;
+    this.#bytesWithoutOutput += chunk.length;
+    return this.#record(this.#decoder.decode(chunk, moreToCome));
   }
 
   /**
@@ -285,8 +285,8 @@ export class TextSource extends Deadline {
    */
   recordProgress(hasOutput: boolean): void {
     if (hasOutput) this.#bytesWithoutOutput = 0;
-    else if (this.#bytesWithoutOutput > contentlessBytesMax) {
-      throw new MalformedAnswer(`${contentlessBytesMax} bytes without output`);
+    else if (this.#bytesWithoutOutput > bytesWithoutOutputMax) {
+      throw new MalformedAnswer(`${bytesWithoutOutputMax} bytes without output`);
     }
   }
 

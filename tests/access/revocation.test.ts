@@ -14,7 +14,7 @@ const promisedMs = 10_000;
 const pauseMs = 5;
 
 /** Too many changes for a poll every 400 ms to catch by chance. */
-const switches = Array.from({ length: 12 }, (_, at) => at % 2 === 0);
+const switches = Array.from({ length: 12 }, (_, index) => index % 2 === 0);
 
 const engines: readonly [string, () => Promise<Record<string, string>>][] = [
   ['SQLite', async () => ({})],

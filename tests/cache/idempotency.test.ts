@@ -130,8 +130,8 @@ describe('a repeated request', () => {
     const firsts = await Promise.all(both.map((post) => post()));
     // Wait a second, because the replay must not have a new timestamp.
     await Bun.sleep(1_001);
-    for (const [at, again] of (await Promise.all(both.map((post) => post()))).entries()) {
-      const { text = '', requestId = '' } = firsts[at] ?? {};
+    for (const [index, again] of (await Promise.all(both.map((post) => post()))).entries()) {
+      const { text = '', requestId = '' } = firsts[index] ?? {};
       expect(again.text).toBe(text);
       // Anthropic's format has no such field.
       expect(text.includes('"cost":50')).toBe(path !== '/v1/messages');
@@ -218,8 +218,8 @@ describe('a repeated request', () => {
         charge: 10_000,
       },
     ];
-    for (const [at, { path, body, charge }] of cases.entries()) {
-      const options = withKey({ path }, `other-${testNumber}-${at}`);
+    for (const [index, { path, body, charge }] of cases.entries()) {
+      const options = withKey({ path }, `other-${testNumber}-${index}`);
       const [first, again] = [await gateway.post(body, options), await gateway.post(body, options)];
       expect([first.status, again.status, replayed(again)]).toEqual([200, 200, 'true']);
       expect(again.text).toBe(first.text);

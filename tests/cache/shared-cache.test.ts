@@ -115,7 +115,7 @@ test(
       expect([reply.status, cacheOf(reply)]).toEqual([200, 'MISS']);
     }
     await redis.start();
-    for (const gateway of [one, two]) await gateway.untilLogged('redis_back');
+    for (const gateway of [one, two]) await gateway.untilLogged('redis_recovered');
     await one.chat(requestBody('again'));
     await untilStored(1);
     expect(cacheOf(await two.chat(requestBody('again')))).toBe('HIT');
@@ -165,7 +165,7 @@ test('an answer with an invalid dialect or format in Redis is ignored', async ()
 
 test('RedisCacheStore ignores values that are not recordings', async () => {
   if (!redis) return;
-  const watcher = { onAway() {}, onBack() {} };
+  const watcher = { onUnreachable() {}, onReconnected() {} };
   const client = await Redis.open(redis.url, watcher, [], 'here', 10_000);
   const store = new RedisCacheStore(client);
   const good = { dialect: 'openai', form: 'whole', text: '{}', model: 'a/b', provider: 'p' };

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, mock, spyOn, test } from 'bun:t
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const megabyte = 1024 * 1024;
-const piece = Buffer.alloc(megabyte, 'x');
+const chunk = Buffer.alloc(megabyte, 'x');
 
 /** Answers, by prompt, that stop before their end until the test resolves `wait`. */
 const paused = new Map<string, { sent: () => void; wait: Promise<void> }>();
@@ -12,7 +12,7 @@ const paused = new Map<string, { sent: () => void; wait: Promise<void> }>();
 async function* answer(prompt: string, isBroken = false) {
   yield '{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,';
   yield '"finish_reason":"stop","message":{"role":"assistant","content":"';
-  for (let sent = 0; sent < Number.parseInt(prompt, 10); sent += 1) yield piece;
+  for (let sent = 0; sent < Number.parseInt(prompt, 10); sent += 1) yield chunk;
   const gate = paused.get(prompt);
   gate?.sent();
   await gate?.wait;
@@ -30,9 +30,9 @@ async function* vector(input: string, client: AbortSignal) {
   const gate = paused.get(input);
   if (gate) vectorsEnded.push(ended.promise);
   yield '{"object":"list","padding":"';
-  for (let sent = 0; sent < Number.parseInt(input, 10); sent += 1) yield piece;
+  for (let sent = 0; sent < Number.parseInt(input, 10); sent += 1) yield chunk;
   await gate?.wait;
-  for (let sent = 0; gate && sent < 20; sent += 1) yield piece;
+  for (let sent = 0; gate && sent < 20; sent += 1) yield chunk;
   yield '","data":[{"index":0,"embedding":[1]}],"usage":{"prompt_tokens":1,"total_tokens":1}}';
   ended.resolve();
 }

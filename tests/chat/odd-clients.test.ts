@@ -66,7 +66,7 @@ test.each([':80', 'x:99999999', '%00', '[::1]:x', '[[[', 'a b', 'x?y', 'x#y', ''
     connection.send('\r\n');
     const received = await connection.until((text) => text.includes('}}'));
     expect(received).toStartWith('HTTP/1.1 404 ');
-    expect(received).toContain('There is no request with this id.');
+    expect(received).toContain('There is no request with this ID.');
     connection.disconnect();
   },
 );

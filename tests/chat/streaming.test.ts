@@ -218,7 +218,7 @@ describe('the end of a stream', () => {
   ])('has exactly one [DONE] as its last event despite %s', async (_, behavior) => {
     play(behavior);
     const stream = await gateway.stream(chat);
-    expect(stream.content).toBe('all said');
+    expect(stream.content).toBe('complete');
     expect(stream.dones).toBe(1);
     expect(stream.text.endsWith('data: [DONE]\n\n')).toBe(true);
     expect(await gateway.record(stream.requestId)).toMatchObject({ status: 'success' });

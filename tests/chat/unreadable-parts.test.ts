@@ -185,7 +185,7 @@ describe('an OpenAI compaction item', () => {
   ])('is rejected if no provider supports it: %s, %s', async (param, type, input) => {
     const { status, error } = await gateway.post({ model: 'acme/plain', input }, { path });
     expect([status, error.param]).toEqual([400, param]);
-    expect(error.message).toContain(`its type is "${type}"`);
+    expect(error.message).toContain(`has the type "${type}"`);
     expect(upstream.requests).toHaveLength(0);
   });
 

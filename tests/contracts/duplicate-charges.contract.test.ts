@@ -113,7 +113,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
     expect(days).toEqual([{ requests, model_charge: 70 }]);
     const { total } = await read
       .selectFrom('request_log')
-      .select((of) => of.fn.countAll<number>().as('total'))
+      .select((eb) => eb.fn.countAll<number>().as('total'))
       .where('tenant_id', '=', caller.tenantId)
       .executeTakeFirstOrThrow();
     expect(total).toBe(requests);
@@ -127,7 +127,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
     });
     expect(await answerWith(accounting)).toBe('unwritten');
     await accounting.flush();
-    expect(accounting.state()).toMatchObject({ owedCredits: 0, heldCredits: 0 });
+    expect(accounting.state()).toMatchObject({ unbookedCredits: 0, heldCredits: 0 });
     await accounting.close();
     await expectChargedOnce();
   });
@@ -222,7 +222,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
       await bookLate();
       for (const accounting of [late, other]) {
         await accounting.flush().catch(() => accounting.flush());
-        expect(accounting.state()).toMatchObject({ owedCredits: 0, heldCredits: 0 });
+        expect(accounting.state()).toMatchObject({ unbookedCredits: 0, heldCredits: 0 });
         await accounting.close();
       }
     }

@@ -20,12 +20,12 @@ const noCredentials = {
   region: null,
 };
 
-interface Opened {
+interface OpenedAnswer {
   readonly store: ObjectStorage;
   close(): Promise<void>;
 }
 
-const drivers: readonly { name: string; open: () => Promise<Opened> }[] = [
+const drivers: readonly { name: string; open: () => Promise<OpenedAnswer> }[] = [
   {
     name: 'files',
     async open() {
@@ -68,7 +68,7 @@ async function* inChunks(bytes: Uint8Array, size: number): AsyncGenerator<Uint8A
 const hashOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
 describe.each([...drivers])('ObjectStorage on $name', ({ open }) => {
-  let opened: Opened;
+  let opened: OpenedAnswer;
   let store: ObjectStorage;
 
   beforeAll(async () => {

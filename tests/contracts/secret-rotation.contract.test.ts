@@ -54,9 +54,9 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
     return {
       page: (last, count) => credentials.page(last, count),
       switchTo: (target, held) => credentials.switchTo(target, held),
-      reseal: async (rows, inUse) => {
+      reencrypt: async (rows, inUse) => {
         if (++batches === nth) throw new Error('killed');
-        return credentials.reseal(rows, inUse);
+        return credentials.reencrypt(rows, inUse);
       },
       finish: (inUse) => credentials.finish(inUse),
     };
@@ -118,7 +118,7 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       const oneByOne = rotation(both, {
         page: (last) => credentials.page(last, 1),
         switchTo: (target, held) => credentials.switchTo(target, held),
-        reseal: (rows, inUse) => credentials.reseal(rows, inUse),
+        reencrypt: (rows, inUse) => credentials.reencrypt(rows, inUse),
         finish: (inUse) => credentials.finish(inUse),
       });
       expect(await oneByOne.rotate()).toEqual({ current: 0, previous: 6, undecryptable: 0 });
@@ -155,12 +155,12 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       await rotation(both, {
         page: (last, count) => credentials.page(last, count),
         switchTo: (target, held) => credentials.switchTo(target, held),
-        reseal: async (rows, inUse) => {
+        reencrypt: async (rows, inUse) => {
           expect((await failureOf(save(old, 'p000', 'sk-late'))).message).toContain('operator');
           await save(mixed, 'p001', 'sk-newest');
           await mixed.save({ tenantId, provider: 'p002', apiKey: 'sk-new', ...ownEndpoint }, 8);
           saved++;
-          return credentials.reseal(rows, inUse);
+          return credentials.reencrypt(rows, inUse);
         },
         finish: (inUse) => credentials.finish(inUse),
       }).rotate();
@@ -221,9 +221,9 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       const store: RotationStore = {
         page: (last, count) => credentials.page(last, count),
         switchTo: (target, held) => credentials.switchTo(target, held),
-        async reseal(rows, inUse) {
+        async reencrypt(rows, inUse) {
           await runOther('reseal');
-          return credentials.reseal(rows, inUse);
+          return credentials.reencrypt(rows, inUse);
         },
         async finish(inUse) {
           await runOther('finish');

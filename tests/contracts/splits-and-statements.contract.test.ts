@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import type { Split } from '../../src/contract/customer.ts';
+import type { GroupBy } from '../../src/contract/customer.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { groupObjects } from '../../src/records/analytics.ts';
@@ -19,7 +19,7 @@ describe.each(engines)('splits and statements on $name', ({ empty }) => {
   afterAll(() => stores?.close());
 
   const days = { first: dayOf(start), last: dayOf(start) + 1 };
-  const spent = (tenantId: string, keyId: string, model: string, credits: number, at = start) =>
+  const spent = (tenantId: string, keyId: string, model: string, credits: number, index = start) =>
     makeRecord({
       tenantId,
       keyId,
@@ -28,7 +28,7 @@ describe.each(engines)('splits and statements on $name', ({ empty }) => {
       usage: { ...noUsage, inputTokens: 10, outputTokens: 1 },
       charges: { ...noCharges, modelCharge: credits },
       durationMs: 40,
-      createdAt: at,
+      createdAt: index,
     });
 
   test("sorts a split by spending and contains only the tenant's requests", async () => {
@@ -43,7 +43,7 @@ describe.each(engines)('splits and statements on $name', ({ empty }) => {
       spent(tenantId, keyId, 'a/large', 900, start - dayMs),
       spent(otherTenant.tenantId, otherTenant.keyId, 'a/large', 7),
     ]);
-    const parts = async (split: Split, key: string | null = null) =>
+    const parts = async (split: GroupBy, key: string | null = null) =>
       (await other.splits.splitSums({ tenantId, days, keyId: key }, split)).map(
         ({ value, day, requests, modelCharge, durationMs }) =>
           [value, day - days.first, requests, modelCharge, durationMs] as const,

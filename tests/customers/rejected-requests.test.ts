@@ -60,7 +60,7 @@ test(
     const keysPath = `/admin/v1/tenants/${tenantId}/keys`;
     const key = String((await gateway.admin('POST', keysPath, { name: 'typo' })).body.key);
     const chat = (model: string) => gateway.chat({ model, messages }, { key });
-    for (let at = 0; at < unknownModelNamesMax; at += 1) await chat(`acme/typo-${at}`);
+    for (let index = 0; index < unknownModelNamesMax; index += 1) await chat(`acme/typo-${index}`);
     const last = await chat('acme/one-more');
     const read = async (path: string) => (await gateway.call('GET', path, { key })).body;
     const { logs } = await read('/v1/customer/logs?limit=2');

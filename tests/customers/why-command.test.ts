@@ -171,7 +171,7 @@ describe('tollgate why', () => {
         expect(await gateway.command('why', id)).toMatchObject({
           exitCode: 1,
           stdout: '',
-          stderr: 'There is no request with this id.\n',
+          stderr: 'There is no request with this ID.\n',
         });
       }
       const { exitCode, stderr } = await gateway.command('why');

@@ -58,11 +58,11 @@ async function seed(dataDir: string): Promise<void> {
   await store.directory.addTenant(makeTenant({ id: 'default', name: 'Default', createdAt: 1 }));
   await grant(store, 'default', 1_000_000);
   const ids: string[] = [];
-  for (let at = 0; at < keys; at++) {
-    const name = at === 0 ? longName : at === 6 ? unbrokenName : `service ${at}`;
-    const change = { name, createdAt: at, label: `sk-tg-k${at}…00`, disabled: at === 117 };
-    const days = at === expired ? { expiresAt: now - 1_000 } : {};
-    const limit = limits[at] ?? { limitCredits: null, limitReset: null };
+  for (let index = 0; index < keys; index++) {
+    const name = index === 0 ? longName : index === 6 ? unbrokenName : `service ${index}`;
+    const change = { name, createdAt: index, label: `sk-tg-k${index}…00`, disabled: index === 117 };
+    const days = index === expired ? { expiresAt: now - 1_000 } : {};
+    const limit = limits[index] ?? { limitCredits: null, limitReset: null };
     const key = makeKey('default', { ...change, ...days, ...limit });
     await store.directory.addKey(key, randomHash());
     ids.push(key.id);
@@ -82,11 +82,11 @@ async function seed(dataDir: string): Promise<void> {
       attempts: [{ ...overloaded, message: 'Come back <b>later</b>.', ms: 9 }],
     }),
   ]);
-  for (let at = 0; at < customers; at++) {
-    const id = `customer-${String(at).padStart(3, '0')}`;
-    const name = at === 6 ? unbrokenName : `Customer ${at}`;
-    await store.directory.addTenant(makeTenant({ id, name, createdAt: 2 + at }));
-    await grant(store, id, 100_000 + at);
+  for (let index = 0; index < customers; index++) {
+    const id = `customer-${String(index).padStart(3, '0')}`;
+    const name = index === 6 ? unbrokenName : `Customer ${index}`;
+    await store.directory.addTenant(makeTenant({ id, name, createdAt: 2 + index }));
+    await grant(store, id, 100_000 + index);
   }
   const spent = makeRecord({ tenantId: 'customer-007', charges: charge(99_900), createdAt: now });
   await book(store, [spent]);

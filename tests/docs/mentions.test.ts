@@ -247,7 +247,7 @@ test('docs/observability.md lists every log event with its level', () => {
     .filter(({ path }) => /^src\/.*(?<!\.test)\.ts$/.test(path))
     .flatMap(({ uncommented }) => [...uncommented.matchAll(logCall)])
     .map(([, a, b, event, level, line]) => `${event ?? line} ${a ?? b ?? level}`);
-  expect(written).toContain('redis_away warn');
+  expect(written).toContain('redis_unreachable warn');
   const [, part = ''] = textOf('docs/observability.md').split('## Log events');
   const rows = (part.split(/^## /m)[0] ?? '').matchAll(/^\| `(\w+)` +\| (\w+) /gm);
   const documented = [...rows].map(([, event, level]) => `${event} ${level}`);

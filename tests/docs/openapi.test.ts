@@ -133,7 +133,7 @@ describe('GET /openapi.json', () => {
       method: 'GET',
       path: `/${type}`,
       access: 'public',
-      doc: { summary: 'A', answers: { 200: { type, title: 'Same' } as never } },
+      doc: { summary: 'A', responses: { 200: { type, title: 'Same' } as never } },
       handle: () => new Response(),
     });
     const info = { version: '1', url: '/' };
@@ -196,7 +196,7 @@ describe('GET /docs', () => {
       method: 'GET',
       path: `/${markup}`,
       access: 'public',
-      doc: { summary: markup, details: markup, answers: {} },
+      doc: { summary: markup, details: markup, responses: {} },
       handle: () => new Response(),
     };
     const html = docsPage(openApiDocument([route], { version: markup, url: '/' }), 'http://a');

@@ -187,10 +187,10 @@ describe('jobs API', () => {
     const before = (await server.send('GET', '/v1/jobs?status=queued')).json.data;
     expect(before).toEqual([]);
     const ids: string[] = [];
-    for (let at = 0; at < 3; at += 1) {
+    for (let index = 0; index < 3; index += 1) {
       server.harness.now += 1;
       // Includes the lowest and highest speed.
-      ids.unshift(await created(speech({ speed: [0.25, 1, 4][at] })));
+      ids.unshift(await created(speech({ speed: [0.25, 1, 4][index] })));
     }
     const list = async (query: string) => {
       const { json } = await server.send('GET', `/v1/jobs?${query}`);
@@ -316,7 +316,7 @@ describe('POST /v1/jobs', () => {
       'an invalid webhook_url',
       { webhook_url: 'ftp://a' },
       'webhook_url',
-      'webhook_url must be an http(s) address of at most 2000 characters, not "ftp://a".',
+      'webhook_url must be an http(s) URL of at most 2000 characters, not "ftp://a".',
     ],
     [
       'metadata that is not an object',
@@ -332,7 +332,7 @@ describe('POST /v1/jobs', () => {
     ],
     [
       '17 entries of metadata',
-      { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, ''])) },
+      { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, index) => [`k${index}`, ''])) },
       'metadata',
       'metadata can have at most 16 entries.',
     ],

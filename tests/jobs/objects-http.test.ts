@@ -81,9 +81,9 @@ describe('GET /v1/objects/:key', () => {
     const valid = link(await storeObject());
     const start = valid.indexOf('/objects/') + '/objects/'.length;
     const statuses = new Set<number>();
-    for (let at = start; at < valid.length; at += 1) {
-      const other = valid[at] === '1' ? '2' : '1';
-      const response = await fetch(valid.slice(0, at) + other + valid.slice(at + 1));
+    for (let index = start; index < valid.length; index += 1) {
+      const other = valid[index] === '1' ? '2' : '1';
+      const response = await fetch(valid.slice(0, index) + other + valid.slice(index + 1));
       statuses.add(response.status);
     }
     expect([...statuses]).toEqual([403]);

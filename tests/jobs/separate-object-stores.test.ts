@@ -65,7 +65,7 @@ test(
       return stdout.split('\n').filter((line) => line.startsWith('✗ objects'));
     };
     const warnings = (log: readonly Record<string, unknown>[]) =>
-      log.filter(({ event }) => event === 'objects_elsewhere');
+      log.filter(({ event }) => event === 'object_store_changed');
     const [one, other] = [newFolder(), newFolder()];
 
     expect(await failedChecks(one)).toEqual([]);
@@ -87,7 +87,7 @@ test(
     ]);
     expect(await failedChecks(one)).toHaveLength(1);
 
-    // A third process has its own data folder but shares the objects of the second.
+    // A third process has its own data directory but shares the objects of the second.
     const shared = { ...env, OBJECTS_URL: `file:${join(other, 'objects')}` };
     await using third = await startGateway({ env: shared, dataDir: newFolder(), keys });
     expect(warnings(third.log())).toEqual([]);

@@ -247,7 +247,7 @@ describe('webhook', () => {
 
   test('is not delayed by the slow receivers of another tenant', async () => {
     const gate = Promise.withResolvers<void>();
-    for (let at = 0; at < 6; at += 1) await endedJob('/slow');
+    for (let index = 0; index < 6; index += 1) await endedJob('/slow');
     answer = async () => {
       await gate.promise;
       return new Response('at last');

@@ -520,7 +520,7 @@ describe('JobWorker', () => {
 
   test('runs 4 jobs at the same time, at most 3 of them for one tenant', async () => {
     const call = hold();
-    for (let at = 0; at < 6; at += 1) await harness.speech(caller, 'Mine.');
+    for (let index = 0; index < 6; index += 1) await harness.speech(caller, 'Mine.');
     const worker = harness.worker();
     await worker.claim();
     const page = { limit: 9, offset: 0, status: 'running' } as const;
@@ -528,7 +528,7 @@ describe('JobWorker', () => {
       (await harness.store.jobs.store.list(tenantId, page, Date.now())).length;
     expect(await running(caller)).toBe(3);
     const other = await harness.newCaller();
-    for (let at = 0; at < 3; at += 1) await harness.speech(other, 'Yours.');
+    for (let index = 0; index < 3; index += 1) await harness.speech(other, 'Yours.');
     await worker.claim();
     expect([await running(caller), await running(other)]).toEqual([3, 1]);
     call.release();

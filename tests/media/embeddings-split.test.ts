@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 afterEach(() => server.reset());
 
-const texts = (count: number) => Array.from({ length: count }, (_, at) => `number ${at}`);
+const texts = (count: number) => Array.from({ length: count }, (_, index) => `number ${index}`);
 const embed = (input: readonly string[], model = 'acme/vectors') =>
   gateway.post({ model, input }, { path: '/v1/embeddings' });
 const sizes = () => server.calls.map((call) => call.texts.length);
@@ -35,7 +35,7 @@ test('halves the batch until the server accepts it, in order and charged once', 
   server.textsMax = 16;
   server.tokensPerText = 3;
   const reply = await embed(texts(70));
-  const vectors = texts(70).map((text, at) => [at, text.length]);
+  const vectors = texts(70).map((text, index) => [index, text.length]);
   expect(reply.json.data).toMatchObject(vectors.map((embedding) => ({ embedding })));
   expect(reply.json.usage).toEqual({ prompt_tokens: 210, total_tokens: 210 });
   const expectedSizes = [70, 35, 35, 18, 18, 18, 16, ...Array<number>(7).fill(9), 7];

@@ -112,7 +112,7 @@ function vectorsOf(reply: Reply): unknown[] {
 /** Decodes base64 independently of the gateway's code. */
 function decodeFloats(base64: unknown): number[] {
   const bytes = Buffer.from(String(base64), 'base64');
-  return Array.from({ length: bytes.length / 4 }, (_, at) => bytes.readFloatLE(at * 4));
+  return Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(index * 4));
 }
 
 const sent = (at = 0): Record<string, unknown> => {
@@ -283,7 +283,7 @@ describe('OpenAI embeddings', () => {
   });
 
   test('sends 2,048 texts in one base64 request, or in 4 float requests', async () => {
-    const input = Array.from({ length: 2_048 }, (_, at) => `text ${at}`);
+    const input = Array.from({ length: 2_048 }, (_, index) => `text ${index}`);
     upstream.script('upstream-embed', embeddings({ dimensions: 2 }));
     const body = { model: 'test/embed', input, encoding_format: 'base64' };
     const packed = vectorsOf(await embed(body)).map(decodeFloats);
@@ -298,9 +298,9 @@ describe('OpenAI embeddings', () => {
 
   test('sends batches of at most embedding_batch texts', async () => {
     upstream.script('tei', embeddings({ dimensions: 2 }));
-    const input = Array.from({ length: 70 }, (_, at) => `text ${at}`);
+    const input = Array.from({ length: 70 }, (_, index) => `text ${index}`);
     expect(vectorsOf(await embed({ model: 'test/small', input }))).toHaveLength(70);
-    const sizes = upstream.requests.map((_, at) => (sent(at).input as unknown[]).length);
+    const sizes = upstream.requests.map((_, index) => (sent(index).input as unknown[]).length);
     expect(sizes.toSorted((a, b) => b - a)).toEqual([32, 32, 6]);
   });
 
@@ -327,7 +327,7 @@ describe('OpenAI embeddings', () => {
 });
 
 describe('Cohere embeddings', () => {
-  const texts = (count: number) => Array.from({ length: count }, (_, at) => `number ${at}`);
+  const texts = (count: number) => Array.from({ length: count }, (_, index) => `number ${index}`);
 
   test('sends input_type search_document and estimates 4 characters per token', async () => {
     const input = ['sunny day 1', 'rainy day 22'];
@@ -359,7 +359,7 @@ describe('Cohere embeddings', () => {
 
   test('drops unknown fields and reports at most 50 whose names fit into a header', async () => {
     const odd = { '\0': 1, 'two\nlines': 1, ж: 1, '😀': 1, '': 1, ['x'.repeat(65)]: 1 };
-    const many = Array.from({ length: 5_000 }, (_, at): [string, number] => [`odd-${at}`, 1]);
+    const many = Array.from({ length: 5_000 }, (_, index): [string, number] => [`odd-${index}`, 1]);
     const body = { model: 'test/cohere', input: 'sunny day 1', ...odd, user: 'ann' };
     expect((await embed(body)).headers.get('x-tollgate-dropped-params')).toBe('user');
     const reply = await embed({ ...body, ...Object.fromEntries(many) });
@@ -373,7 +373,7 @@ describe('Cohere embeddings', () => {
     const body = { model: 'test/cohere', input: texts(500), encoding_format: 'base64' };
     const reply = await embed(body);
     const firstValues = vectorsOf(reply).map((vector) => decodeFloats(vector)[0]);
-    expect(firstValues).toEqual(Array.from({ length: 500 }, (_, at) => at));
+    expect(firstValues).toEqual(Array.from({ length: 500 }, (_, index) => index));
     const sizes = embeddingServer.calls.map((call) => call.texts.length).toSorted((a, b) => b - a);
     expect(sizes).toEqual([96, 96, 96, 96, 96, 20]);
     expect(embeddingServer.maxConcurrentCalls).toBe(4);
@@ -445,12 +445,12 @@ describe('Cohere embeddings', () => {
 
 describe('Gemini embeddings', () => {
   test('sends batches of 100 with outputDimensionality and estimates the tokens', async () => {
-    const input = Array.from({ length: 250 }, (_, at) => `number ${at + 100}`);
+    const input = Array.from({ length: 250 }, (_, index) => `number ${index + 100}`);
     const reply = await embed({ model: 'test/gemini', input, dimensions: 768 });
     const firstValues = vectorsOf(reply).map((vector) =>
       Array.isArray(vector) ? vector[0] : null,
     );
-    expect(firstValues).toEqual(Array.from({ length: 250 }, (_, at) => at + 100));
+    expect(firstValues).toEqual(Array.from({ length: 250 }, (_, index) => index + 100));
     const sizes = embeddingServer.calls.map((call) => call.texts.length).toSorted((a, b) => b - a);
     expect(sizes).toEqual([100, 100, 50]);
     const [call] = embeddingServer.calls;

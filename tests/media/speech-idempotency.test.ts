@@ -36,7 +36,9 @@ async function speak(key: string, body: object = {}, signal?: AbortSignal) {
 const creditsOf = async (reply: { requestId: string }) => (await audio.bill(reply)).credits;
 
 /** Contains every byte value, so that it can't survive a conversion to text. */
-const audioBytes = Buffer.from(Uint8Array.from({ length: 100_003 }, (_, at) => (at * 197) % 256));
+const audioBytes = Buffer.from(
+  Uint8Array.from({ length: 100_003 }, (_, index) => (index * 197) % 256),
+);
 
 /** Sends the audio in chunks of an odd length, as a network does. */
 const audioAnswer = () => replay(audioBytes, { contentType: 'audio/mpeg', piece: 997 });

@@ -72,7 +72,7 @@ const speak = (body: object) =>
   audio.speak({ model: 'openai/tts-1', input: mixed, voice: 'alloy', ...body });
 
 /** Returns the fake upstream's audio: the byte at position n is n modulo 251. */
-const noise = (length: number) => Uint8Array.from({ length }, (_, at) => at % 251);
+const noise = (length: number) => Uint8Array.from({ length }, (_, index) => index % 251);
 
 function expectNoise({ status: code, error, bytes }: SpeechReply, length: number): void {
   expect([code, error]).toEqual([200, {}]);
@@ -387,12 +387,12 @@ describe('interrupted speech', () => {
 
   function unchunked(chunks: Buffer): { bytes: number; isComplete: boolean } {
     let bytes = 0;
-    for (let at = 0; at < chunks.length; ) {
-      const end = chunks.indexOf('\r\n', at);
-      const size = Number.parseInt(chunks.toString('latin1', at, end), 16);
+    for (let index = 0; index < chunks.length; ) {
+      const end = chunks.indexOf('\r\n', index);
+      const size = Number.parseInt(chunks.toString('latin1', index, end), 16);
       if (size === 0) return { bytes, isComplete: true };
       bytes += Math.min(size, chunks.length - end - 2);
-      at = end + 2 + size + 2;
+      index = end + 2 + size + 2;
     }
     return { bytes, isComplete: false };
   }

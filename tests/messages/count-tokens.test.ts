@@ -381,7 +381,7 @@ test("count_tokens is free and isn't logged as a request", async () => {
   const before = [await credits(), await logs()];
   upstream.script('claude-x', [counting(1_000_000), status(400, 'no'), status500()]);
   const replies = [];
-  for (let at = 0; at < 3; at += 1) replies.push(await count({ model: 'acme/claude' }));
+  for (let index = 0; index < 3; index += 1) replies.push(await count({ model: 'acme/claude' }));
   expect(replies.map((reply) => reply.status)).toEqual([200, 400, 200]);
   expect([await credits(), await logs()]).toEqual(before);
   expect((await gateway.get(`/v1/generation?id=${replies[0]?.requestId}`)).status).toBe(404);
@@ -438,7 +438,7 @@ describe('provider health', () => {
 
   test('ignores failed counts', async () => {
     upstream.script('two-first', Array.from({ length: 8 }, status500));
-    for (let at = 0; at < 8; at += 1) await expectEstimate({ model: 'acme/two' });
+    for (let index = 0; index < 8; index += 1) await expectEstimate({ model: 'acme/two' });
     upstream.script('two-first', chatAnswer('Still up.'));
     expect((await message('acme/two')).status).toBe(200);
     expect(sentRequest().path).toBe('/v1/messages');
@@ -447,7 +447,7 @@ describe('provider health', () => {
 
   test('moves counts to the next provider while the first is down', async () => {
     upstream.script('two-first', status500());
-    for (let at = 0; at < 5; at += 1) await message('acme/two');
+    for (let index = 0; index < 5; index += 1) await message('acme/two');
     const before = upstream.requests.length;
     spare.script('two-second', counting(82));
     expect((await count({ model: 'acme/two' })).json).toEqual({ input_tokens: 82 });

@@ -363,7 +363,7 @@ class World {
       leasedCredits: leases.reduce((sum, { credits }) => sum + credits, 0),
       // A hold counts both in the wallet and in the key's account.
       heldCredits: ofKeys.reduce((sum, { hold }) => sum + hold.credits, inUse),
-      owedCredits: 0,
+      unbookedCredits: 0,
     });
     const wallet = leases.find(({ owner }) => owner === `tenant:${this.tenantId}`)?.credits ?? 0;
     // After a lost lease or a charge beyond its hold, more may be held than leased. Then nothing is

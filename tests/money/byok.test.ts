@@ -258,7 +258,7 @@ describe('BYOK requests', () => {
     ]);
     await tenant.chat();
     // The operator's log has only its own account, and not for every request.
-    const warnings = gateway.logLines.filter((line) => line.includes('account_refused'));
+    const warnings = gateway.logLines.filter((line) => line.includes('provider_account_rejected'));
     expect(warnings.map((line) => JSON.parse(line))).toMatchObject([
       { level: 'warn', provider: 'north', reason: 'credential' },
     ]);

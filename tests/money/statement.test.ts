@@ -131,8 +131,8 @@ describe.each([...engines])('statement on $name', ({ empty }) => {
     const midnight = Date.UTC(2028, 2, 1);
     await grant(store, own.tenantId, 1_000, midnight - dayMs);
     const offsets = [-40, 3, -20, 10, -5, -1, 0, 25, -2, 30];
-    for (const [at, offset] of offsets.entries()) {
-      await book(store, [charged(own, at + 1, midnight - dayMs)], midnight + offset);
+    for (const [index, offset] of offsets.entries()) {
+      await book(store, [charged(own, index + 1, midnight - dayMs)], midnight + offset);
     }
     const february = await statement(own.tenantId, '2028-02');
     const march = await statement(own.tenantId, '2028-03');
@@ -155,8 +155,8 @@ describe.each([...engines])('statement on $name', ({ empty }) => {
     const { tenantId } = own;
     await grant(store, tenantId, 1_000, now - dayMs);
     const bookedAt = [now - 60_000, now + 40 * dayMs, now + 40 * dayMs, now - 30_000, now - 1];
-    for (const [at, time] of bookedAt.entries()) {
-      await book(store, [charged(own, at + 1, time)], time);
+    for (const [index, time] of bookedAt.entries()) {
+      await book(store, [charged(own, index + 1, time)], time);
     }
     const rows = await statement(tenantId, '2028-04');
     expect(checkedBalances(rows)).toEqual({ opening: 0, closing: 985 });

@@ -316,7 +316,7 @@ describe("Codex CLI's request", () => {
 describe('/v1/responses', () => {
   const patch = { type: 'custom', name: 'patch', description: 'Patches files.' };
 
-  test('converts free-form tools and their calls to functions', async () => {
+  test('converts custom tools and their calls to functions', async () => {
     const call = { id: 'call_1', name: 'patch', arguments: { input: '*** Begin\n+a' } };
     upstream.script('openai-up', callTools([call]));
     const request = { model: 'acme/openai', tools: [patch] };

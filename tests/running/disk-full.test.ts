@@ -1,5 +1,5 @@
 /**
- * The disk of the data folder fills up under load and is freed again. The disk is a real, small
+ * The disk of the data directory fills up under load and is freed again. The disk is a real, small
  * mount. Mounting requires root, so without root the file runs itself again in a user namespace.
  */
 import { Database } from 'bun:sqlite';

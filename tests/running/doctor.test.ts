@@ -60,7 +60,7 @@ test(
     const { exitCode, stdout, stderr } = await run(['doctor'], { dataDir });
     expect(normalize(stdout).split('\n')).toEqual([
       '✓ configuration  Settings from no configuration file: 0 models, and the demo.',
-      `✓ data folder    ${dataDir} doesn't exist yet; the first start creates it. Its disk has ` +
+      `✓ data directory    ${dataDir} doesn't exist yet; the first start creates it. Its disk has ` +
         '# GiB free.',
       `✓ store          ${dataDir}/tollgate.db doesn't exist yet; the first start creates it.`,
       "✓ clock          This machine's clock says # UTC.",
@@ -86,7 +86,7 @@ test(
     const found = await run(['doctor'], { dataDir, upstreams: upstreams(url) });
     expect(normalize(found.stdout).split('\n')).toEqual([
       '✓ configuration  Settings from tollgate.yaml: 1 model.',
-      `✓ data folder    ${dataDir} is writable. Its disk has # GiB free.`,
+      `✓ data directory    ${dataDir} is writable. Its disk has # GiB free.`,
       `✓ store          ${dataDir}/tollgate.db answers in # ms; all ${migrationCount} migrations are ` +
         'applied.',
       "✓ clock          This machine's clock says # UTC.",
@@ -154,7 +154,7 @@ describe('a failed doctor check', () => {
       });
       const text = await new Response(shown.stdout).text();
       expect(text).toContain('\u001b[32m✓\u001b[0m configuration');
-      expect(text).toContain('\u001b[31m✗\u001b[0m data folder');
+      expect(text).toContain('\u001b[31m✗\u001b[0m data directory');
     },
     testMs,
   );
@@ -238,7 +238,7 @@ describe('the doctor checks of folders', () => {
         chownSync(closed, 65_534, 65_534);
       }
       const found = await runInside(asUnprivileged, join(closed, 'data'));
-      expect(findingOf(found, '✗', 'data folder')).toBe(
+      expect(findingOf(found, '✗', 'data directory')).toBe(
         `This user can't write to ${closed} (EACCES). Make it belong to the user that runs ` +
           `Tollgate: chown -R "$(id -u)" "${closed}"`,
       );
@@ -254,7 +254,7 @@ describe('the doctor checks of folders', () => {
       const mount = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"';
       const isolated = ['unshare', '--user', '--map-root-user', '--mount'];
       const readOnly = [...isolated, 'sh', '-c', mount, disk];
-      expect(findingOf(await runInside(readOnly, disk), '✗', 'data folder')).toBe(
+      expect(findingOf(await runInside(readOnly, disk), '✗', 'data directory')).toBe(
         `This user can't write to ${disk} (EROFS). Mount its disk as writable, or set data_dir ` +
           'to another disk.',
       );
@@ -263,7 +263,7 @@ describe('the doctor checks of folders', () => {
   );
 
   test(
-    'include the database folder outside the data folder, before and after the first start',
+    'include the database folder outside the data directory, before and after the first start',
     async () => {
       const dataDir = newFolder();
       const folder = join(newFolder(), 'database');
@@ -293,7 +293,7 @@ describe('the doctor checks of folders', () => {
       const disk = newFolder();
       const mount = 'mount -t tmpfs -o size=8m tmpfs "$0" && exec "$@"';
       const small = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', mount, disk];
-      expect(findingOf(await runInside(small, disk), '✗', 'data folder')).toBe(
+      expect(findingOf(await runInside(small, disk), '✗', 'data directory')).toBe(
         `The disk of ${disk} has only 8 MiB free. Free at least 256 MiB, or set data_dir to ` +
           'another disk.',
       );

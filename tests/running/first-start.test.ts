@@ -206,7 +206,7 @@ test(
 );
 
 test(
-  'the data folder is not accessible to other users',
+  'the data directory is not accessible to other users',
   async () => {
     await using gateway = await startGateway();
     expect(statSync(gateway.dataDir).mode & 0o077).toBe(0);

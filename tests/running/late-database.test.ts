@@ -34,7 +34,7 @@ function linesOf(text: string, event: string): Line[] {
 }
 
 function awaitedIn(text: string): Line[] | undefined {
-  const found = linesOf(text, 'database_awaited');
+  const found = linesOf(text, 'database_unreachable');
   return found.length > 0 ? found : undefined;
 }
 
@@ -90,7 +90,7 @@ test(
     const connection = await openConnection(baseUrl);
     expect(await connection.statusOf('/healthz')).toBe('200');
 
-    const message = 'This Tollgate is waiting for its database. Send the request again shortly.';
+    const message = 'The gateway is waiting for its database. Send the request again shortly.';
     const plain = { error: { message, type: 'service_unavailable', code: 503, param: null } };
     const images = { error: { message, type: 'api_error', code: 'service_unavailable' } };
     const messages = { type: 'error', error: { type: 'overloaded_error', message } };
@@ -117,9 +117,9 @@ test(
     // The connection stayed open, and the wait was logged only once.
     expect(await connection.statusOf('/readyz')).toBe('200');
     connection.socket.destroy();
-    await until('stderr', (text) => linesOf(text, 'database_reached')[0]);
-    expect(linesOf(stderr.text, 'database_awaited')).toHaveLength(1);
-    expect(linesOf(stderr.text, 'database_reached')).toHaveLength(1);
+    await until('stderr', (text) => linesOf(text, 'database_connected')[0]);
+    expect(linesOf(stderr.text, 'database_unreachable')).toHaveLength(1);
+    expect(linesOf(stderr.text, 'database_connected')).toHaveLength(1);
     const answer = await send(baseUrl, '/v1/chat/completions', 'POST', routingKeyIn(stdout.text));
     expect([answer.status, answer.body.model]).toEqual([200, 'demo/chat']);
     expect((await send(baseUrl, '/v1/chat/completions')).status).toBe(401);
@@ -244,7 +244,7 @@ test(
     const ended = await run(['serve', '--port', '0'], { config: shortWait, env });
     const [awaited, sentence, rest] = ended.stderr.split('\n');
     expect([ended.exitCode, ended.stdout, rest]).toEqual([1, '', '']);
-    expect(linesOf(awaited ?? '', 'database_awaited')).toHaveLength(1);
+    expect(linesOf(awaited ?? '', 'database_unreachable')).toHaveLength(1);
     const expected = 'Postgres at 127.0.0.1:1/tollgate cannot be reached: connection refused.';
     expect(sentence).toBe(expected);
   },
@@ -360,7 +360,7 @@ describe('workers that wait for the database', () => {
       // The remaining worker serves this page without the database.
       for (let i = 0; i < 20; i++) expect((await send(baseUrl, '/', 'GET')).status).toBe(200);
       await postgres.start();
-      await until('stderr', (text) => linesOf(text, 'database_reached')[1]);
+      await until('stderr', (text) => linesOf(text, 'database_connected')[1]);
       child.kill('SIGTERM');
       expect((await finished).exitCode).toBe(0);
     },

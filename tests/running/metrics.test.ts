@@ -49,7 +49,7 @@ describe('metrics of answered requests', () => {
       chatAnswer('one two three four', { usage: { prompt: 10, completion: 4 } }),
       chatAnswer(words(300), { usage: { prompt: 20, completion: 300 } }),
     ]);
-    for (let at = 0; at < 2; at += 1) await gateway.post({ model: 'test/chat', messages });
+    for (let index = 0; index < 2; index += 1) await gateway.post({ model: 'test/chat', messages });
     await gateway.stream({ model: 'test/chat', messages });
     metrics = await scrape();
   });
@@ -186,7 +186,7 @@ describe('gauges', () => {
     expect(after.value('tollgate_requests_in_flight')).toBe(0);
     expect(after.value('tollgate_held_credits')).toBe(0);
     expect(after.value('tollgate_journal_age_seconds')).toBe(0);
-    expect(after.value('tollgate_settlements_pending')).toBe(0);
+    expect(after.value('tollgate_unbooked_requests')).toBe(0);
     expect(after.value('tollgate_settlement_lag_seconds')).toBe(0);
   });
 

@@ -29,7 +29,10 @@ async function connect(
   timeoutMs = longTimeoutMs,
 ): Promise<{ redis: Redis; events: string[] }> {
   const events: string[] = [];
-  const watcher = { onAway: () => events.push('away'), onBack: () => events.push('back') };
+  const watcher = {
+    onUnreachable: () => events.push('away'),
+    onReconnected: () => events.push('back'),
+  };
   const redis = await Redis.open(url, watcher, countScripts, 'here', timeoutMs);
   return { redis, events };
 }
@@ -37,7 +40,10 @@ async function connect(
 /** Connects a client and records why it lost the server. */
 async function connectForReasons(url: string): Promise<{ redis: Redis; reasons: string[] }> {
   const reasons: string[] = [];
-  const watcher = { onAway: (reason: string) => reasons.push(reason), onBack: () => {} };
+  const watcher = {
+    onUnreachable: (reason: string) => reasons.push(reason),
+    onReconnected: () => {},
+  };
   const redis = await Redis.open(url, watcher, countScripts, 'here', longTimeoutMs);
   return { redis, reasons };
 }
@@ -142,7 +148,7 @@ describe('the Redis client', () => {
   test.concurrent(
     'has a default timeout below 1 second',
     withServer(async (own) => {
-      const watcher = { onAway() {}, onBack() {} };
+      const watcher = { onUnreachable() {}, onReconnected() {} };
       const redis = await Redis.open(own.url, watcher, countScripts, 'here');
       await until(() => redis.isUp);
       own.pause();
@@ -431,53 +437,53 @@ describe('concurrency slots in Redis', () => {
     const slots = await counts();
     if (!slots) return;
     const enter = async (slot: string, ...released: string[]) =>
-      (await slots.enter('acme', slot, 2, released))?.isFree;
+      (await slots.acquire('acme', slot, 2, released))?.isFree;
     expect([await enter('a:1'), await enter('b:1'), await enter('a:2')]).toEqual([
       true,
       true,
       false,
     ]);
-    expect(await slots.enter('other', 'a:3', 2, [])).toEqual({ isFree: true, running: 1 });
-    void slots.leave('acme', ['b:1']);
+    expect(await slots.acquire('other', 'a:3', 2, [])).toEqual({ isFree: true, running: 1 });
+    void slots.release('acme', ['b:1']);
     expect(await enter('a:2')).toBe(true);
     expect(await enter('a:4', 'a:1', 'a:2')).toBe(true);
-    expect(await slots.enter('acme', 'a:5', 9, [])).toEqual({ isFree: true, running: 2 });
+    expect(await slots.acquire('acme', 'a:5', 9, [])).toEqual({ isFree: true, running: 2 });
   });
 
   test('expire if their process stops renewing them', async () => {
     const slots = await counts();
     if (!server || !slots) return;
     const before = Date.now();
-    await slots.enter('acme', 'dead:1', 1, []);
+    await slots.acquire('acme', 'dead:1', 1, []);
     const after = Date.now() + 1;
-    expect(await slots.enter('acme', 'a:1', 1, [])).toEqual({ isFree: false, running: 1 });
+    expect(await slots.acquire('acme', 'a:1', 1, [])).toEqual({ isFree: false, running: 1 });
     const endsAt = Number(await server.command('ZSCORE', name, 'dead:1'));
     expect(endsAt).toBeWithin(before + slotTtlMs, after + slotTtlMs);
     // Simulate the passage of that time.
     await server.command('ZADD', name, String(Date.now() - 1), 'dead:1');
-    expect(await slots.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
+    expect(await slots.acquire('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
   });
 
   test('with an expiry too far in the future are free', async () => {
     const slots = await counts();
     if (!server || !slots) return;
     await server.command('ZADD', name, String(Date.now() + 3_600_000), 'dead:1', 'inf', 'odd');
-    expect(await slots.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
+    expect(await slots.acquire('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
     // After a small step back of the clock, slots of running requests are still occupied.
     await server.command('ZADD', name, String(Date.now() + slotTtlMs + 5_000), 'a:1');
-    expect(await slots.enter('acme', 'a:2', 1, [])).toEqual({ isFree: false, running: 1 });
+    expect(await slots.acquire('acme', 'a:2', 1, [])).toEqual({ isFree: false, running: 1 });
   });
 
   test('are renewed and restored on a server that lost them', async () => {
     const slots = await counts();
     if (!server || !slots) return;
-    await slots.enter('acme', 'a:1', 3, []);
+    await slots.acquire('acme', 'a:1', 3, []);
     await server.command('ZADD', name, '1', 'a:1');
     await slots.renew('acme', ['a:1', 'a:2']);
     expect(Number(await server.command('ZSCORE', name, 'a:1'))).toBeGreaterThan(Date.now());
     await server.command('FLUSHALL');
     await slots.renew('acme', ['a:1', 'a:2']);
-    expect(await slots.enter('acme', 'b:1', 2, [])).toMatchObject({ isFree: false });
-    expect(await slots.enter('acme', 'b:1', 3, [])).toMatchObject({ isFree: true });
+    expect(await slots.acquire('acme', 'b:1', 2, [])).toMatchObject({ isFree: false });
+    expect(await slots.acquire('acme', 'b:1', 3, [])).toMatchObject({ isFree: true });
   });
 });

@@ -184,7 +184,7 @@ describe('serve exits with 1 and one sentence for', () => {
     ['has an invalid database file', createInvalidDatabase, ''],
     ['has a file named like the journal folder', createFileAsJournal, ''],
   ] as const)(
-    'a data folder that %s',
+    'a data directory that %s',
     async (_, prepare, subfolder) => {
       const path = join(newFolder(), 'data');
       prepare(path);

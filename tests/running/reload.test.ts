@@ -84,7 +84,7 @@ test(
     expect(await gateway.balance()).toBe(credits - 8 - 6_200 - 8);
 
     const wrong = settings({ 'test/chat': { pricing: { long_prompts: [step(9), step(9)] } } });
-    await reload(gateway, wrong, 'config_refused');
+    await reload(gateway, wrong, 'config_rejected');
     expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect(await gateway.balance()).toBe(credits - 8 - 6_200 - 8 - 8);
   },
@@ -124,14 +124,14 @@ test(
   async () => {
     await using gateway = await startGateway({ config: settings({ 'test/chat': {} }) });
     const invalid = 'server: { prot: 1 }\ncache: { mode: sometimes }\nredis: 7\n';
-    const lines = await reload(gateway, invalid, 'config_refused', 3);
+    const lines = await reload(gateway, invalid, 'config_rejected', 3);
     expect(lines.map(({ level }) => level)).toEqual(['error', 'error', 'error']);
     expect(lines.map(({ problem }) => String(problem).split(' ').slice(0, 2))).toEqual([
       ['tollgate.yaml:', 'server.prot'],
       ['tollgate.yaml:', 'cache.mode'],
       ['tollgate.yaml:', 'redis'],
     ]);
-    expect((await reload(gateway, 'a: [', 'config_refused')).length).toBe(4);
+    expect((await reload(gateway, 'a: [', 'config_rejected')).length).toBe(4);
     expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect((await reload(gateway, settings({}), 'config_reloaded')).length).toBe(1);
     expect((await gateway.chat(chatOf('test/chat'))).status).toBe(404);
@@ -152,7 +152,7 @@ test.each<[string, string[]]>([
     while (events().length === 0) await Bun.sleep(5);
     expect(events()).toEqual([
       expect.objectContaining({
-        event: 'config_refused',
+        event: 'config_rejected',
         problem: 'tollgate.yaml: this file does not exist',
       }),
     ]);
@@ -246,7 +246,7 @@ test(
     const invalid = upstreamConfig({
       fake: { url: upstream.url, api_key: '{"type":"service_account"', models: {} },
     });
-    await reload(gateway, invalid, 'config_refused');
+    await reload(gateway, invalid, 'config_rejected');
     expect(await receivedToken()).toBe('Bearer ya29.second');
     expect(JSON.stringify(gateway.log())).not.toContain(privateLine);
   },

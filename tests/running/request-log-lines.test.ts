@@ -154,7 +154,7 @@ describe('RequestLog with a blocked output', () => {
     });
     lines.ended(endedRequest());
     const first = lines.flush();
-    for (let at = 0; at < requestLinesMax + 7; at += 1) lines.ended(endedRequest());
+    for (let index = 0; index < requestLinesMax + 7; index += 1) lines.ended(endedRequest());
     expect(written.length).toBe(1);
     blocked.resolve();
     await first;

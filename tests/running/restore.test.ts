@@ -159,7 +159,7 @@ test(
     renameSync(join(folder, 'copy.db'), fileIn(gateway.dataDir));
     expect((await gateway.chat(body)).status).toBe(200);
     expect((await gateway.call('GET', '/readyz')).status).toBe(503);
-    await gateway.untilLogged('drain_failed');
+    await gateway.untilLogged('booking_failed');
     gateway.signal('SIGTERM');
     const { exitCode, stderr } = await gateway.finished;
     expect(exitCode).toBe(1);

@@ -1,6 +1,6 @@
 /**
  * Four processes share only a Postgres and a Redis, like on four machines. Limits and charges hold
- * across all of them, also if one of them or a server is killed.
+ * across all of them, even if one of them or a server is killed.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
@@ -274,15 +274,15 @@ describe('four gateways under load', () => {
     async (fault) => {
       if (!redis) return;
       const server = redis;
-      const [away, back] = [countsOf('redis_away'), countsOf('redis_back')];
+      const [away, back] = [countsOf('redis_unreachable'), countsOf('redis_recovered')];
       const traffic = await underLoad(async (running) => {
         if (fault.startsWith('killed')) await server.kill();
         else server.pause();
-        await untilAllLogged('redis_away', away);
+        await untilAllLogged('redis_unreachable', away);
         await running.untilMore(100);
         if (fault.startsWith('killed')) await server.start();
         else server.resume();
-        await untilAllLogged('redis_back', back);
+        await untilAllLogged('redis_recovered', back);
         await running.untilMore(100);
       });
       expect(traffic.refusals).toEqual([]);
@@ -298,15 +298,15 @@ describe('four gateways under load', () => {
       if (!redis) return;
       const server = redis;
       const { before, alone, after } = await withinOneMinute(async () => {
-        const [away, back] = [countsOf('redis_away'), countsOf('redis_back')];
+        const [away, back] = [countsOf('redis_unreachable'), countsOf('redis_recovered')];
         const { key } = await createKey({ name: 'alone', requests_per_minute: 12 });
         const send = (i: number) => gatewayAt(i).chat(chatOf('test/plain'), { key });
         const before = await inParallel(8, 1, send);
         await server.kill();
-        await untilAllLogged('redis_away', away);
+        await untilAllLogged('redis_unreachable', away);
         const alone = await inParallel(80, 8, send);
         await server.start();
-        await untilAllLogged('redis_back', back);
+        await untilAllLogged('redis_recovered', back);
         return { before, alone, after: await inParallel(20, 4, send) };
       });
       const passed = (answers: readonly Answer[]) =>

@@ -64,7 +64,7 @@ test(
     expect(ready.status).toBe(503);
     expect(ready.body).toEqual({
       status: 'unavailable',
-      reason: 'This Tollgate is shutting down.',
+      reason: 'The gateway is shutting down.',
     });
     expect(Number(ready.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
     expect(Number(ready.headers.get('retry-after-ms'))).toBeGreaterThanOrEqual(1);

@@ -173,7 +173,7 @@ describe('trace export', () => {
     }
     expect((await scrapeFresh(other.url)).value('tollgate_traces_waiting')).toBe(5);
     await other.stop();
-    const events = other.logLines.filter((line) => line.includes('"traces_not_exported"'));
+    const events = other.logLines.filter((line) => line.includes('"trace_export_failed"'));
     expect(events.length).toBe(1);
   }, 120_000);
 
@@ -238,7 +238,7 @@ describe('trace export', () => {
     traces.add(spans());
     await tried.promise;
     await traces.stop();
-    expect(events).toEqual(['traces_not_exported']);
+    expect(events).toEqual(['trace_export_failed']);
   });
 
   test.concurrent('does not resend a batch that the collector rejected', async () => {

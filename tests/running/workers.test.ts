@@ -182,11 +182,11 @@ test(
 
     writeFileSync(file, 'limits: { requests_per_minute: many }\nmodels: 7\n');
     gateway.signal('SIGHUP');
-    await gateway.untilLogged('config_refused');
+    await gateway.untilLogged('config_rejected');
     writeFileSync(file, stringify(upstreamConfig({ fake: { url: upstream.url, models } })));
     gateway.signal('SIGHUP');
     await until(() => reloaded() === 2);
-    const rejected = gateway.log().filter(({ event }) => event === 'config_refused');
+    const rejected = gateway.log().filter(({ event }) => event === 'config_rejected');
     expect(rejected.map(({ problem }) => String(problem).split(' ')[1])).toEqual([
       'limits.requests_per_minute',
       'models',

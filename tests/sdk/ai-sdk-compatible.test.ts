@@ -169,8 +169,8 @@ describe('streamText of @ai-sdk/openai-compatible', () => {
     const input = { function: { arguments: '{"city":"Bern"}' } };
     const pieces = [opening, {}, { id: 'a' }, { function: null }, input, { type: 'function' }];
     const chunks = pieces.map((piece) => ({ tool_calls: [{ index: 0, ...piece }] }));
-    const events = [...chunks, {}].map((delta, at) => {
-      const finish_reason = at === chunks.length ? 'tool_calls' : null;
+    const events = [...chunks, {}].map((delta, index) => {
+      const finish_reason = index === chunks.length ? 'tool_calls' : null;
       return `data: ${JSON.stringify({ id: 'x', choices: [{ index: 0, delta, finish_reason }] })}`;
     });
     const body = `${[...events, 'data: [DONE]'].join('\n\n')}\n\n`;

@@ -37,7 +37,7 @@ describe('embeddings.create of the OpenAI SDK', () => {
     const { data, usage } = await client.embeddings.create({ model: 'demo/embed', input });
     const [a = [], b = [], c = []] = data.map(({ embedding }) => embedding);
     const dotProduct = (x: number[], y: number[]) =>
-      x.reduce((sum, v, at) => sum + v * (y[at] ?? 0), 0);
+      x.reduce((sum, v, index) => sum + v * (y[index] ?? 0), 0);
     expect(dotProduct(a, b)).toBeGreaterThan(dotProduct(a, c));
     expect(usage.prompt_tokens).toBeGreaterThan(0);
   });

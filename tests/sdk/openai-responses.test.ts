@@ -186,7 +186,9 @@ describe('a stream of the Responses API in the OpenAI SDK', () => {
       'output_item.done',
       'completed',
     ]);
-    expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, at) => at));
+    expect(events.map(({ sequence_number: number }) => number)).toEqual(
+      events.map((_, index) => index),
+    );
     const last = events.at(-1);
     if (last?.type !== 'response.completed')
       throw new Error('The stream has no response.completed.');

@@ -15,7 +15,7 @@ export function mp3File(notes: number): Uint8Array {
 }
 
 /** Returns an MP3 file with tags at both ends and a seek table, which encoders add. */
-export function decoratedMp3(notes: number): Uint8Array {
+export function taggedMp3(notes: number): Uint8Array {
   const title = Buffer.from('\x00\x00\x00\x00A title', 'latin1');
   const frame = Buffer.concat([Buffer.from('TIT2\x00\x00\x00\x07', 'latin1'), title.subarray(2)]);
   const id3 = Buffer.concat([
@@ -50,10 +50,10 @@ export function opusFile(packets: number, trimSamples = 0, serial = 77): Uint8Ar
   const tags = Buffer.from('OpusTags\x00\x00\x00\x00\x00\x00\x00\x00', 'latin1');
   const pages: OggPage[] = [pageOf([head], 0n), pageOf([tags], 0n)];
   const silence = Uint8Array.of(0xf8, 0xff, 0xfe);
-  for (let at = 0; at < packets; at += 10) {
-    const here = Math.min(10, packets - at);
-    const isLast = at + here === packets;
-    const end = BigInt((at + here) * 960 - (isLast ? trimSamples : 0));
+  for (let index = 0; index < packets; index += 10) {
+    const here = Math.min(10, packets - index);
+    const isLast = index + here === packets;
+    const end = BigInt((index + here) * 960 - (isLast ? trimSamples : 0));
     pages.push(pageOf(Array(here).fill(silence), end));
   }
   return Buffer.concat(

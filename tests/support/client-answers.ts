@@ -137,8 +137,8 @@ export function readResponsesAnswer(output: string, isStream: boolean): ClientAn
  */
 export function readForwardedResponse(output: string): ClientAnswer {
   const events = framesOf(output).map(({ data }) => parseData(data));
-  for (const [at, { sequence_number: number }] of events.entries()) {
-    check(number === at, `event ${at} has the sequence number ${String(number)}`);
+  for (const [index, { sequence_number: number }] of events.entries()) {
+    check(number === index, `event ${index} has the sequence number ${String(number)}`);
   }
   return readFullResponse(fieldsOf(events.at(-1)?.response, 'response') as unknown as FullResponse);
 }

@@ -23,7 +23,7 @@ export function readTable(text: string): Record<string, string>[] {
   return rows.map((row) => {
     if (row.length !== header.length)
       throw new Error(`A row has ${row.length} cells, but the header has ${header.length}.`);
-    return Object.fromEntries(header.map((name, at) => [name, row[at] ?? '']));
+    return Object.fromEntries(header.map((name, index) => [name, row[index] ?? '']));
   });
 }
 

@@ -90,7 +90,7 @@ export function readGeminiRequest({ path, body: text }: UpstreamRequest): Prompt
     user: null,
     stream: path.endsWith(':streamGenerateContent?alt=sse'),
     choices: 1,
-    foreign: [],
+    unsupported: [],
   };
 }
 
@@ -111,9 +111,9 @@ function readTurns({ systemInstruction, contents }: Body): readonly Turn[] {
   }
   let callCount = 0;
   let open: Named[] = [];
-  for (const [at, { role, parts }] of contents.entries()) {
-    const expected = at % 2 === 0 ? 'user' : 'model';
-    if (role !== expected) throw new Error(`content ${at} has the role ${role}`);
+  for (const [index, { role, parts }] of contents.entries()) {
+    const expected = index % 2 === 0 ? 'user' : 'model';
+    if (role !== expected) throw new Error(`content ${index} has the role ${role}`);
     if (role === 'user') {
       turns.push({ role: 'user', parts: parts.map((part) => readUserPart(part, open)) });
       if (open.length > 0) throw new Error('a tool call has no result');

@@ -15,7 +15,10 @@ export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Arr
   const samples = rows.flatMap((row) =>
     [...row].flatMap((letter, x) => {
       // The colors of a mask are ignored. They vary to detect code that reads them as alpha.
-      const color = Array.from({ length: channels - 1 }, (_, at) => ((x * 37 + at) % 256) * scale);
+      const color = Array.from(
+        { length: channels - 1 },
+        (_, index) => ((x * 37 + index) % 256) * scale,
+      );
       return [...color, (alphas[letter] ?? 0) * scale];
     }),
   );
@@ -26,7 +29,7 @@ export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Arr
 
 /** Returns a PNG without transparency. */
 export function opaquePng(width: number, height: number): Uint8Array {
-  const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => (at * 7) % 256);
+  const data = Uint8Array.from({ length: width * height * 3 }, (_, index) => (index * 7) % 256);
   return encode({ width, height, channels: 3, depth: 8, data });
 }
 

@@ -56,7 +56,7 @@ export class InProcessGateway {
   readonly keys = keys;
   /** A second connection to the gateway's database. */
   readonly store: Store;
-  /** The data folder. */
+  /** The data directory. */
   readonly folder: string;
   /** The lines of the operator's log. */
   readonly logLines: readonly string[];

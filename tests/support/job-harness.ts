@@ -136,7 +136,7 @@ export class JobHarness {
         if (alias === 'test/transcription') return enoughCredits;
         throw new GatewayError('invalid_request_error', 'Unknown model.', { status: 404 });
       },
-      refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Private address.' : null),
+      urlRejection: async (url) => (url.includes('127.0.0.1') ? 'Private address.' : null),
       onCanceled: (id) => this.onCanceled(id),
       now: () => this.now,
     });
@@ -222,7 +222,8 @@ export async function* formOf(
 ): AsyncGenerator<FormPart> {
   if (audio) {
     const chunks = (async function* () {
-      for (let at = 0; at < audio.length; at += 65_536) yield audio.slice(at, at + 65_536);
+      for (let index = 0; index < audio.length; index += 65_536)
+        yield audio.slice(index, index + 65_536);
     })();
     yield { kind: 'file', name: 'file', filename, chunks };
   }

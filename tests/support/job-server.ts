@@ -53,7 +53,7 @@ export class JobServer {
               this.counted.push(keyId);
               headers['x-ratelimit-limit'] = '600';
             },
-            enter: () => () => undefined,
+            acquire: () => () => undefined,
           },
           webhookSecretOf: () => '',
           listQueue: new TenantReadQueue(),
@@ -64,7 +64,7 @@ export class JobServer {
           },
           stages: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
           bodyMemoryBudget: new MemoryBudget(Number.POSITIVE_INFINITY, ''),
-          explain: () => undefined,
+          mapError: () => undefined,
         }),
         ...objectRoutes({
           open: (key) => harness.storage.open(key),

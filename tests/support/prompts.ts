@@ -19,7 +19,7 @@ const plainPrompt: Prompt = {
   user: null,
   stream: false,
   choices: 1,
-  foreign: [],
+  unsupported: [],
 };
 
 /** Returns a minimal prompt with the given changes. */
@@ -65,7 +65,7 @@ export function chatRequestInfo(change: Partial<ChatRequestInfo> = {}): ChatRequ
     needs: noNeeds,
     parameters: [],
     inputBytes: 300,
-    cachesForHour: () => false,
+    usesLongCacheTtl: () => false,
     images: [],
     user: null,
     search: null,

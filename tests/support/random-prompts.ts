@@ -17,7 +17,7 @@ import type {
   Turn,
   UserPart,
 } from '../../src/core/prompt.ts';
-import { markSignature, type SignatureOrigin } from '../../src/dialects/normalize/signature.ts';
+import { prefixSignature, type SignatureOrigin } from '../../src/dialects/normalize/signature.ts';
 
 export interface PromptFeatures {
   /** The vendor whose signed reasoning the dialect supports, or null for none. */
@@ -149,7 +149,7 @@ function reasoningPart(features: PromptFeatures): fc.Arbitrary<ReasoningPart | u
   if (signatureOrigin === null) return fc.constant(undefined);
   const signature = fc.tuple(name, base64).map(([id, data]) =>
     // OpenAI's encrypted reasoning is sent back together with the ID of its item.
-    markSignature(signatureOrigin, signatureOrigin === 'responses' ? `rs_${id}:${data}` : data),
+    prefixSignature(signatureOrigin, signatureOrigin === 'responses' ? `rs_${id}:${data}` : data),
   );
   const signed = fc
     .tuple(fc.oneof(text, fc.constant('')), signature)
@@ -343,7 +343,7 @@ export function randomPrompts(features: PromptFeatures): fc.Arbitrary<Prompt> {
       toolChoice: choice === 'named' ? { name: tools[0]?.name ?? '' } : choice,
       json: isForced && !features.forcedJson ? null : options.json,
       choices: 1,
-      foreign: [],
+      unsupported: [],
     };
   });
 }

@@ -84,7 +84,7 @@ export function readResponsesRequest({ body: text }: UpstreamRequest): Prompt {
     user: body.user ?? null,
     stream: body.stream === true,
     choices: 1,
-    foreign: [],
+    unsupported: [],
   };
 }
 

@@ -12,7 +12,11 @@ export const tokens = (prompt: number, completion: number) => ({ usage: { prompt
 /** A round that searches and costs 100 + 2 × 10 credits. */
 export const searchRound = (...queries: string[]) =>
   callTools(
-    queries.map((query, at) => ({ name: 'web_search', arguments: { query }, id: `call_ws_${at}` })),
+    queries.map((query, index) => ({
+      name: 'web_search',
+      arguments: { query },
+      id: `call_ws_${index}`,
+    })),
     tokens(100, 10),
   );
 

@@ -140,7 +140,7 @@ const bodies: Bodies = {
   searxng: (pages, url) => ({
     query: url.searchParams.get('q'),
     number_of_results: 0,
-    results: pages.map(({ title, url: address, snippet, date }, at) => ({
+    results: pages.map(({ title, url: address, snippet, date }, index) => ({
       url: address,
       title,
       content: snippet,
@@ -150,7 +150,7 @@ const bodies: Bodies = {
       template: 'default.html',
       parsed_url: ['https', 'a.example', '/', '', '', ''],
       engines: ['duckduckgo', 'brave'],
-      positions: [at + 1],
+      positions: [index + 1],
       score: 1.5,
       category: 'general',
     })),
@@ -223,17 +223,17 @@ const page = (snippet: string) => ({ title: 'T', url: 'https://a.example/', cont
 const faults: Record<Exclude<SearchFault, number>, (self: URL) => Response | Promise<Response>> = {
   huge: () => json({ results: [page('x'.repeat(3 * 1024 * 1024))] }),
   endless: () => {
-    const piece = new TextEncoder().encode(`"${'x'.repeat(64 * 1024)}",`);
+    const chunk = new TextEncoder().encode(`"${'x'.repeat(64 * 1024)}",`);
     const body = new ReadableStream({
       async pull(controller) {
-        controller.enqueue(piece);
+        controller.enqueue(chunk);
         await Bun.sleep(1);
       },
     });
     return new Response(body, { headers: jsonType });
   },
   binary: () => {
-    const bytes = Uint8Array.from({ length: 4_096 }, (_, at) => (at * 7) % 256);
+    const bytes = Uint8Array.from({ length: 4_096 }, (_, index) => (index * 7) % 256);
     return new Response(bytes, { headers: jsonType });
   },
   html: () =>

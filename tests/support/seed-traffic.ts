@@ -46,12 +46,12 @@ export async function seedTraffic(dataDir: string, now = Date.now()): Promise<st
 
 async function addKeys(store: Store, createdAt: number): Promise<string[]> {
   const names = ['Website', 'Support bot', 'Nightly reports'];
-  const keys = names.map((name, at) =>
+  const keys = names.map((name, index) =>
     makeKey(tenantId, {
       name,
-      label: `sk-tg-${['k3v9', 'x7a2', 'p0d4'][at]}…${['7c', '1f', 'e8'][at]}`,
-      limitCredits: [null, 4_000_000, 900_000][at] ?? null,
-      limitReset: at === 0 ? null : 'monthly',
+      label: `sk-tg-${['k3v9', 'x7a2', 'p0d4'][index]}…${['7c', '1f', 'e8'][index]}`,
+      limitCredits: [null, 4_000_000, 900_000][index] ?? null,
+      limitReset: index === 0 ? null : 'monthly',
       models: null,
       scopes: null,
       requestsPerMinute: null,
@@ -67,7 +67,7 @@ async function addKeys(store: Store, createdAt: number): Promise<string[]> {
 function recordsOf(day: number, start: number, keys: readonly string[]): RequestRecord[] {
   const isWeekend = new Date(start).getUTCDay() % 6 === 0;
   const count = Math.round((isWeekend ? 7 : 18) * (1 + day / 90) + ((day * 7) % 5));
-  return Array.from({ length: count }, (_, at) => recordOf(day, at, start, keys));
+  return Array.from({ length: count }, (_, index) => recordOf(day, index, start, keys));
 }
 
 function recordOf(day: number, at: number, start: number, keys: readonly string[]): RequestRecord {

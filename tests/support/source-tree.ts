@@ -98,16 +98,17 @@ function namesIn(clause: string): readonly string[] | undefined {
 export function functionsOf(code: string): { readonly line: number; readonly lines: string[] }[] {
   const lines = code.split('\n').map((line) => line.trimEnd());
   const indents = lines.map((line) => line.search(/\S|$/));
-  return lines.flatMap((line, at) => {
+  return lines.flatMap((line, index) => {
     if (!/(?:\)|=>)(?:: .*)? ?\{$|^\s*> \{$/.test(line)) return [];
-    const isBeside = (l: string, i: number) => l !== '' && indents[i] === indents[at];
+    const isBeside = (l: string, i: number) => l !== '' && indents[i] === indents[index];
     // A head of several lines ends with a line that starts with `)` or `>`.
-    const isHead = (l: string, i: number) => i <= at && isBeside(l, i) && !/^\s*[)>]/.test(l);
+    const isHead = (l: string, i: number) => i <= index && isBeside(l, i) && !/^\s*[)>]/.test(l);
     const start = lines.findLastIndex(isHead);
     const isBlock = /^\s*(?:\} )?(?:else |export )?(?:if|for|while|switch|catch|class)\b/;
     if (isBlock.test(lines[start] ?? '')) return [];
     // A line such as `} {` ends a return type, not the function.
-    const isEnd = (l: string, i: number) => i > at && isBeside(l, i) && /^\s*\}.*(?<!\{)$/.test(l);
+    const isEnd = (l: string, i: number) =>
+      i > index && isBeside(l, i) && /^\s*\}.*(?<!\{)$/.test(l);
     const end = lines.findIndex(isEnd);
     return [{ line: start + 1, lines: lines.slice(start, end + 1) }];
   });

@@ -122,10 +122,10 @@ function gemini({
   return [
     ...(reasoning ? halves(reasoning).map((piece) => chunk([{ text: piece, thought: true }])) : []),
     ...(text ? halves(text).map((piece) => chunk([{ text: piece }])) : []),
-    ...calls.map(({ id, name, json }, at) => {
+    ...calls.map(({ id, name, json }, index) => {
       const functionCall = { id, name, args: JSON.parse(json) as object };
       return chunk([
-        { functionCall, ...(at === 0 && signature ? { thoughtSignature: signature } : {}) },
+        { functionCall, ...(index === 0 && signature ? { thoughtSignature: signature } : {}) },
       ]);
     }),
     chunk([], finish),
@@ -146,9 +146,9 @@ function responses(answer: AnswerContent): string {
     ...(parts.length > 0
       ? [{ type: 'message', id: 'msg_up', role: 'assistant', content: parts }]
       : []),
-    ...calls.map(({ id, name, json }, at) => ({
+    ...calls.map(({ id, name, json }, index) => ({
       type: 'function_call',
-      id: `fc_up${at}`,
+      id: `fc_up${index}`,
       call_id: id,
       name,
       arguments: json,

@@ -75,11 +75,11 @@ describe('tools.web_search', () => {
     [{ engine: 'tavily', api_key: null }, 'tools.web_search.api_key is required for tavily'],
     [
       { engine: 'searxng', url: 'http://me:pw@a.example' },
-      'tools.web_search.url must have no user, query or fragment',
+      'tools.web_search.url must have no user name, query, or fragment',
     ],
     [
       { engine: 'searxng', url: 'http://a.example/?x=1' },
-      'tools.web_search.url must have no user, query or fragment',
+      'tools.web_search.url must have no user name, query, or fragment',
     ],
     [
       { engine: 'searxng', url: 'a.example' },

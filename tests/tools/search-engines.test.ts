@@ -156,7 +156,7 @@ describe.each([...engines])('%s', (name) => {
     'http://A.example:8080/3',
     'https://old.a.example/4',
     'https://a.example.evil.example/5',
-  ].map((url, at) => ({ title: `Page ${at + 1}`, url, snippet: '' }));
+  ].map((url, index) => ({ title: `Page ${index + 1}`, url, snippet: '' }));
 
   test('filters results by domain even if the engine does not', async () => {
     server.answer(pages);
@@ -314,7 +314,7 @@ describe('withSiteOperators', () => {
   });
 
   test('omits domains that do not fit', async () => {
-    const many = Array.from({ length: 60 }, (_, at) => `d${at}.example`);
+    const many = Array.from({ length: 60 }, (_, index) => `d${index}.example`);
     expect(await sentQuery({ allowedDomains: many })).toBe('q');
     const some = (await sentQuery({ excludedDomains: many })) ?? '';
     expect(some).toStartWith('q -site:d0.example -site:d1.example ');

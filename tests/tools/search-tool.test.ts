@@ -42,9 +42,9 @@ describe('searchResultsText', () => {
   });
 
   test('drops results beyond 24,000 characters', () => {
-    const results = Array.from({ length: 20 }, (_, at) => ({
+    const results = Array.from({ length: 20 }, (_, index) => ({
       ...bun,
-      url: `https://a.example/${at}`,
+      url: `https://a.example/${index}`,
       snippet: 'x'.repeat(2_000),
     }));
     const { text, shown } = searchResultsText({ kind: 'found', results }, 1);

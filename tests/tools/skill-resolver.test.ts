@@ -76,7 +76,7 @@ describe('SkillResolver.resolve', () => {
   );
 
   test('accepts 10 names and rejects 11', async () => {
-    const names = Array.from({ length: 10 }, (_, at) => `s${at}`);
+    const names = Array.from({ length: 10 }, (_, index) => `s${index}`);
     for (const name of names) save('a', name, name);
     expect((await texts('a', ...names)).length).toBe(10);
     const error = await refusal('a', ...names, 's0');

@@ -142,8 +142,8 @@ describe('/v1/customer/skills', () => {
   test('accepts at most 100 skills per tenant', async () => {
     const { id, manage } = await newTenant();
     const row = { tenantId: id, description: 'd', instructions: 'i', createdAt: 1, updatedAt: 1 };
-    for (let at = 0; at < 100; at++)
-      await gateway.store.skills.put({ ...row, name: `s${at}` }, 100);
+    for (let index = 0; index < 100; index++)
+      await gateway.store.skills.put({ ...row, name: `s${index}` }, 100);
     const rejected = await manage('PUT', `${root}/one-more`, house);
     expect([rejected.status, rejected.error.param]).toEqual([400, 'name']);
     expect(rejected.error.message).toBe('This tenant already has 100 skills. Delete some first.');

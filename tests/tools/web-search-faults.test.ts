@@ -88,7 +88,7 @@ describe('failing search engine', () => {
     expect(logged()).toEqual([failed]);
     rig.engine.reset();
     await searchOnce();
-    expect(logged()).toEqual([failed, ['search_works_again', undefined]]);
+    expect(logged()).toEqual([failed, ['search_recovered', undefined]]);
   });
 
   test('is charged if it finds nothing', async () => {
@@ -296,7 +296,7 @@ describe('exhausted credits', () => {
     // 24,000 characters of 3 bytes; 8,000 tokens are held for them.
     const snippet = '\u96e8'.repeat(2_000);
     rig.engine.answer(
-      Array.from({ length: 12 }, (_, at) => ({ ...news, url: `${news.url}/${at}`, snippet })),
+      Array.from({ length: 12 }, (_, index) => ({ ...news, url: `${news.url}/${index}`, snippet })),
     );
     rig.upstream.script('chat', [searchRound('q'), chatAnswer('Rain.', tokens(22_000, 20))]);
     const tools = [{ type: 'web_search', max_results: 12 }];

@@ -43,8 +43,8 @@ function sentRoles(): readonly string[] {
 }
 
 function expectOrder(roles: readonly string[]): void {
-  for (const [at, role] of roles.entries()) {
-    const before = roles[at - 1];
+  for (const [index, role] of roles.entries()) {
+    const before = roles[index - 1];
     if (before !== undefined) expect(followers[before], roles.join(' ')).toContain(role);
   }
 }

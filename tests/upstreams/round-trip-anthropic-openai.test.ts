@@ -195,7 +195,7 @@ describe('a prompt that an OpenAI-style provider can express', () => {
           const { reasoning } = prompt;
           const visible = { ...prompt, reasoning: reasoning && { ...reasoning, visible: true } };
           const read = throughOpenAi(prompt, target);
-          expect<Prompt>({ ...read, foreign: [] }).toEqual(visible);
+          expect<Prompt>({ ...read, unsupported: [] }).toEqual(visible);
         }),
         runs,
       );

@@ -16,7 +16,7 @@ async function saveKey(
     directory: { getTenant: async () => ({ id: 'acme' }) },
     providers: new Map([['aws', { byokBaseUrl: true, dialect: 'bedrock', ...provider }]]),
     now: () => 0,
-    refusalOf: async () => null,
+    rejectionReason: async () => null,
     vault: () => ({
       save: async ({ apiKey }: { apiKey: string }) => {
         stored.push(apiKey);

@@ -29,7 +29,7 @@ export interface ByokService {
   /** Only saving needs the vault; reading and deleting work without the secret key. */
   vault(): Vault | Promise<Vault>;
   /** Returns why a tenant's base URL isn't allowed, or null if it is. */
-  refusalOf(url: string): Promise<string | null>;
+  rejectionReason(url: string): Promise<string | null>;
   /** Called after a deletion, so that this process notices it before its next poll. */
   changed(): void;
 }
@@ -61,7 +61,7 @@ export async function setCredential(
   // The lookbehind keeps this linear for a long run of slashes.
   const baseUrl = input.base_url?.replace(/(?<!\/)\/+$/, '') ?? null;
   if (baseUrl !== null) await checkBaseUrl(service, provider, known.byokBaseUrl, baseUrl);
-  const refusal = refusalOfKey(input.api_key, baseUrl, known);
+  const refusal = keyRejection(input.api_key, baseUrl, known);
   if (refusal !== undefined) throw invalidRequest(`api_key ${refusal}.`, 'api_key');
   const { id } = await findTenant(service.directory, tenantId);
   const mode = input.mode ?? 'byok_first';
@@ -87,7 +87,7 @@ function compact(apiKey: string): string {
 }
 
 /** Returns the rest of a sentence that starts with `api_key`, or undefined for a valid key. */
-function refusalOfKey(
+function keyRejection(
   text: string,
   baseUrl: string | null,
   known: ByokProvider,
@@ -122,7 +122,7 @@ async function checkBaseUrl(
   // Paths are appended to the base URL, so it can't end in a query or fragment.
   const refusal = /[?#]/.test(baseUrl)
     ? 'The URL must not have a query or fragment.'
-    : await service.refusalOf(baseUrl);
+    : await service.rejectionReason(baseUrl);
   if (refusal !== null) throw invalidRequest(`base_url isn't allowed: ${refusal}`, 'base_url');
 }
 

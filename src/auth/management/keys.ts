@@ -147,7 +147,7 @@ async function toKeyObjects(
 
 /** The same error for an unknown id and for another tenant's key. */
 function unknownKey(): GatewayError {
-  return notFound('There is no key with this id.');
+  return notFound('There is no key with this ID.');
 }
 
 /** Returns a key as the API shows it, without its secret. */

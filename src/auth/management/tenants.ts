@@ -83,7 +83,7 @@ export async function findTenant(
 }
 
 export function unknownTenant(): GatewayError {
-  return notFound('There is no tenant with this id.');
+  return notFound('There is no tenant with this ID.');
 }
 
 function tenantObject(tenant: Tenant): TenantFields {

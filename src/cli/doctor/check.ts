@@ -42,7 +42,7 @@ export async function runCheck(check: Check): Promise<Finding | undefined> {
 const freeBytesMin = 256 * 2 ** 20;
 
 export function dataFolder({ dataDir }: Config): Check {
-  return { name: 'data folder', run: () => folderFinding(dataDir, 'data_dir') };
+  return { name: 'data directory', run: () => folderFinding(dataDir, 'data_dir') };
 }
 
 /**

@@ -47,11 +47,11 @@ interface ServerInfo {
 
 function serverInfoOf(provider: Provider, waitMs: number): ServerInfo {
   const { name, baseUrl, apiKey, headers } = provider;
-  const shipped = builtinCatalog.providers.find((one) => one.name === name);
+  const builtIn = builtinCatalog.providers.find((one) => one.name === name);
   const option = `providers.${name}.api_key`;
   return {
     host: new URL(baseUrl).host,
-    keyFix: setKey(shipped ? `${shipped.api_key_env} or ${option}` : option),
+    keyFix: setKey(builtIn ? `${builtIn.api_key_env} or ${option}` : option),
     address: `providers.${name}.base_url`,
     hasKey: apiKey !== null || Object.keys(headers).length > 0,
     free: hasFreeCall(provider) ? 'model list' : undefined,

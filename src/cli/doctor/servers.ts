@@ -49,8 +49,8 @@ const startFix = 'Start it, or set redis (REDIS_URL) to its address.';
 async function redisFinding(url: string): Promise<Finding> {
   const reasons: string[] = [];
   const watcher = {
-    onAway: (reason: string) => void reasons.push(reason),
-    onBack: () => undefined,
+    onUnreachable: (reason: string) => void reasons.push(reason),
+    onReconnected: () => undefined,
   };
   const redis = await Redis.open(url, watcher, [], 'doctor', checkTimeoutMs);
   try {
@@ -73,7 +73,7 @@ function asSentence(reason: string): string {
   return `${reason.replace(/\.$/, '')}.`;
 }
 
-/** Returns undefined for the default folder, because the data folder's check covers it. */
+/** Returns undefined for the default folder, because the data directory's check covers it. */
 async function objectFinding({ objects, s3Credentials: objectStorage, dataDir }: Config) {
   const address = objects.reveal();
   if (!address.startsWith('file:')) return roundTrip(address, objectStorage);
@@ -96,10 +96,10 @@ async function roundTrip(address: string, identity: Config['s3Credentials']): Pr
       return healthy(`An object was written, read, and deleted in ${ms} ms.`);
     return unhealthy("A written object can't be read back.", "Check the bucket's policy.");
   } catch (error) {
-    const why = asSentence(failureMessage(error));
+    const reason = asSentence(failureMessage(error));
     const identities = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
     return unhealthy(
-      `Objects can't be stored: ${why}`,
+      `Objects can't be stored: ${reason}`,
       `Check objects (OBJECTS_URL), ${identities}.`,
     );
   }

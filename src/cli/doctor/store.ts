@@ -12,7 +12,7 @@ import { openReadOnly, requireTables } from '../../store/open.ts';
 import { overdueLeases } from '../../store/reports/totals.ts';
 import { knownSecretKeys } from '../../store/secret-key.ts';
 import { fixedCreditRate, readDeploymentName } from '../../store/settings.ts';
-import { counted } from '../output.ts';
+import { formatCount } from '../output.ts';
 import { type Check, type Finding, folderFinding, healthy, unhealthy } from './check.ts';
 
 /**
@@ -97,7 +97,7 @@ async function checkStore(config: Config, store: StoreProbe): Promise<Finding> {
 }
 
 /**
- * Returns why a database file can't be written. Skips the data folder, which has a check of its
+ * Returns why a database file can't be written. Skips the data directory, which has a check of its
  * own.
  */
 function unwritableFolder({ dataDir }: Config, file: string): Finding | undefined {
@@ -147,12 +147,14 @@ async function checkSecretKey(config: Config, store: StoreProbe): Promise<Findin
   const { current, previous, undecryptable } = await countByKey(credentials, keys);
   const decryptable = current + previous;
   if (undecryptable > 0) {
-    const all = counted(decryptable + undecryptable, 'provider key');
+    const all = formatCount(decryptable + undecryptable, 'provider key');
     return unhealthy(`It decrypts ${decryptable} of ${all}.`, wrongKey().message);
   }
   if (decryptable === 0) return healthy('There are no provider keys of tenants to decrypt.');
   const byPrevious = previous > 0 ? `, ${previous} of them with the previous secret key` : '';
-  return healthy(`It decrypts ${counted(decryptable, 'provider key')} of tenants${byPrevious}.`);
+  return healthy(
+    `It decrypts ${formatCount(decryptable, 'provider key')} of tenants${byPrevious}.`,
+  );
 }
 
 /** Leases last for minutes. One that is overdue by this much belongs to a dead process. */
@@ -192,8 +194,8 @@ async function checkLedger(
   }
   const { leases, credits } = await overdueLeases(database, Date.now() - overdueMs);
   if (leases > 0) {
-    const held = counted(credits, 'credit');
-    const found = `${counted(leases, 'lease')} with ${held} expired more than a day ago.`;
+    const held = formatCount(credits, 'credit');
+    const found = `${formatCount(leases, 'lease')} with ${held} expired more than a day ago.`;
     return unhealthy(found, 'Start a gateway to return the credits: "tollgate serve".');
   }
   const more = 'To check every balance, run "tollgate ledger verify".';

@@ -8,7 +8,7 @@ import { explain, oneOf } from '../../core/schema.ts';
 import { tierProblems } from '../model-problems.ts';
 import { type ModelFile, modelSchema, type PricingFile } from '../model-schema.ts';
 import { dialectNames, quirksSchema } from '../provider-schema.ts';
-import { httpAddress } from '../schema-fields.ts';
+import { httpUrl } from '../schema-fields.ts';
 import { builtinCatalog } from './index.ts';
 
 const text = () => Type.String({ minLength: 1 });
@@ -20,7 +20,7 @@ const fileSchema = Type.Object(
         label: text(),
         api_key_env: text(),
         dialect: oneOf(...dialectNames),
-        base_url: httpAddress('https://api.example.com/v1'),
+        base_url: httpUrl('https://api.example.com/v1'),
         quirks: Type.Optional(quirksSchema),
       },
       { additionalProperties: false },
@@ -53,8 +53,8 @@ describe('catalog files', () => {
     expect(problems.map(({ path, message }) => `${name}: ${path} ${message}`)).toEqual([]);
     // The built program contains every file, and the bundler's YAML parser agrees with this one.
     if (!validator.Check(data)) throw new Error(`${name} is invalid, but no problem was reported`);
-    const shipped = providers.find((provider) => provider.name === data.provider.name);
-    expect<unknown>(shipped).toEqual(data.provider);
+    const builtIn = providers.find((provider) => provider.name === data.provider.name);
+    expect<unknown>(builtIn).toEqual(data.provider);
     for (const model of data.models) expect<unknown>(modelOf(model.id)).toEqual(model);
   });
 

@@ -76,18 +76,18 @@ export function extractFrames(
   const runs: Uint8Array[] = [];
   let kind = '';
   let junkBytes = 0;
-  for (let at = 0; at < file.length && junkBytes <= junkBytesMax; ) {
-    at += id3Bytes(file, at);
+  for (let index = 0; index < file.length && junkBytes <= junkBytesMax; ) {
+    index += id3Bytes(file, index);
     // Skip garbage between tag and audio. Two consecutive frames prove that it has ended.
-    const run = isFrameStart(file, at) ? runAt(file, at) : undefined;
-    const step = run && run.end > at ? run.end - at : bytesToNextFrame(file, at);
+    const run = isFrameStart(file, index) ? runAt(file, index) : undefined;
+    const step = run && run.end > index ? run.end - index : bytesToNextFrame(file, index);
     if (run && run.end > run.start) {
       kind ||= run.kind;
       runs.push(file.subarray(run.start, run.end));
     } else {
       junkBytes += step;
     }
-    at += step;
+    index += step;
   }
   const [only] = runs;
   return only && { frames: runs.length === 1 ? only : Buffer.concat(runs), kind };
@@ -136,12 +136,12 @@ export function readWavHead(start: Uint8Array): WavHead | undefined {
   const isWav =
     bytes.toString('latin1', 0, 4) === 'RIFF' && bytes.toString('latin1', 8, 12) === 'WAVE';
   let format: Buffer | undefined;
-  for (let at = 12; isWav && at + 8 <= bytes.length; ) {
-    const kind = bytes.toString('latin1', at, at + 4);
-    const size = bytes.readUInt32LE(at + 4);
-    if (kind === 'fmt ') format = bytes.subarray(at + 8, at + 8 + size);
-    if (kind === 'data') return format && headOf(format, at + 8, size);
-    at += 8 + size + (size % 2);
+  for (let index = 12; isWav && index + 8 <= bytes.length; ) {
+    const kind = bytes.toString('latin1', index, index + 4);
+    const size = bytes.readUInt32LE(index + 4);
+    if (kind === 'fmt ') format = bytes.subarray(index + 8, index + 8 + size);
+    if (kind === 'data') return format && headOf(format, index + 8, size);
+    index += 8 + size + (size % 2);
   }
   return undefined;
 }

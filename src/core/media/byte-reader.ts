@@ -9,9 +9,9 @@ export class ByteReader {
 
   /** Reads a few bytes. Returns undefined if the source ends before that. */
   async take(bytes: number): Promise<Buffer | undefined> {
-    const pieces: Uint8Array[] = [];
-    for await (const piece of this.readUpTo(bytes)) pieces.push(piece);
-    const result = Buffer.concat(pieces);
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of this.readUpTo(bytes)) chunks.push(chunk);
+    const result = Buffer.concat(chunks);
     return result.length === bytes ? result : undefined;
   }
 
@@ -29,10 +29,10 @@ export class ByteReader {
         if (next.done) return;
         this.#buffered = next.value;
       }
-      const piece = this.#buffered.subarray(0, remaining);
-      this.#buffered = this.#buffered.subarray(piece.length);
-      remaining -= piece.length;
-      yield piece;
+      const chunk = this.#buffered.subarray(0, remaining);
+      this.#buffered = this.#buffered.subarray(chunk.length);
+      remaining -= chunk.length;
+      yield chunk;
     }
   }
 

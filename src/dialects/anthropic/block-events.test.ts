@@ -99,12 +99,16 @@ test('BlockNormalizer passes valid events through unchanged', () => {
   const events = [
     ...[start(0, { type: 'text', text: '' }), textDelta(0, 'Hi'), textDelta(0, ' you'), stop(0)],
     ...[start(1, call), delta(1, { type: 'input_json_delta', partial_json: '{}' }), stop(1)],
-    ...[start(2, { type: 'new', more: 1 }), delta(2, { type: 'new_delta', more: 2 }), stop(2)],
+    ...[
+      start(2, { type: 'new', extraFields: 1 }),
+      delta(2, { type: 'new_delta', extraFields: 2 }),
+      stop(2),
+    ],
     ...[start(3, { type: 'text', text: '' }), delta(3, { type: 'new_delta' }), stop(3)],
   ];
   const sent = normalize(events);
   expect(sent.map(({ data }) => data)).toEqual(events.map(({ data }) => data));
-  for (const [at, event] of events.entries()) expect(sent[at]).toBe(event);
+  for (const [index, event] of events.entries()) expect(sent[index]).toBe(event);
 });
 
 test('BlockNormalizer merges a call whose start event is repeated, even without an ID', () => {

@@ -1,5 +1,12 @@
 import { bufferedArgumentsMax } from '../../core/bounds.ts';
-import { type Fields, isObject, isText, lengthOf, objectsIn, textOf } from '../../core/json.ts';
+import {
+  isNonEmptyString,
+  isObject,
+  type JsonObject,
+  lengthOf,
+  objectsIn,
+  textOf,
+} from '../../core/json.ts';
 import type { SseMessage } from '../dialect.ts';
 import { newCallId } from '../normalize/responses/identity.ts';
 import { inputText, toolInput } from './tool-input.ts';
@@ -134,7 +141,7 @@ export class BlockNormalizer {
   #open: OpenBlock | undefined;
   #next = 0;
   /** Text and reasoning deltas that came in the middle of a call. */
-  #interleaved: Fields[] = [];
+  #interleaved: JsonObject[] = [];
   #interleavedLength = 0;
 
   /** Returns true if the event can be sent unchanged, as nearly all can. */
@@ -168,7 +175,7 @@ export class BlockNormalizer {
     return [...(isEmpty ? none : [stop]), ...this.#emitInterleaved(open.upstreamIndex)];
   }
 
-  #start(event: AnthropicEvent, block: Fields): readonly AnthropicEvent[] {
+  #start(event: AnthropicEvent, block: JsonObject): readonly AnthropicEvent[] {
     const { index } = event.fields;
     const deltas = extractDeltas(block).map((delta) => deltaEvent(index, delta));
     // Some servers repeat the start event of a block with every delta.
@@ -186,7 +193,7 @@ export class BlockNormalizer {
     return [...ended, ...started, ...deltas.flatMap((delta) => this.#emit(delta))];
   }
 
-  #isOpen(upstreamIndex: unknown, { type, id }: Fields): boolean {
+  #isOpen(upstreamIndex: unknown, { type, id }: JsonObject): boolean {
     const open = this.#open;
     return (
       open !== undefined &&
@@ -196,7 +203,7 @@ export class BlockNormalizer {
     );
   }
 
-  #normalizeDelta(event: AnthropicEvent, delta: Fields): readonly AnthropicEvent[] {
+  #normalizeDelta(event: AnthropicEvent, delta: JsonObject): readonly AnthropicEvent[] {
     const { index } = event.fields;
     const open = this.#open;
     const isCurrent = open !== undefined && open.upstreamIndex === index;
@@ -230,7 +237,7 @@ export class BlockNormalizer {
     return [start];
   }
 
-  #interleave(delta: Fields): readonly AnthropicEvent[] {
+  #interleave(delta: JsonObject): readonly AnthropicEvent[] {
     this.#interleaved.push(delta);
     this.#interleavedLength += textOfDelta(delta).length;
     // Bound the buffer by ending the call, even if its input is incomplete.
@@ -253,15 +260,15 @@ function isOfKind(kind: unknown, deltaType: unknown): boolean {
   return !deltaBlockTypes.has(kind) || (blockTypeByDelta.get(deltaType) ?? kind) === kind;
 }
 
-function textOfDelta({ text, thinking }: Fields): string {
+function textOfDelta({ text, thinking }: JsonObject): string {
   return textOf(text) || textOf(thinking);
 }
 
-function eventOf(fields: Fields): AnthropicEvent {
+function eventOf(fields: JsonObject): AnthropicEvent {
   return { fields, data: JSON.stringify(fields) };
 }
 
-function deltaEvent(index: unknown, delta: Fields): AnthropicEvent {
+function deltaEvent(index: unknown, delta: JsonObject): AnthropicEvent {
   return eventOf({ type: 'content_block_delta', index, delta });
 }
 
@@ -269,31 +276,31 @@ function deltaEvent(index: unknown, delta: Fields): AnthropicEvent {
  * Adds, in place, what some servers omit from a block: the ID and input of a call, and the empty
  * text that clients append to without checking. Returns true if anything was missing.
  */
-export function completeBlock(block: Fields): boolean {
+export function completeBlock(block: JsonObject): boolean {
   const names = textFieldsByBlock.get(block.type) ?? [];
   const missing = names.filter((name) => typeof block[name] !== 'string');
   for (const name of missing) block[name] = '';
-  if (block.type !== 'tool_use' || (isText(block.id) && isObject(block.input))) {
+  if (block.type !== 'tool_use' || (isNonEmptyString(block.id) && isObject(block.input))) {
     return missing.length > 0;
   }
-  if (!isText(block.id)) block.id = newCallId('toolu');
+  if (!isNonEmptyString(block.id)) block.id = newCallId('toolu');
   if (!isObject(block.input)) block.input = toolInput(textOf(block.input));
   return true;
 }
 
 /** Moves the text in a start event into deltas, because many clients read text only there. */
-function extractDeltas(block: Fields): readonly Fields[] {
+function extractDeltas(block: JsonObject): readonly JsonObject[] {
   if (block.type === 'tool_use') return extractInput(block);
   const names = textFieldsByBlock.get(block.type) ?? [];
   return names.flatMap((name) => {
     const text = block[name];
-    if (!isText(text)) return [];
+    if (!isNonEmptyString(text)) return [];
     block[name] = '';
     return [{ type: `${name}_delta`, [name]: text }];
   });
 }
 
-function extractInput(block: Fields): readonly Fields[] {
+function extractInput(block: JsonObject): readonly JsonObject[] {
   const json = inputText(block.input);
   if (json === '') return none;
   block.input = {};
@@ -310,7 +317,7 @@ export function openingEvents({
   stop_reason,
   stop_sequence = null,
   usage,
-}: Fields): readonly SseMessage[] {
+}: JsonObject): readonly SseMessage[] {
   // Some servers put the first block here while it's still empty, and send it again later.
   const blocks = objectsIn(content).filter((block) => charactersOfBlock(block) > 0);
   const events = blocks.flatMap((content_block, index) => [
@@ -322,14 +329,14 @@ export function openingEvents({
   return [...events, sseMessage({ type: 'message_delta', delta, usage })];
 }
 
-function sseMessage(fields: Readonly<Fields> & { readonly type: string }): SseMessage {
+function sseMessage(fields: Readonly<JsonObject> & { readonly type: string }): SseMessage {
   return { event: fields.type, data: JSON.stringify(fields) };
 }
 
 /** Counts the characters that a client receives, by which interrupted answers are billed. */
 
 /** Counts the characters of a complete block, or of a start event. */
-export function charactersOfBlock(block: Fields): number {
+export function charactersOfBlock(block: JsonObject): number {
   const { type, text, thinking, data, name, input } = block;
   if (type === 'text') return lengthOf(text);
   if (type === 'thinking') return lengthOf(thinking);

@@ -1,4 +1,4 @@
-import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject, parseJson } from '../../core/json.ts';
 import { readDataUrlImageSize } from '../../core/media/images.ts';
 import type {
   CountTarget,
@@ -57,10 +57,10 @@ function writeCount(
 ): UpstreamRequest | undefined {
   const { quirks } = target;
   const { path, headers, fields } = countEndpoint(target, version);
-  const body: CountRequest['body'] & Fields = checked;
+  const body: CountRequest['body'] & JsonObject = checked;
   // With the gateway's own search, the upstream gets a different tool, or none.
-  const isOurs = ({ type }: Fields) => type === 'web_search';
-  if (search?.isVendors === false || body.tools?.some(isOurs)) return undefined;
+  const isOurs = ({ type }: JsonObject) => type === 'web_search';
+  if (search?.isProviderTool === false || body.tools?.some(isOurs)) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && request.images.some(isRemote)) return undefined;
   const edits: Edits = { ...fields };
@@ -86,7 +86,7 @@ function read(status: number, text: string): TokenCountResult | undefined {
   return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;
 }
 
-function tokensIn({ input_tokens, context_management }: Fields): TokenCount | undefined {
+function tokensIn({ input_tokens, context_management }: JsonObject): TokenCount | undefined {
   if (!isCount(input_tokens)) return undefined;
   const { original_input_tokens } = fieldsOf(context_management);
   if (!isCount(original_input_tokens)) return { input_tokens };

@@ -12,7 +12,7 @@ const stopReasons: Readonly<Record<FinishReason, string>> = {
 };
 
 /** OpenAI's finish reasons, which some proxies with this dialect forward unchanged. */
-const foreignReasons: ReadonlyMap<string, string> = new Map([
+const openAiReasons: ReadonlyMap<string, string> = new Map([
   ['stop', 'end_turn'],
   ['tool_calls', 'end_turn'],
   ['length', 'max_tokens'],
@@ -27,21 +27,21 @@ export const noStopReason = 'The upstream ended its answer without a stop reason
 
 /** Returns the neutral finish reason. Unknown reasons become `stop`. */
 export function finishReasonOf(stopReason: string, hasCalls: boolean): FinishReason {
-  const reason = finishReasons.get(foreignReasons.get(stopReason) ?? stopReason) ?? 'stop';
+  const reason = finishReasons.get(openAiReasons.get(stopReason) ?? stopReason) ?? 'stop';
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
 }
 
 /** Returns the stop reason for a client whose upstream has the same dialect. */
-export function ownStopReason(stopReason: string, hasTools: boolean): string {
-  const reason = foreignReasons.get(stopReason) ?? stopReason;
-  return reason === 'end_turn' && hasTools ? 'tool_use' : reason;
+export function ownStopReason(stopReason: string, hasToolCalls: boolean): string {
+  const reason = openAiReasons.get(stopReason) ?? stopReason;
+  return reason === 'end_turn' && hasToolCalls ? 'tool_use' : reason;
 }
 
 /** Collects why an answer ended while it's written. */
 export class Stop {
   reason: FinishReason = 'stop';
   sequence: string | null = null;
-  hasTools = false;
+  hasToolCalls = false;
   isRefused = false;
 
   /** Clients run tools only for `tool_use`, and wait forever if it comes without any. */
@@ -52,7 +52,7 @@ export class Stop {
   }
 
   get #plainReason(): string {
-    if (this.hasTools) return 'tool_use';
+    if (this.hasToolCalls) return 'tool_use';
     return this.isRefused ? 'refusal' : 'end_turn';
   }
 }

@@ -48,7 +48,7 @@ const odd = fc.oneof(
 
 function oneWith(type: fc.Arbitrary<unknown>, fields: readonly string[]) {
   const some = fc.dictionary(fc.constantFrom(...fields), odd);
-  return fc.tuple(type, some).map(([of, more]) => ({ type: of, ...more }));
+  return fc.tuple(type, some).map(([of, extraFields]) => ({ type: of, ...extraFields }));
 }
 
 const block = oneWith(blockTypes, ['text', 'thinking', 'signature', 'data', 'id', 'name', 'input']);

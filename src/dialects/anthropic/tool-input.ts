@@ -1,8 +1,8 @@
-import { type Fields, isObject, textOf } from '../../core/json.ts';
+import { isObject, type JsonObject, textOf } from '../../core/json.ts';
 import { parseArguments } from '../normalize/exact-json.ts';
 
 /** Returns arguments as an object, which Anthropic, Bedrock, and Gemini require. */
-export function toolInput(json: string): Fields {
+export function toolInput(json: string): JsonObject {
   if (json.trim() === '') return {};
   const value = parseArguments(json);
   return isObject(value) ? value : { arguments: value === undefined ? json : value };

@@ -1,5 +1,5 @@
 /** Converts between Anthropic's token counts and neutral usage. */
-import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject, objectsIn } from '../../core/json.ts';
 import {
   addUsage,
   charactersPerToken,
@@ -25,7 +25,10 @@ export function readUsage(raw: unknown): Usage | undefined {
   if (top === undefined) return undefined;
   const iterations = objectsIn(raw.iterations);
   const separate = iterations.filter(({ type }) => billedSeparately.has(type)).map(readCounts);
-  const usage = separate.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
+  const usage = separate.reduce<Usage>(
+    (sum, extraFields) => (extraFields ? addUsage(sum, extraFields) : sum),
+    top,
+  );
   // No prompt is empty, so a server that reports 0 tokens hasn't counted. The exception is
   // Anthropic's code execution that continues by calling tools: it uses no tokens, and its report
   // has `server_tool_use`.
@@ -33,7 +36,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   return promptTokens(usage) > 0 || isFree ? usage : undefined;
 }
 
-function readCounts(raw: Fields): Usage | undefined {
+function readCounts(raw: JsonObject): Usage | undefined {
   const details = fieldsOf(raw.output_tokens_details);
   const usage = {
     inputTokens: readCount(raw.input_tokens),
@@ -50,7 +53,10 @@ function readCounts(raw: Fields): Usage | undefined {
  * of a stream may report a larger total without TTLs, which leaves the 1-hour count as first
  * reported. TTL counts that exceed the total are ignored.
  */
-function readWritten({ cache_creation_input_tokens: total, cache_creation: breakdown }: Fields) {
+function readWritten({
+  cache_creation_input_tokens: total,
+  cache_creation: breakdown,
+}: JsonObject) {
   const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } =
     fieldsOf(breakdown);
   const all = readCount(minutes) + readCount(hour);
@@ -60,7 +66,7 @@ function readWritten({ cache_creation_input_tokens: total, cache_creation: break
 }
 
 /** Keeps the prompt's first count if the server reports zeros at the end of the stream. */
-function withoutEmptyPrompt(raw: Fields): Fields {
+function withoutEmptyPrompt(raw: JsonObject): JsonObject {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, ...rest } = raw;
   const isEmpty = !(input_tokens || cache_read_input_tokens || cache_creation_input_tokens);
   return isEmpty ? { ...rest, cache_creation: null } : raw;
@@ -71,7 +77,7 @@ function withoutEmptyPrompt(raw: Fields): Fields {
  * for the output, so a client that disconnects before the last report pays for the text it got.
  */
 export class StreamUsage {
-  #raw: Fields = {};
+  #raw: JsonObject = {};
   #read: Usage | undefined;
   #isFinal = false;
   outputCharacters = 0;

@@ -4,7 +4,7 @@ import { cohereEmbeddings } from './embeddings.ts';
 
 const options = {
   ...{ inputs: ['a', 'b'], isList: true, encoding: 'float' as const },
-  ...{ dimensions: null, user: 'u', more: { truncate: 'END' } },
+  ...{ dimensions: null, user: 'u', extraFields: { truncate: 'END' } },
 };
 const read = (answer: object) => cohereEmbeddings.readBatch(JSON.stringify(answer));
 const embeddings = { float: [[0.25, -1]] };

@@ -1,5 +1,5 @@
 /** Embeddings of Cohere's API, version 2. */
-import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject } from '../../core/json.ts';
 import type { ReadResult } from '../dialect.ts';
 import { readAnswer } from '../failure.ts';
 import { type EmbeddingBatch, type EmbeddingsDialect, readVectors } from '../media.ts';
@@ -12,7 +12,7 @@ const textsMax = 96;
 export const cohereEmbeddings: EmbeddingsDialect = {
   acceptsTokens: false,
   batchMax: () => textsMax,
-  write({ inputs, dimensions, user, more }, { upstreamModel }) {
+  write({ inputs, dimensions, user, extraFields }, { upstreamModel }) {
     const body = {
       model: upstreamModel,
       // Cohere requires the purpose of the vectors, which OpenAI's format doesn't have.
@@ -21,13 +21,13 @@ export const cohereEmbeddings: EmbeddingsDialect = {
       texts: inputs,
       ...(dimensions === null ? {} : { output_dimension: dimensions }),
     };
-    const dropped = presentParameterNames({ ...more, user });
+    const dropped = presentParameterNames({ ...extraFields, user });
     return { path: '/embed', body: JSON.stringify(body), dropped };
   },
   readBatch: (text) => readAnswer(text, read),
 };
 
-function read(body: Fields): ReadResult<EmbeddingBatch> {
+function read(body: JsonObject): ReadResult<EmbeddingBatch> {
   const { embeddings, meta } = body;
   const found: unknown = isObject(embeddings) ? embeddings.float : embeddings;
   // Not every answer has billed units. Where they exist, Cohere's prices refer to them.

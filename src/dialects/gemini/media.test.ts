@@ -39,7 +39,13 @@ const noParameters = {
 
 function shapeOf(size: string): unknown {
   const parameters = { ...noParameters, size };
-  const options: ImageOptions = { prompt: 'A cat', images: [], mask: null, parameters, more: {} };
+  const options: ImageOptions = {
+    prompt: 'A cat',
+    images: [],
+    mask: null,
+    parameters,
+    extraFields: {},
+  };
   const { body } = geminiImages.write(options, { upstreamModel: 'm', quirks: {} });
   return JSON.parse(String(body)).generationConfig.imageConfig;
 }

@@ -1,5 +1,12 @@
 import { editImagesMax } from '../../core/bounds.ts';
-import { type Fields, fieldsOf, isText, itemsOf, objectsIn, textOf } from '../../core/json.ts';
+import {
+  fieldsOf,
+  isNonEmptyString,
+  itemsOf,
+  type JsonObject,
+  objectsIn,
+  textOf,
+} from '../../core/json.ts';
 import type { ReadResult, UpstreamFailure } from '../dialect.ts';
 import { malformed, readAnswer, readErrorObject } from '../failure.ts';
 import {
@@ -26,7 +33,7 @@ const requestsMax = 100;
 export const geminiEmbeddings: EmbeddingsDialect = {
   acceptsTokens: false,
   batchMax: () => requestsMax,
-  write({ inputs, dimensions, user, more }, { upstreamModel }) {
+  write({ inputs, dimensions, user, extraFields }, { upstreamModel }) {
     const size = dimensions === null ? {} : { outputDimensionality: dimensions };
     const requests = inputs.map((text) => ({
       model: `models/${modelName(upstreamModel)}`,
@@ -36,13 +43,13 @@ export const geminiEmbeddings: EmbeddingsDialect = {
     return {
       path: modelPath(upstreamModel, 'batchEmbedContents'),
       body: JSON.stringify({ requests }),
-      dropped: presentParameterNames({ ...more, user }),
+      dropped: presentParameterNames({ ...extraFields, user }),
     };
   },
   readBatch: (text) => readAnswer(text, readBatch),
 };
 
-function readBatch(body: Fields): ReadResult<EmbeddingBatch> {
+function readBatch(body: JsonObject): ReadResult<EmbeddingBatch> {
   const { embeddings, usageMetadata: usage } = body;
   const found = Array.isArray(embeddings)
     ? embeddings.map((item) => fieldsOf(item).values)
@@ -71,7 +78,7 @@ export const geminiImages: ImagesDialect = {
         images.length === 0
           ? start + end
           : concatBodies([start, ...images.flatMap(inlineImage), end]),
-      dropped: presentParameterNames({ ...unsupported, ...options.more }),
+      dropped: presentParameterNames({ ...unsupported, ...options.extraFields }),
     };
   },
   readGeneratedImages: (text) => readAnswer(text, readGeneratedImages),
@@ -100,7 +107,7 @@ function imageConfigFor(size: string | null): object | undefined {
   return { aspectRatio, imageSize: longEdge <= 2304 ? '2K' : '4K' };
 }
 
-function readGeneratedImages(body: Fields): ReadResult<GeneratedImages> {
+function readGeneratedImages(body: JsonObject): ReadResult<GeneratedImages> {
   const { error, candidates, promptFeedback, usageMetadata } = body;
   if (error !== undefined && error !== null) return { ok: false, failure: readErrorObject(body) };
   const [candidate] = itemsOf(candidates);
@@ -117,7 +124,7 @@ function imagesIn(content: unknown): readonly GeneratedImage[] {
     // An image generated while thinking is a draft.
     if (part.thought === true) return [];
     const data = fieldsOf(part.inlineData);
-    if (!textOf(data.mimeType).startsWith('image/') || !isText(data.data)) return [];
+    if (!textOf(data.mimeType).startsWith('image/') || !isNonEmptyString(data.data)) return [];
     return [{ base64: data.data, url: null, revisedPrompt: null }];
   });
 }

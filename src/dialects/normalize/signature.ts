@@ -1,4 +1,4 @@
-import { isText } from '../../core/json.ts';
+import { isNonEmptyString } from '../../core/json.ts';
 
 /**
  * Providers sign their reasoning and reject signatures of other providers, but a conversation may
@@ -9,7 +9,7 @@ import { isText } from '../../core/json.ts';
 const originPrefixes = { anthropic: '', gemini: 'gemini:', responses: 'responses:' } as const;
 export type SignatureOrigin = keyof typeof originPrefixes;
 
-export function markSignature(origin: SignatureOrigin, signature: string): string {
+export function prefixSignature(origin: SignatureOrigin, signature: string): string {
   return originPrefixes[origin] + signature;
 }
 
@@ -32,8 +32,8 @@ const plainFormat = /^[\w-]{1,40}$/;
 const formatPrefix = /^([\w-]{1,40}):(.*)$/s;
 
 /** Prefixes encrypted reasoning with OpenRouter's `format`, unless it is Anthropic's. */
-export function markEncrypted(format: unknown, data: string): string {
-  if (!isText(format) || anthropicFormat.test(format)) return data;
+export function prefixEncrypted(format: unknown, data: string): string {
+  if (!isNonEmptyString(format) || anthropicFormat.test(format)) return data;
   return `${plainFormat.test(format) ? format : 'unknown'}:${data}`;
 }
 

@@ -2,7 +2,7 @@
  * Parses the answers of OpenAI-style upstreams. Pass-through (`same/`) and translation
  * (`upstream/`) both use it, so they agree on usage, failures, invalid events and the end.
  */
-import { type Fields, isObject, objectsIn } from '../../core/json.ts';
+import { isObject, type JsonObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { ReadResult, SseMessage, UpstreamFailure } from '../dialect.ts';
 import {
@@ -20,8 +20,8 @@ import { isPromptOnly, mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
 /** A chunk that is no failure. */
 export interface ParsedChunk {
   readonly kind: 'chunk';
-  readonly chunk: Fields;
-  readonly choices: readonly Fields[];
+  readonly chunk: JsonObject;
+  readonly choices: readonly JsonObject[];
   readonly hasUsage: boolean;
 }
 
@@ -44,7 +44,7 @@ export class ChunkParser {
   /** The last report counted no output. */
   isPromptOnly = false;
   /** The upstream's own breakdown of the output tokens. */
-  outputDetails: Fields | undefined;
+  outputDetails: JsonObject | undefined;
   /** Set by `[DONE]`. After it, only a usage report is read. */
   isTerminated = false;
 
@@ -77,7 +77,7 @@ export class ChunkParser {
   }
 
   /** Records whether a normalized choice is open or has finished. */
-  trackChoice({ index, finish_reason: reason }: Fields): void {
+  trackChoice({ index, finish_reason: reason }: JsonObject): void {
     if (!isChoiceIndex(index)) return;
     const { open, finished } = this.choices;
     if (typeof reason === 'string') {
@@ -101,7 +101,7 @@ export class ChunkParser {
     return isObject(chunk) ? { kind: 'ignored', hasUsage: this.#readUsage(chunk) } : ignored;
   }
 
-  #readUsage(chunk: Fields): boolean {
+  #readUsage(chunk: JsonObject): boolean {
     const usage = usageIn(chunk, this.usage);
     if (usage === undefined) return false;
     this.usage = mergeUsage(this.usage, usage);
@@ -122,8 +122,8 @@ function isNullChunk(data: string): boolean {
 
 /** A reply with content, whose choices are not normalized yet. */
 interface ParsedReply {
-  readonly body: Fields;
-  readonly choices: readonly Fields[];
+  readonly body: JsonObject;
+  readonly choices: readonly JsonObject[];
   readonly usage: Usage | undefined;
   readonly isPromptOnly: boolean;
 }

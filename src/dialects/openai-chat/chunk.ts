@@ -1,7 +1,7 @@
-import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
+import { fieldsOf, isObject, itemsOf, type JsonObject } from '../../core/json.ts';
 import {
-  callAsTool,
   charactersIn,
+  convertFunctionCall,
   isChoiceIndex,
   normalizeText,
   readFinishReason,
@@ -12,7 +12,7 @@ import { ToolCallAssembly } from './tool-calls.ts';
  * Removes the fields that reveal the upstream's request, account, prompt or models. Returns true if
  * there were any. All other unknown fields pass, since providers add fields all the time.
  */
-export function removePrivateFields(body: Fields): boolean {
+export function removePrivateFields(body: JsonObject): boolean {
   const { x_groq: groq, request_id: request, user_id: user, prompt, model } = body;
   // Groq lists the models that worked on an answer by name.
   const isListed = body.usage_breakdown !== undefined;
@@ -35,7 +35,7 @@ export function removePrivateFields(body: Fields): boolean {
  * True if a delta has text or a piece of a call. A finish reason next to content may not be the
  * end: some servers write one into every chunk.
  */
-function hasContent(delta: Fields): boolean {
+function hasContent(delta: JsonObject): boolean {
   return charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0;
 }
 
@@ -58,7 +58,7 @@ export class ChunkNormalizer {
   }
 
   /** Returns true if anything changed. */
-  normalize(chunk: Fields, choices: readonly Fields[]): boolean {
+  normalize(chunk: JsonObject, choices: readonly JsonObject[]): boolean {
     let changed = removePrivateFields(chunk);
     // This `error` reports no failure, but OpenAI's own clients throw for any `error`.
     if (chunk.error) {
@@ -76,7 +76,7 @@ export class ChunkNormalizer {
     return changed;
   }
 
-  #normalizeChoice(choice: Fields, position: number): boolean {
+  #normalizeChoice(choice: JsonObject, position: number): boolean {
     const index = isChoiceIndex(choice.index) ? choice.index : position;
     let changed = choice.index !== index;
     if (changed) choice.index = index;
@@ -109,7 +109,7 @@ export class ChunkNormalizer {
     return true;
   }
 
-  #completeDelta(delta: Fields, index: number, reason: string): boolean {
+  #completeDelta(delta: JsonObject, index: number, reason: string): boolean {
     const missing = this.complete(index, reason);
     if (missing.length > 0) delta.tool_calls = missing;
     return missing.length > 0;
@@ -121,7 +121,7 @@ export class ChunkNormalizer {
   }
 
   /** Returns what the calls of a choice that ended for `reason` still lack. */
-  complete(index: number, reason: unknown): readonly Fields[] {
+  complete(index: number, reason: unknown): readonly JsonObject[] {
     return this.#tools.get(index)?.complete(reason !== 'tool_calls') ?? [];
   }
 
@@ -129,15 +129,15 @@ export class ChunkNormalizer {
    * Some servers write `message` instead of a delta, in pieces or with the complete answer. A
    * message that follows deltas repeats them.
    */
-  #deltaOf({ delta, message }: Fields): Fields {
+  #deltaOf({ delta, message }: JsonObject): JsonObject {
     const deltaFields = fieldsOf(delta);
     if (!isObject(message) || this.#hasDeltaContent) return deltaFields;
     return charactersIn(deltaFields) === 0 ? message : deltaFields;
   }
 
-  #normalizeDelta(delta: Fields, index: number): boolean {
+  #normalizeDelta(delta: JsonObject, index: number): boolean {
     let changed = normalizeText(delta);
-    if (this.#acceptsTools && callAsTool(delta, 0)) changed = true;
+    if (this.#acceptsTools && convertFunctionCall(delta, 0)) changed = true;
     if (this.#normalizeRole(delta, index)) changed = true;
     const { tool_calls: calls } = delta;
     if (calls === undefined || calls === null) return changed;
@@ -154,7 +154,7 @@ export class ChunkNormalizer {
    * Sets the role in the first delta only. OpenAI's own client rejects an answer without a role,
    * and SGLang sends `null` in all later deltas.
    */
-  #normalizeRole(delta: Fields, index: number): boolean {
+  #normalizeRole(delta: JsonObject, index: number): boolean {
     const { role } = delta;
     const isFirst = !this.#started.has(index);
     if (isFirst) this.#started.add(index);

@@ -1,10 +1,10 @@
 /** Normalizes what streamed deltas and the messages of replies have in common. */
 import {
-  type Fields,
   fieldsOf,
+  isNonEmptyString,
   isObject,
-  isText,
   itemsOf,
+  type JsonObject,
   lengthOf,
   objectsIn,
   textOf,
@@ -56,7 +56,7 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
  */
 export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | null {
   // Some servers write the string "null".
-  if (!isText(raw) || raw === 'null') return null;
+  if (!isNonEmptyString(raw) || raw === 'null') return null;
   // Google adds details: `content_filter: RECITATION`.
   const [word = ''] = raw.toLowerCase().split(':', 1);
   const reason = finishReasons.get(word) ?? raw;
@@ -66,8 +66,8 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
 }
 
 /** Returns the stop sequence that vLLM reports. A number in this field is a stop token. */
-export function stopSequenceIn({ stop_reason: met }: Fields): string | null {
-  if (!isText(met)) return null;
+export function stopSequenceIn({ stop_reason: met }: JsonObject): string | null {
+  if (!isNonEmptyString(met)) return null;
   const word = met.toLowerCase();
   // Other servers put a finish reason there. Baidu doesn't, so `normal` is a stop sequence.
   return finishReasons.has(word) && word !== 'normal' ? null : met;
@@ -81,14 +81,14 @@ function partText(part: unknown): string {
 }
 
 /** Returns the text of one entry of `reasoning_details`. */
-export function thoughtIn({ text, summary }: Fields): string {
+export function thoughtIn({ text, summary }: JsonObject): string {
   return partText(text ?? summary);
 }
 
 /** Returns reasoning from fields other than `reasoning`. The first with text wins. */
-function reasoningElsewhere(fields: Fields): string {
+function reasoningElsewhere(fields: JsonObject): string {
   const { reasoning_content: content, reasoning_details: details } = fields;
-  if (isText(content)) return content;
+  if (isNonEmptyString(content)) return content;
   return objectsIn(details).map(thoughtIn).join('');
 }
 
@@ -97,7 +97,7 @@ function reasoningElsewhere(fields: Fields): string {
  * others when it generates images. Images move to `images`, where OpenRouter's clients look for
  * them.
  */
-function splitParts(fields: Fields): void {
+function splitParts(fields: JsonObject): void {
   const parts = Array.isArray(fields.content) ? fields.content : [fields.content];
   const isThinking = (part: unknown) =>
     isObject(part) && (part.type === 'thinking' || part.type === 'reasoning');
@@ -112,15 +112,16 @@ function splitParts(fields: Fields): void {
 }
 
 /** Mistral may send the URL itself instead of an object with the URL. */
-function toImagePart(part: Fields): Fields {
+function toImagePart(part: JsonObject): JsonObject {
   const { image_url: url } = part;
   return typeof url === 'string' ? { ...part, image_url: { url } } : part;
 }
 
 /** Removes the empty `function_call` that some servers send. Returns true if there was one. */
-function dropEmptyCall(fields: Fields): boolean {
+function dropEmptyCall(fields: JsonObject): boolean {
   const { function_call: only } = fields;
-  if (!isObject(only) || isText(only.name) || isText(only.arguments)) return false;
+  if (!isObject(only) || isNonEmptyString(only.name) || isNonEmptyString(only.arguments))
+    return false;
   fields.function_call = undefined;
   return true;
 }
@@ -129,7 +130,7 @@ function dropEmptyCall(fields: Fields): boolean {
  * Turns a `function_call` into a tool call. Returns true if there was one. Next to `tool_calls` it
  * only repeats the first. `index` is for deltas of a stream.
  */
-export function callAsTool(fields: Fields, index?: number): boolean {
+export function convertFunctionCall(fields: JsonObject, index?: number): boolean {
   const { function_call: only, tool_calls: calls } = fields;
   if (!isObject(only)) return false;
   fields.function_call = undefined;
@@ -141,12 +142,12 @@ export function callAsTool(fields: Fields, index?: number): boolean {
  * Makes `content` a string, copies reasoning to `reasoning` and removes an empty `function_call`.
  * Returns true if anything changed.
  */
-export function normalizeText(fields: Fields): boolean {
+export function normalizeText(fields: JsonObject): boolean {
   const { content } = fields;
   const isParts = typeof content !== 'string' && content !== null && content !== undefined;
   if (isParts) splitParts(fields);
   const changed = dropEmptyCall(fields) || isParts;
-  if (isText(fields.reasoning)) return changed;
+  if (isNonEmptyString(fields.reasoning)) return changed;
   const reasoning = reasoningElsewhere(fields);
   if (reasoning === '') return changed;
   fields.reasoning = reasoning;
@@ -154,7 +155,7 @@ export function normalizeText(fields: Fields): boolean {
 }
 
 /** Removes the reasoning. Returns true if there was any. */
-export function hideReasoning(fields: Fields): boolean {
+export function hideReasoning(fields: JsonObject): boolean {
   const { reasoning, reasoning_content: content, reasoning_details: details } = fields;
   if (reasoning === undefined && content === undefined && details === undefined) return false;
   fields.reasoning = undefined;
@@ -167,7 +168,7 @@ export function hideReasoning(fields: Fields): boolean {
 const base64PerCharacter = 800;
 
 /** Returns the equivalent in characters of an answer's images and audio. */
-function mediaIn({ audio, images }: Fields): number {
+function mediaIn({ audio, images }: JsonObject): number {
   const imageCharacters = Array.isArray(images) ? images.length * charactersPerImage : 0;
   if (!isObject(audio)) return imageCharacters;
   const audioCharacters = Math.ceil(lengthOf(audio.data) / base64PerCharacter);
@@ -175,7 +176,7 @@ function mediaIn({ audio, images }: Fields): number {
 }
 
 /** Counts the characters of a normalized message or delta. */
-export function charactersIn(fields: Fields): number {
+export function charactersIn(fields: JsonObject): number {
   let characters = lengthOf(fields.content) + lengthOf(fields.reasoning) + lengthOf(fields.refusal);
   characters += mediaIn(fields);
   const { function_call: only } = fields;
@@ -194,11 +195,11 @@ export function isChoiceIndex(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
 }
 
-function normalizeMessage(raw: unknown, acceptsTools: boolean): Fields {
+function normalizeMessage(raw: unknown, acceptsTools: boolean): JsonObject {
   // Azure omits the message of a choice that its filter blocked.
   if (!isObject(raw)) return { role: 'assistant', content: '' };
   normalizeText(raw);
-  if (acceptsTools) callAsTool(raw);
+  if (acceptsTools) convertFunctionCall(raw);
   raw.role = 'assistant';
   if (raw.content === undefined) raw.content = null;
   if (raw.tool_calls === undefined) return raw;
@@ -208,7 +209,7 @@ function normalizeMessage(raw: unknown, acceptsTools: boolean): Fields {
 }
 
 export interface NormalizedChoice {
-  readonly message: Fields;
+  readonly message: JsonObject;
   readonly index: number;
   readonly characters: number;
   readonly finishReason: string | null;
@@ -218,7 +219,7 @@ export interface NormalizedChoice {
  * Normalizes a choice of a reply in place. `acceptsTools`: turn a `function_call` into a tool call.
  */
 export function normalizeChoice(
-  choice: Fields,
+  choice: JsonObject,
   position: number,
   acceptsTools = false,
 ): NormalizedChoice {

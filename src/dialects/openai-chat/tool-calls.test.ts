@@ -15,8 +15,8 @@ describe('an empty tool call', () => {
     const assembly = new ToolCallAssembly();
     assembly.normalize([structuredClone(opening)]);
     expect(assembly.normalize([{ ...later }])).toEqual([]);
-    const more = [{ index: 0, function: { arguments: '{"a":1}' } }];
-    expect(assembly.normalize(structuredClone(more))).toEqual(more);
+    const extraFields = [{ index: 0, function: { arguments: '{"a":1}' } }];
+    expect(assembly.normalize(structuredClone(extraFields))).toEqual(extraFields);
   });
 
   test.each<[string, object]>([
@@ -64,9 +64,9 @@ describe('an empty tool call', () => {
 test('ToolCallAssembly reads a call with null in its custom field as a function', () => {
   const argumentsOf = (...pieces: string[]) => {
     const assembly = new ToolCallAssembly();
-    const deltas = pieces.map((json, at) => ({
-      ...(at === 0 ? opening : { index: 0 }),
-      function: { ...(at === 0 ? { name: 'f' } : {}), arguments: json },
+    const deltas = pieces.map((json, index) => ({
+      ...(index === 0 ? opening : { index: 0 }),
+      function: { ...(index === 0 ? { name: 'f' } : {}), arguments: json },
       custom: null,
     }));
     const sent = [...deltas.map((delta) => assembly.normalize([delta])), assembly.complete(false)];
@@ -80,7 +80,10 @@ test('ToolCallAssembly reads a call with null in its custom field as a function'
 });
 
 describe('a name that is the start of a tool name', () => {
-  const piece = (name: string, more: object = {}) => ({ index: 0, function: { name, ...more } });
+  const piece = (name: string, extraFields: object = {}) => ({
+    index: 0,
+    function: { name, ...extraFields },
+  });
   const namesSent = (...pieces: object[]) => {
     const assembly = new ToolCallAssembly(['look', 'look_up', 'find_all']);
     const deltas = pieces.map((one) => assembly.normalize([{ ...structuredClone(one) }]));

@@ -4,22 +4,29 @@ import {
   toolCallNamesLengthMax,
   toolCallsPerAnswerMax,
 } from '../../core/bounds.ts';
-import { type Fields, fieldsOf, isObject, isText, lengthOf, textOf } from '../../core/json.ts';
+import {
+  fieldsOf,
+  isNonEmptyString,
+  isObject,
+  type JsonObject,
+  lengthOf,
+  textOf,
+} from '../../core/json.ts';
 import { MalformedAnswer } from '../failure.ts';
 import { newCallId } from '../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../normalize/responses/tool-arguments.ts';
-import { markSignature, ownSignature } from '../normalize/signature.ts';
+import { ownSignature, prefixSignature } from '../normalize/signature.ts';
 
 /** Some servers give several calls the same id, which makes their results ambiguous. */
 function ownId(id: unknown, isUsed: boolean): string {
-  return isText(id) && !isUsed ? id : newCallId();
+  return isNonEmptyString(id) && !isUsed ? id : newCallId();
 }
 
 /**
  * Makes the arguments a string: some servers send the object itself, or null for none. GLM on vLLM
  * sends the string "null" for none; in later pieces it is part of the arguments.
  */
-function normalizeArguments(body: Fields, isBeginning: boolean): boolean {
+function normalizeArguments(body: JsonObject, isBeginning: boolean): boolean {
   const { arguments: json } = body;
   const isNone = json === null || (isBeginning && json === 'null');
   if (!isNone && (json === undefined || typeof json === 'string')) return false;
@@ -27,10 +34,10 @@ function normalizeArguments(body: Fields, isBeginning: boolean): boolean {
   return true;
 }
 
-function normalizeOpening(call: Fields, id: string): boolean {
+function normalizeOpening(call: JsonObject, id: string): boolean {
   let changed = call.id !== id;
   call.id = id;
-  if (!isText(call.type)) {
+  if (!isNonEmptyString(call.type)) {
     call.type = 'function';
     changed = true;
   }
@@ -38,21 +45,21 @@ function normalizeOpening(call: Fields, id: string): boolean {
 }
 
 /** True if a call has `function` or `custom`. Clients crash on a call that has neither. */
-function hasBody({ function: body, custom }: Fields): boolean {
+function hasBody({ function: body, custom }: JsonObject): boolean {
   return isObject(body) || isObject(custom);
 }
 
 /** Some servers send an empty call instead of none. In a stream, the name may follow. */
-function isEmpty({ custom }: Fields, { name, arguments: json }: Fields): boolean {
-  return !isText(name) && !json && !custom;
+function isEmpty({ custom }: JsonObject, { name, arguments: json }: JsonObject): boolean {
+  return !isNonEmptyString(name) && !json && !custom;
 }
 
-function isCall(call: unknown): call is Fields {
+function isCall(call: unknown): call is JsonObject {
   return isObject(call) && hasBody(call) && !isEmpty(call, fieldsOf(call.function));
 }
 
 /** Normalizes the calls of a complete message. */
-export function normalizeToolCalls(calls: readonly unknown[]): Fields[] {
+export function normalizeToolCalls(calls: readonly unknown[]): JsonObject[] {
   const ids = new Set<unknown>();
   return calls.filter(isCall).map((call, position) => {
     normalizeOpening(call, ownId(call.id, ids.has(call.id)));
@@ -68,13 +75,13 @@ export function normalizeToolCalls(calls: readonly unknown[]): Fields[] {
 const noArguments = '{}';
 
 /** For messages that ended with their calls. One that was cut off may have lost the arguments. */
-export function completeToolCalls(calls: readonly Fields[]): void {
+export function completeToolCalls(calls: readonly JsonObject[]): void {
   for (const { function: body } of calls) {
-    if (isObject(body) && !isText(body.arguments)) body.arguments = noArguments;
+    if (isObject(body) && !isNonEmptyString(body.arguments)) body.arguments = noArguments;
   }
 }
 
-function hasIndex({ index }: Fields): boolean {
+function hasIndex({ index }: JsonObject): boolean {
   return index !== undefined && index !== null;
 }
 
@@ -85,7 +92,7 @@ interface AssembledCall {
   index: number | undefined;
   name: string;
   /** The fields received before the name. */
-  waiting: Fields;
+  waiting: JsonObject;
   /** An empty object: either all arguments, sent at the end, or a placeholder, never sent. */
   held: string;
   /** Of the arguments sent so far: whether there are any, and whether they start as an object. */
@@ -126,7 +133,7 @@ function emittablePart(call: AssembledCall, json: string): string {
   return real;
 }
 
-function withArguments(call: Fields, json: string): Fields {
+function withArguments(call: JsonObject, json: string): JsonObject {
   return json === ''
     ? call
     : { ...call, function: { ...fieldsOf(call.function), arguments: json } };
@@ -162,25 +169,25 @@ export class ToolCallAssembly {
    * Normalizes the `tool_calls` of one delta, without calls that have no name yet. Returns the same
    * list if nothing changed.
    */
-  normalize(calls: readonly Fields[]): readonly Fields[] {
+  normalize(calls: readonly JsonObject[]): readonly JsonObject[] {
     const touched = new Set<AssembledCall>();
-    const sent: Fields[] = [];
+    const sent: JsonObject[] = [];
     let changed = false;
     for (const [position, call] of calls.entries()) {
       const body = fieldsOf(call.function);
       const known = this.#find(call, body, calls.length > 1 ? position : undefined);
-      if (known === undefined && !isText(call.id) && isEmpty(call, body)) {
+      if (known === undefined && !isNonEmptyString(call.id) && isEmpty(call, body)) {
         changed = true;
         continue;
       }
       const isNew = known === undefined || this.#startsAnother(known, call, body, touched);
-      const isUsed = isText(call.id) && this.#byId.has(call.id);
+      const isUsed = isNonEmptyString(call.id) && this.#byId.has(call.id);
       const open = isNew ? this.#open(call, body) : known;
       const isNormalized = isNew
         ? normalizeOpening(call, ownId(call.id, isUsed))
         : this.#normalizeContinuation(call, body, open);
       changed = normalizeArguments(body, !open.hasArguments) || isNormalized || changed;
-      if (isText(body.arguments)) {
+      if (isNonEmptyString(body.arguments)) {
         const emittable = emittablePart(open, body.arguments);
         if (emittable !== body.arguments) changed = true;
         body.arguments = emittable;
@@ -199,8 +206,8 @@ export class ToolCallAssembly {
   }
 
   /** Returns what the calls of a choice that ended lack; if it was cut off, only what is held. */
-  complete(isCut: boolean): Fields[] {
-    const calls: Fields[] = [];
+  complete(isCut: boolean): JsonObject[] {
+    const calls: JsonObject[] = [];
     for (const call of this.#calls) {
       const isNameless = call.index === undefined;
       if (isNameless && (isCut || !hasStarted(call))) continue;
@@ -214,11 +221,15 @@ export class ToolCallAssembly {
   }
 
   /** `position`: the call's position in a delta of several, if it has no index, id or name. */
-  #find(call: Fields, body: Fields, position: number | undefined): AssembledCall | undefined {
+  #find(
+    call: JsonObject,
+    body: JsonObject,
+    position: number | undefined,
+  ): AssembledCall | undefined {
     const byIndex = this.#byUpstreamIndex.get(call.index);
     if (byIndex !== undefined) return byIndex;
-    if (isText(call.id)) return hasIndex(call) ? undefined : this.#byId.get(call.id);
-    if (isText(body.name)) return this.#callToContinue(body.name);
+    if (isNonEmptyString(call.id)) return hasIndex(call) ? undefined : this.#byId.get(call.id);
+    if (isNonEmptyString(body.name)) return this.#callToContinue(body.name);
     return position === undefined ? this.#last : (this.#calls[position] ?? this.#last);
   }
 
@@ -230,17 +241,17 @@ export class ToolCallAssembly {
    */
   #startsAnother(
     known: AssembledCall,
-    call: Fields,
-    body: Fields,
+    call: JsonObject,
+    body: JsonObject,
     touched: ReadonlySet<AssembledCall>,
   ): boolean {
-    if (!isText(body.name) || known.name === '') return false;
+    if (!isNonEmptyString(body.name) || known.name === '') return false;
     if (!touched.has(known) && this.#continuesName(known, body.name)) return false;
     if (body.name !== known.name || touched.has(known)) return true;
-    return isText(call.id) ? call.id !== known.upstreamId : call.id === '';
+    return isNonEmptyString(call.id) ? call.id !== known.upstreamId : call.id === '';
   }
 
-  #open(call: Fields, body: Fields): AssembledCall {
+  #open(call: JsonObject, body: JsonObject): AssembledCall {
     const isFreeForm = isObject(call.custom);
     const open: AssembledCall = {
       upstreamId: textOf(call.id),
@@ -274,16 +285,16 @@ export class ToolCallAssembly {
    * Buffers a call until its name comes, because clients read the name from the first delta.
    * Returns the merged call, or undefined while there is no name.
    */
-  #takeName(open: AssembledCall, call: Fields, body: Fields) {
+  #takeName(open: AssembledCall, call: JsonObject, body: JsonObject) {
     const { waiting, name } = open;
     this.#waitingLength += lengthOf(body.arguments);
     if (this.#waitingLength > bufferedArgumentsMax) {
       throw new MalformedAnswer('tool call arguments without a tool name');
     }
     const before = fieldsOf(waiting.function);
-    const json = [before.arguments, body.arguments].filter(isText).join('');
+    const json = [before.arguments, body.arguments].filter(isNonEmptyString).join('');
     const named = { ...body, ...before, name, arguments: json };
-    const merged: Fields = { ...call, ...waiting, function: named };
+    const merged: JsonObject = { ...call, ...waiting, function: named };
     const isNamed = this.#isNamed(open);
     if (isNamed) this.#assignIndex(open);
     else open.waiting = merged;
@@ -318,14 +329,14 @@ export class ToolCallAssembly {
   }
 
   /** Removes repeated ids and names, which clients would append to the first ones. */
-  #normalizeContinuation(call: Fields, body: Fields, open: AssembledCall): boolean {
+  #normalizeContinuation(call: JsonObject, body: JsonObject, open: AssembledCall): boolean {
     let changed = false;
     if (call.id !== undefined) {
       call.id = undefined;
       changed = true;
     }
     if (body.name === undefined) return changed;
-    if (isText(body.name) && (open.name === '' || this.#continuesName(open, body.name))) {
+    if (isNonEmptyString(body.name) && (open.name === '' || this.#continuesName(open, body.name))) {
       this.#countNameLength(body.name);
       open.name += body.name;
       return changed;
@@ -347,5 +358,5 @@ export function signedCall(signature: string): object {
 export function googleSignature(call: object): string | undefined {
   const { google } = fieldsOf(fieldsOf(call).extra_content);
   const { thought_signature: signature } = fieldsOf(google);
-  return isText(signature) ? markSignature('gemini', signature) : undefined;
+  return isNonEmptyString(signature) ? prefixSignature('gemini', signature) : undefined;
 }

@@ -9,10 +9,10 @@ const usage = (
   reasoningTokens = 0,
 ) => ({ inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens, reasoningTokens });
 
-const report = (prompt: unknown, completion: unknown, more: object = {}) => ({
+const report = (prompt: unknown, completion: unknown, extraFields: object = {}) => ({
   prompt_tokens: prompt,
   completion_tokens: completion,
-  ...more,
+  ...extraFields,
 });
 const cached = (tokens: unknown) => ({ prompt_tokens_details: { cached_tokens: tokens } });
 const reasoned = (tokens: unknown) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
@@ -76,8 +76,8 @@ describe('readUsage', () => {
 });
 
 describe('readUsage', () => {
-  const usageWith = (audio: unknown, more: object = {}) =>
-    readUsage(report(100, 5, { prompt_tokens_details: { audio_tokens: audio, ...more } }));
+  const usageWith = (audio: unknown, extraFields: object = {}) =>
+    readUsage(report(100, 5, { prompt_tokens_details: { audio_tokens: audio, ...extraFields } }));
   const split = (inputTokens: number, inputAudioTokens: number, cacheReadTokens: number) => ({
     ...usage(inputTokens, cacheReadTokens, 0, 5),
     inputAudioTokens,
@@ -171,9 +171,9 @@ describe('readUsage', () => {
     ['LiteLLM', { cache_creation_tokens: 30, cache_creation_token_details: hour }, {}],
     ['Anthropic', { cache_write_tokens: 30 }, { cache_creation: hour }],
     ['OpenAI', { cache_write_tokens: 30, cache_write_tokens_details: { ttl_12h_tokens: 10 } }, {}],
-  ])('separates cache writes with a long TTL as %s sends them', (_, details, more) => {
+  ])('separates cache writes with a long TTL as %s sends them', (_, details, extraFields) => {
     const prompt_tokens_details = { cached_tokens: 60, ...details };
-    expect(readUsage(report(100, 5, { prompt_tokens_details, ...more }))).toEqual(written);
+    expect(readUsage(report(100, 5, { prompt_tokens_details, ...extraFields }))).toEqual(written);
   });
 
   test.each([31, -1, '10', null, {}])('ignores a long TTL of %p of 30 written tokens', (tokens) => {

@@ -1,5 +1,5 @@
 /** Reads and writes token counts in the format of OpenAI-style servers. */
-import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
+import { fieldsOf, isObject, itemsOf, type JsonObject } from '../../core/json.ts';
 import {
   noUsage,
   promptTokens,
@@ -78,7 +78,7 @@ export function readUsage(raw: unknown): Usage | undefined {
  * Returns how many cache writes have a long TTL: Anthropic's 1 hour, under LiteLLM's name or its
  * own, or OpenAI's 12 hours. A count above all cache writes is ignored.
  */
-function writtenForHours(raw: Fields, details: Fields, written: number): number {
+function writtenForHours(raw: JsonObject, details: JsonObject, written: number): number {
   const forHours = Math.max(
     readCount(fieldsOf(details.cache_creation_token_details).ephemeral_1h_input_tokens),
     readCount(fieldsOf(raw.cache_creation).ephemeral_1h_input_tokens),
@@ -102,7 +102,7 @@ export function readMediaUsage(raw: unknown): Usage | undefined {
  * Returns the usage of a chunk or a body. Groq may have it only among its own fields, Moonshot only
  * in the choice that ends. `earlier` is the usage that the same stream has reported so far.
  */
-export function usageIn(body: Fields, earlier?: Usage): Usage | undefined {
+export function usageIn(body: JsonObject, earlier?: Usage): Usage | undefined {
   const { usage: raw } = body;
   const usage = isObject(raw)
     ? (readUsage(raw) ?? readUsage(toPromptCounts(raw, earlier)))
@@ -113,7 +113,7 @@ export function usageIn(body: Fields, earlier?: Usage): Usage | undefined {
 }
 
 /** True if a report has no count of the output. A count of 0 is one. */
-export function isPromptOnly({ usage: raw }: Fields, { outputTokens }: Usage): boolean {
+export function isPromptOnly({ usage: raw }: JsonObject, { outputTokens }: Usage): boolean {
   if (outputTokens > 0 || !isObject(raw)) return false;
   return (raw.completion_tokens ?? raw.output_tokens ?? null) === null;
 }
@@ -123,7 +123,7 @@ export function isPromptOnly({ usage: raw }: Fields, { outputTokens }: Usage): b
  * Anthropic send in chats. The proxies count cached tokens in addition to the input, and the last
  * report of a stream has only the output.
  */
-function toPromptCounts(raw: Fields, earlier: Usage | undefined): Fields {
+function toPromptCounts(raw: JsonObject, earlier: Usage | undefined): JsonObject {
   const { input_tokens: input, output_tokens: completion_tokens, ...rest } = raw;
   const cached = [raw.cache_read_input_tokens, raw.cache_creation_input_tokens].map(readCount);
   const prompt = cached.reduce((sum, tokens) => sum + tokens, readCount(input));
@@ -165,13 +165,13 @@ function writePromptDetails(usage: Usage) {
 }
 
 /** Returns the upstream's breakdown of its output, such as accepted prediction tokens. */
-export function outputDetailsIn({ usage }: Fields): Fields | undefined {
+export function outputDetailsIn({ usage }: JsonObject): JsonObject | undefined {
   const { completion_tokens_details: details } = fieldsOf(usage);
   return isObject(details) ? details : undefined;
 }
 
 /** Merges the upstream's details with the settled numbers. Counts above the output are dropped. */
-function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: Fields) {
+function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: JsonObject) {
   const counts = Object.entries(reported).filter(
     ([, count]) => count !== null && readCount(count) <= outputTokens,
   );
@@ -179,7 +179,7 @@ function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: 
 }
 
 /** Returns the `usage` object for clients. `cost` is in credits. */
-export function writeUsage(usage: Usage, costCredits: number, outputDetails: Fields = {}) {
+export function writeUsage(usage: Usage, costCredits: number, outputDetails: JsonObject = {}) {
   return {
     prompt_tokens: promptTokens(usage),
     completion_tokens: usage.outputTokens,

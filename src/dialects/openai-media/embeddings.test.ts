@@ -2,8 +2,8 @@ import { expect, test } from 'bun:test';
 import { failureIn, valueIn } from '../../../tests/support/read-result.ts';
 import { openAiEmbeddings } from './embeddings.ts';
 
-const read = (data: unknown, more: object = {}) =>
-  openAiEmbeddings.readBatch(JSON.stringify({ object: 'list', data, ...more }));
+const read = (data: unknown, extraFields: object = {}) =>
+  openAiEmbeddings.readBatch(JSON.stringify({ object: 'list', data, ...extraFields }));
 
 test('openAiEmbeddings orders vectors by index', () => {
   const data = [

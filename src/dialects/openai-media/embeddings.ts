@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { embeddingsInputsMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import { type Fields, isObject, itemsOf } from '../../core/json.ts';
+import { isObject, itemsOf, type JsonObject } from '../../core/json.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { explain, oneOf, optional, type ValidationIssue } from '../../core/schema.ts';
 import { promptTokens } from '../../core/usage.ts';
@@ -34,7 +34,7 @@ function isInputList(
 /** Returns what is wrong with an input that the schema rejected, and where. */
 function inputProblem(input: unknown): ValidationIssue {
   const path = 'input';
-  const kinds = 'a string, a list of strings, or lists of token numbers';
+  const kinds = 'a string, a list of strings, or lists of token IDs';
   if (input === undefined || input === null) return { path, message: `is required: ${kinds}` };
   if (input === '') return { path, message: emptyInput };
   if (!Array.isArray(input)) return { path, message: `must be ${kinds}` };
@@ -72,7 +72,7 @@ function problemOfToken(item: unknown, path: string): ValidationIssue | undefine
 }
 
 function problemOfTokens(item: unknown, path: string): ValidationIssue | undefined {
-  if (!Array.isArray(item)) return { path, message: 'must be a list of token numbers' };
+  if (!Array.isArray(item)) return { path, message: 'must be a list of token IDs' };
   if (item.length === 0) return { path, message: emptyInput };
   const at = item.findIndex((token) => problemOfToken(token, path) !== undefined);
   return at < 0 ? undefined : problemOfToken(item[at], `${path}[${at}]`);
@@ -107,16 +107,16 @@ export interface EmbeddingsRequest {
 export function readEmbeddingsRequest(value: Record<string, unknown>): EmbeddingsRequest {
   if (!validator.Check(value)) throw validationError(value);
   const { input, encoding_format, dimensions, user } = value;
-  const more = forwardableFields(value, embeddingsSchema.properties);
+  const extraFields = forwardableFields(value, embeddingsSchema.properties);
   return {
-    request: nonStreamingRequest('embeddings', value, more),
+    request: nonStreamingRequest('embeddings', value, extraFields),
     options: {
       inputs: isInputList(input) ? input : [input],
       isList: isInputList(input),
       encoding: encoding_format === 'base64' ? 'base64' : 'float',
       dimensions: dimensions ?? null,
       user: user ?? null,
-      more,
+      extraFields,
     },
   };
 }
@@ -139,10 +139,10 @@ const decimalInputsMax = 512;
 export const openAiEmbeddings: EmbeddingsDialect = {
   acceptsTokens: true,
   batchMax: ({ encoding }) => (encoding === 'base64' ? inputsMax : decimalInputsMax),
-  write({ inputs, isList, encoding, dimensions, user, more }, target) {
+  write({ inputs, isList, encoding, dimensions, user, extraFields }, target) {
     const [only] = inputs;
     const { fields, dropped } = toVendorParameters(
-      { ...more, encoding_format: encoding, dimensions, user },
+      { ...extraFields, encoding_format: encoding, dimensions, user },
       target,
     );
     const body = { ...fields, model: target.upstreamModel, input: isList ? inputs : only };
@@ -156,7 +156,7 @@ export const openAiEmbeddings: EmbeddingsDialect = {
   readBatch: (text) => readAnswer(text, read),
 };
 
-function read(body: Fields): ReadResult<EmbeddingBatch> {
+function read(body: JsonObject): ReadResult<EmbeddingBatch> {
   const failure = failureInside(body);
   if (failure !== undefined) return { ok: false, failure };
   const data = itemsOf(body.data);

@@ -1,13 +1,13 @@
 /** Reads the routing fields of multipart forms. */
 import { duplicateField, parseFormFlag } from '../../core/form.ts';
-import { type Fields, fieldsOf, itemsOf, parseJson } from '../../core/json.ts';
+import { fieldsOf, itemsOf, type JsonObject, parseJson } from '../../core/json.ts';
 
 /** A form's values are strings, and a field may come several times. */
 export type FormFields = ReadonlyMap<string, readonly string[]>;
 
 interface SortedForm {
   /** `models`, `provider`, and `route` in their JSON form, not validated. */
-  readonly routing: Readonly<Fields>;
+  readonly routing: Readonly<JsonObject>;
   readonly rest: FormFields;
 }
 

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { editImagesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../core/json.ts';
+import { fieldsOf, isObject, itemsOf, type JsonObject, textOf } from '../../core/json.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../core/schema.ts';
 import type { ReadResult } from '../dialect.ts';
@@ -50,7 +50,7 @@ export interface ImagesRequest {
   readonly request: RequestInfo;
   readonly prompt: string;
   readonly parameters: ImageParameters;
-  readonly more: Readonly<Record<string, unknown>>;
+  readonly extraFields: Readonly<Record<string, unknown>>;
 }
 
 /** The fields in which vendors accept the number of images. Each image is charged. */
@@ -79,9 +79,9 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
   if (stream) {
     throw invalidRequest('stream is not supported for images. Leave it out.', 'stream');
   }
-  const more = forwardableFields(value, imagesSchema.properties);
+  const extraFields = forwardableFields(value, imagesSchema.properties);
   return {
-    request: nonStreamingRequest('images', value, more),
+    request: nonStreamingRequest('images', value, extraFields),
     prompt: value.prompt,
     parameters: {
       size: value.size ?? null,
@@ -90,7 +90,7 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
       output_format: value.output_format ?? null,
       user: user ?? null,
     },
-    more,
+    extraFields,
   };
 }
 
@@ -99,8 +99,8 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
 export const openAiImages: ImagesDialect = {
   mask: 'alpha',
   imagesMax: editImagesMax,
-  write({ prompt, images, mask, parameters, more }, target) {
-    const { fields, dropped } = toVendorParameters({ ...more, ...parameters }, target);
+  write({ prompt, images, mask, parameters, extraFields }, target) {
+    const { fields, dropped } = toVendorParameters({ ...extraFields, ...parameters }, target);
     const all = { model: target.upstreamModel, prompt, ...fields };
     if (images.length === 0) {
       const body = JSON.stringify(all);
@@ -121,7 +121,7 @@ function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
 }
 
 /** Reads an answer's images. SiliconFlow's list is under `images`. */
-export function readImages(body: Fields): ReadResult<GeneratedImages> {
+export function readImages(body: JsonObject): ReadResult<GeneratedImages> {
   const failure = failureInside(body);
   if (failure !== undefined) return { ok: false, failure };
   // Some servers send a single image without a list.
@@ -171,7 +171,7 @@ function isPlainValue(value: unknown): boolean {
 const detailNames = ['input_tokens_details', 'output_tokens_details'];
 
 /** Returns the token counts by modality. */
-function detailsIn(raw: unknown): Fields {
+function detailsIn(raw: unknown): JsonObject {
   if (!isObject(raw)) return {};
   const found = detailNames.map((name) => {
     const details = raw[name];

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../core/errors.ts';
-import { isObject, isText, parseJson } from '../../core/json.ts';
+import { isNonEmptyString, isObject, parseJson } from '../../core/json.ts';
 import { refuseInvalidSpeechInput, speechFields, speechFormats } from '../../core/media/audio.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../core/schema.ts';
@@ -39,15 +39,15 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
     throw invalidRequest(message, 'stream_format');
   }
   // Audio is always sent as it comes, so `stream` has no effect.
-  const more = forwardableFields(value, { ...speechSchema.properties, stream: null });
+  const extraFields = forwardableFields(value, { ...speechSchema.properties, stream: null });
   return {
-    request: nonStreamingRequest('speech', value, more),
+    request: nonStreamingRequest('speech', value, extraFields),
     input,
     voice: value.voice,
     format: value.response_format ?? 'mp3',
     speed: speed ?? null,
     instructions: instructions ?? null,
-    more,
+    extraFields,
   };
 }
 
@@ -56,8 +56,8 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
 export const openAiSpeech: SpeechDialect = {
   formats: speechFormats,
   voices: null,
-  write({ input, voice, format, speed, instructions, asEvents, more }, target) {
-    const { fields, dropped } = toVendorParameters({ ...more, speed, instructions }, target);
+  write({ input, voice, format, speed, instructions, asEvents, extraFields }, target) {
+    const { fields, dropped } = toVendorParameters({ ...extraFields, speed, instructions }, target);
     const body = JSON.stringify({
       model: target.upstreamModel,
       input,
@@ -86,6 +86,6 @@ class SpeechEvents implements AudioEvents {
       this.usage = readMediaUsage(event.usage);
     }
     const { audio } = event;
-    return { ok: true, value: isText(audio) ? Buffer.from(audio, 'base64') : undefined };
+    return { ok: true, value: isNonEmptyString(audio) ? Buffer.from(audio, 'base64') : undefined };
   }
 }

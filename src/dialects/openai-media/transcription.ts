@@ -8,7 +8,7 @@ import {
   parseFormList,
   parseFormNumber,
 } from '../../core/form.ts';
-import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject, parseJson } from '../../core/json.ts';
 import {
   refuseUnsupportedTimestamps,
   type TranscriptFormat,
@@ -42,7 +42,7 @@ export interface TranscriptionRequest {
 }
 
 export function readTranscriptionRequest(fields: FormFields): TranscriptionRequest {
-  const { value, more } = valuesOf(fields);
+  const { value, extraFields } = valuesOf(fields);
   if (!validator.Check(value)) throw validationError(transcriptionSchema, value);
   if (value.stream) {
     throw invalidRequest('stream is not supported for transcripts. Leave it out.', 'stream');
@@ -50,14 +50,14 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
   const granularities = value.timestamp_granularities ?? [];
   refuseUnsupportedTimestamps(value.response_format, granularities);
   return {
-    request: nonStreamingRequest('transcription', value, more),
+    request: nonStreamingRequest('transcription', value, extraFields),
     options: {
       format: value.response_format ?? 'json',
       language: value.language ?? null,
       prompt: value.prompt ?? null,
       temperature: value.temperature ?? null,
       granularities,
-      more,
+      extraFields,
     },
   };
 }
@@ -71,18 +71,18 @@ const otherAudioField = /^(?:ur[il]|(?:audio|file|media)_?(?:ur[il]|id|data))s?(
 function valuesOf(fields: FormFields) {
   const { routing, rest } = sortForm(fields);
   const value: Record<string, unknown> = { ...routing };
-  const more: Record<string, readonly string[]> = {};
+  const extraFields: Record<string, readonly string[]> = {};
   const times: unknown[] = [];
   for (const [name, texts] of rest) {
     if (formListName(name) === 'timestamp_granularities') times.push(...parseFormList(texts));
     else if (otherAudioField.test(name)) {
       throw invalidRequest(`${name} is not supported. Upload the audio in file.`, name);
-    } else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
+    } else if (!Object.hasOwn(transcriptionSchema.properties, name)) extraFields[name] = texts;
     else if (texts.length > 1) throw duplicateField(name);
     else value[name] = readValue(name, texts[0] ?? '');
   }
   if (times.length > 0) value.timestamp_granularities = times;
-  return { value, more };
+  return { value, extraFields };
 }
 
 /** Forms also send blank fields, which count as unset. */
@@ -97,10 +97,10 @@ function readValue(name: string, text: string): unknown {
 
 export const openAiTranscription: TranscriptionDialect = {
   formats: transcriptFormats,
-  write({ format, language, prompt, temperature, granularities, more }, audio, target) {
+  write({ format, language, prompt, temperature, granularities, extraFields }, audio, target) {
     const times = granularities.length > 0 ? granularities : null;
     const { fields, dropped } = toVendorParameters(
-      { ...more, language, prompt, temperature, 'timestamp_granularities[]': times },
+      { ...extraFields, language, prompt, temperature, 'timestamp_granularities[]': times },
       target,
     );
     const all = { model: target.upstreamModel, response_format: format, ...fields };
@@ -126,7 +126,7 @@ export function readTranscript(text: string, format: TranscriptFormat): ReadResu
   return { ok: false, failure: malformed(message) };
 }
 
-function readFields(body: Fields): ReadResult<Transcript> {
+function readFields(body: JsonObject): ReadResult<Transcript> {
   const failure = failureInside(body);
   if (failure) return { ok: false, failure };
   // Drop the raw `duration`: clients get the one that `readSeconds` could read, or none.
@@ -138,7 +138,7 @@ function readFields(body: Fields): ReadResult<Transcript> {
 }
 
 /** Reads the length from `duration` or the usage. Returns null if neither has a valid one. */
-function readSeconds({ duration, usage }: Readonly<Fields>): number | null {
+function readSeconds({ duration, usage }: Readonly<JsonObject>): number | null {
   const used = fieldsOf(usage);
   // Mistral has its own name for the length.
   for (const value of [duration, used.seconds, used.prompt_audio_seconds]) {

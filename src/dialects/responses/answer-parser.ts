@@ -3,7 +3,7 @@
  * both use it, so they agree on failures, invalid events and how an answer ended.
  */
 import type { FinishReason } from '../../core/answer.ts';
-import { type Fields, fieldsOf, isObject, isText } from '../../core/json.ts';
+import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../core/json.ts';
 import type { ReadResult, SseMessage, UpstreamFailure } from '../dialect.ts';
 import {
   failureInside,
@@ -18,14 +18,14 @@ import { parseExact } from '../normalize/exact-json.ts';
 interface ResponseEvent {
   readonly kind: 'opening' | 'end';
   readonly type: string;
-  readonly fields: Fields;
-  readonly response: Fields;
+  readonly fields: JsonObject;
+  readonly response: JsonObject;
 }
 
 export type ParsedEvent =
   | ResponseEvent
   /** An event about one item, or one of an unknown type. */
-  | { readonly kind: 'item'; readonly type: string; readonly fields: Fields }
+  | { readonly kind: 'item'; readonly type: string; readonly fields: JsonObject }
   | { readonly kind: 'failed'; readonly failure: UpstreamFailure }
   | { readonly kind: 'ignored' };
 
@@ -59,7 +59,7 @@ export function parseEvent({ event, data }: SseMessage): ParsedEvent {
   }
 }
 
-function parseResponse(kind: ResponseEvent['kind'], type: string, fields: Fields): ParsedEvent {
+function parseResponse(kind: ResponseEvent['kind'], type: string, fields: JsonObject): ParsedEvent {
   const response = fieldsOf(fields.response);
   const failure = failureInside(response);
   return failure ? failed(failure) : { kind, type, fields, response };
@@ -75,7 +75,7 @@ export function statusIn(type: string): string {
 }
 
 /** Parses a non-streaming response. */
-export function parseReply(text: string): ReadResult<Fields> {
+export function parseReply(text: string): ReadResult<JsonObject> {
   const response = parseExact(text);
   if (!isObject(response)) return { ok: false, failure: invalidJsonAnswer(text) };
   const failure = failureInside(response) ?? statusFailure(response, response.status);
@@ -83,10 +83,10 @@ export function parseReply(text: string): ReadResult<Fields> {
 }
 
 /** Returns the failure that a response of this status is; undefined if it isn't one. */
-export function statusFailure(response: Fields, status: unknown): UpstreamFailure | undefined {
+export function statusFailure(response: JsonObject, status: unknown): UpstreamFailure | undefined {
   if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
   if (status === 'completed' || status === 'incomplete') return undefined;
-  return malformed(`The upstream returned the status ${isText(status) ? status : '?'}.`);
+  return malformed(`The upstream returned the status ${isNonEmptyString(status) ? status : '?'}.`);
 }
 
 export function finishReasonOf(status: unknown, details: unknown, hasCalls: boolean): FinishReason {

@@ -83,10 +83,13 @@ const validTools: readonly object[] = [
 function overlaid(valid: readonly object[], invalidWeight = 1): fc.Arbitrary<object> {
   const pair = fc.tuple(fc.constantFrom(...valid), value.typed);
   return fc.oneof(
-    { weight: 30, arbitrary: pair.map(([base, more]) => ({ ...(more as object), ...base })) },
+    {
+      weight: 30,
+      arbitrary: pair.map(([base, extraFields]) => ({ ...(extraFields as object), ...base })),
+    },
     {
       weight: invalidWeight,
-      arbitrary: pair.map(([base, more]) => ({ ...base, ...(more as object) })),
+      arbitrary: pair.map(([base, extraFields]) => ({ ...base, ...(extraFields as object) })),
     },
   );
 }
@@ -261,7 +264,7 @@ describe('a Responses upstream that sends malformed data', () => {
           const numbers = [...text.matchAll(/^data: (.*)$/gm)].map(
             ([, data = '']) => (JSON.parse(data) as { sequence_number: number }).sequence_number,
           );
-          expect(numbers).toEqual(numbers.map((_, at) => at));
+          expect(numbers).toEqual(numbers.map((_, index) => index));
           expect(text.includes('event: response.failed')).toBe(!stream.finished);
         }),
         { numRuns: 1_000 },

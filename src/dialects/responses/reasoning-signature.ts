@@ -4,12 +4,12 @@
  * others need a mark, even Anthropic's.
  */
 import type { ReasoningPart } from '../../core/prompt.ts';
-import { markSignature, ownSignature } from '../normalize/signature.ts';
+import { ownSignature, prefixSignature } from '../normalize/signature.ts';
 import type { ItemOf } from './client/input-items.ts';
 
 const anthropicMark = 'anthropic:';
 const redactedMark = 'redacted:';
-const geminiMark = markSignature('gemini', '');
+const geminiMark = prefixSignature('gemini', '');
 
 export function writeSignature(signature: string): string {
   const own = ownSignature('anthropic', signature);
@@ -36,7 +36,7 @@ export function readSignature({
 
 /** Joins the id and the content, because OpenAI accepts its thoughts only with their ids. */
 export function joinSignature(id: string, encrypted: string): string {
-  return markSignature('responses', `${id}:${encrypted}`);
+  return prefixSignature('responses', `${id}:${encrypted}`);
 }
 
 interface SplitSignature {

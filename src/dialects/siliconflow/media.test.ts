@@ -6,7 +6,7 @@ function writeSpeech(changes: Partial<SpeechOptions>) {
   const options: SpeechOptions = {
     ...{ input: 'Hi', voice: 'alex', format: 'mp3', speed: null, instructions: null },
     asEvents: false,
-    more: {},
+    extraFields: {},
     ...changes,
   };
   const { body, dropped } = siliconFlowSpeech.write(options, { upstreamModel: 'a/b', quirks: {} });
@@ -29,9 +29,15 @@ test('siliconFlowSpeech reports instructions as dropped', () => {
   expect(writeSpeech({ speed: 1.5 })).toMatchObject({ body: { speed: 1.5 }, dropped: [] });
 });
 
-function writeImages(size: string | null, more: Record<string, unknown> = {}) {
+function writeImages(size: string | null, extraFields: Record<string, unknown> = {}) {
   const parameters = { size, quality: null, background: null, output_format: null, user: 'u' };
-  const options: ImageOptions = { prompt: 'A cat', images: [], mask: null, parameters, more };
+  const options: ImageOptions = {
+    prompt: 'A cat',
+    images: [],
+    mask: null,
+    parameters,
+    extraFields,
+  };
   const { path, body, dropped } = siliconFlowImages.write(options, {
     upstreamModel: 'm',
     quirks: {},

@@ -35,9 +35,9 @@ export const siliconFlowSpeech: SpeechDialect = {
     default_voice: 'alex',
   },
   openEvents: null,
-  write({ input, voice, format, speed, instructions, more }, target) {
+  write({ input, voice, format, speed, instructions, extraFields }, target) {
     const { upstreamModel } = target;
-    const { fields, dropped } = toVendorParameters({ ...more, speed }, target);
+    const { fields, dropped } = toVendorParameters({ ...extraFields, speed }, target);
     const body = JSON.stringify({
       model: upstreamModel,
       input,
@@ -66,24 +66,24 @@ export const siliconFlowImages: ImagesDialect = {
   write(options, target) {
     const { upstreamModel, quirks } = target;
     const { prompt, images } = withMaskAsImage(options);
-    const { parameters, more } = options;
+    const { parameters, extraFields } = options;
     const isEdit = images.length > 0;
     const size = isEdit || parameters.size === 'auto' ? null : parameters.size;
     const imagePlaceholders = Object.fromEntries(
       imageFields.slice(0, images.length).map((n) => [n, null]),
     );
     const { fields } = toVendorParameters(
-      { ...more, ...imagePlaceholders, image_size: size },
+      { ...extraFields, ...imagePlaceholders, image_size: size },
       target,
     );
     const sent = new Set([...Object.keys(fields), ...(size === null ? [] : ['size'])]);
-    const dropped = presentParameterNames({ ...parameters, ...more }).filter(
+    const dropped = presentParameterNames({ ...parameters, ...extraFields }).filter(
       (name) => !sent.has(name),
     );
     const start = JSON.stringify({ model: upstreamModel, prompt, ...fields });
     if (!isEdit) return { path, body: start, dropped };
-    const imagePieces = images.flatMap((image, at) => {
-      const field = imageFields[at] ?? '';
+    const imagePieces = images.flatMap((image, index) => {
+      const field = imageFields[index] ?? '';
       return inlined(quirks.rename_params?.[field] ?? field, image);
     });
     return { path, body: concatBodies([start.slice(0, -1), ...imagePieces, '}']), dropped };
@@ -100,9 +100,9 @@ function inlined(field: string, { mediaType, content }: ImageFile): readonly Pie
 export const siliconFlowTranscription: TranscriptionDialect = {
   // Its transcripts have no timestamps, which subtitles need.
   formats: ['json', 'text'],
-  write({ language, prompt, temperature, more }, audio, { upstreamModel }) {
+  write({ language, prompt, temperature, extraFields }, audio, { upstreamModel }) {
     const form = writeForm({ model: upstreamModel }, [{ name: 'file', ...audio }]);
-    const dropped = presentParameterNames({ language, prompt, temperature, ...more });
+    const dropped = presentParameterNames({ language, prompt, temperature, ...extraFields });
     return { path: '/audio/transcriptions', ...form, dropped };
   },
   read: readTranscript,

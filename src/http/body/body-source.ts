@@ -87,7 +87,8 @@ export class BodySource {
   }
 
   async #requireMore(): Promise<void> {
-    if (!(await this.#readMore())) throw invalidRequest('The form ends before its last boundary.');
+    if (!(await this.#readMore()))
+      throw invalidRequest('The form ends before its closing boundary.');
   }
 
   async #readMore(): Promise<boolean> {

@@ -66,7 +66,7 @@ const expected = [
 ];
 
 describe('readForm', () => {
-  test('ignores up to 1 KiB after the last boundary', async () => {
+  test('ignores up to 1 KiB after the closing boundary', async () => {
     const withEpilogue = (bytes: number) =>
       requestWith(`${field('a', '1')}--XX--${'z'.repeat(bytes)}`, 4_096);
     expect(await parse(withEpilogue(1_024))).toEqual([{ kind: 'field', name: 'a', value: '1' }]);
@@ -197,7 +197,7 @@ describe('readForm', () => {
     });
   });
 
-  const cutOff = 'The form ends before its last boundary.';
+  const cutOff = 'The form ends before its closing boundary.';
   const malformed = "The form is malformed: a part doesn't end at a boundary.";
   test.each<[string, string, string]>([
     ['an empty body', '', "The form doesn't start with the boundary in its Content-Type."],
@@ -271,9 +271,9 @@ describe('readForm', () => {
       'A filename of the form has an invalid percent-encoding.',
     ],
     [
-      'data after the last boundary',
+      'data after the closing boundary',
       `${field('a', '1')}--XX--${'z'.repeat(2_000)}`,
-      'The form has data after its last boundary.',
+      'The form has data after its closing boundary.',
     ],
   ])('rejects %s', async (_, body, message) => {
     for (const chunkBytes of [1, 4_096]) {

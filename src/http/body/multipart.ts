@@ -102,7 +102,8 @@ class FormBody {
     if (next.startsWith('\n')) throw invalidRequest(bareLineFeeds);
     if (next !== '--') throw malformedForm();
     const rest = await this.#source.skipToEnd(epilogueBytesMax);
-    if (rest > epilogueBytesMax) throw invalidRequest('The form has data after its last boundary.');
+    if (rest > epilogueBytesMax)
+      throw invalidRequest('The form has data after its closing boundary.');
     return false;
   }
 

@@ -1,9 +1,9 @@
 import { isKeyId } from '../../auth/api-key.ts';
 import {
+  type GroupBy,
   groupBySchema,
   monthsCap,
   monthsSchema,
-  type Split,
   statusSchema,
 } from '../../contract/customer.ts';
 import type { Caller } from '../../core/caller.ts';
@@ -45,11 +45,11 @@ export async function readKeyId(
   const id = query.get('api_key_id');
   if (id === null) return null;
   const isKnown = isKeyId(id) && (await keys.ownsKey(tenantId, id));
-  if (!isKnown) throw notFound('There is no key with this id.', 'api_key_id');
+  if (!isKnown) throw notFound('There is no key with this ID.', 'api_key_id');
   return id;
 }
 
-export function readSplit(query: URLSearchParams): Split | null {
+export function readSplit(query: URLSearchParams): GroupBy | null {
   return readParameter(query, 'group_by', groupBySchema) ?? null;
 }
 

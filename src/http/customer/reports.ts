@@ -181,7 +181,7 @@ async function showReceipt(
   { tenantId }: Caller,
 ) {
   const record = await requests.find(tenantId, toRequestId(exchange.param('id')));
-  if (!record) throw notFound('There is no request with this id.', 'id');
+  if (!record) throw notFound('There is no request with this ID.', 'id');
   return json(exchange, { data: receiptObject(record, creditsPerUsd) });
 }
 
@@ -260,7 +260,7 @@ export function generationRoutes(requests: RequestLog): Route[] {
       if (!id) throw invalidRequest('id is required. Send the x-request-id of a request.', 'id');
       const find = (requestId: string) => requests.find(caller.tenantId, requestId);
       const record = await findWithRetry(toRequestId(id), find);
-      if (!record) throw notFound('There is no request with this id.', 'id');
+      if (!record) throw notFound('There is no request with this ID.', 'id');
       return json(exchange, { data: generationObject(record) });
     }),
   ];

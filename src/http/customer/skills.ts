@@ -5,7 +5,7 @@ import { readManagementBody } from '../body/body.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 
-const either = routesFor({ access: 'either', scope: 'customer' });
+const anyKey = routesFor({ access: 'either', scope: 'customer' });
 
 /**
  * Skill management. The tenant is always the caller's, never a parameter. Routing keys may write
@@ -13,17 +13,17 @@ const either = routesFor({ access: 'either', scope: 'customer' });
  */
 export function skillRoutes(service: SkillService): Route[] {
   return [
-    either.get('/v1/customer/skills', skillDocs.list, async (exchange, { tenantId }) => {
+    anyKey.get('/v1/customer/skills', skillDocs.list, async (exchange, { tenantId }) => {
       return json(exchange, { data: await service.list(tenantId) });
     }),
-    either.get('/v1/customer/skills/:name', skillDocs.show, async (exchange, { tenantId }) => {
+    anyKey.get('/v1/customer/skills/:name', skillDocs.show, async (exchange, { tenantId }) => {
       return json(exchange, { data: await service.show(tenantId, exchange.param('name')) });
     }),
-    either.put('/v1/customer/skills/:name', skillDocs.put, async (exchange, { tenantId }) => {
+    anyKey.put('/v1/customer/skills/:name', skillDocs.put, async (exchange, { tenantId }) => {
       const body = await readManagementBody(exchange);
       return json(exchange, { data: await service.put(tenantId, exchange.param('name'), body) });
     }),
-    either.delete('/v1/customer/skills/:name', skillDocs.delete, async (exchange, { tenantId }) => {
+    anyKey.delete('/v1/customer/skills/:name', skillDocs.delete, async (exchange, { tenantId }) => {
       await service.delete(tenantId, exchange.param('name'));
       return json(exchange, deletedObject);
     }),

@@ -61,12 +61,12 @@ export function responsesRoutes(deps: ChatDeps): Route[] {
 
 export interface MessagesDeps extends ChatDeps {
   /** Counting tokens doesn't use the key's rate limit, but it uses a concurrency slot. */
-  readonly admission: Pick<Admission, 'writeRateHeaders' | 'enter'>;
+  readonly admission: Pick<Admission, 'writeRateHeaders' | 'acquire'>;
   /** Lets the provider count. Returns undefined if it can't. Throws 400, 403. */
   countUpstream(
     count: TokenCountRequest,
     caller: Caller,
-    client: AbortSignal,
+    clientSignal: AbortSignal,
   ): Promise<TokenCount | undefined>;
 }
 
@@ -89,7 +89,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       messagesDocs.count,
       async (exchange, caller) => {
         deps.admission.writeRateHeaders(caller, exchange.headers);
-        const releaseSlot = await deps.admission.enter(caller);
+        const releaseSlot = await deps.admission.acquire(caller);
         const reservation = deps.bodyMemoryBudget.openReservation(caller.tenantId);
         const { request } = exchange;
         const incoming = {

@@ -21,11 +21,11 @@ export interface ModelCallDeps {
   readonly stages: Stages;
 }
 
-export interface RefusalDeps extends Pick<ModelCallDeps, 'bodyMemoryBudget'> {
+export interface RejectionDeps extends Pick<ModelCallDeps, 'bodyMemoryBudget'> {
   /** Logs the rejected request. */
   readonly stages: Pick<Stages, 'settle'>;
   /** Maps an outage of the store to the error that the client gets, so that the log matches. */
-  explain(error: unknown): GatewayError | undefined;
+  mapError(error: unknown): GatewayError | undefined;
 }
 
 export interface UploadCallDeps extends ModelCallDeps {
@@ -38,7 +38,7 @@ class HttpCall implements Call, IncomingRequest {
   readonly request: Request;
   readonly requestId: string;
   readonly caller: Caller;
-  readonly client: AbortSignal;
+  readonly clientSignal: AbortSignal;
   readonly receivedAt = Date.now();
   readonly startedAt = performance.now();
   readonly traceparent: string | null;
@@ -64,7 +64,7 @@ class HttpCall implements Call, IncomingRequest {
     this.request = request;
     this.requestId = exchange.requestId;
     this.caller = caller;
-    this.client = request.signal;
+    this.clientSignal = request.signal;
     this.traceparent = request.headers.get('traceparent');
     this.headers = exchange.headers;
     this.operationName = operationName;
@@ -125,18 +125,18 @@ export async function callModelWithFiles(
 }
 
 /** Logs rejected requests that don't call a model themselves, such as creating a job. */
-export async function withLoggedRefusal<Result>(
+export async function withLoggedRejection<Result>(
   exchange: Exchange,
   caller: Caller,
   operationName: OperationName,
   run: (incoming: IncomingRequest) => Promise<Result>,
-  { stages, bodyMemoryBudget, explain }: RefusalDeps,
+  { stages, bodyMemoryBudget, mapError }: RejectionDeps,
 ): Promise<Result> {
   const call = new HttpCall(exchange, caller, operationName, bodyMemoryBudget);
   try {
     return await run(call);
   } catch (cause) {
-    const error = explain(cause) ?? asGatewayError(cause);
+    const error = mapError(cause) ?? asGatewayError(cause);
     await stages.settle(call, { kind: 'rejected', error });
     throw error;
   } finally {

@@ -30,17 +30,17 @@ interface ModelDeps {
   unknownModel(alias: string, caller: Caller, catalog: CallableModels): GatewayError;
 }
 
-const either = routesFor({ access: 'either' });
+const anyKey = routesFor({ access: 'either' });
 
 export function modelRoutes(deps: ModelDeps): Route[] {
   return [
-    either.get('/v1/models', modelDocs.list, (exchange, caller) =>
+    anyKey.get('/v1/models', modelDocs.list, (exchange, caller) =>
       listModels(exchange, caller, deps),
     ),
-    either.get('/v1/models/:id{.+}', modelDocs.show, (exchange, caller) =>
+    anyKey.get('/v1/models/:id{.+}', modelDocs.show, (exchange, caller) =>
       showModel(exchange, caller, deps),
     ),
-    either.get('/v1/customer/models', modelDocs.endpoints, (exchange, caller) =>
+    anyKey.get('/v1/customer/models', modelDocs.endpoints, (exchange, caller) =>
       listEndpoints(exchange, caller, deps),
     ),
   ];
@@ -90,7 +90,7 @@ function endpointObject(offer: Offer, { health }: ModelDeps): ModelEndpointObjec
   return {
     provider: offer.provider.name,
     priority: offer.priority,
-    traffic_mode: offer.own ? 'byok' : 'shared',
+    traffic_mode: offer.ownAccount ? 'byok' : 'shared',
     pricing,
     ...definedFields({ long_prompts }),
     circuit: health.state(offer),

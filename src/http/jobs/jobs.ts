@@ -7,16 +7,16 @@ import type { JobIdempotencyClaim, JobPage } from '../../jobs/queue.ts';
 import type { Admission } from '../../limits/admission.ts';
 import { type IncomingRequest, readJson } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
-import { type RefusalDeps, withLoggedRefusal } from '../inference/model-call.ts';
+import { type RejectionDeps, withLoggedRejection } from '../inference/model-call.ts';
 import { readLimit, readOffset, readParameter } from '../query.ts';
 import type { TenantReadQueue } from '../read-queue.ts';
 import { json } from '../reply.ts';
 import type { Exchange } from '../routes.ts';
 import { type Route, routesFor } from '../routes.ts';
 
-interface JobDeps extends RefusalDeps {
+interface JobDeps extends RejectionDeps {
   readonly service: JobService;
-  readonly admission: Pick<Admission, 'countRequest' | 'enter'>;
+  readonly admission: Pick<Admission, 'countRequest' | 'acquire'>;
   /**
    * Creates a job once per `Idempotency-Key`. Returns the id of a job that an earlier request
    * with the same key created. Throws 409.
@@ -79,14 +79,14 @@ async function create(exchange: Exchange, caller: Caller, deps: JobDeps): Promis
     : (['speech', createSpeech] as const);
   const createJob = async (incoming: IncomingRequest) => {
     await deps.admission.countRequest(caller, exchange.headers);
-    const releaseSlot = await deps.admission.enter(caller);
+    const releaseSlot = await deps.admission.acquire(caller);
     try {
       return await read(exchange, caller, deps, incoming);
     } finally {
       releaseSlot();
     }
   };
-  const job = await withLoggedRefusal(exchange, caller, operationName, createJob, deps);
+  const job = await withLoggedRejection(exchange, caller, operationName, createJob, deps);
   return json(exchange, job, 202);
 }
 
@@ -142,7 +142,7 @@ async function createJobOnce(
   const { request, requestId, headers } = exchange;
   const key = request.headers.get('idempotency-key');
   if (key === null) return createJob(null);
-  const idempotentRequest = { caller, key, body, requestId, client: request.signal };
+  const idempotentRequest = { caller, key, body, requestId, clientSignal: request.signal };
   const result = await deps.createOnce(idempotentRequest, createJob);
   if (result.kind === 'created') return result.job;
   headers['idempotent-replayed'] = 'true';

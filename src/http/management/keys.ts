@@ -12,7 +12,7 @@ export type KeyDeps = manage.KeyService & {
 };
 
 const management = routesFor({ access: 'management' });
-const either = routesFor({ access: 'either' });
+const anyKey = routesFor({ access: 'either' });
 
 /** Key management for tenants. The tenant is always the caller's, never a parameter. */
 export function keyRoutes(service: KeyDeps): Route[] {
@@ -55,7 +55,7 @@ export function keyRoutes(service: KeyDeps): Route[] {
       return json(exchange, issued);
     }),
     // No scope is required, because clients read their remaining credits here.
-    either.get('/v1/key', keyDocs.current, async (exchange, { tenantId, keyId }) =>
+    anyKey.get('/v1/key', keyDocs.current, async (exchange, { tenantId, keyId }) =>
       json(exchange, { data: await manage.showKey(service, tenantId, keyId) }),
     ),
   ];

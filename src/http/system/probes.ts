@@ -50,7 +50,7 @@ async function ready(exchange: Exchange, deps: HealthDeps): Promise<Response> {
     const body: NotReadyObject = { status: 'unavailable', reason: problem };
     return json(exchange, body, 503);
   };
-  if (deps.isDraining()) return notReady('This Tollgate is shutting down.');
+  if (deps.isDraining()) return notReady('The gateway is shutting down.');
   const isReachable = deps.ping().then(() => true);
   try {
     if (await withTimeout(isReachable, pingTimeoutMs)) {

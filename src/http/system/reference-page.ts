@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Fields, fieldsOf, isObject, itemsOf, objectsIn } from '../../core/json.ts';
+import { fieldsOf, isObject, itemsOf, type JsonObject, objectsIn } from '../../core/json.ts';
 
 /** Supports light and dark mode, and small screens. */
 const style = `
@@ -85,7 +85,7 @@ interface GroupedOperation extends DocumentedOperation {
 }
 
 /** Renders the OpenAPI document as a page. */
-export function docsPage(document: Fields, exampleUrl: string): string {
+export function docsPage(document: JsonObject, exampleUrl: string): string {
   const operations = operationsOf(document);
   const groups = [...Map.groupBy(operations, ({ group }) => group)].sort(
     ([a], [b]) => lastGroups.indexOf(a) - lastGroups.indexOf(b),
@@ -126,7 +126,7 @@ ${main.join('')}
 `;
 }
 
-function operationsOf({ paths }: Fields): GroupedOperation[] {
+function operationsOf({ paths }: JsonObject): GroupedOperation[] {
   return Object.entries(fieldsOf(paths)).flatMap(([path, methods]) =>
     Object.entries(fieldsOf(methods)).flatMap(([method, definition]) => {
       if (!isObject(definition)) return [];
@@ -150,7 +150,7 @@ function navItem({ method, path, definition }: DocumentedOperation): string {
 interface DocumentedOperation {
   readonly method: string;
   readonly path: string;
-  readonly definition: Fields;
+  readonly definition: JsonObject;
 }
 
 const entriesOf = (value: unknown) => Object.entries(fieldsOf(value));
@@ -188,13 +188,13 @@ const credentials: Readonly<Record<string, string>> = {
   admin: 'the admin token',
 };
 
-function access({ security }: Fields): string {
+function access({ security }: JsonObject): string {
   const names = objectsIn(security).flatMap((requirement) => Object.keys(requirement));
   if (names.length === 0) return '<em>No key required.</em>';
   return `<em>Requires ${names.map((name) => credentials[name] ?? name).join(' or ')}.</em>`;
 }
 
-function parametersHtml(parameters: readonly Fields[]): string {
+function parametersHtml(parameters: readonly JsonObject[]): string {
   if (parameters.length === 0) return '';
   const rows = parameters.map(({ name, in: location, required, description, schema }) =>
     row(
@@ -228,7 +228,7 @@ function inlineFields(schema: unknown): string {
   return isObject(schema) && isObject(schema.properties) ? fieldsHtml(schema) : '';
 }
 
-function fieldsHtml({ properties, required }: Fields): string {
+function fieldsHtml({ properties, required }: JsonObject): string {
   const needed = new Set(itemsOf(required));
   const rows = entriesOf(properties).map(([name, schema]) => {
     const mark = needed.has(name) ? '' : ' <small>optional</small>';
@@ -267,7 +267,7 @@ function literal(value: unknown): string {
   return `<code>${escapeHtml(JSON.stringify(value))}</code>`;
 }
 
-function boundsOf(schema: Fields): string {
+function boundsOf(schema: JsonObject): string {
   const { default: defaultValue } = schema;
   return (
     rangeOf(schema) +
@@ -275,7 +275,7 @@ function boundsOf(schema: Fields): string {
   );
 }
 
-function rangeOf({ minimum, maximum, minLength, maxLength }: Fields): string {
+function rangeOf({ minimum, maximum, minLength, maxLength }: JsonObject): string {
   const low = minimum ?? minLength;
   const high = maximum === Number.MAX_SAFE_INTEGER ? undefined : (maximum ?? maxLength);
   if (low === undefined) return high === undefined ? '' : `, up to ${high}`;
@@ -285,7 +285,7 @@ function rangeOf({ minimum, maximum, minLength, maxLength }: Fields): string {
 function curl(
   method: string,
   path: string,
-  definition: Fields,
+  definition: JsonObject,
   body: readonly [string, unknown] | undefined,
   exampleUrl: string,
 ): string {

@@ -3,20 +3,20 @@ import { parseBuffer } from 'music-metadata';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import {
   aacFile,
-  decoratedMp3,
   mp3File,
   noteSeconds,
   opusFile,
   opusPreSkip,
+  taggedMp3,
   wavFile,
 } from '../../../tests/support/audio-files.ts';
 import type { SpeechFormat } from '../../core/media/audio.ts';
 import { canJoin, joinSpeech } from './join-speech.ts';
 import { readOggPages } from './ogg-opus.ts';
 
-async function join(format: SpeechFormat, pieces: readonly Uint8Array[]): Promise<Buffer> {
-  const read = async (number: number) => pieces[number] ?? new Uint8Array();
-  return Buffer.concat(await Array.fromAsync(joinSpeech(format, pieces.length, read)));
+async function join(format: SpeechFormat, chunks: readonly Uint8Array[]): Promise<Buffer> {
+  const read = async (number: number) => chunks[number] ?? new Uint8Array();
+  return Buffer.concat(await Array.fromAsync(joinSpeech(format, chunks.length, read)));
 }
 
 async function measure(file: Uint8Array, mimeType: string) {
@@ -25,8 +25,8 @@ async function measure(file: Uint8Array, mimeType: string) {
 
 describe('joinSpeech', () => {
   test('writes one WAV header with the total size and all samples in order', async () => {
-    const pieces = [wavFile(3), wavFile(1), wavFile(7)];
-    const file = await join('wav', pieces);
+    const chunks = [wavFile(3), wavFile(1), wavFile(7)];
+    const file = await join('wav', chunks);
     const format = await measure(file, 'audio/wav');
     expect(format.duration).toBeCloseTo(11 * noteSeconds, 6);
     expect(format).toMatchObject({ container: 'WAVE', sampleRate: 24_000, numberOfChannels: 1 });
@@ -34,16 +34,16 @@ describe('joinSpeech', () => {
     expect(file.length).toBe(44 + 126_720);
     expect(file.readUInt32LE(4)).toBe(36 + 126_720);
     expect(file.readUInt32LE(40)).toBe(126_720);
-    expect(file.subarray(44).equals(Buffer.concat(pieces.map((p) => p.subarray(44))))).toBe(true);
+    expect(file.subarray(44).equals(Buffer.concat(chunks.map((p) => p.subarray(44))))).toBe(true);
   });
 
   test('ignores sizes in WAV headers that a streaming encoder left unset', async () => {
-    const pieces = [wavFile(2), wavFile(2)].map((piece, at) => {
-      const copy = Buffer.from(piece);
-      copy.writeUInt32LE(at === 0 ? 0xffff_ffff : 0, 40);
+    const chunks = [wavFile(2), wavFile(2)].map((chunk, index) => {
+      const copy = Buffer.from(chunk);
+      copy.writeUInt32LE(index === 0 ? 0xffff_ffff : 0, 40);
       return copy;
     });
-    const format = await measure(await join('wav', pieces), 'audio/wav');
+    const format = await measure(await join('wav', chunks), 'audio/wav');
     expect(format.duration).toBeCloseTo(4 * noteSeconds, 6);
   });
 
@@ -57,7 +57,7 @@ describe('joinSpeech', () => {
   });
 
   test('removes tags and seek tables from MP3 pieces', async () => {
-    const file = await join('mp3', [decoratedMp3(4), mp3File(5), decoratedMp3(2)]);
+    const file = await join('mp3', [taggedMp3(4), mp3File(5), taggedMp3(2)]);
     const format = await measure(file, 'audio/mpeg');
     expect(format.duration).toBeCloseTo(11 * noteSeconds, 3);
     expect(format).toMatchObject({ codec: 'MPEG 2 Layer 3', sampleRate: 24_000 });
@@ -68,15 +68,15 @@ describe('joinSpeech', () => {
 
   test('joins an MP3 piece that consists of several files', async () => {
     const junk = Buffer.from('between \xff\xf3 two', 'latin1');
-    const piece = Buffer.concat([decoratedMp3(4), decoratedMp3(3), junk, mp3File(1)]);
-    const file = await join('mp3', [piece, mp3File(2)]);
+    const chunk = Buffer.concat([taggedMp3(4), taggedMp3(3), junk, mp3File(1)]);
+    const file = await join('mp3', [chunk, mp3File(2)]);
     expect(file.equals(Buffer.concat([4, 3, 1, 2].map(mp3File)))).toBe(true);
   });
 
   test('writes Opus as one stream with continuous page numbers and times', async () => {
     // 25 packets, 50 packets with 400 samples trimmed, and 10 packets with 100 trimmed.
-    const pieces = [opusFile(25), opusFile(50, 400, 5), opusFile(10, 100, 6)];
-    const file = await join('opus', pieces);
+    const chunks = [opusFile(25), opusFile(50, 400, 5), opusFile(10, 100, 6)];
+    const file = await join('opus', chunks);
     const format = await measure(file, 'audio/ogg');
     expect(format).toMatchObject({ container: 'Ogg', codec: 'Opus' });
     // Only the last trim remains: 85 packets of 960 samples, less 100 and the pre-skip.
@@ -132,11 +132,11 @@ describe('joinSpeech', () => {
 
   /** Stereo, unlike the demo's mono files, or another sample rate for AAC. */
   const others = {
-    mp3: Buffer.from(mp3File(1)).map((byte, at) => (at % 96 === 3 ? byte & 0x3f : byte)),
-    opus: Buffer.from(opusFile(1)).map((byte, at, file) =>
-      at === Buffer.from(file).indexOf('OpusHead') + 9 ? 2 : byte,
+    mp3: Buffer.from(mp3File(1)).map((byte, index) => (index % 96 === 3 ? byte & 0x3f : byte)),
+    opus: Buffer.from(opusFile(1)).map((byte, index, file) =>
+      index === Buffer.from(file).indexOf('OpusHead') + 9 ? 2 : byte,
     ),
-    aac: Buffer.from(aacFile(1)).map((byte, at) => (at === 2 ? 0x50 : byte)),
+    aac: Buffer.from(aacFile(1)).map((byte, index) => (index === 2 ? 0x50 : byte)),
   };
   test.each([
     ['MP3', 'mp3', mp3File(1), others.mp3],
@@ -168,9 +168,9 @@ describe('joinSpeech', () => {
     ['CELT, 4 frames of 2.5 ms, with the count beside 2 flags', [0x83, 0xc4], 480],
   ])('counts the samples of an Opus packet: %s', async (_, start, samples) => {
     const packet = Buffer.from([0xf8, 0xff, 0xfe]);
-    const piece = Buffer.from(opusFile(1));
-    piece.set(start, piece.indexOf(packet));
-    const pages = readOggPages(await join('opus', [piece, opusFile(1)]));
+    const chunk = Buffer.from(opusFile(1));
+    chunk.set(start, chunk.indexOf(packet));
+    const pages = readOggPages(await join('opus', [chunk, opusFile(1)]));
     expect(pages?.slice(2).map(({ granule }) => Number(granule))).toEqual([samples, samples + 960]);
   });
 
@@ -182,7 +182,7 @@ describe('joinSpeech', () => {
 
   test('returns a single piece unchanged', async () => {
     expect(await join('flac', [Buffer.from('fLaC…')])).toEqual(Buffer.from('fLaC…'));
-    expect(await join('mp3', [decoratedMp3(2)])).toEqual(Buffer.from(decoratedMp3(2)));
+    expect(await join('mp3', [taggedMp3(2)])).toEqual(Buffer.from(taggedMp3(2)));
   });
 
   test('joins every format but FLAC, whose frames contain their numbers', () => {

@@ -41,8 +41,8 @@ export function joinSpeech(
 }
 
 /** Rejects a piece that couldn't be joined to others. */
-export async function checkJoinable(format: SpeechFormat, piece: Uint8Array): Promise<void> {
-  await joiners[format]?.(1, async () => piece).next();
+export async function checkJoinable(format: SpeechFormat, chunk: Uint8Array): Promise<void> {
+  await joiners[format]?.(1, async () => chunk).next();
 }
 
 async function* concatenate(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../core/errors.ts';
-import { type Fields, isObject, objectsIn, parseJson } from '../../core/json.ts';
+import { isObject, type JsonObject, objectsIn, parseJson } from '../../core/json.ts';
 import type { TranscriptFormat } from '../../core/media/audio.ts';
 import { readCues, writeSubtitles } from '../../core/media/subtitles.ts';
 
@@ -37,11 +37,11 @@ function shiftedCues({ body, startMs }: TranscriptPart) {
 }
 
 interface ParsedPart {
-  readonly fields: Fields;
+  readonly fields: JsonObject;
   readonly startMs: number;
 }
 
-function joinJson(parts: readonly TranscriptPart[]): Fields {
+function joinJson(parts: readonly TranscriptPart[]): JsonObject {
   const parsed = parts.map(({ body, startMs }, index) => ({
     fields: readObject(body, index),
     startMs,
@@ -64,7 +64,7 @@ function joinJson(parts: readonly TranscriptPart[]): Fields {
   };
 }
 
-function readObject(body: string, index: number): Fields {
+function readObject(body: string, index: number): JsonObject {
   const value = parseJson(body);
   if (isObject(value)) return value;
   const message = `The provider's transcript of part ${index + 1} isn't valid JSON.`;
@@ -72,7 +72,7 @@ function readObject(body: string, index: number): Fields {
 }
 
 /** Returns the timed entries of all parts, with times relative to the full recording. */
-function shiftedEntries(parts: readonly ParsedPart[], name: 'segments' | 'words'): Fields[] {
+function shiftedEntries(parts: readonly ParsedPart[], name: 'segments' | 'words'): JsonObject[] {
   return parts.flatMap(({ fields, startMs }) =>
     objectsIn(fields[name]).map((entry) => ({
       ...entry,

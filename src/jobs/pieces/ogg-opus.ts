@@ -93,21 +93,21 @@ const pagesMax = 100_000;
 export function readOggPages(file: Uint8Array): OggPage[] | undefined {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const pages: OggPage[] = [];
-  for (let at = 0; at < file.length; ) {
+  for (let index = 0; index < file.length; ) {
     if (pages.length === pagesMax) return undefined;
-    if (at + headBytes > file.length || view.getUint32(at) !== 0x4f67_6753) return undefined;
-    const bodyAt = at + headBytes + view.getUint8(at + 26);
+    if (index + headBytes > file.length || view.getUint32(index) !== 0x4f67_6753) return undefined;
+    const bodyAt = index + headBytes + view.getUint8(index + 26);
     if (bodyAt > file.length) return undefined;
-    const lacing = file.subarray(at + headBytes, bodyAt);
+    const lacing = file.subarray(index + headBytes, bodyAt);
     const end = bodyAt + lacing.reduce((sum, length) => sum + length, 0);
     if (end > file.length) return undefined;
     pages.push({
-      isContinued: (view.getUint8(at + 5) & 1) !== 0,
-      granule: view.getBigInt64(at + 6, true),
+      isContinued: (view.getUint8(index + 5) & 1) !== 0,
+      granule: view.getBigInt64(index + 6, true),
       lacing,
       body: file.subarray(bodyAt, end),
     });
-    at = end;
+    index = end;
   }
   return pages.length > 0 ? pages : undefined;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
-import { decoratedMp3, mp3File, wavFile } from '../../../tests/support/audio-files.ts';
+import { mp3File, taggedMp3, wavFile } from '../../../tests/support/audio-files.ts';
 import { planCuts, readCut } from './split-audio.ts';
 
 const mebibyte = 1024 * 1024;
@@ -85,7 +85,7 @@ describe('planCuts', () => {
   });
 
   test('drops the tag of an MP3 file and the bytes after its last frame', async () => {
-    const file = stored(Buffer.concat([decoratedMp3(30_000), Buffer.alloc(50_000)]));
+    const file = stored(Buffer.concat([taggedMp3(30_000), Buffer.alloc(50_000)]));
     const cuts = await planCuts(file);
     expect(cuts.length).toBe(3);
     const parts = await Promise.all(cuts.map((cut) => readCut(file, cut)));
@@ -95,7 +95,7 @@ describe('planCuts', () => {
   });
 
   test('drops the seek table of an MP3 file, which describes the uncut file', async () => {
-    const file = stored(decoratedMp3(30_000));
+    const file = stored(taggedMp3(30_000));
     const cuts = await planCuts(file);
     const parts = await Promise.all(cuts.map((cut) => readCut(file, cut)));
     // 50 minutes are 12,500 notes of 960 bytes.

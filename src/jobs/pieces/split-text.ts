@@ -12,11 +12,11 @@ export function splitText(
   doneLengths: readonly number[] = [],
 ): string[] {
   const pieces: string[] = [];
-  for (let at = afterSpace(text, 0); at < text.length; ) {
+  for (let index = afterSpace(text, 0); index < text.length; ) {
     const done = doneLengths[pieces.length];
-    const cut = done ? indexAfter(text, at, done) : nextCut(text, at, limit);
-    pieces.push(text.slice(at, cut).trimEnd());
-    at = afterSpace(text, cut);
+    const cut = done ? indexAfter(text, index, done) : nextCut(text, index, limit);
+    pieces.push(text.slice(index, cut).trimEnd());
+    index = afterSpace(text, cut);
   }
   return pieces;
 }

@@ -116,7 +116,7 @@ test('Wallets count a lease requested while the last credits are returned', asyn
   resolve();
   await returning;
   await (await holding).settle(20);
-  expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), owedCredits: 20 });
+  expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), unbookedCredits: 20 });
 });
 
 test('Wallets give a lease whose result was lost to another process that needs it', async () => {

@@ -21,7 +21,7 @@ const request = {
   choices: 1,
   images: [],
   stream: true,
-  cachesForHour: () => false,
+  usesLongCacheTtl: () => false,
 } as Partial<ChatRequestInfo> as ChatRequestInfo;
 const call = {
   requestId: 'r',
@@ -31,9 +31,9 @@ const call = {
 
 /** An offer with this price per output token. Input is free. */
 function offer(completion: string, feeBasisPoints?: number): Offer {
-  const own = feeBasisPoints === undefined ? null : { feeBasisPoints };
+  const ownAccount = feeBasisPoints === undefined ? null : { feeBasisPoints };
   const prices = readPrices({ prompt: '0', completion });
-  return { prices, model: {}, own } as Partial<Offer> as Offer;
+  return { prices, model: {}, ownAccount } as Partial<Offer> as Offer;
 }
 
 /** Reserves from an account with this many credits and records the calls. */
@@ -160,7 +160,7 @@ test("Reservation ends an answer at 16 times its model's context", async () => {
   const large = { ...offer('2'), model: { context_length: 200_000 } } as Offer;
   const reservation = await reserveWith(1_000_000).reserved(large);
   // 3 characters per token.
-  expect(reservation.budgetFor(large).charactersEnd).toBe(200_000 * 16 * 3);
+  expect(reservation.budgetFor(large).charactersHardLimit).toBe(200_000 * 16 * 3);
 });
 
 test("Reservation returns the operator's cap if credits set none", async () => {

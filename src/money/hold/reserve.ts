@@ -37,7 +37,7 @@ export async function reserve(
   try {
     hold = await deps.hold(call, bound);
   } catch (refusal) {
-    offers = plan.filter(({ own }) => own !== null);
+    offers = plan.filter(({ ownAccount }) => ownAccount !== null);
     if (offers.length === 0 || offers.length === plan.length) throw refusal;
     bound = bounds.boundFor(offers, creditsPerUsd);
     hold = await deps.hold(call, bound);
@@ -106,12 +106,12 @@ export class Reservation {
 
   budgetFor(offer: Offer): OutputBudget {
     const maxTokens = credibleTokens(this.#bounds.contextTokensFor(offer));
-    const charactersEnd = maxTokens * charactersPerOpenToken;
+    const charactersHardLimit = maxTokens * charactersPerOpenToken;
     const { output } = this.#bounds;
-    if (!output) return unlimitedBudget(charactersEnd);
+    if (!output) return unlimitedBudget(charactersHardLimit);
     const cap = this.capFor(offer);
     const growth = output.growthFor(offer, cap, this.#initialCredits, this.#creditsPerUsd);
-    return growingBudget(growth, this.hold, charactersEnd);
+    return growingBudget(growth, this.hold, charactersHardLimit);
   }
 
   /** Returns false if the credits suffice for this offer, even if not for the most expensive. */
@@ -134,15 +134,19 @@ function toDispatched(call: Call, request: RequestInfo): DispatchedRequest {
   };
 }
 
-function unlimitedBudget(charactersEnd: number): OutputBudget {
-  return { charactersMax: Number.POSITIVE_INFINITY, charactersEnd, extend: async () => true };
+function unlimitedBudget(charactersHardLimit: number): OutputBudget {
+  return {
+    charactersMax: Number.POSITIVE_INFINITY,
+    charactersHardLimit,
+    extend: async () => true,
+  };
 }
 
 /** Returns a budget that extends the hold as the answer grows. */
-function growingBudget(growth: Growth, hold: Hold, charactersEnd: number): OutputBudget {
+function growingBudget(growth: Growth, hold: Hold, charactersHardLimit: number): OutputBudget {
   const budget: OutputBudget = {
     charactersMax: growth.charactersMax,
-    charactersEnd,
+    charactersHardLimit,
     async extend() {
       const isPaid = await growth.extend((requested, minimum) => hold.extend(requested, minimum));
       budget.charactersMax = growth.charactersMax;

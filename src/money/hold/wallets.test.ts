@@ -198,7 +198,7 @@ describe('Wallets.hold', () => {
     const limited = callerOf(tenantId, { keyId: `n-${tenantId}`, limitCredits: 5_000 });
     const hold = await wallets.hold(limited, exactly(10));
     expect(await hold.settle(1_300)).toEqual({ wallet: 1_000, key: 1_000 });
-    expect(wallets.totals()).toMatchObject({ heldCredits: 0, owedCredits: 2_000 });
+    expect(wallets.totals()).toMatchObject({ heldCredits: 0, unbookedCredits: 2_000 });
   });
 
   test('charges beyond the hold in full while the store is down', async () => {
@@ -461,14 +461,15 @@ test('Wallets owe charges until they are committed or canceled', async () => {
   const hold = await wallets.hold(callerOf(tenantId), exactly(100));
   await hold.settle(40);
   // The lease has 100 credits plus an eighth of the other 900, in whole holds.
-  const settled = { leases: 1, leasedCredits: 200, heldCredits: 0, owedCredits: 40 };
+  const settled = { leases: 1, leasedCredits: 200, heldCredits: 0, unbookedCredits: 40 };
   expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([settled, 160]);
   const account = `tenant:${tenantId}`;
   wallets.booked([{ account, charge: 30, fromLease: { lease: 1, credits: 30 } }]);
-  const booked = { ...settled, leasedCredits: 170, owedCredits: 10 };
+  const booked = { ...settled, leasedCredits: 170, unbookedCredits: 10 };
   expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([booked, 160]);
   wallets.cancelCharges([{ account, charge: 10 }]);
-  expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([{ ...booked, owedCredits: 0 }, 170]);
+  const canceled = { ...booked, unbookedCredits: 0 };
+  expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([canceled, 170]);
 });
 
 describe('idle credits', () => {

@@ -33,7 +33,7 @@ interface LeaseTotals {
   readonly leases: number;
   readonly leasedCredits: number;
   readonly heldCredits: number;
-  readonly owedCredits: number;
+  readonly unbookedCredits: number;
 }
 
 interface LeasedAccount {
@@ -184,7 +184,7 @@ export class Wallets {
       leases: balances.filter(({ leased }) => leased > 0).length,
       leasedCredits: sum(({ leased }) => leased),
       heldCredits: sum(({ held }) => held),
-      owedCredits: sum(({ owed }) => owed),
+      unbookedCredits: sum(({ owed }) => owed),
     };
   }
 

@@ -31,8 +31,8 @@ describe('ChatBounds.defaultCapFor', () => {
   });
 
   test('returns null for a model of the shipped catalog', () => {
-    const shipped = { max_completion_tokens: 16_384, isShipped: true as const };
-    expect(capOf(shipped)).toBeNull();
+    const builtIn = { max_completion_tokens: 16_384, isBuiltIn: true as const };
+    expect(capOf(builtIn)).toBeNull();
   });
 
   test('returns null if the cap does not fit into the context beside the prompt', () => {
@@ -88,8 +88,11 @@ describe('ChatBounds.boundFor', () => {
 
   test('uses the 1-hour cache price only for requests that cache for an hour', () => {
     const prices = offer('3', '0', { cache_write: '3.75', cache_write_1h: '6' });
-    const at = (cachesForHour: boolean, place = prices) => {
-      const request = chatRequestInfo({ outputTokensMax: 1, cachesForHour: () => cachesForHour });
+    const at = (usesLongCacheTtl: boolean, place = prices) => {
+      const request = chatRequestInfo({
+        outputTokensMax: 1,
+        usesLongCacheTtl: () => usesLongCacheTtl,
+      });
       return new ChatBounds(request).boundFor([place], creditsPerUsd).requested;
     };
     expect([at(false), at(true), at(false)]).toEqual([375, 600, 375]);
@@ -103,12 +106,12 @@ describe('ChatBounds.boundFor', () => {
 
   test('uses the audio price only for requests with audio, for a tenth of the tokens', () => {
     const audioPrices = { cache_write: '3.75', cache_write_1h: '6', audio: '50' };
-    const at = (audio: boolean, cachesForHour: boolean, more: object = audioPrices) => {
+    const at = (audio: boolean, usesLongCacheTtl: boolean, more: object = audioPrices) => {
       const needs = { ...chatRequestInfo().needs, audio };
       const request = chatRequestInfo({
         outputTokensMax: 1,
         needs,
-        cachesForHour: () => cachesForHour,
+        usesLongCacheTtl: () => usesLongCacheTtl,
       });
       const prices = readPriceList({ prompt: '3', completion: '0', ...more });
       return new ChatBounds(request).boundFor([{ prices, model: {} }], creditsPerUsd).requested;

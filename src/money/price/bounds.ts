@@ -27,7 +27,7 @@ export interface PricedOffer extends BilledAccount {
   readonly model: {
     readonly context_length?: number | undefined;
     readonly max_completion_tokens?: number | undefined;
-    readonly isShipped?: true | undefined;
+    readonly isBuiltIn?: true | undefined;
   };
 }
 
@@ -97,7 +97,7 @@ export class ChatBounds implements CostBounds, OutputBounds {
    */
   defaultCapFor({ model }: PricedOffer): number | null {
     const { max_completion_tokens: maximum, context_length = Number.POSITIVE_INFINITY } = model;
-    if (this.#request.outputTokensMax !== null || maximum === undefined || model.isShipped)
+    if (this.#request.outputTokensMax !== null || maximum === undefined || model.isBuiltIn)
       return null;
     return inputBound(this.#request) + maximum <= context_length ? maximum : null;
   }
@@ -237,7 +237,7 @@ export function holdPrices(list: PriceList, request: ChatRequestInfo): PriceList
     prices = computeHoldPrices(list);
     holdPricesByList.set(list, prices);
   }
-  const withOneHourCache = prices.hasHigherOneHourPrice && request.cachesForHour();
+  const withOneHourCache = prices.hasHigherOneHourPrice && request.usesLongCacheTtl();
   const withAudio = prices.hasHigherAudioPrice && request.needs.audio;
   if (withOneHourCache) return withAudio ? prices.withBoth : prices.withOneHourCache;
   return withAudio ? prices.withAudio : prices.standard;

@@ -89,7 +89,7 @@ describe('costOf', () => {
     const charge = modelCharge(cost, 1_000_000);
     expect(charge).toBe(10_000_000_000_000);
     expect(Number.isSafeInteger(charge * 900)).toBe(true);
-    expect(chargeAt({ own: { feeBasisPoints: 500 } }, cost, 1_000_000)).toBe(charge);
+    expect(chargeAt({ ownAccount: { feeBasisPoints: 500 } }, cost, 1_000_000)).toBe(charge);
   });
 });
 

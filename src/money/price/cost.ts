@@ -87,13 +87,17 @@ export function modelCharge(cost: FemtoUsd, creditsPerUsd: number): number {
 /** Whose provider account pays for a request. */
 export interface BilledAccount {
   /** Set if the caller pays its provider itself and owes us a share of the list price. */
-  readonly own?: { readonly feeBasisPoints: number } | null;
+  readonly ownAccount?: { readonly feeBasisPoints: number } | null;
 }
 
 /** Returns the model charge for a cost, or the platform fee if the caller pays the provider. */
-export function chargeAt({ own }: BilledAccount, cost: FemtoUsd, creditsPerUsd: number): number {
-  if (!own) return modelCharge(cost, creditsPerUsd);
-  return Math.min(chargeMax, feeToCredits(cost, own.feeBasisPoints, creditsPerUsd));
+export function chargeAt(
+  { ownAccount }: BilledAccount,
+  cost: FemtoUsd,
+  creditsPerUsd: number,
+): number {
+  if (!ownAccount) return modelCharge(cost, creditsPerUsd);
+  return Math.min(chargeMax, feeToCredits(cost, ownAccount.feeBasisPoints, creditsPerUsd));
 }
 
 /**

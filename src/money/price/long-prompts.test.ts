@@ -93,7 +93,7 @@ describe('costOf with tiers', () => {
   });
 
   test('computes the platform fee from the exact cost', () => {
-    const own = { own: { feeBasisPoints: 500 } };
+    const own = { ownAccount: { feeBasisPoints: 500 } };
     // 5% of 800,184 and of 400,120.
     expect(chargeAt(own, costOf(usageOf(200_001), prices), creditsPerUsd)).toBe(40_010);
     expect(chargeAt(own, costOf(usageOf(200_000), prices), creditsPerUsd)).toBe(20_006);
@@ -212,7 +212,7 @@ test('ChatBounds holds at least what a request within its bounds costs', () => {
       (texts, long, { bytes, images, cap }, at, points) => {
         const list = readPriceList({ ...texts, long_prompts: long as never });
         const own = points === null ? null : { feeBasisPoints: points };
-        const offer = { prices: list, model: {}, own };
+        const offer = { prices: list, model: {}, ownAccount: own };
         const request = requestInfo(bytes, cap, images);
         const [of, read, written, out] = at.map((part) => part / 10_000);
         const prompt = Math.floor(inputBound(request) * (of ?? 0));

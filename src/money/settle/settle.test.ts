@@ -6,7 +6,7 @@ import { GatewayError } from '../../core/errors.ts';
 import type { IdempotentAnswer } from '../../core/recording.ts';
 import { type Measured, noUnits, noUsage, type Usage } from '../../core/usage.ts';
 import type { Offer } from '../../route/catalog.ts';
-import type { Opened } from '../../upstream/fallback.ts';
+import type { OpenedAnswer } from '../../upstream/fallback.ts';
 import { AnswerRecorder } from '../../upstream/recorder.ts';
 import type { Hold } from '../hold/hold.ts';
 import type { Settlement } from '../ledger.ts';
@@ -20,9 +20,9 @@ const shared = {
   provider: { name: 'acme' },
   prices: readPrices(pricing),
   pricing,
-  own: null,
+  ownAccount: null,
 } as Partial<Offer> as Offer;
-const own = { ...shared, own: { feeBasisPoints: 500 } } as Offer;
+const own = { ...shared, ownAccount: { feeBasisPoints: 500 } } as Offer;
 
 const tokens = (inputTokens: number, outputTokens: number): Usage => {
   return { ...noUsage, inputTokens, outputTokens };
@@ -68,7 +68,7 @@ interface SettleCase {
   readonly attempts?: Call['attempts'];
   /** Rejected before its body was read. */
   readonly isUnread?: true;
-  readonly client?: AbortSignal;
+  readonly clientSignal?: AbortSignal;
 }
 
 /** A chat operation that measures the reported usage, or an estimate. */
@@ -104,7 +104,7 @@ function settling(settleCase: SettleCase) {
     attempts = [],
   } = settleCase;
   const { finishReason = kind === 'interrupted' ? undefined : 'stop', isUnread } = settleCase;
-  const { client = new AbortController().signal } = settleCase;
+  const { clientSignal = new AbortController().signal } = settleCase;
   const saved: { settlement: Settlement; wasDispatched: boolean; answer?: IdempotentAnswer }[] = [];
   const observed: string[] = [];
   const metrics = { finishReason, outputCharacters: 400, failure: undefined };
@@ -112,7 +112,7 @@ function settling(settleCase: SettleCase) {
   const call = {
     requestId: 'r',
     caller: callerOf('ten_1'),
-    client,
+    clientSignal,
     receivedAt: 7,
     startedAt: -1_000_000,
     attempts,
@@ -123,7 +123,7 @@ function settling(settleCase: SettleCase) {
     recordingSession,
   } as Partial<Call> as Call;
   const usage = measured?.usage ?? tokens(100, 10);
-  const opened = { offer, firstByteMs: 3 } as Partial<Opened> as Opened;
+  const opened = { offer, firstByteMs: 3 } as Partial<OpenedAnswer> as OpenedAnswer;
   const answered = {
     kind,
     opened,
@@ -321,7 +321,7 @@ describe('settle', () => {
   ] as const)(
     'for outcome %s with the client gone (%p), records canceled as %p',
     async (kind, isGone, expected) => {
-      const client = isGone ? { client: AbortSignal.abort() } : {};
+      const client = isGone ? { clientSignal: AbortSignal.abort() } : {};
       expect((await billOf({ hold: holdOf(1_000), kind, ...client })).cancelled).toBe(expected);
     },
   );
@@ -371,9 +371,12 @@ describe('settle with an estimate', () => {
   test('charges no more than the credits held for the model', async () => {
     expect((await billEstimate(1_000)).costCredits).toBe(120);
     expect((await billEstimate(70)).charges).toMatchObject({ modelCharge: 70 });
-    const why = 'An estimate never costs more than the credits held for the request.';
-    expect([(await billEstimate(120)).note, (await billEstimate(119)).note]).toEqual([null, why]);
-    expect((await billEstimate(70, { note: 'Guessed.' })).note).toBe(`Guessed. ${why}`);
+    const reason = 'An estimate never costs more than the credits held for the request.';
+    expect([(await billEstimate(120)).note, (await billEstimate(119)).note]).toEqual([
+      null,
+      reason,
+    ]);
+    expect((await billEstimate(70, { note: 'Guessed.' })).note).toBe(`Guessed. ${reason}`);
     const searched = await billEstimate(70, { toolCredits: 30 });
     expect(searched.charges).toMatchObject({ modelCharge: 40, managedToolFee: 30 });
     expect((await billEstimate(20, { toolCredits: 30 })).charges).toMatchObject({ modelCharge: 0 });

@@ -6,7 +6,7 @@ import { type Measured, noUnits, noUsage, totalTokens, type Usage } from '../../
 import type { AnswerMetrics, SettledUsage } from '../../dialects/dialect.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
 import type { Offer } from '../../route/catalog.ts';
-import type { Opened } from '../../upstream/fallback.ts';
+import type { OpenedAnswer } from '../../upstream/fallback.ts';
 import type { Hold } from '../hold/hold.ts';
 import type { Settlement } from '../ledger.ts';
 import { chargeAt, costOf, isCredible } from '../price/cost.ts';
@@ -119,7 +119,7 @@ type Bill = Pick<
   RequestRecord,
   'usage' | 'units' | 'usageEstimated' | 'charges' | 'prices' | 'note' | 'searches'
 >;
-type AnsweredOutcome = Extract<RequestOutcome, { opened: Opened }>;
+type AnsweredOutcome = Extract<RequestOutcome, { opened: OpenedAnswer }>;
 
 function isAnswered(outcome: RequestOutcome): outcome is AnsweredOutcome {
   return outcome.kind !== 'rejected' && outcome.kind !== 'replayed';
@@ -158,7 +158,7 @@ function billAnswer(call: Call, outcome: AnsweredOutcome, { creditsPerUsd }: Set
   const { offer } = outcome.opened;
   const measured = measure(call, outcome);
   const { usage, units, isEstimate, note, reported, searches = 0 } = measured;
-  const trafficMode = offer.own ? 'byok' : 'shared';
+  const trafficMode = offer.ownAccount ? 'byok' : 'shared';
   const otherFees = totalCharge(chargesFor(trafficMode, 0, measured));
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
   // An estimate never costs more than the hold. What the provider counted may.
@@ -210,15 +210,17 @@ function measure({ operation }: Call, { metrics, opened, kind }: AnsweredOutcome
 
 const nothingUsed: Measured = { usage: noUsage, units: noUnits, isEstimate: false, note: null };
 
-function pricesOf({ pricing, own }: Offer): RequestRecord['prices'] {
-  return own ? { ...pricing, byok_fee_basis_points: String(own.feeBasisPoints) } : pricing;
+function pricesOf({ pricing, ownAccount }: Offer): RequestRecord['prices'] {
+  return ownAccount
+    ? { ...pricing, byok_fee_basis_points: String(ownAccount.feeBasisPoints) }
+    : pricing;
 }
 
 const ownAccountNote =
   'The provider bills your own account for this usage. Only the platform fee is charged.';
 
-function noteOf({ own }: Offer, note: string | null): string | null {
-  if (!own) return note;
+function noteOf({ ownAccount }: Offer, note: string | null): string | null {
+  if (!ownAccount) return note;
   return note === null ? ownAccountNote : `${ownAccountNote} ${note}`;
 }
 
@@ -257,11 +259,11 @@ function recordOf(
     ),
     status: successKinds.has(outcome.kind) ? 'success' : 'error',
     error: disconnectedEarly(call, outcome) ? null : (outcome.error?.symbol ?? null),
-    refusal: refusalOf(call, outcome),
+    refusal: rejectionReason(call, outcome),
     skills: call.operation?.skills ?? [],
     finishReason: finishReason === undefined ? null : logText(finishReason),
     streamed: request?.stream ?? false,
-    cancelled: call.client.aborted && outcome.kind !== 'complete',
+    cancelled: call.clientSignal.aborted && outcome.kind !== 'complete',
     cacheHit: outcome.kind === 'replayed',
     durationMs: Math.round(performance.now() - call.startedAt),
     endUser: request?.user ?? null,
@@ -271,7 +273,7 @@ function recordOf(
 }
 
 /** Returns why we rejected a request. Errors of providers are recorded with the attempts. */
-function refusalOf({ attempts }: Call, outcome: RequestOutcome): string | undefined {
+function rejectionReason({ attempts }: Call, outcome: RequestOutcome): string | undefined {
   if (outcome.kind !== 'rejected' || attempts.length > 0) return undefined;
   return logText(outcome.error.unquoted);
 }
@@ -301,7 +303,7 @@ function answererOf(outcome: RequestOutcome): Answerer {
   return {
     model: offer.model.id,
     provider: offer.provider.name,
-    trafficMode: offer.own ? 'byok' : 'shared',
+    trafficMode: offer.ownAccount ? 'byok' : 'shared',
     firstByteMs,
   };
 }

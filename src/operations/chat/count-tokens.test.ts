@@ -28,7 +28,7 @@ const catalog = new Catalog([model], new Map([['north', provider]]));
 const { signal } = new AbortController();
 
 /** A count request that is written but not sent, and the upstream models it was written for. */
-function counting(more: Partial<TokenCountRequest['request']> = {}) {
+function counting(extraFields: Partial<TokenCountRequest['request']> = {}) {
   const targets: string[] = [];
   const count: TokenCountRequest = {
     request: {
@@ -36,7 +36,7 @@ function counting(more: Partial<TokenCountRequest['request']> = {}) {
       preferences: noPreferences,
       parameters: [],
       images: [],
-      ...more,
+      ...extraFields,
     },
     supports: () => true,
     write({ upstreamModel }) {
@@ -68,12 +68,15 @@ const inside = at('https://vendor.example/v1/files/a');
 
 test.each([
   ['a file id', { ownAccount: { param: 'file_id', why: 'is stored there' } }, []],
-  ['a URL at the provider', { addresses: inside }, []],
+  ['a URL at the provider', { urls: inside }, []],
   ['an image at the provider', { images: inside }, []],
   ['unless the image is elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],
-])("content in the operator's account is not counted upstream: %s", async (_, more, expected) => {
-  const { count, targets } = counting(more);
-  const countUpstream = createTokenCounter(async () => catalog, new Health(), publicOnly);
-  expect(await countUpstream(count, caller, signal)).toBeUndefined();
-  expect(targets).toEqual(expected);
-});
+])(
+  "content in the operator's account is not counted upstream: %s",
+  async (_, extraFields, expected) => {
+    const { count, targets } = counting(extraFields);
+    const countUpstream = createTokenCounter(async () => catalog, new Health(), publicOnly);
+    expect(await countUpstream(count, caller, signal)).toBeUndefined();
+    expect(targets).toEqual(expected);
+  },
+);

@@ -10,16 +10,16 @@ import type { CatalogOf, Offer } from '../../route/catalog.ts';
 import type { Health } from '../../route/health.ts';
 import { plan } from '../../route/plan.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
-import { refusePrivateAddresses, refusePrivateImages } from '../../upstream/chat-attempt.ts';
+import { refusePrivateImages, rejectPrivateUrls } from '../../upstream/chat-attempt.ts';
 import { redact } from '../../upstream/failure-message.ts';
 import type { AddressPolicy } from '../../upstream/guard/address-policy.ts';
 import { checkBy } from '../../upstream/guard/pinned-call.ts';
 import { sendShortRequest } from '../../upstream/short-request.ts';
 
-type CountUpstream = (
+type TokenCounter = (
   count: TokenCountRequest,
   caller: Caller,
-  client: AbortSignal,
+  clientSignal: AbortSignal,
 ) => Promise<TokenCount | undefined>;
 
 /**
@@ -30,21 +30,21 @@ export function createTokenCounter(
   catalogOf: CatalogOf,
   health: Health,
   addressPolicy: AddressPolicy,
-): CountUpstream {
+): TokenCounter {
   const context = { deadlines: new DeadlineWatcher(), checkAddress: checkBy(addressPolicy) };
   const limiter = new ConcurrencyLimiter();
-  return async (count, caller, client) => {
+  return async (count, caller, clientSignal) => {
     refusePrivateImages(count.request.images, addressPolicy);
-    refusePrivateAddresses(count.request.addresses, addressPolicy);
+    rejectPrivateUrls(count.request.urls, addressPolicy);
     const offers = await planFor(count, caller, catalogOf, health);
     const canCount = (offer: Offer) =>
       count.supports(offer.dialect) && health.state(offer) !== 'open';
     const offer = offers.find(canCount);
-    if (!offer || !limiter.enter(caller.tenantId, concurrentCountsMax)) return undefined;
+    if (!offer || !limiter.acquire(caller.tenantId, concurrentCountsMax)) return undefined;
     try {
-      return await countWith(offer, count, client, context);
+      return await countWith(offer, count, clientSignal, context);
     } finally {
-      limiter.leave(caller.tenantId);
+      limiter.release(caller.tenantId);
     }
   };
 }
@@ -56,12 +56,12 @@ export function createTokenCounter(
 async function countWith(
   offer: Offer,
   count: TokenCountRequest,
-  client: AbortSignal,
+  clientSignal: AbortSignal,
   context: Pick<AttemptContext, 'deadlines' | 'checkAddress'>,
 ): Promise<TokenCount | undefined> {
   const request = count.write(offer);
   if (!request) return undefined;
-  const answer = await sendShortRequest(offer, request, client, context);
+  const answer = await sendShortRequest(offer, request, clientSignal, context);
   const counted = answer && count.read(answer.status, answer.text);
   if (counted && 'fault' in counted) throw invalidRequest(redact(counted.fault, offer));
   return counted;

@@ -27,7 +27,7 @@ export function createOperationFactory(
   const search = webSearchOf(config, telemetry);
   const operationFor = (clientRequest: ClientRequest, caller: Caller): Operation => {
     const searchOptions = clientRequest.request.search;
-    if (searchOptions === null || (!search && searchOptions.isVendors))
+    if (searchOptions === null || (!search && searchOptions.isProviderTool))
       return new ChatOperation(clientRequest);
     if (search) return new SearchOperation(clientRequest, searchOptions, caller.tenantId, search);
     const message =

@@ -72,8 +72,11 @@ export class EmbeddingsOperation implements Operation {
 
   /** Omits the encoding: vectors are stored in one form and written in the requested one. */
   cacheIdentity(): CacheIdentity {
-    const { inputs, dimensions, user, more } = this.#options;
-    return { cacheKeyInput: () => ({ inputs, dimensions, user, more }), isRepeatable: true };
+    const { inputs, dimensions, user, extraFields } = this.#options;
+    return {
+      cacheKeyInput: () => ({ inputs, dimensions, user, extraFields }),
+      isRepeatable: true,
+    };
   }
 
   replay(recording: Recording, identity: ReplyIdentity): TransformedReply | undefined {
@@ -145,8 +148,8 @@ function nextChunks(
   const { inputs } = options;
   if (inputs.length <= size) return [options];
   const to = Math.min(inputs.length, from + size * concurrentEmbeddingCalls);
-  return Array.from({ length: Math.ceil((to - from) / size) }, (_, at) => {
-    const start = from + at * size;
+  return Array.from({ length: Math.ceil((to - from) / size) }, (_, index) => {
+    const start = from + index * size;
     return { ...options, inputs: inputs.slice(start, start + size), isList: true };
   });
 }

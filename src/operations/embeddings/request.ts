@@ -54,17 +54,17 @@ export async function decodeTokens({
       continue;
     }
     const base64Tokens = await loadVocabulary();
-    const pieces: Buffer[] = [];
-    for (const [at, token] of input.entries()) {
+    const chunks: Buffer[] = [];
+    for (const [i, token] of input.entries()) {
       const bytes = base64Tokens[token];
-      if (!bytes) throw unknownToken(token, isList ? `input[${index}][${at}]` : `input[${at}]`);
-      pieces.push(Buffer.from(bytes, 'base64'));
+      if (!bytes) throw unknownToken(token, isList ? `input[${index}][${i}]` : `input[${i}]`);
+      chunks.push(Buffer.from(bytes, 'base64'));
       tokensSinceYield += 1;
       if (tokensSinceYield < tokensAtOnce) continue;
       tokensSinceYield = 0;
       await nextTurn();
     }
-    texts.push(Buffer.concat(pieces).toString('utf8'));
+    texts.push(Buffer.concat(chunks).toString('utf8'));
   }
   return texts;
 }

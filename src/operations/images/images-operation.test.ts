@@ -37,7 +37,7 @@ function contextWith(fetched: GuardedResult, requested: string[] = []): AttemptC
   return {
     identity: { id: 'chatcmpl-1', model: 'test/image', provider: 'fake', created: 1 },
     outputTokensMax: null,
-    client: new AbortController().signal,
+    clientSignal: new AbortController().signal,
     deadlines: new DeadlineWatcher(),
     fetchGuarded: async (url) => {
       requested.push(url);
@@ -125,10 +125,10 @@ describe('image URL inside the private network', () => {
 
   test("is not fetched from another port or from a tenant's server", async () => {
     const other = startFakeUpstream();
-    const own = { scope: 't', feeBasisPoints: 0, isUserAddress: true, sharedNext: null };
+    const own = { scope: 't', feeBasisPoints: 0, isUserUrl: true, sharedNext: null };
     for (const [home, at] of [
       [other.url, offer()],
-      [upstream.url, { ...offer(), own }],
+      [upstream.url, { ...offer(), ownAccount: own }],
     ] as const) {
       const url = `${home}/cat.png`;
       expect(await imagesAt(url, at)).toEqual([{ url }]);

@@ -87,11 +87,11 @@ export class ImagesOperation implements Operation {
     const dialect = dialects[offer.dialect].images;
     assert(dialect, `The plan has an offer whose dialect can't make images: ${offer.dialect}.`);
     const { prices } = offer;
-    const { prompt, parameters, more } = this.#imagesRequest;
+    const { prompt, parameters, extraFields } = this.#imagesRequest;
     const options = {
       prompt,
       parameters,
-      more,
+      extraFields,
       images: this.#images,
       mask: await this.#maskFor(dialect),
     };
@@ -119,9 +119,15 @@ export class ImagesOperation implements Operation {
   }
 
   cacheIdentity(): CacheIdentity {
-    const { prompt, parameters, more } = this.#imagesRequest;
+    const { prompt, parameters, extraFields } = this.#imagesRequest;
     const images = this.#images.map(({ content }) => content.sha256);
-    const cacheKeyInput = () => ({ prompt, parameters, more, images, mask: this.#mask?.sha256 });
+    const cacheKeyInput = () => ({
+      prompt,
+      parameters,
+      extraFields,
+      images,
+      mask: this.#mask?.sha256,
+    });
     return { cacheKeyInput, isRepeatable: false };
   }
 

@@ -41,8 +41,8 @@ function handmade({ width, height, depth, color, before = [], raw, chunkBytes }:
   header.set([depth, color], 8);
   const packed = deflateSync(raw);
   const size = chunkBytes ?? packed.length;
-  const pixels = Array.from({ length: Math.ceil(packed.length / size) }, (_, at) =>
-    chunk('IDAT', packed.subarray(at * size, (at + 1) * size)),
+  const pixels = Array.from({ length: Math.ceil(packed.length / size) }, (_, index) =>
+    chunk('IDAT', packed.subarray(index * size, (index + 1) * size)),
   );
   const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
   const end = chunk('IEND', Buffer.alloc(0));
@@ -54,7 +54,12 @@ describe('readCoverage', () => {
   const opaque = '#.# .#. #.#';
 
   test('reads rows with every filter', async () => {
-    const pixels = alphas.map((alpha, at) => [at * 29, 255 - at * 13, (at * at * 7) % 256, alpha]);
+    const pixels = alphas.map((alpha, index) => [
+      index * 29,
+      255 - index * 13,
+      (index * index * 7) % 256,
+      alpha,
+    ]);
     const rows = [0, 1, 2].map((y) => pixels.slice(y * 3, y * 3 + 3).flat());
     for (const filter of [0, 1, 2, 3, 4]) {
       const raw = rows.flatMap((row, y) => [filter, ...filtered(filter, row, rows[y - 1] ?? [])]);
@@ -65,8 +70,8 @@ describe('readCoverage', () => {
 
   /** As in the standard: each byte minus the prediction from its neighbors. */
   function filtered(filter: number, row: readonly number[], above: readonly number[]): number[] {
-    return row.map((value, at) => {
-      const [a, b, c] = [row[at - 4] ?? 0, above[at] ?? 0, above[at - 4] ?? 0];
+    return row.map((value, index) => {
+      const [a, b, c] = [row[index - 4] ?? 0, above[index] ?? 0, above[index - 4] ?? 0];
       const [pa, pb, pc] = [Math.abs(b - c), Math.abs(a - c), Math.abs(a + b - 2 * c)];
       const paeth = pa <= pb && pa <= pc ? a : pb <= pc ? b : c;
       const predicted = [0, a, b, Math.floor((a + b) / 2), paeth][filter] ?? 0;
@@ -102,7 +107,7 @@ describe('readCoverage', () => {
       for (let height = 1; height <= 9; height += 1) {
         const isOpaque = Array.from(
           { length: width * height },
-          (_, at) => (at * 7 + width) % 3 > 0,
+          (_, index) => (index * 7 + width) % 3 > 0,
         );
         const data = Uint8Array.from(isOpaque.flatMap((yes) => [9, 9, 9, yes ? 255 : 0]));
         const image = { width, height, channels: 4, depth: 8, data } as const;
@@ -179,9 +184,9 @@ test('writePng writes images that other decoders read', async () => {
   const { decode } = await import('fast-png');
   const { width, height, channels, depth, data } = decode(png, { checkCrc: true });
   expect([width, height, channels, depth]).toEqual([300, 400, 4, 8]);
-  const wrong = Array.from(data).findIndex((value, at) => {
-    const [x, y] = [Math.floor(at / 4) % 300, Math.floor(at / 1200)];
-    return value !== (at % 4 === 3 ? (x + y) % 256 : 0);
+  const wrong = Array.from(data).findIndex((value, index) => {
+    const [x, y] = [Math.floor(index / 4) % 300, Math.floor(index / 1200)];
+    return value !== (index % 4 === 3 ? (x + y) % 256 : 0);
   });
   expect(wrong).toBe(-1);
 });

@@ -104,12 +104,12 @@ class PngRows {
 
   /** Returns false if there are more bytes than pixels, or a row has an invalid filter. */
   push(bytes: Uint8Array): boolean {
-    for (let at = 0; at < bytes.length; ) {
+    for (let index = 0; index < bytes.length; ) {
       if (this.isComplete) return false;
-      const piece = bytes.subarray(at, at + this.#current.length - this.#filled);
-      this.#current.set(piece, this.#filled);
-      this.#filled += piece.length;
-      at += piece.length;
+      const chunk = bytes.subarray(index, index + this.#current.length - this.#filled);
+      this.#current.set(chunk, this.#filled);
+      this.#filled += chunk.length;
+      index += chunk.length;
       if (this.#filled === this.#current.length && !this.#finishRow()) return false;
     }
     return true;
@@ -149,11 +149,11 @@ function unfilter(
 ): boolean {
   if (kind > 4) return false;
   if (kind === 0) return true;
-  for (let at = 0; at < row.length; at += 1) {
-    const left = at < bytesPerPixel ? 0 : (row[at - bytesPerPixel] ?? 0);
-    const up = above[at] ?? 0;
-    const upperLeft = at < bytesPerPixel ? 0 : (above[at - bytesPerPixel] ?? 0);
-    row[at] = (row[at] ?? 0) + predict(kind, left, up, upperLeft);
+  for (let index = 0; index < row.length; index += 1) {
+    const left = index < bytesPerPixel ? 0 : (row[index - bytesPerPixel] ?? 0);
+    const up = above[index] ?? 0;
+    const upperLeft = index < bytesPerPixel ? 0 : (above[index - bytesPerPixel] ?? 0);
+    row[index] = (row[index] ?? 0) + predict(kind, left, up, upperLeft);
   }
   return true;
 }
@@ -282,9 +282,11 @@ function alphaReader(header: PngHeader, transparency: Buffer | undefined): Alpha
 /** Returns a reader for images in which one color means transparent. */
 function keyedAlpha(key: Buffer | undefined, samples: number, depth: number): AlphaAt | undefined {
   if (key?.length !== samples * 2) return undefined;
-  const keySamples = Array.from({ length: samples }, (_, at) => key.readUInt16BE(at * 2));
+  const keySamples = Array.from({ length: samples }, (_, index) => key.readUInt16BE(index * 2));
   return (row, x) => {
-    const isKey = keySamples.every((value, at) => sampleAt(row, x * samples + at, depth) === value);
+    const isKey = keySamples.every(
+      (value, index) => sampleAt(row, x * samples + index, depth) === value,
+    );
     return isKey ? 0 : 255;
   };
 }
@@ -305,8 +307,8 @@ function markOpaque(
   alpha: AlphaAt,
 ): void {
   const start = y * imageWidth + x;
-  for (let at = 0; at < width; at += 1) {
-    if (alpha(row, at) >= opaqueThreshold) isOpaque[start + at * dx] = 1;
+  for (let index = 0; index < width; index += 1) {
+    if (alpha(row, index) >= opaqueThreshold) isOpaque[start + index * dx] = 1;
   }
 }
 

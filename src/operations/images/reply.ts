@@ -52,16 +52,16 @@ export async function resolveImage(
 
 async function fetchImage(
   image: GeneratedImage | undefined,
-  { provider, own }: Offer,
+  { provider, ownAccount }: Offer,
   context: AttemptContext,
 ): Promise<string | null> {
   if (!image?.url) return null;
   // The operator's own server may have a private address and store its images there.
-  const providerUrl = own?.isUserAddress ? null : URL.parse(provider.baseUrl);
+  const providerUrl = ownAccount?.isUserUrl ? null : URL.parse(provider.baseUrl);
   const result = await context.fetchGuarded(image.url, {
     bodyBytesMax: imageBytesMax,
     timeoutMs: fetchMs,
-    signal: context.client,
+    signal: context.clientSignal,
     ...(providerUrl && { allowedHost: hostAndPort(providerUrl) }),
   });
   const isImage = result.ok && result.status === 200 && readImageSize(result.bytes);

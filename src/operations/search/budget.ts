@@ -118,12 +118,12 @@ export class AttemptBudget {
   async #extend(credits: number): Promise<boolean> {
     const budget = this.#budget;
     this.#neededCredits += credits;
-    const more = Math.max(0, this.#neededCredits - this.#firstCharge - budget.extraCredits);
+    const extraFields = Math.max(0, this.#neededCredits - this.#firstCharge - budget.extraCredits);
     // Add before extending the hold, because the searches of a round run concurrently.
-    budget.extraCredits += more;
-    if (more === 0 || (await this.#context.extendHold(more))) return true;
+    budget.extraCredits += extraFields;
+    if (extraFields === 0 || (await this.#context.extendHold(extraFields))) return true;
     this.#neededCredits -= credits;
-    budget.extraCredits -= more;
+    budget.extraCredits -= extraFields;
     this.#context.recorder?.markTruncated();
     return false;
   }

@@ -147,13 +147,13 @@ const silentCharactersMax = 16 * 1024;
 export async function readSilentRounds(
   first: OpenStream,
   isSilent: () => boolean,
-  client: AbortSignal,
+  clientSignal: AbortSignal,
 ): Promise<AttemptResult> {
   let stream = first;
   while (isSilent() && stream.transform.metrics.outputCharacters <= silentCharactersMax) {
     const next = await advance(stream);
     // A client that disconnected pays for the work done so far, as it does after first output.
-    if (client.aborted) break;
+    if (clientSignal.aborted) break;
     if (next.kind !== 'stream') return next;
     stream = next;
     if (stream.ended && !stream.openContinuation) break;

@@ -72,5 +72,5 @@ function isSinkCall(line: unknown): line is SinkCall {
     return false;
   const [name, ...args] = line as unknown as SinkCall;
   const checks = argumentChecks[name];
-  return args.length <= checks.length && checks.every((check, at) => check(args[at]));
+  return args.length <= checks.length && checks.every((check, index) => check(args[index]));
 }

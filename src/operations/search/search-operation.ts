@@ -90,13 +90,15 @@ export class SearchOperation implements Operation {
     const { prompt, pages } = deps.notes.restore(tenantId, clientRequest.toPrompt());
     this.#pages = pages;
     // The gateway runs the tool that stands for the search, so it does not count as dropped.
-    const foreign = prompt.foreign.filter((name) => name !== options.param && name !== 'plugins');
+    const foreign = prompt.unsupported.filter(
+      (name) => name !== options.param && name !== 'plugins',
+    );
     // Several choices would need different searches, so there is only one.
     const unsupported = prompt.choices > 1 ? ['n'] : [];
     this.#prompt = {
       ...prompt,
       choices: 1,
-      foreign: [...unsupported, ...options.unsupported, ...foreign],
+      unsupported: [...unsupported, ...options.unsupported, ...foreign],
     };
     const { inputBytes } = clientRequest.request;
     const moreBytes = toolBytes + addedBytes(clientRequest.toPrompt(), prompt);
@@ -167,7 +169,7 @@ export class SearchOperation implements Operation {
       if (result.kind !== 'reply') {
         // If the client disconnected, nothing failed: it pays for the searches made so far, as with
         // a stream.
-        const isCanceled = context.client.aborted && session.searches > 0;
+        const isCanceled = context.clientSignal.aborted && session.searches > 0;
         return isCanceled
           ? { kind: 'reply', reply: { metrics, isCanceled, write: () => '' } }
           : result;
@@ -200,11 +202,11 @@ export class SearchOperation implements Operation {
       return { ...round, transform, openContinuation };
     };
     const opened = { ...first, transform, openContinuation };
-    return readSilentRounds(opened, () => !session.round.hasOutput, context.client);
+    return readSilentRounds(opened, () => !session.round.hasOutput, context.clientSignal);
   }
 
   #begin(writer: AnswerSink, offer: Offer, context: AttemptContext): SearchAttempt {
-    const { recorder, client } = context;
+    const { recorder, clientSignal } = context;
     recorder?.begin(offer, 'whole');
     const sink = recorder ? recordingSink(writer, (line) => recorder.add(line)) : writer;
     const budget = new AttemptBudget(this.#budget, offer, context);
@@ -214,7 +216,7 @@ export class SearchOperation implements Operation {
       pages: this.#pages,
       promptBytes: textBytes(this.request),
       budget,
-      client,
+      clientSignal,
     });
     const attempt = { offer, context, budget, session };
     this.#attempt = attempt;
@@ -279,10 +281,10 @@ function searchLimits(options: SearchOptions, deps: WebSearchDeps): SearchLimits
       const problem = `has ${names.length} items; at most ${domainsMax} are allowed`;
       throw invalidRequest(`${list} ${problem}.`, list);
     }
-    return names.map((name, at) => {
+    return names.map((name, index) => {
       const domain = readDomain(name);
       if (domain !== undefined) return domain;
-      const path = `${list}[${at}]`;
+      const path = `${list}[${index}]`;
       throw invalidRequest(`${path} must be a domain such as docs.example.com.`, path);
     });
   };

@@ -29,7 +29,7 @@ export interface SearchContext {
   /** Size of the first round's prompt. */
   readonly promptBytes: number;
   readonly budget: Pick<AttemptBudget, 'reserveRound' | 'reserveSearch'>;
-  readonly client: AbortSignal;
+  readonly clientSignal: AbortSignal;
 }
 
 const noSearchLeft = 'The limit of web searches was reached before there was an answer.';
@@ -214,16 +214,16 @@ export class SearchSession {
 
   async #runSearches(calls: readonly SearchCall[]): Promise<ToolResultPart[]> {
     const texts = await Promise.all(calls.map((call) => this.#search(call)));
-    return calls.map(({ id }, at) => ({
+    return calls.map(({ id }, index) => ({
       kind: 'tool_result',
       callId: id,
-      parts: [{ kind: 'text', text: texts[at] ?? '' }],
+      parts: [{ kind: 'text', text: texts[index] ?? '' }],
       isError: false,
     }));
   }
 
   async #search(call: SearchCall): Promise<string> {
-    const { engine, limits, client, budget } = this.#context;
+    const { engine, limits, clientSignal, budget } = this.#context;
     if (this.#calls >= limits.callsMax)
       return failedText('No more searches are possible. Answer now.');
     this.#calls += 1;
@@ -233,7 +233,12 @@ export class SearchSession {
       return failedText('There are not enough credits for it.');
     const { resultsMax, allowedDomains, excludedDomains } = limits;
     const filters = { allowedDomains, excludedDomains };
-    const outcome = await engine.search({ query, resultsMax, ...filters, signal: client });
+    const outcome = await engine.search({
+      query,
+      resultsMax: resultsMax,
+      ...filters,
+      signal: clientSignal,
+    });
     const { text, shown } = searchResultsText(outcome, this.#pages.length + 1);
     if (outcome.kind === 'found') {
       this.searches += 1;

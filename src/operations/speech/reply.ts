@@ -61,14 +61,14 @@ export function proratedUsage(full: Measured, delivery: Delivery): Measured {
 
 /** Records audio in base64 while it is sent. */
 export function recordAudio(audio: OpenBytes, recorder: AnswerRecorder): OpenBytes {
-  const record = (piece: Uint8Array) => recorder.add(`${Buffer.from(piece).toString('base64')}\n`);
+  const record = (chunk: Uint8Array) => recorder.add(`${Buffer.from(chunk).toString('base64')}\n`);
   record(audio.first);
   return {
     ...audio,
     async next() {
-      const piece = await audio.next();
-      if (piece) record(piece);
-      return piece;
+      const chunk = await audio.next();
+      if (chunk) record(chunk);
+      return chunk;
     },
   };
 }

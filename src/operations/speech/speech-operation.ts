@@ -74,7 +74,7 @@ export class SpeechOperation implements Operation {
   async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     const dialect = dialects[offer.dialect].speech;
     assert(dialect, `The plan has an offer whose dialect can't speak: ${offer.dialect}.`);
-    const { input, format, instructions, more } = this.#speechRequest;
+    const { input, format, instructions, extraFields } = this.#speechRequest;
     const { openEvents } = dialect;
     const { prices, speech = {} } = offer;
     const isTokenPriced = prices.prompt > 0n || prices.completion > 0n;
@@ -83,7 +83,11 @@ export class SpeechOperation implements Operation {
     const asEvents = isTokenPriced && speech.reports_usage === true && openEvents !== null;
     const voice = voiceFor(this.#speechRequest.voice, speech, dialect);
     const common = { input, format, voice, speed, asEvents };
-    const options = { ...common, instructions: acceptsInstructions ? instructions : null, more };
+    const options = {
+      ...common,
+      instructions: acceptsInstructions ? instructions : null,
+      extraFields,
+    };
     const request = dialect.write(options, mediaTargetFor(offer));
     const unsent = [
       ...(this.#speechRequest.speed !== null && speed === null ? ['speed'] : []),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { decoratedMp3, mp3File, opusFile, wavFile } from '../../../tests/support/audio-files.ts';
+import { mp3File, opusFile, taggedMp3, wavFile } from '../../../tests/support/audio-files.ts';
 import { bodyFromBytes } from '../../dialects/streamed-body.ts';
 import { estimatedSeconds, plausibleSecondsMax, readDurationSeconds } from './audio-file.ts';
 
@@ -30,7 +30,7 @@ describe('readDurationSeconds', () => {
   test.each([
     ['wav', wavFile(10), 'audio/wav', 2.4],
     ['mp3', mp3File(10), 'audio/mpeg', 2.4],
-    ['mp3 with tags', decoratedMp3(10), 'audio/mpeg', 2.4],
+    ['mp3 with tags', taggedMp3(10), 'audio/mpeg', 2.4],
     // 50 packets of 20 ms, less the pre-skip.
     ['ogg', opusFile(50), 'audio/ogg', 0.9935],
   ])('reads the duration of %s', async (_, bytes, type, seconds) => {
@@ -127,9 +127,9 @@ describe('readDurationSeconds', () => {
     const content = {
       bytes: file.length,
       async *chunks() {
-        for (let at = 0; at < file.length; at += 65_536) {
+        for (let index = 0; index < file.length; index += 65_536) {
           bytesRead += 65_536;
-          yield file.subarray(at, at + 65_536);
+          yield file.subarray(index, index + 65_536);
         }
       },
     };
@@ -146,7 +146,8 @@ describe('readDurationSeconds', () => {
       async *chunks() {
         isOpen = true;
         try {
-          for (let at = 0; at < bytes.length; at += 1000) yield bytes.subarray(at, at + 1000);
+          for (let index = 0; index < bytes.length; index += 1000)
+            yield bytes.subarray(index, index + 1000);
         } finally {
           isOpen = false;
         }

@@ -123,8 +123,8 @@ function boundedStream(
       const requestedBytes = controller.byobRequest?.view?.byteLength ?? chunkBytesMax;
       if (requestedBytes > chunkBytesMax) throw new Error('A table of this file is too large.');
       // Copy the piece, because the stream detaches its memory.
-      for await (const piece of reader.readUpTo(requestedBytes)) {
-        return controller.enqueue(new Uint8Array(piece));
+      for await (const chunk of reader.readUpTo(requestedBytes)) {
+        return controller.enqueue(new Uint8Array(chunk));
       }
       controller.close();
       controller.byobRequest?.respond(0);

@@ -1,7 +1,7 @@
 import { type Selectable, sql } from 'kysely';
-import type { Resealed, RotationStore } from '../../auth/secret-rotation.ts';
+import type { ReencryptedCredential, RotationStore } from '../../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../../auth/vault.ts';
-import { BatchLoader, padded } from '../call-queue.ts';
+import { BatchLoader, repeatToPowerOfTwo } from '../call-queue.ts';
 import {
   inTransaction,
   type ReadOnlyDatabase,
@@ -9,7 +9,7 @@ import {
   type StoreTransaction,
 } from '../database.ts';
 import type { ByokCredentialsTable } from '../schema.ts';
-import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
+import { getOrCreateSetting, readSetting, replaceSetting } from '../settings.ts';
 import { inVersionedTransaction } from './directory.ts';
 
 /** Fingerprints of the current key and, until a rotation has finished, of the previous one. */
@@ -32,7 +32,7 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
     const rows = await this.database.read
       .selectFrom('byok_credentials')
       .selectAll()
-      .where('tenant_id', 'in', padded(tenantIds))
+      .where('tenant_id', 'in', repeatToPowerOfTwo(tenantIds))
       .orderBy('provider')
       .execute();
     const byTenant = Map.groupBy(rows, (row) => row.tenant_id);
@@ -43,7 +43,7 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
     return inVersionedTransaction(this.database, async (trx) => {
       // In one transaction, so that processes with different keys can't both save a credential.
       const [first = noFingerprint] = byKey.keys();
-      const credential = byKey.get(await claimSetting(trx, fingerprintSetting, first));
+      const credential = byKey.get(await getOrCreateSetting(trx, fingerprintSetting, first));
       if (!credential) return undefined;
       const { tenant_id, provider, created_at, ...rest } = rowOf(credential);
       const row = await trx
@@ -90,7 +90,7 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
   switchTo(target: string, held: readonly string[]): Promise<boolean> {
     return inTransaction(this.database, async (trx) => {
       if (!(await holdsAll(trx, held))) return false;
-      const inUse = await claimSetting(trx, fingerprintSetting, target);
+      const inUse = await getOrCreateSetting(trx, fingerprintSetting, target);
       if (inUse === target) return true;
       await replaceSetting(trx, fingerprintSetting, target);
       await replaceSetting(trx, previousFingerprintSetting, inUse);
@@ -98,7 +98,7 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
     });
   }
 
-  reseal(rows: readonly Resealed[], inUse: string): Promise<boolean> {
+  reencrypt(rows: readonly ReencryptedCredential[], inUse: string): Promise<boolean> {
     return inTransaction(this.database, async (trx) => {
       if (!(await isInUse(trx, inUse))) return false;
       for (const { before, ciphertext } of rows) {
@@ -149,13 +149,13 @@ export class SqlCredentialPages implements Pick<RotationStore, 'page'> {
 }
 
 async function isInUse(trx: StoreTransaction, fingerprint: string): Promise<boolean> {
-  return (await claimSetting(trx, fingerprintSetting, fingerprint)) === fingerprint;
+  return (await getOrCreateSetting(trx, fingerprintSetting, fingerprint)) === fingerprint;
 }
 
 /** True if these keys can decrypt every stored credential. */
 async function holdsAll(trx: StoreTransaction, held: readonly string[]): Promise<boolean> {
-  const inUse = await claimSetting(trx, fingerprintSetting, held[0] ?? noFingerprint);
-  const previous = await claimSetting(trx, previousFingerprintSetting, noFingerprint);
+  const inUse = await getOrCreateSetting(trx, fingerprintSetting, held[0] ?? noFingerprint);
+  const previous = await getOrCreateSetting(trx, previousFingerprintSetting, noFingerprint);
   return held.includes(inUse) && (previous === noFingerprint || held.includes(previous));
 }
 

@@ -23,7 +23,7 @@ import {
   type StoreTransaction,
 } from '../database.ts';
 import type { Schema } from '../schema.ts';
-import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
+import { getOrCreateSetting, readSetting, replaceSetting } from '../settings.ts';
 import { findKeys, keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
 
 const adminTokenSetting = 'admin_token_sha256';
@@ -122,7 +122,7 @@ export class SqlDirectory extends SqlRepository implements Directory {
   async countKeys(tenantId: string): Promise<number> {
     const row = await this.database.read
       .selectFrom('api_keys')
-      .select((of) => of.fn.countAll<number>().as('count'))
+      .select((eb) => eb.fn.countAll<number>().as('count'))
       .where('tenant_id', '=', tenantId)
       .where('deleted_at', 'is', null)
       .executeTakeFirstOrThrow();
@@ -234,7 +234,7 @@ export class SqlDirectory extends SqlRepository implements Directory {
 
   claimAdminToken(hash: Uint8Array): Promise<boolean> {
     return inVersionedTransaction(this.database, async (trx) => {
-      const stored = await claimSetting(trx, adminTokenSetting, hash.toHex());
+      const stored = await getOrCreateSetting(trx, adminTokenSetting, hash.toHex());
       return stored === hash.toHex();
     });
   }
@@ -266,7 +266,7 @@ export function inVersionedTransaction<T>(
     // Last in its transaction, because all such changes wait for each other on this row.
     await trx
       .updateTable('changes')
-      .set((of) => ({ version: of('version', '+', 1) }))
+      .set((eb) => ({ version: eb('version', '+', 1) }))
       .execute();
     return result;
   });

@@ -3,7 +3,7 @@ import type { Selectable, Updateable } from 'kysely';
 import type { ApiKey, KeyChange, KeyMatch, Tenant, TenantChange } from '../../auth/directory.ts';
 import { type Scope, scopes } from '../../core/caller.ts';
 import { parseJson } from '../../core/json.ts';
-import { padded } from '../call-queue.ts';
+import { repeatToPowerOfTwo } from '../call-queue.ts';
 import type { Database } from '../database.ts';
 import type { ApiKeysTable, Flag, TenantsTable } from '../schema.ts';
 
@@ -39,7 +39,7 @@ async function rowsBy(
     .selectFrom('api_keys')
     .selectAll()
     .where('deleted_at', 'is', null)
-    .where(column, 'in', padded(hashes))
+    .where(column, 'in', repeatToPowerOfTwo(hashes))
     .execute();
   return new Map(rows.map((row) => [row[column]?.toHex() ?? '', row]));
 }
@@ -53,7 +53,7 @@ async function tenantsOf(
   const tenants = await read
     .selectFrom('tenants')
     .selectAll()
-    .where('id', 'in', padded(ids))
+    .where('id', 'in', repeatToPowerOfTwo(ids))
     .execute();
   return new Map(tenants.map((row) => [row.id, tenantOf(row)]));
 }

@@ -62,7 +62,7 @@ async function isBelowMax(
   await trx.selectFrom('tenants').select('id').where('id', '=', tenantId).forUpdate().execute();
   const { others } = await trx
     .selectFrom('skills')
-    .select((of) => of.fn.countAll<number>().as('others'))
+    .select((eb) => eb.fn.countAll<number>().as('others'))
     .where('tenant_id', '=', tenantId)
     .where('name', '!=', name)
     .executeTakeFirstOrThrow();

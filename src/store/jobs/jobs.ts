@@ -122,8 +122,8 @@ async function findJob(
 function waitingOf(trx: StoreTransaction, tenantId: string) {
   return trx
     .selectFrom('jobs')
-    .select((of) => [
-      of.fn.countAll<number>().as('jobs'),
+    .select((eb) => [
+      eb.fn.countAll<number>().as('jobs'),
       sql<number>`cast(coalesce(sum(input_bytes), 0) as bigint)`.as('bytes'),
     ])
     .where('tenant_id', '=', tenantId)
@@ -227,7 +227,7 @@ export async function addJobCosts(
   for (const [jobId, credits] of costs) {
     await trx
       .updateTable('jobs')
-      .set((of) => ({ cost: of('cost', '+', credits) }))
+      .set((eb) => ({ cost: eb('cost', '+', credits) }))
       .where('id', '=', jobId)
       .execute();
   }

@@ -52,8 +52,8 @@ export class SqlJobObjects extends SqlRepository implements JobObjects {
     await write
       .updateTable('jobs')
       .set({ status: 'expired' })
-      .where('id', 'in', (of) =>
-        of
+      .where('id', 'in', (eb) =>
+        eb
           .selectFrom('jobs')
           .select('id')
           // A literal, not a parameter, so that SQLite can use the partial index.
@@ -64,8 +64,8 @@ export class SqlJobObjects extends SqlRepository implements JobObjects {
       .execute();
     await write
       .deleteFrom('jobs')
-      .where('id', 'in', (of) =>
-        of.selectFrom('jobs').select('id').where('completed_at', '<', rowsBefore).limit(batchRows),
+      .where('id', 'in', (eb) =>
+        eb.selectFrom('jobs').select('id').where('completed_at', '<', rowsBefore).limit(batchRows),
       )
       .execute();
     // Tenants without waiting jobs need no turn. Their next job adds one.

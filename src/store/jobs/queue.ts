@@ -30,15 +30,15 @@ export class SqlJobQueue extends SqlRepository implements JobQueue {
       const token = randomText(24);
       const row = await trx
         .updateTable('jobs')
-        .set((of) => ({
+        .set((eb) => ({
           status: 'running',
           lease: token,
           claimable_at: options.until,
-          attempts: of('attempts', '+', 1),
-          started_at: of.fn.coalesce('started_at', of.val(options.now)),
+          attempts: eb('attempts', '+', 1),
+          started_at: eb.fn.coalesce('started_at', eb.val(options.now)),
         }))
-        .where('id', '=', (of) =>
-          of
+        .where('id', '=', (eb) =>
+          eb
             .selectFrom('jobs')
             .select('id')
             .where('tenant_id', '=', turn.tenant_id)
@@ -107,9 +107,9 @@ export class SqlJobQueue extends SqlRepository implements JobQueue {
     return inTransaction(this.database, async (trx) => {
       const counted = await trx
         .updateTable('jobs')
-        .set((of) => ({
-          pieces_done: of('pieces_done', '+', 1),
-          units: of('units', '+', piece.units),
+        .set((eb) => ({
+          pieces_done: eb('pieces_done', '+', 1),
+          units: eb('units', '+', piece.units),
           attempts: 1,
         }))
         .where('id', '=', lease.jobId)
@@ -126,7 +126,7 @@ export class SqlJobQueue extends SqlRepository implements JobQueue {
   async addLateUnits(jobId: string, units: number): Promise<void> {
     await this.database.write
       .updateTable('jobs')
-      .set((of) => ({ units: of('units', '+', units) }))
+      .set((eb) => ({ units: eb('units', '+', units) }))
       .where('id', '=', jobId)
       .where('status', '=', 'cancelled')
       .execute();
@@ -224,9 +224,9 @@ export class SqlWebhooks extends SqlRepository implements WebhookQueue {
     if (!isDue) return undefined;
     const row = await write
       .updateTable('webhooks')
-      .set((of) => ({ due_at: until, attempts: of('attempts', '+', 1) }))
-      .where('id', '=', (of) => {
-        let next = of.selectFrom('webhooks').select('id').where('due_at', '<=', now);
+      .set((eb) => ({ due_at: until, attempts: eb('attempts', '+', 1) }))
+      .where('id', '=', (eb) => {
+        let next = eb.selectFrom('webhooks').select('id').where('due_at', '<=', now);
         if (except.length > 0) next = next.where('tenant_id', 'not in', except);
         return (
           next

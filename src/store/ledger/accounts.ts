@@ -204,7 +204,7 @@ async function spentBy(
   return row.spent;
 }
 
-export type LeaseCondition = (of: ExpressionBuilder<Schema, 'leases'>) => Expression<SqlBool>;
+export type LeaseCondition = (eb: ExpressionBuilder<Schema, 'leases'>) => Expression<SqlBool>;
 
 /** Locks leases in a fixed order, as `lockAccounts` does, to avoid deadlocks. */
 export function lockLeases(

@@ -142,8 +142,8 @@ async function leasesOf(
 ): Promise<LeaseById> {
   const ids = accounts.map(({ id }) => id);
   if (ids.length === 0) return new Map();
-  const rows = await lockLeases(trx, (of) =>
-    of.and([of('process_id', '=', processId), of('account_id', 'in', ids)]),
+  const rows = await lockLeases(trx, (eb) =>
+    eb.and([eb('process_id', '=', processId), eb('account_id', 'in', ids)]),
   );
   return new Map(
     rows.map(({ account_id, number, credits }) => [account_id, { lease: number, credits }]),

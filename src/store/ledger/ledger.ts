@@ -47,7 +47,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
         .onConflict((conflict) =>
           conflict
             .columns(['account_id', 'process_id'])
-            .doUpdateSet((of) => ({ credits: of('leases.credits', '+', granted) })),
+            .doUpdateSet((eb) => ({ credits: eb('leases.credits', '+', granted) })),
         )
         .returning(['number', 'credits'])
         .executeTakeFirstOrThrow();
@@ -69,8 +69,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
       if (!account) return;
       const returned = await trx
         .updateTable('leases')
-        .set((of) => ({
-          credits: of('credits', '-', credits),
+        .set((eb) => ({
+          credits: eb('credits', '-', credits),
           answered_recall: account.recalls,
         }))
         .where('account_id', '=', account.id)
@@ -85,7 +85,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
 
   renew(processId: string, until: number): Promise<ReadonlySet<string>> {
     return inTransaction(this.database, async (trx) => {
-      await lockLeases(trx, (of) => of('process_id', '=', processId));
+      await lockLeases(trx, (eb) => eb('process_id', '=', processId));
       // Without this, a long-lived process would keep an empty lease on every account.
       await trx
         .deleteFrom('leases')
@@ -104,8 +104,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
   }
 
   async expire(now: number, deadProcessId?: string): Promise<void> {
-    const isExpired: LeaseCondition = (of) =>
-      deadProcessId === undefined ? of('until', '<', now) : of('process_id', '=', deadProcessId);
+    const isExpired: LeaseCondition = (eb) =>
+      deadProcessId === undefined ? eb('until', '<', now) : eb('process_id', '=', deadProcessId);
     const ended = await this.database.read
       .selectFrom('leases')
       .select('account_id')
@@ -113,8 +113,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
       .execute();
     if (ended.length === 0) return;
     const ids = [...new Set(ended.map((lease) => lease.account_id))];
-    for (let at = 0; at < ids.length; at += accountsPerTransaction) {
-      await this.#expireOn(ids.slice(at, at + accountsPerTransaction), isExpired);
+    for (let index = 0; index < ids.length; index += accountsPerTransaction) {
+      await this.#expireOn(ids.slice(index, index + accountsPerTransaction), isExpired);
     }
   }
 
@@ -122,8 +122,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
     await inTransaction(this.database, async (trx) => {
       const accounts = await lockAccounts(trx, 'id', ids);
       // Checked again under the lock, because a process that woke up may just have renewed.
-      const condition: LeaseCondition = (of) =>
-        of.and([of('account_id', 'in', ids), isExpired(of)]);
+      const condition: LeaseCondition = (eb) =>
+        eb.and([eb('account_id', 'in', ids), isExpired(eb)]);
       const freed = await lockLeases(trx, condition);
       await trx.deleteFrom('leases').where(condition).execute();
       for (const account of accounts) {

@@ -159,7 +159,7 @@ async function createMigrationsTable(trx: StoreTransaction, engine: Engine): Pro
 async function appliedNumber(read: Kysely<Schema>): Promise<number> {
   const row = await read
     .selectFrom('migrations')
-    .select((of) => of.fn.max('number').as('current'))
+    .select((eb) => eb.fn.max('number').as('current'))
     .executeTakeFirst();
   return row?.current ?? 0;
 }

@@ -81,9 +81,9 @@ export class FileObjects implements ObjectStorage {
 async function writeAll(file: FileHandle, chunks: Chunks): Promise<number> {
   let bytes = 0;
   for await (const chunk of chunks) {
-    for (let at = 0; at < chunk.length; ) {
-      const { bytesWritten } = await file.write(chunk, at, chunk.length - at);
-      at += bytesWritten;
+    for (let index = 0; index < chunk.length; ) {
+      const { bytesWritten } = await file.write(chunk, index, chunk.length - index);
+      index += bytesWritten;
     }
     bytes += chunk.length;
   }

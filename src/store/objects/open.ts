@@ -4,7 +4,7 @@ import { randomText } from '../../core/ids.ts';
 import type { ObjectLinks, ObjectStorage } from '../../jobs/objects.ts';
 import { type Database, inTransaction, type ReadOnlyDatabase } from '../database.ts';
 import { storeError } from '../errors.ts';
-import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
+import { getOrCreateSetting, readSetting, replaceSetting } from '../settings.ts';
 import { FileObjects } from './files.ts';
 import { parseS3Address, type S3Credentials, S3Objects } from './s3.ts';
 
@@ -43,7 +43,7 @@ const objectsLocationSetting = 'objects_place';
 export function claimObjectsLocation(database: Database, address: string): Promise<boolean> {
   return inTransaction(database, async (trx) => {
     // Locked, so that only one of several starting processes names the folder.
-    const before = await claimSetting(trx, objectsLocationSetting, '');
+    const before = await getOrCreateSetting(trx, objectsLocationSetting, '');
     const location = knownLocation(address) ?? nameFolder(address);
     // Not an error here: an unwritable folder shows in the jobs that need it.
     if (location === undefined) return true;

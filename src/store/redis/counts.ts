@@ -47,7 +47,7 @@ export class RedisCounts implements SharedCounts {
     return { window, requests: requests ?? 0, tokens: counted ?? 0 };
   }
 
-  async enter(
+  async acquire(
     tenantId: string,
     slot: string,
     limit: number,
@@ -62,7 +62,7 @@ export class RedisCounts implements SharedCounts {
     return running === undefined ? undefined : { isFree: isFree === 1, running };
   }
 
-  async leave(tenantId: string, slots: readonly string[]): Promise<void> {
+  async release(tenantId: string, slots: readonly string[]): Promise<void> {
     await this.#redis.run(leaveScript, [slotsKey(tenantId)], slots);
   }
 

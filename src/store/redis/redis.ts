@@ -19,8 +19,8 @@ const stableMs = 5_000;
 
 interface RedisWatcher {
   /** Called once per outage, whatever the load. Requests continue without Redis. */
-  onAway(reason: string): void;
-  onBack(): void;
+  onUnreachable(reason: string): void;
+  onReconnected(): void;
 }
 
 /**
@@ -130,7 +130,7 @@ export class Redis {
     if (this.#isClosed) return;
     const wasStable = performance.now() - this.#backAt >= stableMs;
     this.#retryMs = wasStable ? retryMs : Math.min(this.#retryMs * 2, retryMsMax);
-    this.#watcher.onAway(reason);
+    this.#watcher.onUnreachable(reason);
     this.#retryLater();
   }
 
@@ -138,7 +138,7 @@ export class Redis {
     this.#timer = setTimeout(async () => {
       const problem = await this.#connect();
       if (this.#isClosed) this.close();
-      else if (problem === undefined) this.#watcher.onBack();
+      else if (problem === undefined) this.#watcher.onReconnected();
       else this.#retryLater();
     }, this.#retryMs);
     this.#timer.unref();
@@ -158,7 +158,7 @@ export class Redis {
       // Otherwise the first run of a script takes two round trips, and later commands overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#deadlines.within(Promise.allSettled(loads));
-      const trials = quarters.map((tag) => runTrial(client, `${this.#prefix}trial:{${tag}}`));
+      const trials = quarters.map((tag) => runSelfTest(client, `${this.#prefix}trial:{${tag}}`));
       await this.#deadlines.within(Promise.all(trials));
     } catch (error) {
       client.close();
@@ -219,7 +219,7 @@ return redis.call('DEL', KEYS[1])
  * Deletes the key of an earlier, interrupted trial first, whose type would fail this one. The
  * script doesn't delete it, because a full server accepts any script that deletes something first.
  */
-async function runTrial(client: RedisClient, key: string): Promise<void> {
+async function runSelfTest(client: RedisClient, key: string): Promise<void> {
   await client.send('DEL', [key]);
   await evaluate(client, trial, [trial.hash, '1', key]);
 }

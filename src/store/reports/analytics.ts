@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Split } from '../../contract/customer.ts';
+import type { GroupBy } from '../../contract/customer.ts';
 import { type FeeKind, type FeeName, feeEntries } from '../../money/price/fee-kinds.ts';
 import {
   type AnalyticsFilter,
@@ -93,11 +93,11 @@ const splitColumns = {
   provider: 'provider',
   api_key_id: 'key_id',
   traffic_mode: 'traffic_mode',
-} as const satisfies Record<Split, keyof UsageDailyTable>;
+} as const satisfies Record<GroupBy, keyof UsageDailyTable>;
 
 /** Daily sums by one property, limited in SQL to the number of values that are shown. */
 export class SqlAnalyticsSplit extends SqlRepository implements SplitReads {
-  async splitSums(filter: AnalyticsFilter, split: Split): Promise<SplitSums[]> {
+  async splitSums(filter: AnalyticsFilter, split: GroupBy): Promise<SplitSums[]> {
     const column = splitColumns[split];
     const largest = await dailyRows(this.database, filter)
       .select(column)
@@ -116,7 +116,7 @@ export class SqlAnalyticsSplit extends SqlRepository implements SplitReads {
       .groupBy(['day', column])
       .orderBy('day')
       .execute();
-    const rank = new Map(values.map((value, at) => [value, at]));
+    const rank = new Map(values.map((value, index) => [value, index]));
     const rankOf = ({ value }: SplitSums) => rank.get(value) ?? values.length;
     return days.toSorted((a, b) => rankOf(a) - rankOf(b) || a.day - b.day);
   }

@@ -104,7 +104,7 @@ export class SqlLogReads extends SqlRepository implements LogReads {
 
   async #countRows(filter: LogFilter, part: Period): Promise<number> {
     const { rows } = await this.#matching(filter, part)
-      .select((of) => of.fn.countAll<number>().as('rows'))
+      .select((eb) => eb.fn.countAll<number>().as('rows'))
       .executeTakeFirstOrThrow();
     return rows;
   }
@@ -148,7 +148,7 @@ export class SqlLogReads extends SqlRepository implements LogReads {
   async #newestId(): Promise<number> {
     const row = await this.database.read
       .selectFrom('request_log')
-      .select((of) => of.fn.max('id').as('newest'))
+      .select((eb) => eb.fn.max('id').as('newest'))
       .executeTakeFirst();
     return row?.newest ?? 0;
   }

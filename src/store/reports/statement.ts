@@ -99,7 +99,7 @@ export class SqlStatement extends SqlRepository implements StatementReads {
   async #firstStep(accountId: number): Promise<number> {
     const row = await this.database.read
       .selectFrom('ledger_entries')
-      .select((of) => of.fn.max('id').as('newest'))
+      .select((eb) => eb.fn.max('id').as('newest'))
       .where('account_id', '=', accountId)
       .executeTakeFirst();
     return row?.newest ? 2 ** Math.floor(Math.log2(row.newest)) : 0;
@@ -126,11 +126,11 @@ function pageAfter(
     .where('entry.account_id', '=', frame.accountId)
     .where('entry.id', '>=', last.entry)
     .where('entry.id', '<=', frame.lastEntry)
-    .where((of) =>
-      of.or([
-        of('entry.id', '>', last.entry),
-        of('log.id', '>', last.row),
-        of('log.id', 'is', null),
+    .where((eb) =>
+      eb.or([
+        eb('entry.id', '>', last.entry),
+        eb('log.id', '>', last.row),
+        eb('log.id', 'is', null),
       ]),
     )
     .orderBy('entry.id')

@@ -14,7 +14,7 @@ const sumOf = (column: 'balance' | 'leased') =>
 /** Reads the operator's overview of the installation. */
 export async function readOverview({ report }: Database) {
   const count = (from: 'tenants' | 'api_keys') =>
-    report.selectFrom(from).select((of) => of.fn.countAll<number>().as('rows'));
+    report.selectFrom(from).select((eb) => eb.fn.countAll<number>().as('rows'));
   const tenants = await count('tenants').executeTakeFirstOrThrow();
   const keys = await count('api_keys').where('deleted_at', 'is', null).executeTakeFirstOrThrow();
   // Key limits have an account for each period. With `like`, SQLite would read these too; with a

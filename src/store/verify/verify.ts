@@ -133,13 +133,13 @@ async function nextDay(
 ): Promise<number | null> {
   const logged = await read
     .selectFrom('request_log')
-    .select((of) => of.fn.min('created_at').as('at'))
+    .select((eb) => eb.fn.min('created_at').as('at'))
     .where('tenant_id', '=', tenantId)
     .where('created_at', '>=', from * dayMs)
     .executeTakeFirst();
   const summed = await read
     .selectFrom('usage_daily')
-    .select((of) => of.fn.min('day').as('day'))
+    .select((eb) => eb.fn.min('day').as('day'))
     .where('tenant_id', '=', tenantId)
     .where('day', '>=', from)
     .executeTakeFirst();
@@ -186,7 +186,7 @@ async function checkSpan(database: ReadOnlyDatabase, span: Span, report: Report)
   }
   const { rows } = await database.read
     .selectFrom('request_log')
-    .select((of) => of.fn.countAll<number>().as('rows'))
+    .select((eb) => eb.fn.countAll<number>().as('rows'))
     .where('tenant_id', '=', span.tenantId)
     .where('created_at', '>=', span.first * dayMs)
     .where('created_at', '<', (span.last + 1) * dayMs)

@@ -34,7 +34,7 @@ export class SkillResolver {
     }
     const unique = [...new Set(names)];
     const found = await Promise.all(unique.map((name) => this.#find(tenantId, name)));
-    const missing = unique.find((_, at) => found[at] === undefined);
+    const missing = unique.find((_, index) => found[index] === undefined);
     if (missing !== undefined) throw await this.#unknown(tenantId, missing, names.indexOf(missing));
     return found.filter((skill) => skill !== undefined);
   }

@@ -110,7 +110,7 @@ test('Connection closes when a request is canceled before any response', async (
 });
 
 describe('A request larger than the socket buffer', () => {
-  const text = Array.from({ length: 150_000 }, (_, at) => `€€€€€€€€€ ${at}`).join();
+  const text = Array.from({ length: 150_000 }, (_, index) => `€€€€€€€€€ ${index}`).join();
   const bytes = Buffer.from(text);
 
   test.each([
@@ -122,9 +122,9 @@ describe('A request larger than the socket buffer', () => {
     const received: Buffer[] = [];
     let missing = full.length + formatRequestHead('/v1', 'host: here\r\n', full.length).length;
     const connections = await serve((socket) => {
-      socket.on('data', (piece: Buffer) => {
-        received.push(piece);
-        missing -= piece.length;
+      socket.on('data', (chunk: Buffer) => {
+        received.push(chunk);
+        missing -= chunk.length;
         if (missing === 0) socket.write(answer('thanks'));
         socket.pause();
         setImmediate(() => socket.resume());

@@ -5,11 +5,11 @@ import { ConnectionError } from './response.ts';
 import { Chunked, type Framing, Sized, Unsized } from './response-parser.ts';
 
 /** Returns the body that is read when the bytes arrive in these pieces. */
-function readBody(framing: Framing, pieces: readonly (string | Uint8Array)[]): string {
+function readBody(framing: Framing, chunks: readonly (string | Uint8Array)[]): string {
   let body = '';
-  for (const piece of pieces) {
+  for (const chunk of chunks) {
     if (framing.isComplete) throw new Error('The body was already complete.');
-    const found = framing.push(Buffer.from(piece));
+    const found = framing.push(Buffer.from(chunk));
     if (found?.length === 0) throw new Error('A returned piece is empty.');
     body += Buffer.from(found ?? []).toString('latin1');
     if (framing.error !== undefined) throw framing.error;
@@ -184,5 +184,5 @@ describe('Chunked', () => {
 
 function cut(bytes: Buffer, positions: readonly number[]): Buffer[] {
   const all = positions.map((position) => position % bytes.length).sort((a, b) => a - b);
-  return [0, ...all].map((position, at) => bytes.subarray(position, all[at] ?? bytes.length));
+  return [0, ...all].map((position, index) => bytes.subarray(position, all[index] ?? bytes.length));
 }

@@ -56,7 +56,7 @@ describe('readHead', () => {
   });
 
   test('reads and checks thousands of header lines', () => {
-    const lines = Array.from({ length: 6_000 }, (_, at) => `${at}: a`);
+    const lines = Array.from({ length: 6_000 }, (_, index) => `${index}: a`);
     expect(withHeaders(...lines, 'content-length: 9').headers.get('content-length')).toBe('9');
     expect(() => withHeaders(...lines, 'none')).toThrow(ConnectionError);
   });

@@ -34,10 +34,10 @@ export class Sized implements Framing {
 
   push(bytes: Uint8Array): Uint8Array | undefined {
     const isLonger = bytes.length > this.#missing;
-    const piece = isLonger ? bytes.subarray(0, this.#missing) : bytes;
-    this.isOverrun = isLonger && withoutBlankLines(bytes.subarray(piece.length)).length > 0;
-    this.#missing -= piece.length;
-    return piece.length > 0 ? piece : undefined;
+    const chunk = isLonger ? bytes.subarray(0, this.#missing) : bytes;
+    this.isOverrun = isLonger && withoutBlankLines(bytes.subarray(chunk.length)).length > 0;
+    this.#missing -= chunk.length;
+    return chunk.length > 0 ? chunk : undefined;
   }
 }
 
@@ -91,7 +91,7 @@ export class Chunked implements Framing {
 
   push(bytes: Uint8Array): Uint8Array | undefined {
     let first: Uint8Array | undefined;
-    let pieces: Uint8Array[] | undefined;
+    let chunks: Uint8Array[] | undefined;
     for (let position = 0; position < bytes.length; ) {
       if (this.#state === 'complete') {
         this.isOverrun = withoutBlankLines(bytes.subarray(position)).length > 0;
@@ -103,15 +103,15 @@ export class Chunked implements Framing {
         continue;
       }
       const end = Math.min(position + this.#size, bytes.length);
-      const piece = bytes.subarray(position, end);
-      this.#size -= piece.length;
+      const chunk = bytes.subarray(position, end);
+      this.#size -= chunk.length;
       if (this.#size === 0) this.#state = 'end of bytes';
       position = end;
-      if (!first) first = piece;
-      else if (pieces) pieces.push(piece);
-      else pieces = [first, piece];
+      if (!first) first = chunk;
+      else if (chunks) chunks.push(chunk);
+      else chunks = [first, chunk];
     }
-    return pieces ? Buffer.concat(pieces) : first;
+    return chunks ? Buffer.concat(chunks) : first;
   }
 
   /** Returns false and sets `error` if the byte isn't allowed in the current state. */

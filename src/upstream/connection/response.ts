@@ -40,12 +40,12 @@ export function toHttpResponse(response: Response): HttpResponse {
 }
 
 async function textOf(response: Response, onPiece?: () => void): Promise<string> {
-  const pieces: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   for await (const piece of response.body ?? []) {
-    pieces.push(piece);
+    chunks.push(piece);
     onPiece?.();
   }
-  return new TextDecoder().decode(Buffer.concat(pieces));
+  return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
 export function bodyOf(stream: ReadableStream<Uint8Array>): ResponseBody {

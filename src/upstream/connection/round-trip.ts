@@ -162,9 +162,9 @@ export class RoundTrip implements HttpResponse, ResponseBody {
 
   #readBody(bytes: Buffer): void {
     const { framing, reusableMs } = this.#receivedHead;
-    const piece = framing?.push(bytes);
+    const chunk = framing?.push(bytes);
     if (framing && !framing.isComplete) {
-      if (piece) this.#enqueue(piece);
+      if (chunk) this.#enqueue(chunk);
       if (framing.error !== undefined) throw framing.error;
       return;
     }
@@ -175,7 +175,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     this.#transport = undefined;
     if (isOverrun) transport?.overrun();
     else transport?.done(reusableMs);
-    if (piece) this.#enqueue(piece);
+    if (chunk) this.#enqueue(chunk);
     this.#end();
   }
 

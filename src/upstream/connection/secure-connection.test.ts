@@ -260,12 +260,12 @@ test('Connection transfers a long request and response completely at any speed',
   const trip = tripWith(body);
   connectionsAt(port, authority).start(trip);
   await trip.response;
-  const pieces: Uint8Array[] = [];
-  for (let piece = await next(trip); piece; piece = await next(trip)) {
-    pieces.push(piece);
+  const chunks: Uint8Array[] = [];
+  for (let chunk = await next(trip); chunk; chunk = await next(trip)) {
+    chunks.push(chunk);
     await new Promise((resume) => setImmediate(resume));
   }
-  expect(Bun.hash(Buffer.concat(pieces))).toBe(Bun.hash(Buffer.from(body)));
+  expect(Bun.hash(Buffer.concat(chunks))).toBe(Bun.hash(Buffer.from(body)));
 });
 
 function next(trip: RoundTrip): Promise<Uint8Array | undefined> {

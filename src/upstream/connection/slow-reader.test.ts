@@ -43,9 +43,9 @@ async function bytesOf(trip: RoundTrip): Promise<number> {
   for (let bytes = 0; ; ) {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array | undefined>();
     trip.read(resolve, reject);
-    const piece = await promise;
-    if (!piece) return bytes;
-    bytes += piece.length;
+    const chunk = await promise;
+    if (!chunk) return bytes;
+    bytes += chunk.length;
   }
 }
 

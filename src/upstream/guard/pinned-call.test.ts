@@ -15,7 +15,12 @@ import { Secret } from '../../core/secret.ts';
 import { connectionFailure, send } from '../provider-client.ts';
 import { UpstreamCall } from '../upstream-call.ts';
 import { publicOnly } from './address-policy.ts';
-import { type CheckAddress, guardTarget, type ResolveHost, refusalBy } from './pinned-call.ts';
+import {
+  type CheckAddress,
+  guardTarget,
+  type ResolveHost,
+  rejectionReasonBy,
+} from './pinned-call.ts';
 
 afterEach(closePeers);
 
@@ -126,7 +131,7 @@ describe('A base URL that a tenant chose', () => {
 });
 
 test('refusalBy returns why a URL is refused, or null for a public one', async () => {
-  const refusalOf = refusalBy(publicOnly);
-  expect(await refusalOf('http://2130706433/v1')).toBe('The address is not public.');
-  expect(await refusalOf('https://1.1.1.1/v1')).toBeNull();
+  const rejectionReason = rejectionReasonBy(publicOnly);
+  expect(await rejectionReason('http://2130706433/v1')).toBe('The address is not public.');
+  expect(await rejectionReason('https://1.1.1.1/v1')).toBeNull();
 });

@@ -99,8 +99,11 @@ function pinnedUrl(url: URL, ip: string): URL {
 export type CheckAddress = (url: string) => Promise<TargetCheck>;
 
 /** Returns the check for calls to this offer, or undefined if the operator chose its address. */
-export function checkFor({ own }: Offer, checkAddress: CheckAddress): CheckAddress | undefined {
-  return own?.isUserAddress ? checkAddress : undefined;
+export function checkFor(
+  { ownAccount }: Offer,
+  checkAddress: CheckAddress,
+): CheckAddress | undefined {
+  return ownAccount?.isUserUrl ? checkAddress : undefined;
 }
 
 /** Resolves a name with the system's resolver. */
@@ -115,7 +118,7 @@ export function checkBy(policy: AddressPolicy): CheckAddress {
 }
 
 /** Returns a function that returns why a URL is refused, or null if it is allowed. */
-export function refusalBy(policy: AddressPolicy): (url: string) => Promise<string | null> {
+export function rejectionReasonBy(policy: AddressPolicy): (url: string) => Promise<string | null> {
   const check = checkBy(policy);
   return async (url) => {
     const checked = await check(url);

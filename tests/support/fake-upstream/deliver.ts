@@ -59,7 +59,7 @@ export function* deliver(plain: Reply, delivery: Delivery, id: number): Generato
     }
     if (stop !== undefined && sent >= stopAt) break;
     if (sent > 0 && reply.partDelayMs > 0) yield { do: 'wait', delayMs: reply.partDelayMs };
-    yield* pieces(part, unsent, framing, delivery);
+    yield* chunks(part, unsent, framing, delivery);
     unsent = nothing;
     sent += Math.max(1, part.events);
   }
@@ -109,7 +109,7 @@ function framed(bytes: Uint8Array, framing: Framing): Uint8Array {
 }
 
 /** Splits a part into pieces. The last one has the part's log data, as it is complete then. */
-function* pieces(
+function* chunks(
   part: Part,
   before: Uint8Array,
   framing: Framing,
@@ -133,10 +133,12 @@ function* pieces(
 
 function* cutPoints(bytes: Uint8Array, delivery: Delivery): Generator<number> {
   if (delivery.pieceBytes !== undefined) {
-    for (let at = delivery.pieceBytes; at < bytes.length; at += delivery.pieceBytes) yield at;
+    for (let index = delivery.pieceBytes; index < bytes.length; index += delivery.pieceBytes)
+      yield index;
   } else if (delivery.splitCharacters === true) {
     // Splits after the first byte of every multi-byte character.
-    for (let at = 1; at < bytes.length; at += 1) if ((bytes[at - 1] ?? 0) >= 0xc0) yield at;
+    for (let index = 1; index < bytes.length; index += 1)
+      if ((bytes[index - 1] ?? 0) >= 0xc0) yield index;
   }
 }
 

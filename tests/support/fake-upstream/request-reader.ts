@@ -32,7 +32,7 @@ type State =
 export class RequestReader {
   private state: State = 'head';
   private pending: Buffer = Buffer.alloc(0);
-  private pieces: Uint8Array[] = [];
+  private chunks: Uint8Array[] = [];
   private bodyBytes = 0;
   private expectedBytes = 0;
   private readonly events: RequestEvents;
@@ -82,7 +82,7 @@ export class RequestReader {
     }
     const head = parseHead(this.take(end + 4).toString('latin1'));
     if (head === undefined) return this.fail('bad request line or header');
-    this.pieces = [];
+    this.chunks = [];
     this.bodyBytes = 0;
     const length = head.headers['content-length'];
     const chunked = head.headers['transfer-encoding'] !== undefined;
@@ -97,10 +97,10 @@ export class RequestReader {
 
   private readData(): boolean {
     if (this.pending.length === 0) return false;
-    const piece = this.take(Math.min(this.expectedBytes, this.pending.length));
-    this.pieces.push(piece);
-    this.bodyBytes += piece.length;
-    this.expectedBytes -= piece.length;
+    const chunk = this.take(Math.min(this.expectedBytes, this.pending.length));
+    this.chunks.push(chunk);
+    this.bodyBytes += chunk.length;
+    this.expectedBytes -= chunk.length;
     if (this.bodyBytes > bodyBytesMax) return this.fail('body too long');
     if (this.expectedBytes > 0) return true;
     if (this.state === 'sized-body') this.finishBody();
@@ -129,9 +129,9 @@ export class RequestReader {
 
   private finishBody(): void {
     this.state = 'waiting';
-    const [only] = this.pieces;
-    const body = this.pieces.length === 1 && only !== undefined ? only : Buffer.concat(this.pieces);
-    this.pieces = [];
+    const [only] = this.chunks;
+    const body = this.chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.chunks);
+    this.chunks = [];
     this.events.body(body);
   }
 

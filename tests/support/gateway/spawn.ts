@@ -19,7 +19,7 @@ export interface RunOptions {
   /** Providers and models at fake upstreams. Fields of `config` override them. */
   readonly upstreams?: Readonly<Record<string, UpstreamConfig>>;
   readonly env?: Readonly<Record<string, string>>;
-  /** The data folder of another run. By default a new `./data`. */
+  /** The data directory of another run. By default a new `./data`. */
   readonly dataDir?: string;
   /** Additional command line arguments. */
   readonly args?: readonly string[];

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { claudeCodeRequest } from '../../../../tests/support/claude-code-request.ts';
-import { foreignNamesMax } from '../../../core/bounds.ts';
+import { unsupportedNamesMax } from '../../../core/bounds.ts';
 import { readPrompt } from './prompt.ts';
 import { readMessagesRequest } from './request.ts';
 
@@ -53,7 +53,7 @@ describe('readPrompt of a Claude Code request', () => {
       'Bash',
       'mcp__tracker__list_issues',
     ]);
-    expect(prompt.foreign).toEqual([
+    expect(prompt.unsupported).toEqual([
       'context_management',
       'tools.defer_loading',
       'tools[3]',
@@ -97,7 +97,11 @@ describe('readPrompt', () => {
   });
 
   test('reads documents of every kind, and moves tool results to the front', () => {
-    const document = (source: object, more: object = {}) => ({ type: 'document', source, ...more });
+    const document = (source: object, extraFields: object = {}) => ({
+      type: 'document',
+      source,
+      ...extraFields,
+    });
     const content = [
       document({ type: 'base64', media_type: 'application/pdf', data: 'aGk=' }, { title: 'A' }),
       document({ type: 'url', url: 'https://a.example/b.pdf' }),
@@ -121,7 +125,7 @@ describe('readPrompt', () => {
       { kind: 'document', source: { text: 'one\n\ntwo' } },
       { kind: 'document', source: { fileId: 'file_1' } },
     ]);
-    expect(prompt.foreign).toEqual(['document.citations']);
+    expect(prompt.unsupported).toEqual(['document.citations']);
   });
 
   test('reads images inside documents, including documents in tool results', () => {
@@ -150,7 +154,7 @@ describe('readPrompt', () => {
       remotePart,
       inlinePart,
     ]);
-    expect(prompt.foreign).toEqual(['messages.novelty']);
+    expect(prompt.unsupported).toEqual(['messages.novelty']);
   });
 
   test('reads the results of a tool search as tool names', () => {
@@ -160,7 +164,7 @@ describe('readPrompt', () => {
       { type: 'tool_reference' },
     ];
     const content = [{ type: 'tool_result', tool_use_id: 'a', content: found }];
-    const { foreign, turns } = read({ messages: [{ role: 'user', content }] });
+    const { unsupported, turns } = read({ messages: [{ role: 'user', content }] });
     expect(turns[0]?.parts).toMatchObject([
       {
         callId: 'a',
@@ -170,22 +174,22 @@ describe('readPrompt', () => {
         ],
       },
     ]);
-    expect(foreign).toEqual(['messages.tool_reference']);
+    expect(unsupported).toEqual(['messages.tool_reference']);
   });
 
   test('reports each unknown block type once, up to a limit', () => {
     const content = Array.from({ length: 200 }, (_, i) => ({ type: `novelty_${i % 50}` }));
-    const { foreign, turns } = read({ messages: [{ role: 'user', content }] });
-    expect(foreign).toHaveLength(foreignNamesMax);
-    expect(foreign[0]).toBe('messages.novelty_0');
+    const { unsupported, turns } = read({ messages: [{ role: 'user', content }] });
+    expect(unsupported).toHaveLength(unsupportedNamesMax);
+    expect(unsupported[0]).toBe('messages.novelty_0');
     expect(turns[0]?.parts).toEqual([]);
   });
 });
 
 function readTurnsOf(role: 'user' | 'assistant', ...content: object[]) {
   const body = { model: 'a/b', max_tokens: 9, messages: [{ role, content }] };
-  const { turns, foreign } = readPrompt({ body: body as never, source: null });
-  return { parts: turns.flatMap(({ parts }): readonly unknown[] => parts), foreign };
+  const { turns, unsupported } = readPrompt({ body: body as never, source: null });
+  return { parts: turns.flatMap(({ parts }): readonly unknown[] => parts), unsupported };
 }
 
 const textBlock = { type: 'text', text: 'And this.' };
@@ -195,7 +199,7 @@ test('readPrompt drops and reports an image by file ID, but keeps the text', () 
   const image = { type: 'image', source: { type: 'file', file_id: 'file_1' } };
   expect(readTurnsOf('user', image, textBlock)).toEqual({
     parts: textPart,
-    foreign: ['messages.image.source.file'],
+    unsupported: ['messages.image.source.file'],
   });
 });
 
@@ -204,7 +208,7 @@ test('readPrompt reads the text of a document and reports its context', () => {
   const document = { type: 'document', source, context: 'A letter.' };
   expect(readTurnsOf('user', document)).toEqual({
     parts: [{ kind: 'document', source: { text: 'plain' } }],
-    foreign: ['document.context'],
+    unsupported: ['document.context'],
   });
 });
 
@@ -216,7 +220,7 @@ test.each([
   (role, block, type) => {
     expect(readTurnsOf(role, block, textBlock)).toEqual({
       parts: textPart,
-      foreign: [`messages.${type}`],
+      unsupported: [`messages.${type}`],
     });
   },
 );
@@ -238,13 +242,13 @@ test.each(['user', 'assistant'] as const)(
     const summaryPart = { kind: 'text', text: 'They spoke of Oslo.' };
     expect(readTurnsOf(role, summary, textBlock)).toEqual({
       parts: [summaryPart, ...textPart],
-      foreign: [],
+      unsupported: [],
     });
     // Anthropic failed to write a summary.
     const failed = { ...summary, content: null };
     expect(readTurnsOf(role, failed, textBlock)).toEqual({
       parts: textPart,
-      foreign: ['messages.compaction'],
+      unsupported: ['messages.compaction'],
     });
   },
 );
@@ -264,7 +268,7 @@ test('readPrompt reads a search result as a document with its title and source',
   const document = { kind: 'document', source: { text: 'Daily.\n\nNot on Mondays.' }, name };
   expect(readTurnsOf('user', searchResult, textBlock)).toEqual({
     parts: [document, ...textPart],
-    foreign: [],
+    unsupported: [],
   });
   const result = { type: 'tool_result', tool_use_id: 'a', content: [searchResult] };
   expect(readTurnsOf('user', result).parts).toMatchObject([
@@ -273,6 +277,6 @@ test('readPrompt reads a search result as a document with its title and source',
   const empty = { type: 'search_result', source: 'a', title: 'b' };
   expect(readTurnsOf('user', empty, textBlock)).toEqual({
     parts: textPart,
-    foreign: ['messages.search_result'],
+    unsupported: ['messages.search_result'],
   });
 });

@@ -1,4 +1,4 @@
-import { fieldsOf, isText } from '../../../core/json.ts';
+import { fieldsOf, isNonEmptyString } from '../../../core/json.ts';
 import type {
   AssistantPart,
   DocumentPart,
@@ -15,7 +15,7 @@ import type {
 } from '../../../core/prompt.ts';
 import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
 import { nonEmptyStops } from '../../normalize/requests/generation-options.ts';
-import { cacheMark } from '../../normalize/requests/prompt-cache.ts';
+import { cacheBreakpoint } from '../../normalize/requests/prompt-cache.ts';
 import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { addedTool, changesIn, formatOf, isCustom, type MessagesRequest } from './request.ts';
 import {
@@ -35,10 +35,10 @@ type PromptSource = Pick<MessagesRequest, 'body' | 'source'>;
 
 export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   const body = withExactNumbers(parsedBody, source);
-  const foreign = new UnsupportedNames();
-  for (const name of unsupportedFields(body)) foreign.add(name);
-  const turns = readTurns(body, foreign);
-  const tools = readTools(body, foreign);
+  const unsupported = new UnsupportedNames();
+  for (const name of unsupportedFields(body)) unsupported.add(name);
+  const turns = readTurns(body, unsupported);
+  const tools = readTools(body, unsupported);
   return {
     turns,
     tools,
@@ -57,8 +57,8 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
     user: body.metadata?.user_id ?? null,
     stream: body.stream === true,
     choices: 1,
-    foreign: foreign.list,
-    unsupportedPart: foreign.unsupportedPart,
+    unsupported: unsupported.list,
+    unsupportedPart: unsupported.unsupportedPart,
   };
 }
 
@@ -77,11 +77,11 @@ const outputConfigFields = { effort: 0, format: 0 };
 const messageFields = { role: 0, content: 0 };
 
 /** Reads the tools of a request and of its messages. Other dialects have a single list. */
-function readTools(body: MessagesBody, foreign: UnsupportedNames): readonly Tool[] {
-  const tools = (body.tools ?? []).flatMap((tool, at) => {
-    if (isCustom(tool)) return [readTool(tool, foreign)];
+function readTools(body: MessagesBody, unsupported: UnsupportedNames): readonly Tool[] {
+  const tools = (body.tools ?? []).flatMap((tool, index) => {
+    if (isCustom(tool)) return [readTool(tool, unsupported)];
     // The managed search finds the client's tool to replace by this path.
-    foreign.add(`tools[${at}]`);
+    unsupported.add(`tools[${index}]`);
     return [];
   });
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
@@ -89,7 +89,7 @@ function readTools(body: MessagesBody, foreign: UnsupportedNames): readonly Tool
     if (!Array.isArray(content)) continue;
     const changesTools = ({ type }: AnyBlock) => role === 'system' || type === 'compaction';
     for (const tool of content.filter(changesTools).flatMap(changesIn).map(addedTool)) {
-      if (tool && isCustom(tool)) byName.set(tool.name, readTool(tool, foreign));
+      if (tool && isCustom(tool)) byName.set(tool.name, readTool(tool, unsupported));
     }
   }
   return [...byName.values()];
@@ -97,9 +97,9 @@ function readTools(body: MessagesBody, foreign: UnsupportedNames): readonly Tool
 
 const toolFields = new Set(['type', 'name', 'description', 'input_schema', 'strict']);
 
-function readTool(tool: CustomTool, foreign: UnsupportedNames): Tool {
+function readTool(tool: CustomTool, unsupported: UnsupportedNames): Tool {
   for (const name of Object.keys(tool)) {
-    if (!toolFields.has(name) && name !== 'cache_control') foreign.add(`tools.${name}`);
+    if (!toolFields.has(name) && name !== 'cache_control') unsupported.add(`tools.${name}`);
   }
   const { name, description, input_schema: parameters, strict } = tool;
   return {
@@ -107,7 +107,7 @@ function readTool(tool: CustomTool, foreign: UnsupportedNames): Tool {
     parameters: { ...parameters },
     description: description || undefined,
     strict: strict ?? undefined,
-    ...cacheMark(tool),
+    ...cacheBreakpoint(tool),
   };
 }
 
@@ -144,35 +144,39 @@ function readReasoningOptions(body: MessagesBody): ReasoningOptions | null {
 
 /** Converts messages to turns. */
 
-function readTurns({ system, messages }: MessagesBody, foreign: UnsupportedNames): Turn[] {
+function readTurns({ system, messages }: MessagesBody, unsupported: UnsupportedNames): Turn[] {
   const turns: Turn[] = [];
   if (system) turns.push({ role: 'system', parts: blocksIn(system).flatMap(readText) });
-  for (const [at, { role, content }] of messages.entries()) {
+  for (const [index, { role, content }] of messages.entries()) {
     const blocks = blocksIn(content ?? []);
     if (role === 'assistant') {
-      turns.push({ role, parts: blocks.flatMap((block) => readAssistant(block, foreign)) });
+      turns.push({ role, parts: blocks.flatMap((block) => readAssistant(block, unsupported)) });
     } else if (role === 'user') {
-      const parts = blocks.flatMap((block) => readUser(block, foreign));
+      const parts = blocks.flatMap((block) => readUser(block, unsupported));
       if (parts.length === 0)
-        foreign.noteUnsupported(blocks, ({ type }) => type === 'text', `messages[${at}].content`);
+        unsupported.noteUnsupported(
+          blocks,
+          ({ type }) => type === 'text',
+          `messages[${index}].content`,
+        );
       turns.push({ role, parts: resultsFirst(parts) });
     } else {
-      turns.push({ role, parts: blocks.flatMap((block) => readInstruction(block, foreign)) });
+      turns.push({ role, parts: blocks.flatMap((block) => readInstruction(block, unsupported)) });
     }
   }
   return turns;
 }
 
 /** Reads a block of instructions. A tool that it defines is read with the request's tools. */
-function readInstruction(block: AnyBlock, foreign: UnsupportedNames): readonly TextPart[] {
+function readInstruction(block: AnyBlock, unsupported: UnsupportedNames): readonly TextPart[] {
   if (block.type === 'text') return readText(block);
   const tool = addedTool(block);
-  return tool && isCustom(tool) ? [] : omit(block, foreign);
+  return tool && isCustom(tool) ? [] : omit(block, unsupported);
 }
 
 function readText(block: AnyBlock): readonly TextPart[] {
   if (!isKnown(block) || block.type !== 'text') return [];
-  return [{ kind: 'text', text: block.text, ...cacheMark(block) }];
+  return [{ kind: 'text', text: block.text, ...cacheBreakpoint(block) }];
 }
 
 function resultsFirst(parts: readonly UserPart[]): readonly UserPart[] {
@@ -181,8 +185,8 @@ function resultsFirst(parts: readonly UserPart[]): readonly UserPart[] {
   return [...results, ...parts.filter((part) => part.kind !== 'tool_result')];
 }
 
-function readAssistant(block: AnyBlock, foreign: UnsupportedNames): readonly AssistantPart[] {
-  if (!isKnown(block)) return readSummary(block) ?? omit(block, foreign);
+function readAssistant(block: AnyBlock, unsupported: UnsupportedNames): readonly AssistantPart[] {
+  if (!isKnown(block)) return readSummary(block) ?? omit(block, unsupported);
   switch (block.type) {
     case 'text':
       return readText(block);
@@ -195,23 +199,23 @@ function readAssistant(block: AnyBlock, foreign: UnsupportedNames): readonly Ass
     case 'tool_use': {
       const { id, name, input } = block;
       const json = JSON.stringify(input);
-      return [{ kind: 'tool_call', id, name, arguments: json, ...cacheMark(block) }];
+      return [{ kind: 'tool_call', id, name, arguments: json, ...cacheBreakpoint(block) }];
     }
     default:
-      return omit(block, foreign);
+      return omit(block, unsupported);
   }
 }
 
-function readUser(block: AnyBlock, foreign: UnsupportedNames): readonly UserPart[] {
-  if (isKnown(block) && block.type === 'tool_result') return [readResult(block, foreign)];
-  return readContent(block, foreign);
+function readUser(block: AnyBlock, unsupported: UnsupportedNames): readonly UserPart[] {
+  if (isKnown(block) && block.type === 'tool_result') return [readResult(block, unsupported)];
+  return readContent(block, unsupported);
 }
 
-function readContent(block: AnyBlock, foreign: UnsupportedNames): readonly ContentPart[] {
+function readContent(block: AnyBlock, unsupported: UnsupportedNames): readonly ContentPart[] {
   if (!isKnown(block)) {
     const readable = readFoundTool(block) ?? readSearchResult(block) ?? readSummary(block);
     if (readable !== undefined) return readable;
-    foreign.add(`messages.${block.type}`);
+    unsupported.add(`messages.${block.type}`);
     return textPartsOf(block);
   }
   switch (block.type) {
@@ -219,13 +223,13 @@ function readContent(block: AnyBlock, foreign: UnsupportedNames): readonly Conte
       return readText(block);
     case 'image': {
       const url = imageUrl(block);
-      if (url === undefined) return omit({ type: 'image.source.file' }, foreign);
-      return [{ kind: 'image', url, ...cacheMark(block) }];
+      if (url === undefined) return omit({ type: 'image.source.file' }, unsupported);
+      return [{ kind: 'image', url, ...cacheBreakpoint(block) }];
     }
     case 'document':
-      return readDocument(block, foreign);
+      return readDocument(block, unsupported);
     default:
-      return omit(block, foreign);
+      return omit(block, unsupported);
   }
 }
 
@@ -244,25 +248,25 @@ function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
 function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined {
   const { type, title, source, content } = fieldsOf(block);
   if (type !== 'search_result' || !Array.isArray(content)) return undefined;
-  const texts = content.map((inner) => fieldsOf(inner).text).filter(isText);
-  const name = [title, source].filter(isText).join(', ') || undefined;
+  const texts = content.map((inner) => fieldsOf(inner).text).filter(isNonEmptyString);
+  const name = [title, source].filter(isNonEmptyString).join(', ') || undefined;
   return [{ kind: 'document', source: { text: texts.join('\n\n') }, name }];
 }
 
 /** Reads Anthropic's summary of a long conversation, which may replace earlier messages. */
 function readSummary(block: AnyBlock): readonly TextPart[] | undefined {
   const { type, content: text } = fieldsOf(block);
-  return type === 'compaction' && isText(text) ? [{ kind: 'text', text }] : undefined;
+  return type === 'compaction' && isNonEmptyString(text) ? [{ kind: 'text', text }] : undefined;
 }
 
-function readResult(block: BlockOf<'tool_result'>, foreign: UnsupportedNames): ToolResultPart {
+function readResult(block: BlockOf<'tool_result'>, unsupported: UnsupportedNames): ToolResultPart {
   const { content, tool_use_id: callId, is_error: isError } = block;
   return {
     kind: 'tool_result',
     callId,
-    parts: blocksIn(content ?? []).flatMap((inner) => readContent(inner, foreign)),
+    parts: blocksIn(content ?? []).flatMap((inner) => readContent(inner, unsupported)),
     isError: isError === true,
-    ...cacheMark(block),
+    ...cacheBreakpoint(block),
   };
 }
 
@@ -271,14 +275,14 @@ type ContentPart = TextPart | ImagePart | DocumentPart;
 /** Reads a document as one text. Images inside it follow as separate parts. */
 function readDocument(
   block: BlockOf<'document'>,
-  foreign: UnsupportedNames,
+  unsupported: UnsupportedNames,
 ): readonly ContentPart[] {
-  if (block.citations?.enabled) foreign.add('document.citations');
-  if (block.context) foreign.add('document.context');
+  if (block.citations?.enabled) unsupported.add('document.citations');
+  if (block.context) unsupported.add('document.context');
   const { source } = block;
   const inner =
     source.type === 'content'
-      ? blocksIn(source.content).flatMap((block) => readContent(block, foreign))
+      ? blocksIn(source.content).flatMap((block) => readContent(block, unsupported))
       : [];
   const texts = inner.filter((part) => part.kind === 'text').map(({ text }) => text);
   const images = inner.filter((part) => part.kind !== 'text');
@@ -286,7 +290,7 @@ function readDocument(
   if (images.length > 0 && texts.length === 0 && name === undefined) return images;
   const documentSource =
     source.type === 'content' ? { text: texts.join('\n\n') } : readSource(source);
-  return [{ kind: 'document', source: documentSource, name, ...cacheMark(block) }, ...images];
+  return [{ kind: 'document', source: documentSource, name, ...cacheBreakpoint(block) }, ...images];
 }
 
 type Source = Exclude<BlockOf<'document'>['source'], { readonly type: 'content' }>;
@@ -305,7 +309,7 @@ function readSource(source: Source): DocumentPart['source'] {
 }
 
 /** Drops a block and records its type, to report it to the client. */
-function omit({ type }: AnyBlock, foreign: UnsupportedNames): readonly [] {
-  foreign.add(`messages.${type}`);
+function omit({ type }: AnyBlock, unsupported: UnsupportedNames): readonly [] {
+  unsupported.add(`messages.${type}`);
   return [];
 }

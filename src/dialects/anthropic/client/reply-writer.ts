@@ -45,7 +45,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
   toolCall(call: number, id: string, name: string): void {
     const block = { type: 'tool_use' as const, id, name, json: '' };
     this.#calls.set(call, block);
-    this.#stop.hasTools = true;
+    this.#stop.hasToolCalls = true;
     this.#blocks.push(block);
   }
 

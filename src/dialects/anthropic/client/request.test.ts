@@ -98,13 +98,13 @@ test("readMessagesRequest treats a tool in a message like one of the request's t
     name: 'look',
     input_schema: { ...schema, image_url: image_url.default },
   });
-  expect([own.needs.tools, own.addresses]).toEqual([true, []]);
-  const foreign = requestInfoWith({
+  expect([own.needs.tools, own.urls]).toEqual([true, []]);
+  const unsupported = requestInfoWith({
     type: 'mcp_next',
     name: 'look',
     server_url: 'http://10.0.0.1/',
   });
-  expect([foreign.needs.tools, foreign.addresses?.length]).toEqual([false, 1]);
+  expect([unsupported.needs.tools, unsupported.urls?.length]).toEqual([false, 1]);
 });
 
 test('readMessagesRequest requires tool support for a summary that adds a tool', () => {

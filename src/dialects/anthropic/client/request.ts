@@ -1,25 +1,25 @@
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../../core/errors.ts';
-import { type Fields, fieldsOf, isObject, objectsIn } from '../../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject, objectsIn } from '../../../core/json.ts';
 import type {
-  AddressInput,
   ChatRequestInfo,
   ModelNeeds,
   OwnAccountNeed,
   SearchOptions,
+  UrlInput,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody, TokenCountRequestInfo } from '../../dialect.ts';
 import { sameIfUnchanged, unknownFields } from '../../normalize/requests/edit-body.ts';
 import {
-  addressesIn,
   firstNeed,
   regionNeed,
   storedContentAt,
   storedContentIn,
+  urlsIn,
 } from '../../normalize/requests/external-references.ts';
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
-import { readChain, readPreferences } from '../../normalize/requests/routing.ts';
+import { readModels, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
 import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import {
@@ -64,10 +64,10 @@ export function readMessagesRequest(
   checkContent(value);
   const blocks = blocksOf(value);
   const images = blocks.flatMap(imageIn);
-  const more = unknownFields(value, messagesSchema.properties);
+  const extraFields = unknownFields(value, messagesSchema.properties);
   const request: ChatRequestInfo = {
     operationName: 'chat',
-    models: readChain(value),
+    models: readModels(value),
     preferences: readPreferences(value),
     stream: value.stream === true,
     outputTokensMax: Math.max(1, value.max_tokens),
@@ -75,13 +75,13 @@ export function readMessagesRequest(
     needs: readNeeds(value, blocks),
     parameters: value.provider?.require_parameters ? parametersOf(value) : [],
     inputBytes: source.bytes.length - generatedImageBytes(value),
-    cachesForHour: usesLongCacheTtl(source),
+    usesLongCacheTtl: usesLongCacheTtl(source),
     images,
     user: value.metadata?.user_id ?? null,
     search: readSearchOptions(value),
     skills: value.skills ?? [],
-    addresses: addressesOf(value, blocks, more),
-    ownAccount: regionNeed(value) ?? ownAccountFor(value, blocks, more),
+    urls: urlsOf(value, blocks, extraFields),
+    ownAccount: regionNeed(value) ?? ownAccountFor(value, blocks, extraFields),
   };
   return { request, body: value, source };
 }
@@ -98,32 +98,32 @@ export interface CountRequest {
 /** Reads a request to count tokens, which needs no output limit. */
 export function readCountRequest(value: Record<string, unknown>, source: RawBody): CountRequest {
   if (!countValidator.Check(value)) throw validationError(countSchema, value);
-  const models = readChain(value);
+  const models = readModels(value);
   checkContent(value);
   const blocks = blocksOf(value);
-  const more = unknownFields(value, countSchema.properties);
+  const extraFields = unknownFields(value, countSchema.properties);
   const request = {
     models,
     preferences: readPreferences(value),
     parameters: parametersOf(value),
     images: blocks.flatMap(imageIn),
-    addresses: addressesOf(value, blocks, more),
-    ownAccount: ownAccountFor(value, blocks, more),
+    urls: urlsOf(value, blocks, extraFields),
+    ownAccount: ownAccountFor(value, blocks, extraFields),
   };
   return { request, search: readSearchOptions(value), body: value, source };
 }
 
 function checkContent({ messages, tools }: CountBody): void {
-  for (const [at, message] of messages.entries()) {
+  for (const [index, message] of messages.entries()) {
     const { role, content } = message;
-    if (Array.isArray(content)) checkBlocks(content, role, `messages[${at}].content`);
+    if (Array.isArray(content)) checkBlocks(content, role, `messages[${index}].content`);
     else if (typeof content !== 'string' && !(role === 'system' && 'output_config' in message)) {
-      throw validationError(contentMessageSchema, message, `messages[${at}]`);
+      throw validationError(contentMessageSchema, message, `messages[${index}]`);
     }
   }
-  for (const [at, tool] of (tools ?? []).entries()) {
+  for (const [index, tool] of (tools ?? []).entries()) {
     if (isClientTool(tool) && !toolValidator.Check(tool)) {
-      throw validationError(customToolSchema, tool, `tools[${at}]`);
+      throw validationError(customToolSchema, tool, `tools[${index}]`);
     }
   }
 }
@@ -148,9 +148,9 @@ interface LocatedBlock {
  */
 function blocksOf({ messages }: CountBody): readonly LocatedBlock[] {
   const found: LocatedBlock[] = [];
-  for (const [at, { role, content }] of messages.entries()) {
+  for (const [index, { role, content }] of messages.entries()) {
     const isOmitted = (block: AnyBlock) => block.type === 'text' || isGeneratedImage(block, role);
-    if (Array.isArray(content)) addBlocks(found, content, `messages[${at}].content`, isOmitted);
+    if (Array.isArray(content)) addBlocks(found, content, `messages[${index}].content`, isOmitted);
   }
   return found;
 }
@@ -161,9 +161,9 @@ function addBlocks(
   parentPath: string,
   isOmitted: (block: AnyBlock) => boolean,
 ): void {
-  for (const [at, block] of blocks.entries()) {
+  for (const [index, block] of blocks.entries()) {
     if (isOmitted(block)) continue;
-    const path = `${parentPath}[${at}]`;
+    const path = `${parentPath}[${index}]`;
     found.push({ block, path });
     const inner = innerBlocks(block);
     if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`, isOmitted);
@@ -181,7 +181,7 @@ function generatedImageBytes({ messages }: CountBody): number {
   return bytes;
 }
 
-function imageIn({ block, path }: LocatedBlock): readonly AddressInput[] {
+function imageIn({ block, path }: LocatedBlock): readonly UrlInput[] {
   if (!isKnown(block) || block.type !== 'image') return [];
   return [{ param: `${path}.source`, url: imageUrl(block) ?? '' }];
 }
@@ -190,25 +190,25 @@ function imageIn({ block, path }: LocatedBlock): readonly AddressInput[] {
  * Returns the URLs that the upstream may fetch: in documents, and in blocks, tools, and fields
  * unknown to the gateway. Upstreams don't fetch URLs in the input of past tool calls.
  */
-function addressesOf(
+function urlsOf(
   { tools }: CountBody,
   blocks: readonly LocatedBlock[],
-  more: object,
-): readonly AddressInput[] {
-  const inTool = (tool: AnyTool, at: number) =>
-    isClientTool(tool) ? [] : addressesIn(tool, `tools[${at}]`);
+  extraFields: object,
+): readonly UrlInput[] {
+  const inTool = (tool: AnyTool, index: number) =>
+    isClientTool(tool) ? [] : urlsIn(tool, `tools[${index}]`);
   return [
     ...blocks.flatMap(addressesInBlock),
     ...(tools ?? []).flatMap(inTool),
-    ...addressesIn(more, ''),
+    ...urlsIn(extraFields, ''),
   ];
 }
 
-function addressesInBlock({ block, path }: LocatedBlock): readonly AddressInput[] {
+function addressesInBlock({ block, path }: LocatedBlock): readonly UrlInput[] {
   if (block.type.endsWith('tool_use') || addsClientTool(block)) return [];
-  if (!isKnown(block)) return addressesIn(block, path);
+  if (!isKnown(block)) return urlsIn(block, path);
   if (block.type !== 'document' || block.source.type === 'content') return [];
-  return addressesIn(block.source, `${path}.source`);
+  return urlsIn(block.source, `${path}.source`);
 }
 
 /**
@@ -218,14 +218,14 @@ function addressesInBlock({ block, path }: LocatedBlock): readonly AddressInput[
 function ownAccountFor(
   { tools }: CountBody,
   blocks: readonly LocatedBlock[],
-  more: object,
+  extraFields: object,
 ): OwnAccountNeed | undefined {
-  const accountNeedOfTool = (tool: AnyTool, at: number) =>
-    isClientTool(tool) ? undefined : storedContentIn(tool, `tools[${at}]`);
+  const accountNeedOfTool = (tool: AnyTool, index: number) =>
+    isClientTool(tool) ? undefined : storedContentIn(tool, `tools[${index}]`);
   return (
     firstNeed(blocks, accountNeedOfBlock) ??
     firstNeed(tools ?? [], accountNeedOfTool) ??
-    storedContentIn(more, '')
+    storedContentIn(extraFields, '')
   );
 }
 
@@ -258,7 +258,7 @@ function addsTools({ block }: LocatedBlock): boolean {
   return changesIn(block).some(addsClientTool);
 }
 
-function addsClientTool(block: Readonly<Fields>): boolean {
+function addsClientTool(block: Readonly<JsonObject>): boolean {
   const tool = addedTool(block);
   return tool !== undefined && isClientTool(tool);
 }
@@ -290,19 +290,19 @@ function parametersOf(body: CountBody): readonly string[] {
 export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 
 /** Returns the tool that a block defines; undefined for other blocks. */
-export function addedTool({ type, tool }: Readonly<Fields>): AnyTool | undefined {
+export function addedTool({ type, tool }: Readonly<JsonObject>): AnyTool | undefined {
   const { definition } = fieldsOf(tool);
   return type === 'tool_addition' && isObject(definition) ? definition : undefined;
 }
 
 /** Returns the name of the tool that a block adds or removes; undefined for other blocks. */
-function nameIn({ type, tool }: Readonly<Fields>): unknown {
+function nameIn({ type, tool }: Readonly<JsonObject>): unknown {
   const isChange = type === 'tool_addition' || type === 'tool_removal';
   return isChange ? fieldsOf(tool).name : undefined;
 }
 
 /** Returns the tool changes in a block. A summary lists all changes before it. */
-export function changesIn(block: AnyBlock): readonly Readonly<Fields>[] {
+export function changesIn(block: AnyBlock): readonly Readonly<JsonObject>[] {
   return block.type === 'compaction' ? objectsIn(fieldsOf(block).tool_changes) : [block];
 }
 
@@ -313,14 +313,14 @@ interface RemainingMessages {
 }
 
 /** Drops excluded tools and the blocks that name them, because Anthropic rejects those. */
-export function withoutAdded(
+export function withoutExcludedTools(
   messages: Messages,
   isExcluded: (tool: AnyTool) => boolean,
-  alsoRemoved: Iterable<unknown>,
+  excludedNames: Iterable<unknown>,
 ): RemainingMessages {
-  const removed = new Set(alsoRemoved);
+  const removed = new Set(excludedNames);
   const dropped: string[] = [];
-  const keepsTool = (block: Readonly<Fields>, path: string) => {
+  const keepsTool = (block: Readonly<JsonObject>, path: string) => {
     const tool = addedTool(block);
     const name = nameIn(block);
     if (!(tool ? isExcluded(tool) : name !== undefined && removed.has(name))) return true;
@@ -332,14 +332,16 @@ export function withoutAdded(
     if (!keepsTool(block, path)) return [];
     if (block.type !== 'compaction') return [block];
     const changes = changesIn(block);
-    const left = changes.filter((change, at) => keepsTool(change, `${path}.tool_changes[${at}]`));
+    const left = changes.filter((change, index) =>
+      keepsTool(change, `${path}.tool_changes[${index}]`),
+    );
     const changed = { ...block, tool_changes: left };
     return left.length === changes.length ? [block] : [changed];
   };
-  const left = messages.flatMap((message, at) => {
+  const left = messages.flatMap((message, index) => {
     const { content } = message;
     if (!Array.isArray(content) || !content.some(isAboutTools)) return [message];
-    const path = `messages[${at}].content`;
+    const path = `messages[${index}].content`;
     const blocks = content.flatMap((block, blockIndex) =>
       remainingOf(block, `${path}[${blockIndex}]`),
     );

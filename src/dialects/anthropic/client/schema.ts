@@ -3,7 +3,7 @@ import { invalidRequest } from '../../../core/errors.ts';
 import { efforts } from '../../../core/prompt.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
 import { checkBase64 } from '../../normalize/requests/content.ts';
-import { webAddress } from '../../normalize/requests/external-references.ts';
+import { webUrl } from '../../normalize/requests/external-references.ts';
 import { outputLimitSchema } from '../../normalize/requests/generation-options.ts';
 import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
@@ -25,7 +25,7 @@ const base64 = Type.Object({
   media_type: Type.String({ pattern: '^[\\w.+-]+/[\\w.+-]+$', expected: 'a media type' }),
   data: Type.String({ minLength: 1 }),
 });
-const address = Type.Object({ type: Type.Literal('url'), url: webAddress });
+const address = Type.Object({ type: Type.Literal('url'), url: webUrl });
 const file = Type.Object({ type: Type.Literal('file'), file_id: Type.String({ minLength: 1 }) });
 
 const textBlock = Type.Object({
@@ -102,8 +102,8 @@ const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
 
 /** Throws 400 for the first block that doesn't fit its schema or its message's role. */
 export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: string): void {
-  for (const [at, block] of blocks.entries()) {
-    const blockPath = `${path}[${at}]`;
+  for (const [index, block] of blocks.entries()) {
+    const blockPath = `${path}[${index}]`;
     known.check(block.type, block, blockPath);
     checkSource(block, `${blockPath}.source.data`);
     const only = onlyRoles.get(block.type);

@@ -277,7 +277,7 @@ test('AnthropicStreamWriter writes a valid stream without losing anything, for a
             remaining[at] = (remaining[at] ?? '').slice(piece.length);
             to.toolArguments(first + at, piece);
           }
-          for (const [at, rest] of remaining.entries()) to.toolArguments(first + at, rest);
+          for (const [index, rest] of remaining.entries()) to.toolArguments(first + index, rest);
           inputs.push(...event.inputs);
         }
         to.finish('stop', null);
@@ -333,9 +333,9 @@ describe('AnthropicStreamWriter tool input', () => {
   });
 
   test('drops repeated inputs and extra brackets after a complete input', () => {
-    for (const more of ['}', '{"a":1}', '\n```', ' ']) {
-      expect(inputsOf(`{"a":1}${more}`)).toEqual([{ a: 1 }]);
-      expect(inputsOf(`{"a":1}${more}`, '{"b":2}')).toEqual([{ a: 1 }, { b: 2 }]);
+    for (const extraFields of ['}', '{"a":1}', '\n```', ' ']) {
+      expect(inputsOf(`{"a":1}${extraFields}`)).toEqual([{ a: 1 }]);
+      expect(inputsOf(`{"a":1}${extraFields}`, '{"b":2}')).toEqual([{ a: 1 }, { b: 2 }]);
     }
   });
 
@@ -373,7 +373,7 @@ describe('AnthropicStreamWriter tool input', () => {
     writer.toolCall(0, 'call_0', 'f');
     writer.toolArguments(0, json);
     writer.text('Hi');
-    return (more: string) => writer.toolArguments(0, more);
+    return (extraFields: string) => writer.toolArguments(0, extraFields);
   };
 
   test('throws if input continues after its block, so that no tool runs with partial input', () => {

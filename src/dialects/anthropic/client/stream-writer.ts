@@ -81,7 +81,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   toolCall(call: number, id: string, name: string): void {
-    this.#stop.hasTools = true;
+    this.#stop.hasToolCalls = true;
     this.#namesLength += id.length + name.length;
     if (this.#waiting.size >= toolCallsPerAnswerMax || this.#namesLength > toolCallNamesLengthMax) {
       throw new MalformedAnswer('too many tool calls');

@@ -17,11 +17,11 @@ export function readReply(text: string, identity: ReplyIdentity): ReadResult<Tra
   const { stop_reason: reason, model: upstreamModel } = rest;
   if (typeof reason !== 'string') return { ok: false, failure: malformed(noStopReason) };
   for (const block of content) completeBlock(block);
-  const hasTools = content.some(({ type }) => type === 'tool_use');
+  const hasToolCalls = content.some(({ type }) => type === 'tool_use');
   const report = readReport(fields.usage);
   const metrics: AnswerMetrics = {
     ...report,
-    finishReason: openAiFinishReasons[finishReasonOf(reason, hasTools)],
+    finishReason: openAiFinishReasons[finishReasonOf(reason, hasToolCalls)],
     outputCharacters: content.reduce((sum, block) => sum + charactersOfBlock(block), 0),
     failure: undefined,
   };
@@ -30,7 +30,7 @@ export function readReply(text: string, identity: ReplyIdentity): ReadResult<Tra
     const isCounted = report.usage !== undefined && !report.isEstimate;
     const reportedUsage = fieldsOf(fields.usage);
     const counted = isCounted ? {} : { usage: { ...reportedUsage, ...writeUsage(usage) } };
-    const stopped = { stop_reason: ownStopReason(reason, hasTools) };
+    const stopped = { stop_reason: ownStopReason(reason, hasToolCalls) };
     const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
     const own = { ...rest, ...stopped, ...counted, ...known };
     // Fields besides the content may name the upstream's model.

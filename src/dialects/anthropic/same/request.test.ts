@@ -232,19 +232,19 @@ test.each([
 
 test("passMessages drops citations without Anthropic's index, and the list if none remain", () => {
   const type = 'web_search_result_location';
-  const foreign = {
+  const unsupported = {
     type,
     url: 'https://a.example',
     title: 'A',
     cited_text: 'q',
     encrypted_index: '',
   };
-  const own = { ...foreign, encrypted_index: 'Eo8BCioI' };
+  const own = { ...unsupported, encrypted_index: 'Eo8BCioI' };
   const page = { type: 'page_location', document_index: 0, cited_text: 'q' };
   const citedAs = (...citations: object[]) =>
     contentOf(pass(answer({ type: 'text', text: 'It rained.', citations })));
-  expect(citedAs(foreign)).toEqual([{ type: 'text', text: 'It rained.' }]);
-  expect(citedAs(foreign, own, page)).toMatchObject([{ citations: [own, page] }]);
+  expect(citedAs(unsupported)).toEqual([{ type: 'text', text: 'It rained.' }]);
+  expect(citedAs(unsupported, own, page)).toMatchObject([{ citations: [own, page] }]);
 });
 
 test('passMessages drops a thinking budget that the lowered limit has no room for', () => {

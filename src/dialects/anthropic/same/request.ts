@@ -16,7 +16,7 @@ import {
 } from '../../normalize/requests/restricted-parameters.ts';
 import { plainCallId } from '../../normalize/requests/tools.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
-import { type AnyTool, type MessagesRequest, withoutAdded } from '../client/request.ts';
+import { type AnyTool, type MessagesRequest, withoutExcludedTools } from '../client/request.ts';
 import {
   type AnyBlock,
   blocksIn,
@@ -122,7 +122,7 @@ function dropEffort(
 function prepareMessages(messages: Messages, target: Target, lost: readonly AnyTool[]) {
   const isPaid = (tool: AnyTool) => withoutPaidTools([tool], target).removed.length > 0;
   const removedNames = lost.map(({ name }) => name);
-  const { messages: left, dropped } = withoutAdded(messages, isPaid, removedNames);
+  const { messages: left, dropped } = withoutExcludedTools(messages, isPaid, removedNames);
   const normalized = normalizeMessages(left, target.images);
   return { ...normalized, lost: normalized.lostImages ? [...dropped, 'messages.image'] : dropped };
 }
@@ -141,7 +141,7 @@ function dropPaidTools(
   // Anthropic rejects a tool choice without tools, or for a missing tool.
   const isLost = choice?.type === 'tool' && lost.some(({ name }) => name === choice.name);
   if (tools.length === 0 || isLost) edits.tool_choice = undefined;
-  const changed = tools.filter((tool, at) => tool !== remainingTools[at]);
+  const changed = tools.filter((tool, index) => tool !== remainingTools[index]);
   const droppedPaths = changed.map(
     (tool) => `tools[${requestedTools?.indexOf(tool)}].allowed_callers`,
   );
@@ -305,9 +305,9 @@ export function systemOf(
 /** Returns the names of what `system` can't contain, such as `messages.tool_addition`. */
 function droppedByHoisting(messages: Messages, remaining: Messages): readonly string[] {
   if (remaining === messages) return [];
-  const names = messages.filter(isInstruction).flatMap(({ role: _, content, ...more }) => {
+  const names = messages.filter(isInstruction).flatMap(({ role: _, content, ...extraFields }) => {
     const types = blocksIn(content ?? '').map(({ type }) => type);
-    return [...types.filter((type) => type !== 'text'), ...Object.keys(more)];
+    return [...types.filter((type) => type !== 'text'), ...Object.keys(extraFields)];
   });
   return [...new Set(names)].map((name) => `messages.${name}`);
 }

@@ -23,11 +23,11 @@ const hello = [
 ];
 const stop = (index: number) => ({ type: 'content_block_stop', index });
 const usage = { input_tokens: 3, output_tokens: 2 };
-const end = (more: object = {}) => ({
+const end = (extraFields: object = {}) => ({
   type: 'message_delta',
   delta: { stop_reason: 'end_turn', stop_sequence: null },
   usage,
-  ...more,
+  ...extraFields,
 });
 const over = { type: 'message_stop' };
 
@@ -87,7 +87,7 @@ describe('AnthropicPassThrough', () => {
       begin,
       start(0, { type: 'thinking', thinking: 'Hm.', signature: 'sig' }),
       stop(0),
-      start(1, { type: 'text', text: 'Hi', more: 1 }),
+      start(1, { type: 'text', text: 'Hi', extraFields: 1 }),
       { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: ' there' } },
       stop(1),
       end(),
@@ -108,7 +108,7 @@ describe('AnthropicPassThrough', () => {
         delta: { type: 'signature_delta', signature: 'sig' },
       },
       stop(0),
-      start(1, { type: 'text', text: '', more: 1 }),
+      start(1, { type: 'text', text: '', extraFields: 1 }),
       { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: 'Hi' } },
       { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: ' there' } },
     ]);
@@ -234,8 +234,8 @@ test('AnthropicPassThrough adds missing usage, which clients read without checki
 test('AnthropicPassThrough and readReply send tool_use if the answer calls a tool', () => {
   const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
   const start = { type: 'content_block_start', index: 0, content_block: call };
-  const more = { type: 'message_delta', delta: {}, usage: { output_tokens: 7 } };
-  const { relay } = push([begin, start, stop(0), end({ new: 1 }), more, over]);
+  const extraFields = { type: 'message_delta', delta: {}, usage: { output_tokens: 7 } };
+  const { relay } = push([begin, start, stop(0), end({ new: 1 }), extraFields, over]);
   expect(relay.close(settled)).toContain('"delta":{"stop_reason":"tool_use","stop_sequence":null}');
   const body = { ...message, content: [call], stop_reason: 'end_turn' };
   const reply = valueIn(readReply(JSON.stringify(body), identity));

@@ -4,7 +4,7 @@
  * start events, stop events, or indexes are normalized.
  */
 import type { GatewayError } from '../../../core/errors.ts';
-import { type Fields, fieldsOf, isObject } from '../../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject } from '../../../core/json.ts';
 import type { Usage } from '../../../core/usage.ts';
 import type {
   AnswerMetrics,
@@ -69,7 +69,7 @@ export class AnthropicPassThrough implements StreamTransform {
     return this.#take(fields, data, isNamed);
   }
 
-  #take(fields: Fields, data: string, isNamed: boolean): string {
+  #take(fields: JsonObject, data: string, isNamed: boolean): string {
     switch (fields.type) {
       case 'content_block_start':
       case 'content_block_delta':
@@ -115,7 +115,7 @@ export class AnthropicPassThrough implements StreamTransform {
     return this.started ? eventText('ping', {}) : keepAlive;
   }
 
-  #begin(fields: Fields): string {
+  #begin(fields: JsonObject): string {
     if (this.metrics.outputCharacters > 0) return this.#break(malformed(startedAgain));
     const message = fieldsOf(fields.message);
     this.metrics.begin(message.usage);
@@ -155,7 +155,7 @@ export class AnthropicPassThrough implements StreamTransform {
   }
 
   /** Reads data that isn't an event of this dialect. It matters only if it's a failure. */
-  #findFailure(fields: Fields): string {
+  #findFailure(fields: JsonObject): string {
     const failure = failureInside(fields);
     return failure ? this.#break(failure) : '';
   }
@@ -189,7 +189,7 @@ export class AnthropicPassThrough implements StreamTransform {
     return `event: message_delta\ndata: ${renamed}\n\n`;
   }
 
-  #forward(fields: Fields, data: string): string {
+  #forward(fields: JsonObject, data: string): string {
     const { type } = fields;
     if (typeof type !== 'string' || !isPlainType.test(type)) return '';
     const text = data.includes('\n') ? JSON.stringify(fields) : data;

@@ -43,7 +43,7 @@ const tool = (properties: object, required = Object.keys(properties)): Tool => (
 });
 const text = { type: 'string' };
 const texts = (count: number) =>
-  Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, text]));
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, text]));
 const repeat = (count: number, tool: Tool) => Array.from({ length: count }, () => tool);
 
 describe('writeMessages for strict tools', () => {
@@ -66,7 +66,7 @@ describe('writeMessages for strict tools', () => {
   const inner = { type: 'array', items: { type: 'object', properties: texts(24) } };
   const choice = { type: ['string', 'null'] };
   const choices = (count: number) =>
-    Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, choice]));
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, choice]));
 
   test.each<[string, readonly Tool[]]>([
     ['20 tools', repeat(20, tool({}))],

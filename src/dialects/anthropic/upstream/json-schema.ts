@@ -1,9 +1,9 @@
-import { type Fields, fieldsOf, isObject, itemsOf, objectsIn } from '../../../core/json.ts';
+import { fieldsOf, isObject, itemsOf, type JsonObject, objectsIn } from '../../../core/json.ts';
 import type { Tool } from '../../../core/prompt.ts';
 
 /** Reduces JSON Schemas to the subset that Anthropic supports. */
 
-type Schema = Readonly<Fields>;
+type Schema = Readonly<JsonObject>;
 
 /** Keywords that structured output rejects. They're dropped, so the model may violate them. */
 const refused = new Set([
@@ -37,7 +37,7 @@ const listed = new Set(['anyOf', 'allOf', 'prefixItems']);
 /** Returns a schema for `output_config.format`, without unsupported keywords. */
 export function outputSchema(schema: unknown): unknown {
   if (!isObject(schema)) return schema;
-  const cleaned: Fields = {};
+  const cleaned: JsonObject = {};
   for (const [key, value] of Object.entries(schema)) {
     if (refused.has(key)) continue;
     const name = key === 'oneOf' ? 'anyOf' : key;
@@ -82,7 +82,7 @@ const toolsMax = 20;
 const optionalMax = 24;
 const unionsMax = 16;
 
-type ToolSchema = Readonly<Fields>;
+type ToolSchema = Readonly<JsonObject>;
 
 /** Returns the schema of a tool's input; for a strict tool, without unsupported keywords. */
 export function toolSchema({ parameters, strict }: Tool, isEnforced: boolean): ToolSchema {

@@ -1,6 +1,6 @@
 import type { AnswerSink, Citation } from '../../../core/answer.ts';
 import { citationsMax } from '../../../core/bounds.ts';
-import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../../core/json.ts';
+import { fieldsOf, isObject, itemsOf, type JsonObject, textOf } from '../../../core/json.ts';
 import type {
   ReadResult,
   SseMessage,
@@ -19,7 +19,7 @@ import { parseExact } from '../../normalize/exact-json.ts';
 import { commonParameters } from '../../normalize/requests/vendor-parameters.ts';
 import { codePointLength } from '../../normalize/responses/counts.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
-import { markSignature } from '../../normalize/signature.ts';
+import { prefixSignature } from '../../normalize/signature.ts';
 import { type AnthropicEvent, BlockEvents, openingEvents } from '../block-events.ts';
 import { finishReasonOf, noStopReason } from '../finish.ts';
 import { inputText } from '../tool-input.ts';
@@ -45,7 +45,7 @@ export const anthropicUpstream: UpstreamDialect = {
 
 function emitFinish(
   sink: AnswerSink,
-  { stop_reason: reason, stop_sequence: sequence }: Fields,
+  { stop_reason: reason, stop_sequence: sequence }: JsonObject,
   hasCalls: boolean,
 ): boolean {
   if (typeof reason !== 'string') return false;
@@ -55,7 +55,7 @@ function emitFinish(
 }
 
 /** Returns true for an event of an unknown type. It isn't an error, even with a `message`. */
-export function isNamedEvent(event: string | null, { type, error }: Fields): boolean {
+export function isNamedEvent(event: string | null, { type, error }: JsonObject): boolean {
   return event !== null && event === type && error === undefined;
 }
 
@@ -67,7 +67,7 @@ export class AnthropicStreamReader implements StreamReader {
   readonly #emitter: BlockEmitter;
   readonly #usage = new StreamUsage();
   /** The `delta` with the stop reason, emitted only at `message_stop`. */
-  #end: Fields = {};
+  #end: JsonObject = {};
 
   constructor(sink: AnswerSink) {
     this.#sink = sink;
@@ -117,7 +117,7 @@ export class AnthropicStreamReader implements StreamReader {
     return undefined;
   }
 
-  #takeEnd({ delta, usage }: Fields): void {
+  #takeEnd({ delta, usage }: JsonObject): void {
     this.#usage.end(usage);
     this.#emitUsage();
     // A later report may have no stop reason.
@@ -155,8 +155,8 @@ export function readReport(raw: unknown) {
 }
 
 interface MessageBody {
-  readonly fields: Fields;
-  readonly content: readonly Fields[];
+  readonly fields: JsonObject;
+  readonly content: readonly JsonObject[];
 }
 
 export function parseMessage(text: string): ReadResult<MessageBody> {
@@ -216,7 +216,7 @@ export class BlockEmitter {
   }
 
   /** Emits a block of a non-streaming answer. */
-  emitBlock(block: Fields): void {
+  emitBlock(block: JsonObject): void {
     this.#begin(block);
     this.#end();
   }
@@ -232,7 +232,7 @@ export class BlockEmitter {
     return emitted;
   }
 
-  #begin(block: Fields): number {
+  #begin(block: JsonObject): number {
     const { signature, citations } = block;
     const open: OpenBlock = {
       callWithoutInput: undefined,
@@ -257,7 +257,7 @@ export class BlockEmitter {
     }
   }
 
-  #add(open: OpenBlock, delta: Fields): number {
+  #add(open: OpenBlock, delta: JsonObject): number {
     const { type } = delta;
     if (type === 'text_delta') return this.#emit('text', delta.text);
     if (type === 'thinking_delta') return this.#emit('reasoning', delta.thinking);
@@ -272,7 +272,7 @@ export class BlockEmitter {
     if (open === undefined) return;
     this.#open = undefined;
     const { signature, citations, start, callWithoutInput } = open;
-    if (signature !== '') this.#sink.reasoningSignature(markSignature('anthropic', signature));
+    if (signature !== '') this.#sink.reasoningSignature(prefixSignature('anthropic', signature));
     if (callWithoutInput !== undefined) this.#sink.toolArguments(callWithoutInput, '{}');
     const range = { start, end: this.#textLength };
     for (const citation of citations) this.#sink.citation({ ...citation, range });
@@ -285,7 +285,7 @@ export class BlockEmitter {
     return text.length;
   }
 
-  #emitCall(open: OpenBlock, { id, name, input }: Fields): number {
+  #emitCall(open: OpenBlock, { id, name, input }: JsonObject): number {
     open.callWithoutInput = this.#calls;
     this.#sink.toolCall(this.#calls, textOf(id) || newCallId('toolu'), textOf(name));
     this.#calls += 1;

@@ -450,9 +450,9 @@ describe('writeMessages for reasoning', () => {
       const lost = write({ reasoning: options('high'), turns: turnsWithCall([]) }, { thinking });
       expect(lost.dropped).toEqual(['reasoning']);
       expect(lost.body.output_config).toBeUndefined();
-      const foreign = [{ kind: 'reasoning', text: 'hm', signature: 'gemini:x' }];
+      const unsupported = [{ kind: 'reasoning', text: 'hm', signature: 'gemini:x' }];
       const other = write(
-        { reasoning: options('high'), turns: turnsWithCall(foreign) },
+        { reasoning: options('high'), turns: turnsWithCall(unsupported) },
         { thinking },
       );
       expect(other.dropped).toEqual(['reasoning']);

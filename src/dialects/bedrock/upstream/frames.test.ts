@@ -10,13 +10,13 @@ import { brokenFrame, FrameDecoder, isFramed } from './frames.ts';
 
 const hello = eventFrame('contentBlockDelta', { delta: { text: 'Grüße 🎉' } });
 const helloText = 'event: contentBlockDelta\ndata: {"delta":{"text":"Grüße 🎉"}}\n\n';
-const decode = (...pieces: readonly Uint8Array[]) => {
+const decode = (...chunks: readonly Uint8Array[]) => {
   const decoder = new FrameDecoder();
-  return pieces.map((piece) => decoder.decode(piece)).join('') + decoder.decode();
+  return chunks.map((chunk) => decoder.decode(chunk)).join('') + decoder.decode();
 };
-const changed = (frame: Buffer, at: number) => {
+const changed = (frame: Buffer, index: number) => {
   const copy = Buffer.from(frame);
-  copy.writeUInt8(copy.readUInt8(at) ^ 1, at);
+  copy.writeUInt8(copy.readUInt8(index) ^ 1, index);
   return copy;
 };
 /** Returns a prelude with a valid checksum. */
@@ -45,8 +45,8 @@ describe('FrameDecoder', () => {
     const expected = `${helloText}event: messageStop\ndata: {"stopReason":"x"}\n\n${helloText}`;
     expect(decode(three)).toBe(expected);
     expect(decode(...[...three].map((byte) => Uint8Array.of(byte)))).toBe(expected);
-    for (let at = 0; at <= three.length; at += 1) {
-      expect(decode(three.subarray(0, at), three.subarray(at))).toBe(expected);
+    for (let index = 0; index <= three.length; index += 1) {
+      expect(decode(three.subarray(0, index), three.subarray(index))).toBe(expected);
     }
   });
 
@@ -105,10 +105,10 @@ describe('FrameDecoder ends with a brokenFrame event for', () => {
     ['a header', 20],
     ['the payload', hello.length - 6],
     ['the checksum', hello.length - 1],
-  ])('one wrong bit in %s', (_, at) => {
+  ])('one wrong bit in %s', (_, index) => {
     const text = brokenEvent('a frame with a wrong checksum');
-    expect(decode(hello, changed(hello, at), hello)).toBe(helloText + text);
-    const bytes = [...hello, ...changed(hello, at), ...hello];
+    expect(decode(hello, changed(hello, index), hello)).toBe(helloText + text);
+    const bytes = [...hello, ...changed(hello, index), ...hello];
     expect(decode(...bytes.map((byte) => Uint8Array.of(byte)))).toBe(helloText + text);
   });
 
@@ -153,7 +153,8 @@ test("FrameDecoder doesn't copy a long frame for each byte received", () => {
   };
   try {
     let text = '';
-    for (let at = 0; at < frame.length; at += 1) text += decoder.decode(frame.subarray(at, at + 1));
+    for (let index = 0; index < frame.length; index += 1)
+      text += decoder.decode(frame.subarray(index, index + 1));
     expect(text).toStartWith('event: metadata\ndata: {"p":"xxx');
   } finally {
     Buffer.prototype.copy = copy;

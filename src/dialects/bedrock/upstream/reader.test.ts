@@ -263,7 +263,7 @@ describe('Bedrock blocks', () => {
   });
 
   test('are limited in number and size', () => {
-    const many = Array.from({ length: openBlocksMax + 1 }, (_, at) => at);
+    const many = Array.from({ length: openBlocksMax + 1 }, (_, index) => index);
     const calls = many.map((at) => call(at, `tooluse_${at}`));
     expect(read(...calls).failure?.kind).toBe('malformed');
     const piece = Buffer.alloc(1024 * 1024, 'x').toString('base64');

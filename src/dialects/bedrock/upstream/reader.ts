@@ -1,10 +1,10 @@
 import type { AnswerSink, FinishReason } from '../../../core/answer.ts';
 import { eventBytesMax, openBlocksMax } from '../../../core/bounds.ts';
 import {
-  type Fields,
   fieldsOf,
+  isNonEmptyString,
   isObject,
-  isText,
+  type JsonObject,
   lengthOf,
   objectsIn,
   textOf,
@@ -41,7 +41,7 @@ function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
 
 /** Returns the failure for a stop reason, or for a missing one. */
 function endFailure(word: unknown): UpstreamFailure | undefined {
-  if (!isText(word)) return malformed(noStopReason);
+  if (!isNonEmptyString(word)) return malformed(noStopReason);
   return mistakes.has(word) ? finishReasonFailure('server', word) : undefined;
 }
 
@@ -55,7 +55,7 @@ function stopSequenceIn(fields: unknown): string | null {
   if (!isObject(fields)) return null;
   const { delta, stop_sequence: own } = fields;
   const found = own ?? fieldsOf(delta).stop_sequence;
-  return isText(found) ? found : null;
+  return isNonEmptyString(found) ? found : null;
 }
 
 /** Bedrock counts as Anthropic does, under other names. */
@@ -91,7 +91,7 @@ export function toBase64(bytes: string): string {
 }
 
 /** Converts a block of a complete answer. */
-function completeBlock(content: Fields): Fields | undefined {
+function completeBlock(content: JsonObject): JsonObject | undefined {
   const { text, toolUse, reasoningContent, citationsContent } = content;
   if (typeof text === 'string') return { type: 'text', text };
   if (isObject(toolUse)) return callBlock(toolUse);
@@ -110,7 +110,11 @@ function completeBlock(content: Fields): Fields | undefined {
 }
 
 /** Converts a block event. Returns undefined if it is empty or contains bytes. */
-function blockEvent({ contentBlockIndex: index, start, delta }: Fields): Fields | undefined {
+function blockEvent({
+  contentBlockIndex: index,
+  start,
+  delta,
+}: JsonObject): JsonObject | undefined {
   const { toolUse } = fieldsOf(start);
   const opened = isObject(toolUse) ? callBlock(toolUse) : reasoningBlock(fieldsOf(delta));
   if (opened) return { type: 'content_block_start', index, content_block: opened };
@@ -122,13 +126,13 @@ function blockEvent({ contentBlockIndex: index, start, delta }: Fields): Fields 
  * Returns a block start for each piece of reasoning, which Bedrock doesn't announce. The text may
  * be empty.
  */
-function reasoningBlock({ reasoningContent }: Fields): Fields | undefined {
+function reasoningBlock({ reasoningContent }: JsonObject): JsonObject | undefined {
   const { text, signature } = fieldsOf(reasoningContent);
   const isPresent = text !== undefined || signature !== undefined;
   return isPresent ? { type: 'thinking', thinking: text, signature } : undefined;
 }
 
-function blockDelta({ text, toolUse, citation }: Fields): Fields | undefined {
+function blockDelta({ text, toolUse, citation }: JsonObject): JsonObject | undefined {
   if (typeof text === 'string') return { type: 'text_delta', text };
   if (isObject(toolUse)) return { type: 'input_json_delta', partial_json: toolUse.input };
   if (isObject(citation)) return { type: 'citations_delta', citation: citationOf(citation) };
@@ -136,12 +140,12 @@ function blockDelta({ text, toolUse, citation }: Fields): Fields | undefined {
 }
 
 /** Amazon's own tools, such as its web search, aren't run by the client. */
-function callBlock({ toolUseId, name, input, type }: Fields): Fields {
+function callBlock({ toolUseId, name, input, type }: JsonObject): JsonObject {
   const isServerTool = type === 'server_tool_use';
   return { type: isServerTool ? type : 'tool_use', id: toolUseId, name, input };
 }
 
-function citedBlock({ content, citations }: Fields): Fields {
+function citedBlock({ content, citations }: JsonObject): JsonObject {
   const texts = objectsIn(content).map(({ text }) => text);
   return {
     type: 'text',
@@ -150,7 +154,7 @@ function citedBlock({ content, citations }: Fields): Fields {
   };
 }
 
-function citationOf({ title, location, sourceContent }: Fields): Fields {
+function citationOf({ title, location, sourceContent }: JsonObject): JsonObject {
   const web = fieldsOf(fieldsOf(location).web);
   const [quoted] = objectsIn(sourceContent);
   return { url: web.url, title, cited_text: quoted?.text };
@@ -201,26 +205,30 @@ export class BedrockStreamReader implements StreamReader {
       case 'messageStop':
         return this.#finish(fields);
       case brokenFrame:
-        return malformed(isText(fields.message) ? fields.message : brokenFrame);
+        return malformed(isNonEmptyString(fields.message) ? fields.message : brokenFrame);
       default:
         return failureNamed(event, fields);
     }
   }
 
-  #takeUsage({ usage }: Fields): undefined {
+  #takeUsage({ usage }: JsonObject): undefined {
     const read = readUsage(usage);
     if (read !== undefined) this.#sink.usage?.(read);
     this.ended = this.finished;
   }
 
-  #emit(event: Fields | undefined, data: string): undefined {
+  #emit(event: JsonObject | undefined, data: string): undefined {
     if (event && this.#emitter.take({ fields: event, data }) > 0) this.#hasContent = true;
   }
 
   /**
    * Buffers bytes until their block ends. The emitter buffers signatures; their size counts here.
    */
-  #bufferBlock({ contentBlockIndex: index, start, delta }: Fields): UpstreamFailure | undefined {
+  #bufferBlock({
+    contentBlockIndex: index,
+    start,
+    delta,
+  }: JsonObject): UpstreamFailure | undefined {
     this.#open.add(index);
     if (this.#open.size > openBlocksMax) {
       return malformed('The upstream opened too many blocks at the same time.');
@@ -228,8 +236,8 @@ export class BedrockStreamReader implements StreamReader {
     const { format } = fieldsOf(fieldsOf(start).image);
     const { reasoningContent, image } = fieldsOf(delta);
     const { redactedContent: encrypted, signature } = fieldsOf(reasoningContent);
-    const mediaType = isText(format) ? `image/${format}` : null;
-    const isOpening = mediaType !== null || isText(encrypted);
+    const mediaType = isNonEmptyString(format) ? `image/${format}` : null;
+    const isOpening = mediaType !== null || isNonEmptyString(encrypted);
     if (isOpening && !this.#opaque.has(index)) this.#opaque.set(index, { mediaType, bytes: '' });
     const block = this.#opaque.get(index);
     const piece = block ? fromBase64(textOf(encrypted) || bytesIn(fieldsOf(image))) : '';
@@ -252,7 +260,7 @@ export class BedrockStreamReader implements StreamReader {
     else this.#sink.redactedReasoning(block.bytes);
   }
 
-  #finish(end: Fields): UpstreamFailure | undefined {
+  #finish(end: JsonObject): UpstreamFailure | undefined {
     const failure = endFailure(end.stopReason);
     if (failure !== undefined) return failure;
     for (const index of [...this.#opaque.keys()]) this.#close(index);
@@ -284,30 +292,30 @@ export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure |
 
 function emitFinish(
   sink: AnswerSink,
-  { stopReason, additionalModelResponseFields: modelFields }: Fields,
+  { stopReason, additionalModelResponseFields: modelFields }: JsonObject,
   hasCalls: boolean,
 ): void {
   sink.finish(finishReasonOf(textOf(stopReason), hasCalls), stopSequenceIn(modelFields));
 }
 
-function emitBlock(content: Fields, blocks: BlockEmitter, sink: AnswerSink): void {
+function emitBlock(content: JsonObject, blocks: BlockEmitter, sink: AnswerSink): void {
   const block = completeBlock(content);
   if (block !== undefined) {
     blocks.emitBlock(block);
     return;
   }
   const { image } = content;
-  if (!isObject(image) || !isText(image.format)) return;
+  if (!isObject(image) || !isNonEmptyString(image.format)) return;
   const bytes = bytesIn(image);
   if (bytes !== '') sink.image(`image/${image.format}`, bytes);
 }
 
-function bytesIn({ source }: Fields): string {
+function bytesIn({ source }: JsonObject): string {
   return textOf(fieldsOf(source).bytes);
 }
 
 /** Exceptions are recognized by event name. Other unknown events are ignored. */
-function failureNamed(event: string | null, fields: Fields): UpstreamFailure | undefined {
+function failureNamed(event: string | null, fields: JsonObject): UpstreamFailure | undefined {
   if (event !== 'error' && !event?.endsWith('xception')) return undefined;
   return readErrorObject({ code: event, ...fields });
 }

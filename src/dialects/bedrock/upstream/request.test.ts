@@ -247,9 +247,9 @@ describe('writeRequest for tools', () => {
   });
 
   test('drops strict if there are too many strict tools', () => {
-    const tools = Array.from({ length: 21 }, (_, at) => ({
+    const tools = Array.from({ length: 21 }, (_, index) => ({
       ...tool,
-      name: `t${at}`,
+      name: `t${index}`,
       strict: true,
     }));
     const { body, dropped } = write({ tools }, native);
@@ -375,7 +375,9 @@ describe('writeRequest for turns', () => {
   });
 
   test('merges 10,000 turns of one role', () => {
-    const { messages } = writeTurn(Array.from({ length: 10_000 }, (_, at) => userTurn(`w${at}`)));
+    const { messages } = writeTurn(
+      Array.from({ length: 10_000 }, (_, index) => userTurn(`w${index}`)),
+    );
     expect(messages).toHaveLength(1);
     expect(messages[0]?.content).toHaveLength(10_000);
   });

@@ -101,11 +101,12 @@ function writeTurns(
 /** Moves all results of a turn to the front, each with the cache point that follows it. */
 function resultsFirst(content: readonly Block[]): readonly Block[] {
   const isOfResult = content.map(
-    (block, at) =>
-      'toolResult' in block || ('cachePoint' in block && 'toolResult' in (content[at - 1] ?? {})),
+    (block, index) =>
+      'toolResult' in block ||
+      ('cachePoint' in block && 'toolResult' in (content[index - 1] ?? {})),
   );
-  const results = content.filter((_, at) => isOfResult[at]);
-  return [...results, ...content.filter((_, at) => !isOfResult[at])];
+  const results = content.filter((_, index) => isOfResult[index]);
+  return [...results, ...content.filter((_, index) => !isOfResult[index])];
 }
 
 /** Bedrock rejects a document without any text beside it. */

@@ -40,7 +40,7 @@ describe('writeContents turns', () => {
     const talk = [
       ...Array.from({ length: 20_000 }, () => userTurn('Hi')),
       ...Array.from({ length: 20_000 }, () => model(text('Hm.'))),
-      model(...Array.from({ length: 80_000 }, (_, at) => call(String(at)))),
+      model(...Array.from({ length: 80_000 }, (_, index) => call(String(index)))),
     ];
     const contents = writeContents(talk, makeTarget());
     expect(contents.map(({ parts }) => parts.length)).toEqual([20_000, 100_000]);

@@ -146,11 +146,11 @@ function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolea
   const model = new ModelParts(needsSignature);
   /** The end of the current row of calls, found once per row. */
   let end = 0;
-  for (const [at, part] of parts.entries()) {
-    end = Math.max(end, at);
+  for (const [index, part] of parts.entries()) {
+    end = Math.max(end, index);
     while (parts[end]?.kind === 'tool_call') end += 1;
     if (part.kind === 'reasoning') model.reasoning(part);
-    else if (part.kind === 'tool_call') model.call(part, end - at);
+    else if (part.kind === 'tool_call') model.call(part, end - index);
     else model.text(part.text);
   }
   return model.end();

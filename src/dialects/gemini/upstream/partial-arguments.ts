@@ -3,7 +3,7 @@
  * emitted once complete, because half an object isn't JSON.
  */
 import { eventBytesMax, jsonDepthMax } from '../../../core/bounds.ts';
-import { type Fields, objectsIn } from '../../../core/json.ts';
+import { type JsonObject, objectsIn } from '../../../core/json.ts';
 
 type Step = string | number;
 /** Objects have no prototype, so that no name is special. */
@@ -25,7 +25,7 @@ function readPath(path: unknown): readonly Step[] | undefined {
   return steps.length > 0 ? steps : undefined;
 }
 
-function readValue(piece: Fields): unknown {
+function readValue(piece: JsonObject): unknown {
   const { stringValue, numberValue, boolValue } = piece;
   if (typeof stringValue === 'string') return stringValue;
   if (typeof numberValue === 'number') return numberValue;
@@ -79,9 +79,9 @@ export class PartialArguments {
 
   #put(path: readonly Step[], value: unknown): void {
     let node = this.#root;
-    for (const [at, step] of path.entries()) {
+    for (const [index, step] of path.entries()) {
       const known = childOf(node, step);
-      if (at === path.length - 1) {
+      if (index === path.length - 1) {
         const isContinued = typeof known === 'string' && typeof value === 'string';
         setChild(node, step, isContinued ? known + value : value);
         return;
@@ -90,7 +90,7 @@ export class PartialArguments {
         node = known as Node;
         continue;
       }
-      const child = typeof path[at + 1] === 'number' ? [] : newObject();
+      const child = typeof path[index + 1] === 'number' ? [] : newObject();
       if (!setChild(node, step, child)) return;
       node = child;
     }

@@ -9,8 +9,8 @@ const read = (...chunks: readonly unknown[]) =>
 const chunkOf = (parts: readonly object[], finishReason?: string) => ({
   candidates: [{ content: { role: 'model', parts }, finishReason, index: 0 }],
 });
-const endChunk = (finishReason: string, more: object = {}) => ({
-  candidates: [{ content: {}, finishReason, ...more }],
+const endChunk = (finishReason: string, extraFields: object = {}) => ({
+  candidates: [{ content: {}, finishReason, ...extraFields }],
 });
 
 describe('GeminiStreamReader finish reasons', () => {

@@ -1,10 +1,10 @@
 import type { AnswerSink, FinishReason } from '../../../core/answer.ts';
 import {
-  type Fields,
   fieldsOf,
+  isNonEmptyString,
   isObject,
-  isText,
   itemsOf,
+  type JsonObject,
   objectsIn,
   textOf,
 } from '../../../core/json.ts';
@@ -20,7 +20,7 @@ import {
 import { parseExact } from '../../normalize/exact-json.ts';
 import { readCount, uncachedAudio } from '../../normalize/responses/counts.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
-import { markSignature } from '../../normalize/signature.ts';
+import { prefixSignature } from '../../normalize/signature.ts';
 import { PartialArguments } from './partial-arguments.ts';
 
 /** An unlisted reason is new. Since there is an answer, it counts as `stop`. */
@@ -60,7 +60,7 @@ export function finishReasonOf(geminiReason: string, hasCalls: boolean): FinishR
 
 function mistakeFailure(reason: string, detail: unknown): UpstreamFailure | undefined {
   if (!mistakes.has(reason)) return undefined;
-  const explanation = isText(detail) ? ` ${detail.slice(0, 300)}` : '';
+  const explanation = isNonEmptyString(detail) ? ` ${detail.slice(0, 300)}` : '';
   return finishReasonFailure('server', reason, explanation);
 }
 
@@ -113,12 +113,12 @@ function audioTokensIn(counts: unknown): number {
  * Returns true if a part is only the signature of the content before it, without even an empty
  * text.
  */
-function isBare(part: Fields): boolean {
+function isBare(part: JsonObject): boolean {
   return Object.keys(part).every((name) => name === 'thoughtSignature' || name === 'thought');
 }
 
 /** Returns false for an empty text, which may carry a signature but has no content. */
-function hasContent(part: Fields): boolean {
+function hasContent(part: JsonObject): boolean {
   return part.text !== '' && !isBare(part);
 }
 
@@ -139,14 +139,15 @@ class CandidateEmitter {
     this.#sink = sink;
   }
 
-  take(candidate: Fields): UpstreamFailure | undefined {
+  take(candidate: JsonObject): UpstreamFailure | undefined {
     const { content, finishReason, finishMessage, groundingMetadata } = candidate;
     const parts = objectsIn(fieldsOf(content).parts);
     // Older models send STOP in every chunk. It is the end only if nothing else follows.
     const isStop = finishReason === undefined || finishReason === 'STOP';
     const isOver = this.finished && isStop && !parts.some(hasContent);
     const hasMore =
-      groundingMetadata !== undefined || parts.some((part) => isText(part.thoughtSignature));
+      groundingMetadata !== undefined ||
+      parts.some((part) => isNonEmptyString(part.thoughtSignature));
     if (isOver && !hasMore) return undefined;
     for (const part of parts) this.#takePart(part);
     if (this.#openCall?.isTooLarge) {
@@ -155,7 +156,7 @@ class CandidateEmitter {
     if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
     // Sources and signatures may come after the end. The earlier finish reason stays.
     const reason = isOver ? this.#reason : finishReason;
-    if (!isText(reason) || reason === 'FINISH_REASON_UNSPECIFIED') return undefined;
+    if (!isNonEmptyString(reason) || reason === 'FINISH_REASON_UNSPECIFIED') return undefined;
     const mistake = mistakeFailure(reason, finishMessage);
     if (mistake !== undefined) return mistake;
     this.#endCall();
@@ -166,7 +167,7 @@ class CandidateEmitter {
     return undefined;
   }
 
-  #takePart(part: Fields): void {
+  #takePart(part: JsonObject): void {
     const { text, functionCall, inlineData } = part;
     if (isObject(functionCall)) this.#takeCall(functionCall, part.thoughtSignature);
     else if (typeof text === 'string') this.#takeText(text, part);
@@ -175,8 +176,8 @@ class CandidateEmitter {
     else if (isObject(inlineData) && part.thought !== true) this.#takeMedia(inlineData);
   }
 
-  #takeText(text: string, { thought, thoughtSignature }: Fields): void {
-    const signature = isText(thoughtSignature) ? thoughtSignature : undefined;
+  #takeText(text: string, { thought, thoughtSignature }: JsonObject): void {
+    const signature = isNonEmptyString(thoughtSignature) ? thoughtSignature : undefined;
     if (thought === true) {
       this.#endText();
       this.#isThinking = true;
@@ -193,22 +194,22 @@ class CandidateEmitter {
     this.#sink.text(text);
   }
 
-  #takeCall(call: Fields, signature: unknown): void {
-    if (isText(call.name)) this.#openNext(call.name, call, signature);
+  #takeCall(call: JsonObject, signature: unknown): void {
+    if (isNonEmptyString(call.name)) this.#openNext(call.name, call, signature);
     const open = this.#openCall;
     if (open === undefined) return;
     open.add(call.partialArgs);
     if (call.willContinue !== true) this.#endCall();
   }
 
-  #openNext(name: string, call: Fields, signature: unknown): void {
+  #openNext(name: string, call: JsonObject, signature: unknown): void {
     this.#endCall();
     this.#endText();
-    if (isText(signature)) this.#sign(signature);
+    if (isNonEmptyString(signature)) this.#sign(signature);
     this.#isThinking = false;
     const number = this.#calls;
     this.#calls += 1;
-    this.#sink.toolCall(number, isText(call.id) ? call.id : newCallId(), name);
+    this.#sink.toolCall(number, isNonEmptyString(call.id) ? call.id : newCallId(), name);
     if (isObject(call.args)) this.#sink.toolArguments(number, JSON.stringify(call.args));
     else this.#openCall = new PartialArguments();
   }
@@ -220,8 +221,9 @@ class CandidateEmitter {
   }
 
   /** Drops the signatures of images: they are megabytes long and can't be sent back. */
-  #takeMedia({ mimeType, data }: Fields): void {
-    if (!isText(data) || !isText(mimeType) || !mimeType.startsWith('image/')) return;
+  #takeMedia({ mimeType, data }: JsonObject): void {
+    if (!isNonEmptyString(data) || !isNonEmptyString(mimeType) || !mimeType.startsWith('image/'))
+      return;
     this.#endText();
     this.#isThinking = false;
     this.#sink.image(mimeType, data);
@@ -235,14 +237,15 @@ class CandidateEmitter {
 
   #sign(signature: string): void {
     this.#isThinking = false;
-    this.#sink.reasoningSignature(markSignature('gemini', signature));
+    this.#sink.reasoningSignature(prefixSignature('gemini', signature));
   }
 
   /** Emits sources without positions, because those count bytes of a text that isn't stored. */
   #cite(grounding: unknown): void {
     for (const { web } of objectsIn(fieldsOf(grounding).groundingChunks)) {
       const { uri: url, title } = fieldsOf(web);
-      if (isText(url)) this.#sink.citation({ url, title: textOf(title), quote: '', range: null });
+      if (isNonEmptyString(url))
+        this.#sink.citation({ url, title: textOf(title), quote: '', range: null });
     }
   }
 }
@@ -266,7 +269,7 @@ function isInteger(value: unknown): value is number {
  * Returns a candidate's number. Index 0 is often omitted; if no candidate has an index, its list
  * position counts.
  */
-function numberOf({ index }: Fields, at: number, list: readonly unknown[]): number {
+function numberOf({ index }: JsonObject, at: number, list: readonly unknown[]): number {
   if (isInteger(index)) return index;
   return list.some((other) => isObject(other) && isInteger(other.index)) ? 0 : at;
 }
@@ -307,7 +310,7 @@ export class GeminiStreamReader implements StreamReader {
   }
 
   /** Emits the content of one chunk or a complete answer. */
-  take(chunk: Fields): UpstreamFailure | undefined {
+  take(chunk: JsonObject): UpstreamFailure | undefined {
     const { error, usageMetadata } = chunk;
     if (error !== undefined && error !== null) return readErrorObject(chunk);
     const failure = this.#takeCandidates(chunk);
@@ -317,15 +320,15 @@ export class GeminiStreamReader implements StreamReader {
     return failure;
   }
 
-  #takeCandidates({ candidates, promptFeedback }: Fields): UpstreamFailure | undefined {
+  #takeCandidates({ candidates, promptFeedback }: JsonObject): UpstreamFailure | undefined {
     const list = itemsOf(candidates);
-    for (const [at, candidate] of list.entries()) {
+    for (const [index, candidate] of list.entries()) {
       if (!isObject(candidate)) continue;
-      const failure = this.#emitterFor(numberOf(candidate, at, list))?.take(candidate);
+      const failure = this.#emitterFor(numberOf(candidate, index, list))?.take(candidate);
       if (failure !== undefined) return failure;
     }
     if (isObject(list[0]) || this.finished) return undefined;
-    if (isText(fieldsOf(promptFeedback).blockReason)) {
+    if (isNonEmptyString(fieldsOf(promptFeedback).blockReason)) {
       this.#isBlocked = true;
       this.#sink.finish('content_filter', null);
     }

@@ -354,7 +354,7 @@ test('References ignores data that looks like a reference', () => {
 
 test('References limits the growth of nested references', () => {
   const doubled = (at: number) => ({ anyOf: [1, 2].map(() => ({ $ref: `#/$defs/d${at + 1}` })) });
-  const levels = Array.from({ length: 40 }, (_, at) => [`d${at}`, doubled(at)]);
+  const levels = Array.from({ length: 40 }, (_, index) => [`d${index}`, doubled(index)]);
   const $defs = { ...Object.fromEntries(levels), d40: city };
   const schema = { type: 'object', properties: { all: { $ref: '#/$defs/d0' } }, $defs };
   const references = new References();
@@ -367,7 +367,7 @@ test('References limits the growth of nested references', () => {
 test('References keeps references to a long schema that is used often', () => {
   const long = { type: 'string', description: 'x'.repeat(10_000) };
   const referring = (times: number) => {
-    const names = Array.from({ length: times }, (_, at) => `p${at}`);
+    const names = Array.from({ length: times }, (_, index) => `p${index}`);
     const properties = Object.fromEntries(names.map((name) => [name, { $ref: '#/$defs/long' }]));
     return { type: 'object', properties, $defs: { long } };
   };
@@ -377,9 +377,9 @@ test('References keeps references to a long schema that is used often', () => {
 });
 
 test('References keeps a long chain of references', () => {
-  const levels = Array.from({ length: 500 }, (_, at) => [
-    `d${at}`,
-    { type: 'array', items: { $ref: `#/$defs/d${at + 1}` } },
+  const levels = Array.from({ length: 500 }, (_, index) => [
+    `d${index}`,
+    { type: 'array', items: { $ref: `#/$defs/d${index + 1}` } },
   ]);
   const $defs = { ...Object.fromEntries(levels), d500: city };
   const schema = { type: 'object', properties: { all: { $ref: '#/$defs/d0' } }, $defs };

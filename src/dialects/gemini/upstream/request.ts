@@ -1,5 +1,5 @@
 import { jsonDepthMax } from '../../../core/bounds.ts';
-import { type Fields, fieldsOf, isObject } from '../../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject } from '../../../core/json.ts';
 import type { JsonFormat, Prompt, Tool, Turn } from '../../../core/prompt.ts';
 import type { Target, UpstreamRequest } from '../../dialect.ts';
 import { detailNames } from '../../normalize/requests/content.ts';
@@ -110,23 +110,23 @@ function writeTool({ name, description, parameters }: Tool, references: Referenc
 const shapes = ['$ref', 'anyOf', 'oneOf', 'allOf', 'patternProperties'];
 
 /** Returns true for a tool without arguments: Gemini rejects an object without properties. */
-function hasNoParameters(schema: Readonly<Fields>): boolean {
+function hasNoParameters(schema: Readonly<JsonObject>): boolean {
   const { properties, additionalProperties } = schema;
   if (Object.keys(fieldsOf(properties)).length > 0) return false;
   return !isObject(additionalProperties) && !shapes.some((name) => name in schema);
 }
 
 /** Gemini rejects parameters without a `type`, but also a `type` beside a `$ref`. */
-function objectSchema(schema: Readonly<Fields>) {
+function objectSchema(schema: Readonly<JsonObject>) {
   const plain = plainSchema(schema);
   return shapes.some((name) => name in plain) ? plain : { type: 'object', ...plain };
 }
 
-function answerSchema(schema: Readonly<Fields>) {
+function answerSchema(schema: Readonly<JsonObject>) {
   return plainSchema(new References().resolveIn(schema));
 }
 
-function plainSchema({ $schema: _, ...rest }: Readonly<Fields>) {
+function plainSchema({ $schema: _, ...rest }: Readonly<JsonObject>) {
   return rest;
 }
 
@@ -166,7 +166,7 @@ function writeConfig(prompt: Prompt, target: Target, json: JsonFormat | null) {
  * keys beside a reference; generated tool schemas often break both rules.
  */
 
-type Schema = Readonly<Fields>;
+type Schema = Readonly<JsonObject>;
 
 /** Keywords whose value is a schema, or a list of schemas. */
 const schemaKeys = new Set([

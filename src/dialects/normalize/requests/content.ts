@@ -68,9 +68,9 @@ function isSingleLineBase64(text: string): boolean {
   if (length % 4 === 1) return false;
   // The runtime reads only the lower byte of a character beyond Latin-1, which may be a letter.
   if (Buffer.byteLength(text) !== text.length) return false;
-  for (let at = 0; at < length; at += pieceLength) {
-    const letters = Math.min(pieceLength, length - at);
-    const bytes = scratch.write(text.slice(at, at + letters), 'base64');
+  for (let index = 0; index < length; index += pieceLength) {
+    const letters = Math.min(pieceLength, length - index);
+    const bytes = scratch.write(text.slice(index, index + letters), 'base64');
     if (bytes !== Math.floor((letters * 3) / 4)) return false;
   }
   return true;
@@ -103,7 +103,7 @@ export function checkBytes(text: string, param: string): void {
 }
 
 /** Returns a URL for bytes or a URL. Bytes without a type count as PDF. */
-export function addressOfBytes(text: string): string {
+export function dataUrlOf(text: string): string {
   return address.test(text) ? text : `data:application/pdf;base64,${text}`;
 }
 

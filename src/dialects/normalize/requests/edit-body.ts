@@ -1,8 +1,8 @@
 import { jsonDepthMax, jsonNamesMax } from '../../../core/bounds.ts';
-import { type Fields, isObject } from '../../../core/json.ts';
+import { isObject, type JsonObject } from '../../../core/json.ts';
 import type { Edits, RawBody, SplicedBody } from '../../dialect.ts';
 import { longNumber, parseExact } from '../exact-json.ts';
-import { cacheNames } from './prompt-cache.ts';
+import { cacheKeyFields } from './prompt-cache.ts';
 import { surchargedParameters } from './restricted-parameters.ts';
 
 /** Edits a client's body for an upstream of the same dialect. */
@@ -101,7 +101,7 @@ function modelField(text: string, model: unknown): number | undefined {
 const bodyLimits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };
 
 /** Returns the body with exact numbers; undefined if it has no long numbers. */
-function parseExactBody(source: RawBody | null): Readonly<Fields> | undefined {
+function parseExactBody(source: RawBody | null): Readonly<JsonObject> | undefined {
   if (source === null || !longNumber.test(source.text)) return undefined;
   const exact = parseExact(source.text, bodyLimits);
   return isObject(exact) ? exact : undefined;
@@ -153,7 +153,7 @@ const checkedNames = [
   'inference_geo',
   'access_programs',
   ...surchargedParameters.keys(),
-  ...cacheNames,
+  ...cacheKeyFields,
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
 
 const anyEscape = Buffer.from('\\u00');
@@ -197,8 +197,8 @@ const valuesMax = 200;
 function largestText(body: object): number {
   const values: unknown[] = [body];
   let longest = 0;
-  for (let at = 0; at < values.length; at += 1) {
-    const value = values[at];
+  for (let index = 0; index < values.length; index += 1) {
+    const value = values[index];
     if (typeof value === 'string') longest = Math.max(longest, value.length);
     else if (typeof value === 'object' && value !== null) {
       const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
@@ -215,7 +215,11 @@ function isIn(segments: readonly Uint8Array[], pattern: Buffer): boolean {
 function isTwiceIn(segments: readonly Uint8Array[], pattern: Buffer): boolean {
   let times = 0;
   for (const segment of segments) {
-    for (let at = find(segment, pattern); at !== -1; at = find(segment, pattern, at + 1)) {
+    for (
+      let index = find(segment, pattern);
+      index !== -1;
+      index = find(segment, pattern, index + 1)
+    ) {
       times += 1;
       if (times === 2) return true;
     }
@@ -273,6 +277,7 @@ export function dropLookalikes(body: object, known: object, edits: Edits): void 
  * send the client's own text.
  */
 export function sameIfUnchanged<List extends readonly unknown[]>(before: List, after: List): List {
-  const isSame = after.length === before.length && after.every((item, at) => item === before[at]);
+  const isSame =
+    after.length === before.length && after.every((item, index) => item === before[index]);
   return isSame ? before : after;
 }

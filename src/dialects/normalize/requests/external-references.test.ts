@@ -3,10 +3,10 @@ import { Compile } from 'typebox/schema';
 import { readMessagesRequest } from '../../anthropic/client/request.ts';
 import { readChatRequest } from '../../openai-chat/client/request.ts';
 import { readResponsesRequest } from '../../responses/client/request.ts';
-import { imageAddress, webAddress } from './external-references.ts';
+import { imageUrl, webUrl } from './external-references.ts';
 
-const isImage = Compile(imageAddress);
-const isWeb = Compile(webAddress);
+const isImage = Compile(imageUrl);
+const isWeb = Compile(webUrl);
 
 test.each([
   ['https://a.test/x.png', true, true],

@@ -1,18 +1,18 @@
 import { Type } from 'typebox';
-import { addressesMax } from '../../../core/bounds.ts';
+import { requestUrlsMax } from '../../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
-import { type Fields, fieldsOf, isObject, isText } from '../../../core/json.ts';
-import type { AddressInput, OwnAccountNeed } from '../../../core/request-info.ts';
+import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../../core/json.ts';
+import type { OwnAccountNeed, UrlInput } from '../../../core/request-info.ts';
 
 /** URLs in requests. Schemes may be uppercase, and JSON Schema patterns have no flag for that. */
 
 const web = '[Hh][Tt][Tt][Pp][Ss]?://';
 
-export const webAddress = Type.String({ pattern: `^${web}`, expected: 'an http(s) address' });
+export const webUrl = Type.String({ pattern: `^${web}`, expected: 'an http(s) URL' });
 
-export const imageAddress = Type.String({
+export const imageUrl = Type.String({
   pattern: `^(${web}|[Dd][Aa][Tt][Aa]:)`,
-  expected: 'an http(s) address or a base64 data: URL',
+  expected: 'an http(s) URL or a base64 data: URL',
 });
 
 /** Finds URLs that an upstream may fetch, in fields that the gateway doesn't know. */
@@ -37,29 +37,26 @@ const labelsName = /(?:^|_)metadata$/;
 const address = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
 
 export function tooManyAddresses(param: string): GatewayError {
-  const message = `${param} is one URL too many; at most ${addressesMax} are allowed.`;
+  const message = `${param} is one URL too many; at most ${requestUrlsMax} are allowed.`;
   return invalidRequest(message, param);
 }
 
 /**
  * Finds the URLs in `value`, which is at `path`. `isFetched` is true if a text there is fetched.
  */
-export function addressesIn(
-  value: unknown,
-  path: string,
-  isFetched = false,
-): readonly AddressInput[] {
-  const found: AddressInput[] = [];
+export function urlsIn(value: unknown, path: string, isFetched = false): readonly UrlInput[] {
+  const found: UrlInput[] = [];
   const walk = (inner: unknown, step: Step | undefined, isCandidate: boolean): void => {
     if (typeof inner === 'string') {
       if (!isCandidate || !address.test(inner)) return;
       const param = (path + pathOf(step)).replace(/^\./, '');
-      if (found.length === addressesMax) throw tooManyAddresses(param);
+      if (found.length === requestUrlsMax) throw tooManyAddresses(param);
       found.push({ param, url: inner });
     } else if (Array.isArray(inner)) {
-      for (let at = 0; at < inner.length; at += 1) {
-        // Skip numbers early: lists of a million token numbers or vectors are common.
-        if (typeof inner[at] !== 'number') walk(inner[at], { name: at, parent: step }, isCandidate);
+      for (let index = 0; index < inner.length; index += 1) {
+        // Skip numbers early: lists of a million token IDs or vectors are common.
+        if (typeof inner[index] !== 'number')
+          walk(inner[index], { name: index, parent: step }, isCandidate);
       }
     } else if (isObject(inner)) {
       // Anthropic writes a source as `{"type": "url", "url": …}`.
@@ -131,8 +128,8 @@ function paramAt(path: string, idPath: string): string {
  * can mean anything, such as a video format.
  */
 function containerAt(value: unknown): string | undefined {
-  if (isText(value)) return '.container';
-  return isObject(value) && isText(value.id) ? '.container.id' : undefined;
+  if (isNonEmptyString(value)) return '.container';
+  return isObject(value) && isNonEmptyString(value.id) ? '.container.id' : undefined;
 }
 
 /** Returns the path of the first id in `value`, such as `.file_id` or `[2].source.file_id`. */
@@ -147,9 +144,9 @@ function storedIdPath(value: object): string | undefined {
 }
 
 function storedIdPathInList(list: readonly unknown[]): string | undefined {
-  for (let at = 0; at < list.length; at += 1) {
-    const idPath = storedIdPathInAny(list[at]);
-    if (idPath !== undefined) return `[${at}]${idPath}`;
+  for (let index = 0; index < list.length; index += 1) {
+    const idPath = storedIdPathInAny(list[index]);
+    if (idPath !== undefined) return `[${index}]${idPath}`;
   }
   return undefined;
 }
@@ -160,7 +157,10 @@ function storedIdPathInAny(value: unknown): string | undefined {
 
 function isIdAt(name: string, value: unknown): boolean {
   if (sourcesName.test(name)) return Array.isArray(value) && value.length > 0;
-  return storedIdName.test(name) && (isText(value) || (Array.isArray(value) && value.some(isText)));
+  return (
+    storedIdName.test(name) &&
+    (isNonEmptyString(value) || (Array.isArray(value) && value.some(isNonEmptyString)))
+  );
 }
 
 /** Returns the first need in the list, if any. */
@@ -188,7 +188,7 @@ export function storedBytes(text: string | null | undefined, param: string) {
  * Rejects regions, because any but `global` costs more. The field isn't dropped, so that no client
  * believes that it was applied.
  */
-export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
+export function regionNeed(body: Readonly<JsonObject>): OwnAccountNeed | undefined {
   const { inference_geo: region } = body;
   if (typeof region !== 'string' || region === 'global') return undefined;
   return { param: 'inference_geo', why: 'has a separate price: leave it out' };
@@ -198,7 +198,7 @@ export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
  * Rejects programs that OpenAI allows only for verified accounts, such as security research. An
  * operator can't share that permission with tenants.
  */
-export function programNeed({ access_programs: programs }: Readonly<Fields>) {
+export function programNeed({ access_programs: programs }: Readonly<JsonObject>) {
   const chosen = isObject(programs) ? Object.values(programs) : [];
   if (chosen.every((program) => (program ?? 'standard') === 'standard')) return undefined;
   return { param: 'access_programs', why: 'is allowed for a single account: leave it out' };

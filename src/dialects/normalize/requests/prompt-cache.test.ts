@@ -2,11 +2,11 @@ import { describe, expect, test } from 'bun:test';
 import { makePrompt } from '../../../../tests/support/prompts.ts';
 import type { Edits } from '../../dialect.ts';
 import {
-  cacheMark,
+  cacheBreakpoint,
   cacheMarkNames,
   isolateCaches,
-  keepLastMarks,
-  tenantCacheName,
+  keepLastBreakpoints,
+  tenantCacheKey,
   usesLongCacheTtl,
 } from './prompt-cache.ts';
 
@@ -20,7 +20,7 @@ test('cacheMarkNames finds marks on tools, parts, and the request', () => {
     'cache_control',
   ]);
   expect(namesIn({ cacheControl })).toEqual(['cache_control']);
-  const point = cacheMark({ prompt_cache_breakpoint: { mode: 'explicit' } });
+  const point = cacheBreakpoint({ prompt_cache_breakpoint: { mode: 'explicit' } });
   const parts = [{ kind: 'text' as const, text: 'a', ...point }];
   expect(namesIn({ turns: [{ role: 'user', parts }] })).toEqual(['prompt_cache_breakpoint']);
 });
@@ -32,8 +32,11 @@ test('keepLastMarks keeps the last 4 marks', () => {
   const promptOf = (...texts: string[]) =>
     makePrompt({ tools, turns: [{ role: 'user', parts: texts.map(markedText) }] });
   const four = promptOf('a', 'b', 'c');
-  expect(keepLastMarks(four)).toBe(four);
-  const { tools: kept, turns } = keepLastMarks({ ...promptOf('a', 'b', 'c', 'd'), cacheControl });
+  expect(keepLastBreakpoints(four)).toBe(four);
+  const { tools: kept, turns } = keepLastBreakpoints({
+    ...promptOf('a', 'b', 'c', 'd'),
+    cacheControl,
+  });
   expect(kept[0]?.cacheControl).toBeUndefined();
   expect(turns[0]?.parts).toEqual([
     { kind: 'text', text: 'a', cacheControl: undefined },
@@ -109,17 +112,17 @@ describe("the name of a cached prompt in the operator's account", () => {
 
   test('is absent if the client set none', () => {
     expect(editsOf({ model: 'a', prompt_cache_key: null }, 'acme')).toEqual({});
-    expect(tenantCacheName('acme', null)).toBeUndefined();
-    expect(tenantCacheName('acme', '')).toBeUndefined();
+    expect(tenantCacheKey('acme', null)).toBeUndefined();
+    expect(tenantCacheKey('acme', '')).toBeUndefined();
   });
 
   test('is the same in forwarded and translated requests', () => {
     const { prompt_cache_key } = editsOf({ prompt_cache_key: 'a' }, 'acme');
-    expect(tenantCacheName('acme', 'a')).toBe(String(prompt_cache_key));
+    expect(tenantCacheKey('acme', 'a')).toBe(String(prompt_cache_key));
   });
 });
 
 test("the name of a cached prompt in the tenant's own account is unchanged", () => {
   expect(editsOf({ prompt_cache_key: 'a' }, null)).toEqual({});
-  expect(tenantCacheName(null, 'a')).toBe('a');
+  expect(tenantCacheKey(null, 'a')).toBe('a');
 });

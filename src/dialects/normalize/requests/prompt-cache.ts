@@ -10,7 +10,7 @@ import type { Edits, RawBody } from '../../dialect.ts';
 const breakpoint = 'prompt_cache_breakpoint';
 
 /** Reads the mark on a part, a message, a tool, or the whole request, in either format. */
-export function cacheMark(value: object): { cacheControl?: CacheControl } {
+export function cacheBreakpoint(value: object): { cacheControl?: CacheControl } {
   const { cache_control: mark, [breakpoint]: point } = fieldsOf(value);
   if (isObject(point)) return { cacheControl: { ...fieldsOf(mark), [breakpoint]: point } };
   return isObject(mark) ? { cacheControl: mark } : {};
@@ -50,14 +50,14 @@ function* marksIn(prompt: Prompt): Iterable<CacheControl> {
 }
 
 /** Anthropic rejects a request with more marks. */
-const marksMax = 4;
+const breakpointsMax = 4;
 
 /**
  * Keeps only the last marks of a prompt with too many, because each covers everything before it.
  * Libraries copy a message's mark to every tool result in it.
  */
-export function keepLastMarks(prompt: Prompt): Prompt {
-  let surplus = [...marksIn(prompt)].length - marksMax;
+export function keepLastBreakpoints(prompt: Prompt): Prompt {
+  let surplus = [...marksIn(prompt)].length - breakpointsMax;
   if (surplus <= 0) return prompt;
   const { turns, tools } = prompt;
   const keep = <Part extends object>(part: Part): Part => {
@@ -87,7 +87,7 @@ export function usesLongCacheTtl({ text }: RawBody): () => boolean {
 }
 
 /** Fields that name a cached prompt at OpenAI, vLLM, Fireworks, and SGLang. */
-export const cacheNames = [
+export const cacheKeyFields = [
   'prompt_cache_key',
   'cache_salt',
   'prompt_cache_isolation_key',
@@ -105,14 +105,14 @@ export function isolateCaches(
   edits: Edits,
 ): void {
   if (tenantId === null) return;
-  for (const name of cacheNames) {
+  for (const name of cacheKeyFields) {
     const chosen = body[name] ?? null;
     if (chosen !== null) edits[name] = hashWithTenant(tenantId, chosen);
   }
 }
 
 /** Hashes one cache name in the same way, for translated requests. */
-export function tenantCacheName(
+export function tenantCacheKey(
   tenantId: string | null,
   chosen: string | null | undefined,
 ): string | undefined {

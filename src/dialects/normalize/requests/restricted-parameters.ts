@@ -1,4 +1,4 @@
-import { fieldsOf, isText, textOf } from '../../../core/json.ts';
+import { fieldsOf, isNonEmptyString, textOf } from '../../../core/json.ts';
 import type { Edits, Target } from '../../dialect.ts';
 
 /**
@@ -82,7 +82,7 @@ export const surchargedParameters: ReadonlyMap<string, IsSurcharged> = new Map<
   IsSurcharged
 >([
   // Vendors add tiers, and an unknown one may have any price.
-  ['service_tier', (value) => isText(value) && !standardTiers.has(value)],
+  ['service_tier', (value) => isNonEmptyString(value) && !standardTiers.has(value)],
   ['speed', (value) => value === 'fast'],
   // Searches by the vendor, priced per search: xAI, Alibaba, Baidu. Models that support
   // `web_search_options` search without it too, so their `request` price covers it.
@@ -163,6 +163,6 @@ export function withoutPaidTools<Tool extends object>(
   return {
     tools: tools.filter((tool) => !isPaid(tool)),
     removed,
-    dropped: tools.flatMap((tool, at) => (isPaid(tool) ? [`${path}[${at}]`] : [])),
+    dropped: tools.flatMap((tool, index) => (isPaid(tool) ? [`${path}[${index}]`] : [])),
   };
 }

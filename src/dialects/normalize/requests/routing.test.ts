@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { readChain, readPreferences } from './routing.ts';
+import { readModels, readPreferences } from './routing.ts';
 
 const defaults = {
   ...{ order: [], only: null, ignore: [], allowFallbacks: true, sort: null, route: 'fallback' },
@@ -28,10 +28,10 @@ describe('readPreferences', () => {
 });
 
 describe('readChain', () => {
-  const named = (count: number) => Array.from({ length: count }, (_, at) => `acme/${at}`);
+  const named = (count: number) => Array.from({ length: count }, (_, index) => `acme/${index}`);
 
   test('returns each model once, in order', () => {
-    expect(readChain({ model: 'acme/1', models: ['acme/0', 'acme/1', 'acme/2'] })).toEqual([
+    expect(readModels({ model: 'acme/1', models: ['acme/0', 'acme/1', 'acme/2'] })).toEqual([
       'acme/1',
       'acme/0',
       'acme/2',
@@ -39,8 +39,8 @@ describe('readChain', () => {
   });
 
   test('accepts at most 16 models', () => {
-    expect(readChain({ models: named(16) })).toHaveLength(16);
-    expect(() => readChain({ models: named(17) })).toThrow('name 17 models');
-    expect(() => readChain({ models: [] })).toThrow('model is required');
+    expect(readModels({ models: named(16) })).toHaveLength(16);
+    expect(() => readModels({ models: named(17) })).toThrow('name 17 models');
+    expect(() => readModels({ models: [] })).toThrow('model is required');
   });
 });

@@ -9,7 +9,7 @@ import {
   sortKeys,
 } from '../../../core/request-info.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
-import { addressesIn, storedContentOutsideContainer } from './external-references.ts';
+import { storedContentOutsideContainer, urlsIn } from './external-references.ts';
 import { withoutSuffix } from './search-options.ts';
 
 const nameList = Type.Array(Type.String(), { maxItems: 100 });
@@ -45,7 +45,7 @@ export const routingFields = {
 type Routing = Static<TObject<typeof routingFields>>;
 
 /** Returns the aliases to try, in order. */
-export function readChain({ model, models }: Routing): readonly string[] {
+export function readModels({ model, models }: Routing): readonly string[] {
   if (model && !models) return [withoutSuffix(model)];
   const named = [...(model ? [model] : []), ...(models ?? [])];
   const chain = [...new Set(named.map(withoutSuffix))];
@@ -93,12 +93,12 @@ export function nonStreamingRequest(
 ): RequestInfo {
   return {
     operationName,
-    models: readChain(body),
+    models: readModels(body),
     preferences: readPreferences(body),
     stream: false,
     parameters: Object.keys(extra),
     user: body.user ?? null,
-    addresses: addressesIn(extra, ''),
+    urls: urlsIn(extra, ''),
     ownAccount: storedContentOutsideContainer(extra, ''),
   };
 }

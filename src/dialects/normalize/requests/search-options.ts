@@ -80,7 +80,7 @@ export function readSearchOptions({
     const found = tools?.[tool] ?? {};
     const param = `tools[${tool}]`;
     if (!searchToolValidator.Check(found)) throw validationError(searchToolSchema, found, param);
-    return { ...toSearchOptions(found, param), isVendors: found.type !== 'web_search' };
+    return { ...toSearchOptions(found, param), isProviderTool: found.type !== 'web_search' };
   }
   const plugin = plugins?.[0];
   if (plugin) return toSearchOptions(plugin, 'plugins[0]');
@@ -101,7 +101,7 @@ function toSearchOptions(fields: OptionFields, param: string): SearchOptions {
   const unsupported = [...unsupportedIn(fields), ...allowed.others, ...excluded.others];
   return {
     param,
-    isVendors: false,
+    isProviderTool: false,
     callsMax: fields.max_uses ?? null,
     resultsMax: fields.max_results ?? null,
     allowedDomains: allowed.domains,

@@ -1,4 +1,4 @@
-import { type Fields, isObject } from '../../../core/json.ts';
+import { isObject, type JsonObject } from '../../../core/json.ts';
 import type { Prompt, Tool } from '../../../core/prompt.ts';
 
 /**
@@ -6,7 +6,7 @@ import type { Prompt, Tool } from '../../../core/prompt.ts';
  * OpenAI, and others reject a whole request because of one such schema.
  */
 
-type Schema = Readonly<Fields>;
+type Schema = Readonly<JsonObject>;
 
 /** Keys whose values are data, even if they look like a schema. */
 const literalKeys: ReadonlySet<string> = new Set([
@@ -64,7 +64,7 @@ function lacksItems({ type, items, prefixItems }: Schema): boolean {
 
 function toCurrent(schema: Schema): Schema {
   const fields = Object.entries(schema).map(([key, value]) => [key, toCurrentValue(key, value)]);
-  const changed: Fields = Object.fromEntries(fields);
+  const changed: JsonObject = Object.fromEntries(fields);
   if (Array.isArray(changed.items)) {
     const { items, additionalItems: others, ...rest } = changed;
     return { ...rest, prefixItems: items, ...(others === undefined ? {} : { items: others }) };
@@ -91,7 +91,7 @@ function toCurrentValue(key: string, value: unknown): unknown {
 }
 
 /** In older schemas, `exclusiveMinimum` was a flag beside `minimum`. Now it is the bound. */
-function toCurrentBound(schema: Fields, name: 'Minimum' | 'Maximum'): Fields {
+function toCurrentBound(schema: JsonObject, name: 'Minimum' | 'Maximum'): JsonObject {
   if (!isFlag(schema[`exclusive${name}`])) return schema;
   const { [`exclusive${name}`]: isOutside, [name.toLowerCase()]: bound, ...rest } = schema;
   if (bound === undefined) return rest;
@@ -109,7 +109,7 @@ const unsupportedSyntax = /\\[pP]\{|\\u\{|\\k<|\(\?<[A-Za-z_]/;
 /**
  * Adds `properties`, which MCP and Anthropic don't require, and a missing `type` (Codex desktop).
  */
-export function functionSchema(parameters: Tool['parameters']): Fields {
+export function functionSchema(parameters: Tool['parameters']): JsonObject {
   const original = parameters ?? {};
   const schema = {
     type: 'object',
@@ -132,7 +132,7 @@ function hasUnsupported(value: unknown): boolean {
   return false;
 }
 
-function withoutUnsupported(schema: Fields): Fields {
+function withoutUnsupported(schema: JsonObject): JsonObject {
   const supported = Object.entries(schema).filter(([key, value]) => !isUnsupported(key, value));
   return Object.fromEntries(supported.map(([key, value]) => [key, supportedValue(value)]));
 }

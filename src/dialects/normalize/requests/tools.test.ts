@@ -13,8 +13,8 @@ const plain = readPrompt({
 });
 
 function rejecting(...texts: readonly string[]): () => void {
-  const parts = texts.map((json, at): AssistantPart => {
-    return { kind: 'tool_call', id: `call_${at}`, name: 'look', arguments: json };
+  const parts = texts.map((json, index): AssistantPart => {
+    return { kind: 'tool_call', id: `call_${index}`, name: 'look', arguments: json };
   });
   return () => rejectTooManyArguments({ ...plain, turns: [{ role: 'assistant', parts }] });
 }
@@ -80,9 +80,9 @@ test('ToolNames renames names that start with a digit or dash and restores them'
 });
 
 test('ToolNames offers the first of several tools with the same name', () => {
-  const tools = ['look', 'listen', 'look'].map((name, at) => ({
+  const tools = ['look', 'listen', 'look'].map((name, index) => ({
     name,
-    description: `No. ${at}`,
+    description: `No. ${index}`,
     parameters: null,
   }));
   const duplicatePrompt = makePrompt({ tools });

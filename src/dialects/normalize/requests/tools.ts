@@ -26,7 +26,7 @@ export function callsIn(turns: readonly Turn[]): readonly ToolCallPart[] {
 }
 
 /** The minimum length of a field in JSON: 2 quotes, a colon, a value, and a comma. */
-const nameLengthMin = 5;
+const fieldLengthMin = 5;
 
 /**
  * Throws 400 if the arguments of all calls have too many fields. They are JSON inside JSON, so
@@ -35,7 +35,7 @@ const nameLengthMin = 5;
 export function rejectTooManyArguments({ turns }: Prompt): void {
   const texts = callsIn(turns).map((call) => call.arguments);
   const length = texts.reduce((sum, text) => sum + text.length, 0);
-  if (length <= jsonNamesMax * nameLengthMin) return;
+  if (length <= jsonNamesMax * fieldLengthMin) return;
   const limits = { levels: Number.POSITIVE_INFINITY, names: jsonNamesMax };
   const counted = { names: 0 };
   for (const text of texts) {
@@ -160,7 +160,7 @@ function shorten(name: string, lengthMax: number): string {
 }
 
 /**
- * Converts free-form tools to functions with one text parameter, which every upstream supports, and
+ * Converts custom tools to functions with one text parameter, which every upstream supports, and
  * converts their calls back.
  */
 
@@ -175,7 +175,7 @@ interface FreeFormTool {
 }
 
 /**
- * Returns the function for a free-form tool. A grammar can't be enforced on a function, but the
+ * Returns the function for a custom tool. A grammar can't be enforced on a function, but the
  * description can state it.
  */
 export function freeFormFunction({ description, format }: FreeFormTool) {

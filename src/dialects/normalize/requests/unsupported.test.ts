@@ -5,8 +5,8 @@ import { dropParameters, UnsupportedNames } from './unsupported.ts';
 
 test('UnsupportedNames records each name once, up to 32', () => {
   const unsupported = new UnsupportedNames();
-  for (let at = 0; at < 32; at++) {
-    unsupported.add(`field_${at}`);
+  for (let index = 0; index < 32; index++) {
+    unsupported.add(`field_${index}`);
     unsupported.add('field_0');
   }
   expect(unsupported.list).toHaveLength(32);

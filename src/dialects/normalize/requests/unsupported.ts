@@ -1,5 +1,5 @@
-import { foreignNamesMax } from '../../../core/bounds.ts';
-import { fieldsOf, isText } from '../../../core/json.ts';
+import { unsupportedNamesMax } from '../../../core/bounds.ts';
+import { fieldsOf, isNonEmptyString } from '../../../core/json.ts';
 import type { Prompt, Sampling, TextPart, UnsupportedPart } from '../../../core/prompt.ts';
 import { isForced } from './tools.ts';
 
@@ -14,7 +14,7 @@ export class UnsupportedNames {
 
   /** Records a name once, up to a limit. */
   add(name: string): void {
-    if (this.#names.size < foreignNamesMax) this.#names.add(name);
+    if (this.#names.size < unsupportedNamesMax) this.#names.add(name);
   }
 
   /** Records the first part without a neutral form. Empty texts don't count. */
@@ -36,7 +36,7 @@ export class UnsupportedNames {
 /** Returns the text of a part of an unknown type, if it has one. */
 export function textPartsOf(part: AnyPart): readonly TextPart[] {
   const { text } = fieldsOf(part);
-  return isText(text) ? [{ kind: 'text', text }] : [];
+  return isNonEmptyString(text) ? [{ kind: 'text', text }] : [];
 }
 
 /** Removes from a prompt what an upstream doesn't support, by the client's parameter names. */

@@ -113,8 +113,8 @@ export class MeteringSink implements AnswerSink {
     this.metrics = root?.metrics ?? new RecordedMetrics();
   }
 
-  choice(number: number): AnswerSink | undefined {
-    const sink = this.#sink.choice?.(number);
+  choice(choiceIndex: number): AnswerSink | undefined {
+    const sink = this.#sink.choice?.(choiceIndex);
     return sink && new MeteringSink(sink, this.#names, this.#root);
   }
 

@@ -1,5 +1,5 @@
 import { randomText } from '../../../core/ids.ts';
-import { isText } from '../../../core/json.ts';
+import { isNonEmptyString } from '../../../core/json.ts';
 
 /** Ids that the gateway creates: for answers, their items, and calls that came without one. */
 
@@ -17,6 +17,6 @@ export function newCallId(kind: 'call' | 'toolu' = 'call'): string {
 
 /** Replaces the upstream's model name with the alias wherever it is a value in a JSON text. */
 export function renameModel(json: string, upstreamModel: unknown, alias: string): string {
-  if (!isText(upstreamModel)) return json;
+  if (!isNonEmptyString(upstreamModel)) return json;
   return json.replaceAll(JSON.stringify(upstreamModel), JSON.stringify(alias));
 }

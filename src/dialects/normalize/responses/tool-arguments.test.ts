@@ -10,9 +10,9 @@ test('JsonEndScanner finds the end of an object in any pieces', () => {
       (value, size) => {
         const json = JSON.stringify(value);
         const scanner = new JsonEndScanner();
-        for (let at = 0; at < json.length; at += size) {
+        for (let index = 0; index < json.length; index += size) {
           expect(scanner.isComplete).toBe(false);
-          scanner.push(json.slice(at, at + size));
+          scanner.push(json.slice(index, index + size));
         }
         expect(scanner.isComplete).toBe(true);
       },

@@ -32,8 +32,8 @@ export class JsonEndScanner {
     if (this.isComplete) return 0;
     if (this.#depth === 0) this.#isNotContainer ||= otherStart.test(piece);
     if (this.#isNotContainer) return piece.length;
-    for (let at = 0; at < piece.length; at += 1) {
-      const code = piece.charCodeAt(at);
+    for (let index = 0; index < piece.length; index += 1) {
+      const code = piece.charCodeAt(index);
       if (this.#isEscaped) this.#isEscaped = false;
       else if (this.#inString) {
         if (code === backslash) this.#isEscaped = true;
@@ -46,7 +46,7 @@ export class JsonEndScanner {
         this.#depth -= 1;
         if (this.#depth > 0) continue;
         this.isComplete = true;
-        return at + 1;
+        return index + 1;
       }
     }
     return piece.length;

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { readProblem, readRetryAfter } from './upstream-problem.ts';
+import { readRetryAfter, readUpstreamError } from './upstream-problem.ts';
 
 test.each<[readonly unknown[], string]>([
   [['body', 'messages', 0, 'content'], 'messages[0].content: Field required'],
@@ -7,7 +7,7 @@ test.each<[readonly unknown[], string]>([
   [['body', { toString: 1 }], 'Field required'],
   [['body', ['messages']], 'Field required'],
 ])('readProblem reads the path %j only if it is valid', (loc, message) => {
-  expect(readProblem({ detail: [{ loc, msg: 'Field required' }] }).message).toBe(message);
+  expect(readUpstreamError({ detail: [{ loc, msg: 'Field required' }] }).message).toBe(message);
 });
 
 const now = Date.UTC(2026, 9, 1, 12);

@@ -1,4 +1,10 @@
-import { type Fields, fieldsOf, isObject, isText, textOf } from '../../../core/json.ts';
+import {
+  fieldsOf,
+  isNonEmptyString,
+  isObject,
+  type JsonObject,
+  textOf,
+} from '../../../core/json.ts';
 import type { FailureKind } from '../../dialect.ts';
 import { parseExact } from '../exact-json.ts';
 
@@ -34,17 +40,17 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
 /**
  * Returns the request path that FastAPI puts in `loc`. Its message may be just «Field required».
  */
-function pathPrefix({ loc }: Fields): string {
+function pathPrefix({ loc }: JsonObject): string {
   if (!Array.isArray(loc)) return '';
   const segments = loc.map((segment) =>
-    typeof segment === 'number' ? `[${segment}]` : `.${isText(segment) ? segment : '?'}`,
+    typeof segment === 'number' ? `[${segment}]` : `.${isNonEmptyString(segment) ? segment : '?'}`,
   );
   const path = segments.join('').replace(/^\.(?:body\.)?/, '');
   return plainPath.test(path) ? `${path}: ` : '';
 }
 
 /** Returns the first error below a heading such as «Validation Error». */
-function listedDetail({ errors }: Fields, heading: string, depth: number): string {
+function listedDetail({ errors }: JsonObject, heading: string, depth: number): string {
   const listed = findMessage(errors, depth + 1) ?? firstSentence(errors, depth);
   if (listed === undefined || heading.includes(listed)) return '';
   return `${/[.!?:]$/.test(heading) ? '' : ':'} ${listed}`;
@@ -71,7 +77,7 @@ function firstSentence(raw: unknown, depth = 0): string | undefined {
  * Returns the provider's message, which OpenRouter puts in `raw`; its own only says that a provider
  * failed.
  */
-function quotedMessage({ raw }: Fields): string | undefined {
+function quotedMessage({ raw }: JsonObject): string | undefined {
   const quoted = findMessage(raw);
   return quoted?.startsWith('<') ? undefined : quoted;
 }
@@ -79,7 +85,7 @@ function quotedMessage({ raw }: Fields): string | undefined {
 /** Matches only possible field names, not text that someone put into a field. */
 const plainPath = /^[\w.[\]-]{1,100}$/;
 
-export interface UpstreamProblem {
+export interface UpstreamErrorInfo {
   readonly message: string | undefined;
   /** The request field that the error is about. */
   readonly param: string | undefined;
@@ -96,7 +102,10 @@ function readStatus(value: unknown): number | undefined {
   return isStatus && status >= 400 && status <= 599 ? status : undefined;
 }
 
-export function readProblem(raw: unknown, errorTypeHeader: string | null = null): UpstreamProblem {
+export function readUpstreamError(
+  raw: unknown,
+  errorTypeHeader: string | null = null,
+): UpstreamErrorInfo {
   const outside = fieldsOf(Array.isArray(raw) ? raw[0] : raw);
   const inside = fieldsOf(outside.error);
   const innermost = fieldsOf(inside.innererror);
@@ -104,12 +113,13 @@ export function readProblem(raw: unknown, errorTypeHeader: string | null = null)
   const details = Array.isArray(inside.details) ? inside.details : [inside.details];
   const reasons = details.filter(isObject).flatMap((detail) => [detail.reason, detail.error_code]);
   const innerCodes = [innermost.code, ...reasons, inside.code, inside.type, inside.status];
-  const shapeNames = [errorTypeHeader, outside.__type].filter(isText).map(shapeName);
+  const shapeNames = [errorTypeHeader, outside.__type].filter(isNonEmptyString).map(shapeName);
   const codes = [...innerCodes, outside.code, outside.type, outside.error_type, ...shapeNames];
   const claims = [inside.status_code, inside.code, inside.status, outside.code];
   return {
     message: quotedMessage(metadata) ?? findMessage(raw) ?? firstSentence(raw),
-    param: isText(inside.param) && plainPath.test(inside.param) ? inside.param : undefined,
+    param:
+      isNonEmptyString(inside.param) && plainPath.test(inside.param) ? inside.param : undefined,
     codes: codes.filter((code) => typeof code === 'string').map((code) => code.toLowerCase()),
     claimedStatus: claims.map(readStatus).find((status) => status !== undefined) ?? null,
     details,
@@ -272,9 +282,9 @@ function kindOfStatus(status: number): FailureKind {
  * Recognizes daily quotas, which Gemini and Bedrock report with the same status and code as
  * per-minute limits.
  */
-function isDailyQuota({ message = '', details }: UpstreamProblem): boolean {
-  const isOfTokens = /^too many tokens per day/i.test(message);
-  return isOfTokens || /"quotaId":"[^"]*PerDay/.test(JSON.stringify(details));
+function isDailyQuota({ message = '', details }: UpstreamErrorInfo): boolean {
+  const isDailyTokenLimit = /^too many tokens per day/i.test(message);
+  return isDailyTokenLimit || /"quotaId":"[^"]*PerDay/.test(JSON.stringify(details));
 }
 
 function firstMatch(
@@ -284,7 +294,7 @@ function firstMatch(
   return codes.map((code) => kinds.get(code)).find((kind) => kind !== undefined);
 }
 
-export function kindOf(problem: UpstreamProblem, status: number | null): FailureKind {
+export function kindOf(problem: UpstreamErrorInfo, status: number | null): FailureKind {
   const { codes, message = '' } = problem;
   if (isDailyQuota(problem)) return 'quota';
   const decided = firstMatch(codes, decisiveCodes);

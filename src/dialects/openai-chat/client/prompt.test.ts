@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test';
-import { markSignature } from '../../normalize/signature.ts';
+import { prefixSignature } from '../../normalize/signature.ts';
 import { writeBody } from '../upstream/chat-body.ts';
 import { readPrompt, readTurns } from './prompt.ts';
 import type { ChatMessage } from './schema.ts';
 
-const [first, last] = ['A', 'B'].map((signature) => markSignature('gemini', signature));
+const [first, last] = ['A', 'B'].map((signature) => prefixSignature('gemini', signature));
 
 function signedCall(signature: string) {
   return {
@@ -44,7 +44,7 @@ test('readPrompt reports generated images as dropped', () => {
   const image_url = { url: 'data:image/png;base64,aGk=' };
   const foreignIn = (images: object[]) => {
     const message = { role: 'assistant', content: 'Here.', images } as ChatMessage;
-    return readPrompt({ body: { model: 'a/b', messages: [message] }, source: null }).foreign;
+    return readPrompt({ body: { model: 'a/b', messages: [message] }, source: null }).unsupported;
   };
   expect(foreignIn([{ type: 'image_url', image_url }])).toEqual(['messages.images']);
   expect(foreignIn([])).toEqual([]);
@@ -92,16 +92,16 @@ test("readPrompt reads a top-level cache mark as the prompt's own", () => {
   const mark = { type: 'ephemeral', ttl: '1h' };
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const body = { model: 'a/b', messages, cache_control: mark, top_a: 1 };
-  const { cacheControl, foreign } = readPrompt({ body, source: null });
-  expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
+  const { cacheControl, unsupported } = readPrompt({ body, source: null });
+  expect([cacheControl, unsupported]).toEqual([mark, ['top_a']]);
 });
 
 test("readPrompt reads a tool's cache mark inside or next to its function", () => {
   const named = { name: 'look', parameters: {} };
   const [inner, outer] = [{ type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }];
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
-  const markOf = (fields: object, more: object = {}) => {
-    const tool = { type: 'function' as const, function: { ...named, ...fields }, ...more };
+  const markOf = (fields: object, extraFields: object = {}) => {
+    const tool = { type: 'function' as const, function: { ...named, ...fields }, ...extraFields };
     const body = { model: 'a/b', messages, tools: [tool] };
     return readPrompt({ body, source: null }).tools[0]?.cacheControl;
   };
@@ -123,8 +123,8 @@ test.each([
   [{ type: 'disabled' }, { effort: 'none' as const, budgetTokens: null, visible: true }],
 ])("readPrompt reads Anthropic's thinking as reasoning options: %j", (thinking, options) => {
   const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };
-  const { reasoning, foreign } = readPrompt({ body, source: null });
-  expect([reasoning, foreign]).toEqual([options, []]);
+  const { reasoning, unsupported } = readPrompt({ body, source: null });
+  expect([reasoning, unsupported]).toEqual([options, []]);
   const plain = { ...body, reasoning_effort: 'low' as const };
   expect(readPrompt({ body: plain, source: null }).reasoning?.effort).toBe('low');
 });
@@ -132,8 +132,8 @@ test.each([
 test('readPrompt reports an unreadable thinking field as unknown', () => {
   for (const thinking of ['enabled', 3, { type: 'deep' }, {}]) {
     const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };
-    const { reasoning, foreign } = readPrompt({ body, source: null });
-    expect([reasoning, foreign]).toEqual([null, ['thinking']]);
+    const { reasoning, unsupported } = readPrompt({ body, source: null });
+    expect([reasoning, unsupported]).toEqual([null, ['thinking']]);
   }
 });
 
@@ -141,13 +141,13 @@ test('readPrompt reports reasoning fields of other vendors', () => {
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const reasoning = { effort: 'high' as const, mode: 'pro', context: 'auto' };
   const prompt = readPrompt({ body: { model: 'a/b', messages, reasoning }, source: null });
-  expect([prompt.reasoning?.effort, prompt.foreign]).toEqual(['high', ['reasoning.mode']]);
+  expect([prompt.reasoning?.effort, prompt.unsupported]).toEqual(['high', ['reasoning.mode']]);
 });
 
 test("readPrompt reports a speaker's name but not a tool's", () => {
   const foreignIn = (message: object) => {
     const messages = [{ role: 'user', content: 'Hi' }, message] as ChatMessage[];
-    return readPrompt({ body: { model: 'a/b', messages }, source: null }).foreign;
+    return readPrompt({ body: { model: 'a/b', messages }, source: null }).unsupported;
   };
   for (const role of ['user', 'assistant', 'system', 'developer']) {
     expect(foreignIn({ role, content: 'Hi', name: 'ann' })).toEqual(['messages.name']);

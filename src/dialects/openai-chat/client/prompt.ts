@@ -1,4 +1,4 @@
-import { fieldsOf, isText, objectsIn } from '../../../core/json.ts';
+import { fieldsOf, isNonEmptyString, objectsIn } from '../../../core/json.ts';
 import type {
   AssistantPart,
   Prompt,
@@ -10,7 +10,7 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { addressOfBytes, readDataUrl } from '../../normalize/requests/content.ts';
+import { dataUrlOf, readDataUrl } from '../../normalize/requests/content.ts';
 import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
 import {
   nonEmptyStops,
@@ -18,14 +18,14 @@ import {
   unknownReasoningFields,
 } from '../../normalize/requests/generation-options.ts';
 import {
-  cacheMark,
-  keepLastMarks,
-  tenantCacheName,
+  cacheBreakpoint,
+  keepLastBreakpoints,
+  tenantCacheKey,
 } from '../../normalize/requests/prompt-cache.ts';
 import { isSearchTool } from '../../normalize/requests/search-options.ts';
-import { markEncrypted } from '../../normalize/signature.ts';
+import { prefixEncrypted } from '../../normalize/signature.ts';
 import { googleSignature } from '../tool-calls.ts';
-import { speakerNames } from '../upstream/messages.ts';
+import { messageNamePaths } from '../upstream/messages.ts';
 import { generatedImageUrls, type OpenAiRequest } from './request.ts';
 import { type ChatBody, chatSchema, type FunctionTool, type ToolCall } from './schema.ts';
 import {
@@ -48,7 +48,7 @@ export function readPrompt(request: OpenAiRequest): Prompt {
   const foreign = Object.keys(
     unknownFields(body, thinking ? { ...knownFields, thinking } : knownFields),
   );
-  return keepLastMarks({
+  return keepLastBreakpoints({
     turns: readTurns(body.messages),
     tools: (tools ?? []).filter(isFunction).map(readTool),
     toolChoice: typeof choice === 'object' && choice ? { name: choice.function.name } : choice,
@@ -70,11 +70,11 @@ export function readPrompt(request: OpenAiRequest): Prompt {
     },
     user: body.user ?? body.safety_identifier ?? null,
     verbosity: body.verbosity ?? undefined,
-    promptCacheKey: tenantCacheName(tenantId, body.prompt_cache_key),
-    ...cacheMark(body),
+    promptCacheKey: tenantCacheKey(tenantId, body.prompt_cache_key),
+    ...cacheBreakpoint(body),
     stream: body.stream === true,
     choices: body.n ?? 1,
-    foreign: [
+    unsupported: [
       ...searchesIn(body.tools),
       ...foreign,
       ...unrepresentableIn(body.messages),
@@ -86,13 +86,13 @@ export function readPrompt(request: OpenAiRequest): Prompt {
 
 /** Returns the paths of search tools, which other dialects don't get. */
 function searchesIn(tools: ChatBody['tools']): readonly string[] {
-  return (tools ?? []).flatMap((tool, at) => (isSearchTool(tool) ? [`tools[${at}]`] : []));
+  return (tools ?? []).flatMap((tool, index) => (isSearchTool(tool) ? [`tools[${index}]`] : []));
 }
 
 /** Returns what other dialects can't represent: names of speakers, and generated images. */
 function unrepresentableIn(messages: readonly ToolMessage[]): readonly string[] {
   const images = generatedImageUrls(messages).length > 0 ? ['messages.images'] : [];
-  return [...images, ...speakerNames(messages)];
+  return [...images, ...messageNamePaths(messages)];
 }
 
 const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };
@@ -114,8 +114,8 @@ function readTool(tool: FunctionTool): Tool {
     parameters: parameters ? { ...parameters } : null,
     description: description || undefined,
     strict: strict ?? undefined,
-    ...cacheMark(tool.function),
-    ...cacheMark(tool),
+    ...cacheBreakpoint(tool.function),
+    ...cacheBreakpoint(tool),
   };
 }
 
@@ -174,7 +174,7 @@ export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
 
 /** Moves a message's cache mark to its last part that can have one, unless that has its own. */
 function marked<P extends UserPart | AssistantPart>(message: object, parts: readonly P[]) {
-  const mark = cacheMark(message);
+  const mark = cacheBreakpoint(message);
   if (mark.cacheControl === undefined) return parts;
   const at = parts.findLastIndex(({ kind }) => !unmarkable.has(kind));
   return parts.map((part, index) => (index === at ? { ...mark, ...part } : part));
@@ -188,7 +188,7 @@ function readTexts(content: string | readonly { text: string }[]): readonly Text
 }
 
 function readText(part: { text: string }): TextPart {
-  return { kind: 'text', text: part.text, ...cacheMark(part) };
+  return { kind: 'text', text: part.text, ...cacheBreakpoint(part) };
 }
 
 function readUserParts({ content }: MessageOf<'user'>): readonly UserPart[] {
@@ -206,15 +206,15 @@ function readUserPart(part: UserContent): UserPart {
       const { url, detail } = part.image_url;
       // LiteLLM's clients send a PDF as an image.
       const isPdf = readDataUrl(url)?.mediaType === 'application/pdf';
-      if (isPdf) return { kind: 'document', source: { url }, ...cacheMark(part) };
-      return { kind: 'image', url, detail: detail || undefined, ...cacheMark(part) };
+      if (isPdf) return { kind: 'document', source: { url }, ...cacheBreakpoint(part) };
+      return { kind: 'image', url, detail: detail || undefined, ...cacheBreakpoint(part) };
     }
     case 'input_audio':
       return { kind: 'audio', data: part.input_audio.data, format: part.input_audio.format };
     case 'file': {
       const { file_data: data, file_id: id, filename } = part.file;
-      const source = data ? { url: addressOfBytes(data) } : { fileId: id ?? '' };
-      return { kind: 'document', source, name: filename || undefined, ...cacheMark(part) };
+      const source = data ? { url: dataUrlOf(data) } : { fileId: id ?? '' };
+      return { kind: 'document', source, name: filename || undefined, ...cacheBreakpoint(part) };
     }
   }
 }
@@ -225,13 +225,13 @@ function readUserPart(part: UserContent): UserPart {
 function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
   const { content, tool_call_id: callId } = message;
   const isPlainText = typeof content === 'string';
-  const parts = isPlainText ? readTexts(content) : content.map(readShown);
+  const parts = isPlainText ? readTexts(content) : content.map(readToolResultPart);
   const sources = isPlainText ? [message] : [message, ...content];
-  const mark = sources.map(cacheMark).find(({ cacheControl }) => cacheControl);
+  const mark = sources.map(cacheBreakpoint).find(({ cacheControl }) => cacheControl);
   return { kind: 'tool_result', callId, parts, isError: false, ...mark };
 }
 
-function readShown(part: Exclude<MessageOf<'tool'>['content'], string>[number]) {
+function readToolResultPart(part: Exclude<MessageOf<'tool'>['content'], string>[number]) {
   if (part.type === 'text') return { kind: 'text' as const, text: part.text };
   return { kind: 'image' as const, url: part.image_url.url };
 }
@@ -273,7 +273,7 @@ function readCall(
 ): AssistantPart[] {
   const { name, arguments: json } = functionIn(call);
   const callFields = { id: call.id, name, arguments: json };
-  const read: AssistantPart = { kind: 'tool_call', ...callFields, ...cacheMark(call) };
+  const read: AssistantPart = { kind: 'tool_call', ...callFields, ...cacheBreakpoint(call) };
   const signature = googleSignature(call);
   if (signature === undefined) return [read];
   const signedThought = signedThoughts.get(signature);
@@ -290,17 +290,17 @@ function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[
   const { reasoning_details: details } = message as { reasoning_details?: unknown };
   const thoughts = new Map<unknown, ReasoningPart>();
   const pieces = objectsIn(details);
-  for (const [at, piece] of pieces.entries()) {
-    const index = piece.index ?? at;
+  for (const [i, piece] of pieces.entries()) {
+    const index = piece.index ?? i;
     const { signature, data } = piece;
     const before = thoughts.get(index) ?? { kind: 'reasoning', text: '' };
-    const more = [piece.text, piece.summary].find(isText) ?? '';
+    const extraFields = [piece.text, piece.summary].find(isNonEmptyString) ?? '';
     thoughts.set(index, {
       ...before,
-      text: before.text + more,
-      ...(isText(signature) ? { signature } : {}),
+      text: before.text + extraFields,
+      ...(isNonEmptyString(signature) ? { signature } : {}),
       ...(piece.type === 'reasoning.encrypted' && typeof data === 'string'
-        ? { redacted: markEncrypted(piece.format, data) }
+        ? { redacted: prefixEncrypted(piece.format, data) }
         : {}),
     });
   }

@@ -1,6 +1,6 @@
 /** Writes neutral events as a chat completion. */
 import type { Citation, FinishReason, ReasoningName } from '../../../core/answer.ts';
-import type { Fields } from '../../../core/json.ts';
+import type { JsonObject } from '../../../core/json.ts';
 import type { ReplyIdentity, ReplyWriter, SettledUsage } from '../../dialect.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
 import { splitEncrypted } from '../../normalize/signature.ts';
@@ -17,7 +17,7 @@ export interface OpenAiClientOptions {
   readonly choices?: number;
   /** It sent `functions`, OpenAI's older form of tools, and expects one `function_call`. */
   readonly usesLegacyFunctions?: boolean;
-  /** Names of its free-form tools, whose calls have text instead of JSON arguments. */
+  /** Names of its custom tools, whose calls have text instead of JSON arguments. */
   readonly customTools?: ReadonlySet<string> | undefined;
   /** Names of all its tools. */
   readonly toolNames?: readonly string[] | undefined;
@@ -60,15 +60,15 @@ export class OpenAiReplyWriter implements ReplyWriter {
   #finishReason: string | null = null;
 
   /** `number`: the index of this writer's choice. */
-  constructor(identity: ReplyIdentity, options: ReplyOptions, number = 0) {
+  constructor(identity: ReplyIdentity, options: ReplyOptions, choiceIndex = 0) {
     this.#identity = identity;
     this.#options = options;
-    this.#number = number;
+    this.#number = choiceIndex;
   }
 
-  choice(number: number): OpenAiReplyWriter | undefined {
-    if (!isRequestedChoice(number, this.#options)) return undefined;
-    const other = new OpenAiReplyWriter(this.#identity, this.#options, number);
+  choice(choiceIndex: number): OpenAiReplyWriter | undefined {
+    if (!isRequestedChoice(choiceIndex, this.#options)) return undefined;
+    const other = new OpenAiReplyWriter(this.#identity, this.#options, choiceIndex);
     this.#others.push(other);
     return other;
   }
@@ -122,8 +122,8 @@ export class OpenAiReplyWriter implements ReplyWriter {
     this.#images.push(imageOf(url, this.#images.length));
   }
 
-  finish(reason: FinishReason, _?: string | null, own?: string): void {
-    this.#finishReason = own ?? finishName(reason, this.#options);
+  finish(reason: FinishReason, _?: string | null, nativeFinishReason?: string): void {
+    this.#finishReason = nativeFinishReason ?? finishName(reason, this.#options);
   }
 
   #openThought(): Thought {
@@ -151,7 +151,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
       function: { name: call.name, arguments: call.arguments || '{}' },
       ...call.signed,
     }));
-    const message: Fields = {
+    const message: JsonObject = {
       role: 'assistant',
       content: this.#text === '' && (calls.length > 0 || this.#refusal !== '') ? null : this.#text,
       refusal: this.#refusal || undefined,
@@ -174,8 +174,8 @@ function nonEmpty(list: readonly object[]): readonly object[] | undefined {
 }
 
 /** True if the client requested another choice with this index. */
-export function isRequestedChoice(number: number, { choices = 1 }: ReplyOptions): boolean {
-  return number > 0 && number < choices;
+export function isRequestedChoice(choiceIndex: number, { choices = 1 }: ReplyOptions): boolean {
+  return choiceIndex > 0 && choiceIndex < choices;
 }
 
 export function finishName(reason: FinishReason, { usesLegacyFunctions }: ReplyOptions): string {

@@ -1,25 +1,25 @@
 import { Compile } from 'typebox/schema';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
-import { fieldsOf, isText, itemsOf, textOf } from '../../../core/json.ts';
+import { fieldsOf, isNonEmptyString, itemsOf, textOf } from '../../../core/json.ts';
 import type {
-  AddressInput,
   ChatRequestInfo,
   ModelNeeds,
   OwnAccountNeed,
+  UrlInput,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody } from '../../dialect.ts';
 import { checkBytes, checkDataUrl } from '../../normalize/requests/content.ts';
 import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
 import {
-  addressesIn,
   firstNeed,
   storedBytes,
   storedContentAt,
   storedContentIn,
+  urlsIn,
 } from '../../normalize/requests/external-references.ts';
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
-import { noModel, readChain, readPreferences } from '../../normalize/requests/routing.ts';
+import { noModel, readModels, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
 import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import { imagesOfInput, inputToMessages, toChatBody, unsupportedIn } from './responses-input.ts';
@@ -30,7 +30,7 @@ import {
   type MessagesBody,
   type SentBody,
 } from './schema.ts';
-import { checkAllowed, nestTools } from './tool-forms.ts';
+import { checkAllowedTools, nestTools } from './tool-forms.ts';
 
 const validator = Compile(chatSchema);
 
@@ -63,9 +63,9 @@ export function readChatRequest(
   tenantId: string | null = null,
 ): ChatRequest {
   if (!validator.Check(value)) throw chatBodyError(value);
-  const models = readChain(value);
+  const models = readModels(value);
   const sent = toMessagesBody(value);
-  checkAllowed(sent);
+  checkAllowedTools(sent);
   const exact = sent === value ? value : withExactNumbers(value, source);
   const body = exact === value ? sent : toMessagesBody(exact);
   const messages = value.messages ?? none;
@@ -74,7 +74,7 @@ export function readChatRequest(
   for (const { url, param } of images) checkDataUrl(url, param);
   const attached = located.flatMap(attachmentAt);
   for (const attachment of attached) checkAttachment(attachment);
-  const more = unknownFields(value, chatSchema.properties);
+  const extraFields = unknownFields(value, chatSchema.properties);
   const search = readSearchOptions(value);
   const request: ChatRequestInfo = {
     operationName: 'chat',
@@ -86,19 +86,19 @@ export function readChatRequest(
     needs: readNeeds(body, { images, attached, searches: search !== null }),
     parameters: value.provider?.require_parameters ? parametersOf(body) : none,
     inputBytes: source.bytes.length - generatedImageBytes(messages),
-    cachesForHour: usesLongCacheTtl(source),
+    usesLongCacheTtl: usesLongCacheTtl(source),
     images,
     user: value.user ?? null,
     search,
     skills: value.skills ?? none,
-    addresses: [
-      ...attached.flatMap(addressesOf),
-      ...addressesIn(more, ''),
+    urls: [
+      ...attached.flatMap(urlsOf),
+      ...urlsIn(extraFields, ''),
       ...located.flatMap(addressesInOtherFields),
     ],
     ownAccount:
       firstNeed(attached, accountNeedOfAttachment) ??
-      storedContentIn(more, '') ??
+      storedContentIn(extraFields, '') ??
       storedAudioNeed(messages),
   };
   return {
@@ -179,7 +179,7 @@ function hasOtherFields(part: Part): boolean {
   return false;
 }
 
-function imageAt({ part, path }: LocatedPart): readonly AddressInput[] {
+function imageAt({ part, path }: LocatedPart): readonly UrlInput[] {
   if (part.type !== 'image_url') return none;
   return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
 }
@@ -214,21 +214,21 @@ function checkAttachment({ part, path }: Attachment): void {
   }
 }
 
-function addressesOf({ part, path }: Attachment): readonly AddressInput[] {
-  if (part.type === 'file') return addressesIn(part.file, path);
+function urlsOf({ part, path }: Attachment): readonly UrlInput[] {
+  if (part.type === 'file') return urlsIn(part.file, path);
   // Some servers accept a URL here.
-  return addressesIn(part.input_audio.data, `${path}.data`, true);
+  return urlsIn(part.input_audio.data, `${path}.data`, true);
 }
 
 /** Servers such as vLLM may fetch URLs in unknown fields of a part. */
-function addressesInOtherFields({ part, path }: LocatedPart): readonly AddressInput[] {
-  return hasOtherFields(part) ? addressesIn({ ...part, [part.type]: undefined }, path) : none;
+function addressesInOtherFields({ part, path }: LocatedPart): readonly UrlInput[] {
+  return hasOtherFields(part) ? urlsIn({ ...part, [part.type]: undefined }, path) : none;
 }
 
 /** Clients send an audio answer back by its id alone. OpenAI stores the audio. */
 function storedAudioNeed(messages: readonly ChatMessage[]): OwnAccountNeed | undefined {
   const at = messages.findIndex(
-    (message) => 'audio' in message && isText(fieldsOf(message.audio).id),
+    (message) => 'audio' in message && isNonEmptyString(fieldsOf(message.audio).id),
   );
   return at < 0 ? undefined : storedContentAt(`messages[${at}].audio.id`);
 }
@@ -240,7 +240,7 @@ function accountNeedOfAttachment({ part, path }: Attachment): OwnAccountNeed | u
 }
 
 interface ContentSummary {
-  readonly images: readonly AddressInput[];
+  readonly images: readonly UrlInput[];
   readonly attached: readonly Attachment[];
   readonly searches: boolean;
 }

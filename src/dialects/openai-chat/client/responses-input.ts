@@ -3,9 +3,9 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf } from '../../../core/json.ts';
-import type { AddressInput } from '../../../core/request-info.ts';
+import type { UrlInput } from '../../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../../core/schema.ts';
-import { imageAddress } from '../../normalize/requests/external-references.ts';
+import { imageUrl } from '../../normalize/requests/external-references.ts';
 import {
   type AnyItem,
   type AnyPart,
@@ -43,7 +43,7 @@ const itemSchema = Type.Object({
 const partSchema = Type.Object({
   type: oneOf('input_text', 'output_text', 'text', 'refusal', 'input_image'),
 });
-const imageSchema = Type.Object({ image_url: imageAddress });
+const imageSchema = Type.Object({ image_url: imageUrl });
 
 const isItem = Compile(itemSchema);
 const isPart = Compile(partSchema);
@@ -104,13 +104,13 @@ export function inputToMessages(
 }
 
 function validated(input: readonly object[]): readonly AnyItem[] {
-  const items = input.map((item, at) => {
-    if (!isItem.Check(item)) throw validationError(itemSchema, item, `input[${at}]`);
+  const items = input.map((item, index) => {
+    if (!isItem.Check(item)) throw validationError(itemSchema, item, `input[${index}]`);
     return item;
   });
   checkItems(items);
-  for (const [at, item] of items.entries()) {
-    for (const { part, path } of partsOf(item, `input[${at}]`)) {
+  for (const [index, item] of items.entries()) {
+    for (const { part, path } of partsOf(item, `input[${index}]`)) {
       if (!isPart.Check(part)) throw validationError(partSchema, part, path);
       if (isImagePart(part) && !isImage.Check(part)) throw validationError(imageSchema, part, path);
     }
@@ -185,12 +185,12 @@ function toPart(part: AnyPart) {
 }
 
 /** Returns the images in items that `inputToMessages` has validated, with their paths. */
-export function imagesOfInput(input: string | readonly AnyItem[]): readonly AddressInput[] {
+export function imagesOfInput(input: string | readonly AnyItem[]): readonly UrlInput[] {
   if (typeof input === 'string') return [];
-  return input.flatMap((item, at) =>
+  return input.flatMap((item, index) =>
     isMessage(item) && item.role !== 'user'
       ? []
-      : [...partsOf(item, `input[${at}]`)].flatMap(imageIn),
+      : [...partsOf(item, `input[${index}]`)].flatMap(imageIn),
   );
 }
 

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { efforts } from '../../../core/prompt.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
-import { imageAddress } from '../../normalize/requests/external-references.ts';
+import { imageUrl } from '../../normalize/requests/external-references.ts';
 import { outputLimitSchema } from '../../normalize/requests/generation-options.ts';
 import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { addedFields, searchToolSchema } from '../../normalize/requests/search-options.ts';
@@ -17,7 +17,7 @@ const textPart = Type.Object({ type: Type.Literal('text'), text: Type.String() }
 const imagePart = Type.Object({
   type: Type.Literal('image_url'),
   image_url: Type.Object({
-    url: imageAddress,
+    url: imageUrl,
     detail: optional(Type.String()),
   }),
 });
@@ -112,7 +112,7 @@ const flatTool = Type.Object({
 
 export type FlatTool = Static<typeof flatTool>;
 
-/** A free-form tool, whose input is text instead of JSON. */
+/** A custom tool, whose input is text instead of JSON. */
 const customTool = Type.Object({
   type: Type.Literal('custom'),
   custom: Type.Object({

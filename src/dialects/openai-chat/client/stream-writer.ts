@@ -1,6 +1,6 @@
 import type { Citation, FinishReason, ReasoningName } from '../../../core/answer.ts';
 import type { GatewayError } from '../../../core/errors.ts';
-import type { Fields } from '../../../core/json.ts';
+import type { JsonObject } from '../../../core/json.ts';
 import type {
   ClientDialect,
   ReplyIdentity,
@@ -51,19 +51,19 @@ export class OpenAiStreamWriter implements StreamWriter {
   readonly #others: OpenAiStreamWriter[] = [];
 
   /** `number`: the index of this writer's choice. */
-  constructor(identity: ReplyIdentity, options: OpenAiClientOptions, number = 0) {
+  constructor(identity: ReplyIdentity, options: OpenAiClientOptions, choiceIndex = 0) {
     this.#identity = identity;
     this.#options = options;
     this.#customCalls = options.customTools && new CustomCalls(options.customTools);
     const { id, created, model, provider } = identity;
     const object = 'chat.completion.chunk';
     const fields = JSON.stringify({ id, object, created, model, provider });
-    this.#head = `data: ${fields.slice(0, -1)},"choices":[{"index":${number},"delta":`;
+    this.#head = `data: ${fields.slice(0, -1)},"choices":[{"index":${choiceIndex},"delta":`;
   }
 
-  choice(number: number): OpenAiStreamWriter | undefined {
-    if (!isRequestedChoice(number, this.#options)) return undefined;
-    const other = new OpenAiStreamWriter(this.#identity, this.#options, number);
+  choice(choiceIndex: number): OpenAiStreamWriter | undefined {
+    if (!isRequestedChoice(choiceIndex, this.#options)) return undefined;
+    const other = new OpenAiStreamWriter(this.#identity, this.#options, choiceIndex);
     this.#others.push(other);
     return other;
   }
@@ -134,9 +134,9 @@ export class OpenAiStreamWriter implements StreamWriter {
     this.#images += 1;
   }
 
-  finish(reason: FinishReason, _?: string | null, own?: string): void {
+  finish(reason: FinishReason, _?: string | null, nativeFinishReason?: string): void {
     this.#open();
-    const word = JSON.stringify(own ?? finishName(reason, this.#options));
+    const word = JSON.stringify(nativeFinishReason ?? finishName(reason, this.#options));
     this.#finish = `${this.#head}{},"finish_reason":${word}}]}\n\n`;
   }
 
@@ -172,7 +172,7 @@ export class OpenAiStreamWriter implements StreamWriter {
     this.#out += `${this.#head}${delta},"finish_reason":null}]}\n\n`;
   }
 
-  #emitCalls(calls: readonly Fields[], isEnd = false): void {
+  #emitCalls(calls: readonly JsonObject[], isEnd = false): void {
     const converted = this.#customCalls?.convert(calls, isEnd) ?? calls;
     if (converted.length > 0) this.#emit(JSON.stringify({ tool_calls: converted }));
   }
@@ -209,7 +209,7 @@ export const openAiStreamFormat: StreamFormat = {
 export function closingEvents(
   identity: StreamIdentity,
   settled: SettledUsage | null,
-  outputDetails?: Fields,
+  outputDetails?: JsonObject,
 ): string {
   const done = 'data: [DONE]\n\n';
   if (settled === null) return done;

@@ -1,6 +1,13 @@
 import { bufferedArgumentsMax } from '../../../core/bounds.ts';
 import { invalidRequest } from '../../../core/errors.ts';
-import { type Fields, fieldsOf, isText, lengthOf, objectsIn, textOf } from '../../../core/json.ts';
+import {
+  fieldsOf,
+  isNonEmptyString,
+  type JsonObject,
+  lengthOf,
+  objectsIn,
+  textOf,
+} from '../../../core/json.ts';
 import type { RawBody } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
 import { withExactNumbers } from '../../normalize/requests/edit-body.ts';
@@ -24,7 +31,7 @@ import type {
 
 // Free-form tools, whose input is text instead of JSON, and choices that allow only some tools.
 // OpenAI's own chat endpoint has had both since GPT-5; few other servers do. Other servers get a
-// free-form tool as a function with one text parameter, and only the tools that may be called.
+// custom tool as a function with one text parameter, and only the tools that may be called.
 
 const functionType = 'function' as const;
 
@@ -48,25 +55,25 @@ export function namesOf(tools: ChatBody['tools']): readonly string[] | undefined
   return tools?.map(nameOf).filter((name) => name !== undefined);
 }
 
-/** Returns the names of the free-form tools, or undefined if there are none. */
+/** Returns the names of the custom tools, or undefined if there are none. */
 export function customNames(tools: ChatBody['tools']): ReadonlySet<string> | undefined {
   const free = tools?.filter(isCustom);
   return free?.length ? new Set(free.map(({ custom }) => custom.name)) : undefined;
 }
 
 /** Rejects a choice that allows tools which aren't in the list. Throws 400. */
-export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
+export function checkAllowedTools({ tools, tool_choice: choice }: Tools): void {
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
   const names = new Set(tools?.map(nameOf));
-  for (const [at, tool] of choice.allowed_tools.tools.entries()) {
+  for (const [index, tool] of choice.allowed_tools.tools.entries()) {
     const { name } = tool.type === 'custom' ? tool.custom : tool.function;
     if (names.has(name)) continue;
-    const param = `tool_choice.allowed_tools.tools[${at}].${tool.type}.name`;
+    const param = `tool_choice.allowed_tools.tools[${index}].${tool.type}.name`;
     throw invalidRequest(`${param} isn't the name of any tool.`, param);
   }
 }
 
-/** Replaces free-form tools and newer choices with functions. Returns the same object if none. */
+/** Replaces custom tools and newer choices with functions. Returns the same object if none. */
 export function toFunctionTools(request: {
   readonly body: MessagesBody;
   readonly source: RawBody | null;
@@ -205,13 +212,13 @@ export function toTools(body: MessagesBody): ToolsBody {
 /** Assigns ids to legacy calls, which have none: a result belongs to the last call of its name. */
 function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[] {
   const ids = new Map<string, string>();
-  return messages.map((message, at): ToolMessage => {
+  return messages.map((message, index): ToolMessage => {
     if (message.role === 'function') {
-      const id = ids.get(message.name) ?? `call_${at}`;
+      const id = ids.get(message.name) ?? `call_${index}`;
       return { role: 'tool', tool_call_id: id, content: message.content ?? '' };
     }
     if (message.role !== 'assistant' || !message.function_call) return message;
-    const id = `call_${at}`;
+    const id = `call_${index}`;
     const { function_call: call, ...rest } = message;
     ids.set(call.name, id);
     return {
@@ -221,7 +228,7 @@ function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[
   });
 }
 
-// Upstreams get free-form tools as functions, so their calls are converted back for the client. The
+// Upstreams get custom tools as functions, so their calls are converted back for the client. The
 // input is wrapped in JSON and can be extracted only once it is complete.
 
 type CustomTools = ReadonlySet<string>;
@@ -238,7 +245,11 @@ export class CustomCalls {
   }
 
   /** Returns the calls of a delta that can be sent now. At the end, adds the buffered input. */
-  convert(calls: readonly Fields[], isEnd: boolean, choice: unknown = 0): readonly Fields[] {
+  convert(
+    calls: readonly JsonObject[],
+    isEnd: boolean,
+    choice: unknown = 0,
+  ): readonly JsonObject[] {
     const converted = calls
       .filter((call) => !this.#mustWait(call, choice))
       .map((call) => toCustomCall(call, '', this.#names));
@@ -251,15 +262,15 @@ export class CustomCalls {
     return converted;
   }
 
-  #mustWait({ index, function: body }: Fields, choice: unknown): boolean {
+  #mustWait({ index, function: body }: JsonObject, choice: unknown): boolean {
     const { name, arguments: json } = fieldsOf(body);
-    const isOpening = isText(name) && this.#names.has(name);
+    const isOpening = isNonEmptyString(name) && this.#names.has(name);
     const waiting = this.#json.get(choice) ?? new Map<unknown, string>();
     const before = isOpening ? '' : waiting.get(index);
     if (before === undefined) return false;
     this.#length += lengthOf(json);
     if (this.#length > bufferedArgumentsMax) {
-      throw new MalformedAnswer('input for free-form tools that is too long to be buffered');
+      throw new MalformedAnswer('input for custom tools that is too long to be buffered');
     }
     this.#json.set(choice, waiting.set(index, before + textOf(json)));
     return !isOpening;
@@ -267,15 +278,15 @@ export class CustomCalls {
 }
 
 /** Converts the calls of a complete message in place. */
-export function convertCustomCalls(message: Fields, names: CustomTools | undefined): void {
+export function convertCustomCalls(message: JsonObject, names: CustomTools | undefined): void {
   if (!names || !Array.isArray(message.tool_calls)) return;
   message.tool_calls = objectsIn(message.tool_calls).map((call) =>
     toCustomCall(call, freeFormInput(textOf(fieldsOf(call.function).arguments)), names),
   );
 }
 
-function toCustomCall(call: Fields, input: string, names: CustomTools): Fields {
+function toCustomCall(call: JsonObject, input: string, names: CustomTools): JsonObject {
   const { name } = fieldsOf(call.function);
-  if (!isText(name) || !names.has(name)) return call;
+  if (!isNonEmptyString(name) || !names.has(name)) return call;
   return { ...call, type: 'custom', function: undefined, custom: { name, input } };
 }

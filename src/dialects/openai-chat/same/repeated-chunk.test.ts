@@ -115,9 +115,9 @@ describe('OpenAiPassThrough with repeated chunks', () => {
 
   test('reads all chunks of an upstream whose chunks never repeat', () => {
     const { push, metrics } = passThrough();
-    const texts = Array.from({ length: 12 }, (_, at) => `word${at}`);
-    const outputs = texts.map((text, at) =>
-      push(`${textChunk(text).slice(0, -1)},"obfuscation":"${'x'.repeat(at)}"}`),
+    const texts = Array.from({ length: 12 }, (_, index) => `word${index}`);
+    const outputs = texts.map((text, index) =>
+      push(`${textChunk(text).slice(0, -1)},"obfuscation":"${'x'.repeat(index)}"}`),
     );
     expect(outputs.map(contentIn)).toEqual(texts);
     expect(metrics.outputCharacters).toBe(texts.join('').length);

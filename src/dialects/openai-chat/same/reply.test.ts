@@ -20,10 +20,10 @@ function written(body: unknown, options?: ReplyOptions): Record<string, unknown>
   return JSON.parse(replyOf(body, options).write(settled)) as Record<string, unknown>;
 }
 
-const answer = (message: object | undefined, reason: string | null = 'stop', more = {}) => ({
+const answer = (message: object | undefined, reason: string | null = 'stop', extraFields = {}) => ({
   ...{ id: 'theirs', object: 'chat.completion', created: 1, model: 'gpt-up' },
   choices: [{ index: 0, message, finish_reason: reason }],
-  ...more,
+  ...extraFields,
 });
 
 test('readReply writes our identity and the settled usage and keeps the rest', () => {

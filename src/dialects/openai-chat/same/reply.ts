@@ -1,5 +1,5 @@
 /** Passes a chat completion of an OpenAI-style upstream to an OpenAI client. */
-import type { Fields } from '../../../core/json.ts';
+import type { JsonObject } from '../../../core/json.ts';
 import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from '../../dialect.ts';
 import { noOutputFailure, parseReply } from '../answer-parser.ts';
 import { removePrivateFields } from '../chunk.ts';
@@ -40,7 +40,7 @@ export function readReply(
 
 /** Normalizes the choices in place. Returns their metrics, or undefined if none has any output. */
 function normalizeChoices(
-  choices: readonly Fields[],
+  choices: readonly JsonObject[],
   { hidesReasoning, customTools, usesLegacyFunctions = false }: ReplyOptions,
 ): Omit<AnswerMetrics, 'usage'> | undefined {
   let hasOutput = false;

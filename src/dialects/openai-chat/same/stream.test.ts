@@ -516,7 +516,7 @@ test('OpenAiPassThrough counts text, reasoning, refusals, audio, names and argum
   expect(stream.metrics.outputCharacters).toBe(2 + 3 + 4 + 5 + 2 + 5_200 + 2 + 7);
 });
 
-describe('OpenAiPassThrough for a client with a free-form tool', () => {
+describe('OpenAiPassThrough for a client with a custom tool', () => {
   const customTools = new Set(['patch']);
   const newStreamWithTool = () =>
     new OpenAiPassThrough(identity, { includeUsage: false, customTools });

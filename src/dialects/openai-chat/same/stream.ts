@@ -4,7 +4,7 @@
  * numbers intact and costs little.
  */
 import type { GatewayError } from '../../../core/errors.ts';
-import { type Fields, fieldsOf, isObject, objectsIn } from '../../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject, objectsIn } from '../../../core/json.ts';
 import type { ReplyIdentity, SettledUsage, SseMessage, StreamTransform } from '../../dialect.ts';
 import { keepAlive } from '../../events.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
@@ -18,14 +18,14 @@ import { charactersIn, hideReasoning, isChoiceIndex } from '../message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
 
 /** Removes the reasoning from each delta. Returns true if there was any. */
-function hideReasoningIn(choices: readonly Fields[]): boolean {
+function hideReasoningIn(choices: readonly JsonObject[]): boolean {
   let isHidden = false;
   for (const { delta } of choices) if (isObject(delta) && hideReasoning(delta)) isHidden = true;
   return isHidden;
 }
 
 /** Returns the text of a choice that contains nothing but text, or undefined. */
-function plainTextOf({ delta, finish_reason: reason }: Fields = {}) {
+function plainTextOf({ delta, finish_reason: reason }: JsonObject = {}) {
   if (typeof reason === 'string' || !isObject(delta)) return undefined;
   const { content, tool_calls: calls } = delta;
   if (typeof content !== 'string' || (calls !== undefined && calls !== null)) return undefined;
@@ -48,7 +48,7 @@ export class OpenAiPassThrough implements StreamTransform {
   readonly #parser: ChunkParser;
   readonly #repeated = new RepeatedChunk();
   /** Finish chunks that came with content, held until no more content can follow. */
-  readonly #pending = new Map<number, Fields>();
+  readonly #pending = new Map<number, JsonObject>();
   /** The text before `"choices"` that the upstream repeats in every chunk, and our version. */
   #upstreamHead = '';
   #ownHead = '';
@@ -148,17 +148,17 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   /** Drops a chunk without choices, such as usage or Azure's first one, unless it moderates. */
-  #rewriteModeration(chunk: Fields): string {
+  #rewriteModeration(chunk: JsonObject): string {
     if (!isObject(chunk.moderation)) return '';
     this.#normalizer.normalize(chunk, []);
     return this.#rewrite(chunk);
   }
 
   /**
-   * Counts the content of a choice and turns calls of free-form tools back into the client's form.
+   * Counts the content of a choice and turns calls of custom tools back into the client's form.
    * Returns true if calls were changed.
    */
-  #countAndConvert({ index, delta, finish_reason: reason }: Fields): boolean {
+  #countAndConvert({ index, delta, finish_reason: reason }: JsonObject): boolean {
     const deltaFields = fieldsOf(delta);
     const characters = charactersIn(deltaFields);
     this.metrics.outputCharacters += characters;
@@ -204,7 +204,7 @@ export class OpenAiPassThrough implements StreamTransform {
     );
   }
 
-  #trackChoice(choice: Fields): void {
+  #trackChoice(choice: JsonObject): void {
     this.#parser.trackChoice(choice);
     const { index, finish_reason: reason } = choice;
     if (index === 0 && typeof reason === 'string') this.metrics.finishReason = reason;
@@ -215,13 +215,13 @@ export class OpenAiPassThrough implements StreamTransform {
    * Returns the text of a chunk whose only choice contains nothing else. The first chunk of a
    * choice is excluded: it also has the role, so later chunks don't repeat it.
    */
-  #plainTextIn(choices: readonly Fields[]): string | undefined {
+  #plainTextIn(choices: readonly JsonObject[]): string | undefined {
     const [choice] = choices;
     if (choices.length !== 1 || !isChoiceIndex(choice?.index)) return undefined;
     return this.#parser.choices.open.has(choice.index) ? plainTextOf(choice) : undefined;
   }
 
-  #forward(data: string, chunk: Fields): string {
+  #forward(data: string, chunk: JsonObject): string {
     const isKnown = this.#upstreamHead !== '' && data.startsWith(this.#upstreamHead);
     // Data with line breaks would need several `data:` lines, so it is written anew.
     if ((!isKnown && !this.#learnHead(data, chunk)) || data.includes('\n')) {
@@ -241,7 +241,7 @@ export class OpenAiPassThrough implements StreamTransform {
    * chunk's own value for every field we replace. This ensures that no such field is repeated after
    * `"choices"` and that the key wasn't found in a nested object or a string.
    */
-  #learnHead(data: string, chunk: Fields): boolean {
+  #learnHead(data: string, chunk: JsonObject): boolean {
     const key = '"choices"';
     const at = data.indexOf(key);
     const head = parseExact(`${data.slice(0, at)}${key}:0}`);
@@ -256,7 +256,7 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   /** Replaces the upstream's id, model, time and provider with ours. */
-  #replaceIdentity(chunk: Fields): Fields {
+  #replaceIdentity(chunk: JsonObject): JsonObject {
     chunk.id = this.#identity.id;
     chunk.model = this.#identity.model;
     chunk.created = this.#identity.created;
@@ -264,7 +264,7 @@ export class OpenAiPassThrough implements StreamTransform {
     return chunk;
   }
 
-  #rewriteSplit(chunk: Fields, { content, closed, held }: SplitFinish): string {
+  #rewriteSplit(chunk: JsonObject, { content, closed, held }: SplitFinish): string {
     for (const { index } of closed) if (isChoiceIndex(index)) this.#pending.delete(index);
     for (const choice of held) {
       const { index } = choice;
@@ -274,7 +274,7 @@ export class OpenAiPassThrough implements StreamTransform {
     return split.map((choices) => this.#rewrite({ ...chunk, choices })).join('');
   }
 
-  #rewrite(chunk: Fields): string {
+  #rewrite(chunk: JsonObject): string {
     chunk.usage = undefined;
     return `data: ${JSON.stringify(this.#replaceIdentity(chunk))}\n\n`;
   }

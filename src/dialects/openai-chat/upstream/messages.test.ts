@@ -247,9 +247,9 @@ describe('normalizeMessages', () => {
     };
     const own = [{ type: 'reasoning.encrypted', data: 'x' }, detail('s')];
     for (const mark of ['gemini:', 'responses:']) {
-      const foreign = detail(`${mark}s`);
-      expect(normalize(...own, foreign)).toEqual(answer({ reasoning_details: own }));
-      expect(normalize(foreign)).toEqual(answer({}));
+      const unsupported = detail(`${mark}s`);
+      expect(normalize(...own, unsupported)).toEqual(answer({ reasoning_details: own }));
+      expect(normalize(unsupported)).toEqual(answer({}));
     }
     expect(normalize(...own)).toEqual(answer({ reasoning_details: own }));
   });

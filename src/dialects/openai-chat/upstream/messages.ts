@@ -1,5 +1,5 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
-import { type Fields, fieldsOf, isObject, isText } from '../../../core/json.ts';
+import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../../core/json.ts';
 import type { FetchedImages } from '../../dialect.ts';
 import { sameIfUnchanged, withExactNumbers } from '../../normalize/requests/edit-body.ts';
 import { nineCharacterCallId, shortCallId } from '../../normalize/requests/tools.ts';
@@ -113,9 +113,9 @@ const joinTexts: Change = (message) => {
 };
 
 /** Reports dropped names of speakers. The name on a tool result isn't a speaker's. */
-export function speakerNames(messages: readonly ChatMessage[]): readonly string[] {
+export function messageNamePaths(messages: readonly ChatMessage[]): readonly string[] {
   const isNamed = ({ role, name }: LooseMessage) =>
-    role !== 'tool' && role !== 'function' && isText(name);
+    role !== 'tool' && role !== 'function' && isNonEmptyString(name);
   return messages.some(isNamed) ? ['messages.name'] : [];
 }
 
@@ -176,7 +176,7 @@ function withoutForeignSignatures(details: unknown): unknown {
   if (!Array.isArray(details)) return details;
   const remaining = details.filter((detail) => {
     const { signature } = fieldsOf(detail);
-    return !isText(signature) || ownSignature('anthropic', signature) !== undefined;
+    return !isNonEmptyString(signature) || ownSignature('anthropic', signature) !== undefined;
   });
   if (remaining.length === details.length) return details;
   return remaining.length > 0 ? remaining : undefined;
@@ -248,11 +248,11 @@ function isEmptyAnswer(message: ChatMessage): boolean {
 const resultsReply: ChatMessage = { role: 'assistant', content: 'I have the results.' };
 
 function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[] {
-  const isUnanswered = ({ role }: ChatMessage, at: number) =>
-    role === 'user' && messages[at - 1]?.role === 'tool';
+  const isUnanswered = ({ role }: ChatMessage, index: number) =>
+    role === 'user' && messages[index - 1]?.role === 'tool';
   if (!messages.some(isUnanswered)) return messages;
-  return messages.flatMap((message, at) =>
-    isUnanswered(message, at) ? [resultsReply, message] : [message],
+  return messages.flatMap((message, index) =>
+    isUnanswered(message, index) ? [resultsReply, message] : [message],
   );
 }
 
@@ -290,7 +290,7 @@ function unmarking(inside: Readonly<Record<string, Unmark>> = {}): Unmark {
   return unmark;
 }
 
-function withoutMark({ cache_control: _, ...bare }: Fields): Fields {
+function withoutMark({ cache_control: _, ...bare }: JsonObject): JsonObject {
   return bare;
 }
 

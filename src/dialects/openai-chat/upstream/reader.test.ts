@@ -63,8 +63,8 @@ test.each([['{}'], ['']])(
 test('OpenAiStreamReader ends neither of two calls whose pieces come with finish reasons', () => {
   const sink = new RecordingSink();
   const reader = new OpenAiStreamReader(sink);
-  const push = (index: number, more: object, json: string) => {
-    const call = { index, ...more, function: { ...more, arguments: json } };
+  const push = (index: number, extraFields: object, json: string) => {
+    const call = { index, ...extraFields, function: { ...extraFields, arguments: json } };
     const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'stop' }];
     reader.push({ event: null, data: JSON.stringify({ choices }) });
   };
@@ -221,7 +221,7 @@ test('AnswerEmitter holds content between the pieces of a call up to a limit', (
 
   emitter.emit({ tool_calls: [{ index: 1, id: 'b', function: { name: 'f', arguments: '{' } }] });
   const piece = 'x'.repeat(1024 * 1024);
-  for (let at = 0; at < 3; at += 1) emitter.emit({ content: piece });
+  for (let index = 0; index < 3; index += 1) emitter.emit({ content: piece });
   expect(sink.fullText).toBe('Hi');
   emitter.emit({ content: piece });
   expect(sink.fullText).toHaveLength(2 + 4 * 1024 * 1024);
@@ -232,10 +232,10 @@ test('OpenAiStreamWriter writes complete free-form input if each piece has a fin
   const writer = new OpenAiStreamWriter(identity, { includeUsage: false, customTools });
   const reader = new OpenAiStreamReader(writer);
   const opening = { id: 'a', type: 'function' };
-  const pieces = ['', '{"inp', 'ut":"a b', '"}'].map((json, at) => ({
-    ...(at === 0 ? opening : {}),
+  const pieces = ['', '{"inp', 'ut":"a b', '"}'].map((json, index) => ({
+    ...(index === 0 ? opening : {}),
     index: 0,
-    function: { ...(at === 0 ? { name: 'patch' } : {}), arguments: json },
+    function: { ...(index === 0 ? { name: 'patch' } : {}), arguments: json },
   }));
   for (const piece of pieces) {
     const choices = [{ index: 0, delta: { tool_calls: [piece] }, finish_reason: 'stop' }];

@@ -1,11 +1,11 @@
 import type { AnswerSink, FinishReason } from '../../../core/answer.ts';
 import { bufferedArgumentsMax } from '../../../core/bounds.ts';
 import {
-  type Fields,
   fieldsOf,
+  isNonEmptyString,
   isObject,
-  isText,
   itemsOf,
+  type JsonObject,
   objectsIn,
   textOf,
 } from '../../../core/json.ts';
@@ -15,7 +15,7 @@ import { freeFormArguments } from '../../normalize/requests/tools.ts';
 import { emitImageUrl } from '../../normalize/responses/answer-metrics.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
-import { markEncrypted } from '../../normalize/signature.ts';
+import { prefixEncrypted } from '../../normalize/signature.ts';
 import { ChunkParser, noOutputFailure, type ParsedChunk, parseReply } from '../answer-parser.ts';
 import { ChunkNormalizer } from '../chunk.ts';
 import { charactersIn, normalizeChoice, stopSequenceIn, thoughtIn } from '../message.ts';
@@ -41,7 +41,7 @@ export const openAiUpstream: UpstreamDialect = {
 /** Reads the stream of an OpenAI-style upstream for a client of another dialect. */
 export class OpenAiStreamReader implements StreamReader {
   /** The last choice that had a finish reason. */
-  #finishedChoice: Fields | undefined;
+  #finishedChoice: JsonObject | undefined;
   readonly #sink: AnswerSink;
   readonly #emitter: AnswerEmitter;
   readonly #normalizer: ChunkNormalizer;
@@ -77,7 +77,7 @@ export class OpenAiStreamReader implements StreamReader {
     for (const choice of choices) if (choice.index === 0) this.#readChoice(choice);
   }
 
-  #readChoice(choice: Fields): void {
+  #readChoice(choice: JsonObject): void {
     const { delta, finish_reason: reason } = choice;
     const deltaFields = fieldsOf(delta);
     // Some servers write a finish reason into every chunk, so content may follow it.
@@ -163,19 +163,19 @@ export class AnswerEmitter {
   /** Emitted calls whose arguments are incomplete. */
   readonly #unfinished = new Set<EmittedCall>();
   /** Content received meanwhile. It waits, because in other dialects content ends a call. */
-  #held: Fields[] = [];
+  #held: JsonObject[] = [];
   #heldLength = 0;
 
   constructor(sink: AnswerSink) {
     this.#sink = sink;
   }
 
-  emit(delta: Fields): void {
+  emit(delta: JsonObject): void {
     const mustWait = this.#unfinished.size > 0;
     if (mustWait) this.#hold(delta);
     else this.#emitContent(delta);
     const calls = itemsOf(delta.tool_calls);
-    for (const [at, call] of calls.entries()) if (isObject(call)) this.#emitCall(call, at);
+    for (const [index, call] of calls.entries()) if (isObject(call)) this.#emitCall(call, index);
     const { function_call: only } = delta;
     // Next to `tool_calls`, it repeats the first of them for older clients.
     if (isObject(only) && calls.length === 0)
@@ -184,7 +184,7 @@ export class AnswerEmitter {
     else if (this.#unfinished.size === 0) this.#emitHeld();
   }
 
-  #hold(delta: Fields): void {
+  #hold(delta: JsonObject): void {
     if (!contentFields.some((name) => delta[name])) return;
     const fields = contentFields.map((name) => [name, delta[name]]);
     this.#held.push(Object.fromEntries(fields));
@@ -203,15 +203,15 @@ export class AnswerEmitter {
     }
   }
 
-  #emitContent(delta: Fields): void {
+  #emitContent(delta: JsonObject): void {
     this.#emitReasoning(delta);
-    if (isText(delta.content)) this.#sink.text(delta.content);
-    if (isText(delta.refusal)) this.#sink.refusal(delta.refusal);
+    if (isNonEmptyString(delta.content)) this.#sink.text(delta.content);
+    if (isNonEmptyString(delta.refusal)) this.#sink.refusal(delta.refusal);
     // Emit annotations before calls: they belong to the text, which ends where a call starts.
     for (const annotation of itemsOf(delta.annotations)) this.#emitAnnotation(annotation);
   }
 
-  #emitImages({ images }: Fields): void {
+  #emitImages({ images }: JsonObject): void {
     for (const image of itemsOf(images)) this.#emitImage(image);
   }
 
@@ -226,25 +226,29 @@ export class AnswerEmitter {
     else this.#sink.finish('stop_sequence', stopSequence);
   }
 
-  #emitReasoning({ reasoning, reasoning_content: same, reasoning_details: list }: Fields): void {
-    const name = isText(same) ? 'reasoning_content' : undefined;
+  #emitReasoning({
+    reasoning,
+    reasoning_content: same,
+    reasoning_details: list,
+  }: JsonObject): void {
+    const name = isNonEmptyString(same) ? 'reasoning_content' : undefined;
     const details = objectsIn(list);
     // A signature is valid only for its own thought. If the details contain all of `reasoning`,
     // emit each thought with its own signature.
     const areSeparate = details.length > 0 && details.map(thoughtIn).join('') === reasoning;
-    if (isText(reasoning) && !areSeparate) this.#sink.reasoning(reasoning, name);
+    if (isNonEmptyString(reasoning) && !areSeparate) this.#sink.reasoning(reasoning, name);
     for (const detail of details) {
       const { type, signature, data, format } = detail;
       const thought = areSeparate ? thoughtIn(detail) : '';
       if (thought !== '') this.#sink.reasoning(thought, name);
-      if (isText(signature)) this.#sink.reasoningSignature(signature);
-      if (type === 'reasoning.encrypted' && isText(data)) {
-        this.#sink.redactedReasoning(markEncrypted(format, data));
+      if (isNonEmptyString(signature)) this.#sink.reasoningSignature(signature);
+      if (type === 'reasoning.encrypted' && isNonEmptyString(data)) {
+        this.#sink.redactedReasoning(prefixEncrypted(format, data));
       }
     }
   }
 
-  #emitCall(call: Fields, at: number): void {
+  #emitCall(call: JsonObject, at: number): void {
     const { custom, function: named } = call;
     const isCustom = isObject(custom);
     const body = isCustom ? { ...custom, arguments: custom.input } : fieldsOf(named);
@@ -264,9 +268,9 @@ export class AnswerEmitter {
       const signature = googleSignature(call);
       if (signature) this.#sink.reasoningSignature(signature);
     }
-    if (open.name === '' && isText(body.name)) open.name = body.name;
+    if (open.name === '' && isNonEmptyString(body.name)) open.name = body.name;
     if (open.name !== '' && !open.isCustom) this.#open(open);
-    if (!isText(body.arguments)) return;
+    if (!isNonEmptyString(body.arguments)) return;
     if (open.isEmitted) this.#emitArguments(open, body.arguments);
     else this.#wait(open, body.arguments);
   }
@@ -297,7 +301,7 @@ export class AnswerEmitter {
 
   #emitAnnotation(annotation: unknown): void {
     const source = fieldsOf(annotation).url_citation;
-    if (!isObject(source) || !isText(source.url)) return;
+    if (!isObject(source) || !isNonEmptyString(source.url)) return;
     const { url, title, content, start_index: start, end_index: end } = source;
     this.#sink.citation({
       url,

@@ -173,8 +173,8 @@ test('passChat edits a body in place with the same result as serializing it', ()
       fc.oneof(fc.constant({}), quirks),
       cap,
       (fields, options, quirks, limit) => {
-        const { extra: more, ...plain } = fields;
-        const text = serialize({ ...plain, ...more }, options) + mark;
+        const { extra: extraFields, ...plain } = fields;
+        const text = serialize({ ...plain, ...extraFields }, options) + mark;
         const request = read(text);
         const to = target(quirks, limit);
         if (String(passChat(request, to).body).endsWith(mark)) spliced += 1;

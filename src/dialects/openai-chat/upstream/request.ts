@@ -27,7 +27,12 @@ import { readReasoningOptions, unsupportedReasoningFields } from '../client/prom
 import type { ChatRequest, OpenAiRequest } from '../client/request.ts';
 import { chatSchema } from '../client/schema.ts';
 import { toFunctionTools } from '../client/tool-forms.ts';
-import { normalizeMessages, speakerNames, withoutMarks, withoutNamedParts } from './messages.ts';
+import {
+  messageNamePaths,
+  normalizeMessages,
+  withoutMarks,
+  withoutNamedParts,
+} from './messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 
@@ -91,7 +96,7 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
     ...unsupportedReasoningFields(body),
     ...(isReasoningDropped && requestsReasoning(body) ? ['reasoning'] : none),
     ...(request === original ? none : ['cache_control']),
-    ...(quirks.message_names === 'drop' ? speakerNames(body.messages) : none),
+    ...(quirks.message_names === 'drop' ? messageNamePaths(body.messages) : none),
     ...droppedNames.filter((name) => (body[name] ?? null) !== null),
     ...dropSurcharged(body, target, edits),
     ...dropPaidTools(body, target, edits),

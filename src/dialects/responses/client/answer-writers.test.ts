@@ -119,7 +119,7 @@ describe('an answer to a Responses client', () => {
       sink.toolArguments(0, json);
       sink.text('Hm.');
     }
-    return sinks.map((sink) => (more: string) => sink.toolArguments(0, more));
+    return sinks.map((sink) => (extraFields: string) => sink.toolArguments(0, extraFields));
   };
 
   test.each([
@@ -128,10 +128,13 @@ describe('an answer to a Responses client', () => {
     ['{"input":"a', 'bc"}', 'patch'],
     ['*** Begin', ' Patch', 'patch'],
     ['[a] = f()', ' + 1', 'patch'],
-  ])('fails if content follows the incomplete arguments %j and then %j', (json, more, name) => {
-    for (const emitMore of argumentsAfterText(json, name))
-      expect(() => emitMore(more)).toThrow(MalformedAnswer);
-  });
+  ])(
+    'fails if content follows the incomplete arguments %j and then %j',
+    (json, extraFields, name) => {
+      for (const emitMore of argumentsAfterText(json, name))
+        expect(() => emitMore(extraFields)).toThrow(MalformedAnswer);
+    },
+  );
 
   test('accepts repeated complete arguments after text ended their call', () => {
     for (const emitMore of argumentsAfterText('{"path":"abc"}')) emitMore('{"path":"abc"}');

@@ -22,10 +22,10 @@ export function responsesClient(body: WithTools, echo: Echo): ClientDialect {
 }
 
 class ResponsesStreamWriter extends OutputWriter implements StreamWriter {
-  readonly #log: EventLog;
+  readonly #log: EventBuffer;
 
   constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo) {
-    const log = new EventLog(identity, echo);
+    const log = new EventBuffer(identity, echo);
     super(identity, forms, echo, log);
     this.#log = log;
   }
@@ -59,7 +59,7 @@ class ResponsesStreamWriter extends OutputWriter implements StreamWriter {
 }
 
 /** Buffers the events of a stream. The opening events precede the first one. */
-class EventLog implements EventOutput {
+class EventBuffer implements EventOutput {
   readonly #identity: ReplyIdentity;
   readonly #echo: Echo;
   #text = '';

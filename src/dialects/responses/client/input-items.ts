@@ -1,10 +1,10 @@
 /** Validates the items of `input`, each by the schema of its type. */
 import { type Static, Type } from 'typebox';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
-import type { AddressInput } from '../../../core/request-info.ts';
+import type { UrlInput } from '../../../core/request-info.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
 import { checkBytes, checkDataUrl } from '../../normalize/requests/content.ts';
-import { imageAddress, webAddress } from '../../normalize/requests/external-references.ts';
+import { imageUrl, webUrl } from '../../normalize/requests/external-references.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
 import { checkSearch } from './tools.ts';
 
@@ -19,14 +19,14 @@ const partSchemas = {
   refusal: Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
   input_image: Type.Object({
     type: Type.Literal('input_image'),
-    image_url: optional(imageAddress),
+    image_url: optional(imageUrl),
     file_id: optional(Type.String()),
     detail: optional(Type.String()),
   }),
   input_file: Type.Object({
     type: Type.Literal('input_file'),
     file_data: optional(Type.String()),
-    file_url: optional(webAddress),
+    file_url: optional(webUrl),
     file_id: optional(Type.String()),
     filename: optional(Type.String()),
   }),
@@ -128,9 +128,9 @@ export function isKnownPart(part: AnyPart): part is Part {
 
 /** Throws 400 for the first invalid item. */
 export function checkItems(items: readonly AnyItem[]): void {
-  for (const [at, rawItem] of items.entries()) {
+  for (const [index, rawItem] of items.entries()) {
     const item = orphanResultAsMessage(rawItem);
-    const path = `input[${at}]`;
+    const path = `input[${index}]`;
     if (item.type === 'item_reference') {
       const problem = "references a stored item, but this gateway doesn't store responses.";
       throw invalidRequest(`${path} ${problem} Send the full item.`, path);
@@ -175,11 +175,11 @@ export function* partsOf(item: AnyItem, path: string): Generator<LocatedPart> {
   const field = isResult(item) ? 'output' : 'content';
   const parts = isResult(item) ? item.output : isMessage(item) ? item.content : '';
   if (typeof parts === 'string') return;
-  for (const [at, part] of parts.entries()) yield { part, path: `${path}.${field}[${at}]` };
+  for (const [index, part] of parts.entries()) yield { part, path: `${path}.${field}[${index}]` };
 }
 
 /** Returns the URL of the part's image, if it has one. */
-export function imageIn({ part, path }: LocatedPart): readonly AddressInput[] {
+export function imageIn({ part, path }: LocatedPart): readonly UrlInput[] {
   if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
   return [{ param: `${path}.image_url`, url: part.image_url }];
 }

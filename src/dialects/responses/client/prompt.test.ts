@@ -106,14 +106,14 @@ describe('readPrompt', () => {
   });
 
   test("reports items and parts that a prompt can't represent", () => {
-    const { foreign, turns } = read({
+    const { unsupported, turns } = read({
       input: [
         { type: 'web_search_call', id: 'ws_1' },
         { role: 'user', content: [{ type: 'input_hologram' }, { type: 'input_text', text: 'x' }] },
         { role: 'user', content: [{ type: 'input_image', file_id: 'file_1' }] },
       ],
     });
-    expect(foreign).toEqual([
+    expect(unsupported).toEqual([
       'input.web_search_call',
       'input.input_hologram',
       'input.input_image.file_id',
@@ -127,17 +127,17 @@ describe('readPrompt', () => {
   const look = { type: 'function', name: 'look', parameters: schema, strict: true };
 
   test('reads tools as functions and reports others as dropped', () => {
-    const { tools, foreign } = read({
+    const { tools, unsupported } = read({
       tools: [look, { type: 'computer' }, { ...look, name: 'b', parameters: null, defer: 1 }],
     });
     expect(tools).toEqual([
       { name: 'look', parameters: schema, strict: true },
       { name: 'b', parameters: null, strict: true },
     ]);
-    expect(foreign).toEqual(['tools[1]', 'tools.defer']);
+    expect(unsupported).toEqual(['tools[1]', 'tools.defer']);
   });
 
-  test('reads free-form tools as functions with one text parameter, including the grammar', () => {
+  test('reads custom tools as functions with one text parameter, including the grammar', () => {
     const format = { type: 'grammar', syntax: 'lark', definition: 'start: "a"' };
     const patch = { type: 'custom', name: 'patch', description: 'Patches.', format };
     const call = { type: 'custom_tool_call', call_id: 'c', name: 'patch', input: 'a "b"\n' };
@@ -221,7 +221,7 @@ test("readPrompt reads options and reports those it can't represent", () => {
     user: 'ann',
     stream: true,
   });
-  expect(prompt.foreign).toEqual([
+  expect(prompt.unsupported).toEqual([
     'novelty',
     'include',
     'text.verbosity',
@@ -241,7 +241,7 @@ test('readPrompt reports no loss for default values', () => {
     metadata: { a: 'b' },
     reasoning: { effort: null },
   };
-  expect(read(defaults)).toMatchObject({ foreign: [], json: null, reasoning: null });
+  expect(read(defaults)).toMatchObject({ unsupported: [], json: null, reasoning: null });
 });
 
 test('readPrompt reads a file by its bytes, URL or id', () => {
@@ -252,26 +252,26 @@ test('readPrompt reads a file by its bytes, URL or id', () => {
     file({ file_id: 'file-1' }),
     file({ file_data: 'AAAA' }),
   ];
-  const { turns, foreign } = read({ input: [{ role: 'user', content }] });
+  const { turns, unsupported } = read({ input: [{ role: 'user', content }] });
   expect(turns[0]?.parts).toMatchObject([
     { kind: 'document', source: { url: 'data:application/pdf;base64,AAAA' }, name: 'a.pdf' },
     { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
     { kind: 'document', source: { fileId: 'file-1' } },
     { kind: 'document', source: { url: 'data:application/pdf;base64,AAAA' } },
   ]);
-  expect(foreign).toEqual([]);
+  expect(unsupported).toEqual([]);
 });
 
 test("readPrompt reads a top-level cache mark as the prompt's own", () => {
   const mark = { type: 'ephemeral' };
-  const { cacheControl, foreign } = read({ cache_control: mark, top_a: 1 });
-  expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
+  const { cacheControl, unsupported } = read({ cache_control: mark, top_a: 1 });
+  expect([cacheControl, unsupported]).toEqual([mark, ['top_a']]);
 });
 
 test('readPrompt reports reasoning options that only OpenAI has', () => {
   const reasoning = { effort: 'low', mode: 'pro', context: 'all_turns', generate_summary: null };
-  expect(read({ reasoning }).foreign).toEqual(['reasoning.mode', 'reasoning.context']);
-  expect(read({ reasoning: { mode: 'standard', context: 'auto' } }).foreign).toEqual([]);
+  expect(read({ reasoning }).unsupported).toEqual(['reasoning.mode', 'reasoning.context']);
+  expect(read({ reasoning: { mode: 'standard', context: 'auto' } }).unsupported).toEqual([]);
 });
 
 const assistantMessage = (text: string) => ({

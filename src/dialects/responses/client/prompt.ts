@@ -12,13 +12,13 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { addressOfBytes } from '../../normalize/requests/content.ts';
+import { dataUrlOf } from '../../normalize/requests/content.ts';
 import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
 import {
   readJsonFormat,
   unknownReasoningFields,
 } from '../../normalize/requests/generation-options.ts';
-import { cacheMark, keepLastMarks } from '../../normalize/requests/prompt-cache.ts';
+import { cacheBreakpoint, keepLastBreakpoints } from '../../normalize/requests/prompt-cache.ts';
 import { freeFormArguments } from '../../normalize/requests/tools.ts';
 import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { readSignature } from '../reasoning-signature.ts';
@@ -53,14 +53,14 @@ type PromptSource = Pick<ResponsesRequest, 'body' | 'source'>;
 /** Converts a Responses client's request for upstreams of other dialects. */
 export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   const body = withExactNumbers(parsedBody, source);
-  const foreign = new UnsupportedNames();
-  addForeignNames(body, foreign);
+  const unsupported = new UnsupportedNames();
+  addForeignNames(body, unsupported);
   const format = body.text?.format;
-  const turns = readTurns(body, foreign);
-  const { tools } = new ToolForms(body, foreign);
-  return keepLastMarks({
+  const turns = readTurns(body, unsupported);
+  const { tools } = new ToolForms(body, unsupported);
+  return keepLastBreakpoints({
     turns,
-    ...readChoice(body.tool_choice, tools, foreign),
+    ...readChoice(body.tool_choice, tools, unsupported),
     parallelTools: body.parallel_tool_calls ?? null,
     outputTokensMax: body.max_output_tokens ?? null,
     stop: [],
@@ -68,11 +68,11 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
     reasoning: readReasoningOptions(body),
     sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
     user: body.user ?? body.safety_identifier ?? null,
-    ...cacheMark(body),
+    ...cacheBreakpoint(body),
     stream: body.stream === true,
     choices: 1,
-    foreign: foreign.list,
-    unsupportedPart: foreign.unsupportedPart,
+    unsupported: unsupported.list,
+    unsupportedPart: unsupported.unsupportedPart,
   });
 }
 
@@ -80,14 +80,14 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
 const knownFields = { ...responsesSchema.properties, cache_control: null };
 
 /** Adds the fields that a prompt can't represent, unless they have default values. */
-function addForeignNames(body: ResponsesBody, foreign: UnsupportedNames): void {
-  for (const name in unknownFields(body, knownFields)) foreign.add(name);
-  for (const name of responsesOnlyFields(body)) foreign.add(name);
+function addForeignNames(body: ResponsesBody, unsupported: UnsupportedNames): void {
+  for (const name in unknownFields(body, knownFields)) unsupported.add(name);
+  for (const name of responsesOnlyFields(body)) unsupported.add(name);
   for (const name of unknownReasoningFields(body.reasoning, { effort: 0, summary: 0 }))
-    foreign.add(name);
-  if (body.prompt_cache_key) foreign.add('prompt_cache_key');
-  if (!['', 'auto', 'default'].includes(body.service_tier ?? '')) foreign.add('service_tier');
-  if (body.top_logprobs) foreign.add('top_logprobs');
+    unsupported.add(name);
+  if (body.prompt_cache_key) unsupported.add('prompt_cache_key');
+  if (!['', 'auto', 'default'].includes(body.service_tier ?? '')) unsupported.add('service_tier');
+  if (body.top_logprobs) unsupported.add('top_logprobs');
 }
 
 type ResponsesOnlyFields = Pick<
@@ -108,7 +108,7 @@ type Choice = Pick<Prompt, 'tools' | 'toolChoice'>;
 function readChoice(
   choice: ResponsesBody['tool_choice'],
   tools: readonly Tool[],
-  foreign: UnsupportedNames,
+  unsupported: UnsupportedNames,
 ): Choice {
   if (choice === null || choice === undefined || typeof choice === 'string') {
     return { tools, toolChoice: choice ?? null };
@@ -121,7 +121,7 @@ function readChoice(
   }
   const isNamed = (type === 'function' || type === 'custom') && name;
   if (isNamed) return { tools, toolChoice: { name } };
-  foreign.add('tool_choice');
+  unsupported.add('tool_choice');
   return { tools, toolChoice: null };
 }
 
@@ -135,17 +135,17 @@ function readReasoningOptions({ reasoning }: ResponsesBody): ReasoningOptions | 
 
 function readTurns(
   { instructions, input }: Pick<ResponsesBody, 'instructions' | 'input'>,
-  foreign: UnsupportedNames,
+  unsupported: UnsupportedNames,
 ): readonly Turn[] {
   const turns = new TurnBuilder();
   if (instructions) turns.addSystem([{ kind: 'text', text: instructions }]);
   if (typeof input === 'string') turns.addUser([{ kind: 'text', text: input }]);
-  else for (const [at, item] of input.entries()) readItem(item, at, turns, foreign);
+  else for (const [index, item] of input.entries()) readItem(item, index, turns, unsupported);
   const read = turns.end();
   if (typeof input !== 'string') {
-    foreign.noteUnsupported(input, ({ type }) => !compactions.has(type), 'input');
+    unsupported.noteUnsupported(input, ({ type }) => !compactions.has(type), 'input');
     if (read.every(({ role }) => role === 'system'))
-      foreign.noteUnsupported(input, isKnownItem, 'input');
+      unsupported.noteUnsupported(input, isKnownItem, 'input');
   }
   return read;
 }
@@ -231,7 +231,7 @@ function readItem(
   rawItem: AnyItem,
   at: number,
   turns: TurnBuilder,
-  foreign: UnsupportedNames,
+  unsupported: UnsupportedNames,
 ): void {
   const item = orphanResultAsMessage(rawItem);
   // `ToolForms` reads these tools together with the request's other tools.
@@ -244,9 +244,9 @@ function readItem(
   } else if (isSearchOutput.Check(item)) {
     const parts = [{ kind: 'text', text: foundNames(item.tools) }] as const;
     turns.addResult({ kind: 'tool_result', callId: item.call_id, parts, isError: false });
-  } else if (!isKnownItem(item)) foreign.add(`input.${typeOf(item)}`);
-  else if (isMessage(item)) readMessage(item, at, turns, foreign);
-  else if (isResult(item)) turns.addResult(readResult(item, foreign));
+  } else if (!isKnownItem(item)) unsupported.add(`input.${typeOf(item)}`);
+  else if (isMessage(item)) readMessage(item, at, turns, unsupported);
+  else if (isResult(item)) turns.addResult(readResult(item, unsupported));
   else turns.addAssistant([readThoughtOrCall(item)]);
 }
 
@@ -254,22 +254,23 @@ function readMessage(
   item: ItemOf<'message'>,
   at: number,
   turns: TurnBuilder,
-  foreign: UnsupportedNames,
+  unsupported: UnsupportedNames,
 ): void {
   const { role, content } = item;
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
   if (role === 'user') {
-    const userParts = parts.flatMap((part) => readUserPart(part, foreign));
-    if (userParts.length === 0) foreign.noteUnsupported(parts, isTextPart, `input[${at}].content`);
+    const userParts = parts.flatMap((part) => readUserPart(part, unsupported));
+    if (userParts.length === 0)
+      unsupported.noteUnsupported(parts, isTextPart, `input[${at}].content`);
     turns.addUser(userParts);
   } else if (role === 'assistant')
-    turns.addAssistantMessage(parts.flatMap((part) => readAnswer(part, foreign)));
-  else turns.addSystem(parts.flatMap((part) => marked(readTextOnly(part, foreign), part)));
+    turns.addAssistantMessage(parts.flatMap((part) => readAnswer(part, unsupported)));
+  else turns.addSystem(parts.flatMap((part) => marked(readTextOnly(part, unsupported), part)));
 }
 
 /** Adds the client's cache mark, if it set one. */
 function marked<Read extends Cacheable>(read: readonly Read[], part: AnyPart): readonly Read[] {
-  return read.map((readPart) => ({ ...readPart, ...cacheMark(part) }));
+  return read.map((readPart) => ({ ...readPart, ...cacheBreakpoint(part) }));
 }
 
 type ThoughtOrCall = Exclude<Item, ItemOf<'message'> | ResultItem>;
@@ -296,67 +297,67 @@ function readCall(
   return { kind: 'tool_call', id: item.call_id, name, arguments: json };
 }
 
-function readResult(item: ResultItem, foreign: UnsupportedNames): ToolResultPart {
+function readResult(item: ResultItem, unsupported: UnsupportedNames): ToolResultPart {
   const { call_id: callId, output } = item;
   const parts: ToolResultPart['parts'] =
     typeof output === 'string'
       ? [{ kind: 'text', text: output }]
-      : output.flatMap((part) => readShown(part, foreign));
+      : output.flatMap((part) => readToolResultPart(part, unsupported));
   const contentParts = typeof output === 'string' ? [] : output;
-  const mark = contentParts.map(cacheMark).find(({ cacheControl }) => cacheControl);
+  const mark = contentParts.map(cacheBreakpoint).find(({ cacheControl }) => cacheControl);
   return { kind: 'tool_result', callId, parts, isError: false, ...mark };
 }
 
-function readUserPart(part: AnyPart, foreign: UnsupportedNames): readonly UserPart[] {
+function readUserPart(part: AnyPart, unsupported: UnsupportedNames): readonly UserPart[] {
   if (isKnownPart(part) && part.type === 'input_audio') {
     const { data, format } = part.input_audio;
     return [{ kind: 'audio', data, format }];
   }
-  return marked(readShown(part, foreign), part);
+  return marked(readToolResultPart(part, unsupported), part);
 }
 
-function readShown(
+function readToolResultPart(
   part: AnyPart,
-  foreign: UnsupportedNames,
+  unsupported: UnsupportedNames,
 ): readonly (TextPart | ImagePart | DocumentPart)[] {
   if (!isKnownPart(part)) {
-    foreign.add(`input.${part.type}`);
+    unsupported.add(`input.${part.type}`);
     return textPartsOf(part);
   }
   switch (part.type) {
     case 'input_image': {
       const { image_url: url, detail } = part;
-      if (!url) return dropped('input_image.file_id', foreign);
+      if (!url) return dropped('input_image.file_id', unsupported);
       return [{ kind: 'image', url, detail: detail || undefined }];
     }
     case 'input_file':
       return readFile(part);
     default:
-      return readTextOnly(part, foreign);
+      return readTextOnly(part, unsupported);
   }
 }
 
 function readFile(part: Extract<Part, { type: 'input_file' }>): readonly DocumentPart[] {
   const { file_data: data, file_url: url, file_id: fileId, filename } = part;
-  const address = data ? addressOfBytes(data) : url;
+  const address = data ? dataUrlOf(data) : url;
   const source = address ? { url: address } : { fileId: fileId ?? '' };
   return [{ kind: 'document', source, name: filename || undefined }];
 }
 
-function readAnswer(part: AnyPart, foreign: UnsupportedNames): readonly AssistantPart[] {
+function readAnswer(part: AnyPart, unsupported: UnsupportedNames): readonly AssistantPart[] {
   if (isKnownPart(part) && part.type === 'refusal') {
     return [{ kind: 'refusal', text: part.refusal }];
   }
-  return readTextOnly(part, foreign);
+  return readTextOnly(part, unsupported);
 }
 
-function readTextOnly(part: AnyPart, foreign: UnsupportedNames): readonly TextPart[] {
-  if (!isTextPart(part)) return dropped(part.type, foreign);
+function readTextOnly(part: AnyPart, unsupported: UnsupportedNames): readonly TextPart[] {
+  if (!isTextPart(part)) return dropped(part.type, unsupported);
   return part.text === '' ? [] : [{ kind: 'text', text: part.text }];
 }
 
 /** Drops an item or part and records its type, which is reported to the client. */
-function dropped(type: string, foreign: UnsupportedNames): readonly [] {
-  foreign.add(`input.${type}`);
+function dropped(type: string, unsupported: UnsupportedNames): readonly [] {
+  unsupported.add(`input.${type}`);
   return [];
 }

@@ -208,17 +208,17 @@ describe('readResponsesRequest', () => {
     const tool = { type: 'web_search', filters: { allowed_domains: ['a.example'] } };
     expect(read({ tools: [{ type: 'function', name: 'a' }, tool] }).request.search).toMatchObject({
       param: 'tools[1]',
-      isVendors: true,
+      isProviderTool: true,
       allowedDomains: ['a.example'],
     });
     expect(read({ tools: [{ ...tool, external_web_access: false }] }).request.search).toBeNull();
-    expect(read({ model: 'a/b:online' }).request.search).toMatchObject({ isVendors: false });
+    expect(read({ model: 'a/b:online' }).request.search).toMatchObject({ isProviderTool: false });
   });
 
   test('reads a cache TTL of 1 hour, which has its own price', () => {
     const forHour = { type: 'ephemeral', ttl: '1h' };
-    expect(read({ cache_control: forHour }).request.cachesForHour()).toBe(true);
-    expect(read({ cache_control: { type: 'ephemeral' } }).request.cachesForHour()).toBe(false);
+    expect(read({ cache_control: forHour }).request.usesLongCacheTtl()).toBe(true);
+    expect(read({ cache_control: { type: 'ephemeral' } }).request.usesLongCacheTtl()).toBe(false);
   });
 
   test('lists parameters under the names of the model list', () => {

@@ -2,25 +2,25 @@ import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf } from '../../../core/json.ts';
 import type {
-  AddressInput,
   ChatRequestInfo,
   ModelNeeds,
   OwnAccountNeed,
   SearchOptions,
+  UrlInput,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody } from '../../dialect.ts';
 import { unknownFields } from '../../normalize/requests/edit-body.ts';
 import {
-  addressesIn,
   firstNeed,
   programNeed,
   storedBytes,
   storedContentAt,
   storedContentIn,
+  urlsIn,
 } from '../../normalize/requests/external-references.ts';
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
-import { readChain, readPreferences } from '../../normalize/requests/routing.ts';
+import { readModels, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
 import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import {
@@ -34,7 +34,7 @@ import {
 } from './input-items.ts';
 import { type ResponsesBody, responsesSchema } from './schema.ts';
 import {
-  checkAllowed,
+  checkAllowedTools,
   checkTools,
   hasOwnTools,
   isOwnTool,
@@ -62,13 +62,13 @@ export function readResponsesRequest(
 ): ResponsesRequest {
   rejectState(value);
   if (!validator.Check(value)) throw validationError(responsesSchema, value);
-  const models = readChain(value);
+  const models = readModels(value);
   const items = typeof value.input === 'string' ? [] : value.input;
   checkItems(items);
   for (const { tools, path } of toolLists(value)) checkTools(tools, path);
-  checkAllowed(value);
-  const parts = items.flatMap((item, at) => [...partsOf(item, `input[${at}]`)]);
-  const more = unknownFields(value, responsesSchema.properties);
+  checkAllowedTools(value);
+  const parts = items.flatMap((item, index) => [...partsOf(item, `input[${index}]`)]);
+  const extraFields = unknownFields(value, responsesSchema.properties);
   const request: ChatRequestInfo = {
     operationName: 'chat',
     models,
@@ -79,13 +79,13 @@ export function readResponsesRequest(
     needs: readNeeds(value, parts),
     parameters: value.provider?.require_parameters ? parametersOf(value) : [],
     inputBytes: source.bytes.length,
-    cachesForHour: usesLongCacheTtl(source),
+    usesLongCacheTtl: usesLongCacheTtl(source),
     images: parts.flatMap(imageIn),
     user: value.user ?? value.safety_identifier ?? null,
     search: readSearch(value),
     skills: value.skills ?? [],
-    addresses: addressesOf(value, items, parts, more),
-    ownAccount: programNeed(more) ?? ownAccountFor(value, items, parts, more),
+    urls: urlsOf(value, items, parts, extraFields),
+    ownAccount: programNeed(extraFields) ?? ownAccountFor(value, items, parts, extraFields),
   };
   return { request, body: value, source, tenantId };
 }
@@ -114,23 +114,24 @@ export function rejectState(body: Readonly<Record<string, unknown>>): void {
  * Returns the URLs in files and audio, and in parts, items, tools and fields that only an upstream
  * knows. Past calls of a model don't count, because the pages they opened aren't fetched again.
  */
-function addressesOf(
+function urlsOf(
   { tools }: ResponsesBody,
   items: readonly AnyItem[],
   parts: readonly LocatedPart[],
-  more: object,
-): readonly AddressInput[] {
-  const mayLead = ['input_file', 'input_audio'];
-  const isForeign = ({ part }: LocatedPart) => !isKnownPart(part) || mayLead.includes(part.type);
+  extraFields: object,
+): readonly UrlInput[] {
+  const partTypesWithUrls = ['input_file', 'input_audio'];
+  const isForeign = ({ part }: LocatedPart) =>
+    !isKnownPart(part) || partTypesWithUrls.includes(part.type);
   return [
-    ...parts.filter(isForeign).flatMap(({ part, path }) => addressesIn(part, path)),
-    ...items.flatMap((item, at) =>
-      isKnownItem(item) || item.type?.endsWith('_call') ? [] : addressesIn(item, `input[${at}]`),
+    ...parts.filter(isForeign).flatMap(({ part, path }) => urlsIn(part, path)),
+    ...items.flatMap((item, index) =>
+      isKnownItem(item) || item.type?.endsWith('_call') ? [] : urlsIn(item, `input[${index}]`),
     ),
-    ...(tools ?? []).flatMap((tool, at) =>
-      isOwnTool(tool) ? [] : addressesIn(tool, `tools[${at}]`),
+    ...(tools ?? []).flatMap((tool, index) =>
+      isOwnTool(tool) ? [] : urlsIn(tool, `tools[${index}]`),
     ),
-    ...addressesIn(more, ''),
+    ...urlsIn(extraFields, ''),
   ];
 }
 
@@ -139,13 +140,13 @@ function ownAccountFor(
   body: ResponsesBody,
   items: readonly AnyItem[],
   parts: readonly LocatedPart[],
-  more: object,
+  extraFields: object,
 ): OwnAccountNeed | undefined {
   return (
     firstNeed(parts, accountNeedOfPart) ??
     firstNeed(items, accountNeedOfItem) ??
     firstNeed(toolLists(body), accountNeedOfTools) ??
-    storedContentIn(more, '')
+    storedContentIn(extraFields, '')
   );
 }
 
@@ -159,8 +160,8 @@ function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefine
 }
 
 function accountNeedOfTools({ tools, path }: ToolList): OwnAccountNeed | undefined {
-  return firstNeed(tools, (tool, at) =>
-    isOwnTool(tool) ? undefined : storedContentIn(tool, `${path}[${at}]`),
+  return firstNeed(tools, (tool, index) =>
+    isOwnTool(tool) ? undefined : storedContentIn(tool, `${path}[${index}]`),
   );
 }
 
@@ -196,7 +197,7 @@ function readNeeds(body: ResponsesBody, parts: readonly LocatedPart[]): ModelNee
 function readSearch(body: ResponsesBody): SearchOptions | null {
   const { model = null, models = null, plugins = null } = body;
   const search = readSearchOptions({ model, models, plugins, tools: searchesIn(body) });
-  return search?.param.startsWith('tools') ? { ...search, isVendors: true } : search;
+  return search?.param.startsWith('tools') ? { ...search, isProviderTool: true } : search;
 }
 
 /** Returns the parameters by their names in chats, which the model list uses. */

@@ -38,10 +38,10 @@ function read(tools: object) {
 describe('tools added by the input', () => {
   test("are merged with the request's tools and add no turn", () => {
     const request = read({});
-    const { tools, turns, foreign } = readPrompt(request);
+    const { tools, turns, unsupported } = readPrompt(request);
     expect(tools.map(({ name }) => name)).toEqual(['functions__exec', 'functions__wait']);
     expect(turns.map(({ role }) => role)).toEqual(['user']);
-    expect(foreign).toEqual(['input[0].tools[1]']);
+    expect(unsupported).toEqual(['input[0].tools[1]']);
     expect(request.request.needs.tools).toBe(true);
   });
 
@@ -50,7 +50,7 @@ describe('tools added by the input', () => {
     const tools = [{ type: 'namespace', name: 'outer', tools: [inner] }];
     const prompt = readPrompt(read({ tools }));
     expect(prompt.tools).toEqual([]);
-    expect(prompt.foreign).toEqual(['input[0].tools[0].tools[0]']);
+    expect(prompt.unsupported).toEqual(['input[0].tools[0].tools[0]']);
   });
 
   test('are called in their original form', () => {
@@ -104,9 +104,9 @@ function readSearchPrompt(body: object, write = (text: string) => text) {
 describe('a tool search run by the client', () => {
   test('is sent upstream as a function', () => {
     const request = readSearchPrompt({});
-    const { tools, foreign } = readPrompt(request);
+    const { tools, unsupported } = readPrompt(request);
     expect(tools).toEqual([{ name: 'tool_search', description: 'Finds.', parameters }]);
-    expect(foreign).toEqual([]);
+    expect(unsupported).toEqual([]);
     expect(request.request.needs.tools).toBe(true);
   });
 
@@ -119,7 +119,7 @@ describe('a tool search run by the client', () => {
       secondCall,
       searchOutput('call_2', docs),
     ];
-    const { tools, turns, foreign } = readPrompt(readSearchPrompt({ input }));
+    const { tools, turns, unsupported } = readPrompt(readSearchPrompt({ input }));
     expect(tools.map(({ name }) => name)).toEqual(['tool_search', 'mcp__docs__read']);
     const callPart = (id: string) => [
       { kind: 'tool_call', id, name: 'tool_search', arguments: '{"query":"docs"}' },
@@ -138,7 +138,7 @@ describe('a tool search run by the client', () => {
       callPart('call_2'),
       resultPart('call_2'),
     ] as never);
-    expect(foreign).toEqual(['tools.defer_loading']);
+    expect(unsupported).toEqual(['tools.defer_loading']);
   });
 
   test.each([
@@ -147,9 +147,9 @@ describe('a tool search run by the client', () => {
     [null, '{}'],
   ])('accepts any arguments: %j', (argumentsValue, json) => {
     const input = [question, { ...call, arguments: argumentsValue }, searchOutput('call_1', docs)];
-    const { turns, foreign } = readPrompt(readSearchPrompt({ input }));
+    const { turns, unsupported } = readPrompt(readSearchPrompt({ input }));
     expect(turns[1]?.parts).toMatchObject([{ kind: 'tool_call', arguments: json }]);
-    expect(foreign).toEqual(['tools.defer_loading']);
+    expect(unsupported).toEqual(['tools.defer_loading']);
   });
 
   test('accepts found tools without names', () => {
@@ -191,7 +191,7 @@ describe('a tool search run by the client', () => {
     [{ type: 'tool_search' }, 'tools[0]'],
   ])('is dropped if OpenAI would run it: %j', (tool, name) => {
     const prompt = readPrompt(readSearchPrompt({ tools: [tool] }));
-    expect([prompt.tools, prompt.foreign]).toEqual([[], [name]]);
+    expect([prompt.tools, prompt.unsupported]).toEqual([[], [name]]);
   });
 
   test('is returned to the client as a tool search, and so are calls of the tools it found', () => {

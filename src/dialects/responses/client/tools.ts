@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../../core/errors.ts';
-import { fieldsOf, isText } from '../../../core/json.ts';
+import { fieldsOf, isNonEmptyString } from '../../../core/json.ts';
 import type { Tool } from '../../../core/prompt.ts';
 import { oneOf, optional, validationError } from '../../../core/schema.ts';
 import { parseArguments } from '../../normalize/exact-json.ts';
@@ -59,7 +59,7 @@ export function searchArguments(json: string): object {
 
 /** Returns the result for the model: only names, because the tools are added to its tools. */
 export function foundNames(tools: readonly object[]): string {
-  const names = tools.map((tool) => fieldsOf(tool).name).filter(isText);
+  const names = tools.map((tool) => fieldsOf(tool).name).filter(isNonEmptyString);
   return names.length > 0 ? `Found: ${names.join(', ')}` : 'No tools found.';
 }
 
@@ -104,8 +104,8 @@ const isAdded = Compile(addedTools);
 
 /** Throws 400 for the first invalid tool. */
 export function checkTools(tools: readonly AnyTool[], path: string): void {
-  for (const [at, tool] of tools.entries()) {
-    const toolPath = `${path}[${at}]`;
+  for (const [index, tool] of tools.entries()) {
+    const toolPath = `${path}[${index}]`;
     if (typeof tool.type !== 'string') {
       throw validationError(Type.Object({ type: Type.String() }), tool, toolPath);
     }
@@ -127,11 +127,12 @@ export interface ToolList {
 export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
   const lists: ToolList[] = [{ tools: tools ?? [], path: 'tools' }];
   const items = typeof input === 'string' ? [] : (input ?? []);
-  for (const [at, item] of items.entries()) {
+  for (const [index, item] of items.entries()) {
     const isFound = isSearchOutput.Check(item);
     if (!isFound && item.type !== 'additional_tools') continue;
-    if (!isFound && !isAdded.Check(item)) throw validationError(addedTools, item, `input[${at}]`);
-    lists.push({ tools: item.tools, path: `input[${at}].tools` });
+    if (!isFound && !isAdded.Check(item))
+      throw validationError(addedTools, item, `input[${index}]`);
+    lists.push({ tools: item.tools, path: `input[${index}].tools` });
   }
   return lists;
 }
@@ -167,7 +168,7 @@ export function flatName(toolName: string, namespace: string | null | undefined)
 
 /**
  * Converts a Responses client's tools to functions, which every upstream supports, and calls back
- * to the client's form. A free-form tool becomes a function with one text parameter. A tool in a
+ * to the client's form. A custom tool becomes a function with one text parameter. A tool in a
  * namespace gets a longer name.
  */
 export class ToolForms {
@@ -175,10 +176,10 @@ export class ToolForms {
   readonly #forms = new Map<string, ToolForm>();
   readonly #foreign: UnsupportedNames | undefined;
 
-  constructor(body: WithTools, foreign?: UnsupportedNames) {
-    this.#foreign = foreign;
+  constructor(body: WithTools, unsupported?: UnsupportedNames) {
+    this.#foreign = unsupported;
     for (const { tools, path } of toolLists(body)) {
-      for (const [at, tool] of tools.entries()) this.#add(tool, `${path}[${at}]`);
+      for (const [index, tool] of tools.entries()) this.#add(tool, `${path}[${index}]`);
     }
   }
 
@@ -203,8 +204,8 @@ export class ToolForms {
       return;
     }
     if (tool.type === 'namespace') {
-      for (const [at, inner] of tool.tools.entries()) {
-        this.#add(inner, `${path}.tools[${at}]`, tool.name);
+      for (const [index, inner] of tool.tools.entries()) {
+        this.#add(inner, `${path}.tools[${index}]`, tool.name);
       }
       return;
     }
@@ -225,9 +226,12 @@ export class ToolForms {
 
 const functionFields = new Set(['type', 'name', 'description', 'parameters', 'strict']);
 
-function readFunction(tool: Partial<FunctionTool>, foreign?: UnsupportedNames): Omit<Tool, 'name'> {
+function readFunction(
+  tool: Partial<FunctionTool>,
+  unsupported?: UnsupportedNames,
+): Omit<Tool, 'name'> {
   for (const field of Object.keys(tool)) {
-    if (!functionFields.has(field)) foreign?.add(`tools.${field}`);
+    if (!functionFields.has(field)) unsupported?.add(`tools.${field}`);
   }
   const { description, parameters, strict } = tool;
   return {
@@ -238,14 +242,14 @@ function readFunction(tool: Partial<FunctionTool>, foreign?: UnsupportedNames): 
 }
 
 /** Rejects a choice of functions that don't exist. Other choices are left to the upstream. */
-export function checkAllowed(body: ResponsesBody): void {
+export function checkAllowedTools(body: ResponsesBody): void {
   const { tool_choice: choice } = body;
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
   const { names } = new ToolForms(body);
-  for (const [at, { type, name: allowed }] of (choice.tools ?? []).entries()) {
+  for (const [index, { type, name: allowed }] of (choice.tools ?? []).entries()) {
     if (!allowed || names.has(allowed)) continue;
     if (type && type !== 'function' && type !== 'custom') continue;
-    const param = `tool_choice.tools[${at}].name`;
+    const param = `tool_choice.tools[${index}].name`;
     throw invalidRequest(`${param} isn't the name of any tool.`, param);
   }
 }

@@ -2,12 +2,12 @@ import { expect, test } from 'bun:test';
 import { identity } from '../../../../tests/support/reply-identity.ts';
 import { noUsage } from '../../../core/usage.ts';
 import { echoOf } from '../client/response-object.ts';
-import { countedUsage, PassedOutput, signResponse } from './reply.ts';
+import { countedUsage, OutputMeter, writeResponse } from './reply.ts';
 
 const echo = echoOf({ input: 'Hi' });
 
 test('signResponse writes an empty output if there is none', () => {
-  const signed = JSON.parse(signResponse({ status: 'queued' }, identity, echo, null));
+  const signed = JSON.parse(writeResponse({ status: 'queued' }, identity, echo, null));
   expect(signed).toMatchObject({ status: 'queued', model: identity.model, output: [] });
 });
 
@@ -15,7 +15,7 @@ test.each([
   ['x_keyword_search', 'stop'],
   ['look', 'tool_calls'],
 ])('PassedOutput of a response that calls %s records the finish reason %s', (name, reason) => {
-  const output = new PassedOutput();
+  const output = new OutputMeter();
   const call = { type: 'custom_tool_call', call_id: 'xs_call_1', name, input: '{"query":"a"}' };
   output.end({ status: 'completed', output: [call] });
   expect(output.metrics.finishReason).toBe(reason);
@@ -34,6 +34,6 @@ test.each([
   [{ a: 1 }, []],
   [[null, { type: 'message' }, true], [{ type: 'message' }]],
 ])('signResponse normalizes the object name and the output: %j', (output, items) => {
-  const signed = JSON.parse(signResponse({ output }, identity, echo, null));
+  const signed = JSON.parse(writeResponse({ output }, identity, echo, null));
   expect(signed).toMatchObject({ object: 'response', output: items });
 });

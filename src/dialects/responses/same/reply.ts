@@ -1,10 +1,10 @@
 import { eventBytesMax, outputItemsMax } from '../../../core/bounds.ts';
 import {
-  type Fields,
   fieldsOf,
+  isNonEmptyString,
   isObject,
-  isText,
   itemsOf,
+  type JsonObject,
   lengthOf,
   objectsIn,
 } from '../../../core/json.ts';
@@ -26,16 +26,16 @@ export function readReply(
   const parsed = parseReply(text);
   if (!parsed.ok) return parsed;
   const response = parsed.value;
-  const output = new PassedOutput();
+  const output = new OutputMeter();
   output.end(response);
   const { metrics } = output;
   const write: TransformedReply['write'] = (settled) =>
-    signResponse(response, identity, echo, countedUsage(response, metrics.usage, settled));
+    writeResponse(response, identity, echo, countedUsage(response, metrics.usage, settled));
   return { ok: true, value: { metrics, write } };
 }
 
 /** Records the metrics of a response that passes through. Each character is counted once. */
-export class PassedOutput {
+export class OutputMeter {
   readonly metrics = new RecordedMetrics();
   #hasCalls = false;
   /** The indexes of items whose content came in deltas. */
@@ -48,10 +48,10 @@ export class PassedOutput {
   }
 
   /** Counts what an event adds. Returns the index of its item. */
-  take(type: string, event: Fields): unknown {
+  take(type: string, event: JsonObject): unknown {
     const { item, delta } = event;
     const index = this.#indexes.of(event);
-    if (isText(delta)) {
+    if (isNonEmptyString(delta)) {
       this.metrics.outputCharacters += delta.length;
       this.#streamed.add(index);
     } else if (type === 'response.output_item.done' && isObject(item)) {
@@ -61,17 +61,17 @@ export class PassedOutput {
   }
 
   /** Counts what is new in the output of a response that ended, and normalizes it in place. */
-  end({ status, incomplete_details: details, output, usage }: Fields): void {
-    for (const [at, item] of itemsOf(output).entries()) {
+  end({ status, incomplete_details: details, output, usage }: JsonObject): void {
+    for (const [index, item] of itemsOf(output).entries()) {
       if (!isObject(item)) continue;
-      this.#takeItem(at, item);
+      this.#takeItem(index, item);
       normalizeItem(item);
     }
     this.metrics.usage = readUsage(usage);
     this.metrics.finishReason = finishReasonOf(status, details, this.#hasCalls);
   }
 
-  #takeItem(index: unknown, item: Fields): void {
+  #takeItem(index: unknown, item: JsonObject): void {
     if (this.#done.has(index)) return;
     this.#done.add(index);
     if (isClientCall(item)) this.#hasCalls = true;
@@ -81,8 +81,15 @@ export class PassedOutput {
 }
 
 /** Counts the characters of a complete item, without its name. */
-function charactersIn({ type, arguments: json, input, result, content, summary }: Fields): number {
-  const isImage = type === 'image_generation_call' && isText(result);
+function charactersIn({
+  type,
+  arguments: json,
+  input,
+  result,
+  content,
+  summary,
+}: JsonObject): number {
+  const isImage = type === 'image_generation_call' && isNonEmptyString(result);
   let characters = lengthOf(json) + lengthOf(input);
   characters += isImage ? charactersPerImage : lengthOf(result);
   for (const { text, refusal } of [content, summary].flatMap(objectsIn)) {
@@ -93,18 +100,18 @@ function charactersIn({ type, arguments: json, input, result, content, summary }
 
 /** The items of earlier events, for servers whose last event has an empty output. */
 export class EmittedItems {
-  readonly #items = new Map<number, Fields>();
+  readonly #items = new Map<number, JsonObject>();
   #length = 0;
 
   /** Stores an item. Once the items exceed the size of one event, they are all discarded. */
-  add(index: unknown, item: Fields, length: number): void {
+  add(index: unknown, item: JsonObject, length: number): void {
     this.#length += length;
     if (this.#length > eventBytesMax) this.#items.clear();
     else this.#items.set(typeof index === 'number' ? index : this.#items.size, item);
   }
 
   /** Returns the response's own output or, if it's empty, the items of earlier events. */
-  outputFor({ output }: Fields): unknown {
+  outputFor({ output }: JsonObject): unknown {
     if (Array.isArray(output) && output.length > 0) return output;
     const sorted = [...this.#items].sort(([a], [b]) => a - b);
     return sorted.map(([, item]) => item);
@@ -112,8 +119,8 @@ export class EmittedItems {
 }
 
 /** Returns the response as JSON with our id and model. `usage` is null until it ends. */
-export function signResponse(
-  response: Fields,
+export function writeResponse(
+  response: JsonObject,
   { id, model, created }: ReplyIdentity,
   { cacheKey }: Echo,
   usage: object | null,
@@ -130,7 +137,7 @@ export function signResponse(
 
 /** Returns the upstream's usage, or the settled usage if there is none, with the cost. */
 export function countedUsage(
-  { usage }: Fields,
+  { usage }: JsonObject,
   reported: Usage | undefined,
   { usage: settled, costCredits }: SettledUsage,
 ): object {
@@ -153,20 +160,20 @@ export function countedUsage(
  * Normalizes an event in place, except the id of its item. `index` is that item's index. Returns
  * true if anything changed.
  */
-export function normalizeEvent(type: string, event: Fields, index: unknown): boolean {
+export function normalizeEvent(type: string, event: JsonObject, index: unknown): boolean {
   const hasNewIndex = setIndexes(type, event, index);
   return completeEvent(type, event) || hasNewIndex;
 }
 
-function normalizeItem(item: Fields): void {
-  nameItem(item);
+function normalizeItem(item: JsonObject): void {
+  addItemId(item);
   completeItem(item);
 }
 
 /** Adds the `id` that llama.cpp leaves out of function calls. Returns true if it was missing. */
-export function nameItem(item: unknown): boolean {
-  if (!isObject(item) || item.type !== 'function_call' || isText(item.id)) return false;
-  if (!isText(item.call_id)) return false;
+export function addItemId(item: unknown): boolean {
+  if (!isObject(item) || item.type !== 'function_call' || isNonEmptyString(item.id)) return false;
+  if (!isNonEmptyString(item.call_id)) return false;
   // In earlier versions of llama.cpp, `item_id` and `call_id` both start with `fc_`.
   item.id = item.call_id.startsWith('fc_') ? item.call_id : `fc_${item.call_id}`;
   return true;
@@ -176,22 +183,22 @@ const aboutParts = /^response\.(?:content_part|output_text|refusal|reasoning_tex
 const aboutSummaries = /^response\.reasoning_summary_/;
 
 /** Adds missing indexes of the item and the part that an event is about. */
-function setIndexes(type: string, event: Fields, index: unknown): boolean {
+function setIndexes(type: string, event: JsonObject, index: unknown): boolean {
   const { item, item_id: id, delta } = event;
-  const isOfItem = isObject(item) || isText(id) || isText(delta);
+  const isOfItem = isObject(item) || isNonEmptyString(id) || isNonEmptyString(delta);
   let changed = isOfItem && setIndex(event, 'output_index', index);
   if (aboutParts.test(type) && setIndex(event, 'content_index', 0)) changed = true;
   if (aboutSummaries.test(type) && setIndex(event, 'summary_index', 0)) changed = true;
   return changed;
 }
 
-function setIndex(event: Fields, name: string, value: unknown): boolean {
+function setIndex(event: JsonObject, name: string, value: unknown): boolean {
   if (typeof event[name] === 'number') return false;
   event[name] = value;
   return true;
 }
 
-function completeEvent(type: string, event: Fields): boolean {
+function completeEvent(type: string, event: JsonObject): boolean {
   if (type === 'response.function_call_arguments.done') return completeArguments(event);
   if (!isObject(event.item)) return false;
   if (type === 'response.output_item.added') return completeAdded(event.item);
@@ -204,20 +211,20 @@ const listsOfItems: ReadonlyMap<unknown, string> = new Map([
   ['reasoning', 'summary'],
 ]);
 
-function completeAdded(item: Fields): boolean {
+function completeAdded(item: JsonObject): boolean {
   const list = listsOfItems.get(item.type);
   if (list === undefined || Array.isArray(item[list])) return false;
   item[list] = [];
   return true;
 }
 
-function completeItem(item: Fields): boolean {
+function completeItem(item: JsonObject): boolean {
   const isFinishedCall = item.type === 'function_call' && item.status !== 'incomplete';
   return isFinishedCall && completeArguments(item);
 }
 
-function completeArguments(fields: Fields): boolean {
-  if (isText(fields.arguments)) return false;
+function completeArguments(fields: JsonObject): boolean {
+  if (isNonEmptyString(fields.arguments)) return false;
   fields.arguments = argumentsOf(fields);
   return true;
 }

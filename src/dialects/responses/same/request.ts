@@ -117,7 +117,7 @@ interface FilteredInput {
 function dropPaidTools(body: ResponsesBody, target: Target, edits: Edits): FilteredInput {
   const { tools, removed, dropped } = withoutPaidTools(body.tools ?? [], target);
   const names = [...dropped];
-  const input = withoutAdded(body.input, target, names);
+  const input = withoutExcludedTools(body.input, target, names);
   if (names.length === 0) return { input, dropped: names };
   if (removed.length > 0) edits.tools = tools.length > 0 ? tools : undefined;
   const hasTools = toolLists({ tools: [...tools], input }).some((list) => list.tools.length > 0);
@@ -129,20 +129,20 @@ function dropPaidTools(body: ResponsesBody, target: Target, edits: Edits): Filte
 /** Items that contain tools: those Codex adds, and the results of its tool search. */
 const itemTypesWithTools: readonly unknown[] = ['additional_tools', 'tool_search_output'];
 
-function withoutAdded(
+function withoutExcludedTools(
   input: ResponsesBody['input'],
   target: Target,
   names: string[],
 ): ResponsesBody['input'] {
   if (typeof input === 'string') return input;
   let filtered = input;
-  for (const [at, item] of input.entries()) {
+  for (const [index, item] of input.entries()) {
     if (!itemTypesWithTools.includes(item.type) || !('tools' in item)) continue;
     const addedTools = objectsIn(item.tools);
-    const { tools, dropped } = withoutPaidTools(addedTools, target, `input[${at}].tools`);
+    const { tools, dropped } = withoutPaidTools(addedTools, target, `input[${index}].tools`);
     if (dropped.length === 0) continue;
     const rest = { ...item, tools };
-    filtered = filtered.with(at, rest);
+    filtered = filtered.with(index, rest);
     names.push(...dropped);
   }
   return filtered;

@@ -176,7 +176,7 @@ describe('ResponsesPassThrough', () => {
     const unnumbered = stream.replace(/"sequence_number":\d+/g, '"sequence_number":0');
     const { passThrough, output } = push(unnumbered);
     const numbers = [...(output + passThrough.close(settled)).matchAll(/"sequence_number":(\d+)/g)];
-    expect(numbers.map(([, number]) => Number(number))).toEqual(events.map((_, at) => at));
+    expect(numbers.map(([, number]) => Number(number))).toEqual(events.map((_, index) => index));
   });
 
   test('has not started after the opening events, so another provider can take over', () => {
@@ -241,7 +241,7 @@ describe('ResponsesPassThrough', () => {
   test('fails at an endless number of items', () => {
     const item = (at: number) =>
       `data: {"type":"response.output_item.done","output_index":${at},"item":{}}\n\n`;
-    const many = Array.from({ length: 5_000 }, (_, at) => item(at)).join('');
+    const many = Array.from({ length: 5_000 }, (_, index) => item(index)).join('');
     expect(push(events.slice(0, 2).join('') + many).passThrough.metrics.failure?.kind).toBe(
       'malformed',
     );

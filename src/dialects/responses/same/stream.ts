@@ -3,7 +3,7 @@
  * events are forwarded as the upstream wrote them, so unknown items and fields survive.
  */
 import type { GatewayError } from '../../../core/errors.ts';
-import { type Fields, isObject } from '../../../core/json.ts';
+import { isObject, type JsonObject } from '../../../core/json.ts';
 import type {
   ReplyIdentity,
   SettledUsage,
@@ -16,16 +16,16 @@ import { parseEvent, statusIn, tooManyItems } from '../answer-parser.ts';
 import { eventText, failureEvents, responsesStreamFormat } from '../client/answer-writers.ts';
 import { type Echo, failed } from '../client/response-object.ts';
 import {
+  addItemId,
   countedUsage,
   EmittedItems,
-  nameItem,
   normalizeEvent,
-  PassedOutput,
-  signResponse,
+  OutputMeter,
+  writeResponse,
 } from './reply.ts';
 
 export class ResponsesPassThrough implements StreamTransform {
-  readonly #output = new PassedOutput();
+  readonly #output = new OutputMeter();
   readonly metrics = this.#output.metrics;
   started = false;
   /** Set after the end, a failure or our own closing events: nothing more is forwarded. */
@@ -36,7 +36,9 @@ export class ResponsesPassThrough implements StreamTransform {
   /** The sequence number of the next event. */
   #number = 0;
   /** The last event, which is held until its usage is settled. */
-  #last: { readonly type: string; readonly fields: Fields; readonly response: Fields } | undefined;
+  #last:
+    | { readonly type: string; readonly fields: JsonObject; readonly response: JsonObject }
+    | undefined;
 
   constructor(identity: ReplyIdentity, echo: Echo) {
     this.#identity = identity;
@@ -69,7 +71,7 @@ export class ResponsesPassThrough implements StreamTransform {
     if (!this.#last) return '';
     const { type, fields, response } = this.#last;
     const usage = countedUsage(response, this.metrics.usage, settled);
-    const own = signResponse(response, this.#identity, this.#echo, usage);
+    const own = writeResponse(response, this.#identity, this.#echo, usage);
     const { response: _, type: __, sequence_number: ___, ...rest } = fields;
     return withResponse(eventText(type, this.#number, rest), own);
   }
@@ -86,16 +88,16 @@ export class ResponsesPassThrough implements StreamTransform {
   }
 
   /** Writes our model into an opening event. The answer starts only with its first item. */
-  #rewriteOpening(type: string, response: Fields): string {
+  #rewriteOpening(type: string, response: JsonObject): string {
     // An opening that comes after the answer has started is dropped.
     if (this.started) return '';
-    const own = signResponse(response, this.#identity, this.#echo, null);
+    const own = writeResponse(response, this.#identity, this.#echo, null);
     const text = eventText(type, this.#number, {});
     this.#number += 1;
     return withResponse(text, own);
   }
 
-  #holdEnd(type: string, fields: Fields, response: Fields): string {
+  #holdEnd(type: string, fields: JsonObject, response: JsonObject): string {
     const status = statusIn(type);
     this.#output.end({ ...response, status });
     const output = this.#emittedItems.outputFor(response);
@@ -105,13 +107,13 @@ export class ResponsesPassThrough implements StreamTransform {
     return '';
   }
 
-  #forward(type: string, fields: Fields, data: string): string {
+  #forward(type: string, fields: JsonObject, data: string): string {
     if (!isPlainType.test(type)) return '';
     // Clients expect `response.created` first, so keep-alive events before it are dropped.
     if (this.#number === 0 && !type.startsWith('response.')) return '';
-    const isNamed = nameItem(fields.item);
+    const hasNewId = addItemId(fields.item);
     const index = this.#output.take(type, fields);
-    const isChanged = normalizeEvent(type, fields, index) || isNamed;
+    const isChanged = normalizeEvent(type, fields, index) || hasNewId;
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#emittedItems.add(fields.output_index, fields.item, data.length);
     }

@@ -5,8 +5,8 @@ import { ItemIndexes } from './output-items.ts';
 test('ItemIndexes stores no more items than an answer may have', () => {
   const indexes = new ItemIndexes();
   expect(outputItemsMax).toBe(4_096);
-  for (let at = 0; at < 5_000; at += 1) {
-    expect(indexes.of({ output_index: at, item: { id: `item_${at}` } })).toBe(at);
+  for (let index = 0; index < 5_000; index += 1) {
+    expect(indexes.of({ output_index: index, item: { id: `item_${index}` } })).toBe(index);
   }
   const indexOf = (at: number) => indexes.of({ item_id: `item_${at}` });
   expect([0, 4_095, 4_096, 4_999].map(indexOf)).toEqual([0, 4_095, 4_095, 4_095]);

@@ -5,11 +5,11 @@ import {
   toolCallsPerAnswerMax,
 } from '../../../core/bounds.ts';
 import {
-  type Fields,
   fieldsOf,
+  isNonEmptyString,
   isObject,
-  isText,
   itemsOf,
+  type JsonObject,
   lengthOf,
   objectsIn,
   textOf,
@@ -24,7 +24,7 @@ import { joinSignature } from '../reasoning-signature.ts';
 /** The state of one output item. */
 interface ItemState {
   /** A call as announced. It is emitted with its arguments, as other content may come first. */
-  announced: Fields | undefined;
+  announced: JsonObject | undefined;
   /** The number of the item's call, undefined until the call is emitted. */
   call: number | undefined;
   /** Set once a delta of the item's text, thought, refusal or arguments has come. */
@@ -45,7 +45,7 @@ const imageTypes: ReadonlyMap<unknown, string> = new Map([
 /** Calls that the client runs. The provider runs all others. */
 const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
 
-/** Searches that xAI runs itself but returns as calls of free-form tools. */
+/** Searches that xAI runs itself but returns as calls of custom tools. */
 const xaiSearches: ReadonlySet<unknown> = new Set([
   'x_keyword_search',
   'x_semantic_search',
@@ -54,16 +54,16 @@ const xaiSearches: ReadonlySet<unknown> = new Set([
 ]);
 
 /** True if an item is a call that the client must run. */
-export function isClientCall({ type, name }: Fields): boolean {
+export function isClientCall({ type, name }: JsonObject): boolean {
   return callTypes.has(type) && !(type === 'custom_tool_call' && xaiSearches.has(name));
 }
 
 const messageSeparator = '\n\n';
 
 /** Returns the arguments as JSON, `{}` if the server sent none. */
-export function argumentsOf({ type, arguments: json, input }: Fields): string {
+export function argumentsOf({ type, arguments: json, input }: JsonObject): string {
   if (type === 'custom_tool_call') return freeFormArguments(textOf(input));
-  return isText(json) ? json : JSON.stringify(fieldsOf(json));
+  return isNonEmptyString(json) ? json : JSON.stringify(fieldsOf(json));
 }
 
 /** Emits output items, complete or in deltas, each piece of content once. */
@@ -92,7 +92,7 @@ export class ItemEmitter {
     return this.#states.size === outputItemsMax;
   }
 
-  take(type: string, message: Fields): void {
+  take(type: string, message: JsonObject): void {
     const { item, delta } = message;
     const index = this.#indexes.of(message);
     switch (type) {
@@ -118,10 +118,13 @@ export class ItemEmitter {
         this.#readArguments(index, message.arguments);
         return;
       case 'response.custom_tool_call_input.done':
-        this.#readArguments(index, isText(message.input) && freeFormArguments(message.input));
+        this.#readArguments(
+          index,
+          isNonEmptyString(message.input) && freeFormArguments(message.input),
+        );
         return;
       default:
-        if (isText(delta)) this.#readDelta(type, index, delta);
+        if (isNonEmptyString(delta)) this.#readDelta(type, index, delta);
     }
   }
 
@@ -138,7 +141,7 @@ export class ItemEmitter {
   /** Reads complete arguments. Some servers send no deltas before them. */
   #readArguments(index: unknown, json: unknown): void {
     const state = this.#states.get(index);
-    if (state !== undefined && !state.isDone && isText(json)) this.#emitRest(state, json);
+    if (state !== undefined && !state.isDone && isNonEmptyString(json)) this.#emitRest(state, json);
   }
 
   /** Emits what the deltas lacked of the complete arguments. Some servers stop the deltas early. */
@@ -159,19 +162,19 @@ export class ItemEmitter {
 
   /** Emits what is new in the complete output. */
   emitOutput(output: unknown): void {
-    for (const [at, item] of itemsOf(output).entries()) {
-      if (isObject(item)) this.#emitItem(this.#indexes.indexInOutput(item, at), item);
+    for (const [index, item] of itemsOf(output).entries()) {
+      if (isObject(item)) this.#emitItem(this.#indexes.indexInOutput(item, index), item);
     }
   }
 
   /** Emits what is new in a complete item. */
-  #emitItem(index: unknown, item: Fields): void {
+  #emitItem(index: unknown, item: JsonObject): void {
     const state = this.#stateAt(index);
     if (state === undefined || state.isDone) return;
     state.isDone = true;
     // Announced without a name, a provider's own search looked like a call for the client.
     if (!isClientCall({ ...state.announced, ...item })) state.announced = undefined;
-    this.#callOf(state, isText(item.name) ? item : (state.announced ?? item));
+    this.#callOf(state, isNonEmptyString(item.name) ? item : (state.announced ?? item));
     if (item.type === 'message') this.#emitMessage(item, state);
     if (item.type === 'reasoning') this.#emitReasoning(item, state);
     if (item.type === 'image_generation_call') this.#emitImage(item);
@@ -179,7 +182,7 @@ export class ItemEmitter {
   }
 
   /** Stores a call until it is emitted. Limits the number of calls and the length of names. */
-  #announce(index: unknown, item: Fields): void {
+  #announce(index: unknown, item: JsonObject): void {
     const { type, name, call_id } = item;
     const state = this.#stateAt(index);
     if (state === undefined || !isClientCall(item)) return;
@@ -196,10 +199,10 @@ export class ItemEmitter {
     if (state.call !== undefined || item === undefined) return state.call;
     if (!isClientCall(item)) return undefined;
     // A call without a name isn't emitted yet, because the name may come with the complete item.
-    if (!isText(item.name) && !state.isDone) return undefined;
+    if (!isNonEmptyString(item.name) && !state.isDone) return undefined;
     state.call = this.#calls;
     this.#calls += 1;
-    const id = isText(item.call_id) ? item.call_id : newCallId();
+    const id = isNonEmptyString(item.call_id) ? item.call_id : newCallId();
     this.#sink.toolCall(state.call, id, textOf(item.name));
     return state.call;
   }
@@ -248,13 +251,13 @@ export class ItemEmitter {
     state.hasDeltas = true;
   }
 
-  #emitMessage({ content }: Fields, state: ItemState): void {
+  #emitMessage({ content }: JsonObject, state: ItemState): void {
     if (state.hasDeltas) return;
     for (const { text, refusal, annotations } of objectsIn(content)) {
-      if (isText(text)) this.#startText(state);
+      if (isNonEmptyString(text)) this.#startText(state);
       const start = this.#textLength;
-      if (isText(text)) this.#emitText(text);
-      if (isText(refusal)) this.#sink.refusal(refusal);
+      if (isNonEmptyString(text)) this.#emitText(text);
+      if (isNonEmptyString(refusal)) this.#sink.refusal(refusal);
       for (const annotation of itemsOf(annotations)) this.#cite(annotation, start);
     }
   }
@@ -275,24 +278,24 @@ export class ItemEmitter {
   }
 
   /** Emits an image of the provider's own tool. Previews come in other events and are ignored. */
-  #emitImage({ result, output_format: format }: Fields): void {
-    if (isText(result)) this.#sink.image(imageTypes.get(format) ?? 'image/png', result);
+  #emitImage({ result, output_format: format }: JsonObject): void {
+    if (isNonEmptyString(result)) this.#sink.image(imageTypes.get(format) ?? 'image/png', result);
   }
 
-  #emitReasoning(item: Fields, state: ItemState): void {
+  #emitReasoning(item: JsonObject, state: ItemState): void {
     const { id, summary, content, encrypted_content: encrypted } = item;
     if (!state.hasDeltas) {
       const text = textsIn(summary) || textsIn(content);
       if (text !== '') this.#sink.reasoning(text);
     }
-    if (isText(id) && isText(encrypted)) {
+    if (isNonEmptyString(id) && isNonEmptyString(encrypted)) {
       this.#sink.reasoningSignature(joinSignature(id, encrypted));
     }
   }
 
   /** `from` is the offset of the text that the annotation's indexes refer to. */
   #cite(annotation: unknown, from: number): void {
-    if (!isObject(annotation) || !isText(annotation.url)) return;
+    if (!isObject(annotation) || !isNonEmptyString(annotation.url)) return;
     const { url, title, start_index: start, end_index: end } = annotation;
     const hasRange = typeof start === 'number' && typeof end === 'number';
     this.#sink.citation({
@@ -306,7 +309,7 @@ export class ItemEmitter {
 
 function textsIn(parts: unknown): string {
   const texts = objectsIn(parts).map(({ text }) => text);
-  return texts.filter(isText).join('\n\n');
+  return texts.filter(isNonEmptyString).join('\n\n');
 }
 
 /**
@@ -319,30 +322,30 @@ export class ItemIndexes {
   /** The last item has neither an id nor a call id and hasn't ended. */
   #isLastWithoutId = false;
 
-  of({ type, output_index: index, item, item_id: itemId }: Fields): unknown {
+  of({ type, output_index: index, item, item_id: itemId }: JsonObject): unknown {
     const isItem = isObject(item);
     const id = isItem ? idOf(item) : itemId;
     if (typeof index === 'number') {
       // Some servers send deltas of items they never announced.
-      if (isItem || isText(itemId)) this.#remember(index, id);
+      if (isItem || isNonEmptyString(itemId)) this.#remember(index, id);
       return index;
     }
-    const known = isText(id) ? this.#byId.get(id) : undefined;
+    const known = isNonEmptyString(id) ? this.#byId.get(id) : undefined;
     if (known !== undefined) return known;
     if (isItem) this.#start(id, type !== 'response.output_item.added');
     return Math.max(this.#last, 0);
   }
 
   /** Returns an item's index, given its position in the final output, which has no gaps. */
-  indexInOutput(item: Fields, at: number): number {
+  indexInOutput(item: JsonObject, at: number): number {
     const id = idOf(item);
-    return (isText(id) ? this.#byId.get(id) : undefined) ?? at;
+    return (isNonEmptyString(id) ? this.#byId.get(id) : undefined) ?? at;
   }
 
   /** Starts a new item, unless this is the end of the last one and neither has an id. */
   #start(id: unknown, isEnd: boolean): void {
-    const isAnother = isText(id) || !isEnd || !this.#isLastWithoutId;
-    this.#isLastWithoutId = !isText(id) && !isEnd;
+    const isAnother = isNonEmptyString(id) || !isEnd || !this.#isLastWithoutId;
+    this.#isLastWithoutId = !isNonEmptyString(id) && !isEnd;
     if (isAnother) this.#remember(this.#last + 1, id);
   }
 
@@ -350,11 +353,11 @@ export class ItemIndexes {
   #remember(index: number, id: unknown): void {
     if (index <= this.#last || this.#byId.size >= outputItemsMax) return;
     this.#last = index;
-    if (isText(id)) this.#byId.set(id, index);
+    if (isNonEmptyString(id)) this.#byId.set(id, index);
   }
 }
 
 /** Earlier versions of llama.cpp send a call without an id, only with a `call_id`. */
-function idOf({ id, call_id: call }: Fields): unknown {
-  return isText(id) ? id : call;
+function idOf({ id, call_id: call }: JsonObject): unknown {
+  return isNonEmptyString(id) ? id : call;
 }

@@ -9,7 +9,12 @@ const read = (...events: readonly (Event | string)[]) =>
   readEvents((sink) => new ResponsesStreamReader(sink), events);
 
 const usage = { input_tokens: 9, output_tokens: 4, total_tokens: 13 };
-const response = (more: object) => ({ status: 'completed', error: null, usage, ...more });
+const response = (extraFields: object) => ({
+  status: 'completed',
+  error: null,
+  usage,
+  ...extraFields,
+});
 const completed = (output: readonly object[] = []): Event => ({
   type: 'response.completed',
   response: response({ output }),
@@ -24,9 +29,9 @@ const done = (at: number, item: object): Event => ({
   output_index: at,
   item,
 });
-const delta = (kind: string, at: number, piece: string): Event => ({
+const delta = (kind: string, index: number, piece: string): Event => ({
   type: `response.${kind}.delta`,
-  output_index: at,
+  output_index: index,
   delta: piece,
 });
 const call = (id: string, json: string) => ({
@@ -314,7 +319,7 @@ describe('ResponsesStreamReader', () => {
   });
 
   test('fails at an endless number of items', () => {
-    const items = Array.from({ length: outputItemsMax }, (_, at) => done(at, message('a')));
+    const items = Array.from({ length: outputItemsMax }, (_, index) => done(index, message('a')));
     expect(read(...items.slice(1), completed()).failure).toBeUndefined();
     const { failure, reader } = read(...items, completed());
     expect(failure?.kind).toBe('malformed');

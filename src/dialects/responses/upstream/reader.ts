@@ -1,5 +1,5 @@
 import type { AnswerSink } from '../../../core/answer.ts';
-import type { Fields } from '../../../core/json.ts';
+import type { JsonObject } from '../../../core/json.ts';
 import type { SseMessage, StreamReader, UpstreamDialect, UpstreamFailure } from '../../dialect.ts';
 import { commonParameters } from '../../normalize/requests/vendor-parameters.ts';
 import {
@@ -59,13 +59,13 @@ export class ResponsesStreamReader implements StreamReader {
     }
   }
 
-  #readEnd(response: Fields, claimedStatus: string): UpstreamFailure | undefined {
+  #readEnd(response: JsonObject, claimedStatus: string): UpstreamFailure | undefined {
     const { status = claimedStatus } = response;
     return statusFailure(response, status) ?? this.readResponse(response, status);
   }
 
   /** Emits what is new in a complete response, then its usage and finish reason. */
-  readResponse(response: Fields, status: unknown): UpstreamFailure | undefined {
+  readResponse(response: JsonObject, status: unknown): UpstreamFailure | undefined {
     this.#emitter.emitOutput(response.output);
     if (this.#emitter.isFull) return tooManyItems();
     this.#emitter.end();

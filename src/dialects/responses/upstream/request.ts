@@ -220,7 +220,7 @@ function writeResult(result: ToolResultPart): object {
   const prefix = isError ? [{ type: 'input_text', text: mark }] : [];
   const content = [...prefix, ...parts.flatMap(writeUserPart)];
   const last = content.length - 1;
-  const output = content.map((part, at) => (at === last ? { ...part, ...point } : part));
+  const output = content.map((part, index) => (index === last ? { ...part, ...point } : part));
   return { ...head, output };
 }
 
