@@ -1,6 +1,6 @@
 import { readMonth } from '../records/period.ts';
 import { statementCsv } from '../records/statement.ts';
-import type { Progress } from '../store/verify/report.ts';
+import type { Progress } from '../store/verify/progress.ts';
 import type { Verification } from '../store/verify/verify.ts';
 import type { Command, Context, Topic } from './command.ts';
 import { servicesForTenant, tenantOption } from './command.ts';

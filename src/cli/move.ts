@@ -9,7 +9,7 @@ import { journalRoot, readFolderName } from '../money/settle/journal-files.ts';
 import type { ReadOnlyDatabase } from '../store/database.ts';
 import { moveStore, type Rows } from '../store/move.ts';
 import { openReadOnly } from '../store/open.ts';
-import type { Progress, Report } from '../store/verify/report.ts';
+import type { Progress, Report } from '../store/verify/progress.ts';
 import { type Verification, verifyLedger } from '../store/verify/verify.ts';
 import { type Context, singleCommandTopic } from './command.ts';
 import { progressReporter, verificationSummary } from './ledger.ts';

@@ -14,7 +14,7 @@ import { type SpeechFormat, speechStyleRefusal, type TextLimit } from '../core/m
 import type { Job, JobRequest } from './job.ts';
 import { jobObject, newJobObject } from './job.ts';
 import { readSpeechInput, readTranscriptionInput } from './job-input.ts';
-import type { ObjectStorage } from './objects.ts';
+import type { ObjectStorage } from './object-storage.ts';
 import { canJoin } from './pieces/join-speech.ts';
 import { splitText } from './pieces/split-text.ts';
 import {

@@ -8,7 +8,7 @@ import type {
 import type { TextLimit } from '../core/media/audio.ts';
 import { contentTypeOf } from '../core/stored-object.ts';
 import type { SpeechOptions, TranscriptionOptions } from '../dialects/media.ts';
-import type { ObjectStorage } from './objects.ts';
+import type { ObjectStorage } from './object-storage.ts';
 
 /** Audio work that continues after the request that created it. */
 export interface Job {

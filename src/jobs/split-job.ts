@@ -3,7 +3,7 @@ import { transcriptExtensions } from '../core/media/audio.ts';
 import { missingObject } from '../core/stored-object.ts';
 import { countCharacters } from '../core/text.ts';
 import type { Job, Piece, SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
-import { type Chunks, type ObjectStorage, readObject, type StoredObject } from './objects.ts';
+import { type Chunks, type ObjectStorage, readObject, type StoredObject } from './object-storage.ts';
 import { checkJoinable, joinSpeech } from './pieces/join-speech.ts';
 import { joinTranscripts, type TranscriptPart } from './pieces/join-transcripts.ts';
 import { planCuts, readCut } from './pieces/split-audio.ts';

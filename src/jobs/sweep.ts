@@ -1,6 +1,6 @@
 import { jobRowMs } from '../core/bounds.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
-import type { ObjectStorage } from './objects.ts';
+import type { ObjectStorage } from './object-storage.ts';
 import type { JobObjects } from './queue.ts';
 
 interface SweepDeps {

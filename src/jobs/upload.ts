@@ -2,7 +2,7 @@ import { GatewayError } from '../core/errors.ts';
 import type { FormFile } from '../core/form.ts';
 import { readAudioKind, readExtension, sniffBytes } from '../core/media/audio.ts';
 import { newObjectKey } from '../core/stored-object.ts';
-import type { ObjectStorage } from './objects.ts';
+import type { ObjectStorage } from './object-storage.ts';
 import type { JobObjects } from './queue.ts';
 
 interface UploadDeps {

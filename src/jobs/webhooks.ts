@@ -3,7 +3,7 @@ import { concurrentWebhooksMax, webhookMsMax, webhooksPerTenantMax } from '../co
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import { derivedKeys, type SecretKeys } from '../core/secret.ts';
 import { jobObject } from './job.ts';
-import type { ObjectStorage } from './objects.ts';
+import type { ObjectStorage } from './object-storage.ts';
 import { type JobStore, tenantsAtLimit, type Webhook, type WebhookQueue } from './queue.ts';
 
 /** Calls a user-supplied URL under the address policy. `ok` is true if a response arrived. */

@@ -4,7 +4,7 @@ import { asGatewayError, errorTable, GatewayError } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import { missingObject, newObjectKey } from '../core/stored-object.ts';
 import type { Job, Piece } from './job.ts';
-import { type ObjectStorage, readObject } from './objects.ts';
+import { type ObjectStorage, readObject } from './object-storage.ts';
 import { type JobObjects, type JobQueue, type Lease, tenantsAtLimit } from './queue.ts';
 import { type JobRunner, pieceRequestId, RequestIdUsedError, type StopReason } from './runner.ts';
 import { type SplitJob, splitJob } from './split-job.ts';

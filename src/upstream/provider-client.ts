@@ -1,7 +1,7 @@
 import type { Provider } from '../config/config.ts';
+import { defaultFetchOptions, defaultHeaders } from '../core/configured-server.ts';
 import { failureCode, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { LongBytes } from '../core/form.ts';
-import { defaultFetchOptions, defaultHeaders } from '../core/operator-call.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { createFailure } from '../dialects/failure.ts';
 import { dialects } from '../dialects/registry.ts';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { Secret } from '../../src/core/secret.ts';
 import { newObjectKey } from '../../src/core/stored-object.ts';
-import { objectRoutes } from '../../src/http/jobs/objects.ts';
+import { objectRoutes } from '../../src/http/jobs/object-routes.ts';
 import { Router } from '../../src/http/router.ts';
 import { Exchange } from '../../src/http/routes.ts';
-import { ObjectLinks } from '../../src/jobs/objects.ts';
+import { ObjectLinks } from '../../src/jobs/object-storage.ts';
 import { JobServer } from '../support/job-server.ts';
 
 let server: JobServer;

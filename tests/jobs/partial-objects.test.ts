@@ -1,7 +1,7 @@
 /** An object storage that returns less or more than the requested range. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
-import type { ObjectStorage, StoredObject } from '../../src/jobs/objects.ts';
+import type { ObjectStorage, StoredObject } from '../../src/jobs/object-storage.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { JobHarness } from '../support/job-harness.ts';
 

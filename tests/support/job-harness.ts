@@ -8,8 +8,8 @@ import type { FormPart } from '../../src/core/form.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { JobService, type SpeechModel } from '../../src/jobs/job-service.ts';
-import type { ObjectStorage } from '../../src/jobs/objects.ts';
-import { ObjectLinks } from '../../src/jobs/objects.ts';
+import type { ObjectStorage } from '../../src/jobs/object-storage.ts';
+import { ObjectLinks } from '../../src/jobs/object-storage.ts';
 import type {
   FinishedPiece,
   JobRunner,

@@ -4,10 +4,10 @@ import { freeCallTo } from '../../tools/http-search.ts';
 import {
   hasFreeCall,
   keylessCall,
-  type ProbeResult,
-  probeProvider,
-  probeServer,
-} from '../../upstream/probe.ts';
+  type PingResult,
+  pingProvider,
+  pingServer,
+} from '../../upstream/ping.ts';
 import { type Check, checkTimeoutMs, type Finding, healthy, unhealthy } from './check.ts';
 
 /** Returns a check for each provider that is called with the operator's keys. */
@@ -17,7 +17,7 @@ export function providerChecks(config: Config, waitMs = checkTimeoutMs): readonl
   return shared.map((provider) => ({
     name: `provider ${provider.name}`,
     run: async () =>
-      toFinding(await probeProvider(provider, waitMs), serverInfoOf(provider, waitMs)),
+      toFinding(await pingProvider(provider, waitMs), serverInfoOf(provider, waitMs)),
   }));
 }
 
@@ -63,7 +63,7 @@ async function searchFinding(search: WebSearch): Promise<Finding> {
   const free = freeCallTo(search);
   const hasKey = search.apiKey !== null;
   const key = setKey('tools.web_search.api_key');
-  return toFinding(await probeServer(free?.request ?? keylessCall(search.url), checkTimeoutMs), {
+  return toFinding(await pingServer(free?.request ?? keylessCall(search.url), checkTimeoutMs), {
     host: new URL(search.url).host,
     keyFix: hasKey ? key : (free?.setupHint ?? key),
     address: 'tools.web_search.url',
@@ -82,7 +82,7 @@ const rejectionStatuses: ReadonlySet<number> = new Set([400, 401, 403]);
 /** Statuses of a server that is reachable but doesn't support the free call. */
 const notFoundStatuses: ReadonlySet<number> = new Set([404, 405, 501]);
 
-function toFinding(probed: ProbeResult, server: ServerInfo): Finding {
+function toFinding(probed: PingResult, server: ServerInfo): Finding {
   const { host, keyFix, address, hasKey } = server;
   const reachFix = `Check ${address}, and that this machine can reach it.`;
   switch (probed.kind) {

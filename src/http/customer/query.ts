@@ -8,8 +8,8 @@ import {
 } from '../../contract/customer.ts';
 import type { Caller } from '../../core/caller.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
+import type { LogFilter, LogReads } from '../../records/customer-log.ts';
 import { type PeriodQuery, readPeriod } from '../../records/period.ts';
-import type { LogFilter, LogReads } from '../../records/request-log.ts';
 import { readCapped, readParameter } from '../query.ts';
 
 type KeyLookup = Pick<LogReads, 'ownsKey'>;

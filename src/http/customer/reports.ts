@@ -23,15 +23,15 @@ import {
   type SplitReads,
   sumOf,
 } from '../../records/analytics.ts';
-import { daysOf, isoTime, monthAround, readDays, readMonth } from '../../records/period.ts';
-import { receiptObject } from '../../records/receipt.ts';
 import {
   findWithRetry,
   type LogReads,
   logObject,
   logsCsv,
   type RequestLog,
-} from '../../records/request-log.ts';
+} from '../../records/customer-log.ts';
+import { daysOf, isoTime, monthAround, readDays, readMonth } from '../../records/period.ts';
+import { receiptObject } from '../../records/receipt.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
 import {
   type MonthReads,

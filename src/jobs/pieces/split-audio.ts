@@ -11,7 +11,7 @@ import {
   type WavHead,
   writeWavHead,
 } from '../../core/media/audio-files.ts';
-import { readObject, type StoredObject } from '../objects.ts';
+import { readObject, type StoredObject } from '../object-storage.ts';
 
 /** A byte range of a recording that is sent as a separate file. */
 interface AudioCut {

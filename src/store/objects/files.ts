@@ -9,7 +9,7 @@ import type {
   ObjectLinks,
   ObjectStorage,
   StoredObject,
-} from '../../jobs/objects.ts';
+} from '../../jobs/object-storage.ts';
 import { storeError } from '../errors.ts';
 
 /** Stores objects as files of a folder that is closed to other users of the machine. */

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { randomText } from '../../core/ids.ts';
-import type { ObjectLinks, ObjectStorage } from '../../jobs/objects.ts';
+import type { ObjectLinks, ObjectStorage } from '../../jobs/object-storage.ts';
 import { type Database, inTransaction, type ReadOnlyDatabase } from '../database.ts';
 import { storeError } from '../errors.ts';
 import { getOrCreateSetting, readSetting, replaceSetting } from '../settings.ts';

@@ -3,7 +3,7 @@ import { pluralize } from '../../core/text.ts';
 import { isWalletName, walletName } from '../../money/ledger.ts';
 import { charged, type ReadOnlyDatabase } from '../database.ts';
 import { logCompleteSince } from '../retention.ts';
-import type { OnRows, Report } from './report.ts';
+import type { OnRows, Report } from './progress.ts';
 
 const accountsPerPage = 500;
 /** Each entry can have a batch of requests, which one statement sums. */

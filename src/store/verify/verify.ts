@@ -7,7 +7,7 @@ import { dailyAddends, idText } from '../ledger/request-log.ts';
 import { logCompleteSince, logsSince } from '../retention.ts';
 import { type DailySum, dailySums } from '../schema.ts';
 import { checkAccounts, checkOrphans } from './accounts.ts';
-import { countRows, type OnRows, type Progress, type Report } from './report.ts';
+import { createRowCounter, type OnRows, type Progress, type Report } from './progress.ts';
 
 export interface Verification {
   readonly accounts: number;
@@ -33,7 +33,7 @@ export async function verifyLedger(
   if (!(await checkFile(database, count))) {
     return { accounts: 0, entries: 0, requests: 0, discrepancies };
   }
-  const progressOf = (what: string) => countRows(what, onProgress);
+  const progressOf = (what: string) => createRowCounter(what, onProgress);
   const { accounts, entries } = await checkAccounts(database, count, progressOf('entries'));
   const requests = await checkDays(database, count, progressOf('requests'));
   await checkRequestIds(database, count, progressOf('request ids'));

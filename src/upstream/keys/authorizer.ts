@@ -2,9 +2,9 @@ import { strict as assert } from 'node:assert';
 import { sign } from 'node:crypto';
 import type { Provider } from '../../config/config.ts';
 import { putBounded } from '../../core/bounded-map.ts';
+import { callConfiguredServer } from '../../core/configured-server.ts';
 import { boundedCall, readBounded, unlessAborted } from '../../core/deadlines.ts';
 import { fieldsOf, parseJson } from '../../core/json.ts';
-import { callOperatorServer } from '../../core/operator-call.ts';
 import {
   type AwsKey,
   readProviderKey,
@@ -117,7 +117,7 @@ export class ServiceAccountToken {
     const call = { method: 'POST', url, headers, body: body.toString() } as const;
     return boundedCall(tokenMs, undefined, async (timeoutSignal) => {
       try {
-        const answer = await callOperatorServer(call, timeoutSignal);
+        const answer = await callConfiguredServer(call, timeoutSignal);
         return { status: answer.status, text: (await readBounded(answer, answerBytesMax)) ?? '' };
       } catch {
         const reason = timeoutSignal.aborted

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { makeRecord } from '../../tests/support/record.ts';
 import { newRequestId } from '../core/ids.ts';
-import { findWithRetry } from './request-log.ts';
+import { findWithRetry } from './customer-log.ts';
 
 test('findWithRetry retries after a suspension, when a record may not be booked yet', async () => {
   const requestId = newRequestId();

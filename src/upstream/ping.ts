@@ -1,13 +1,13 @@
 import type { Provider } from '../config/config.ts';
 import { failureCode } from '../core/errors.ts';
-import { callOperatorServer, type OperatorCall } from '../core/operator-call.ts';
+import { callConfiguredServer, type ServerCall } from '../core/configured-server.ts';
 import { dialects } from '../dialects/registry.ts';
 import { isUntrusted } from './guard/pinned-call.ts';
 import { InvalidKeyError } from './keys/authorizer.ts';
 import { queryProvider } from './provider-client.ts';
 
 /** The result of a probe. */
-export type ProbeResult =
+export type PingResult =
   | { readonly kind: 'answered'; readonly status: number; readonly ms: number }
   | { readonly kind: 'silent' }
   | { readonly kind: 'untrusted'; readonly code: string }
@@ -21,25 +21,25 @@ export function hasFreeCall({ dialect }: Provider): boolean {
 }
 
 /** Calls a free endpoint of a provider, with its key if the dialect has a model list. */
-export function probeProvider(provider: Provider, timeoutMs: number): Promise<ProbeResult> {
+export function pingProvider(provider: Provider, timeoutMs: number): Promise<PingResult> {
   const path = dialects[provider.dialect].modelListPath;
-  if (path === null) return probeServer(keylessCall(provider.baseUrl), timeoutMs);
+  if (path === null) return pingServer(keylessCall(provider.baseUrl), timeoutMs);
   return probe((signal) => queryProvider(provider, path, signal), timeoutMs);
 }
 
 /** Returns a call without a key. Any response shows that the server is up. */
-export function keylessCall(url: string): OperatorCall {
+export function keylessCall(url: string): ServerCall {
   return { method: 'GET', url, headers: {} };
 }
 
-export function probeServer(call: OperatorCall, timeoutMs: number): Promise<ProbeResult> {
-  return probe((signal) => callOperatorServer(call, signal), timeoutMs);
+export function pingServer(call: ServerCall, timeoutMs: number): Promise<PingResult> {
+  return probe((signal) => callConfiguredServer(call, signal), timeoutMs);
 }
 
 async function probe(
   call: (signal: AbortSignal) => Promise<Response>,
   timeoutMs: number,
-): Promise<ProbeResult> {
+): Promise<PingResult> {
   const signal = AbortSignal.timeout(timeoutMs);
   const startedAt = performance.now();
   try {

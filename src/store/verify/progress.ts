@@ -11,7 +11,7 @@ const progressRows = 100_000;
 export type OnRows = (rows: number) => void;
 
 /** Returns a counter that reports its progress at most once per 100,000 rows. */
-export function countRows(kind: string, onProgress: Progress): OnRows {
+export function createRowCounter(kind: string, onProgress: Progress): OnRows {
   let [checked, reported] = [0, 0];
   return (rows) => {
     checked += rows;
