@@ -29,10 +29,11 @@ import type {
 import { EventStreamReader } from './events.ts';
 import { MalformedAnswer } from './failure.ts';
 import { longNumbersIn } from './normalize/exact-json.ts';
-import { withFetchedImages } from './normalize/requests/content.ts';
-import { withExactNumbers } from './normalize/requests/edit-body.ts';
+import { withExactNumbers } from './normalize/requests/exact-body.ts';
+import { withFetchedImages } from './normalize/requests/inline-data.ts';
+import { ToolNames } from './normalize/requests/tool-names.ts';
 import { withCurrentSchemas } from './normalize/requests/tool-schema.ts';
-import { isForced, rejectTooManyArguments, ToolNames } from './normalize/requests/tools.ts';
+import { isForced, rejectTooManyArguments } from './normalize/requests/tools.ts';
 import { MeteringSink } from './normalize/responses/answer-metrics.ts';
 import { dialects } from './registry.ts';
 

@@ -2,13 +2,9 @@ import { answerBracketsMax } from '../core/bounds.ts';
 import { isNonEmptyString, isObject, type JsonObject, parseJson } from '../core/json.ts';
 import type { FailureKind, ReadResult, UpstreamFailure } from './dialect.ts';
 import { parseExact } from './normalize/exact-json.ts';
-import {
-  kindOf,
-  kindsByNumericCode,
-  readRetryAfter,
-  readUpstreamError,
-  type UpstreamErrorInfo,
-} from './normalize/responses/upstream-problem.ts';
+import { kindOf, kindsByNumericCode } from './normalize/responses/failure-kind.ts';
+import { readRetryAfter } from './normalize/responses/retry-after.ts';
+import { readUpstreamError, type UpstreamErrorInfo } from './normalize/responses/upstream-error.ts';
 
 /** Thrown for an upstream answer that is too large, malformed, or useless. */
 export class MalformedAnswer extends Error {

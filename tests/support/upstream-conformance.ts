@@ -25,8 +25,8 @@ import { Translation } from '../../src/dialects/engine.ts';
 import { EventStreamReader } from '../../src/dialects/events.ts';
 import { readFailure } from '../../src/dialects/failure.ts';
 import { openAiClient } from '../../src/dialects/openai-chat/client/stream-writer.ts';
-import { responsesClient } from '../../src/dialects/responses/client/answer-writers.ts';
 import { echoOf } from '../../src/dialects/responses/client/response-object.ts';
+import { responsesClient } from '../../src/dialects/responses/client/response-writers.ts';
 import {
   type ClientAnswer,
   readAnthropicAnswer,

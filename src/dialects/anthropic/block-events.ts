@@ -9,7 +9,7 @@ import {
 } from '../../core/json.ts';
 import type { SseMessage } from '../dialect.ts';
 import { newCallId } from '../normalize/responses/identity.ts';
-import { inputText, toolInput } from './tool-input.ts';
+import { inputText, toolInput } from '../normalize/tool-input.ts';
 
 /** Orders and normalizes block events: the result has one block after the other. */
 export class BlockEvents {

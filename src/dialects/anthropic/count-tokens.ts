@@ -11,7 +11,7 @@ import type {
 import { readErrorObject } from '../failure.ts';
 import { dropFields, editBody, gatewayFields } from '../normalize/requests/edit-body.ts';
 import { withDependents } from '../normalize/requests/tools.ts';
-import { closedAccount } from '../normalize/responses/upstream-problem.ts';
+import { closedAccount } from '../normalize/responses/failure-kind.ts';
 import { dialects } from '../registry.ts';
 import type { CountRequest } from './client/request.ts';
 import {

@@ -16,8 +16,8 @@ import {
   readVector,
   type Vector,
 } from '../media.ts';
-import { forwardableFields } from '../normalize/requests/edit-body.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { forwardableFields } from '../normalize/requests/unknown-fields.ts';
 import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readUsage } from '../openai-chat/usage.ts';
 

@@ -14,8 +14,8 @@ import type {
   ImageParameters,
   ImagesDialect,
 } from '../media.ts';
-import { foldCase, forwardableFields } from '../normalize/requests/edit-body.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { foldCase, forwardableFields } from '../normalize/requests/unknown-fields.ts';
 import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readCount } from '../normalize/responses/counts.ts';
 import { readMediaUsage, readUsage } from '../openai-chat/usage.ts';

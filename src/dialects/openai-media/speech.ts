@@ -9,8 +9,8 @@ import type { Usage } from '../../core/usage.ts';
 import type { ReadResult, SseMessage } from '../dialect.ts';
 import { failureInside } from '../failure.ts';
 import type { AudioEvents, SpeechDialect, SpeechOptions } from '../media.ts';
-import { forwardableFields } from '../normalize/requests/edit-body.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { forwardableFields } from '../normalize/requests/unknown-fields.ts';
 import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readMediaUsage } from '../openai-chat/usage.ts';
 

@@ -1,9 +1,9 @@
 import type { ClientRequest, ReplyIdentity, StreamFormat, Target } from '../dialect.ts';
 import { AbstractClientRequest } from '../engine.ts';
-import { responsesClient, responsesStreamFormat } from './client/answer-writers.ts';
 import { readPrompt } from './client/prompt.ts';
 import type { ResponsesRequest } from './client/request.ts';
 import { type Echo, echoOf } from './client/response-object.ts';
+import { responsesClient, responsesStreamFormat } from './client/response-writers.ts';
 import type { ResponsesBody } from './client/schema.ts';
 import { toolLists } from './client/tools.ts';
 import { readReply } from './same/reply.ts';

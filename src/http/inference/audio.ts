@@ -22,7 +22,7 @@ import {
 import { contentTypeOf } from '../../core/stored-object.ts';
 import { readSpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { readTranscriptionRequest } from '../../dialects/openai-media/transcription.ts';
-import { decodeRecordedAudio } from '../../operations/speech/reply.ts';
+import { decodeRecordedAudio } from '../../operations/speech/delivered-audio.ts';
 import { SpeechOperation } from '../../operations/speech/speech-operation.ts';
 import { audioFileFor, readDurationSeconds } from '../../operations/transcription/audio-file.ts';
 import {

@@ -17,9 +17,9 @@ import {
   mediaTargetFor,
   noMetrics,
 } from '../../upstream/attempt.ts';
-import { attemptBytes } from '../../upstream/byte-stream.ts';
+import { attemptAudio } from '../../upstream/audio-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
-import { proratedUsage, recordAudio, typicalBytes } from './reply.ts';
+import { proratedUsage, recordAudio, typicalBytes } from './delivered-audio.ts';
 import { speechRefusal, speedFor, voiceFor } from './request.ts';
 
 /** Audio tokens that one byte of text may become: twice the usual number. */
@@ -95,7 +95,7 @@ export class SpeechOperation implements Operation {
     ];
     context.reportDropped([...(request.dropped ?? []), ...unsent]);
     const contentTypeFor = (first: Uint8Array) => speechContentType(first, format);
-    const result = await attemptBytes({ request, contentTypeFor, openEvents }, offer, context);
+    const result = await attemptAudio({ request, contentTypeFor, openEvents }, offer, context);
     if (result.kind !== 'bytes') return result;
     this.#answered = { isTokenPriced, announcedBytes: result.contentLength };
     context.recorder?.begin(offer, 'whole');

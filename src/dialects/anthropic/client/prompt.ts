@@ -13,11 +13,12 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
 import { nonEmptyStops } from '../../normalize/requests/generation-options.ts';
 import { cacheBreakpoint } from '../../normalize/requests/prompt-cache.ts';
+import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
-import { addedTool, changesIn, formatOf, isCustom, type MessagesRequest } from './request.ts';
+import { formatOf, isCustom, type MessagesRequest } from './request.ts';
 import {
   type AnyBlock,
   type BlockOf,
@@ -28,6 +29,7 @@ import {
   type MessagesBody,
   messagesSchema,
 } from './schema.ts';
+import { addedTool, changesIn } from './tool-changes.ts';
 
 /** Converts an Anthropic client's request to a neutral prompt. */
 

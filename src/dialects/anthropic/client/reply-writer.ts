@@ -2,8 +2,8 @@
 import type { Citation, FinishReason } from '../../../core/answer.ts';
 import type { ReplyIdentity, ReplyWriter, SettledUsage } from '../../dialect.ts';
 import { answerId } from '../../normalize/responses/identity.ts';
+import { toolInput } from '../../normalize/tool-input.ts';
 import { Stop } from '../finish.ts';
-import { toolInput } from '../tool-input.ts';
 import { writeUsage } from '../usage.ts';
 
 type Block =

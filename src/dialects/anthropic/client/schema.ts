@@ -2,13 +2,13 @@ import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../../core/errors.ts';
 import { efforts } from '../../../core/prompt.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
-import { checkBase64 } from '../../normalize/requests/content.ts';
 import { webUrl } from '../../normalize/requests/external-references.ts';
 import { outputLimitSchema } from '../../normalize/requests/generation-options.ts';
+import { checkBase64 } from '../../normalize/requests/inline-data.ts';
 import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
 import { addedFields } from '../../normalize/requests/search-options.ts';
-import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tools.ts';
+import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-names.ts';
 
 /**
  * The known content blocks of Anthropic's messages. Blocks of other types go to Anthropic

@@ -10,8 +10,8 @@ import type { ReplyIdentity, SettledUsage, StreamFormat, StreamWriter } from '..
 import { MalformedAnswer } from '../../failure.ts';
 import { answerId } from '../../normalize/responses/identity.ts';
 import { EndedCalls, JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
+import { toolInput } from '../../normalize/tool-input.ts';
 import { Stop } from '../finish.ts';
-import { toolInput } from '../tool-input.ts';
 import { openingUsage, writeUsage } from '../usage.ts';
 import { anthropicErrorType, anthropicMessage } from './error.ts';
 import { citationOf, imageBlock } from './reply-writer.ts';

@@ -1,22 +1,22 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
 import { fieldsOf, itemsOf } from '../../../core/json.ts';
 import type { Edits, FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
+import { plainCallId } from '../../normalize/requests/call-ids.ts';
 import {
   dropFields,
-  dropLookalikes,
   editBody,
   gatewayFields,
   sameIfUnchanged,
-  withExactNumbers,
 } from '../../normalize/requests/edit-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
 import { nonEmptyStops, outputLimit } from '../../normalize/requests/generation-options.ts';
 import {
   dropSurcharged,
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
-import { plainCallId } from '../../normalize/requests/tools.ts';
+import { dropLookalikes } from '../../normalize/requests/unknown-fields.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
-import { type AnyTool, type MessagesRequest, withoutExcludedTools } from '../client/request.ts';
+import type { MessagesRequest } from '../client/request.ts';
 import {
   type AnyBlock,
   blocksIn,
@@ -26,6 +26,7 @@ import {
   type Messages,
   type MessagesBody,
 } from '../client/schema.ts';
+import { type AnyTool, withoutExcludedTools } from '../client/tool-changes.ts';
 import { messagesEndpoint, type VersionHeaders } from '../hosts.ts';
 import { generationOf } from '../upstream/parameters.ts';
 import { imageSource } from '../upstream/request.ts';

@@ -1,13 +1,12 @@
 import type { Effort, Prompt, ReasoningOptions, Turn } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
-import { detailNames } from '../../normalize/requests/content.ts';
+import { detailNames, dropParameters } from '../../normalize/requests/drop-parameters.ts';
 import {
   effortOf,
   outputLimit,
   vendorEffort,
 } from '../../normalize/requests/generation-options.ts';
 import { isForced } from '../../normalize/requests/tools.ts';
-import { dropParameters } from '../../normalize/requests/unsupported.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
 
 /** Drops from a prompt what Anthropic's and Bedrock's APIs can't express. */

@@ -20,9 +20,9 @@ import { commonParameters } from '../../normalize/requests/vendor-parameters.ts'
 import { codePointLength } from '../../normalize/responses/counts.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
 import { prefixSignature } from '../../normalize/signature.ts';
+import { inputText } from '../../normalize/tool-input.ts';
 import { type AnthropicEvent, BlockEvents, openingEvents } from '../block-events.ts';
 import { finishReasonOf, noStopReason } from '../finish.ts';
-import { inputText } from '../tool-input.ts';
 import { readUsage, StreamUsage } from '../usage.ts';
 import { generationOf } from './parameters.ts';
 import { writeMessages } from './request.ts';

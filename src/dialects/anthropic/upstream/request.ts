@@ -10,13 +10,13 @@ import type {
   UserPart,
 } from '../../../core/prompt.ts';
 import type { Target, UpstreamRequest } from '../../dialect.ts';
-import { readDataUrl } from '../../normalize/requests/content.ts';
+import { plainCallId } from '../../normalize/requests/call-ids.ts';
 import { jsonInstruction } from '../../normalize/requests/generation-options.ts';
+import { readDataUrl } from '../../normalize/requests/inline-data.ts';
 import { cacheField } from '../../normalize/requests/prompt-cache.ts';
-import { plainCallId } from '../../normalize/requests/tools.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
+import { toolInput } from '../../normalize/tool-input.ts';
 import { defaultVersion, messagesEndpoint } from '../hosts.ts';
-import { toolInput } from '../tool-input.ts';
 import { enforcesStrict, outputSchema, toolSchema } from './json-schema.ts';
 import { toSupportedPrompt, writeLimits } from './parameters.ts';
 

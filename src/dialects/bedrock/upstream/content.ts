@@ -12,11 +12,15 @@ import type {
   ToolResultPart,
   UserPart,
 } from '../../../core/prompt.ts';
-import { toolInput } from '../../anthropic/tool-input.ts';
 import type { Target } from '../../dialect.ts';
-import { readDataUrl } from '../../normalize/requests/content.ts';
-import { nineCharacterCallId, plainCallId, shortCallId } from '../../normalize/requests/tools.ts';
+import {
+  nineCharacterCallId,
+  plainCallId,
+  shortCallId,
+} from '../../normalize/requests/call-ids.ts';
+import { readDataUrl } from '../../normalize/requests/inline-data.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
+import { toolInput } from '../../normalize/tool-input.ts';
 import { toBase64 } from './reader.ts';
 
 export type Block = Readonly<Record<string, unknown>>;

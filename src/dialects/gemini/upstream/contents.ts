@@ -8,10 +8,10 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { toolInput } from '../../anthropic/tool-input.ts';
 import type { Target } from '../../dialect.ts';
-import { documentText, readDataUrl } from '../../normalize/requests/content.ts';
+import { documentText, readDataUrl } from '../../normalize/requests/inline-data.ts';
 import { ownSignature } from '../../normalize/signature.ts';
+import { toolInput } from '../../normalize/tool-input.ts';
 import { thinksInLevels } from './model.ts';
 
 export interface Content {

@@ -2,7 +2,7 @@ import { jsonDepthMax } from '../../../core/bounds.ts';
 import { fieldsOf, isObject, type JsonObject } from '../../../core/json.ts';
 import type { JsonFormat, Prompt, Tool, Turn } from '../../../core/prompt.ts';
 import type { Target, UpstreamRequest } from '../../dialect.ts';
-import { detailNames } from '../../normalize/requests/content.ts';
+import { detailNames, dropParameters } from '../../normalize/requests/drop-parameters.ts';
 import {
   jsonInstruction,
   outputLimit,
@@ -11,7 +11,6 @@ import {
 import { cacheMarkNames } from '../../normalize/requests/prompt-cache.ts';
 import { schemasByName } from '../../normalize/requests/tool-schema.ts';
 import { isForced } from '../../normalize/requests/tools.ts';
-import { dropParameters } from '../../normalize/requests/unsupported.ts';
 import { type Content, writeContents } from './contents.ts';
 import { imageModalities, modelPath, thinksInLevels, writeThinking } from './model.ts';
 

@@ -9,7 +9,8 @@ import { readChatRequest } from '../../openai-chat/client/request.ts';
 import { openAiClientRequest } from '../../openai-chat/client-request.ts';
 import { readResponsesRequest } from '../../responses/client/request.ts';
 import { responsesClientRequest } from '../../responses/client-request.ts';
-import { dropLookalikes, editBody } from './edit-body.ts';
+import { editBody } from './edit-body.ts';
+import { dropLookalikes } from './unknown-fields.ts';
 
 const encoder = new TextEncoder();
 

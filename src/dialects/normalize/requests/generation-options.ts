@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { Quirks } from '../../../config/provider-schema.ts';
 import type { Effort, JsonFormat, ReasoningOptions } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
-import { unknownFields } from './edit-body.ts';
+import { unknownFields } from './unknown-fields.ts';
 
 /** Far above any model's limit. It only keeps absurd numbers out of the arithmetic. */
 export const outputLimitSchema = Type.Integer({ minimum: 1, maximum: 100_000_000 });

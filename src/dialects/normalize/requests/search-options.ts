@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { SearchOptions } from '../../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../../core/schema.ts';
-import { unknownFields } from './edit-body.ts';
+import { unknownFields } from './unknown-fields.ts';
 
 /** Unlimited, because a vendor's own tool may be forwarded. Managed searches have limits. */
 const domains = optional(Type.Array(Type.String()));

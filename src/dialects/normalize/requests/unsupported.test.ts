@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test';
 import { makePrompt } from '../../../../tests/support/prompts.ts';
 import type { Prompt } from '../../../core/prompt.ts';
-import { dropParameters, UnsupportedNames } from './unsupported.ts';
+import { dropParameters } from './drop-parameters.ts';
+import { UnsupportedNames } from './unsupported.ts';
 
 test('UnsupportedNames records each name once, up to 32', () => {
   const unsupported = new UnsupportedNames();

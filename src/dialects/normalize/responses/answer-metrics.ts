@@ -2,7 +2,7 @@ import type { AnswerSink, Citation, FinishReason, ReasoningName } from '../../..
 import { charactersPerImage, charactersPerToken, type Usage } from '../../../core/usage.ts';
 import type { AnswerMetrics, UpstreamFailure } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
-import type { ToolNames } from '../requests/tools.ts';
+import type { ToolNames } from '../requests/tool-names.ts';
 
 /** Collects what billing and logging need to know about an answer while it comes. */
 export class RecordedMetrics implements AnswerMetrics {

@@ -10,19 +10,20 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { dataUrlOf, readDataUrl } from '../../normalize/requests/content.ts';
-import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
 import {
   nonEmptyStops,
   readJsonFormat,
   unknownReasoningFields,
 } from '../../normalize/requests/generation-options.ts';
+import { dataUrlOf, readDataUrl } from '../../normalize/requests/inline-data.ts';
 import {
   cacheBreakpoint,
   keepLastBreakpoints,
   tenantCacheKey,
 } from '../../normalize/requests/prompt-cache.ts';
 import { isSearchTool } from '../../normalize/requests/search-options.ts';
+import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { prefixEncrypted } from '../../normalize/signature.ts';
 import { googleSignature } from '../tool-calls.ts';
 import { messageNamePaths } from '../upstream/messages.ts';

@@ -9,8 +9,7 @@ import type {
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody } from '../../dialect.ts';
-import { checkBytes, checkDataUrl } from '../../normalize/requests/content.ts';
-import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
 import {
   firstNeed,
   storedBytes,
@@ -18,9 +17,11 @@ import {
   storedContentIn,
   urlsIn,
 } from '../../normalize/requests/external-references.ts';
+import { checkBytes, checkDataUrl } from '../../normalize/requests/inline-data.ts';
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
 import { noModel, readModels, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
+import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import { imagesOfInput, inputToMessages, toChatBody, unsupportedIn } from './responses-input.ts';
 import {

@@ -5,7 +5,7 @@ import { imageUrl } from '../../normalize/requests/external-references.ts';
 import { outputLimitSchema } from '../../normalize/requests/generation-options.ts';
 import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { addedFields, searchToolSchema } from '../../normalize/requests/search-options.ts';
-import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tools.ts';
+import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-names.ts';
 import { grammarFields, customTool as responsesTool } from '../../responses/client/tools.ts';
 
 /**

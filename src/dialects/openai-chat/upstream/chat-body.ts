@@ -10,8 +10,8 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { documentText } from '../../normalize/requests/content.ts';
 import { levelOf } from '../../normalize/requests/generation-options.ts';
+import { documentText } from '../../normalize/requests/inline-data.ts';
 import { cacheMarkNames } from '../../normalize/requests/prompt-cache.ts';
 import { functionSchema } from '../../normalize/requests/tool-schema.ts';
 import { splitEncrypted } from '../../normalize/signature.ts';

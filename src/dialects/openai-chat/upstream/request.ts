@@ -1,11 +1,6 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
 import type { Edits, Target, UpstreamRequest } from '../../dialect.ts';
-import {
-  dropFields,
-  dropLookalikes,
-  editBody,
-  gatewayFields,
-} from '../../normalize/requests/edit-body.ts';
+import { dropFields, editBody, gatewayFields } from '../../normalize/requests/edit-body.ts';
 import {
   effortOf,
   jsonInstruction,
@@ -22,6 +17,7 @@ import {
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
 import { isForced, listsOfTools, withDependents } from '../../normalize/requests/tools.ts';
+import { dropLookalikes } from '../../normalize/requests/unknown-fields.ts';
 import { dropsParameter } from '../../normalize/requests/vendor-parameters.ts';
 import { readReasoningOptions, unsupportedReasoningFields } from '../client/prompt.ts';
 import type { ChatRequest, OpenAiRequest } from '../client/request.ts';

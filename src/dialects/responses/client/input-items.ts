@@ -3,8 +3,8 @@ import { type Static, Type } from 'typebox';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import type { UrlInput } from '../../../core/request-info.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
-import { checkBytes, checkDataUrl } from '../../normalize/requests/content.ts';
 import { imageUrl, webUrl } from '../../normalize/requests/external-references.ts';
+import { checkBytes, checkDataUrl } from '../../normalize/requests/inline-data.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
 import { checkSearch } from './tools.ts';
 

@@ -12,14 +12,15 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { dataUrlOf } from '../../normalize/requests/content.ts';
-import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
+import { freeFormArguments } from '../../normalize/requests/custom-tools.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
 import {
   readJsonFormat,
   unknownReasoningFields,
 } from '../../normalize/requests/generation-options.ts';
+import { dataUrlOf } from '../../normalize/requests/inline-data.ts';
 import { cacheBreakpoint, keepLastBreakpoints } from '../../normalize/requests/prompt-cache.ts';
-import { freeFormArguments } from '../../normalize/requests/tools.ts';
+import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { readSignature } from '../reasoning-signature.ts';
 import {

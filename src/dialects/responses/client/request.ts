@@ -10,7 +10,6 @@ import type {
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody } from '../../dialect.ts';
-import { unknownFields } from '../../normalize/requests/edit-body.ts';
 import {
   firstNeed,
   programNeed,
@@ -22,6 +21,7 @@ import {
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
 import { readModels, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
+import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import {
   type AnyItem,

@@ -4,10 +4,10 @@ import { checkResponsesStream } from '../../../../tests/support/stream-checks.ts
 import type { AnswerSink } from '../../../core/answer.ts';
 import { noUsage } from '../../../core/usage.ts';
 import { responsesClientRequest } from '../client-request.ts';
-import { responsesClient } from './answer-writers.ts';
 import { readPrompt } from './prompt.ts';
 import { readResponsesRequest } from './request.ts';
 import { echoOf } from './response-object.ts';
+import { responsesClient } from './response-writers.ts';
 import { ToolForms } from './tools.ts';
 
 /** Codex sends its tools to OpenAI's newest models as an item of the input. */

@@ -2,7 +2,6 @@ import { objectsIn } from '../../../core/json.ts';
 import type { Edits, FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
 import {
   dropFields,
-  dropLookalikes,
   editBody,
   gatewayFields,
   sameIfUnchanged,
@@ -18,6 +17,7 @@ import {
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
 import { withDependents } from '../../normalize/requests/tools.ts';
+import { dropLookalikes } from '../../normalize/requests/unknown-fields.ts';
 import { dropsParameter } from '../../normalize/requests/vendor-parameters.ts';
 import {
   type AnyItem,

@@ -13,8 +13,8 @@ import type {
 } from '../../dialect.ts';
 import { keepAlive } from '../../events.ts';
 import { parseEvent, statusIn, tooManyItems } from '../answer-parser.ts';
-import { eventText, failureEvents, responsesStreamFormat } from '../client/answer-writers.ts';
 import { type Echo, failed } from '../client/response-object.ts';
+import { eventText, failureEvents, responsesStreamFormat } from '../client/response-writers.ts';
 import {
   addItemId,
   countedUsage,

@@ -12,17 +12,17 @@ import type {
   UserPart,
 } from '../../../core/prompt.ts';
 import type { Target, UpstreamRequest } from '../../dialect.ts';
-import { documentText } from '../../normalize/requests/content.ts';
+import { shortCallId } from '../../normalize/requests/call-ids.ts';
+import { dropParameters } from '../../normalize/requests/drop-parameters.ts';
 import {
   levelOf,
   outputLimit,
   refusesSampling,
   vendorEffort,
 } from '../../normalize/requests/generation-options.ts';
+import { documentText } from '../../normalize/requests/inline-data.ts';
 import { breakpointField, cacheMarkNames } from '../../normalize/requests/prompt-cache.ts';
 import { functionSchema } from '../../normalize/requests/tool-schema.ts';
-import { shortCallId } from '../../normalize/requests/tools.ts';
-import { dropParameters } from '../../normalize/requests/unsupported.ts';
 import { encryptedThoughts } from '../client/schema.ts';
 import { splitSignature } from '../reasoning-signature.ts';
 

@@ -6,8 +6,8 @@ import { outputItemsMax, streamedResponseLengthMax } from '../../../core/bounds.
 import { GatewayError } from '../../../core/errors.ts';
 import { noUsage } from '../../../core/usage.ts';
 import { MalformedAnswer } from '../../failure.ts';
-import { responsesClient, responsesStreamFormat } from './answer-writers.ts';
 import { echoOf } from './response-object.ts';
+import { responsesClient, responsesStreamFormat } from './response-writers.ts';
 import type { ResponsesBody } from './schema.ts';
 
 const usage = {

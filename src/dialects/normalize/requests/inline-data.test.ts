@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { makePrompt, makeTarget } from '../../../../tests/support/prompts.ts';
 import type { ImagePart } from '../../../core/prompt.ts';
 import { dialects } from '../../registry.ts';
-import { checkBase64, checkBytes, checkDataUrl, readDataUrl } from './content.ts';
+import { checkBase64, checkBytes, checkDataUrl, readDataUrl } from './inline-data.ts';
 
 test.each([
   ['data:image/png;base64,AAAA', { mediaType: 'image/png', base64: 'AAAA' }],

@@ -119,17 +119,6 @@ export function withFetchedImages(prompt: Prompt, images: FetchedImages): Prompt
   return { ...prompt, turns: prompt.turns.map(inTurn) };
 }
 
-/** Returns `detail` if the prompt sets the detail of images, which only OpenAI supports. */
-export function detailNames({ turns }: Prompt): readonly string[] {
-  return turns.some(requestsDetail) ? ['detail'] : [];
-}
-
-/** `auto` is the default of every model. */
-function requestsDetail(turn: Turn): boolean {
-  if (turn.role !== 'user') return false;
-  return turn.parts.some((part) => part.kind === 'image' && (part.detail ?? 'auto') !== 'auto');
-}
-
 /** Puts the title above a text document, for vendors without a title field. */
 export function documentText(text: string, title: string | undefined): string {
   return title ? `${title}\n\n${text}` : text;

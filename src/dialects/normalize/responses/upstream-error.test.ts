@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
-import { readRetryAfter, readUpstreamError } from './upstream-problem.ts';
+import { readRetryAfter } from './retry-after.ts';
+import { readUpstreamError } from './upstream-error.ts';
 
 test.each<[readonly unknown[], string]>([
   [['body', 'messages', 0, 'content'], 'messages[0].content: Field required'],

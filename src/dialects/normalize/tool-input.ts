@@ -1,5 +1,5 @@
 import { isObject, type JsonObject, textOf } from '../../core/json.ts';
-import { parseArguments } from '../normalize/exact-json.ts';
+import { parseArguments } from './exact-json.ts';
 
 /** Returns arguments as an object, which Anthropic, Bedrock, and Gemini require. */
 export function toolInput(json: string): JsonObject {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { noUsage } from '../../core/usage.ts';
-import { proratedUsage, typicalBytes } from './reply.ts';
+import { proratedUsage, typicalBytes } from './delivered-audio.ts';
 
 const full = {
   usage: { ...noUsage, inputTokens: 10, outputTokens: 200 },

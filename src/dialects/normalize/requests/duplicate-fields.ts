@@ -1,0 +1,104 @@
+import { cacheKeyFields } from './prompt-cache.ts';
+import { surchargedParameters } from './restricted-parameters.ts';
+
+/** Finds duplicate fields: the gateway reads the last one, but a server may read the first. */
+
+/** Fields that decide the model, the price, or the billed account, or that were checked. */
+const checkedNames = [
+  'model',
+  'messages',
+  'input',
+  'system',
+  'tools',
+  'max_tokens',
+  'max_completion_tokens',
+  'n',
+  'max_output_tokens',
+  'store',
+  'background',
+  'previous_response_id',
+  'conversation',
+  'prompt',
+  'stream',
+  'stream_options',
+  'inference_geo',
+  'access_programs',
+  ...surchargedParameters.keys(),
+  ...cacheKeyFields,
+].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
+
+const anyEscape = Buffer.from('\\u00');
+/** Escapes of letters, which could hide such a name and have no honest use. */
+const escapedLetters = ['\\u005', '\\u006', '\\u007'].map((letter) => Buffer.from(letter));
+
+/**
+ * Returns true if the body may have one of these fields twice. A server that reads the first one,
+ * or a second `model` after ours, would run what wasn't checked or priced. Nested fields count too,
+ * which only costs the time to write the body again.
+ */
+export function hasDuplicateNames(bytes: Uint8Array, body: object): boolean {
+  const segments = excludeLargestText(bytes, body);
+  if (isIn(segments, anyEscape) && escapedLetters.some((letter) => isIn(segments, letter)))
+    return true;
+  for (const { name, key } of checkedNames) {
+    if (name in body && isTwiceIn(segments, key)) return true;
+  }
+  return false;
+}
+
+/**
+ * Returns the bytes that can contain names. Most of a large body may be one text, such as a
+ * document or an image, with at least one byte per character. With `others` bytes outside of it,
+ * everything before the text is within that many bytes of the start, and everything after it within
+ * that many of the end.
+ */
+function excludeLargestText(bytes: Uint8Array, body: object): readonly Uint8Array[] {
+  if (bytes.length < largeBytesMin) return [bytes];
+  const length = largestText(body);
+  const others = bytes.length - length;
+  return others < length ? [bytes.subarray(0, others), bytes.subarray(length)] : [bytes];
+}
+
+/** Searching a smaller body is faster than finding its longest text. */
+const largeBytesMin = 16 * 1024;
+/** In a body with more values than this, a single one is rarely most of it. */
+const valuesMax = 200;
+
+/** Returns the length of the longest text among the first values of a body. */
+function largestText(body: object): number {
+  const values: unknown[] = [body];
+  let longest = 0;
+  for (let index = 0; index < values.length; index += 1) {
+    const value = values[index];
+    if (typeof value === 'string') longest = Math.max(longest, value.length);
+    else if (typeof value === 'object' && value !== null) {
+      const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
+      for (const child of inner) if (values.push(child) > valuesMax) return longest;
+    }
+  }
+  return longest;
+}
+
+function isIn(segments: readonly Uint8Array[], pattern: Buffer): boolean {
+  return segments.some((segment) => find(segment, pattern) !== -1);
+}
+
+function isTwiceIn(segments: readonly Uint8Array[], pattern: Buffer): boolean {
+  let times = 0;
+  for (const segment of segments) {
+    for (
+      let index = find(segment, pattern);
+      index !== -1;
+      index = find(segment, pattern, index + 1)
+    ) {
+      times += 1;
+      if (times === 2) return true;
+    }
+  }
+  return false;
+}
+
+/** Searching bytes is many times faster than text, and this call doesn't copy them. */
+function find(bytes: Uint8Array, pattern: Buffer, from = 0): number {
+  return Buffer.prototype.indexOf.call(bytes, pattern, from);
+}

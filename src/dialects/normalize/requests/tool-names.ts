@@ -1,0 +1,89 @@
+import type { Prompt, Tool, Turn } from '../../../core/prompt.ts';
+import { digestOf } from './call-ids.ts';
+import { callsIn } from './tools.ts';
+
+/** Renames tools whose names an upstream rejects to names that all upstreams accept. */
+
+/** The tool names that clients may use, in all dialects. */
+export const toolNamePattern = '^[A-Za-z0-9_.:-]{1,128}$';
+/** Describes the pattern above in error messages. */
+export const toolNameDescription = 'a name for a tool of 1 to 128 letters, digits or _.:-';
+
+const digestLength = 8;
+
+export class ToolNames {
+  readonly #shortByLong = new Map<string, string>();
+  readonly #longByShort = new Map<string, string>();
+  readonly #hasDuplicates: boolean;
+  readonly #names: readonly string[];
+
+  constructor({ tools, turns }: Pick<Prompt, 'tools' | 'turns'>, lengthMax: number) {
+    const called = callsIn(turns).map((call) => call.name);
+    const named = tools.map((tool) => tool.name);
+    this.#names = named;
+    this.#hasDuplicates = new Set(named).size < named.length;
+    for (const name of [...named, ...called]) {
+      if (isAccepted(name, lengthMax) || this.#shortByLong.has(name)) continue;
+      const short = shorten(name, lengthMax);
+      this.#shortByLong.set(name, short);
+      this.#longByShort.set(short, name);
+    }
+  }
+
+  /** The tool names that are sent upstream. */
+  get offered(): readonly string[] {
+    return this.#names.map((name) => this.#short(name));
+  }
+
+  shortenIn(prompt: Prompt): Prompt {
+    if (this.#shortByLong.size === 0 && !this.#hasDuplicates) return prompt;
+    const { tools, turns, toolChoice } = prompt;
+    const offered = this.#hasDuplicates ? tools.filter(isFirstOfName) : tools;
+    return {
+      ...prompt,
+      tools: offered.map((tool) => ({ ...tool, name: this.#short(tool.name) })),
+      turns: turns.map((turn) => this.#shortenTurn(turn)),
+      toolChoice:
+        toolChoice && typeof toolChoice === 'object'
+          ? { name: this.#short(toolChoice.name) }
+          : toolChoice,
+    };
+  }
+
+  /** Returns the client's own name of a tool. */
+  restore(name: string): string {
+    return this.#longByShort.get(name) ?? name;
+  }
+
+  #shortenTurn(turn: Turn): Turn {
+    if (turn.role !== 'assistant') return turn;
+    const parts = turn.parts.map((part) =>
+      part.kind === 'tool_call' ? { ...part, name: this.#short(part.name) } : part,
+    );
+    return { ...turn, parts };
+  }
+
+  #short(name: string): string {
+    return this.#shortByLong.get(name) ?? name;
+  }
+}
+
+/** OpenAI accepts two tools of the same name; Anthropic and Google reject them. */
+function isFirstOfName({ name }: Tool, at: number, tools: readonly Tool[]): boolean {
+  return tools.findIndex((tool) => tool.name === name) === at;
+}
+
+/** Only some upstreams accept dots and colons. Google accepts no name that starts with a digit. */
+function isAccepted(name: string, lengthMax: number): boolean {
+  return name.length <= lengthMax && /^[A-Za-z_][\w-]*$/.test(name);
+}
+
+/**
+ * Shortens a name. The same name always becomes the same short one, so earlier turns match later
+ * ones.
+ */
+function shorten(name: string, lengthMax: number): string {
+  const plain = name.replace(/[^\w-]/g, '_').replace(/^[\d-]/, '_$&');
+  const start = plain.slice(0, lengthMax - digestLength - 1);
+  return `${start}_${digestOf(name).slice(0, digestLength)}`;
+}

@@ -1,0 +1,42 @@
+import type { Edits } from '../../dialect.ts';
+import { surchargedParameters } from './restricted-parameters.ts';
+
+/** Handles unknown fields, some of which a server may read as known ones. */
+
+const noFields = {};
+
+/** Returns the fields that the gateway doesn't know. The provider may know them. */
+export function unknownFields(body: object, known: object): Readonly<Record<string, unknown>> {
+  const unknown = Object.entries(body).filter(
+    ([name, value]) => !Object.hasOwn(known, name) && value !== null,
+  );
+  return unknown.length === 0 ? noFields : Object.fromEntries(unknown);
+}
+
+/** Returns the unknown fields to forward, without those that a server could read as known ones. */
+export function forwardableFields(body: object, known: object): Readonly<Record<string, unknown>> {
+  const unknown = Object.entries(unknownFields(body, known));
+  return Object.fromEntries(unknown.filter(([name]) => !isLookalike(name, known)));
+}
+
+/** Nearly every name matches, and such a name can't be a look-alike. */
+const smallName = /^[a-z0-9_]*$/;
+
+/**
+ * Returns true if a name differs from a known one only in case. Servers written in Go read `Model`
+ * as `model` and use the last of the two, which wasn't checked or priced.
+ */
+function isLookalike(name: string, known: object): boolean {
+  if (smallName.test(name) || Object.hasOwn(known, name)) return false;
+  const folded = foldCase(name);
+  return Object.hasOwn(known, folded) || surchargedParameters.has(folded);
+}
+
+/** Folds case as Go does when it compares names: the long s becomes s, the Kelvin sign k. */
+export function foldCase(name: string): string {
+  return name.toUpperCase().toLowerCase();
+}
+
+export function dropLookalikes(body: object, known: object, edits: Edits): void {
+  for (const name in body) if (isLookalike(name, known)) edits[name] = undefined;
+}
