@@ -491,12 +491,12 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     bad: ['setInterval(a, 1);'],
     good: [{ 'src/store/a.ts': 'setInterval(a, 1);' }],
   },
-  'only upstream/ and operator-call.ts call out': {
-    because: 'Deadlines, pools and address checks are there. Take a client as an argument.',
+  'only upstream/ and configured-server.ts call out': {
+    because: 'Deadlines, pools, and address checks are there. Take a client as an argument.',
     // The lookahead lets `fetch(request) {` pass: Bun.serve wants a method of that name.
     pattern:
       /(?<![.\w])fetch\((?![^()]*\)(?:: [\w<> |]+)? \{)|\bglobalThis\.fetch\b|\bBun\.connect\b/g,
-    home: /^src\/(?:upstream\/|core\/operator-call\.ts|demo\/.*\.test\.ts$)/,
+    home: /^src\/(?:upstream\/|core\/configured-server\.ts|demo\/.*\.test\.ts$)/,
     bad: ['await fetch(a);', 'fetch(a, { b })', 'globalThis.fetch;', 'Bun.connect({ a });'],
     good: ['Bun.serve({ async fetch(a: Request): Promise<Response> {} });\napp.fetch(a);'],
   },

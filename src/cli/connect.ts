@@ -16,7 +16,7 @@ import {
 import { type Args, type Context, singleCommandTopic } from './command.ts';
 import { callGateway, ownAddress, urlOption } from './gateway-address.ts';
 import { fields, formatCount, printJson, table } from './output.ts';
-import { commandLine } from './program.ts';
+import { commandLine } from './own-command.ts';
 
 /** Prints the settings that make another program use this gateway. Changes no files. */
 export const connect = singleCommandTopic(

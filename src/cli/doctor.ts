@@ -14,7 +14,7 @@ import {
   unhealthy,
 } from './doctor/check.ts';
 import { providerChecks, searchChecks } from './doctor/providers.ts';
-import { serverChecks } from './doctor/servers.ts';
+import { serverChecks } from './doctor/redis-and-objects.ts';
 import { ledgerChecks, StoreProbe, storeChecks } from './doctor/store.ts';
 import { formatCount, printJson } from './output.ts';
 

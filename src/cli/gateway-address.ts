@@ -1,6 +1,6 @@
+import { callConfiguredServer, type ServerCall } from '../core/configured-server.ts';
 import { failureCode, invalidRequest } from '../core/errors.ts';
 import { hostInUrl } from '../core/network-address.ts';
-import { callOperatorServer, type OperatorCall } from '../core/operator-call.ts';
 import type { Args } from './command.ts';
 
 /**
@@ -25,8 +25,8 @@ export function urlOption(args: Args): string | undefined {
 }
 
 /** Calls a gateway. Throws an error that says what to do if it can't be reached. */
-export function callGateway(call: OperatorCall, timeoutMs: number): Promise<Response> {
-  return callOperatorServer(call, AbortSignal.timeout(timeoutMs)).catch((error: unknown) => {
+export function callGateway(call: ServerCall, timeoutMs: number): Promise<Response> {
+  return callConfiguredServer(call, AbortSignal.timeout(timeoutMs)).catch((error: unknown) => {
     const code = failureCode(error);
     const detail = code === undefined ? '' : ` (${code})`;
     const hint = 'Start a gateway with "tollgate serve", or set its address with --url.';

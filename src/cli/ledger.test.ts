@@ -6,8 +6,8 @@ import { sql } from 'kysely';
 import { addCustomer, book, makeRecord } from '../../tests/contracts/bookings.ts';
 import { readTable } from '../../tests/support/csv.ts';
 import { openStore, type Store } from '../store/open.ts';
-import { commandEnvironment } from './process.ts';
-import { runCommand } from './run.ts';
+import { commandEnvironment } from './command-environment.ts';
+import { runCommand } from './dispatch.ts';
 import { topics } from './topics.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-ledger-'));

@@ -1,5 +1,5 @@
 import type { ListedModel } from '../config/config.ts';
-import { unitPrices } from '../money/price/fee-kinds.ts';
+import { unitPrices } from '../money/price/price-classes.ts';
 import { singleCommandTopic } from './command.ts';
 import { printJson, table } from './output.ts';
 

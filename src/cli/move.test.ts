@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { addCustomer, book, makeRecord } from '../../tests/contracts/bookings.ts';
 import { startPostgres } from '../../tests/support/postgres.ts';
 import { openStore } from '../store/open.ts';
-import { commandEnvironment } from './process.ts';
-import { runCommand } from './run.ts';
+import { commandEnvironment } from './command-environment.ts';
+import { runCommand } from './dispatch.ts';
 import { topics } from './topics.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-move-'));

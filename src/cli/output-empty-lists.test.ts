@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addTenant } from '../../tests/contracts/engines.ts';
 import { openStore } from '../store/open.ts';
-import { commandEnvironment } from './process.ts';
-import { runCommand } from './run.ts';
+import { commandEnvironment } from './command-environment.ts';
+import { runCommand } from './dispatch.ts';
 import { topics } from './topics.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-lists-'));

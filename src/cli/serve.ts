@@ -9,8 +9,8 @@ import { failureCode, failureMessage } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
 import { type Args, type Context, singleCommandTopic } from './command.ts';
-import { greeting, type Ready, readyOf } from './greeting.ts';
-import { commandLine, configOptions } from './program.ts';
+import { commandLine, configOptions } from './own-command.ts';
+import { greeting, type Ready, readyOf } from './startup-banner.ts';
 import {
   reloadSignal,
   type StopSignal,

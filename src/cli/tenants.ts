@@ -5,7 +5,7 @@ import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Topic } from './command.ts';
 import { offsetOf, offsetOption } from './command.ts';
 import { fields, formatMinute, hintAtNextPage, printJson, printTable } from './output.ts';
-import { commandLine } from './program.ts';
+import { commandLine } from './own-command.ts';
 
 const name = { value: '<text>', summary: 'Display name' } as const;
 

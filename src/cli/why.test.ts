@@ -7,8 +7,8 @@ import { noUsage } from '../core/usage.ts';
 import { noCharges } from '../money/price/fee-kinds.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import { openStore, type Store } from '../store/open.ts';
-import { commandEnvironment } from './process.ts';
-import { runCommand } from './run.ts';
+import { commandEnvironment } from './command-environment.ts';
+import { runCommand } from './dispatch.ts';
 import { reason } from './why.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-why-'));

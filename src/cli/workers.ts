@@ -1,8 +1,8 @@
 import { isatty } from 'node:tty';
 import type { ConfigText } from '../config/read-file.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Ready } from './greeting.ts';
-import { programCommand } from './program.ts';
+import { programCommand } from './own-command.ts';
+import type { Ready } from './startup-banner.ts';
 
 /** Delay before a dead worker is replaced. It doubles while workers keep dying. */
 const restartMsFirst = 200;

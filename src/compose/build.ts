@@ -10,7 +10,7 @@ import { openStore, type Store } from '../store/open.ts';
 import { waitForStore } from '../store/wait-for-store.ts';
 import type { Log } from '../telemetry/log.ts';
 import { configure } from './configure.ts';
-import { openServices, type WorkerSlot } from './runtime.ts';
+import { openServices, type WorkerSlot } from './services.ts';
 
 /** A gateway that is ready to listen. */
 export interface Tollgate {

@@ -13,7 +13,7 @@ import { embeddingsRoutes } from '../http/inference/embeddings.ts';
 import { imagesRoutes } from '../http/inference/images.ts';
 import { modelRoutes } from '../http/inference/models.ts';
 import { jobRoutes } from '../http/jobs/jobs.ts';
-import { objectRoutes } from '../http/jobs/objects.ts';
+import { objectRoutes } from '../http/jobs/object-routes.ts';
 import { adminRoutes, stateRoutes } from '../http/management/admin.ts';
 import { byokRoutes } from '../http/management/byok.ts';
 import { keyRoutes } from '../http/management/keys.ts';

@@ -9,12 +9,12 @@ import { settle } from '../money/settle/settle.ts';
 import type { Catalog, CatalogOf, Offer } from '../route/catalog.ts';
 import { planOperation, withProbe } from '../route/plan.ts';
 import { CallAttemptContext } from '../upstream/attempt-context.ts';
-import { rejectPrivateUrls } from '../upstream/chat-attempt.ts';
 import { tryOffers } from '../upstream/fallback.ts';
 import type { AddressPolicy } from '../upstream/guard/address-policy.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { checkBy } from '../upstream/guard/pinned-call.ts';
-import type { SharedServices } from './runtime.ts';
+import { rejectPrivateUrls } from '../upstream/request-urls.ts';
+import type { SharedServices } from './services.ts';
 
 /** The shared services, and what depends on the configuration and is rebuilt by a reload. */
 export interface StageDeps extends SharedServices {

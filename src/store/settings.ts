@@ -57,17 +57,18 @@ export async function readSetting(
 export const deploymentSetting = 'deployment';
 
 /**
- * Returns the name shared by all processes on this store, creating it on first use. It separates
- * deployments that share a Redis, and keeps a journal from being replayed into another store.
+ * Returns the deployment ID, which all processes on this store share, creating it on first use. It
+ * separates deployments that share a Redis, and keeps a journal from being replayed into another
+ * store.
  */
-export function ensureDeploymentName(database: Database): Promise<string> {
+export function ensureDeploymentId(database: Database): Promise<string> {
   return inTransaction(database, (trx) =>
     getOrCreateSetting(trx, deploymentSetting, randomText(8)),
   );
 }
 
 /** Returns undefined until the first start has created it. */
-export function readDeploymentName(database: ReadOnlyDatabase): Promise<string | undefined> {
+export function readDeploymentId(database: ReadOnlyDatabase): Promise<string | undefined> {
   return readSetting(database, deploymentSetting);
 }
 

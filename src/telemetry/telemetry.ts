@@ -1,8 +1,8 @@
 import type { Config } from '../config/config.ts';
 import type { Tracing } from '../config/environment.ts';
 import { version } from '../config/version.ts';
+import { callConfiguredServer } from '../core/configured-server.ts';
 import type { GatewayError } from '../core/errors.ts';
-import { callOperatorServer } from '../core/operator-call.ts';
 import type { Accounting } from '../money/accounting.ts';
 import type { Catalog } from '../route/catalog.ts';
 import type { Health } from '../route/health.ts';
@@ -135,7 +135,10 @@ function createExport({ url, headers, serviceName }: Tracing, log: Log, instance
   return new TraceExport({
     resource: { serviceName, version, instanceId },
     async send(body) {
-      const answer = await callOperatorServer({ ...post, body }, AbortSignal.timeout(collectorMs));
+      const answer = await callConfiguredServer(
+        { ...post, body },
+        AbortSignal.timeout(collectorMs),
+      );
       await answer.body?.cancel();
       return answer.status;
     },

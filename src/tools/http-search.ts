@@ -6,10 +6,9 @@ import {
   searchResultsMax,
   searchTermsMax,
 } from '../core/bounds.ts';
+import type { ServerCall } from '../core/configured-server.ts';
 import { boundedCall, readBounded } from '../core/deadlines.ts';
 import { parseJson } from '../core/json.ts';
-import type { OperatorCall } from '../core/operator-call.ts';
-import { brave, searxng, tavily } from './engine-formats.ts';
 import {
   type EngineFormat,
   matchesDomains,
@@ -19,6 +18,7 @@ import {
   type SearchQuery,
   type SearchResult,
 } from './search-engine.ts';
+import { brave, searxng, tavily } from './search-engine-formats.ts';
 
 const formats: Readonly<Record<WebSearch['engine'], EngineFormat>> = { searxng, brave, tavily };
 
@@ -31,7 +31,7 @@ export function freeCallTo({ engine, url, apiKey }: WebSearch) {
 }
 
 /** Sends a call to the configured server without following redirects. */
-type SendToEngine = (request: OperatorCall, signal: AbortSignal) => Promise<Response>;
+type SendToEngine = (request: ServerCall, signal: AbortSignal) => Promise<Response>;
 
 /** Called with a message when searches begin to fail, and with null when they recover. */
 type OnChange = (problem: string | null) => void;
@@ -99,7 +99,7 @@ export class HttpSearch implements SearchEngine {
     return { kind: 'found', results: chooseResults(raw, isAllowed, resultsMax) };
   }
 
-  #fetchText(request: OperatorCall, clientSignal: AbortSignal): Promise<string | SearchOutcome> {
+  #fetchText(request: ServerCall, clientSignal: AbortSignal): Promise<string | SearchOutcome> {
     return boundedCall(this.#timeoutMs, clientSignal, async (timeoutSignal) => {
       try {
         const response = await this.#send(request, timeoutSignal);

@@ -1,5 +1,5 @@
 import { searchQueryMax, searchTermsMax } from '../core/bounds.ts';
-import type { OperatorCall } from '../core/operator-call.ts';
+import type { ServerCall } from '../core/configured-server.ts';
 
 /** The interface to search engines. */
 
@@ -37,7 +37,7 @@ export interface SearchEngine {
 
 /** The wire format of one engine. */
 export interface EngineFormat {
-  write(query: EngineQuery): OperatorCall;
+  write(query: EngineQuery): ServerCall;
   /** Returns unchecked results, or undefined if the answer has an unknown format. */
   read(answer: unknown): readonly RawResult[] | undefined;
   /** Returns the error that an answer reports, as a sentence for the model. */
@@ -47,7 +47,7 @@ export interface EngineFormat {
 }
 
 interface FreeCall {
-  write(endpoint: EngineEndpoint): OperatorCall;
+  write(endpoint: EngineEndpoint): ServerCall;
   /** How to configure an engine that rejects the call although it needs no key. */
   readonly setupHint?: string;
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { ensureDeploymentName, fixCreditRate } from '../../src/store/settings.ts';
+import { ensureDeploymentId, fixCreditRate } from '../../src/store/settings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 describe.each([...engines])('fixCreditRate on $name', ({ empty }) => {
@@ -13,11 +13,11 @@ describe.each([...engines])('fixCreditRate on $name', ({ empty }) => {
 
   test('accepts a new rate until the ledger has an entry', async () => {
     const { one, other } = stores;
-    const deployment = await ensureDeploymentName(one.database);
+    const deployment = await ensureDeploymentId(one.database);
     expect(await fixCreditRate(one.database, 1000)).toBe(1000);
     expect(await fixCreditRate(other.database, 500)).toBe(500);
     // Changing the rate must not change other settings.
-    expect(await ensureDeploymentName(other.database)).toBe(deployment);
+    expect(await ensureDeploymentId(other.database)).toBe(deployment);
     const tenantId = await addTenant(one);
     const grant = { tenantId, amount: 7, note: '', idempotencyKey: null, now: 1_000 };
     await one.creditStore.change(grant);

@@ -156,7 +156,7 @@ describe('docs/configuration.md', () => {
     const { variables } = load('');
     const documented = rowsOf(section(page, 'Environment variables')).map(({ name }) => name);
     // These variables configure the runtime.
-    const program = read('src/cli/program.ts');
+    const program = read('src/cli/own-command.ts');
     const runtime = [...program.matchAll(/^ {2}([A-Z_]+): '/gm)].map(([, name = '']) => name);
     expect(runtime.length).toBeGreaterThan(0);
     expect(sorted(documented)).toEqual(sorted([...variables, ...runtime]));

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { commandEnvironment } from '../../src/cli/process.ts';
-import { runCommand } from '../../src/cli/run.ts';
+import { commandEnvironment } from '../../src/cli/command-environment.ts';
+import { runCommand } from '../../src/cli/dispatch.ts';
 import { topics } from '../../src/cli/topics.ts';
 import { isObject } from '../../src/core/json.ts';
 import { Accounting } from '../../src/money/accounting.ts';

@@ -6,7 +6,7 @@ import { firstStart } from '../../src/auth/first-start.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { jobRoutes } from '../../src/http/jobs/jobs.ts';
-import { objectRoutes } from '../../src/http/jobs/objects.ts';
+import { objectRoutes } from '../../src/http/jobs/object-routes.ts';
 import { TenantReadQueue } from '../../src/http/read-queue.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { MemoryBudget } from '../../src/limits/memory-budget.ts';

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { WebSearch } from '../../src/config/config.ts';
 import { isObject } from '../../src/core/json.ts';
-import { callOperatorServer } from '../../src/core/operator-call.ts';
+import { callConfiguredServer } from '../../src/core/configured-server.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { HttpSearch } from '../../src/tools/http-search.ts';
 import type { SearchOutcome, SearchQuery, SearchResult } from '../../src/tools/search-engine.ts';
@@ -32,7 +32,7 @@ function engine(name: Engine, apiKey: string | null = null, timeoutMs?: number):
     callsMax: 5,
     resultsMax: 5,
   };
-  return new HttpSearch(settings, callOperatorServer, () => undefined, timeoutMs);
+  return new HttpSearch(settings, callConfiguredServer, () => undefined, timeoutMs);
 }
 
 const neverAborted = new AbortController().signal;
@@ -288,7 +288,7 @@ test('an unreachable engine fails without revealing its URL', async () => {
     callsMax: 1,
     resultsMax: 1,
   };
-  const outcome = await new HttpSearch(settings, callOperatorServer, () => undefined).search(
+  const outcome = await new HttpSearch(settings, callConfiguredServer, () => undefined).search(
     searchQuery(),
   );
   expect(failure(outcome)).toBe('The search engine could not be reached.');

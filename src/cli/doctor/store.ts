@@ -11,7 +11,7 @@ import { migrationStatus } from '../../store/migrations/migrate.ts';
 import { openReadOnly, requireTables } from '../../store/open.ts';
 import { overdueLeases } from '../../store/reports/totals.ts';
 import { knownSecretKeys } from '../../store/secret-key.ts';
-import { fixedCreditRate, readDeploymentName } from '../../store/settings.ts';
+import { fixedCreditRate, readDeploymentId } from '../../store/settings.ts';
 import { formatCount } from '../output.ts';
 import { type Check, type Finding, folderFinding, healthy, unhealthy } from './check.ts';
 
@@ -170,8 +170,8 @@ export function ledgerChecks(config: Config, store: StoreProbe): readonly Check[
 async function checkJournal({ dataDir }: Config, store: StoreProbe): Promise<Finding> {
   try {
     const database = await store.ready();
-    const deployment = database && (await readDeploymentName(database));
-    if (deployment !== undefined) journalsBelongTo(dataDir, deployment);
+    const deploymentId = database && (await readDeploymentId(database));
+    if (deploymentId !== undefined) journalsBelongTo(dataDir, deploymentId);
     const dead = deadJournals(journalRoot(dataDir), Date.now()).length;
     if (dead === 0) return healthy('There are no journals of ended processes.');
     const found = `There are unbooked journals of ended processes: ${dead}.`;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { GatewayError } from '../../core/errors.ts';
-import { BodySource } from './body-source.ts';
+import { BodySource } from './form-source.ts';
 import { readForm } from './multipart.ts';
 
 const fileBytesMax = 1_000;

@@ -2,7 +2,7 @@ import { formFieldsBytesMax, formHeaderBytesMax, formPartsMax } from '../../core
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { FormFile, FormPart } from '../../core/form.ts';
 import { type IncomingRequest, rejectContentEncoding } from './body.ts';
-import { BodySource } from './body-source.ts';
+import { BodySource } from './form-source.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 

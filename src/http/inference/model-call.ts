@@ -9,7 +9,7 @@ import {
   type MemoryReservation,
   reserveForRequest,
 } from '../../limits/memory-budget.ts';
-import type { BytesAnswer } from '../../upstream/byte-stream.ts';
+import type { BytesAnswer } from '../../upstream/bytes-answer.ts';
 import type { IncomingRequest } from '../body/body.ts';
 import type { Exchange } from '../routes.ts';
 import { disconnectWhenStalled } from '../stalled-client.ts';

@@ -27,26 +27,27 @@ export function journalRoot(dataDir: string): string {
 }
 
 /**
- * Records which ledger the journals belong to. Throws 503 if they belong to another one: replayed
- * into an empty or mistyped database without wallets, all their charges would be written off.
+ * Records which deployment the journals belong to. Throws 503 if they belong to another one:
+ * replayed into an empty or mistyped database without wallets, all their charges would be written
+ * off.
  */
-export function claimJournals(dataDir: string, ledgerId: string): void {
-  if (journalsBelongTo(dataDir, ledgerId)) return;
+export function claimJournals(dataDir: string, deploymentId: string): void {
+  if (journalsBelongTo(dataDir, deploymentId)) return;
   const root = journalRoot(dataDir);
   const file = ownerFile(root);
   mkdirSync(root, { recursive: true, mode: 0o700 });
   // Write and rename, so that processes starting together never read half a file.
   const draft = `${file}.${randomText(8)}`;
-  writeFileSync(draft, `${ledgerId}\n`, { mode: 0o600, flush: true });
+  writeFileSync(draft, `${deploymentId}\n`, { mode: 0o600, flush: true });
   renameSync(draft, file);
 }
 
-/** Returns whether this ledger is recorded as the journals' owner. Throws 503 if another one is. */
-export function journalsBelongTo(dataDir: string, ledgerId: string): boolean {
+/** Returns whether the journals belong to this deployment. Throws 503 if they belong to another. */
+export function journalsBelongTo(dataDir: string, deploymentId: string): boolean {
   const root = journalRoot(dataDir);
   const file = ownerFile(root);
   const owner = readOwner(file);
-  if (owner === ledgerId) return true;
+  if (owner === deploymentId) return true;
   if (owner !== undefined && readdirSync(root).some(readFolderName))
     throw foreignJournals(root, file);
   return false;

@@ -1,8 +1,8 @@
 import type { Operation } from '../../call.ts';
 import type { Config } from '../../config/config.ts';
 import type { Caller } from '../../core/caller.ts';
+import { callConfiguredServer } from '../../core/configured-server.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { callOperatorServer } from '../../core/operator-call.ts';
 import type { ClientRequest } from '../../dialects/dialect.ts';
 import { parseUsd } from '../../money/price/usd.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
@@ -59,7 +59,7 @@ function webSearchOf(
   if (webSearch === null) return undefined;
   const reportFault = (fault: string | null) => telemetry.searchStateChanged(fault);
   return {
-    engine: new HttpSearch(webSearch, callOperatorServer, reportFault),
+    engine: new HttpSearch(webSearch, callConfiguredServer, reportFault),
     callsMax: webSearch.callsMax,
     resultsMax: webSearch.resultsMax,
     usdPerSearch: parseUsd(webSearch.usdPerSearch) ?? 0n,

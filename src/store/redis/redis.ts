@@ -47,11 +47,11 @@ export class Redis {
     url: string,
     watcher: RedisWatcher,
     scripts: readonly Script[],
-    deployment: string,
+    deploymentId: string,
     timeoutMs: number,
   ) {
     this.#deadlines = new Deadlines(timeoutMs);
-    this.#prefix = `tollgate:${deployment}:`;
+    this.#prefix = `tollgate:${deploymentId}:`;
     this.#url = url;
     this.#watcher = watcher;
     this.#scripts = scripts;
@@ -62,10 +62,10 @@ export class Redis {
     url: string,
     watcher: RedisWatcher,
     scripts: readonly Script[],
-    deployment: string,
+    deploymentId: string,
     timeoutMs = commandMs,
   ): Promise<Redis> {
-    const redis = new Redis(url, watcher, scripts, deployment, timeoutMs);
+    const redis = new Redis(url, watcher, scripts, deploymentId, timeoutMs);
     const problem = await redis.#connect();
     if (problem !== undefined) redis.#disconnect(problem);
     return redis;

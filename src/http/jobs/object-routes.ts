@@ -1,7 +1,7 @@
 import { jobDocs } from '../../contract/jobs.ts';
 import { GatewayError, notFound } from '../../core/errors.ts';
 import { contentTypeOf } from '../../core/stored-object.ts';
-import type { StoredObject } from '../../jobs/objects.ts';
+import type { StoredObject } from '../../jobs/object-storage.ts';
 import type { Exchange } from '../routes.ts';
 import { type Route, routesFor } from '../routes.ts';
 

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseJson } from '../core/json.ts';
-import { commandEnvironment } from './process.ts';
-import { runCommand } from './run.ts';
+import { commandEnvironment } from './command-environment.ts';
+import { runCommand } from './dispatch.ts';
 import { topics } from './topics.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-numbers-'));

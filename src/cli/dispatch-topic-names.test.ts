@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { type CommandEnvironment, runCommand } from './run.ts';
+import { type CommandEnvironment, runCommand } from './dispatch.ts';
 import { topics } from './topics.ts';
 
 async function tollgate(...args: string[]) {

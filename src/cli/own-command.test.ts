@@ -1,5 +1,5 @@
 import { expect, spyOn, test } from 'bun:test';
-import { setUpRuntime } from './program.ts';
+import { setUpRuntime } from './own-command.ts';
 
 test('setUpRuntime continues if the process cannot be replaced', () => {
   const execve = spyOn(process, 'execve').mockImplementation(() => {

@@ -15,7 +15,8 @@ import { shareObjectsHint } from '../core/stored-object.ts';
 import { LazyDemoUpstream } from '../demo/server.ts';
 import { TenantReadQueue } from '../http/read-queue.ts';
 import { Jobs, type ListenPort } from '../jobs/jobs.ts';
-import { ConcurrencyLimiter, type SharedLimits } from '../limits/admission.ts';
+import type { SharedLimits } from '../limits/admission.ts';
+import { ConcurrencyLimiter } from '../limits/concurrency.ts';
 import {
   answerMemoryBudgetFor,
   bodyMemoryBudgetFor,
@@ -35,7 +36,7 @@ import { countScripts, RedisCounts } from '../store/redis/counts.ts';
 import { Redis } from '../store/redis/redis.ts';
 import { LogRetention } from '../store/retention.ts';
 import { secretKeysOf } from '../store/secret-key.ts';
-import { ensureDeploymentName, fixCreditRate } from '../store/settings.ts';
+import { ensureDeploymentId, fixCreditRate } from '../store/settings.ts';
 import { UploadFolder } from '../store/uploads.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { Telemetry } from '../telemetry/telemetry.ts';
@@ -64,7 +65,7 @@ export interface SharedServices {
   readonly bodyMemoryBudget: MemoryBudget;
   /** Memory for long non-streaming answers. */
   readonly answerMemoryBudget: MemoryBudget;
-  /** Queues of expensive reads, one of each tenant at a time. */
+  /** Queues of expensive reads, which limit how many a tenant can run at the same time. */
   readonly readQueues: Record<'lists' | 'files' | 'jobs', TenantReadQueue>;
   readonly retention: LogRetention | undefined;
   readonly demo: LazyDemoUpstream;
@@ -102,7 +103,7 @@ export async function openServices(
   const redis = await openRedis(config, store, log);
   const counters = createCounters(redis, processId);
   const clock = await StoreClock.open(store.database);
-  const accounting = await openAccounting(await ensureDeploymentName(store.database), {
+  const accounting = await openAccounting(await ensureDeploymentId(store.database), {
     store: withStoreClock(store.ledger, clock),
     now: clock.now,
     dataDir: config.dataDir,
@@ -180,9 +181,9 @@ async function checkObjectStorage({ objects }: Config, store: Store, log: Log): 
   });
 }
 
-async function openAccounting(deployment: string, deps: AccountingDeps): Promise<Accounting> {
+async function openAccounting(deploymentId: string, deps: AccountingDeps): Promise<Accounting> {
   try {
-    claimJournals(deps.dataDir, deployment);
+    claimJournals(deps.dataDir, deploymentId);
     return await Accounting.open(deps);
   } catch (error) {
     throw journalFailure(error);
@@ -226,7 +227,7 @@ async function openRedis(
       log.warn('redis_unreachable', { reason, limits: 'counted per process' }),
     onReconnected: () => log.info('redis_recovered', { limits: 'shared by all processes again' }),
   };
-  return Redis.open(redis.reveal(), callbacks, countScripts, await ensureDeploymentName(database));
+  return Redis.open(redis.reveal(), callbacks, countScripts, await ensureDeploymentId(database));
 }
 
 function createCounters(redis: Redis | undefined, processId: string): Counters {

@@ -15,8 +15,8 @@ import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
+import type { CommandEnvironment } from './dispatch.ts';
 import { readInput } from './input.ts';
-import type { CommandEnvironment } from './run.ts';
 
 // Each write handles its own failure. Without this listener, a closed stdout would end the process.
 process.stdout.on('error', () => undefined);

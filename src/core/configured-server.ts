@@ -24,7 +24,7 @@ export function defaultFetchOptions(url: string): BunFetchRequestInit {
 }
 
 /** A call to a server that the operator configured. Clients can't change its URL. */
-export interface OperatorCall {
+export interface ServerCall {
   readonly method: 'GET' | 'POST';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -35,7 +35,7 @@ export interface OperatorCall {
  * Calls a server that the operator configured. It may have a private address, so the address policy
  * for user-provided URLs doesn't apply. Redirects aren't followed, and nothing is decompressed.
  */
-export function callOperatorServer(call: OperatorCall, signal: AbortSignal): Promise<Response> {
+export function callConfiguredServer(call: ServerCall, signal: AbortSignal): Promise<Response> {
   const { method, url, headers, body } = call;
   const init: BunFetchRequestInit = {
     ...defaultFetchOptions(url),

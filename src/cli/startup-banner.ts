@@ -6,7 +6,7 @@ import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/network-address.ts';
 import { ownAddress } from './gateway-address.ts';
 import { formatCount } from './output.ts';
-import { commandLine } from './program.ts';
+import { commandLine } from './own-command.ts';
 
 /** What the greeting shows about a process that is ready. A worker sends it to its parent. */
 export interface Ready {

@@ -11,7 +11,7 @@ import { openStore } from '../store/open.ts';
 import { verifyLedger } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
-import { type CommandEnvironment, runCommand } from './run.ts';
+import { type CommandEnvironment, runCommand } from './dispatch.ts';
 import { topics } from './topics.ts';
 
 let folder: string;
