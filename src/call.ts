@@ -16,7 +16,7 @@ import type { Hold } from './money/hold/hold.ts';
 import type { CostBounds } from './money/price/bounds.ts';
 import type { Offer } from './route/catalog.ts';
 import type { AttemptContext, AttemptResult } from './upstream/attempt.ts';
-import type { BytesAnswer } from './upstream/byte-stream.ts';
+import type { BytesAnswer } from './upstream/bytes-answer.ts';
 import type { AttemptEntry, OpenedAnswer } from './upstream/fallback.ts';
 import type { Stream } from './upstream/keep-alive-stream.ts';
 import type { AnswerRecorder } from './upstream/recorder.ts';

@@ -11,7 +11,7 @@ import { asGatewayError, type GatewayError } from './core/errors.ts';
 import type { SettledUsage, StreamFormat } from './dialects/dialect.ts';
 import type { Reservation } from './money/hold/reserve.ts';
 import type { Offer } from './route/catalog.ts';
-import { BytesAnswer } from './upstream/byte-stream.ts';
+import { BytesAnswer } from './upstream/bytes-answer.ts';
 import type { OpenedAnswer } from './upstream/fallback.ts';
 import { type Stream, withKeepAlive } from './upstream/keep-alive-stream.ts';
 import { type Settle, StreamAnswer } from './upstream/stream-answer.ts';

@@ -1,4 +1,4 @@
-import { isPriceName, priceClasses } from '../../src/money/price/fee-kinds.ts';
+import { isPriceName, priceClasses } from '../../src/money/price/price-classes.ts';
 import { CodeLine, CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Badge, CircuitState } from '../components/notes.tsx';

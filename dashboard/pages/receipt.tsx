@@ -1,11 +1,6 @@
 import { useState } from 'preact/hooks';
-import {
-  type FeeKindEntry,
-  feeEntries,
-  isPriceName,
-  priceClasses,
-  pricedFee,
-} from '../../src/money/price/fee-kinds.ts';
+import { type FeeKindEntry, feeEntries, pricedFee } from '../../src/money/price/fee-kinds.ts';
+import { isPriceName, priceClasses } from '../../src/money/price/price-classes.ts';
 import { requestData, requestJson } from '../api.ts';
 import { CodeLine, CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';

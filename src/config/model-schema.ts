@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { integer, oneOf } from '../core/schema.ts';
-import { mapPrices, priceNames, tokenPriceNames } from '../money/price/fee-kinds.ts';
+import { mapPrices, priceNames, tokenPriceNames } from '../money/price/price-classes.ts';
 import { quirksSchema } from './provider-schema.ts';
 import { strictObject, usd } from './schema-fields.ts';
 

@@ -1,6 +1,6 @@
 import { type TProperties, Type } from 'typebox';
 import { nullable, oneOf } from '../core/schema.ts';
-import { mapPrices, tokenPriceNames } from '../money/price/fee-kinds.ts';
+import { mapPrices, tokenPriceNames } from '../money/price/price-classes.ts';
 import {
   count,
   data,

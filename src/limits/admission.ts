@@ -1,6 +1,7 @@
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { pluralize } from '../core/text.ts';
+import type { ConcurrencyLimiter } from './concurrency.ts';
 import { type RateDecision, type RateLimiter, rateDecision } from './rate.ts';
 import type { RateLimits, SharedCounts } from './shared-counts.ts';
 import type { SharedSlots } from './shared-slots.ts';
@@ -174,23 +175,4 @@ function tooManyRunning(limit: number): GatewayError {
   const running = pluralize(limit, 'request');
   const message = `This account already has ${running} running, its limit. Wait until one ends.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
-}
-
-/** Requests of one tenant running at the same time in this process. */
-export class ConcurrencyLimiter {
-  readonly #running = new Map<string, number>();
-
-  /** Acquires a slot. Returns false if all are in use. Each acquired slot needs one `leave`. */
-  acquire(tenantId: string, limit: number): boolean {
-    const running = this.#running.get(tenantId) ?? 0;
-    if (running >= limit) return false;
-    this.#running.set(tenantId, running + 1);
-    return true;
-  }
-
-  release(tenantId: string): void {
-    const running = this.#running.get(tenantId) ?? 0;
-    if (running > 1) this.#running.set(tenantId, running - 1);
-    else this.#running.delete(tenantId);
-  }
 }

@@ -6,7 +6,7 @@ import { OpenAiPassThrough } from '../dialects/openai-chat/same/stream.ts';
 import type { AttemptContext } from './attempt.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
 import { publicOnly } from './guard/address-policy.ts';
-import { TextSource } from './upstream-call.ts';
+import { TextSource } from './text-source.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 

@@ -23,7 +23,8 @@ import type { GuardedFetch } from './guard/guarded-fetch.ts';
 import { type CheckAddress, checkFor } from './guard/pinned-call.ts';
 import { connectionFailure, send, throwLocalFailure } from './provider-client.ts';
 import type { AnswerRecorder } from './recorder.ts';
-import { endOfStream, readAll, silence, TextSource, UpstreamCall } from './upstream-call.ts';
+import { endOfStream, readAll, silence, TextSource } from './text-source.ts';
+import { UpstreamCall } from './upstream-call.ts';
 
 /** Per-attempt context: identity, output cap, abort signal, recorder, and the hold. */
 export interface AttemptContext {

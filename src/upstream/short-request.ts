@@ -5,7 +5,8 @@ import type { AttemptContext } from './attempt.ts';
 import { isProgrammingError, isUncompressed } from './attempt.ts';
 import { checkFor } from './guard/pinned-call.ts';
 import { send } from './provider-client.ts';
-import { readAll, TextSource, UpstreamCall } from './upstream-call.ts';
+import { readAll, TextSource } from './text-source.ts';
+import { UpstreamCall } from './upstream-call.ts';
 
 interface ShortResponse {
   readonly status: number;

@@ -9,7 +9,8 @@ import { EventStreamReader } from '../dialects/events.ts';
 import { OpenAiPassThrough } from '../dialects/openai-chat/same/stream.ts';
 import { bodyOf } from './connection/response.ts';
 import { type OutputBudget, StreamAnswer, type StreamOutcome } from './stream-answer.ts';
-import { TextSource, UpstreamCall } from './upstream-call.ts';
+import { TextSource } from './text-source.ts';
+import { UpstreamCall } from './upstream-call.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const ends: (() => void)[] = [];

@@ -11,8 +11,8 @@ import { MalformedAnswer } from '../dialects/failure.ts';
 import type { Offer } from '../route/catalog.ts';
 import type { Continuation, OpenStream } from './attempt.ts';
 import { publicReason, redact } from './failure-message.ts';
+import { endOfStream, type SourcePiece, silence } from './text-source.ts';
 import type { LateReader } from './upstream-call.ts';
-import { endOfStream, type SourcePiece, silence } from './upstream-call.ts';
 
 /** The outcome of a stream. Exactly one settles the request. */
 export type StreamOutcome =

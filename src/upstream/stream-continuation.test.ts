@@ -10,7 +10,8 @@ import type { Offer } from '../route/catalog.ts';
 import type { AttemptResult, Continuation, OpenStream } from './attempt.ts';
 import { bodyOf } from './connection/response.ts';
 import { StreamAnswer, type StreamOutcome } from './stream-answer.ts';
-import { TextSource, UpstreamCall } from './upstream-call.ts';
+import { TextSource } from './text-source.ts';
+import { UpstreamCall } from './upstream-call.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const endless = Number.POSITIVE_INFINITY;

@@ -3,14 +3,8 @@ import { eventFrame } from '../../tests/support/fake-upstream/frames.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import { FrameDecoder } from '../dialects/bedrock/upstream/frames.ts';
 import { bodyOf } from './connection/response.ts';
-import {
-  endOfStream,
-  readAll,
-  type SourceTimeouts,
-  silence,
-  TextSource,
-  UpstreamCall,
-} from './upstream-call.ts';
+import { endOfStream, readAll, type SourceTimeouts, silence, TextSource } from './text-source.ts';
+import { UpstreamCall } from './upstream-call.ts';
 
 const ends: (() => void)[] = [];
 afterEach(() => {

@@ -9,7 +9,8 @@ import {
   test,
 } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
-import { Admission, ConcurrencyLimiter } from '../../src/limits/admission.ts';
+import { Admission } from '../../src/limits/admission.ts';
+import { ConcurrencyLimiter } from '../../src/limits/concurrency.ts';
 import { RateLimiter } from '../../src/limits/rate.ts';
 import { callerOf } from '../support/caller.ts';
 import {

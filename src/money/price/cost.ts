@@ -7,7 +7,7 @@ import {
   type Units,
   type Usage,
 } from '../../core/usage.ts';
-import { priceOf, tokenPrices, unitPrices } from './fee-kinds.ts';
+import { priceOf, tokenPrices, unitPrices } from './price-classes.ts';
 import { type PriceList, type Prices, pricesFor } from './price-list.ts';
 import { type FemtoUsd, feeToCredits, perMillion, toCredits } from './usd.ts';
 

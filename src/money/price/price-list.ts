@@ -4,7 +4,7 @@ import {
   priceNames,
   priceTextOf,
   type TokenPriceName,
-} from './fee-kinds.ts';
+} from './price-classes.ts';
 import { formatDecimal, type NanoUsd, parseUsd } from './usd.ts';
 
 /** What an endpoint charges for each price class, parsed once at startup. 0 where it isn't set. */

@@ -4,16 +4,16 @@ import { DeadlineWatcher } from '../../core/deadlines.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { TokenCount, TokenCountRequest } from '../../dialects/dialect.ts';
 import { supportsParameter } from '../../dialects/parameters.ts';
-import { ConcurrencyLimiter } from '../../limits/admission.ts';
+import { ConcurrencyLimiter } from '../../limits/concurrency.ts';
 import { entitledOffers } from '../../route/capability.ts';
 import type { CatalogOf, Offer } from '../../route/catalog.ts';
 import type { Health } from '../../route/health.ts';
 import { plan } from '../../route/plan.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
-import { refusePrivateImages, rejectPrivateUrls } from '../../upstream/chat-attempt.ts';
 import { redact } from '../../upstream/failure-message.ts';
 import type { AddressPolicy } from '../../upstream/guard/address-policy.ts';
 import { checkBy } from '../../upstream/guard/pinned-call.ts';
+import { rejectPrivateImages, rejectPrivateUrls } from '../../upstream/request-urls.ts';
 import { sendShortRequest } from '../../upstream/short-request.ts';
 
 type TokenCounter = (
@@ -34,7 +34,7 @@ export function createTokenCounter(
   const context = { deadlines: new DeadlineWatcher(), checkAddress: checkBy(addressPolicy) };
   const limiter = new ConcurrencyLimiter();
   return async (count, caller, clientSignal) => {
-    refusePrivateImages(count.request.images, addressPolicy);
+    rejectPrivateImages(count.request.images, addressPolicy);
     rejectPrivateUrls(count.request.urls, addressPolicy);
     const offers = await planFor(count, caller, catalogOf, health);
     const canCount = (offer: Offer) =>

@@ -16,7 +16,7 @@ import {
   failureFrom,
   type OpenStream,
 } from '../../upstream/attempt.ts';
-import { endOfStream, silence } from '../../upstream/upstream-call.ts';
+import { endOfStream, silence } from '../../upstream/text-source.ts';
 import { forwardTo } from './recorded-answer.ts';
 import type { SearchSession } from './session.ts';
 

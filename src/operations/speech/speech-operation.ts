@@ -20,7 +20,7 @@ import {
 import { attemptAudio } from '../../upstream/audio-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 import { proratedUsage, recordAudio, typicalBytes } from './delivered-audio.ts';
-import { speechRefusal, speedFor, voiceFor } from './request.ts';
+import { speechRejection, speedFor, voiceFor } from './request.ts';
 
 /** Audio tokens that one byte of text may become: twice the usual number. */
 const audioTokensPerByte = 3;
@@ -62,7 +62,7 @@ export class SpeechOperation implements Operation {
   refine(plan: readonly Offer[]): readonly Offer[] {
     const checked = plan.map((offer) => ({
       offer,
-      refusal: speechRefusal(this.#speechRequest, this.#units, offer),
+      refusal: speechRejection(this.#speechRequest, this.#units, offer),
     }));
     const fitting = checked.filter(({ refusal }) => refusal === null);
     // Health may have put a fallback first. Report the reason of the primary offer.

@@ -1,7 +1,7 @@
 import { type Selectable, sql } from 'kysely';
 import type { ReencryptedCredential, RotationStore } from '../../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../../auth/vault.ts';
-import { BatchLoader, repeatToPowerOfTwo } from '../call-queue.ts';
+import { BatchLoader, repeatToPowerOfTwo } from '../batch-loader.ts';
 import {
   inTransaction,
   type ReadOnlyDatabase,

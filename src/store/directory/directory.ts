@@ -12,7 +12,7 @@ import type {
   TenantPage,
 } from '../../auth/directory.ts';
 import { walletName } from '../../money/ledger.ts';
-import { BatchLoader } from '../call-queue.ts';
+import { BatchLoader } from '../batch-loader.ts';
 import {
   byBytes,
   charged,

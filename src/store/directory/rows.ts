@@ -3,7 +3,7 @@ import type { Selectable, Updateable } from 'kysely';
 import type { ApiKey, KeyChange, KeyMatch, Tenant, TenantChange } from '../../auth/directory.ts';
 import { type Scope, scopes } from '../../core/caller.ts';
 import { parseJson } from '../../core/json.ts';
-import { repeatToPowerOfTwo } from '../call-queue.ts';
+import { repeatToPowerOfTwo } from '../batch-loader.ts';
 import type { Database } from '../database.ts';
 import type { ApiKeysTable, Flag, TenantsTable } from '../schema.ts';
 

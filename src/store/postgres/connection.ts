@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert';
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import pg from 'pg';
 import { failureCode, failureMessage, type GatewayError } from '../../core/errors.ts';
-import { tooBusy } from '../call-queue.ts';
+import { tooBusy } from '../bounded-lock.ts';
 import { callWaitMs, waitingCallsMax } from '../database.ts';
 import { storeError } from '../errors.ts';
 

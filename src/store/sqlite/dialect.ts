@@ -12,7 +12,7 @@ import {
   SqliteQueryCompiler,
 } from 'kysely';
 import type { Booked, ParsedBatch } from '../../money/ledger.ts';
-import { BoundedLock } from '../call-queue.ts';
+import { BoundedLock } from '../bounded-lock.ts';
 import { callWaitMs } from '../database.ts';
 import { commitBatch } from '../ledger/commit.ts';
 import type { Schema } from '../schema.ts';

@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert';
 import { Kysely } from 'kysely';
 import { type Booked, batchJson } from '../../money/ledger.ts';
-import { BoundedLock, tooBusy } from '../call-queue.ts';
+import { BoundedLock, tooBusy } from '../bounded-lock.ts';
 import { callWaitMs, type Database, type ReadOnlyDatabase, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { assertSameFile, fileFailure, identityOf, statementMessage } from './database-file.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
-import { BatchLoader, BoundedLock } from './call-queue.ts';
+import { BoundedLock } from './bounded-lock.ts';
 
 describe('BoundedLock', () => {
   test('is acquired in order, by one holder at a time', async () => {
@@ -54,33 +54,4 @@ describe('BoundedLock', () => {
     lock.release();
     await next;
   });
-});
-
-const never = new Promise<never>(() => {});
-
-/** A loader that relock the size of the batch; 'hangs' and 'fails' do what they say. */
-const createLoader = () =>
-  new BatchLoader(async (keys: readonly string[]) => {
-    if (keys.includes('hangs')) await never;
-    if (keys.includes('fails')) throw new Error('unreachable');
-    return (key: string) => `${key} of ${keys.length}`;
-  });
-
-test('BatchLoader batches lookups made while a query hangs into one that does not wait', async () => {
-  const loader = createLoader();
-  void loader.load('hangs');
-  const [one, two] = [loader.load('one'), loader.load('two')];
-  expect([await one, await two]).toEqual(['one of 2', 'two of 2']);
-  expect(await loader.load('three')).toBe('three of 1');
-});
-
-test('BatchLoader rejects only the lookups of the batch that failed', async () => {
-  const loader = createLoader();
-  const loads = ['first', 'fails', 'second'].map((key) => loader.load(key).catch(String));
-  expect(await Promise.all(loads)).toEqual([
-    'first of 1',
-    'Error: unreachable',
-    'Error: unreachable',
-  ]);
-  expect(await loader.load('after')).toBe('after of 1');
 });

@@ -1,11 +1,5 @@
 import { bytesWithoutOutputMax, errorBytesMax } from '../core/bounds.ts';
-import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
-import type {
-  ReadResult,
-  SettledUsage,
-  UpstreamFailure,
-  UpstreamRequest,
-} from '../dialects/dialect.ts';
+import type { ReadResult, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/events.ts';
 import {
   failureInside,
@@ -30,8 +24,8 @@ import {
 import type { HttpResponse, ResponseBody, ResponseHeaders } from './connection/response.ts';
 import { checkFor } from './guard/pinned-call.ts';
 import { send } from './provider-client.ts';
-import { interrupted, type Settle, type StreamOutcome } from './stream-answer.ts';
-import { readAll, TextSource, UpstreamCall } from './upstream-call.ts';
+import { readAll, TextSource } from './text-source.ts';
+import { UpstreamCall } from './upstream-call.ts';
 
 /** Returns bytes in pieces, none of them empty, and undefined at the end. */
 interface ByteChunks {
@@ -77,7 +71,7 @@ export class ByteSource implements ByteChunks {
 }
 
 /** A request whose answer is forwarded as it arrives. */
-interface BytesRequest {
+interface AudioRequest {
   readonly request: UpstreamRequest;
   /** Returns the content type for the client, judged by the first bytes. */
   readonly contentTypeFor: (first: Uint8Array) => string;
@@ -86,8 +80,8 @@ interface BytesRequest {
 }
 
 /** Sends one request to one offer and reads the answer up to its first bytes. */
-export async function attemptBytes(
-  bytesRequest: BytesRequest,
+export async function attemptAudio(
+  audioRequest: AudioRequest,
   offer: Offer,
   context: AttemptContext,
 ): Promise<AttemptResult> {
@@ -95,7 +89,7 @@ export async function attemptBytes(
   const upstreamCall = new UpstreamCall(context.deadlines, context.clientSignal);
   upstreamCall.expectDataWithin(provider.timeoutMs);
   try {
-    const request = withTraceparent(bytesRequest.request, context);
+    const request = withTraceparent(audioRequest.request, context);
     const response = await send(
       provider,
       request,
@@ -103,7 +97,7 @@ export async function attemptBytes(
       checkFor(offer, context.checkAddress),
     );
     const peer = { upstreamCall, idleMs: provider.idleTimeoutMs };
-    const result = await open(response, bytesRequest, peer);
+    const result = await open(response, audioRequest, peer);
     if (result.kind === 'failed') upstreamCall.cancel();
     return result;
   } catch (error) {
@@ -132,7 +126,7 @@ const audio = /^(?:audio\/|application\/ogg|(?:application|binary)\/octet-stream
 
 async function open(
   response: HttpResponse,
-  bytesRequest: BytesRequest,
+  audioRequest: AudioRequest,
   peer: Peer,
 ): Promise<AttemptResult> {
   const { ok, status, headers, body } = response;
@@ -144,19 +138,19 @@ async function open(
     return failed(malformed('The provider sent a compressed answer although none was requested.'));
   }
   const type = headers.get('content-type') ?? '';
-  const events = isEventStream(response) ? bytesRequest.openEvents?.() : undefined;
+  const events = isEventStream(response) ? audioRequest.openEvents?.() : undefined;
   if (type !== '' && !audio.test(type) && !events) {
     return failed(notAudioFailure(type, await readText(response, peer)));
   }
   if (!body) return failed(malformed('The provider sent an empty answer.'));
   const length = events ? null : contentLengthOf(headers);
   const source = new ByteSource(body, peer.upstreamCall, peer.idleMs, length);
-  const pieces: ByteChunks = events ? new EventChunks(source, events) : source;
+  const pieces: ByteChunks = events ? new AudioEventChunks(source, events) : source;
   const first = await pieces.next();
   if (!first) return failed(malformed('The provider ended its answer before any audio.'));
   return {
     kind: 'bytes',
-    contentType: bytesRequest.contentTypeFor(first),
+    contentType: audioRequest.contentTypeFor(first),
     contentLength: length,
     first,
     next: () => pieces.next(),
@@ -192,7 +186,7 @@ function metricsFrom(events: AudioEvents | undefined): OpenBytes['metrics'] {
 }
 
 /** Reads the audio bytes in events. */
-class EventChunks implements ByteChunks {
+class AudioEventChunks implements ByteChunks {
   readonly #source: ByteSource;
   readonly #events: AudioEvents;
   readonly #reader = new EventStreamReader();
@@ -235,89 +229,4 @@ class EventChunks implements ByteChunks {
 /** Returns the error for an answer that ended before it was complete. */
 function interruptedError(detail: string): Error {
   return new Error(`The provider's answer was interrupted ${detail}.`);
-}
-
-/**
- * Writes bytes to the client, one byte behind the upstream. The last byte is sent when the answer
- * has been settled, so that no client receives a finished answer that wasn't charged.
- */
-export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
-  readonly #bytes: OpenBytes;
-  readonly #settle: Settle;
-  /** Bytes that aren't sent yet. After the first piece, this is one byte. */
-  #buffered: Uint8Array | undefined;
-  #error: GatewayError | undefined;
-  #settled: Promise<SettledUsage | GatewayError> | undefined;
-
-  constructor(bytes: OpenBytes, settle: Settle) {
-    this.#bytes = bytes;
-    this.#settle = settle;
-    this.#buffered = bytes.first;
-  }
-
-  get contentType(): string {
-    return this.#bytes.contentType;
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  /** Rejects after the last byte of an interrupted answer, because bytes can't carry an error. */
-  async next(): Promise<IteratorResult<Uint8Array>> {
-    if (this.#error) throw this.#error;
-    const buffered = this.#buffered;
-    if (!buffered) return { done: true, value: undefined };
-    if (buffered.length > 1) return this.#allButLast(buffered);
-    const more = await this.#readMore(buffered);
-    if (more) return this.#allButLast(Buffer.concat([buffered, more]));
-    this.#buffered = undefined;
-    if (!this.#error) {
-      const settled = await this.#end({ kind: 'complete' });
-      if (settled instanceof GatewayError) throw settled;
-      this.#bytes.upstreamCall.release();
-    }
-    return { done: false, value: buffered };
-  }
-
-  /** Called when the client received everything or disconnected. */
-  async return(): Promise<IteratorResult<Uint8Array>> {
-    this.#buffered = undefined;
-    this.#bytes.upstreamCall.cancel();
-    await this.#end({ kind: 'client_disconnected' });
-    return { done: true, value: undefined };
-  }
-
-  #allButLast(chunk: Uint8Array): IteratorResult<Uint8Array> {
-    const last = chunk.length - 1;
-    this.#buffered = chunk.subarray(last);
-    this.#bytes.metrics.outputCharacters += last;
-    return { done: false, value: chunk.subarray(0, last) };
-  }
-
-  /** Reads the bytes after the buffered one, which is also sent when the upstream ends here. */
-  async #readMore(buffered: Uint8Array): Promise<Uint8Array | undefined> {
-    const { metrics, upstreamCall } = this.#bytes;
-    try {
-      const more = await this.#bytes.next();
-      if (!more) metrics.outputCharacters += buffered.length;
-      return more;
-    } catch (cause) {
-      const error = upstreamCall.isShuttingDown ? shuttingDown() : interrupted(cause);
-      this.#error = error;
-      upstreamCall.cancel();
-      if (!upstreamCall.clientDisconnected) metrics.outputCharacters += buffered.length;
-      await this.#end(
-        upstreamCall.clientDisconnected
-          ? { kind: 'client_disconnected' }
-          : { kind: 'interrupted', error },
-      );
-      return undefined;
-    }
-  }
-
-  #end(outcome: StreamOutcome): Promise<SettledUsage | GatewayError> {
-    this.#settled ??= this.#settle(outcome, this.#bytes.metrics).catch(asGatewayError);
-    return this.#settled;
-  }
 }

@@ -1,0 +1,212 @@
+import { bytesWithoutOutputMax, keepAliveMs } from '../core/bounds.ts';
+import { Deadline } from '../core/deadlines.ts';
+import type { StreamTransform } from '../dialects/dialect.ts';
+import { MalformedAnswer } from '../dialects/failure.ts';
+import type { ResponseBody } from './connection/response.ts';
+import type { AnswerRecorder } from './recorder.ts';
+import type { UpstreamCall } from './upstream-call.ts';
+
+/** Nothing has arrived for a while, so the client should get a keep-alive. */
+export const silence: unique symbol = Symbol('silence');
+/** The upstream's answer has ended. */
+export const endOfStream: unique symbol = Symbol('endOfStream');
+export type SourcePiece = string | typeof silence | typeof endOfStream;
+
+/** Timeouts in milliseconds. */
+export interface SourceTimeouts {
+  /** How long to wait for the next byte. */
+  readonly idleMs: number;
+  /** How long until a streaming client gets a keep-alive. */
+  readonly keepAliveAfterMs?: number;
+  /** For everything that may follow a finished answer: usage and the terminator. */
+  readonly afterFinishMs?: number;
+}
+
+/** A finished answer ends after this time, even if the upstream never closes it. */
+const afterFinishMs = 5_000;
+
+/** How long to wait for the end after a terminator, to make the connection reusable. */
+const endMs = 250;
+
+/** A read may return a megabyte. The part that isn't requested yet stays undecoded. */
+const pieceBytesMax = 64 * 1024;
+
+/** Makes the decoder keep a character that is split between two pieces. */
+const moreToCome = { stream: true };
+
+/** Decodes bytes to text. Returns '' while the bytes are incomplete. */
+interface Decoder {
+  decode(bytes?: Uint8Array, options?: { readonly stream: boolean }): string;
+}
+
+/**
+ * Reads an upstream's answer as text, in pieces. It reads only when the next piece is requested, so
+ * a slow client slows the upstream down instead of filling our memory.
+ */
+export class TextSource extends Deadline {
+  readonly #body: ResponseBody;
+  readonly #decoder: Decoder;
+  readonly #upstreamCall: UpstreamCall;
+  readonly #timeouts: Required<SourceTimeouts>;
+  readonly #recorder: AnswerRecorder | undefined;
+  #isReading = false;
+  /** Bytes received since the last output for the client. */
+  #bytesWithoutOutput = 0;
+  /** The part of a long read that hasn't been requested yet. */
+  #rest: Uint8Array | undefined;
+  /** How long to wait for the end. Counted from the request for it, not while a client is slow. */
+  #endWithinMs = Number.POSITIVE_INFINITY;
+  /** When that wait ends. Set when the end is requested. */
+  #endAt = Number.POSITIVE_INFINITY;
+  /** The reader that waits for the next piece. */
+  #waiter: ((piece: SourcePiece | Promise<SourcePiece>) => void) | undefined;
+  /** A piece that arrived after its reader had got `silence` instead. */
+  #early: Promise<SourcePiece> | undefined;
+
+  constructor(
+    body: ResponseBody,
+    upstreamCall: UpstreamCall,
+    timeouts: SourceTimeouts,
+    recorder?: AnswerRecorder,
+    decoder: Decoder = new TextDecoder(),
+  ) {
+    super();
+    this.#decoder = decoder;
+    this.#recorder = recorder;
+    this.#body = body;
+    this.#upstreamCall = upstreamCall;
+    this.#timeouts = { keepAliveAfterMs: keepAliveMs, afterFinishMs, ...timeouts };
+    upstreamCall.deadlines.add(this);
+  }
+
+  get keepAliveAfterMs(): number {
+    return this.#timeouts.keepAliveAfterMs;
+  }
+
+  /** Rejects when the connection breaks or the call is canceled. */
+  next(): Promise<SourcePiece> {
+    const rest = this.#rest;
+    if (rest !== undefined && !this.#early) return Promise.resolve(this.#takeRest(rest));
+    if (this.#early !== undefined) return this.#takeEarly(this.#early);
+    const now = performance.now();
+    this.#endAt = Math.min(this.#endAt, now + this.#endWithinMs);
+    if (now >= this.#endAt) return Promise.resolve(endOfStream);
+    if (!this.#isReading) {
+      this.#isReading = true;
+      this.#upstreamCall.expectDataWithin(this.#timeouts.idleMs, now);
+      this.#body.read(this.#onRead, this.#onBreak);
+      if (this.#early !== undefined) return this.#takeEarly(this.#early);
+    }
+    this.at = Math.min(now + this.#timeouts.keepAliveAfterMs, this.#endAt);
+    return new Promise(this.#wait);
+  }
+
+  #takeEarly(early: Promise<SourcePiece>): Promise<SourcePiece> {
+    this.#early = undefined;
+    return early;
+  }
+
+  readonly #wait = (waiter: (piece: SourcePiece | Promise<SourcePiece>) => void) => {
+    this.#waiter = waiter;
+  };
+
+  readonly #onRead = (bytes: Uint8Array | undefined) => {
+    this.#isReading = false;
+    const piece = bytes ? this.#takeRest(bytes) : this.#takeEnd();
+    if (!this.#deliver(piece)) this.#early = Promise.resolve(piece);
+  };
+
+  readonly #onBreak = (reason: unknown) => {
+    this.#isReading = false;
+    const broken = Promise.reject(reason);
+    if (this.#deliver(broken)) return;
+    this.#early = broken;
+    // The next read returns this rejection. Without one, it must not crash the process.
+    broken.catch(() => undefined);
+  };
+
+  /** Returns false if no reader is waiting. */
+  #deliver(piece: SourcePiece | Promise<SourcePiece>): boolean {
+    const waiter = this.#waiter;
+    this.#waiter = undefined;
+    this.at = Number.POSITIVE_INFINITY;
+    waiter?.(piece);
+    return waiter !== undefined;
+  }
+
+  #takeEnd(): SourcePiece {
+    this.#upstreamCall.suspendTimeout();
+    return this.#record(this.#decoder.decode()) || endOfStream;
+  }
+
+  #takeRest(bytes: Uint8Array): string {
+    this.#upstreamCall.suspendTimeout();
+    const isLong = bytes.length > pieceBytesMax;
+    this.#rest = isLong ? bytes.subarray(pieceBytesMax) : undefined;
+    const chunk = isLong ? bytes.subarray(0, pieceBytesMax) : bytes;
+    this.#bytesWithoutOutput += chunk.length;
+    return this.#record(this.#decoder.decode(chunk, moreToCome));
+  }
+
+  /**
+   * Records whether a stream's last piece had output for the client. Any byte keeps a stream open,
+   * but an upstream that sends too much without output is cut off.
+   */
+  recordProgress(hasOutput: boolean): void {
+    if (hasOutput) this.#bytesWithoutOutput = 0;
+    else if (this.#bytesWithoutOutput > bytesWithoutOutputMax) {
+      throw new MalformedAnswer(`${bytesWithoutOutputMax} bytes without output`);
+    }
+  }
+
+  /** Limits the wait for the end of a finished answer, or lifts the limit if it continues. */
+  expectEnd({ finished, ended }: Pick<StreamTransform, 'finished' | 'ended'>): void {
+    if (ended) this.#endWithinMs = endMs;
+    else if (finished) this.#endWithinMs = this.#timeouts.afterFinishMs;
+    else this.expectMore();
+  }
+
+  expectMore(): void {
+    this.#endWithinMs = Number.POSITIVE_INFINITY;
+    this.#endAt = Number.POSITIVE_INFINITY;
+  }
+
+  close(): void {
+    this.#upstreamCall.deadlines.remove(this);
+  }
+
+  #record(text: string): string {
+    this.#recorder?.add(text);
+    return text;
+  }
+
+  /** Called by the watcher when the upstream is silent or the wait for the end is over. */
+  fire(): void {
+    const isOver = performance.now() >= this.#endAt;
+    this.#deliver(isOver ? endOfStream : silence);
+  }
+}
+
+/** Longer answers reserve memory in the budget of all requests. */
+const shortLengthMax = 1024 * 1024;
+
+/** Returns the full answer as text, or undefined if it is longer than `charactersMax`. */
+export async function readAll(
+  source: TextSource,
+  charactersMax: number,
+  reserveMemory: (bytes: number) => void = () => undefined,
+): Promise<string | undefined> {
+  let text = '';
+  let reservedBytes = 0;
+  for (;;) {
+    const piece = await source.next();
+    if (piece === endOfStream) return text;
+    if (piece === silence) continue;
+    text += piece;
+    if (text.length > charactersMax) return undefined;
+    if (text.length > shortLengthMax) {
+      reserveMemory(text.length - reservedBytes);
+      reservedBytes = text.length;
+    }
+  }
+}
