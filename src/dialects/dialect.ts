@@ -6,10 +6,8 @@ import type { Prompt, UnsupportedPart } from '../core/prompt.ts';
 import type { ChatRequestInfo } from '../core/request-info.ts';
 import type { Usage } from '../core/usage.ts';
 
-/**
- * Types shared by all dialects. A dialect is pure, synchronous code; a provider is data. An adapter
- * joins the client's dialect with the upstream's for one request.
- */
+// Types shared by all dialects. A dialect is pure, synchronous code; a provider is data. An adapter
+// joins the client's dialect with the upstream's for one request.
 
 /** One message of an event stream. */
 export interface SseMessage {

@@ -37,7 +37,7 @@ import { isForced, rejectTooManyArguments } from './normalize/requests/tools.ts'
 import { MeteringSink } from './normalize/responses/answer-metrics.ts';
 import { dialects } from './registry.ts';
 
-/** Translates between two dialects: an upstream's reader emits events to a client's writer. */
+// Translates between two dialects: an upstream's reader emits events to a client's writer.
 
 class TranslatedStream implements StreamTransform {
   readonly #writer: StreamWriter;

@@ -389,7 +389,7 @@ describe('failureInside recognizes an error that', () => {
     ],
     'is the finish reason abort': [
       { choices: [{ delta: { content: '' }, finish_reason: 'abort' }] },
-      { kind: 'server', message: 'The upstream ended its answer with the finish reason abort.' },
+      { kind: 'server', message: 'The provider ended its answer with the finish reason abort.' },
     ],
     'is an uppercase finish reason': [
       { choices: [{ delta: {}, finish_reason: 'MALFORMED_FUNCTION_CALL' }] },

@@ -6,16 +6,16 @@ import { kindOf, kindsByNumericCode } from './normalize/responses/failure-kind.t
 import { readRetryAfter } from './normalize/responses/retry-after.ts';
 import { readUpstreamError, type UpstreamErrorInfo } from './normalize/responses/upstream-error.ts';
 
-/** Thrown for an upstream answer that is too large, malformed, or useless. */
+/** Thrown for an upstream answer that is too large, malformed, or unusable. */
 export class MalformedAnswer extends Error {
   override readonly name = 'MalformedAnswer';
 
   constructor(content: string) {
-    super(`The upstream sent ${content}.`);
+    super(`The provider sent ${content}.`);
   }
 }
 
-/** Reads failures from error statuses and from answers with status 200. */
+// Reads failures from error statuses and from answers with status 200.
 
 const messageLengthMax = 500;
 /** How much of an HTML error page is read. Its message is near the start. */
@@ -25,7 +25,7 @@ function cutMessage(message: string): string {
   return message.slice(0, messageLengthMax).toWellFormed();
 }
 
-/** Returns the title of an HTML page from a proxy, or the start of a plain text. */
+/** Returns the title of an HTML error page from a proxy, or the start of plain text. */
 function readTextBody(body: string): string | undefined {
   const start = body.slice(0, pageLengthMax).trim();
   if (!start.startsWith('<')) return start.slice(0, 300) || undefined;
@@ -33,7 +33,7 @@ function readTextBody(body: string): string | undefined {
   return title.replace(/\s+/g, ' ').trim() || undefined;
 }
 
-/** Returns a message for JSON without one, with the error's code if there is one. */
+/** Returns a message for an error without one, with its code if it has one. */
 function fallbackMessage(status: number, { codes: [code] }: UpstreamErrorInfo): string {
   const rest = code ? `, only with the code ${code}.` : '.';
   return `HTTP ${status} without a message${rest}`;
@@ -48,20 +48,20 @@ export function readFailure(
 ): UpstreamFailure {
   const json = parseExact(body);
   // Amazon names its errors in this header, rarely in the body.
-  const problem = readUpstreamError(json, headers.get('x-amzn-errortype'));
-  const kind = kindOf(problem, status >= 400 ? status : (problem.claimedStatus ?? status));
-  const reportedMessage = problem.message ?? (json === undefined ? readTextBody(body) : undefined);
-  const message = reportedMessage ?? fallbackMessage(status, problem);
+  const error = readUpstreamError(json, headers.get('x-amzn-errortype'));
+  const kind = kindOf(error, status >= 400 ? status : (error.claimedStatus ?? status));
+  const reportedMessage = error.message ?? (json === undefined ? readTextBody(body) : undefined);
+  const message = reportedMessage ?? fallbackMessage(status, error);
   return {
     kind,
     status,
     message: cutMessage(message),
-    param: problem.param,
-    retryAfterSeconds: readRetryAfter(headers, problem.details, kind === 'rate_limited', nowMs),
+    param: error.param,
+    retryAfterSeconds: readRetryAfter(headers, error.details, kind === 'rate_limited', nowMs),
   };
 }
 
-/** Creates a failure with the gateway's own message, for when the upstream sent none. */
+/** Creates a failure with a message of the gateway, for when the upstream sent none. */
 export function createFailure(kind: FailureKind, message: string): UpstreamFailure {
   return { kind, status: null, message: cutMessage(message), retryAfterSeconds: null };
 }
@@ -73,27 +73,27 @@ export function malformed(message: string): UpstreamFailure {
 
 export function invalidJsonAnswer(text: string): UpstreamFailure {
   const start = text.trim().slice(0, 200);
-  return malformed(`The upstream's answer isn't a valid JSON object: ${start}`);
+  return malformed(`The provider's answer isn't a valid JSON object: ${start}`);
 }
 
 export function invalidJsonEvent(data: string): UpstreamFailure {
   const start = data.slice(0, 200);
-  return malformed(`The upstream sent an event that isn't a valid JSON object: ${start}`);
+  return malformed(`The provider sent an event that isn't a valid JSON object: ${start}`);
 }
 
 /** Reads an error object from an answer with status 200. */
 export function readErrorObject(raw: unknown): UpstreamFailure {
-  const problem = readUpstreamError(raw);
+  const error = readUpstreamError(raw);
   return {
-    kind: kindOf(problem, problem.claimedStatus),
-    status: problem.claimedStatus,
-    message: cutMessage(problem.message ?? 'The upstream reported an error without a message.'),
-    param: problem.param,
-    retryAfterSeconds: readRetryAfter(null, problem.details, false, 0),
+    kind: kindOf(error, error.claimedStatus),
+    status: error.claimedStatus,
+    message: cutMessage(error.message ?? 'The provider reported an error without a message.'),
+    param: error.param,
+    retryAfterSeconds: readRetryAfter(null, error.details, false, 0),
   };
 }
 
-/** Returns false for an empty `error` beside an answer, such as `{"message": "", "code": 0}`. */
+/** Returns false for an empty `error` next to an answer, such as `{"message": "", "code": 0}`. */
 function isError(error: unknown): boolean {
   return isObject(error) ? Object.values(error).some(Boolean) : isNonEmptyString(error);
 }
@@ -105,7 +105,7 @@ const failedFinishReasons: ReadonlyMap<string, FailureKind> = new Map([
   ['network_error', 'server'],
   ['insufficient_system_resource', 'overloaded'],
   ['abort', 'server'],
-  // Google, also after `function_call_filter: `. The model wrote an invalid call.
+  // Google, sometimes after `function_call_filter: `. The model wrote an invalid call.
   ['malformed_function_call', 'server'],
   ['unexpected_tool_call', 'server'],
 ]);
@@ -118,7 +118,7 @@ export function finishReasonFailure(
 ): UpstreamFailure {
   return createFailure(
     kind,
-    `The upstream ended its answer with the finish reason ${reason}.${extraFields}`,
+    `The provider ended its answer with the finish reason ${reason}.${extraFields}`,
   );
 }
 
@@ -129,11 +129,11 @@ function readFinishFailure(reason: unknown): UpstreamFailure | undefined {
   return kind && finishReasonFailure(kind, reason);
 }
 
-/** Reads errors that are a number and a message in the body, without an error object. */
+/** Reads an error that is a number and a message in the body, without an error object. */
 function numericCodeFailure(body: JsonObject): UpstreamFailure | undefined {
   const { base_resp: base, error_code: errorCode } = body;
   const [code, source] = isObject(base) ? [base.status_code, base] : [errorCode, body];
-  // Some vendors write 0 or 200 for success.
+  // Some vendors use 0 or 200 for success.
   if (typeof code !== 'number' || code === 0 || code === 200) return undefined;
   const failure = readErrorObject(source);
   return { ...failure, kind: kindsByNumericCode.get(code) ?? failure.kind };
@@ -169,7 +169,7 @@ export function failureInside(body: JsonObject): UpstreamFailure | undefined {
   return undefined;
 }
 
-/** Reads an answer that must be a JSON object, or a list with one. */
+/** Reads an answer that must be a JSON object or a list that contains one. */
 export function readAnswer<Value>(
   text: string,
   read: (body: JsonObject) => ReadResult<Value>,

@@ -5,7 +5,7 @@ import type { Usage } from '../core/usage.ts';
 import type { MediaTarget, ReadResult, SseMessage, UpstreamRequest } from './dialect.ts';
 import { failureInside, malformed } from './failure.ts';
 
-/** Embeddings. */
+// Embeddings.
 
 /** A text, or its token IDs in OpenAI's cl100k_base vocabulary. */
 export type EmbeddingInput = string | readonly number[];
@@ -74,17 +74,17 @@ export function readVectors(
   promptTokens: number,
 ): ReadResult<EmbeddingBatch> {
   if (!Array.isArray(found)) {
-    const failure = failureInside(answer) ?? malformed('The upstream returned no embeddings.');
+    const failure = failureInside(answer) ?? malformed('The provider returned no embeddings.');
     return { ok: false, failure };
   }
   const vectors = found.map(readVector).filter((vector) => vector !== undefined);
   if (vectors.length < found.length) {
-    return { ok: false, failure: malformed('The upstream returned an invalid embedding.') };
+    return { ok: false, failure: malformed('The provider returned an invalid embedding.') };
   }
   return { ok: true, value: { vectors, promptTokens: promptTokens > 0 ? promptTokens : null } };
 }
 
-/** Images. */
+// Images.
 
 export interface ImageFile {
   readonly mediaType: 'image/png' | 'image/jpeg' | 'image/webp';
@@ -154,7 +154,7 @@ export function withMaskAsImage({ prompt, images, mask }: ImageOptions): {
   return { prompt: `${prompt}\n\n${maskInstruction}`, images: [...images, mask] };
 }
 
-/** Speech. */
+// Speech.
 
 /** A text to speak, with the upstream's name of the voice. */
 export interface SpeechOptions {
@@ -189,7 +189,7 @@ export interface AudioEvents {
   readonly usage: Usage | undefined;
 }
 
-/** Transcription. */
+// Transcription.
 
 /** An audio file, with the name and type that match its content. */
 export interface AudioFile {

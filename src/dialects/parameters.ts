@@ -3,7 +3,7 @@ import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import { dropsParameter } from './normalize/requests/vendor-parameters.ts';
 import { dialects } from './registry.ts';
 
-/** Which optional parameters an upstream supports, for the model list and for routing. */
+// Which optional parameters an upstream supports, for the model list and for routing.
 
 /** The parameters in the model list, in its order. */
 const listedParameters = [

@@ -1,18 +1,18 @@
 import type { LongBytes } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 
-/** Request bodies with files, which are read while they are sent. */
+// Request bodies with files, which are read while they are sent.
 
-export type Piece = string | LongBytes;
+export type BodyPart = string | LongBytes;
 
-export function concatBodies(pieces: readonly Piece[]): LongBytes {
-  const bodies = pieces.map((piece) =>
-    typeof piece === 'string' ? bodyFromBytes(new TextEncoder().encode(piece)) : piece,
+export function concatBodies(parts: readonly BodyPart[]): LongBytes {
+  const bodies = parts.map((part) =>
+    typeof part === 'string' ? bodyFromBytes(new TextEncoder().encode(part)) : part,
   );
   return {
     bytes: bodies.reduce((sum, { bytes }) => sum + bytes, 0),
     async *chunks() {
-      for (const part of bodies) yield* part.chunks();
+      for (const body of bodies) yield* body.chunks();
     },
   };
 }
@@ -63,7 +63,7 @@ export function writeForm(
   const boundary = `tollgate-${randomText(32)}`;
   const open = (name: string) =>
     `--${boundary}\r\ncontent-disposition: form-data; name="${escapeQuoted(name)}"`;
-  const pieces: Piece[] = Object.entries(fields).flatMap(([name, value]) =>
+  const parts: BodyPart[] = Object.entries(fields).flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value]).map((item: unknown) => {
       const text = typeof item === 'string' ? item : JSON.stringify(item);
       return `${open(name)}\r\n\r\n${text}\r\n`;
@@ -71,11 +71,11 @@ export function writeForm(
   );
   for (const { name, filename, contentType, content } of files) {
     const attributes = `; filename="${escapeQuoted(filename)}"\r\ncontent-type: ${contentType}`;
-    pieces.push(`${open(name)}${attributes}\r\n\r\n`, content, '\r\n');
+    parts.push(`${open(name)}${attributes}\r\n\r\n`, content, '\r\n');
   }
   return {
     headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
-    body: concatBodies([...pieces, `--${boundary}--\r\n`]),
+    body: concatBodies([...parts, `--${boundary}--\r\n`]),
   };
 }
 

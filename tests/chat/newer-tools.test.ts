@@ -185,11 +185,11 @@ test('lists the valid values if a tool or tool_choice is invalid', async () => {
     'tool_choice.type must be one of "function", "custom", "allowed_tools", not "some_tools".',
   );
   expect(await messageFor({ tools: [{ type: 'poem' }] })).toBe(
-    'tools[0].type must be function, custom or web_search, not "poem".',
+    'tools[0].type must be function, custom, or web_search, not "poem".',
   );
   expect(await messageFor({ tools: [{ type: 'custom', custom: { name: 'a b' } }] })).toBe(
-    'tools[0].custom.name must be a name for a tool of 1 to 128 letters, digits or _.:-, not ' +
-      '"a b".',
+    'tools[0].custom.name must be a tool name of 1 to 128 letters, digits, ' +
+      'or the characters _ . : -, not "a b".',
   );
 });
 

@@ -20,7 +20,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 
-/** Which offers a request tries and in what order, over real sockets. */
+// Which offers a request tries and in what order, over real sockets.
 
 const upstreamKey = 'sk-upstream-0123456789abcdef';
 const upstream = startFakeUpstream();

@@ -38,11 +38,9 @@ export class BlockEvents {
   }
 }
 
-/**
- * Orders the events of an answer's blocks, one block after the other, as Anthropic sends them. Some
- * servers interleave the events of several blocks. Then the later blocks wait until the first one
- * ends. Otherwise clients would mix up their text, or end a block where the next one starts.
- */
+// Orders the events of an answer's blocks, one block after the other, as Anthropic sends them. Some
+// servers interleave the events of several blocks. Then the later blocks wait until the first one
+// ends. Otherwise clients would mix up their text, or end a block where the next one starts.
 
 export interface AnthropicEvent {
   readonly fields: Record<string, unknown>;
@@ -99,11 +97,9 @@ export class BlockOrder {
   }
 }
 
-/**
- * Makes each block start once, stop once, and contain deltas of one type, with indexes without
- * gaps. Anthropic sends blocks like this. Other servers of this dialect omit start or stop events,
- * reuse one index, or put text in the middle of a call, which makes clients fail or lose text.
- */
+// Makes each block start once, stop once, and contain deltas of one type, with indexes without
+// gaps. Anthropic sends blocks like this. Other servers of this dialect omit start or stop events,
+// reuse one index, or put text in the middle of a call, which makes clients fail or lose text.
 
 /** The fields that deltas append to, by block type. Only these blocks can be started here. */
 const textFieldsByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
@@ -333,7 +329,7 @@ function sseMessage(fields: Readonly<JsonObject> & { readonly type: string }): S
   return { event: fields.type, data: JSON.stringify(fields) };
 }
 
-/** Counts the characters that a client receives, by which interrupted answers are billed. */
+// Counts the characters that a client receives, by which interrupted answers are billed.
 
 /** Counts the characters of a complete block, or of a start event. */
 export function charactersOfBlock(block: JsonObject): number {

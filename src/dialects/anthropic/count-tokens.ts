@@ -28,7 +28,7 @@ import { countEndpoint, readVersion, type VersionHeaders } from './hosts.ts';
 import { normalizeMessages, systemOf, withoutHoistedInstructions } from './same/request.ts';
 import { anthropicUpstream } from './upstream/reader.ts';
 
-/** Forwards a client's request to count tokens to an Anthropic-style upstream. */
+// Forwards a client's request to count tokens to an Anthropic-style upstream.
 
 /**
  * Fields that Anthropic's count endpoint rejects. Clients send them anyway, because they count the
@@ -97,7 +97,7 @@ function isCount(tokens: unknown): tokens is number {
   return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0;
 }
 
-/** Estimates the input tokens of a request from its texts, images, and files. */
+// Estimates the input tokens of a request from its texts, images, and files.
 
 /** Tokens that Anthropic adds around each message and each tool. */
 const tokensPerMessage = 4;

@@ -21,11 +21,11 @@ import {
 } from '../media.ts';
 import { presentParameterNames } from '../normalize/requests/vendor-parameters.ts';
 import { readCount } from '../normalize/responses/counts.ts';
-import { concatBodies, inBase64, type Piece } from '../streamed-body.ts';
+import { type BodyPart, concatBodies, inBase64 } from '../streamed-body.ts';
 import { imageModalities, modelName, modelPath } from './upstream/model.ts';
 import { finishReasonOf, readUsage } from './upstream/reader.ts';
 
-/** Gemini's embeddings, `batchEmbedContents`. */
+// Gemini's embeddings, `batchEmbedContents`.
 
 /** Gemini's maximum number of requests per batch. */
 const requestsMax = 100;
@@ -58,7 +58,7 @@ function readBatch(body: JsonObject): ReadResult<EmbeddingBatch> {
   return readVectors(body, found, readCount(fieldsOf(usage).promptTokenCount));
 }
 
-/** Gemini's images, which it generates in a chat. */
+// Gemini's images, which it generates in a chat.
 
 export const geminiImages: ImagesDialect = {
   mask: 'image',
@@ -84,7 +84,7 @@ export const geminiImages: ImagesDialect = {
   readGeneratedImages: (text) => readAnswer(text, readGeneratedImages),
 };
 
-function inlineImage({ mediaType, content }: ImageFile): readonly Piece[] {
+function inlineImage({ mediaType, content }: ImageFile): readonly BodyPart[] {
   const start = `,{"inlineData":{"mimeType":"${mediaType}","data":"`;
   return [start, inBase64(content), '"}}'];
 }
@@ -139,7 +139,7 @@ function noImageFailure(candidate: unknown, feedback: unknown): UpstreamFailure 
   const reason = [block, finish].find((value) => typeof value === 'string');
   const isFiltered =
     block !== undefined || finishReasonOf(textOf(finish), false) === 'content_filter';
-  if (reason === undefined || !isFiltered) return malformed('The upstream returned no image.');
+  if (reason === undefined || !isFiltered) return malformed('The provider returned no image.');
   const message = `The provider declined to generate this image (${reason.slice(0, 60)}).`;
   return { kind: 'request', status: 400, message, retryAfterSeconds: null };
 }

@@ -1,14 +1,14 @@
 /**
- * Parses JSON without losing digits. Some servers send integers beyond 2^53 (a `seed`), which a
- * float would change, so such numbers keep their original text.
+ * Parses JSON without losing digits. Some servers send integers beyond 2^53, such as a `seed`,
+ * which a float would change, so such numbers keep their original digits.
  */
 import { answerValuesMax, jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { exceededLimit, isDeeperThan, type JsonLimits, scanAboveLength } from '../../core/json.ts';
 
-/** Also matches digits inside strings, which only costs time. */
+/** Matches digits inside strings too, which only costs time. */
 export const longNumber = /\d{16}/;
 
-/** Shorter texts can't nest deeply enough to matter. */
+/** Shorter JSON can't be nested deeply enough to matter. */
 const depthCheckMinLength = 4_096;
 
 /** Returns the numbers that a float may change, including digits inside strings. */
@@ -32,7 +32,7 @@ function preserveLongInteger(key: string, value: unknown, context?: ParseContext
 
 /**
  * Wraps the number in a function. The runtime's raw JSON is a frozen object, which could be
- * mistaken for a message and can't be changed.
+ * mistaken for part of the answer and can't be changed.
  */
 function rawNumber(source: string, value: number): unknown {
   if (typeof rawJson !== 'function') return value;
@@ -50,7 +50,9 @@ const answerLimits = {
 };
 const argumentLimits = { ...answerLimits, names: jsonNamesMax };
 
-/** Parses the arguments of a tool call. Returns undefined also if they have too many fields. */
+/**
+ * Parses the arguments of a tool call. Returns undefined for invalid JSON and for too many fields.
+ */
 export function parseArguments(json: string): unknown {
   return parseExact(json, argumentLimits);
 }

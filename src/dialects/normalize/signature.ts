@@ -1,10 +1,10 @@
 import { isNonEmptyString } from '../../core/json.ts';
 
 /**
- * Providers sign their reasoning and reject signatures of other providers, but a conversation may
- * move between providers. So the signature that a client gets starts with a prefix that names its
- * origin. Anthropic's have no prefix, because Anthropic's own clients send them unchanged. An
- * origin isn't a dialect: Bedrock passes on Anthropic's signatures.
+ * Providers sign their reasoning and reject the signatures of other providers, but a conversation
+ * may move from one provider to another. So the signature that a client gets starts with a prefix
+ * that names its origin. Anthropic's signatures have no prefix, because clients that used Anthropic
+ * directly send them unchanged. An origin isn't a dialect: Bedrock returns Anthropic's signatures.
  */
 const originPrefixes = { anthropic: '', gemini: 'gemini:', responses: 'responses:' } as const;
 export type SignatureOrigin = keyof typeof originPrefixes;
@@ -18,12 +18,12 @@ export function prefixSignature(origin: SignatureOrigin, signature: string): str
  */
 export function ownSignature(
   origin: SignatureOrigin,
-  marked: string | undefined,
+  prefixed: string | undefined,
 ): string | undefined {
-  if (marked === undefined || marked === '') return undefined;
+  if (prefixed === undefined || prefixed === '') return undefined;
   const prefixes = Object.values(originPrefixes);
-  const found = prefixes.find((prefix) => prefix !== '' && marked.startsWith(prefix)) ?? '';
-  return found === originPrefixes[origin] ? marked.slice(found.length) : undefined;
+  const found = prefixes.find((prefix) => prefix !== '' && prefixed.startsWith(prefix)) ?? '';
+  return found === originPrefixes[origin] ? prefixed.slice(found.length) : undefined;
 }
 
 /** The prefix of OpenRouter's `format` for Anthropic's encrypted reasoning. */
@@ -37,15 +37,13 @@ export function prefixEncrypted(format: unknown, data: string): string {
   return `${plainFormat.test(format) ? format : 'unknown'}:${data}`;
 }
 
-/**
- * Splits encrypted reasoning into its data and OpenRouter's `format`. Anthropic's has no format.
- */
-export function splitEncrypted(marked: string): {
+/** Splits encrypted reasoning into its data and OpenRouter's `format`, which Anthropic's lacks. */
+export function splitEncrypted(prefixed: string): {
   readonly data: string;
   readonly format?: string;
 } {
-  const [, format, data] = formatPrefix.exec(marked) ?? [];
-  return format === undefined || data === undefined ? { data: marked } : { data, format };
+  const [, format, data] = formatPrefix.exec(prefixed) ?? [];
+  return format === undefined || data === undefined ? { data: prefixed } : { data, format };
 }
 
 /** Returns true if Anthropic can read the encrypted reasoning. */

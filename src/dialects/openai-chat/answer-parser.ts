@@ -142,5 +142,5 @@ export function parseReply(text: string): ReadResult<ParsedReply> {
 
 /** Returns the failure for a reply without any output. */
 export function noOutputFailure(): UpstreamFailure {
-  return malformed('The upstream returned neither output nor a finish reason.');
+  return malformed('The provider returned neither output nor a finish reason.');
 }

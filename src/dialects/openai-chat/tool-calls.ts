@@ -1,4 +1,4 @@
-/** Normalizes tool calls so that every call has its own index, id and type. */
+/** Normalizes tool calls so that every call has its own index, ID and type. */
 import {
   bufferedArgumentsMax,
   toolCallNamesLengthMax,
@@ -17,7 +17,7 @@ import { newCallId } from '../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../normalize/responses/tool-arguments.ts';
 import { ownSignature, prefixSignature } from '../normalize/signature.ts';
 
-/** Some servers give several calls the same id, which makes their results ambiguous. */
+/** Some servers give several calls the same ID, which makes their results ambiguous. */
 function ownId(id: unknown, isUsed: boolean): string {
   return isNonEmptyString(id) && !isUsed ? id : newCallId();
 }
@@ -86,7 +86,7 @@ function hasIndex({ index }: JsonObject): boolean {
 }
 
 interface AssembledCall {
-  /** The upstream's id, '' if it sent none. */
+  /** The upstream's ID, '' if it sent none. */
   readonly upstreamId: string;
   /** The client's index, undefined while the call is buffered until its name comes. */
   index: number | undefined;
@@ -220,7 +220,7 @@ export class ToolCallAssembly {
     return calls;
   }
 
-  /** `position`: the call's position in a delta of several, if it has no index, id or name. */
+  /** `position`: the call's position in a delta of several, if it has no index, ID or name. */
   #find(
     call: JsonObject,
     body: JsonObject,
@@ -235,9 +235,9 @@ export class ToolCallAssembly {
 
   /**
    * True if a delta opens another call than the known one. Some servers send every parallel call
-   * with index 0, even with the same id. Only a delta with a name can open a call, because some
-   * servers change the id within a call. Gemini's OpenAI-style endpoint opens each of its calls
-   * with a name and the id ''.
+   * with index 0, even with the same ID. Only a delta with a name can open a call, because some
+   * servers change the ID within a call. Gemini's OpenAI-style endpoint opens each of its calls
+   * with a name and the ID ''.
    */
   #startsAnother(
     known: AssembledCall,
@@ -328,7 +328,7 @@ export class ToolCallAssembly {
     }
   }
 
-  /** Removes repeated ids and names, which clients would append to the first ones. */
+  /** Removes repeated IDs and names, which clients would append to the first ones. */
   #normalizeContinuation(call: JsonObject, body: JsonObject, open: AssembledCall): boolean {
     let changed = false;
     if (call.id !== undefined) {

@@ -78,7 +78,7 @@ function problemOfTokens(item: unknown, path: string): ValidationIssue | undefin
   return at < 0 ? undefined : problemOfToken(item[at], `${path}[${at}]`);
 }
 
-/** Embeddings requests in OpenAI's format, as clients send them. */
+// Embeddings requests in OpenAI's format, as clients send them.
 
 /** Some models have 4,096. This only keeps absurd numbers out. */
 const dimensionsMax = 65_536;
@@ -129,7 +129,7 @@ function validationError(value: Record<string, unknown>): GatewayError {
   return invalidRequest(`${path} ${message}.`, path);
 }
 
-/** Embeddings of OpenAI-style upstreams. */
+// Embeddings of OpenAI-style upstreams.
 
 /** OpenAI's maximum number of inputs per call. */
 const inputsMax = 2_048;
@@ -163,14 +163,14 @@ function read(body: JsonObject): ReadResult<EmbeddingBatch> {
   const vectors: Vector[] = [];
   for (const [position, item] of data.entries()) {
     if (!isObject(item)) {
-      const message = 'The upstream returned an item that is not an object.';
+      const message = 'The provider returned an item that is not an object.';
       return { ok: false, failure: malformed(message) };
     }
     const vector = readVector(item.embedding);
     const index = Number.isInteger(item.index) ? Number(item.index) : position;
     const isFree = index >= 0 && index < data.length && vectors[index] === undefined;
     if (vector === undefined || !isFree) {
-      const message = `The upstream returned an invalid embedding or index in item ${position}.`;
+      const message = `The provider returned an invalid embedding or index in item ${position}.`;
       return { ok: false, failure: malformed(message) };
     }
     vectors[index] = vector;

@@ -21,7 +21,7 @@ import { readCount } from '../normalize/responses/counts.ts';
 import { readMediaUsage, readUsage } from '../openai-chat/usage.ts';
 import { type FileField, writeForm } from '../streamed-body.ts';
 
-/** Image requests in OpenAI's format, as clients send them. */
+// Image requests in OpenAI's format, as clients send them.
 
 /** Models accept about 30,000 characters. This only limits memory. */
 const promptLengthMax = 500_000;
@@ -63,7 +63,7 @@ const countFields = [
   'samples',
 ];
 
-function refuseSeveral(body: Readonly<Record<string, unknown>>): void {
+function rejectSeveral(body: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(body)) {
     // `Number`, because form values are strings.
     if (!countFields.includes(foldCase(name)) || !(Number(value ?? 1) > 1)) continue;
@@ -75,7 +75,7 @@ function refuseSeveral(body: Readonly<Record<string, unknown>>): void {
 export function readImagesRequest(value: Record<string, unknown>): ImagesRequest {
   if (!validator.Check(value)) throw validationError(imagesSchema, value);
   const { stream, user } = value;
-  refuseSeveral(value);
+  rejectSeveral(value);
   if (stream) {
     throw invalidRequest('stream is not supported for images. Leave it out.', 'stream');
   }
@@ -94,7 +94,7 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
   };
 }
 
-/** Images of OpenAI-style upstreams. */
+// Images of OpenAI-style upstreams.
 
 export const openAiImages: ImagesDialect = {
   mask: 'alpha',
@@ -128,7 +128,7 @@ export function readImages(body: JsonObject): ReadResult<GeneratedImages> {
   const lists = [body.data, body.images].map((list) => (isObject(list) ? [list] : itemsOf(list)));
   const images = lists.find((list) => list.length > 0)?.flatMap(readImage) ?? [];
   if (images.length === 0) {
-    return { ok: false, failure: malformed('The upstream returned no image.') };
+    return { ok: false, failure: malformed('The provider returned no image.') };
   }
   const { size, quality, background, output_format, usage } = body;
   const metadata = Object.entries({ size, quality, background, output_format });

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../core/errors.ts';
 import { isNonEmptyString, isObject, parseJson } from '../../core/json.ts';
-import { refuseInvalidSpeechInput, speechFields, speechFormats } from '../../core/media/audio.ts';
+import { rejectInvalidSpeechInput, speechFields, speechFormats } from '../../core/media/audio.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../core/schema.ts';
 import type { Usage } from '../../core/usage.ts';
@@ -14,7 +14,7 @@ import { forwardableFields } from '../normalize/requests/unknown-fields.ts';
 import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readMediaUsage } from '../openai-chat/usage.ts';
 
-/** Speech requests in OpenAI's format, as clients send them. */
+// Speech requests in OpenAI's format, as clients send them.
 
 export const speechSchema = Type.Object({
   ...routingFields,
@@ -33,7 +33,7 @@ export interface SpeechRequest extends Omit<SpeechOptions, 'asEvents'> {
 export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest {
   if (!validator.Check(value)) throw validationError(speechSchema, value);
   const { input, speed, instructions } = value;
-  refuseInvalidSpeechInput(input);
+  rejectInvalidSpeechInput(input);
   if (value.stream_format === 'sse') {
     const message = 'stream_format must be audio; the events of sse are not supported.';
     throw invalidRequest(message, 'stream_format');
@@ -51,7 +51,7 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
   };
 }
 
-/** Speech of OpenAI-style upstreams. */
+// Speech of OpenAI-style upstreams.
 
 export const openAiSpeech: SpeechDialect = {
   formats: speechFormats,

@@ -10,7 +10,7 @@ import {
 } from '../../core/form.ts';
 import { fieldsOf, isObject, type JsonObject, parseJson } from '../../core/json.ts';
 import {
-  refuseUnsupportedTimestamps,
+  rejectUnsupportedTimestamps,
   type TranscriptFormat,
   transcriptFields,
   transcriptFormats,
@@ -25,7 +25,7 @@ import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { writeForm } from '../streamed-body.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
-/** Transcription requests in OpenAI's format, as the fields of a form. */
+// Transcription requests in OpenAI's format, as the fields of a form.
 
 export const transcriptionSchema = Type.Object({
   ...routingFields,
@@ -48,7 +48,7 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
     throw invalidRequest('stream is not supported for transcripts. Leave it out.', 'stream');
   }
   const granularities = value.timestamp_granularities ?? [];
-  refuseUnsupportedTimestamps(value.response_format, granularities);
+  rejectUnsupportedTimestamps(value.response_format, granularities);
   return {
     request: nonStreamingRequest('transcription', value, extraFields),
     options: {
@@ -63,8 +63,8 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
 }
 
 /**
- * Fields in which vendors (Groq, Mistral) accept the URL or id of an audio file. They are rejected:
- * only the uploaded file was measured, and an id may be another tenant's.
+ * Fields in which vendors (Groq, Mistral) accept the URL or ID of an audio file. They are rejected:
+ * only the uploaded file was measured, and an ID may be another tenant's.
  */
 const otherAudioField = /^(?:ur[il]|(?:audio|file|media)_?(?:ur[il]|id|data))s?(?:\[\])?$/i;
 
@@ -93,7 +93,7 @@ function readValue(name: string, text: string): unknown {
   return text;
 }
 
-/** Transcription of OpenAI-style upstreams, in the format that the client requested. */
+// Transcription of OpenAI-style upstreams, in the format that the client requested.
 
 export const openAiTranscription: TranscriptionDialect = {
   formats: transcriptFormats,

@@ -86,7 +86,7 @@ export function parseReply(text: string): ReadResult<JsonObject> {
 export function statusFailure(response: JsonObject, status: unknown): UpstreamFailure | undefined {
   if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
   if (status === 'completed' || status === 'incomplete') return undefined;
-  return malformed(`The upstream returned the status ${isNonEmptyString(status) ? status : '?'}.`);
+  return malformed(`The provider returned the status ${isNonEmptyString(status) ? status : '?'}.`);
 }
 
 export function finishReasonOf(status: unknown, details: unknown, hasCalls: boolean): FinishReason {
@@ -96,5 +96,5 @@ export function finishReasonOf(status: unknown, details: unknown, hasCalls: bool
 }
 
 export function tooManyItems(): UpstreamFailure {
-  return malformed('The upstream returned too many output items.');
+  return malformed('The provider returned too many output items.');
 }

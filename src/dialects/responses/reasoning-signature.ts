@@ -34,7 +34,7 @@ export function readSignature({
   return id ? { signature: joinSignature(id, content) } : {};
 }
 
-/** Joins the id and the content, because OpenAI accepts its thoughts only with their ids. */
+/** Joins the ID and the content, because OpenAI accepts its thoughts only with their ids. */
 export function joinSignature(id: string, encrypted: string): string {
   return prefixSignature('responses', `${id}:${encrypted}`);
 }

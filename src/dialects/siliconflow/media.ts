@@ -12,9 +12,9 @@ import {
 } from '../normalize/requests/vendor-parameters.ts';
 import { readImages } from '../openai-media/images.ts';
 import { readTranscript } from '../openai-media/transcription.ts';
-import { concatBodies, inBase64, type Piece, writeForm } from '../streamed-body.ts';
+import { type BodyPart, concatBodies, inBase64, writeForm } from '../streamed-body.ts';
 
-/** SiliconFlow's speech: OpenAI's request, with voices named after their model. */
+// SiliconFlow's speech: OpenAI's request, with voices named after their model.
 
 /** The sample rate of OpenAI's raw audio. SiliconFlow's default is 44,100. */
 const pcmSampleRate = 24_000;
@@ -53,7 +53,7 @@ export const siliconFlowSpeech: SpeechDialect = {
   },
 };
 
-/** SiliconFlow's images. Edits use the endpoint that generates images. */
+// SiliconFlow's images. Edits use the endpoint that generates images.
 
 const path = '/images/generations';
 
@@ -82,20 +82,20 @@ export const siliconFlowImages: ImagesDialect = {
     );
     const start = JSON.stringify({ model: upstreamModel, prompt, ...fields });
     if (!isEdit) return { path, body: start, dropped };
-    const imagePieces = images.flatMap((image, index) => {
+    const imageParts = images.flatMap((image, index) => {
       const field = imageFields[index] ?? '';
       return inlined(quirks.rename_params?.[field] ?? field, image);
     });
-    return { path, body: concatBodies([start.slice(0, -1), ...imagePieces, '}']), dropped };
+    return { path, body: concatBodies([start.slice(0, -1), ...imageParts, '}']), dropped };
   },
   readGeneratedImages: (text) => readAnswer(text, readImages),
 };
 
-function inlined(field: string, { mediaType, content }: ImageFile): readonly Piece[] {
+function inlined(field: string, { mediaType, content }: ImageFile): readonly BodyPart[] {
   return [`,${JSON.stringify(field)}:"data:${mediaType};base64,`, inBase64(content), '"'];
 }
 
-/** SiliconFlow's transcription, which accepts a file, returns text, and has no options. */
+// SiliconFlow's transcription, which accepts a file, returns text, and has no options.
 
 export const siliconFlowTranscription: TranscriptionDialect = {
   // Its transcripts have no timestamps, which subtitles need.

@@ -164,12 +164,13 @@ async function embed(
   context.reportDropped(request.dropped ?? []);
   const read = (text: string) => readCompleteBatch(text, options, dialect);
   const batch = await attemptFull({ request, read }, offer, context);
-  if (options.encoding !== 'base64' || batch.ok || !isEncodingRefusal(batch.failure)) return batch;
+  if (options.encoding !== 'base64' || batch.ok || !isEncodingRejection(batch.failure))
+    return batch;
   // OpenAI's libraries request base64 by default. Some servers reject it, so request numbers.
   return embed({ ...options, encoding: 'float' }, dialect, offer, context);
 }
 
-function isEncodingRefusal({ kind, param, message }: UpstreamFailure): boolean {
+function isEncodingRejection({ kind, param, message }: UpstreamFailure): boolean {
   return kind === 'request' && `${param} ${message}`.includes('encoding_format');
 }
 
@@ -182,7 +183,7 @@ function readCompleteBatch(
   if (!batch.ok || batch.value.vectors.length === inputs.length) return batch;
   const found = pluralize(batch.value.vectors.length, 'embedding');
   const expected = pluralize(inputs.length, 'input');
-  const message = `The upstream returned ${found} for ${expected}.`;
+  const message = `The provider returned ${found} for ${expected}.`;
   return { ok: false, failure: malformed(message) };
 }
 

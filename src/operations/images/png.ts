@@ -5,7 +5,7 @@ import type { LongBytes } from '../../core/form.ts';
 import { ByteReader } from '../../core/media/byte-reader.ts';
 import { pngChunk, pngFile, pngSignature } from '../../core/media/images.ts';
 
-/** Reads and writes PNG files: https://www.w3.org/TR/png-3/. */
+// Reads and writes PNG files: https://www.w3.org/TR/png-3/.
 
 interface PngHeader {
   readonly width: number;

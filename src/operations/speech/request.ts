@@ -1,6 +1,6 @@
 import type { SpeechSettings } from '../../config/model-schema.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import { speechStyleRefusal } from '../../core/media/audio.ts';
+import { speechStyleError } from '../../core/media/audio.ts';
 import type { SpeechDialect } from '../../dialects/media.ts';
 import type { SpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { dialects } from '../../dialects/registry.ts';
@@ -8,14 +8,14 @@ import { textLimitOf } from '../../route/capability.ts';
 import type { Offer } from '../../route/catalog.ts';
 
 /** Returns why an offer can't serve this request, or null. */
-export function speechRefusal(
+export function speechRejection(
   request: SpeechRequest,
   size: { readonly characters: number; readonly bytes: number },
   { model, speech, dialect }: Offer,
 ): GatewayError | null {
   const { style, voices } = model.speech ?? {};
   if (style === 'first_party') {
-    const refusal = speechStyleRefusal(request, voices ? Object.keys(voices) : null, model.id);
+    const refusal = speechStyleError(request, voices ? Object.keys(voices) : null, model.id);
     if (refusal) return refusal;
   }
   const { unit, max } = textLimitOf(speech);

@@ -18,7 +18,7 @@ export function audioFileFor(extension: string): {
   return { filename: `audio.${extension}`, contentType };
 }
 
-/** Estimates the length of an audio file before a provider has processed it. */
+// Estimates the length of an audio file before a provider has processed it.
 
 /** Speech is rarely compressed below 4 kbit/s. */
 const speechBytesPerSecond = 500;

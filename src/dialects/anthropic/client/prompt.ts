@@ -31,7 +31,7 @@ import {
 } from './schema.ts';
 import { addedTool, changesIn } from './tool-changes.ts';
 
-/** Converts an Anthropic client's request to a neutral prompt. */
+// Converts an Anthropic client's request to a neutral prompt.
 
 type PromptSource = Pick<MessagesRequest, 'body' | 'source'>;
 
@@ -144,7 +144,7 @@ function readReasoningOptions(body: MessagesBody): ReasoningOptions | null {
   return { effort, budgetTokens, isAdaptive, visible: thinking.display !== 'omitted' };
 }
 
-/** Converts messages to turns. */
+// Converts messages to turns.
 
 function readTurns({ system, messages }: MessagesBody, unsupported: UnsupportedNames): Turn[] {
   const turns: Turn[] = [];

@@ -122,6 +122,6 @@ test('readMessagesRequest requires tool support for a summary that adds a tool',
 test('readMessagesRequest names the characters allowed in a tool name', () => {
   const tools = [{ name: 'look up', input_schema: { type: 'object' } }];
   expect(() => requestInfoOf({ tools })).toThrow(
-    'tools[0].name must be a name for a tool of 1 to 128 letters, digits or _.:-, not "look up".',
+    'tools[0].name must be a tool name of 1 to 128 letters, digits, or the characters _ . : -, not "look up".',
   );
 });

@@ -198,13 +198,13 @@ function urlsOf(
   const inTool = (tool: AnyTool, index: number) =>
     isClientTool(tool) ? [] : urlsIn(tool, `tools[${index}]`);
   return [
-    ...blocks.flatMap(addressesInBlock),
+    ...blocks.flatMap(urlsInBlock),
     ...(tools ?? []).flatMap(inTool),
     ...urlsIn(extraFields, ''),
   ];
 }
 
-function addressesInBlock({ block, path }: LocatedBlock): readonly UrlInput[] {
+function urlsInBlock({ block, path }: LocatedBlock): readonly UrlInput[] {
   if (block.type.endsWith('tool_use') || addsClientTool(block)) return [];
   if (!isKnown(block)) return urlsIn(block, path);
   if (block.type !== 'document' || block.source.type === 'content') return [];

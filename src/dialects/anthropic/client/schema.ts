@@ -10,10 +10,8 @@ import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-t
 import { addedFields } from '../../normalize/requests/search-options.ts';
 import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-names.ts';
 
-/**
- * The known content blocks of Anthropic's messages. Blocks of other types go to Anthropic
- * unchanged, because it often adds types and clients send back the blocks they received.
- */
+// The known content blocks of Anthropic's messages. Blocks of other types go to Anthropic
+// unchanged, because it often adds types and clients send back the blocks they received.
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
 /** A nested block, or one that wasn't validated yet. */
@@ -158,10 +156,8 @@ export function imageUrl({ source }: BlockOf<'image'>): string | undefined {
   return source.type === 'base64' ? `data:${source.media_type};base64,${source.data}` : undefined;
 }
 
-/**
- * The schema of `/v1/messages`. Known fields are validated, and unknown ones are forwarded to
- * Anthropic-style upstreams. Each block is validated by the schema of its type.
- */
+// The schema of `/v1/messages`. Known fields are validated, and unknown ones are forwarded to
+// Anthropic-style upstreams. Each block is validated by the schema of its type.
 
 const content = Type.Union([Type.String(), Type.Array(anyBlock)]);
 /** A message with content. One without content only changes settings like `output_config`. */

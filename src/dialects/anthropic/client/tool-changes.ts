@@ -2,10 +2,8 @@ import { fieldsOf, isObject, type JsonObject, objectsIn } from '../../../core/js
 import { sameIfUnchanged } from '../../normalize/requests/edit-body.ts';
 import type { AnyBlock, Messages, MessagesBody } from './schema.ts';
 
-/**
- * Blocks that add a tool in the middle of a conversation, or remove one. A block may contain the
- * tool's full definition, which then counts like one in `tools`.
- */
+// Blocks that add a tool in the middle of a conversation, or remove one. A block may contain the
+// tool's full definition, which then counts like one in `tools`.
 
 export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 

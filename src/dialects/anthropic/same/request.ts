@@ -31,7 +31,7 @@ import { messagesEndpoint, type VersionHeaders } from '../hosts.ts';
 import { generationOf } from '../upstream/parameters.ts';
 import { imageSource } from '../upstream/request.ts';
 
-/** Forwards an Anthropic client's request to an Anthropic-style upstream, edited as needed. */
+// Forwards an Anthropic client's request to an Anthropic-style upstream, edited as needed.
 
 type Body = MessagesRequest['body'] & Record<string, unknown>;
 
@@ -53,7 +53,7 @@ export function passMessages(
   if (system !== body.system) edits.system = system;
   dropEmptyStops(body, edits);
   const dropped = [
-    ...dropRefused(body, target, edits),
+    ...dropRejected(body, target, edits),
     ...((headers['anthropic-beta'] ?? '') === version.betas ? [] : ['anthropic-beta']),
     ...dropSurcharged(body, target, edits),
     ...dropEffort(request, target, edits),
@@ -88,7 +88,7 @@ function dropEmptyStops({ stop_sequences: sequences }: Body, edits: Edits): void
 }
 
 /** Drops the parameters that the quirks name. A forced tool choice becomes `auto`. */
-function dropRefused(body: Body, { quirks }: Target, edits: Edits): readonly string[] {
+function dropRejected(body: Body, { quirks }: Target, edits: Edits): readonly string[] {
   const { tool_choice: choice } = body;
   const isForcedChoice = choice?.type === 'any' || choice?.type === 'tool';
   const dropped = (quirks.drop_params ?? []).filter((name) =>
@@ -159,10 +159,8 @@ function withoutCallers(tool: AnyTool, removedTypes: ReadonlySet<unknown>): AnyT
   return changed;
 }
 
-/**
- * Drops content of other providers that Anthropic would reject, for conversations that started
- * elsewhere. Returns the same list if there's nothing to drop.
- */
+// Drops content of other providers that Anthropic would reject, for conversations that started
+// elsewhere. Returns the same list if there's nothing to drop.
 
 interface NormalizedMessages {
   readonly messages: Messages;
@@ -272,10 +270,8 @@ function withoutForeignSources(block: AnyBlock): AnyBlock {
   return normalized;
 }
 
-/**
- * Claude Code sends instructions in the middle of a conversation. Anthropic's newer models accept
- * them there. Its older models and other servers of this dialect accept them only in `system`.
- */
+// Claude Code sends instructions in the middle of a conversation. Anthropic's newer models accept
+// them there. Its older models and other servers of this dialect accept them only in `system`.
 
 const isInstruction = ({ role }: Messages[number]) => role === 'system';
 

@@ -1,7 +1,7 @@
 import { fieldsOf, isObject, itemsOf, type JsonObject, objectsIn } from '../../../core/json.ts';
 import type { Tool } from '../../../core/prompt.ts';
 
-/** Reduces JSON Schemas to the subset that Anthropic supports. */
+// Reduces JSON Schemas to the subset that Anthropic supports.
 
 type Schema = Readonly<JsonObject>;
 
@@ -73,10 +73,8 @@ export function inputSchema(schema: Schema | null): Schema {
   return { ...rest, type: 'object', properties };
 }
 
-/**
- * Anthropic enforces the schemas of strict tools, but rejects a request if they're too large
- * together. No tool of such a request is sent as strict.
- */
+// Anthropic enforces the schemas of strict tools, but rejects a request if they're too large
+// together. No tool of such a request is sent as strict.
 
 const toolsMax = 20;
 const optionalMax = 24;

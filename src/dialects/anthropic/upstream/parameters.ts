@@ -9,7 +9,7 @@ import {
 import { isForced } from '../../normalize/requests/tools.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
 
-/** Drops from a prompt what Anthropic's and Bedrock's APIs can't express. */
+// Drops from a prompt what Anthropic's and Bedrock's APIs can't express.
 
 /** For models whose limit is unknown. A model with a lower limit needs it in the catalog. */
 const outputTokensDefault = 8_192;
@@ -80,10 +80,8 @@ export function writeLimits({ sampling, stop }: Prompt, dropped: Set<string>) {
   };
 }
 
-/**
- * Finds how Anthropic's models think, by their names. The catalog states this for its models; the
- * table is for models that an operator adds. Bedrock and Vertex AI use longer names.
- */
+// Finds how Anthropic's models think, by their names. The catalog states this for its models; the
+// table is for models that an operator adds. Bedrock and Vertex AI use longer names.
 
 type EffortNames = Readonly<Record<string, string>>;
 
@@ -128,7 +126,7 @@ export function generationOf(upstreamModel: string): Generation | undefined {
   return generations.find(({ names }) => names.test(upstreamModel));
 }
 
-/** Writes reasoning options, which have different fields in each model generation. */
+// Writes reasoning options, which have different fields in each model generation.
 
 interface ThinkingFields {
   readonly thinking?: object;

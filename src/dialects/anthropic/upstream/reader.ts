@@ -41,7 +41,7 @@ export const anthropicUpstream: UpstreamDialect = {
   readReply: readFullReply,
 };
 
-/** Reads answers of Anthropic-style upstreams as neutral events. */
+// Reads answers of Anthropic-style upstreams as neutral events.
 
 function emitFinish(
   sink: AnswerSink,
@@ -59,7 +59,7 @@ export function isNamedEvent(event: string | null, { type, error }: JsonObject):
   return event !== null && event === type && error === undefined;
 }
 
-export const startedAgain = 'The upstream began its answer a second time.';
+export const startedAgain = 'The provider began its answer a second time.';
 
 export class AnthropicStreamReader implements StreamReader {
   finished = false;
@@ -165,15 +165,13 @@ export function parseMessage(text: string): ReadResult<MessageBody> {
   const failure = failureInside(fields);
   if (failure) return { ok: false, failure };
   if (!Array.isArray(fields.content)) {
-    return { ok: false, failure: malformed('The upstream returned no content.') };
+    return { ok: false, failure: malformed('The provider returned no content.') };
   }
   return { ok: true, value: { fields, content: fields.content.filter(isObject) } };
 }
 
-/**
- * Emits the blocks of an answer as neutral events, for streams and non-streaming answers. Stream
- * events are normalized first, see block-events.ts. Bedrock's blocks are converted to these.
- */
+// Emits the blocks of an answer as neutral events, for streams and non-streaming answers. Stream
+// events are normalized first, see block-events.ts. Bedrock's blocks are converted to these.
 
 interface OpenBlock {
   /** The number of the block's tool call, while no input of that call has been received. */

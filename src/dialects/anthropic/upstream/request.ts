@@ -20,7 +20,7 @@ import { defaultVersion, messagesEndpoint } from '../hosts.ts';
 import { enforcesStrict, outputSchema, toolSchema } from './json-schema.ts';
 import { toSupportedPrompt, writeLimits } from './parameters.ts';
 
-/** Writes a prompt as a request to an Anthropic-style upstream. */
+// Writes a prompt as a request to an Anthropic-style upstream.
 
 export function writeMessages(requested: Prompt, target: Target): UpstreamRequest {
   const { prompt, reasoning, outputTokensMax, dropped } = toSupportedPrompt(requested, target);
@@ -91,7 +91,7 @@ function writeJson({ json }: Prompt, { quirks }: Target) {
   return { format: { type: 'json_schema', schema: outputSchema(json.schema) } };
 }
 
-/** Writes turns as Anthropic's `system` and `messages`. */
+// Writes turns as Anthropic's `system` and `messages`.
 
 function writeTurns({ turns }: Prompt, target: Target, isThinking: boolean, dropped: Set<string>) {
   return toAlternatingTurns<Block>(turns, {
@@ -111,7 +111,7 @@ function resultsFirst(content: readonly Block[]): readonly Block[] {
   return [...results, ...content.filter(({ type }) => type !== 'tool_result')];
 }
 
-/** Separates instructions and alternates roles, as Anthropic and Bedrock require. */
+// Separates instructions and alternates roles, as Anthropic and Bedrock require.
 
 interface Message<Block> {
   readonly role: Turn['role'];
@@ -189,7 +189,7 @@ function withoutLastSpace<Block extends Readonly<Record<string, unknown>>>(
   return { role, content: content.with(at, { ...block, text: block.text.trimEnd() }) };
 }
 
-/** Writes prompt parts as Anthropic's content blocks. */
+// Writes prompt parts as Anthropic's content blocks.
 
 type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
 

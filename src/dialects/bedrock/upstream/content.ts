@@ -1,5 +1,4 @@
 /** Writes the parts of a prompt as Bedrock's content blocks. */
-
 import { invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf } from '../../../core/json.ts';
 import type {

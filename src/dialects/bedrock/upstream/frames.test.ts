@@ -37,7 +37,7 @@ const withHeaders = (head: Uint8Array, payload: Uint8Array = Buffer.from('{}')) 
   return frame;
 };
 const brokenEvent = (content: string) =>
-  `event: ${brokenFrame}\ndata: {"message":"The upstream sent ${content}."}\n\n`;
+  `event: ${brokenFrame}\ndata: {"message":"The provider sent ${content}."}\n\n`;
 
 describe('FrameDecoder', () => {
   test('decodes the same events from any pieces', () => {

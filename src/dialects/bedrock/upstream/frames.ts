@@ -90,7 +90,7 @@ export class FrameDecoder {
     this.#isBroken = true;
     this.#buffer = Buffer.alloc(0);
     this.#bufferedLength = 0;
-    return eventText(brokenFrame, JSON.stringify({ message: `The upstream sent ${problem}.` }));
+    return eventText(brokenFrame, JSON.stringify({ message: `The provider sent ${problem}.` }));
   }
 }
 

@@ -76,7 +76,7 @@ function readUsage(raw: unknown): Usage | undefined {
   return counts.every((count) => count === 0) ? noUsage : undefined;
 }
 
-/** Converts Bedrock's blocks to Anthropic's, which they resemble, so that one class emits both. */
+// Converts Bedrock's blocks to Anthropic's, which they resemble, so that one class emits both.
 
 /**
  * Decodes base64 to a string with one character per byte. For encrypted reasoning, that string is
@@ -160,7 +160,7 @@ function citationOf({ title, location, sourceContent }: JsonObject): JsonObject 
   return { url: web.url, title, cited_text: quoted?.text };
 }
 
-/** Reads answers of Bedrock's Converse API. */
+// Reads answers of Bedrock's Converse API.
 
 /** Encrypted reasoning or an image, which comes in pieces and is emitted once complete. */
 interface OpaqueBlock {
@@ -231,7 +231,7 @@ export class BedrockStreamReader implements StreamReader {
   }: JsonObject): UpstreamFailure | undefined {
     this.#open.add(index);
     if (this.#open.size > openBlocksMax) {
-      return malformed('The upstream opened too many blocks at the same time.');
+      return malformed('The provider opened too many blocks at the same time.');
     }
     const { format } = fieldsOf(fieldsOf(start).image);
     const { reasoningContent, image } = fieldsOf(delta);
@@ -244,7 +244,7 @@ export class BedrockStreamReader implements StreamReader {
     if (block) block.bytes += piece;
     this.#bufferedLength += piece.length + lengthOf(signature);
     const isLong = this.#bufferedLength > eventBytesMax;
-    return isLong ? malformed('The upstream sent a block that is too long.') : undefined;
+    return isLong ? malformed('The provider sent a block that is too long.') : undefined;
   }
 
   #close(index: unknown): void {
@@ -278,7 +278,7 @@ export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure |
   const { output, stopReason, usage } = body;
   const message = fieldsOf(fieldsOf(output).message);
   if (!Array.isArray(message.content)) {
-    return failureInside(body) ?? malformed('The upstream returned no content.');
+    return failureInside(body) ?? malformed('The provider returned no content.');
   }
   const failure = endFailure(stopReason);
   if (failure !== undefined) return failure;

@@ -8,7 +8,7 @@ import { callsIn } from '../../normalize/requests/tools.ts';
 import { type Block, ContentWriter } from './content.ts';
 import { stopSequencePaths } from './reader.ts';
 
-/** Writes a prompt as a request to Bedrock's Converse API. */
+// Writes a prompt as a request to Bedrock's Converse API.
 
 /** Parameters that Anthropic has and Bedrock lacks. Its cache marks are points between parts. */
 const alsoUnsupported = ['parallel_tool_calls', 'user', 'cache_control'];

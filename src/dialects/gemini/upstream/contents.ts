@@ -156,7 +156,7 @@ function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolea
   return model.end();
 }
 
-/** Omits ids: Vertex rejects them, and Gemini matches calls by name and order. */
+/** Omits IDs: Vertex rejects them, and Gemini matches calls by name and order. */
 function writeCall({ name, arguments: json }: ToolCallPart): object {
   return { functionCall: { name, args: toolInput(json) } };
 }

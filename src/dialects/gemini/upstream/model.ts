@@ -2,7 +2,7 @@ import type { Effort, ReasoningOptions } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
 import { effortOf } from '../../normalize/requests/generation-options.ts';
 
-/** Gemini's model paths, image output, and thinking options. */
+// Gemini's model paths, image output, and thinking options.
 
 /** Removes the prefix `models/` of Google's model lists, which operators copy. */
 export function modelName(upstreamModel: string): string {

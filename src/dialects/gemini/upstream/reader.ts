@@ -151,7 +151,7 @@ class CandidateEmitter {
     if (isOver && !hasMore) return undefined;
     for (const part of parts) this.#takePart(part);
     if (this.#openCall?.isTooLarge) {
-      return malformed('The upstream sent tool arguments that are too large.');
+      return malformed('The provider sent tool arguments that are too large.');
     }
     if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
     // Sources and signatures may come after the end. The earlier finish reason stays.
@@ -250,7 +250,7 @@ class CandidateEmitter {
   }
 }
 
-/** Reads Gemini's answers. Every chunk of a stream has the shape of a complete answer. */
+// Reads Gemini's answers. Every chunk of a stream has the shape of a complete answer.
 
 /**
  * Returns the chunks in a text. Errors may be in a list, and all chunks are if Gemini sends no
@@ -354,5 +354,5 @@ export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure |
     if (failure !== undefined) return failure;
   }
   if (reader.finished) return undefined;
-  return malformed('The upstream returned no finish reason.');
+  return malformed('The provider returned no finish reason.');
 }

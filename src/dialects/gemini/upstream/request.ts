@@ -8,13 +8,13 @@ import {
   outputLimit,
   unlessCallingTools,
 } from '../../normalize/requests/generation-options.ts';
-import { cacheMarkNames } from '../../normalize/requests/prompt-cache.ts';
+import { cacheBreakpointNames } from '../../normalize/requests/prompt-cache.ts';
 import { schemasByName } from '../../normalize/requests/tool-schema.ts';
 import { isForced } from '../../normalize/requests/tools.ts';
 import { type Content, writeContents } from './contents.ts';
 import { imageModalities, modelPath, thinksInLevels, writeThinking } from './model.ts';
 
-/** Writes a prompt as a `generateContent` request. */
+// Writes a prompt as a `generateContent` request.
 
 /** Parameters that Gemini doesn't have, or whose output has no neutral form. */
 const unsupportedParameters = [
@@ -53,7 +53,7 @@ export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
     body: JSON.stringify(body),
     dropped: [
       ...dropped,
-      ...cacheMarkNames(prompt),
+      ...cacheBreakpointNames(prompt),
       ...detailNames(prompt),
       ...(reduced.stop.length > stopSequencesMax ? ['stop'] : []),
     ],
@@ -160,10 +160,8 @@ function writeConfig(prompt: Prompt, target: Target, json: JsonFormat | null) {
   };
 }
 
-/**
- * Resolves references in schemas. Gemini resolves only references into `$defs` and rejects most
- * keys beside a reference; generated tool schemas often break both rules.
- */
+// Resolves references in schemas. Gemini resolves only references into `$defs` and rejects most
+// keys beside a reference; generated tool schemas often break both rules.
 
 type Schema = Readonly<JsonObject>;
 

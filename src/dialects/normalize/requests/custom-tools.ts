@@ -1,12 +1,10 @@
 import { isObject } from '../../../core/json.ts';
 import { parseArguments } from '../exact-json.ts';
 
-/**
- * Converts custom tools to functions with one text parameter, which every upstream supports, and
- * converts their calls back.
- */
+// Converts custom tools to functions with one text parameter, which every upstream supports, and
+// converts their calls back.
 
-const inputInstruction = 'The whole text for this tool goes into `input`, as it is.';
+const inputInstruction = "Pass the tool's entire input text in `input`, unchanged.";
 
 interface FreeFormTool {
   readonly description?: string | null | undefined;
@@ -23,7 +21,7 @@ interface FreeFormTool {
 export function freeFormFunction({ description, format }: FreeFormTool) {
   const { syntax, definition } = format ?? {};
   const grammar = definition
-    ? `It has to follow this${syntax ? ` ${syntax}` : ''} grammar:\n${definition}`
+    ? `It must follow this${syntax ? ` ${syntax}` : ''} grammar:\n${definition}`
     : '';
   const texts = [description ?? '', inputInstruction, grammar].filter((part) => part !== '');
   return {
@@ -41,7 +39,10 @@ export function freeFormArguments(input: string): string {
   return JSON.stringify({ input });
 }
 
-/** Reads the text in a call of such a function. A model may write it without the JSON around it. */
+/**
+ * Returns the custom tool's input from the arguments of such a function call. A model may write the
+ * text without the JSON around it.
+ */
 export function freeFormInput(json: string): string {
   const value = parseArguments(json);
   if (!isObject(value)) return json;

@@ -1,7 +1,8 @@
 import type { Prompt, Sampling, Turn } from '../../../core/prompt.ts';
 import { isForced } from './tools.ts';
 
-/** Removes from a prompt what an upstream doesn't support, by the client's parameter names. */
+// Removes the parameters that an upstream doesn't support from a prompt. They are named as clients
+// name them.
 
 const samplingFields: Readonly<Record<string, keyof Sampling>> = {
   temperature: 'temperature',
@@ -27,9 +28,9 @@ const removals: Readonly<Record<string, (prompt: Prompt) => Partial<Prompt> | un
     promptCacheKey === undefined ? undefined : { promptCacheKey: undefined },
   n: ({ choices }) => (choices > 1 ? { choices: 1 } : undefined),
   tools: ({ tools }) => (tools.length > 0 ? { tools: [] } : undefined),
-  // Only a forced call is removed: `none` forbids calls, which is a different option.
+  // Drop only a forced call. Dropping `none` would allow calls that the client forbade.
   tool_choice: ({ toolChoice }) => (isForced(toolChoice) ? { toolChoice: null } : undefined),
-  // Parallel calls are every model's default, so only disabling them is an option.
+  // Parallel calls are every model's default, so only a request to disable them is dropped.
   parallel_tool_calls: ({ parallelTools }) =>
     parallelTools === false ? { parallelTools: null } : undefined,
   response_format: ({ json }) => (json === null ? undefined : { json: null }),
@@ -40,7 +41,7 @@ const removals: Readonly<Record<string, (prompt: Prompt) => Partial<Prompt> | un
 
 interface ReducedPrompt {
   readonly prompt: Prompt;
-  /** The names that the prompt set. */
+  /** The removed parameters, by name. Parameters that the prompt didn't set are left out. */
   readonly dropped: readonly string[];
 }
 
@@ -62,7 +63,9 @@ export function dropParameters(prompt: Prompt, names: Iterable<string>): Reduced
   return { prompt: current, dropped: [...dropped] };
 }
 
-/** Returns `detail` if the prompt sets the detail of images, which only OpenAI supports. */
+/**
+ * Returns `['detail']` if the prompt sets the detail level of an image, which only OpenAI supports.
+ */
 export function detailNames({ turns }: Prompt): readonly string[] {
   return turns.some(requestsDetail) ? ['detail'] : [];
 }

@@ -1,7 +1,7 @@
 import { cacheKeyFields } from './prompt-cache.ts';
 import { surchargedParameters } from './restricted-parameters.ts';
 
-/** Finds duplicate fields: the gateway reads the last one, but a server may read the first. */
+// Finds duplicate fields: the gateway reads the last of them, but a server may read the first.
 
 /** Fields that decide the model, the price, or the billed account, or that were checked. */
 const checkedNames = [
@@ -28,16 +28,16 @@ const checkedNames = [
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
 
 const anyEscape = Buffer.from('\\u00');
-/** Escapes of letters, which could hide such a name and have no honest use. */
+/** Escaped letters, which could hide such a name. Legitimate clients don't escape letters. */
 const escapedLetters = ['\\u005', '\\u006', '\\u007'].map((letter) => Buffer.from(letter));
 
 /**
- * Returns true if the body may have one of these fields twice. A server that reads the first one,
- * or a second `model` after ours, would run what wasn't checked or priced. Nested fields count too,
- * which only costs the time to write the body again.
+ * Returns true if the body may contain one of these fields twice. A server that reads the first
+ * one, or a second `model` after the gateway's, would run something that wasn't checked or priced.
+ * Nested fields count too: a false positive only costs the time to serialize the body again.
  */
 export function hasDuplicateNames(bytes: Uint8Array, body: object): boolean {
-  const segments = excludeLargestText(bytes, body);
+  const segments = excludeLongestString(bytes, body);
   if (isIn(segments, anyEscape) && escapedLetters.some((letter) => isIn(segments, letter)))
     return true;
   for (const { name, key } of checkedNames) {
@@ -47,25 +47,25 @@ export function hasDuplicateNames(bytes: Uint8Array, body: object): boolean {
 }
 
 /**
- * Returns the bytes that can contain names. Most of a large body may be one text, such as a
- * document or an image, with at least one byte per character. With `others` bytes outside of it,
- * everything before the text is within that many bytes of the start, and everything after it within
- * that many of the end.
+ * Returns the bytes that can contain field names. Most of a large body may be a single string, such
+ * as a document or an image, with at least one byte per character. If `others` bytes are outside of
+ * it, everything before it is within the first `others` bytes of the body, and everything after it
+ * is within the last.
  */
-function excludeLargestText(bytes: Uint8Array, body: object): readonly Uint8Array[] {
+function excludeLongestString(bytes: Uint8Array, body: object): readonly Uint8Array[] {
   if (bytes.length < largeBytesMin) return [bytes];
-  const length = largestText(body);
+  const length = longestString(body);
   const others = bytes.length - length;
   return others < length ? [bytes.subarray(0, others), bytes.subarray(length)] : [bytes];
 }
 
-/** Searching a smaller body is faster than finding its longest text. */
+/** Searching a smaller body is faster than finding its longest string. */
 const largeBytesMin = 16 * 1024;
-/** In a body with more values than this, a single one is rarely most of it. */
+/** In a body with more values than this, a single string is rarely most of it. */
 const valuesMax = 200;
 
-/** Returns the length of the longest text among the first values of a body. */
-function largestText(body: object): number {
+/** Returns the length of the longest string among the first values of a body. */
+function longestString(body: object): number {
   const values: unknown[] = [body];
   let longest = 0;
   for (let index = 0; index < values.length; index += 1) {
@@ -98,7 +98,10 @@ function isTwiceIn(segments: readonly Uint8Array[], pattern: Buffer): boolean {
   return false;
 }
 
-/** Searching bytes is many times faster than text, and this call doesn't copy them. */
+/**
+ * Calls `Buffer`'s method on plain bytes without copying them. Searching bytes is many times faster
+ * than searching text.
+ */
 function find(bytes: Uint8Array, pattern: Buffer, from = 0): number {
   return Buffer.prototype.indexOf.call(bytes, pattern, from);
 }

@@ -191,7 +191,7 @@ test('editBody keeps numbers exact when it rewrites a body', () => {
   );
 });
 
-/** The largest 64-bit integer and an id, which no float can represent. */
+/** The largest 64-bit integer and an ID, which no float can represent. */
 const [most, id] = ['9223372036854775807', '12345678901234567890'];
 const upstreams: readonly DialectName[] = ['openai', 'anthropic', 'gemini', 'openai-responses'];
 
@@ -244,7 +244,7 @@ describe.each(upstreams)('a request to %s', (dialect) => {
   });
 
   test('keeps the arguments of a tool call exact for Anthropic clients', () => {
-    // Anthropic rejects this call id, so the messages are normalized.
+    // Anthropic rejects this call ID, so the messages are normalized.
     const call = `{"type":"tool_use","id":"a.b","name":"f","input":{"id":${id}}}`;
     const result = '{"type":"tool_result","tool_use_id":"a.b","content":"x"}';
     const turns = `[{"role":"user","content":"Hi"},{"role":"assistant","content":[${call}]},

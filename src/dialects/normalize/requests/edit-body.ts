@@ -2,11 +2,11 @@ import type { Edits, RawBody, SplicedBody } from '../../dialect.ts';
 import { hasDuplicateNames } from './duplicate-fields.ts';
 import { parseExactBody } from './exact-body.ts';
 
-/** Edits a client's body for an upstream of the same dialect. */
+// Edits a client's request body for an upstream of the same dialect.
 
 type Body = Readonly<Record<string, unknown>>;
 
-/** Fields for the gateway, which no upstream knows. */
+/** Fields that only the gateway knows, so they are never sent upstream. */
 export const gatewayFields: ReadonlySet<string> = new Set([
   'models',
   'provider',
@@ -38,9 +38,9 @@ interface EditableRequest {
 }
 
 /**
- * Writing a large body again costs more than all other work on a request. So if the edits only
- * change the model, which SDKs write first, or add fields, the client's text is kept after a new
- * start. If the model is removed, an added field takes its place.
+ * Returns the body with the edits applied. Serializing a large body costs more than all other work
+ * on a request. So if the edits only change the model, which SDKs write first, or add fields, only
+ * the start is rewritten, and the rest of the client's text is sent unchanged.
  */
 export function editBody({ body, source }: EditableRequest, edits: Edits): string | SplicedBody {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
@@ -61,7 +61,7 @@ export function editBody({ body, source }: EditableRequest, edits: Edits): strin
   return { start, rest };
 }
 
-/** Shorter bodies are faster to send in one piece. */
+/** Shorter bodies are faster to send as one string. */
 const splicedLengthMin = 16 * 1024;
 
 /** The first byte of U+FEFF in UTF-8. No JSON starts with it. */

@@ -3,12 +3,11 @@ import { isObject, type JsonObject } from '../../../core/json.ts';
 import type { RawBody } from '../../dialect.ts';
 import { longNumber, parseExact } from '../exact-json.ts';
 
-/**
- * Keeps integers beyond 2^53 exact, such as a limit in a tool's schema or an id in a call's
- * arguments. The gateway checks them as floats, but upstreams get the client's digits.
- */
+// Keeps integers beyond 2^53 exact, such as a limit in a tool's schema or an ID in a call's
+// arguments. The gateway validates them as floats, but sends upstream the digits that the client
+// sent.
 
-/** Exactness costs time for each value, so bodies with millions of values are sent with floats. */
+/** Exact parsing costs time for each value, so bodies with too many values are sent with floats. */
 const bodyLimits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };
 
 /** Returns the body with exact numbers; undefined if it has no long numbers. */

@@ -4,7 +4,7 @@ import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../../core/json.ts';
 import type { OwnAccountNeed, UrlInput } from '../../../core/request-info.ts';
 
-/** URLs in requests. Schemes may be uppercase, and JSON Schema patterns have no flag for that. */
+// URLs in requests. Schemes may be uppercase, and JSON Schema patterns have no flag to ignore case.
 
 const web = '[Hh][Tt][Tt][Pp][Ss]?://';
 
@@ -15,42 +15,43 @@ export const imageUrl = Type.String({
   expected: 'an http(s) URL or a base64 data: URL',
 });
 
-/** Finds URLs that an upstream may fetch, in fields that the gateway doesn't know. */
+// Finds URLs that an upstream may fetch, in fields that the gateway doesn't know.
 
 /**
- * Names of fields whose text may be fetched: `file_url`, `server_url`, `videoUri`, `input_image`.
- * `documents` isn't one: it contains the text that a model answers from.
+ * Names of fields whose strings may be fetched: `file_url`, `server_url`, `videoUri`,
+ * `input_image`. `documents` isn't one of them: it contains the text that a model answers from.
  */
 const fetched = 'image|audio|video|file|mask|media|server|document(?=s?_?ur)';
 const fetchedName = new RegExp(`(?:^|_)(?:${fetched})s?(?:_?ur[il]|_data|_id)?s?$`, 'i');
 
-/** The URL field of a source. Some servers also accept a URL in the `data` of audio. */
+/** The URL field of a source. Some servers accept a URL in the `data` of audio, too. */
 const sourceName = /^(?:ur[il]|data)$/i;
 
-/** Names of fields with labels, which are only stored: `metadata`, `client_metadata`. */
+/** Names of fields with labels, which vendors only store: `metadata`, `client_metadata`. */
 const labelsName = /(?:^|_)metadata$/;
 
 /**
- * A URL, possibly after invisible characters, which programs skip. A text that starts with "File: "
- * isn't a URL.
+ * The start of a URL that a server may fetch, possibly after invisible characters, which programs
+ * skip. A string that starts with "File: " isn't a URL.
  */
-const address = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
+const fetchableUrl = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
 
-export function tooManyAddresses(param: string): GatewayError {
+export function tooManyUrls(param: string): GatewayError {
   const message = `${param} is one URL too many; at most ${requestUrlsMax} are allowed.`;
   return invalidRequest(message, param);
 }
 
 /**
- * Finds the URLs in `value`, which is at `path`. `isFetched` is true if a text there is fetched.
+ * Finds the URLs in `value`, which is at `path`. `isFetched` is true if a string at `path` itself
+ * is fetched.
  */
 export function urlsIn(value: unknown, path: string, isFetched = false): readonly UrlInput[] {
   const found: UrlInput[] = [];
   const walk = (inner: unknown, step: Step | undefined, isCandidate: boolean): void => {
     if (typeof inner === 'string') {
-      if (!isCandidate || !address.test(inner)) return;
+      if (!isCandidate || !fetchableUrl.test(inner)) return;
       const param = (path + pathOf(step)).replace(/^\./, '');
-      if (found.length === requestUrlsMax) throw tooManyAddresses(param);
+      if (found.length === requestUrlsMax) throw tooManyUrls(param);
       found.push({ param, url: inner });
     } else if (Array.isArray(inner)) {
       for (let index = 0; index < inner.length; index += 1) {
@@ -72,7 +73,7 @@ export function urlsIn(value: unknown, path: string, isFetched = false): readonl
   return found;
 }
 
-/** One step of the path to a value. The path is written only if it leads to a URL. */
+/** One step of the path to a value. The path is built only if it leads to a URL. */
 interface Step {
   readonly name: string | number;
   readonly parent: Step | undefined;
@@ -84,33 +85,33 @@ function pathOf(step: Step | undefined): string {
   return pathOf(parent) + (typeof name === 'number' ? `[${name}]` : `.${name}`);
 }
 
-/**
- * Finds references into the vendor account that pays: ids of files, stores, and containers, and
- * tunnels into the owner's network. Tenants share the operator's accounts, so an id may be another
- * tenant's.
- */
+// Finds references to content in the vendor account that pays: IDs of files, vector stores, and
+// containers, and of tunnels into the account owner's network. Tenants share the operator's
+// accounts, so an ID may be another tenant's.
 
 const storedIdName =
   /^(?:(?:file|vector_?store|collection|container|tunnel)_?ids?|cached_?content)$/i;
-/** The field of sources that Azure searches with the account's permissions. */
+/** Azure's field of data sources, which it searches with the account's permissions. */
 const sourcesName = /^data_?sources$/i;
 /**
- * Fields that contain only text for the model, in which no vendor looks up ids: JSON schema
- * samples, template values, texts to answer from.
+ * Fields that contain only text for the model, in which no vendor looks up IDs: JSON schema
+ * samples, template values, and documents to answer from.
  */
 const freeFieldName =
   /^(?:default|const|enum|examples?|dependentRequired|chat_template_kwargs|documents)$/;
 
 const storedContentProblem = "references content in the provider's account";
 
-/** Returns the path of the first such id in `value`, which is at `path`. */
+/** Returns the path of the first such ID in `value`, which is at `path`. */
 export function storedContentIn(value: object, path: string): OwnAccountNeed | undefined {
   const container = containerAt(fieldsOf(value).container);
   if (container === undefined) return storedContentOutsideContainer(value, path);
   return { param: paramAt(path, container), why: `${storedContentProblem}: leave it out` };
 }
 
-/** Like `storedContentIn`, but without `container`, which outside of chats is a file format. */
+/**
+ * Works like `storedContentIn`, but ignores `container`, which is a file format outside of chats.
+ */
 export function storedContentOutsideContainer(
   value: object,
   path: string,
@@ -124,7 +125,7 @@ function paramAt(path: string, idPath: string): string {
 }
 
 /**
- * Returns the path of a container's id. Only this field is checked: deeper in a request, the name
+ * Returns the path of a container's ID. Only this field is checked: deeper in a request, the name
  * can mean anything, such as a video format.
  */
 function containerAt(value: unknown): string | undefined {
@@ -132,7 +133,7 @@ function containerAt(value: unknown): string | undefined {
   return isObject(value) && isNonEmptyString(value.id) ? '.container.id' : undefined;
 }
 
-/** Returns the path of the first id in `value`, such as `.file_id` or `[2].source.file_id`. */
+/** Returns the path of the first ID in `value`, such as `.file_id` or `[2].source.file_id`. */
 function storedIdPath(value: object): string | undefined {
   if (Array.isArray(value)) return storedIdPathInList(value);
   for (const [name, inner] of Object.entries(value)) {
@@ -163,7 +164,7 @@ function isIdAt(name: string, value: unknown): boolean {
   );
 }
 
-/** Returns the first need in the list, if any. */
+/** Returns the first result of `needOf` that isn't undefined. */
 export function firstNeed<Item>(
   list: readonly Item[],
   needOf: (item: Item, at: number) => OwnAccountNeed | undefined,
@@ -176,17 +177,17 @@ export function storedContentAt(param: string): OwnAccountNeed {
   return { param, why: `${storedContentProblem}: send the content itself` };
 }
 
-/** URLs of an account's storage: `gs:`, `s3:`, `ms:`. */
-const storageAddress = /^[^!-~]*(?!https?:|data:)[a-z][a-z\d+.-]{1,30}:/i;
+/** A URL in the storage of an account: `gs:`, `s3:`, `ms:`. */
+const storageUrl = /^[^!-~]*(?!https?:|data:)[a-z][a-z\d+.-]{1,30}:/i;
 
-/** For a field with bytes or a URL: a URL in an account's storage needs that account. */
+/** Checks a field with base64 or a URL. A URL in an account's storage needs that account. */
 export function storedBytes(text: string | null | undefined, param: string) {
-  return text && storageAddress.test(text) ? storedContentAt(param) : undefined;
+  return text && storageUrl.test(text) ? storedContentAt(param) : undefined;
 }
 
 /**
- * Rejects regions, because any but `global` costs more. The field isn't dropped, so that no client
- * believes that it was applied.
+ * Rejects regions other than `global`, because they cost more. Dropping the field would let the
+ * client believe that the region was used.
  */
 export function regionNeed(body: Readonly<JsonObject>): OwnAccountNeed | undefined {
   const { inference_geo: region } = body;
@@ -195,11 +196,14 @@ export function regionNeed(body: Readonly<JsonObject>): OwnAccountNeed | undefin
 }
 
 /**
- * Rejects programs that OpenAI allows only for verified accounts, such as security research. An
- * operator can't share that permission with tenants.
+ * Rejects access programs, such as security research, which OpenAI offers only to verified
+ * accounts. An operator can't share that access with tenants.
  */
 export function programNeed({ access_programs: programs }: Readonly<JsonObject>) {
   const chosen = isObject(programs) ? Object.values(programs) : [];
   if (chosen.every((program) => (program ?? 'standard') === 'standard')) return undefined;
-  return { param: 'access_programs', why: 'is allowed for a single account: leave it out' };
+  return {
+    param: 'access_programs',
+    why: 'is allowed only for the verified account: leave it out',
+  };
 }

@@ -4,12 +4,12 @@ import type { Effort, JsonFormat, ReasoningOptions } from '../../../core/prompt.
 import type { Target } from '../../dialect.ts';
 import { unknownFields } from './unknown-fields.ts';
 
-/** Far above any model's limit. It only keeps absurd numbers out of the arithmetic. */
+/** Far above any model's limit. This bound only keeps absurd numbers out of the arithmetic. */
 export const outputLimitSchema = Type.Integer({ minimum: 1, maximum: 100_000_000 });
 
 /**
- * Returns the output cap to send, or null. It is lowered to the model's own limit, because clients
- * that don't know a model may request more and would be rejected.
+ * Returns the output cap to send, or null for none. It is lowered to the model's limit, because
+ * clients that don't know the model may request more and would be rejected.
  */
 export function outputLimit(requested: number | null, target: Target): number | null {
   const { outputTokensMax: affordable, modelOutputTokensMax: modelMax } = target;
@@ -25,7 +25,10 @@ export function nonEmptyStops(
   return stops.includes('') ? stops.filter((text) => text !== '') : stops;
 }
 
-/** Returns the requested effort, also for a token budget; null for the default. */
+/**
+ * Returns the requested effort, derived from the token budget if only that is set; null for the
+ * default.
+ */
 export function effortOf(options: ReasoningOptions | null): Effort | null {
   if (options === null) return null;
   const { effort, budgetTokens } = options;
@@ -35,7 +38,8 @@ export function effortOf(options: ReasoningOptions | null): Effort | null {
 }
 
 /**
- * Returns the effort for a model that has only levels. Adaptive thinking becomes the middle one.
+ * Returns the effort for a model that has only effort levels. Adaptive thinking becomes the middle
+ * level.
  */
 export function levelOf(options: ReasoningOptions | null): Effort | null {
   return effortOf(options) ?? (options?.isAdaptive ? 'medium' : null);
@@ -51,7 +55,7 @@ export function vendorEffort(effort: Effort | null, { efforts }: Quirks): string
  * Returns true if sampling parameters are rejected at this effort. Without an effort, a model with
  * effort levels reasons by default, unless its quirk says otherwise.
  */
-export function refusesSampling(
+export function rejectsSampling(
   effort: string | undefined,
   { efforts, sampling_while_reasoning: mode = 'keep' }: Quirks,
 ): boolean {
@@ -68,7 +72,7 @@ export function* unknownReasoningFields(reasoning: object | null | undefined, kn
   for (const [name, value] of others) if (!defaultValues.has(value)) yield `reasoning.${name}`;
 }
 
-/** JSON output: how OpenAI's clients request it, and how models are instructed. */
+// JSON output: how OpenAI's clients request it, and the instruction for models without a JSON mode.
 
 interface JsonSchemaFields {
   readonly name: string;
@@ -77,7 +81,10 @@ interface JsonSchemaFields {
   readonly strict?: boolean | null | undefined;
 }
 
-/** `schemaFields` are the fields that come with the type `json_schema`. */
+/**
+ * Reads the requested JSON format; null for plain text. `schemaFields` are the fields of the type
+ * `json_schema`.
+ */
 export function readJsonFormat(
   type: string | undefined,
   schemaFields: JsonSchemaFields | undefined,

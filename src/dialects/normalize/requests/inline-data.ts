@@ -11,9 +11,9 @@ interface InlineData {
 
 const dataUrlPrefix = /^data:([^;,]*)((?:;[^;,]*)*),/i;
 
-/** Returns undefined for other URLs, and for a `data:` URL that can't be read. */
+/** Reads a `data:` URL. Returns undefined for other URLs and for an invalid one. */
 export function readDataUrl(url: string): InlineData | undefined {
-  // Search only the start: what follows may be megabytes.
+  // Search only the start, because the content may be megabytes long.
   const match = dataUrlPrefix.exec(url.slice(0, 4096));
   if (!match) return undefined;
   const [prefix, mediaType, options = ''] = match;
@@ -42,10 +42,8 @@ function encodeText(content: string): string | undefined {
   }
 }
 
-/**
- * Validates base64 in requests. An upstream would reject invalid base64 later with a different
- * message, or ignore it and answer anyway.
- */
+// Validates base64 in requests. An upstream would reject invalid base64 later with a different
+// message, or ignore it and answer anyway.
 
 export function checkBase64(text: string, param: string): void {
   if (/^[\s=]*$/.test(text)) throw invalidRequest(`${param} is empty.`, param);
@@ -53,25 +51,26 @@ export function checkBase64(text: string, param: string): void {
   throw invalidRequest(`${param} is not valid base64.`, param);
 }
 
-const pieceLength = 64 * 1024;
-/** Each piece is decoded into this buffer only to learn its length. The bytes aren't used. */
-const scratch = Buffer.alloc((pieceLength / 4) * 3);
+const chunkLength = 64 * 1024;
+/** Each chunk is decoded into this buffer only to learn its length. The bytes aren't used. */
+const scratch = Buffer.alloc((chunkLength / 4) * 3);
 
 /**
  * Returns true for base64 without line breaks, in either alphabet, with or without padding. The
- * runtime skips other characters, so invalid text decodes to fewer bytes. Checking each character
- * takes 10 times as long.
+ * runtime skips invalid characters, so invalid text decodes to fewer bytes. Checking each character
+ * would take 10 times as long.
  */
 function isSingleLineBase64(text: string): boolean {
   const length = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
-  // A single last character has only 6 bits, and a byte needs 8.
+  // A single character after the last group of 4 has only 6 bits, and a byte needs 8.
   if (length % 4 === 1) return false;
-  // The runtime reads only the lower byte of a character beyond Latin-1, which may be a letter.
+  // Of a character beyond Latin-1, the runtime reads only the lower byte, which may be valid
+  // base64.
   if (Buffer.byteLength(text) !== text.length) return false;
-  for (let index = 0; index < length; index += pieceLength) {
-    const letters = Math.min(pieceLength, length - index);
-    const bytes = scratch.write(text.slice(index, index + letters), 'base64');
-    if (bytes !== Math.floor((letters * 3) / 4)) return false;
+  for (let index = 0; index < length; index += chunkLength) {
+    const characters = Math.min(chunkLength, length - index);
+    const bytes = scratch.write(text.slice(index, index + characters), 'base64');
+    if (bytes !== Math.floor((characters * 3) / 4)) return false;
   }
   return true;
 }
@@ -93,21 +92,21 @@ export function checkDataUrl(url: string, param: string): void {
   else throw invalidRequest(`${param} is not a valid data: URL.`, param);
 }
 
-/** A URL, which some servers accept in place of the bytes. */
-const address = /^[^!-~]*[a-z][a-z\d+.-]{1,30}:/i;
+/** The start of a URL, which some servers accept in place of base64. */
+const urlStart = /^[^!-~]*[a-z][a-z\d+.-]{1,30}:/i;
 
 /** Validates base64 or a `data:` URL. Other URLs pass. */
 export function checkBytes(text: string, param: string): void {
-  if (address.test(text)) checkDataUrl(text, param);
+  if (urlStart.test(text)) checkDataUrl(text, param);
   else checkBase64(text, param);
 }
 
-/** Returns a URL for bytes or a URL. Bytes without a type count as PDF. */
+/** Returns a `data:` URL for base64, whose type is assumed to be PDF. Returns a URL unchanged. */
 export function dataUrlOf(text: string): string {
-  return address.test(text) ? text : `data:application/pdf;base64,${text}`;
+  return urlStart.test(text) ? text : `data:application/pdf;base64,${text}`;
 }
 
-/** Replaces URLs with the fetched images, in user messages and tool results. */
+/** Replaces the URLs of fetched images with `data:` URLs, in user messages and tool results. */
 export function withFetchedImages(prompt: Prompt, images: FetchedImages): Prompt {
   if (images.size === 0) return prompt;
   const fetched = <Part extends UserPart>(part: Part): Part => {
@@ -119,7 +118,7 @@ export function withFetchedImages(prompt: Prompt, images: FetchedImages): Prompt
   return { ...prompt, turns: prompt.turns.map(inTurn) };
 }
 
-/** Puts the title above a text document, for vendors without a title field. */
+/** Returns a text document with its title above it, for vendors without a title field. */
 export function documentText(text: string, title: string | undefined): string {
   return title ? `${title}\n\n${text}` : text;
 }

@@ -3,17 +3,17 @@ import { makePrompt } from '../../../../tests/support/prompts.ts';
 import type { Edits } from '../../dialect.ts';
 import {
   cacheBreakpoint,
-  cacheMarkNames,
+  cacheBreakpointNames,
   isolateCaches,
   keepLastBreakpoints,
   tenantCacheKey,
   usesLongCacheTtl,
 } from './prompt-cache.ts';
 
-test('cacheMarkNames finds marks on tools, parts, and the request', () => {
+test('cacheBreakpointNames finds marks on tools, parts, and the request', () => {
   const cacheControl = { type: 'ephemeral' };
   const namesIn = (prompt: Parameters<typeof makePrompt>[0]) => [
-    ...cacheMarkNames(makePrompt(prompt)),
+    ...cacheBreakpointNames(makePrompt(prompt)),
   ];
   expect(namesIn({})).toEqual([]);
   expect(namesIn({ tools: [{ name: 'a', parameters: null, cacheControl }] })).toEqual([

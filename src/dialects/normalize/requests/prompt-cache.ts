@@ -2,62 +2,65 @@ import { fieldsOf, isObject } from '../../../core/json.ts';
 import type { Cacheable, CacheControl, Prompt, Turn } from '../../../core/prompt.ts';
 import type { Edits, RawBody } from '../../dialect.ts';
 
-/**
- * Prompt caching marks: Anthropic's `cache_control`, which clients of other dialects may set too,
- * and OpenAI's `prompt_cache_breakpoint` on a part.
- */
+// Cache breakpoints: Anthropic's `cache_control`, which clients of other dialects may set too, and
+// OpenAI's `prompt_cache_breakpoint` on a part.
 
 const breakpoint = 'prompt_cache_breakpoint';
 
-/** Reads the mark on a part, a message, a tool, or the whole request, in either format. */
+/** Reads the breakpoint of a part, a message, a tool, or the entire request, in either format. */
 export function cacheBreakpoint(value: object): { cacheControl?: CacheControl } {
-  const { cache_control: mark, [breakpoint]: point } = fieldsOf(value);
-  if (isObject(point)) return { cacheControl: { ...fieldsOf(mark), [breakpoint]: point } };
-  return isObject(mark) ? { cacheControl: mark } : {};
+  const { cache_control: anthropic, [breakpoint]: openAi } = fieldsOf(value);
+  if (isObject(openAi)) {
+    return { cacheControl: { ...fieldsOf(anthropic), [breakpoint]: openAi } };
+  }
+  return isObject(anthropic) ? { cacheControl: anthropic } : {};
 }
 
 /**
- * Returns the mark in Anthropic's format. OpenAI's becomes the 5-minute one, which costs the same.
+ * Returns the breakpoint in Anthropic's format. OpenAI's becomes one of 5 minutes, which costs the
+ * same.
  */
-export function cacheField({ cacheControl: mark }: Cacheable): object {
-  if (mark === undefined) return {};
-  const { [breakpoint]: point, ...own } = mark;
-  return { cache_control: point === undefined ? mark : { type: 'ephemeral', ...own } };
+export function cacheField({ cacheControl }: Cacheable): object {
+  if (cacheControl === undefined) return {};
+  const { [breakpoint]: openAi, ...anthropic } = cacheControl;
+  const isAnthropic = openAi === undefined;
+  return { cache_control: isAnthropic ? cacheControl : { type: 'ephemeral', ...anthropic } };
 }
 
-/** Returns the mark in OpenAI's format, if the client set it so. */
-export function breakpointField({ cacheControl: mark }: Cacheable): object {
-  return mark && breakpoint in mark ? { [breakpoint]: mark[breakpoint] } : {};
+/** Returns the breakpoint in OpenAI's format if the client set it in that format. */
+export function breakpointField({ cacheControl }: Cacheable): object {
+  const isOpenAi = cacheControl !== undefined && breakpoint in cacheControl;
+  return isOpenAi ? { [breakpoint]: cacheControl[breakpoint] } : {};
 }
 
-/** Returns the names of the fields in which the client set marks. */
-export function cacheMarkNames(prompt: Prompt): ReadonlySet<string> {
+/** Returns the names of the fields in which the client set breakpoints. */
+export function cacheBreakpointNames(prompt: Prompt): ReadonlySet<string> {
   const names = new Set<string>();
-  for (const { [breakpoint]: point, ...own } of marksIn(prompt)) {
-    if (point !== undefined) names.add(breakpoint);
-    if (point === undefined || Object.keys(own).length > 0) names.add('cache_control');
+  for (const { [breakpoint]: openAi, ...anthropic } of breakpointsIn(prompt)) {
+    if (openAi !== undefined) names.add(breakpoint);
+    if (openAi === undefined || Object.keys(anthropic).length > 0) names.add('cache_control');
   }
   return names;
 }
 
-function* marksIn(prompt: Prompt): Iterable<CacheControl> {
+function* breakpointsIn(prompt: Prompt): Iterable<CacheControl> {
   if (prompt.cacheControl) yield prompt.cacheControl;
-  for (const { cacheControl: mark } of prompt.tools) if (mark) yield mark;
+  for (const { cacheControl } of prompt.tools) if (cacheControl) yield cacheControl;
   for (const { parts } of prompt.turns) {
     for (const part of parts)
       if ('cacheControl' in part && part.cacheControl) yield part.cacheControl;
   }
 }
 
-/** Anthropic rejects a request with more marks. */
+/** Anthropic rejects a request with more breakpoints. */
 const breakpointsMax = 4;
 
 /**
- * Keeps only the last marks of a prompt with too many, because each covers everything before it.
- * Libraries copy a message's mark to every tool result in it.
+ * Keeps only the last breakpoints of a prompt that has too many, because each one covers everything
+ * before it. Libraries copy a message's breakpoint to every tool result in it.
  */
 export function keepLastBreakpoints(prompt: Prompt): Prompt {
-  let surplus = [...marksIn(prompt)].length - breakpointsMax;
+  let surplus = [...breakpointsIn(prompt)].length - breakpointsMax;
   if (surplus <= 0) return prompt;
   const { turns, tools } = prompt;
   const keep = <Part extends object>(part: Part): Part => {
@@ -65,18 +68,18 @@ export function keepLastBreakpoints(prompt: Prompt): Prompt {
     surplus -= 1;
     return { ...part, cacheControl: undefined };
   };
-  // In prompt order, which starts with the tools.
-  const markedTools = tools.map(keep);
+  // Remove breakpoints in the order of the prompt, which starts with the tools.
+  const remainingTools = tools.map(keep);
   const inTurn = (turn: Turn) => ({ ...turn, parts: turn.parts.map(keep<object>) }) as Turn;
-  return { ...prompt, tools: markedTools, turns: turns.map(inTurn) };
+  return { ...prompt, tools: remainingTools, turns: turns.map(inTurn) };
 }
 
-/** A character of `ttl`, `1h`, or `12h` as an escape, which has no use except to hide it. */
+/** An escaped character of `ttl`, `1h`, or `12h`. Its only use is to hide the TTL. */
 const escapedTtl = /\\u00(?:31|32|68|6c|74)/i;
 
 /**
- * Returns a check for 1-hour caching, or OpenAI's 12-hour caching, anywhere in the body. The text
- * is searched at most once, and not at all if longer caching costs no extra.
+ * Returns a function that checks the entire body for 1-hour caching or OpenAI's 12-hour caching. It
+ * searches the text at most once, and isn't called if longer caching costs nothing extra.
  */
 export function usesLongCacheTtl({ text }: RawBody): () => boolean {
   let found: boolean | undefined;
@@ -86,7 +89,7 @@ export function usesLongCacheTtl({ text }: RawBody): () => boolean {
   };
 }
 
-/** Fields that name a cached prompt at OpenAI, vLLM, Fireworks, and SGLang. */
+/** Fields with a prompt cache key: OpenAI's, vLLM's, Fireworks's, and SGLang's. */
 export const cacheKeyFields = [
   'prompt_cache_key',
   'cache_salt',
@@ -95,9 +98,9 @@ export const cacheKeyFields = [
 ];
 
 /**
- * Isolates the caches of tenants, who share the operator's accounts. A tenant that could use
- * another's cache name would learn from speed and price what was requested under it. So each name
- * is replaced by a hash of tenant and name: 43 characters, where OpenAI allows 64.
+ * Isolates the prompt caches of tenants, who share the operator's accounts. A tenant that used
+ * another tenant's cache key would learn from the speed and the price what was requested with it.
+ * So each key is replaced with a hash of tenant and key: 43 characters, where OpenAI allows 64.
  */
 export function isolateCaches(
   body: Readonly<Record<string, unknown>>,
@@ -111,7 +114,7 @@ export function isolateCaches(
   }
 }
 
-/** Hashes one cache name in the same way, for translated requests. */
+/** Hashes one cache key in the same way, for translated requests. */
 export function tenantCacheKey(
   tenantId: string | null,
   chosen: string | null | undefined,
@@ -120,7 +123,7 @@ export function tenantCacheKey(
   return tenantId === null ? chosen : hashWithTenant(tenantId, chosen);
 }
 
-/** Tenant ids have no line breaks, so two tenants can't produce the same text. */
+/** Tenant IDs have no line breaks, so two tenants can't produce the same input. */
 function hashWithTenant(tenantId: string, chosen: unknown): string {
   const text = `${tenantId}\n${JSON.stringify(chosen)}`;
   return new Bun.CryptoHasher('sha256').update(text).digest('base64url');

@@ -1,14 +1,12 @@
 import { fieldsOf, isNonEmptyString, textOf } from '../../../core/json.ts';
 import type { Edits, Target } from '../../dialect.ts';
 
-/**
- * Fields that the machines of an inference server use among themselves: vLLM, SGLang, TensorRT-LLM,
- * llama.cpp, LoRAX. Such a server trusts every caller, and the operator's credential is used for
- * every tenant. Tenants may send them to servers of their own.
- */
+// Fields that the machines of one inference server (vLLM, SGLang, TensorRT-LLM, llama.cpp, LoRAX)
+// send to each other. Such a server trusts every caller, and the operator's credential is used for
+// all tenants, so tenants may send these fields only to their own servers.
 
 export const serverParameters: ReadonlySet<string> = new Set([
-  // Which machine to call, whose memory to read, and where to write.
+  // Which machine to call, which cache to read, and where to write.
   'kv_transfer_params',
   'bootstrap_host',
   'bootstrap_port',
@@ -16,7 +14,7 @@ export const serverParameters: ReadonlySet<string> = new Set([
   'bootstrap_pair_key',
   'disaggregated_params',
   'http_worker_ipc',
-  // Which conversation to continue, by a request id on that server.
+  // Which conversation to continue, by a request ID on that server.
   'session_params',
   'request_id',
   'rid',
@@ -26,7 +24,8 @@ export const serverParameters: ReadonlySet<string> = new Set([
   'data_parallel_rank',
   'routed_dp_rank',
   'disagg_prefill_dp_rank',
-  // Output beyond `max_tokens` and `n`: discarded tokens would not be counted.
+  // Output beyond `max_tokens` and `n`, and candidates that are generated, discarded, and not
+  // counted.
   'n_predict',
   'auto_max_new_tokens',
   'best_of',
@@ -55,10 +54,9 @@ export function dropServerParameters(
   return dropped;
 }
 
-/**
- * Removes what a vendor charges for in addition to its token price. An endpoint has only that
- * price, so these fields are removed for the operator's account and kept for a tenant's own.
- */
+// Removes fields that make a vendor charge more than its token price. An endpoint has only that
+// price, so these fields are removed if the operator's account pays and kept if the tenant's own
+// account does.
 
 type BilledAccount = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;
 type IsSurcharged = (value: unknown, billedAccount: BilledAccount) => boolean;
@@ -70,13 +68,15 @@ const unlessAudioModel = (isSurcharged: IsSurcharged): IsSurcharged => {
     isSurcharged(value, billedAccount) && !billedAccount.outputModalities?.includes('audio');
 };
 
-/** Tiers of OpenAI, Anthropic, Groq, and Amazon that don't cost more than the usual price. */
+/** Service tiers of OpenAI, Anthropic, Groq, and Amazon that cost at most the usual price. */
 const standardTiers: ReadonlySet<unknown> = new Set([
   ...['auto', 'default', 'flex', 'scale', 'standard', 'standard_only', 'batch'],
   ...['on_demand', 'reserved'],
 ]);
 
-/** Fields, and which of their values cost more than the endpoint's price. */
+/**
+ * Maps a field to a function that decides whether its value costs more than the endpoint's price.
+ */
 export const surchargedParameters: ReadonlyMap<string, IsSurcharged> = new Map<
   string,
   IsSurcharged
@@ -89,12 +89,13 @@ export const surchargedParameters: ReadonlyMap<string, IsSurcharged> = new Map<
   ['search_parameters', whenSet],
   ['enable_search', whenSet],
   ['web_search', whenSet],
-  // With these, another model may answer at its own price: Anthropic and LiteLLM; OpenRouter.
+  // With these, another model may answer at its own price: Anthropic and LiteLLM (`fallbacks`),
+  // OpenRouter (`preset`).
   ['fallbacks', whenSet],
   ['preset', whenSet],
   // The client would fetch the answer later, and the gateway would never see its usage.
   ['deferred', whenSet],
-  // A rented machine that runs programs, with the skills installed on it.
+  // A rented machine that runs programs, with the skills that are installed on it.
   ['container', whenSet],
   ['modalities', unlessAudioModel((value) => Array.isArray(value) && value.includes('audio'))],
   ['audio', unlessAudioModel(whenSet)],
@@ -105,8 +106,9 @@ function allowsSurcharges({ isOwnAccount, quirks }: BilledAccount): boolean {
 }
 
 /**
- * Removes surcharged fields and returns the names of those not removed before. Server parameters
- * are removed even if nothing costs extra, because the operator's own server must not obey tenants.
+ * Removes surcharged fields and returns the names of those that weren't removed before. Server
+ * parameters are removed even if nothing costs extra, because tenants must not control the
+ * operator's servers.
  */
 export function dropSurcharged(
   body: Readonly<Record<string, unknown>>,
@@ -140,7 +142,8 @@ const paidTool = new RegExp(`^(?:[a-z]+:|${paidTools.join('|')})`);
 
 function isPaid(tool: object): boolean {
   const { type, environment } = fieldsOf(tool);
-  // If the client doesn't run the shell itself, the vendor rents out a machine for it.
+  // If the client doesn't run the shell itself, the vendor runs it on a machine that it charges
+  // for.
   const isRented = textOf(fieldsOf(environment).type).startsWith('container');
   return typeof type === 'string' && (isRented || paidTool.test(type));
 }

@@ -31,12 +31,12 @@ const preferencesSchema = Type.Object({
 
 const alias = Type.String({ minLength: 1, maxLength: 200 });
 
-/** A label that a client sets for its end user or its prompt. */
+/** A string with which a client identifies its end user or its prompt. */
 export const label = optional(Type.String({ maxLength: 1000 }));
 
 export const routingFields = {
   model: optional(alias),
-  // The chain has a lower limit, for which duplicates don't count.
+  // `readModels` applies a lower limit, which ignores duplicates.
   models: optional(Type.Array(alias, { maxItems: 100 })),
   provider: optional(preferencesSchema),
   route: optional(oneOf('fallback', 'sort')),
@@ -48,14 +48,14 @@ type Routing = Static<TObject<typeof routingFields>>;
 export function readModels({ model, models }: Routing): readonly string[] {
   if (model && !models) return [withoutSuffix(model)];
   const named = [...(model ? [model] : []), ...(models ?? [])];
-  const chain = [...new Set(named.map(withoutSuffix))];
-  if (chain.length === 0) throw noModel();
-  if (chain.length > chainModelsMax) {
-    const found = `model and models name ${chain.length} models`;
+  const aliases = [...new Set(named.map(withoutSuffix))];
+  if (aliases.length === 0) throw noModel();
+  if (aliases.length > chainModelsMax) {
+    const found = `model and models name ${aliases.length} models`;
     const message = `${found}; at most ${chainModelsMax} are allowed.`;
     throw invalidRequest(message, 'models');
   }
-  return chain;
+  return aliases;
 }
 
 export function noModel(): GatewayError {

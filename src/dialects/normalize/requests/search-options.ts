@@ -1,18 +1,27 @@
-/** Reads managed web search in its three forms: a tool, a plugin, or a suffix of the model. */
+/**
+ * Reads the options of managed web search, which has three forms: a tool, a plugin, or a suffix of
+ * the model name.
+ */
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { SearchOptions } from '../../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../../core/schema.ts';
 import { unknownFields } from './unknown-fields.ts';
 
-/** Unlimited, because a vendor's own tool may be forwarded. Managed searches have limits. */
+/**
+ * Unlimited here, because a vendor's own tool may be forwarded. Managed searches check a limit
+ * later.
+ */
 const domains = optional(Type.Array(Type.String()));
 
-/** OpenAI's form of the domain lists. */
+/** OpenAI's format of the domain lists. */
 const filters = { allowed_domains: domains, blocked_domains: domains };
 
 const optionFields = {
-  /** Unlimited, because vendors have no maximum. The operator's applies to managed searches. */
+  /**
+   * Unlimited here, because vendors have no maximum. The operator's limit applies to managed
+   * searches.
+   */
   max_uses: optional(Type.Integer({ minimum: 1 })),
   max_results: optional(Type.Integer({ minimum: 1, maximum: 100 })),
   allowed_domains: domains,
@@ -24,7 +33,7 @@ const optionFields = {
 
 /** `web_search`, and the dated names of vendors' own search tools. */
 export const searchToolSchema = Type.Object({
-  type: Type.String({ pattern: '^web_search', expected: 'function, custom or web_search' }),
+  type: Type.String({ pattern: '^web_search', expected: 'function, custom, or web_search' }),
   ...optionFields,
   /** OpenAI's field: false disables the open web. */
   external_web_access: optional(Type.Boolean()),
@@ -35,7 +44,7 @@ const searchToolValidator = Compile(searchToolSchema);
 const pluginSchema = Type.Object({ id: oneOf('web'), ...optionFields });
 type OptionFields = Partial<Static<typeof pluginSchema>>;
 
-/** Fields for the gateway's additions to a chat, in every client dialect. */
+/** Fields for the features that the gateway adds to a chat, in every client dialect. */
 export const addedFields = {
   plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
   skills: optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
@@ -60,20 +69,23 @@ interface SearchTool {
   readonly external_web_access?: unknown;
 }
 
-interface Spellings {
+interface SearchSources {
   readonly model?: string | null;
   readonly models?: readonly string[] | null;
   readonly tools?: readonly SearchTool[] | null;
   readonly plugins?: readonly OptionFields[] | null;
 }
 
-/** Returns the options in the first form that the request uses; null if it requests no search. */
+/**
+ * Returns the options in the first of these forms that the request uses; null if it requests no
+ * search.
+ */
 export function readSearchOptions({
   model,
   models,
   tools,
   plugins,
-}: Spellings): SearchOptions | null {
+}: SearchSources): SearchOptions | null {
   const isOpen = (tool: SearchTool) => isSearchTool(tool) && tool.external_web_access !== false;
   const tool = tools?.findIndex(isOpen) ?? -1;
   if (tool >= 0) {
@@ -119,7 +131,7 @@ function firstFilled(lists: Readonly<Record<string, readonly string[] | null | u
   return { name, domains: domains ?? [], others: others.map(([other]) => other) };
 }
 
-/** Other supported fields of a tool or plugin: its names, and what applies to every search here. */
+/** All supported fields of a tool or plugin. Those with 0 only name it or need no handling. */
 const supportedFields = {
   ...optionFields,
   type: 0,
@@ -129,7 +141,7 @@ const supportedFields = {
   external_web_access: 0,
 };
 
-/** Returns the options that no search engine here supports, such as `user_location`. */
+/** Returns the options that no managed search supports, such as `user_location`. */
 function unsupportedIn(fields: OptionFields): readonly string[] {
   const filtered = Object.keys(unknownFields(fields.filters ?? {}, filters));
   return [

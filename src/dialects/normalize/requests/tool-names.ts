@@ -2,12 +2,13 @@ import type { Prompt, Tool, Turn } from '../../../core/prompt.ts';
 import { digestOf } from './call-ids.ts';
 import { callsIn } from './tools.ts';
 
-/** Renames tools whose names an upstream rejects to names that all upstreams accept. */
+// Replaces tool names that an upstream rejects with names that all upstreams accept.
 
 /** The tool names that clients may use, in all dialects. */
 export const toolNamePattern = '^[A-Za-z0-9_.:-]{1,128}$';
-/** Describes the pattern above in error messages. */
-export const toolNameDescription = 'a name for a tool of 1 to 128 letters, digits or _.:-';
+/** Describes `toolNamePattern` in error messages. */
+export const toolNameDescription =
+  'a tool name of 1 to 128 letters, digits, or the characters _ . : -';
 
 const digestLength = 8;
 
@@ -50,7 +51,7 @@ export class ToolNames {
     };
   }
 
-  /** Returns the client's own name of a tool. */
+  /** Returns the client's name for a tool. */
   restore(name: string): string {
     return this.#longByShort.get(name) ?? name;
   }
@@ -73,14 +74,14 @@ function isFirstOfName({ name }: Tool, at: number, tools: readonly Tool[]): bool
   return tools.findIndex((tool) => tool.name === name) === at;
 }
 
-/** Only some upstreams accept dots and colons. Google accepts no name that starts with a digit. */
+/** Only some upstreams accept dots and colons. Google rejects names that start with a digit. */
 function isAccepted(name: string, lengthMax: number): boolean {
   return name.length <= lengthMax && /^[A-Za-z_][\w-]*$/.test(name);
 }
 
 /**
- * Shortens a name. The same name always becomes the same short one, so earlier turns match later
- * ones.
+ * Shortens a name. The result is always the same for the same name, so calls in earlier turns still
+ * match.
  */
 function shorten(name: string, lengthMax: number): string {
   const plain = name.replace(/[^\w-]/g, '_').replace(/^[\d-]/, '_$&');

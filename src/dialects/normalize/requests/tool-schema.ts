@@ -1,10 +1,8 @@
 import { isObject, type JsonObject } from '../../../core/json.ts';
 import type { Prompt, Tool } from '../../../core/prompt.ts';
 
-/**
- * Converts schemas to JSON Schema 2020-12. Tool servers write older versions, and Anthropic,
- * OpenAI, and others reject a whole request because of one such schema.
- */
+// Converts schemas to JSON Schema 2020-12. Tool servers write older versions, and Anthropic,
+// OpenAI, and others reject the entire request because of one such schema.
 
 type Schema = Readonly<JsonObject>;
 
@@ -17,7 +15,9 @@ const literalKeys: ReadonlySet<string> = new Set([
   'example',
 ]);
 
-/** Keys whose values map arbitrary names to schemas. Such a name may equal a schema key. */
+/**
+ * Keys whose values map arbitrary names to schemas. Such a name may be the same as a schema key.
+ */
 export const schemasByName: ReadonlySet<string> = new Set([
   ...['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'],
 ]);
@@ -82,7 +82,7 @@ function toCurrentValue(key: string, value: unknown): unknown {
     ]);
     return Object.fromEntries(schemas);
   }
-  // The list `items` became `prefixItems`, so references into it change too.
+  // A list in `items` was renamed to `prefixItems`, so references into it are renamed too.
   if (key === '$ref' && typeof value === 'string') {
     return value.replaceAll(/\/items\/(?=\d)/g, '/prefixItems/');
   }
@@ -90,7 +90,9 @@ function toCurrentValue(key: string, value: unknown): unknown {
   return isObject(value) ? toCurrent(value) : value;
 }
 
-/** In older schemas, `exclusiveMinimum` was a flag beside `minimum`. Now it is the bound. */
+/**
+ * In older schemas, `exclusiveMinimum` was a flag next to `minimum`. Now it is the bound itself.
+ */
 function toCurrentBound(schema: JsonObject, name: 'Minimum' | 'Maximum'): JsonObject {
   if (!isFlag(schema[`exclusive${name}`])) return schema;
   const { [`exclusive${name}`]: isOutside, [name.toLowerCase()]: bound, ...rest } = schema;
@@ -98,16 +100,17 @@ function toCurrentBound(schema: JsonObject, name: 'Minimum' | 'Maximum'): JsonOb
   return { ...rest, [isOutside ? `exclusive${name}` : name.toLowerCase()]: bound };
 }
 
-/** Converts function parameters for OpenAI, which is stricter than other providers. */
+// Converts function parameters for OpenAI, which is stricter than other providers.
 
 /**
- * Regular expression syntax that JavaScript supports but OpenAI rejects, because it expects
- * Python's. One of Claude Code's tools uses it.
+ * Regular expression syntax that JavaScript supports but OpenAI, which expects Python's, rejects.
+ * One of Claude Code's tools uses it.
  */
 const unsupportedSyntax = /\\[pP]\{|\\u\{|\\k<|\(\?<[A-Za-z_]/;
 
 /**
- * Adds `properties`, which MCP and Anthropic don't require, and a missing `type` (Codex desktop).
+ * Adds missing `properties`, which MCP and Anthropic don't require, and a missing `type`, which
+ * Codex's desktop app omits.
  */
 export function functionSchema(parameters: Tool['parameters']): JsonObject {
   const original = parameters ?? {};

@@ -14,7 +14,7 @@ export const listsOfTools = [
   ['functions', 'function_call'],
 ] as const;
 
-/** Adds the names of the fields that can't be sent without these. */
+/** Adds the names of the fields that vendors reject without the named ones. */
 export function withDependents(names: readonly string[]): ReadonlySet<string> {
   const lost = listsOfTools.filter(([list]) => names.includes(list));
   return new Set([...names, ...lost.flat()]);

@@ -1,7 +1,7 @@
 import type { Edits } from '../../dialect.ts';
 import { surchargedParameters } from './restricted-parameters.ts';
 
-/** Handles unknown fields, some of which a server may read as known ones. */
+// Handles unknown fields, some of which a server may read as known ones.
 
 const noFields = {};
 
@@ -19,20 +19,23 @@ export function forwardableFields(body: object, known: object): Readonly<Record<
   return Object.fromEntries(unknown.filter(([name]) => !isLookalike(name, known)));
 }
 
-/** Nearly every name matches, and such a name can't be a look-alike. */
-const smallName = /^[a-z0-9_]*$/;
+/** Matches nearly every name. A name without uppercase letters can't be a look-alike. */
+const lowercaseName = /^[a-z0-9_]*$/;
 
 /**
- * Returns true if a name differs from a known one only in case. Servers written in Go read `Model`
- * as `model` and use the last of the two, which wasn't checked or priced.
+ * Returns true if a name differs from a known one only in case. A server written in Go reads
+ * `Model` as `model` and uses the last of the two, which wasn't checked or priced.
  */
 function isLookalike(name: string, known: object): boolean {
-  if (smallName.test(name) || Object.hasOwn(known, name)) return false;
+  if (lowercaseName.test(name) || Object.hasOwn(known, name)) return false;
   const folded = foldCase(name);
   return Object.hasOwn(known, folded) || surchargedParameters.has(folded);
 }
 
-/** Folds case as Go does when it compares names: the long s becomes s, the Kelvin sign k. */
+/**
+ * Folds case as Go does when it compares names. The long s (ſ) becomes s, and the Kelvin sign
+ * becomes k.
+ */
 export function foldCase(name: string): string {
   return name.toUpperCase().toLowerCase();
 }

@@ -16,7 +16,7 @@ export class UnsupportedNames {
     if (this.#names.size < unsupportedNamesMax) this.#names.add(name);
   }
 
-  /** Records the first part without a neutral form. Empty texts don't count. */
+  /** Records the first part without a neutral form.  */
   noteUnsupported<Part extends AnyPart>(
     parts: readonly Part[],
     isRepresentable: (part: Part) => boolean,
@@ -32,7 +32,7 @@ export class UnsupportedNames {
   }
 }
 
-/** Returns the text of a part of an unknown type, if it has one. */
+/** Returns the text of a part of an unknown type as a text part, if it has any. */
 export function textPartsOf(part: AnyPart): readonly TextPart[] {
   const { text } = fieldsOf(part);
   return isNonEmptyString(text) ? [{ kind: 'text', text }] : [];

@@ -4,7 +4,7 @@ import type { AnswerMetrics, UpstreamFailure } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
 import type { ToolNames } from '../requests/tool-names.ts';
 
-/** Collects what billing and logging need to know about an answer while it comes. */
+/** Collects what billing and logging need to know about an answer while it arrives. */
 export class RecordedMetrics implements AnswerMetrics {
   finishReason: string | undefined = undefined;
   /** True if other choices continue after the first. `finishReason` is the first choice's. */
@@ -17,7 +17,8 @@ export class RecordedMetrics implements AnswerMetrics {
   #countedCharacters = 0;
 
   /**
-   * Returns the last report plus an estimate of later output. A broken answer gets no final report.
+   * Returns the last report plus an estimate of later output. An interrupted answer has no final
+   * report.
    */
   get usage(): Usage | undefined {
     const uncounted = this.#uncounted;
@@ -43,9 +44,9 @@ export class RecordedMetrics implements AnswerMetrics {
   }
 
   /**
-   * Returns the characters that no report covers. A report without output is about the prompt alone
-   * and covers none. After the end, any report counts as complete, unless it has no output and
-   * content followed it.
+   * Returns the number of characters that no report covers. A report without output is about the
+   * prompt alone and covers none. After the answer has ended, any report counts as complete, unless
+   * it has no output and content followed it.
    */
   get #uncounted(): number {
     const uncovered = this.outputCharacters - this.#countedCharacters;
@@ -57,9 +58,10 @@ export class RecordedMetrics implements AnswerMetrics {
 }
 
 /**
- * Adds an estimate of the output after a count. Hardly any text takes more than one token per
- * character, so a count above that for the characters before it may include later output. Then only
- * the excess of the total estimate over the count is added, so that nothing is billed twice.
+ * Adds an estimate of the output that followed a reported count. Text rarely has more than one
+ * token per character, so a count above the number of characters before it may include later
+ * output. Then only the difference between the estimate of all output and the count is added, so
+ * that nothing is billed twice.
  */
 function addUncounted(usage: Usage, counted: number, uncounted: number): Usage {
   const { outputTokens } = usage;
@@ -74,16 +76,19 @@ function tokensIn(characters: number): number {
 }
 
 /**
- * Emits an image by its URL. Clients whose formats contain images only as bytes get a Markdown link
+ * Emits an image by its URL. Clients whose format has images only as bytes get a Markdown image
  * instead, which most of them render.
  */
 export function emitImageUrl(url: string, sink: AnswerSink): void {
-  const escapedUrl = url.replace(/[ ()]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`);
+  const escapedUrl = url.replace(
+    /[ ()]/g,
+    (character) => `%${character.charCodeAt(0).toString(16)}`,
+  );
   if (sink.imageAt) sink.imageAt(url);
   else sink.text(`\n![image](${escapedUrl})\n`);
 }
 
-/** Finish reasons as OpenAI's values, which the logs use. */
+/** Maps neutral finish reasons to OpenAI's, which the logs use. */
 export const openAiFinishReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'stop',
   stop_sequence: 'stop',
@@ -101,9 +106,9 @@ export class MeteringSink implements AnswerSink {
   started = false;
   readonly #sink: AnswerSink;
   readonly #names: ToolNames | undefined;
-  /** The sink of the first choice, which has the totals of all choices. */
+  /** The first choice's sink, which holds the totals of all choices. */
   readonly #root: MeteringSink;
-  /** Used in the first choice's sink: the other choices that have begun and not ended. */
+  /** Used only by the first choice's sink: the other choices that have begun and not ended. */
   readonly #openChoices = new Set<MeteringSink>();
 
   constructor(sink: AnswerSink, names?: ToolNames, root?: MeteringSink) {
@@ -138,7 +143,9 @@ export class MeteringSink implements AnswerSink {
     this.#sink.redactedReasoning(data);
   }
 
-  /** A call without a name can't be run, and upstreams reject a conversation that contains one. */
+  /**
+   * Throws for a call without a name: it can't be run, and upstreams reject a conversation with it.
+   */
   toolCall(call: number, id: string, name: string): void {
     if (name === '') throw new MalformedAnswer('a tool call without a name');
     this.#count(name.length);

@@ -1,5 +1,4 @@
-/** Reads token counts in an upstream's usage report and validates them. */
-
+/** Reads and validates the token counts in an upstream's usage report. */
 /** No single answer reaches this. A larger number is a bug that must not be billed. */
 const tokensMax = 1_000_000_000;
 
@@ -10,7 +9,7 @@ export function readCount(value: unknown): number {
   return isCount && value >= 0 && value <= tokensMax ? value : Number.NaN;
 }
 
-/** A provider's counts of a prompt. */
+/** A provider's token counts of a prompt. */
 interface PromptCounts {
   readonly prompt: number;
   readonly cacheRead: number;
@@ -19,19 +18,19 @@ interface PromptCounts {
 }
 
 /**
- * Returns the audio tokens of a prompt outside of any cache. Cached audio costs what cached input
- * costs. Counts that can't be true are ignored; then all input counts as text.
+ * Returns the uncached audio tokens of a prompt. Cached audio costs as much as other cached input.
+ * Implausible counts are ignored, and then all input counts as text.
  */
 export function uncachedAudio(audio: number, cachedAudio: number, counts: PromptCounts): number {
   const { prompt, cacheRead, uncached } = counts;
   // `readCount` returns NaN for an invalid count, and every comparison with NaN is false.
-  const isCredible = audio <= prompt && cachedAudio <= Math.min(audio, cacheRead);
-  return isCredible ? Math.min(audio - cachedAudio, uncached) : 0;
+  const isPlausible = audio <= prompt && cachedAudio <= Math.min(audio, cacheRead);
+  return isPlausible ? Math.min(audio - cachedAudio, uncached) : 0;
 }
 
 /**
- * Returns the length in Unicode code points, which citation positions use. A surrogate pair that
- * comes in two pieces counts once.
+ * Returns the length in Unicode code points, the unit of citation positions. A surrogate pair that
+ * is split between two fragments counts once.
  */
 export function codePointLength(text: string): number {
   return text.length - (text.match(/[\ud800-\udbff]/g)?.length ?? 0);

@@ -1,10 +1,8 @@
 import type { FailureKind } from '../../dialect.ts';
 import type { UpstreamErrorInfo } from './upstream-error.ts';
 
-/**
- * Classifies upstream errors, which decides where a failed request goes next. Codes come before the
- * status, because the status often says less.
- */
+// Classifies upstream errors, which decides where a failed request goes next. Codes take precedence
+// over the status, because the status is often less specific.
 
 /** Codes with one meaning regardless of the status. */
 const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
@@ -26,7 +24,7 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['content_policy_violation', 'request'],
   ['responsibleaipolicyviolation', 'request'],
   ['context_length_exceeded', 'request'],
-  // The model wrote output that Groq itself rejects. The next attempt may succeed.
+  // The model wrote output that Groq rejects. The next attempt may succeed.
   ['tool_use_failed', 'server'],
   ['json_validate_failed', 'server'],
   ['output_parse_failed', 'server'],
@@ -79,7 +77,7 @@ const fallbackCodes: ReadonlyMap<string, FailureKind> = new Map([
   ...invalidInputCodes.map((code): [string, FailureKind] => [code, 'request']),
 ]);
 
-/** Error numbers of MiniMax and Baidu, which come with status 200. */
+/** Error numbers of MiniMax and Baidu, which have status 200. */
 export const kindsByNumericCode: ReadonlyMap<number, FailureKind> = new Map([
   [1001, 'timeout'],
   [1002, 'rate_limited'],
@@ -102,10 +100,12 @@ export const kindsByNumericCode: ReadonlyMap<number, FailureKind> = new Map([
   [336100, 'overloaded'],
 ]);
 
-/** Anchored, so that request text quoted in an error can't pass for an invalid credential. */
+/**
+ * Anchored, so that request text quoted in an error can't be mistaken for an invalid credential.
+ */
 const invalidKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
 /** xAI rejects content with 403, as if the account were at fault. */
-const refusedContent = /^content violates usage guidelines/i;
+const rejectedContent = /^content violates usage guidelines/i;
 const insufficientFunds = new RegExp(
   [
     'balance is insufficient',
@@ -132,7 +132,8 @@ export const closedAccount = new RegExp(
 );
 
 /**
- * Statuses about how or when a request was sent, such as a wrong URL or a proxy, not its content.
+ * Statuses that blame how or when a request was sent, such as a wrong URL or a proxy, rather than
+ * its content.
  */
 const nonRequestStatuses: ReadonlySet<number> = new Set([
   405, 406, 407, 409, 421, 424, 425, 426, 499,
@@ -148,8 +149,8 @@ function kindOfStatus(status: number): FailureKind {
 }
 
 /**
- * Recognizes daily quotas, which Gemini and Bedrock report with the same status and code as
- * per-minute limits.
+ * Returns true for an exhausted daily quota, which Gemini and Bedrock report with the same status
+ * and code as a per-minute limit.
  */
 function isDailyQuota({ message = '', details }: UpstreamErrorInfo): boolean {
   const isDailyTokenLimit = /^too many tokens per day/i.test(message);
@@ -163,17 +164,17 @@ function firstMatch(
   return codes.map((code) => kinds.get(code)).find((kind) => kind !== undefined);
 }
 
-export function kindOf(problem: UpstreamErrorInfo, status: number | null): FailureKind {
-  const { codes, message = '' } = problem;
-  if (isDailyQuota(problem)) return 'quota';
+export function kindOf(error: UpstreamErrorInfo, status: number | null): FailureKind {
+  const { codes, message = '' } = error;
+  if (isDailyQuota(error)) return 'quota';
   const decided = firstMatch(codes, decisiveCodes);
   if (decided !== undefined) return decided;
   if ((status === null || status < 500) && invalidKey.test(message)) return 'credential';
   if (status === 400 && closedAccount.test(message)) return 'quota';
-  if (problem.isModeration || refusedContent.test(message)) return 'request';
+  if (error.isModeration || rejectedContent.test(message)) return 'request';
   // Fireworks returns 412 if its bill hasn't been paid.
-  const isRefusal = status === 403 || status === 412 || status === 429;
-  if (isRefusal && insufficientFunds.test(message)) return 'quota';
+  const isRejection = status === 403 || status === 412 || status === 429;
+  if (isRejection && insufficientFunds.test(message)) return 'quota';
   if (status !== null) return kindOfStatus(status);
   return firstMatch(codes, fallbackCodes) ?? 'server';
 }

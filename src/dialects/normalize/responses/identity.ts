@@ -1,16 +1,17 @@
 import { randomText } from '../../../core/ids.ts';
 import { isNonEmptyString } from '../../../core/json.ts';
 
-/** Ids that the gateway creates: for answers, their items, and calls that came without one. */
+// Ids that the gateway creates: for answers, their items, and calls without an upstream ID.
 
 /**
- * Returns `msg_…` for `chatcmpl-…`. The rest stays the same, so that each id leads to the request.
+ * Returns `msg_…` for `chatcmpl-…`. The rest stays the same, so that the request can be found by
+ * any of its IDs.
  */
 export function answerId(kind: string, completionId: string): string {
   return `${kind}_${completionId.replace(/^chatcmpl-/, '')}`;
 }
 
-/** Creates a call id. Clients refer to a tool call by its id, and not every upstream sends one. */
+/** Creates a call ID. Clients refer to a tool call by its ID, and not every upstream sends one. */
 export function newCallId(kind: 'call' | 'toolu' = 'call'): string {
   return `${kind}_${randomText(24)}`;
 }

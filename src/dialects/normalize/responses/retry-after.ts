@@ -27,21 +27,23 @@ function readWait(text: string | null, nowMs: number): number | null {
 }
 
 /**
- * Reads when OpenAI's request and token limits reset. The exhausted one counts; if none is reported
- * as exhausted, the shorter wait does.
+ * Returns the wait until OpenAI's request and token limits reset. If limits are reported as
+ * exhausted, the longest of their waits counts; otherwise the shortest of all.
  */
 function readResets(headers: Pick<Headers, 'get'>, nowMs: number): number | null {
   const resets = ['requests', 'tokens'].flatMap((limit) => {
     const wait = readWait(headers.get(`x-ratelimit-reset-${limit}`), nowMs);
-    const isUsedUp = headers.get(`x-ratelimit-remaining-${limit}`)?.trim() === '0';
-    return wait === null ? [] : [{ wait, isUsedUp }];
+    const isExhausted = headers.get(`x-ratelimit-remaining-${limit}`)?.trim() === '0';
+    return wait === null ? [] : [{ wait, isExhausted }];
   });
   if (resets.length === 0) return null;
-  const usedUp = resets.filter(({ isUsedUp }) => isUsedUp).map(({ wait }) => wait);
-  return usedUp.length > 0 ? Math.max(...usedUp) : Math.min(...resets.map(({ wait }) => wait));
+  const exhausted = resets.filter(({ isExhausted }) => isExhausted).map(({ wait }) => wait);
+  return exhausted.length > 0
+    ? Math.max(...exhausted)
+    : Math.min(...resets.map(({ wait }) => wait));
 }
 
-/** Reads Gemini's wait, which is a RetryInfo in the error's details instead of a header. */
+/** Returns Gemini's wait, which is in a RetryInfo in the error's details instead of a header. */
 function readRetryInfo(details: readonly unknown[]): number | null {
   const delays = details.map((detail) => fieldsOf(detail).retryDelay);
   return readDuration(textOf(delays.find((delay) => delay !== undefined)));

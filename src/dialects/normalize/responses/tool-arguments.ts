@@ -15,7 +15,7 @@ function isClosing(code: number): boolean {
 }
 
 /**
- * Detects where a JSON object or list ends in a text that comes in pieces. A text that starts
+ * Detects the end of a JSON object or list in text that arrives in fragments. Text that starts
  * differently never ends: a model may write code in place of JSON.
  */
 export class JsonEndScanner {
@@ -23,17 +23,17 @@ export class JsonEndScanner {
   #depth = 0;
   #inString = false;
   #isEscaped = false;
-  /** True if the text started as an object. */
+  /** True if the text starts as an object. */
   isObject = false;
   isComplete = false;
 
-  /** Returns the number of characters in the piece that come before the end. */
-  push(piece: string): number {
+  /** Returns how many characters of the fragment belong to the object or list. */
+  push(fragment: string): number {
     if (this.isComplete) return 0;
-    if (this.#depth === 0) this.#isNotContainer ||= otherStart.test(piece);
-    if (this.#isNotContainer) return piece.length;
-    for (let index = 0; index < piece.length; index += 1) {
-      const code = piece.charCodeAt(index);
+    if (this.#depth === 0) this.#isNotContainer ||= otherStart.test(fragment);
+    if (this.#isNotContainer) return fragment.length;
+    for (let index = 0; index < fragment.length; index += 1) {
+      const code = fragment.charCodeAt(index);
       if (this.#isEscaped) this.#isEscaped = false;
       else if (this.#inString) {
         if (code === backslash) this.#isEscaped = true;
@@ -49,25 +49,27 @@ export class JsonEndScanner {
         return index + 1;
       }
     }
-    return piece.length;
+    return fragment.length;
   }
 }
 
-/** Matches an empty object, or any piece of one. */
+/** Matches an empty object or any fragment of one. */
 const emptyObject = /^[\s{}]*$/;
 const blank = /^\s*$/;
 
-/** Calls that were reported as complete, though more of their arguments may still come. */
+/**
+ * Tracks calls that were reported as complete although more of their arguments may still arrive.
+ */
 export class EndedCalls {
-  /** By call: the arguments that may still come without changing the input. */
+  /** By call: a pattern of the fragments that may still arrive without changing the input. */
   readonly #allowedRest = new Map<number, RegExp>();
 
-  /** `isEmpty` means that the call had no arguments so far. */
+  /** `isEmpty`: the call has had no arguments so far. */
   add(call: number, isEmpty: boolean): void {
     this.#allowedRest.set(call, isEmpty ? emptyObject : blank);
   }
 
-  /** Throws if a call's arguments continue: a tool that runs with half its input may do harm. */
+  /** Throws if a call's arguments continue: a tool that runs with half of its input may do harm. */
   rejectTrailing(call: number, json: string): void {
     if (this.#allowedRest.get(call)?.test(json) ?? true) return;
     throw new MalformedAnswer('arguments of a tool call after its end');

@@ -1,12 +1,7 @@
-import {
-  fieldsOf,
-  isNonEmptyString,
-  isObject,
-  type JsonObject,
-} from '../../../core/json.ts';
+import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../../core/json.ts';
 import { parseExact } from '../exact-json.ts';
 
-/** Reads upstream errors, whose shapes differ between vendors. */
+// Reads upstream errors, whose shapes differ between vendors.
 
 /** The fields that may contain an error's message, the most reliable first. */
 const messageNames = [
@@ -22,7 +17,7 @@ const messageNames = [
   'title',
 ];
 
-/** Returns the message in an error of any shape: an object, a list, or text. */
+/** Returns the message in an error of any shape: an object, a list, or a string. */
 function findMessage(raw: unknown, depth = 0): string | undefined {
   if (typeof raw === 'string') return messageInText(raw.trim(), depth);
   if (depth > 4) return undefined;
@@ -36,7 +31,7 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
 }
 
 /**
- * Returns the request path that FastAPI puts in `loc`. Its message may be just «Field required».
+ * Returns the request path that FastAPI puts in `loc`. Its message may be just "Field required".
  */
 function pathPrefix({ loc }: JsonObject): string {
   if (!Array.isArray(loc)) return '';
@@ -47,20 +42,22 @@ function pathPrefix({ loc }: JsonObject): string {
   return plainPath.test(path) ? `${path}: ` : '';
 }
 
-/** Returns the first error below a heading such as «Validation Error». */
+/** Returns the first listed error if the message is only a heading such as "Validation Error". */
 function listedDetail({ errors }: JsonObject, heading: string, depth: number): string {
   const listed = findMessage(errors, depth + 1) ?? firstSentence(errors, depth);
   if (listed === undefined || heading.includes(listed)) return '';
   return `${/[.!?:]$/.test(heading) ? '' : ':'} ${listed}`;
 }
 
-/** A server that forwards another's error may put its JSON in place of the message. */
+/**
+ * Returns the message in a string, which may be JSON if a server forwards another server's error.
+ */
 function messageInText(text: string, depth: number): string | undefined {
   const quoted = /^[{[]/.test(text) ? parseExact(text) : undefined;
   return quoted === undefined ? text || undefined : findMessage(quoted, depth + 1);
 }
 
-/** Returns the first text of several words, for errors of an unknown shape. */
+/** Returns the first string of several words, for errors of an unknown shape. */
 function firstSentence(raw: unknown, depth = 0): string | undefined {
   if (typeof raw === 'string') return /\S\s/.test(raw.trim()) ? raw.trim() : undefined;
   if (depth > 2 || typeof raw !== 'object' || raw === null) return undefined;
@@ -72,15 +69,15 @@ function firstSentence(raw: unknown, depth = 0): string | undefined {
 }
 
 /**
- * Returns the provider's message, which OpenRouter puts in `raw`; its own only says that a provider
- * failed.
+ * Returns the underlying provider's message, which OpenRouter puts in `raw`. OpenRouter's own
+ * message only says that a provider failed.
  */
 function quotedMessage({ raw }: JsonObject): string | undefined {
   const quoted = findMessage(raw);
   return quoted?.startsWith('<') ? undefined : quoted;
 }
 
-/** Matches only possible field names, not text that someone put into a field. */
+/** Matches only paths of fields, not text that someone put in place of a path. */
 const plainPath = /^[\w.[\]-]{1,100}$/;
 
 export interface UpstreamErrorInfo {
@@ -125,7 +122,7 @@ export function readUpstreamError(
   };
 }
 
-/** Returns an error's name, which Amazon may write between a namespace and a URL. */
+/** Returns the name of Amazon's error, which may be between a namespace and a URL. */
 function shapeName(name: string): string {
   return name.replaceAll(/^[^#:]*#|:.*$/g, '');
 }

@@ -95,7 +95,7 @@ export function readChatRequest(
     urls: [
       ...attached.flatMap(urlsOf),
       ...urlsIn(extraFields, ''),
-      ...located.flatMap(addressesInOtherFields),
+      ...located.flatMap(urlsInOtherFields),
     ],
     ownAccount:
       firstNeed(attached, accountNeedOfAttachment) ??
@@ -222,11 +222,11 @@ function urlsOf({ part, path }: Attachment): readonly UrlInput[] {
 }
 
 /** Servers such as vLLM may fetch URLs in unknown fields of a part. */
-function addressesInOtherFields({ part, path }: LocatedPart): readonly UrlInput[] {
+function urlsInOtherFields({ part, path }: LocatedPart): readonly UrlInput[] {
   return hasOtherFields(part) ? urlsIn({ ...part, [part.type]: undefined }, path) : none;
 }
 
-/** Clients send an audio answer back by its id alone. OpenAI stores the audio. */
+/** Clients send an audio answer back by its ID alone. OpenAI stores the audio. */
 function storedAudioNeed(messages: readonly ChatMessage[]): OwnAccountNeed | undefined {
   const at = messages.findIndex(
     (message) => 'audio' in message && isNonEmptyString(fieldsOf(message.audio).id),

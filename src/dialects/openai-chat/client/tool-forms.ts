@@ -209,7 +209,7 @@ export function toTools(body: MessagesBody): ToolsBody {
   };
 }
 
-/** Assigns ids to legacy calls, which have none: a result belongs to the last call of its name. */
+/** Assigns IDs to legacy calls, which have none: a result belongs to the last call of its name. */
 function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[] {
   const ids = new Map<string, string>();
   return messages.map((message, index): ToolMessage => {

@@ -255,7 +255,7 @@ export class OpenAiPassThrough implements StreamTransform {
     return true;
   }
 
-  /** Replaces the upstream's id, model, time and provider with ours. */
+  /** Replaces the upstream's ID, model, time and provider with ours. */
   #replaceIdentity(chunk: JsonObject): JsonObject {
     chunk.id = this.#identity.id;
     chunk.model = this.#identity.model;

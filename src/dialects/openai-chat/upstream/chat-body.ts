@@ -12,7 +12,7 @@ import type {
 } from '../../../core/prompt.ts';
 import { levelOf } from '../../normalize/requests/generation-options.ts';
 import { documentText } from '../../normalize/requests/inline-data.ts';
-import { cacheMarkNames } from '../../normalize/requests/prompt-cache.ts';
+import { cacheBreakpointNames } from '../../normalize/requests/prompt-cache.ts';
 import { functionSchema } from '../../normalize/requests/tool-schema.ts';
 import { splitEncrypted } from '../../normalize/signature.ts';
 import type { ChatRequest } from '../client/request.ts';
@@ -30,7 +30,7 @@ export function writeBody(
   isReasoningModel = true,
 ): { body: ChatRequest['body']; dropped: readonly string[] } {
   const effort = levelOf(prompt.reasoning);
-  const dropped = new Set<string>(cacheMarkNames(prompt));
+  const dropped = new Set<string>(cacheBreakpointNames(prompt));
   if (prompt.sampling.topK !== undefined) dropped.add('top_k');
   if (!isReasoningModel && effort !== null && effort !== 'none') dropped.add('reasoning');
   const messages = prompt.turns.flatMap((turn) => writeTurn(turn, dropped));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import type { ChatRequest } from '../client/request.ts';
 import type { ChatMessage } from '../client/schema.ts';
-import { normalizeMessages, withoutMarks } from './messages.ts';
+import { normalizeMessages, withoutCacheBreakpoints } from './messages.ts';
 
 const none: ReadonlyMap<string, string> = new Map();
 
@@ -343,20 +343,23 @@ function marked(mark: object): ChatRequest['body'] {
 
 const mark = { cache_control: { type: 'ephemeral' } };
 
-test('withoutMarks removes every cache mark', () => {
+test('withoutCacheBreakpoints removes every cache mark', () => {
   const bare = marked({});
-  expect(withoutMarks({ body: marked(mark), source: null })).toEqual({ body: bare, source: null });
+  expect(withoutCacheBreakpoints({ body: marked(mark), source: null })).toEqual({
+    body: bare,
+    source: null,
+  });
   const untouched = { body: bare, source: null };
-  expect(withoutMarks(untouched)).toBe(untouched);
+  expect(withoutCacheBreakpoints(untouched)).toBe(untouched);
 });
 
-test('withoutMarks preserves numbers that JavaScript would round', () => {
+test('withoutCacheBreakpoints preserves numbers that JavaScript would round', () => {
   const text = JSON.stringify(marked(mark)).replaceAll(
     '"integer"',
     '"integer","maximum":9007199254740993',
   );
   const source = { text, bytes: new TextEncoder().encode(text) };
-  const { body } = withoutMarks({ body: JSON.parse(text), source });
+  const { body } = withoutCacheBreakpoints({ body: JSON.parse(text), source });
   expect(JSON.stringify(body)).toContain('"maximum":9007199254740993');
   expect(JSON.stringify(body)).not.toContain('ephemeral');
 });

@@ -217,7 +217,7 @@ function shortenCallIds(shorten: (id: string) => string): Change {
   };
 }
 
-/** OpenAI rejects longer call ids, which vLLM generates. */
+/** OpenAI rejects longer call IDs, which vLLM generates. */
 const callIdLengthMax = 40;
 
 const shortenLongCallIds = shortenCallIds((id) => shortCallId(id, callIdLengthMax));
@@ -301,7 +301,7 @@ const unmarkAll = unmarking({
 });
 
 /** Returns the same request if it has no cache marks. */
-export function withoutMarks(request: OpenAiRequest): OpenAiRequest {
+export function withoutCacheBreakpoints(request: OpenAiRequest): OpenAiRequest {
   const { body, source } = request;
   if (unmarkAll(body) === body) return request;
   const bare = unmarkAll(withExactNumbers(body, source)) as OpenAiRequest['body'];

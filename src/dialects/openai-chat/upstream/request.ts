@@ -7,7 +7,7 @@ import {
   levelOf,
   nonEmptyStops,
   outputLimit,
-  refusesSampling,
+  rejectsSampling,
   unlessCallingTools,
   vendorEffort,
 } from '../../normalize/requests/generation-options.ts';
@@ -26,7 +26,7 @@ import { toFunctionTools } from '../client/tool-forms.ts';
 import {
   messageNamePaths,
   normalizeMessages,
-  withoutMarks,
+  withoutCacheBreakpoints,
   withoutNamedParts,
 } from './messages.ts';
 
@@ -55,8 +55,8 @@ const sampling = [
 /** Passes an OpenAI client's request to an OpenAI-style upstream, edited as needed. */
 export function passChat(original: OpenAiRequest, target: Target): UpstreamRequest {
   const { quirks } = target;
-  const refusesMarks = quirks.drop_params?.includes('cache_control') ?? false;
-  const request = refusesMarks ? withoutMarks(original) : original;
+  const dropsBreakpoints = quirks.drop_params?.includes('cache_control') ?? false;
+  const request = dropsBreakpoints ? withoutCacheBreakpoints(original) : original;
   const body: Body = quirks.newer_tools === 'keep' ? request.body : toFunctionTools(request);
   const edits: Edits = { model: target.upstreamModel };
   if (body !== request.body) {
@@ -218,7 +218,7 @@ function setEffort(
   const options = dropsParameter(quirks, 'reasoning_effort') ? null : readReasoningOptions(body);
   const word = vendorEffort(reasons ? levelOf(options) : effortOf(options), quirks);
   if (word !== undefined) edits.reasoning_effort = word;
-  return refusesSampling(word, quirks);
+  return rejectsSampling(word, quirks);
 }
 
 const none: readonly never[] = [];

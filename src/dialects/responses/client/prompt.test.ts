@@ -151,8 +151,8 @@ describe('readPrompt', () => {
       {
         name: 'patch',
         description:
-          'Patches.\n\nThe whole text for this tool goes into `input`, as it is.\n\n' +
-          'It has to follow this lark grammar:\nstart: "a"',
+          "Patches.\n\nPass the tool's entire input text in `input`, unchanged.\n\n" +
+          'It must follow this lark grammar:\nstart: "a"',
         parameters: {
           type: 'object',
           properties: { input: { type: 'string' } },

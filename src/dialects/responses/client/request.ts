@@ -153,7 +153,7 @@ function ownAccountFor(
 function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefined {
   const { type } = item;
   const isImage = type === 'image_generation_call';
-  // An image that was generated before may be sent back by its id alone.
+  // An image that was generated before may be sent back by its ID alone.
   if (isImage && !fieldsOf(item).result) return storedContentAt(`input[${at}].id`);
   const isPast = isKnownItem(item) || /_call$|^additional_tools$/.test(type ?? '');
   return isPast ? undefined : storedContentIn(item, `input[${at}]`);

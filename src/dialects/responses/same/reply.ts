@@ -118,7 +118,7 @@ export class EmittedItems {
   }
 }
 
-/** Returns the response as JSON with our id and model. `usage` is null until it ends. */
+/** Returns the response as JSON with our ID and model. `usage` is null until it ends. */
 export function writeResponse(
   response: JsonObject,
   { id, model, created }: ReplyIdentity,
@@ -157,7 +157,7 @@ export function countedUsage(
 // fields without checking, and strict clients drop items without them.
 
 /**
- * Normalizes an event in place, except the id of its item. `index` is that item's index. Returns
+ * Normalizes an event in place, except the ID of its item. `index` is that item's index. Returns
  * true if anything changed.
  */
 export function normalizeEvent(type: string, event: JsonObject, index: unknown): boolean {

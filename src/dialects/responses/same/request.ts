@@ -8,7 +8,7 @@ import {
 } from '../../normalize/requests/edit-body.ts';
 import {
   outputLimit,
-  refusesSampling,
+  rejectsSampling,
   vendorEffort,
 } from '../../normalize/requests/generation-options.ts';
 import { isolateCaches } from '../../normalize/requests/prompt-cache.ts';
@@ -101,7 +101,7 @@ function setEffort(
   }
   const word = vendorEffort(effort, quirks);
   if (effort !== null && word !== effort) edits.reasoning = { ...body.reasoning, effort: word };
-  return refusesSampling(word, quirks);
+  return rejectsSampling(word, quirks);
 }
 
 // Tools that cost more than the endpoint's price are dropped, wherever a request has them.
@@ -169,7 +169,7 @@ function normalizeInput(
   const normalized = input.map((item) => normalizeItem(item, images));
   const remaining = normalized.filter((item) => item !== undefined);
   if (remaining.length === input.length) return sameIfUnchanged(input, remaining);
-  // By an item's id, OpenAI knows which thought belongs before it, and rejects it without that.
+  // By an item's ID, OpenAI knows which thought belongs before it, and rejects it without that.
   return remaining.map((item) => ('id' in item ? { ...item, id: undefined } : item));
 }
 

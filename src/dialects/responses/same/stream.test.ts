@@ -63,7 +63,7 @@ function push(text: string, passThrough = newStream()) {
 const stream = streamOf(response as unknown as FullResponse);
 const events = stream.split(/(?<=\n\n)/);
 
-/** The response for the client: with our id and model, and with its cost. */
+/** The response for the client: with our ID and model, and with its cost. */
 const expectedResponse = {
   ...response,
   id: 'resp_0123456789abcdef',

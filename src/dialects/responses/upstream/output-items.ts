@@ -313,13 +313,13 @@ function textsIn(parts: unknown): string {
 }
 
 /**
- * Finds the index of an event's item. The id is used only if the index is missing, because some
- * gateways change the ids from event to event.
+ * Finds the index of an event's item. The ID is used only if the index is missing, because some
+ * gateways change the IDs from event to event.
  */
 export class ItemIndexes {
   readonly #byId = new Map<string, number>();
   #last = -1;
-  /** The last item has neither an id nor a call id and hasn't ended. */
+  /** The last item has neither an ID nor a call ID and hasn't ended. */
   #isLastWithoutId = false;
 
   of({ type, output_index: index, item, item_id: itemId }: JsonObject): unknown {
@@ -342,14 +342,14 @@ export class ItemIndexes {
     return (isNonEmptyString(id) ? this.#byId.get(id) : undefined) ?? at;
   }
 
-  /** Starts a new item, unless this is the end of the last one and neither has an id. */
+  /** Starts a new item, unless this is the end of the last one and neither has an ID. */
   #start(id: unknown, isEnd: boolean): void {
     const isAnother = isNonEmptyString(id) || !isEnd || !this.#isLastWithoutId;
     this.#isLastWithoutId = !isNonEmptyString(id) && !isEnd;
     if (isAnother) this.#remember(this.#last + 1, id);
   }
 
-  /** Stores only the first id of each index. */
+  /** Stores only the first ID of each index. */
   #remember(index: number, id: unknown): void {
     if (index <= this.#last || this.#byId.size >= outputItemsMax) return;
     this.#last = index;
@@ -357,7 +357,7 @@ export class ItemIndexes {
   }
 }
 
-/** Earlier versions of llama.cpp send a call without an id, only with a `call_id`. */
+/** Earlier versions of llama.cpp send a call without an ID, only with a `call_id`. */
 function idOf({ id, call_id: call }: JsonObject): unknown {
   return isNonEmptyString(id) ? id : call;
 }

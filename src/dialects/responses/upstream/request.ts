@@ -17,11 +17,11 @@ import { dropParameters } from '../../normalize/requests/drop-parameters.ts';
 import {
   levelOf,
   outputLimit,
-  refusesSampling,
+  rejectsSampling,
   vendorEffort,
 } from '../../normalize/requests/generation-options.ts';
 import { documentText } from '../../normalize/requests/inline-data.ts';
-import { breakpointField, cacheMarkNames } from '../../normalize/requests/prompt-cache.ts';
+import { breakpointField, cacheBreakpointNames } from '../../normalize/requests/prompt-cache.ts';
 import { functionSchema } from '../../normalize/requests/tool-schema.ts';
 import { encryptedThoughts } from '../client/schema.ts';
 import { splitSignature } from '../reasoning-signature.ts';
@@ -73,7 +73,9 @@ export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
   return {
     path: '/responses',
     body: JSON.stringify(body),
-    dropped: cacheMarkNames(prompt).has('cache_control') ? [...dropped, 'cache_control'] : dropped,
+    dropped: cacheBreakpointNames(prompt).has('cache_control')
+      ? [...dropped, 'cache_control']
+      : dropped,
   };
 }
 
@@ -89,7 +91,7 @@ function* unsupportedIn(
     if (reasoning?.effort !== 'none') yield 'reasoning';
     return;
   }
-  if (refusesSampling(effort, quirks)) yield* ['temperature', 'top_p'];
+  if (rejectsSampling(effort, quirks)) yield* ['temperature', 'top_p'];
 }
 
 function writeReasoningOptions({ reasoning }: Prompt, effort: string | undefined) {
@@ -201,7 +203,7 @@ function writeFile(source: FileSource, name: string | undefined): object {
 
 const callIdLengthMax = 64;
 
-/** Shortens the id of a call if OpenAI would reject it. */
+/** Shortens the ID of a call if OpenAI would reject it. */
 export function ownCallId(id: string): string {
   return shortCallId(id, callIdLengthMax);
 }
