@@ -146,10 +146,10 @@ describe('Authenticator', () => {
       { tenant: { ...tenant, disabled: true } },
       '401 This account is disabled.',
     ],
-  ])('rejects a %s, also from its cache', async (_, change, match, refusal) => {
+  ])('rejects a %s, also from its cache', async (_, change, match, rejection) => {
     const key = addKey(change, match);
-    expect(await outcome(key)).toBe(refusal);
-    expect(await outcome(key)).toBe(refusal);
+    expect(await outcome(key)).toBe(rejection);
+    expect(await outcome(key)).toBe(rejection);
     expect(store.requests).toBe(1);
   });
 
@@ -467,12 +467,12 @@ describe('Authenticator while the store is unreachable', () => {
 });
 
 test('Authenticator.markUsed writes the last use of each key in one batch', async () => {
-  const [one, two, refused] = [
+  const [one, two, rejected] = [
     addKey({ id: 'key_1' }),
     addKey({ id: 'key_2' }),
     addKey({ disabled: true }),
   ];
-  for (const key of [one, two, refused]) await outcome(key);
+  for (const key of [one, two, rejected]) await outcome(key);
   time = start + 50;
   await outcome(one);
   await authenticator.markUsed();

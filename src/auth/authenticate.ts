@@ -27,7 +27,7 @@ const refreshBatchSize = 256;
 interface KnownKey {
   readonly caller: Caller;
   /** Why the key is rejected, such as disabled. Expiry is checked at every request instead. */
-  readonly refusal: string | null;
+  readonly rejection: string | null;
 }
 
 interface CachedKey extends KnownKey {
@@ -67,8 +67,8 @@ export class Authenticator {
     const name = hash.toHex();
     const known = this.#known.get(name);
     if (known) return this.#admit(known);
-    const refusedUntil = this.#unknown.get(name);
-    if (refusedUntil !== undefined && refusedUntil > this.#now()) throw unknownKey();
+    const rejectedUntil = this.#unknown.get(name);
+    if (rejectedUntil !== undefined && rejectedUntil > this.#now()) throw unknownKey();
     if (kindByPrefix(key) === undefined) throw notTollgateKey();
     return this.#lookUpShared(name, hash);
   }
@@ -172,8 +172,8 @@ export class Authenticator {
   }
 
   #admit(cached: CachedKey): Caller {
-    const { caller, refusal } = cached;
-    if (refusal !== null) throw new GatewayError('invalid_api_key', refusal);
+    const { caller, rejection } = cached;
+    if (rejection !== null) throw new GatewayError('invalid_api_key', rejection);
     const now = this.#now();
     if (caller.expiresAt !== null && caller.expiresAt <= now) {
       const when = new Date(caller.expiresAt).toISOString();
@@ -201,9 +201,9 @@ function toKnownKey({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): K
     limitReset: key.limitReset,
     expiresAt: expiries.length > 0 ? Math.min(...expiries) : null,
   });
-  if (tenant.disabled) return { caller, refusal: 'This account is disabled.' };
-  if (key.disabled) return { caller, refusal: 'This API key is disabled.' };
-  return { caller, refusal: null };
+  if (tenant.disabled) return { caller, rejection: 'This account is disabled.' };
+  if (key.disabled) return { caller, rejection: 'This API key is disabled.' };
+  return { caller, rejection: null };
 }
 
 /** The tenant's rate limit also bounds each of its keys. */
@@ -246,8 +246,8 @@ export async function callerForKey(
   const key = await directory.getKey(tenantId, keyId);
   const tenant = await directory.getTenant(tenantId);
   if (!key || !tenant) throw rejectedKey('The API key of this job has been deleted.');
-  const { caller, refusal } = toKnownKey({ key, tenant, secretExpiresAt: null });
-  if (refusal !== null) throw rejectedKey(refusal);
+  const { caller, rejection } = toKnownKey({ key, tenant, secretExpiresAt: null });
+  if (rejection !== null) throw rejectedKey(rejection);
   if (caller.expiresAt !== null && caller.expiresAt <= now) {
     throw rejectedKey('The API key of this job has expired.');
   }

@@ -139,8 +139,8 @@ describe('Vault cache', () => {
   test('does not cache a failure', async () => {
     const { vault, state } = await openVault();
     state.isUnreachable = true;
-    const refused = await Promise.resolve(vault.credentialsOf('acme')).catch((e: unknown) => e);
-    expect(refused).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 2 });
+    const rejected = await Promise.resolve(vault.credentialsOf('acme')).catch((e: unknown) => e);
+    expect(rejected).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 2 });
     state.isUnreachable = false;
     expect(await vault.credentialsOf('acme')).toEqual([]);
   });
@@ -201,11 +201,11 @@ describe('Vault secret key', () => {
   test('saves nothing after another process has set a different key', async () => {
     const { store, vault, rows } = await openVault();
     await Vault.open({ store, secrets: [wrong], isStart: true });
-    const refused = await vault.save(acme, 8).catch((e: unknown) => e);
-    expect(refused).toMatchObject({ symbol: 'service_unavailable' });
+    const rejected = await vault.save(acme, 8).catch((e: unknown) => e);
+    expect(rejected).toMatchObject({ symbol: 'service_unavailable' });
     // The cause is for the operator's log; tenants don't need it.
-    expect(String(refused)).not.toContain('SECRET');
-    expect(refused).toMatchObject({ cause: { message: expect.stringContaining('SECRET_KEY') } });
+    expect(String(rejected)).not.toContain('SECRET');
+    expect(rejected).toMatchObject({ cause: { message: expect.stringContaining('SECRET_KEY') } });
     expect(rows.size).toBe(0);
   });
 });

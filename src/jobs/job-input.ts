@@ -9,7 +9,7 @@ import { jobTextLengthMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { duplicateField, formListName, parseFormList, parseFormNumber } from '../core/form.ts';
 import { fieldsOf, isObject, parseJson } from '../core/json.ts';
-import { refuseInvalidSpeechInput, refuseUnsupportedTimestamps } from '../core/media/audio.ts';
+import { rejectInvalidSpeechInput, rejectUnsupportedTimestamps } from '../core/media/audio.ts';
 import { validate } from '../core/schema.ts';
 import { countCharacters } from '../core/text.ts';
 
@@ -21,14 +21,14 @@ const speechCheck = Compile(speechJobSchema);
 const transcriptionCheck = Compile(transcriptionJobSchema);
 
 export function readSpeechInput(body: unknown): SpeechInput {
-  refuseRouting(body);
-  refuseMetadata(body);
+  rejectRouting(body);
+  rejectMetadata(body);
   const input = validate(speechCheck, speechJobSchema, body);
   if (countCharacters(input.input) > jobTextLengthMax) {
     const message = `input is too long: a job takes up to ${jobTextLengthMax} characters.`;
     throw invalidRequest(message, 'input');
   }
-  refuseInvalidSpeechInput(input.input);
+  rejectInvalidSpeechInput(input.input);
   return input;
 }
 
@@ -45,10 +45,10 @@ export function readTranscriptionInput(fields: ReadonlyMap<string, readonly stri
       throw duplicateField(name);
     } else body[field] = readField(field, values[0] ?? '');
   }
-  refuseRouting(body);
-  refuseMetadata(body);
+  rejectRouting(body);
+  rejectMetadata(body);
   const input = validate(transcriptionCheck, transcriptionJobSchema, body);
-  refuseUnsupportedTimestamps(input.response_format, input.timestamp_granularities);
+  rejectUnsupportedTimestamps(input.response_format, input.timestamp_granularities);
   return input;
 }
 
@@ -66,7 +66,7 @@ const routing = /^(?:models|provider|route)(?:\[|$)/;
  * Rejects routing fields, which jobs don't support. Ignoring them could send the input to a
  * provider that the client meant to exclude.
  */
-function refuseRouting(body: unknown): void {
+function rejectRouting(body: unknown): void {
   for (const [name, value] of Object.entries(fieldsOf(body))) {
     if (!routing.test(name) || (value ?? null) === null) continue;
     const message = `${name} isn't supported for jobs. Remove it and set model to one model.`;
@@ -75,7 +75,7 @@ function refuseRouting(body: unknown): void {
 }
 
 /** Runs before the schema, which would report a key of the wrong length as an unknown field. */
-function refuseMetadata(body: unknown): void {
+function rejectMetadata(body: unknown): void {
   const names = isObject(body) && isObject(body.metadata) ? Object.keys(body.metadata) : [];
   if (names.length > metadataEntriesMax) {
     throw invalidRequest(`metadata can have at most ${metadataEntriesMax} entries.`, 'metadata');

@@ -10,7 +10,7 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { addField, duplicateField, type FormPart, mustBeFile, mustBeText } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
-import { type SpeechFormat, speechStyleRefusal, type TextLimit } from '../core/media/audio.ts';
+import { type SpeechFormat, speechStyleError, type TextLimit } from '../core/media/audio.ts';
 import type { Job, JobRequest } from './job.ts';
 import { jobObject, newJobObject } from './job.ts';
 import { readSpeechInput, readTranscriptionInput } from './job-input.ts';
@@ -18,7 +18,7 @@ import type { ObjectStorage } from './object-storage.ts';
 import { canJoin } from './pieces/join-speech.ts';
 import { splitText } from './pieces/split-text.ts';
 import {
-  type EnqueueRefusal,
+  type EnqueueRejection,
   type JobIdempotencyClaim,
   type JobObjects,
   type JobPage,
@@ -193,9 +193,9 @@ export class JobService {
   }
 
   async #checkWebhook({ webhook_url: url }: SpeechInput | TranscriptionInput): Promise<void> {
-    const refusal = url ? await this.#deps.urlRejection(url) : null;
-    if (refusal === null) return;
-    throw invalidRequest(`webhook_url isn't allowed: ${refusal}`, 'webhook_url');
+    const rejection = url ? await this.#deps.urlRejection(url) : null;
+    if (rejection === null) return;
+    throw invalidRequest(`webhook_url isn't allowed: ${rejection}`, 'webhook_url');
   }
 
   async #enqueue(draft: JobDraft, baseUrl: string): Promise<NewJobObject> {
@@ -232,7 +232,7 @@ function newJob({ id, caller, input, request, upload }: JobDraft, now: number): 
   };
 }
 
-function enqueueError(reason: EnqueueRefusal): GatewayError {
+function enqueueError(reason: EnqueueRejection): GatewayError {
   if (reason === 'claim_taken_over') {
     const conflict =
       'Another process is now handling a request with this Idempotency-Key. Retry to get its job.';
@@ -249,8 +249,8 @@ function enqueueError(reason: EnqueueRefusal): GatewayError {
 function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
   const { limit, voices, isStrict } = model;
   const { voice, speed = null, instructions = null } = input;
-  const refusal = isStrict ? speechStyleRefusal({ voice, speed }, voices, input.model) : null;
-  if (refusal) throw refusal;
+  const rejection = isStrict ? speechStyleError({ voice, speed }, voices, input.model) : null;
+  if (rejection) throw rejection;
   const format: SpeechFormat = input.response_format ?? 'mp3';
   if (!canJoin(format) && splitText(input.input, limit).length > 1) {
     const longest = `${limit.max} ${limit.unit}`;

@@ -22,11 +22,11 @@ export interface JobStore {
 }
 
 /** `claim_taken_over`: another process handles the request with this `Idempotency-Key` now. */
-export type EnqueueRefusal = 'too_many_jobs' | 'too_many_bytes' | 'claim_taken_over';
+export type EnqueueRejection = 'too_many_jobs' | 'too_many_bytes' | 'claim_taken_over';
 
 export type EnqueueResult =
   | { readonly ok: true }
-  | { readonly ok: false; readonly reason: EnqueueRefusal };
+  | { readonly ok: false; readonly reason: EnqueueRejection };
 
 /** The idempotency claim of the request that creates a job. */
 export interface JobIdempotencyClaim extends IdempotencyClaim {

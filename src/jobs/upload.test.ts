@@ -31,8 +31,8 @@ describe('job uploads', () => {
   });
 
   test('passes on an error that the client caused', async () => {
-    const refusal = invalidRequest('file is too long.', 'file', 413);
-    expect(await failureWith(refusal)).toBe(refusal);
+    const rejection = invalidRequest('file is too long.', 'file', 413);
+    expect(await failureWith(rejection)).toBe(rejection);
   });
 
   test('detects the file type and stores all bytes, even from chunks of 1 byte', async () => {

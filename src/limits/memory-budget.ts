@@ -8,14 +8,14 @@ const retryAfterSeconds = 5;
 /** Limits the bytes of running requests across all tenants. */
 export class MemoryBudget {
   #bytesMax: number;
-  readonly #refusal: string;
+  readonly #rejection: string;
   #bytes = 0;
   readonly #bytesByTenant = new Map<string, number>();
 
-  /** `refusal` is the error message when the budget is full. */
-  constructor(bytesMax: number, refusal: string) {
+  /** `rejection` is the error message when the budget is full. */
+  constructor(bytesMax: number, rejection: string) {
     this.#bytesMax = bytesMax;
-    this.#refusal = refusal;
+    this.#rejection = rejection;
   }
 
   /** Raises the limit. A higher limit stays. */
@@ -35,7 +35,7 @@ export class MemoryBudget {
   reserve(tenantId: string, bytes: number): void {
     const own = (this.#bytesByTenant.get(tenantId) ?? 0) + bytes;
     if (own > this.#bytesMax - this.#bytes - bytes) {
-      throw new GatewayError('service_unavailable', this.#refusal, { retryAfterSeconds });
+      throw new GatewayError('service_unavailable', this.#rejection, { retryAfterSeconds });
     }
     this.#bytes += bytes;
     this.#bytesByTenant.set(tenantId, own);

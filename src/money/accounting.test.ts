@@ -133,8 +133,8 @@ test('Accounting with 100,000 unbooked requests rejects new ones and drops rejec
   const full = 'Too many finished requests are waiting for the database. Try again shortly.';
   const newHold = () => accounting.hold({ caller, receivedAt }, { requested: 5, minimum: 5 });
   expect(await rejection(newHold)).toBe(full);
-  const refused = expect.objectContaining({ message: full, retryAfterSeconds: 5 });
-  expect(() => accounting.requireCapacity()).toThrow(refused);
+  const rejected = expect.objectContaining({ message: full, retryAfterSeconds: 5 });
+  expect(() => accounting.requireCapacity()).toThrow(rejected);
 }, 120_000);
 
 test('Accounting logs failed commits at once, then once a minute, and recovery', async () => {

@@ -18,7 +18,7 @@ const unreachableCodes: readonly RegExp[] = [
 ];
 
 /** The server responds but rejects the login: a changed password, a dropped database. */
-const loginRefusedCodes = /^(?:28...|3D000)$/;
+const loginRejectedCodes = /^(?:28...|3D000)$/;
 
 /** Outages without a code, or only with that of a missing file. */
 const unreachableMessages: readonly string[] = [
@@ -37,12 +37,12 @@ export function toUnreachableError(error: unknown): GatewayError | undefined {
   const code = failureCode(error) ?? '';
   const isUnreachable =
     unreachableCodes.some((pattern) => pattern.test(code)) ||
-    isLoginRefused(error) ||
+    isLoginRejected(error) ||
     unreachableMessages.some((start) => error.message.startsWith(start));
   return isUnreachable ? unavailable('The store cannot be reached right now.', error) : undefined;
 }
 
 /** Counts as an outage while a gateway runs. At startup, it means that the address is wrong. */
-export function isLoginRefused(error: unknown): boolean {
-  return loginRefusedCodes.test(failureCode(error) ?? '');
+export function isLoginRejected(error: unknown): boolean {
+  return loginRejectedCodes.test(failureCode(error) ?? '');
 }

@@ -18,7 +18,7 @@ import type { Database, ReadOnlyDatabase } from './database.ts';
 import { SqlCredentials } from './directory/credentials.ts';
 import { SqlDirectory } from './directory/directory.ts';
 import { SqlSkills } from './directory/skills.ts';
-import { isLoginRefused, storeError, toUnreachableError } from './errors.ts';
+import { isLoginRejected, storeError, toUnreachableError } from './errors.ts';
 import { SqlIdempotencyClaims } from './idempotency-claims.ts';
 import { SqlJobs } from './jobs/jobs.ts';
 import { SqlJobObjects } from './jobs/object-registry.ts';
@@ -300,7 +300,7 @@ async function probe(url: string): Promise<void> {
 
 /** True if waiting may help: the server doesn't respond yet, or reports that it is starting. */
 function mayBecomeReachable(error: unknown): error is GatewayError {
-  if (!(error instanceof GatewayError) || isLoginRefused(error.cause)) return false;
+  if (!(error instanceof GatewayError) || isLoginRejected(error.cause)) return false;
   const isSocketMissing = failureCode(error.cause) === 'ENOENT';
   return isSocketMissing || toUnreachableError(error.cause) !== undefined;
 }

@@ -37,8 +37,8 @@ describe('finalError', () => {
   });
 
   test('names the parameter that a provider rejected', () => {
-    const refused = failure('request', { param: 'temperature' });
-    expect(finalError([failure('server'), refused])).toMatchObject({ param: 'temperature' });
+    const rejected = failure('request', { param: 'temperature' });
+    expect(finalError([failure('server'), rejected])).toMatchObject({ param: 'temperature' });
     expect(finalError([failure('request')]).param).toBeNull();
     expect(finalError([failure('server', { param: 'temperature' })]).param).toBeNull();
   });

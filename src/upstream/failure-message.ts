@@ -21,11 +21,11 @@ export function isAccessProblem({ kind, status, isOwnAccount }: TriedFailure): b
 
 /** Returns the client's error after every offer failed. It prefers what the client can act on. */
 export function finalError(tried: readonly TriedFailure[]): GatewayError {
-  // If other accounts were tried as well, their failures decide whether a retry helps.
+  // If other accounts were tried, too, their failures decide whether a retry helps.
   const others = tried.filter((failure) => !isAccessProblem(failure));
   const failures = others.length > 0 ? others : tried;
-  const refused = failures.find((failure) => failure.kind === 'request');
-  if (refused) return invalidRequest(refused.message, refused.param);
+  const rejected = failures.find((failure) => failure.kind === 'request');
+  if (rejected) return invalidRequest(rejected.message, rejected.param);
   const retryable = failures.filter(({ kind }) => kind === 'rate_limited' || kind === 'overloaded');
   if (failures.length > 0 && retryable.length === failures.length) {
     const seconds = Math.min(...retryable.map((failure) => failure.retryAfterSeconds ?? 5));
@@ -45,32 +45,34 @@ export function finalError(tried: readonly TriedFailure[]): GatewayError {
 }
 
 function summarize(attempts: number, reason: string): string {
-  if (attempts === 1) return `The provider failed: ${reason}`;
+  if (attempts === 1) {
+    return reason.startsWith('The provider ') ? reason : `The provider failed: ${reason}`;
+  }
   const all = attempts === 2 ? 'Both' : `All ${attempts}`;
   return `${all} attempts failed. Last error: ${reason}`;
 }
 
-/** Returns why a provider failed, without its secrets. The log has the full message. */
+/** Returns why a provider failed, without secrets. The log has the full message. */
 export function publicReason(failure: TriedFailure): string {
   switch (failure.kind) {
     case 'credential':
     case 'quota':
       // Details of an account are only for its owner.
-      return `the provider rejected ${failure.isOwnAccount ? 'your' : "the gateway's"} account.`;
+      return `The provider rejected ${failure.isOwnAccount ? 'your' : "the gateway's"} account.`;
     case 'malformed':
       // The message quotes the answer, which may be a proxy's error page.
-      return 'the provider sent an invalid answer.';
+      return 'The provider sent an invalid answer.';
     default:
       return failure.message;
   }
 }
 
-/** Matches keys other than the one that was used. Providers may quote another key or a key id. */
+/** Matches keys other than the one that was used. Providers may quote another key or a key ID. */
 const keyPattern = /\b(?:sk|xai|gsk|key|ak)-[\w*-]{6,}/g;
 
 /** Match the account names that providers include in messages. */
 const accountPatterns = [
-  // OpenAI, Groq and Moonshot.
+  // OpenAI, Groq, and Moonshot.
   /\b(?:org|proj)[-_][A-Za-z0-9]{16,}\b/g,
   // xAI.
   /(?<=\b(?:team|api key id):? )[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi,
@@ -80,18 +82,18 @@ const accountPatterns = [
   /(?<=\barn:aws[\w-]*:[\w-]*:[\w-]*:)\d{12}\b/g,
 ];
 
-/** Removes keys, account names, the provider's address, and its model name from a message. */
+/** Removes keys, account names, the provider's URL, and its model name from a message. */
 export function redact(message: string, offer: Offer): string {
   const { provider, upstreamModel, model } = offer;
   const withoutKey = secretsOf(provider).reduce(
     (text, secret) => withoutPartialSecret(replaceName(text, secret, '[key]'), secret),
     message,
   );
-  const withoutAddress = urlsOf(provider).reduce(
-    (text, address) => replaceName(text, address, provider.name),
+  const withoutUrl = urlsOf(provider).reduce(
+    (text, url) => replaceName(text, url, provider.name),
     withoutKey,
   );
-  const withModelName = replaceName(withoutAddress, upstreamModel, model.id);
+  const withModelName = replaceName(withoutUrl, upstreamModel, model.id);
   return accountPatterns.reduce(
     (text, account) => text.replaceAll(account, '[account]'),
     withModelName.replaceAll(keyPattern, '[key]'),
@@ -99,13 +101,13 @@ export function redact(message: string, offer: Offer): string {
 }
 
 /**
- * Returns the address of a provider and its parts, longest first. A host without a dot is left out,
+ * Returns the base URL of a provider and its parts, longest first. A host without a dot is left out,
  * because it may be an ordinary word.
  */
 function urlsOf({ baseUrl }: Offer['provider']): string[] {
   const { origin, host, hostname } = new URL(baseUrl);
-  const addresses = [baseUrl.replace(/\/+$/, ''), origin, host, hostname];
-  return addresses.filter((address) => /[.:]/.test(address));
+  const urls = [baseUrl.replace(/\/+$/, ''), origin, host, hostname];
+  return urls.filter((url) => /[.:]/.test(url));
 }
 
 /** Shorter names may occur inside other words, so they are replaced only as full words. */

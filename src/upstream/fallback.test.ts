@@ -58,12 +58,12 @@ describe('openFirst', () => {
   });
 
   test('names the rejected parameter but redacts keys', async () => {
-    const refused = (param: string): AttemptResult => {
+    const rejected = (param: string): AttemptResult => {
       const failure = { kind: 'request', status: 400, message: 'no', param } as const;
       return { kind: 'failed', failure: { ...failure, retryAfterSeconds: null } };
     };
     const reported = async (param: string) => {
-      const { opened } = tryPlan([refused(param), refused(param)]);
+      const { opened } = tryPlan([rejected(param), rejected(param)]);
       return opened.then(null, (error: unknown) => error);
     };
     expect(await reported('tools[0].name')).toMatchObject({ status: 400, param: 'tools[0].name' });

@@ -30,9 +30,9 @@ describe('withKeepAlive', () => {
   });
 
   test('rejects with an error that comes soon', async () => {
-    const refusal = new GatewayError('upstream_error', 'no');
-    const opening = Promise.reject(refusal);
-    await expect(withKeepAlive(opening, format, identity, neverLate, 1000)).rejects.toBe(refusal);
+    const rejection = new GatewayError('upstream_error', 'no');
+    const opening = Promise.reject(rejection);
+    await expect(withKeepAlive(opening, format, identity, neverLate, 1000)).rejects.toBe(rejection);
   });
 
   test('sends keep-alives until the stream opens, and then its content', async () => {

@@ -1,6 +1,6 @@
 import type { Provider } from '../config/config.ts';
-import { failureCode } from '../core/errors.ts';
 import { callConfiguredServer, type ServerCall } from '../core/configured-server.ts';
+import { failureCode } from '../core/errors.ts';
 import { dialects } from '../dialects/registry.ts';
 import { isUntrusted } from './guard/pinned-call.ts';
 import { InvalidKeyError } from './keys/authorizer.ts';

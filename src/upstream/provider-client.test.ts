@@ -116,16 +116,16 @@ test('send uses the HTTP_PROXY of the environment only for other machines', asyn
 });
 
 test('send retries once with a new token when a provider rejects the token', async () => {
-  let refused = 0;
+  let rejected = 0;
   const google = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     routes: {
-      '/token': () => Response.json({ access_token: `t${refused}`, expires_in: 3_600 }),
+      '/token': () => Response.json({ access_token: `t${rejected}`, expires_in: 3_600 }),
       '/takes/chat/completions': () => new Response('ok'),
       // The token is accepted elsewhere first, so a new one may help.
-      '/refuses/chat/completions': async () => {
-        refused++;
+      '/rejects/chat/completions': async () => {
+        rejected++;
         await (await sendTo(at('takes'))).text();
         return new Response('no', { status: 401 });
       },
@@ -135,8 +135,8 @@ test('send retries once with a new token when a provider rejects the token', asy
   const at = (path: string) =>
     provider({ baseUrl: `http://127.0.0.1:${google.port}/${path}`, apiKey });
   try {
-    expect((await sendTo(at('refuses'))).status).toBe(401);
-    expect(refused).toBe(2);
+    expect((await sendTo(at('rejects'))).status).toBe(401);
+    expect(rejected).toBe(2);
   } finally {
     await google.stop(true);
   }
@@ -221,12 +221,12 @@ test('connectionFailure does not reveal the host', () => {
 
 test.each(['EMFILE', 'ENFILE'])('throwLocalFailure throws a retryable 503 for %s', (code) => {
   const error = new ConnectionError(code, 'Too many open files.');
-  let refusal: unknown;
+  let rejection: unknown;
   try {
     throwLocalFailure(error, false);
-  } catch (refused) {
-    refusal = refused;
+  } catch (rejected) {
+    rejection = rejected;
   }
-  expect(refusal).toBeInstanceOf(GatewayError);
-  expect(refusal).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 1 });
+  expect(rejection).toBeInstanceOf(GatewayError);
+  expect(rejection).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 1 });
 });

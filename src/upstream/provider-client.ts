@@ -8,7 +8,7 @@ import { dialects } from '../dialects/registry.ts';
 import { type ConnectionPool, poolFor } from './connection/pool.ts';
 import { type HttpResponse, toHttpResponse } from './connection/response.ts';
 import { formatHeaders, formatRequestHead, RoundTrip } from './connection/round-trip.ts';
-import { type CheckAddress, callPinned, RefusedAddress, targetOf } from './guard/pinned-call.ts';
+import { type CheckAddress, callPinned, RejectedAddress, targetOf } from './guard/pinned-call.ts';
 import { type Authorizer, credentialFor, InvalidKeyError } from './keys/authorizer.ts';
 import type { UpstreamCall } from './upstream-call.ts';
 
@@ -226,8 +226,8 @@ export function throwLocalFailure(error: unknown, isShuttingDown: boolean): void
 /** Returns the failure for a connection error, without its text, which may contain host names. */
 export function connectionFailure(error: unknown, timedOut: boolean): UpstreamFailure {
   if (timedOut) return createFailure('timeout', "The provider didn't respond in time.");
-  if (error instanceof RefusedAddress) {
-    const message = `The base URL of your credential was refused: ${error.message}`;
+  if (error instanceof RejectedAddress) {
+    const message = `The base URL of your credential was rejected: ${error.message}`;
     return createFailure('unreachable', message);
   }
   if (error instanceof InvalidKeyError) return createFailure(error.kind, error.message);

@@ -93,7 +93,9 @@ test('inlineImages accepts 32 MiB of images per request and rejects more', async
   const longer = await listen(outside, image(16 * mebibyte + 1));
   const failure = await failureOf(inline(longer.port, ['1.png', '2.png']));
   expect(failure).toMatchObject({ status: 400, param: expect.stringMatching(/^images\[[01]\]$/) });
-  expect(String(failure)).toContain('The downloads of this request are too large together.');
+  expect(String(failure)).toContain(
+    'The downloads of this request exceed the size limit together.',
+  );
 });
 
 test('inlineImages aborts the other downloads when one fails', async () => {

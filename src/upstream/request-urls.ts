@@ -2,7 +2,7 @@ import { requestUrlsMax } from '../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { fileTypeOf } from '../core/media/images.ts';
 import type { UrlInput } from '../core/request-info.ts';
-import { tooManyAddresses } from '../dialects/normalize/requests/external-references.ts';
+import { tooManyUrls } from '../dialects/normalize/requests/external-references.ts';
 import { type AddressPolicy, checkUserUrl } from './guard/address-policy.ts';
 import type { GuardedFetch } from './guard/guarded-fetch.ts';
 
@@ -16,7 +16,7 @@ const imageTimeoutMs = 15_000;
 const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
 
 /**
- * Refuses private image URLs. An upstream that fetches URLs itself may run inside our network, and
+ * Rejects private image URLs. An upstream that fetches URLs itself may run inside our network, and
  * clients must not reach its neighbors through it. The upstream resolves and checks host names.
  */
 export function rejectPrivateImages(images: readonly UrlInput[], policy: AddressPolicy): void {
@@ -27,13 +27,13 @@ export function rejectPrivateImages(images: readonly UrlInput[], policy: Address
   }
 }
 
-/** Refuses private URLs in all other fields that an upstream may fetch. */
+/** Rejects private URLs in all other fields that an upstream may fetch. */
 export function rejectPrivateUrls(
   urls: readonly UrlInput[] | undefined,
   policy: AddressPolicy,
 ): void {
   const excess = urls?.[requestUrlsMax];
-  if (excess) throw tooManyAddresses(excess.param);
+  if (excess) throw tooManyUrls(excess.param);
   for (const { url, param } of urls ?? []) {
     const checked = checkUserUrl(url, policy);
     if (!checked.ok) throw invalidRequest(`${param} can't be fetched: ${checked.reason}`, param);

@@ -28,10 +28,10 @@ afterAll(() => server.stop(true));
 function request(path: string) {
   const timeouts = { timeoutMs: 30_000, idleTimeoutMs: 30_000 };
   const offer = offerCalled('model', { baseUrl: `http://127.0.0.1:${server.port}`, ...timeouts });
-  const refuse = async () => ({ ok: false as const, reason: 'This test uses no such address.' });
+  const reject = async () => ({ ok: false as const, reason: 'This test uses no such address.' });
   return sendShortRequest(offer, { path, body: '{}' }, new AbortController().signal, {
     deadlines: new DeadlineWatcher(),
-    checkAddress: refuse,
+    checkAddress: reject,
   });
 }
 

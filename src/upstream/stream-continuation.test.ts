@@ -168,12 +168,12 @@ describe('StreamAnswer, after the upstream stream has ended', () => {
 
   test('names the owner of the account that the provider rejected', async () => {
     const failure = { kind: 'credential', status: 401, message: 'No.', retryAfterSeconds: null };
-    const refused = async () => ({ kind: 'failed', failure }) as AttemptResult;
+    const rejected = async () => ({ kind: 'failed', failure }) as AttemptResult;
     const own = { scope: 'k', feeBasisPoints: 0, isUserUrl: false, sharedNext: null };
-    const { text } = await readAll(opened(chunk('a', 'stop'), refused), own);
-    expect(text).toContain('the provider rejected your account.');
-    const shared = await readAll(opened(chunk('a', 'stop'), refused));
-    expect(shared.text).toContain("the provider rejected the gateway's account.");
+    const { text } = await readAll(opened(chunk('a', 'stop'), rejected), own);
+    expect(text).toContain('The provider rejected your account.');
+    const shared = await readAll(opened(chunk('a', 'stop'), rejected));
+    expect(shared.text).toContain("The provider rejected the gateway's account.");
   });
 
   test('fails with an internal error if opening the next stream throws', async () => {

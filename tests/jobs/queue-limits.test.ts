@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
-import type { EnqueueRefusal } from '../../src/jobs/queue.ts';
+import type { EnqueueRejection } from '../../src/jobs/queue.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 import { JobHarness } from '../support/job-harness.ts';
 
@@ -15,15 +15,15 @@ const queueFull = (limit: string) => ({
   message: `The queue of this account holds at most ${limit}. Retry when jobs have ended.`,
 });
 
-test.each<[EnqueueRefusal, object]>([
+test.each<[EnqueueRejection, object]>([
   ['too_many_jobs', queueFull('10000 jobs')],
   ['too_many_bytes', queueFull('20 GB of input')],
   ['claim_taken_over', { status: 409, param: 'Idempotency-Key' }],
-])('rejects a job and deletes its text when the queue answers %s', async (reason, refusal) => {
+])('rejects a job and deletes its text when the queue answers %s', async (reason, rejection) => {
   const caller = await harness.newCaller();
   const result = { ok: false, reason } as const;
   const enqueue = spyOn(harness.store.jobs.store, 'enqueue').mockResolvedValueOnce(result);
-  expect(await failureOf(harness.speech(caller, 'Short.'))).toMatchObject(refusal);
+  expect(await failureOf(harness.speech(caller, 'Short.'))).toMatchObject(rejection);
   const bounds = { waitingMax: 10_000, inputBytesMax: 20 * 1024 ** 3 };
   expect(enqueue).toHaveBeenCalledWith(expect.anything(), bounds, null);
   enqueue.mockRestore();

@@ -428,7 +428,7 @@ describe('Cohere embeddings', () => {
     const reply = await embed({ model: 'test/recorded', input: 'a' });
     expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
     expect(reply.error.message).toBe(
-      "The provider failed: the provider rejected the gateway's account.",
+      "The provider rejected the gateway's account.",
     );
     const { attempts, charges } = await gateway.record(reply.requestId);
     expect(attempts).toMatchObject([{ outcome: 'credential', status: 401 }]);

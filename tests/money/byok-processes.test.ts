@@ -82,9 +82,9 @@ test(
     const newKeyOnly = { DATABASE_URL, TOLLGATE_SECRET_KEY: next };
     await using second = await startGateway({ ...shared, env: newKeyOnly });
     expect(await sentCredential(second)).toBe('Bearer sk-new-0123456789');
-    const refused = await run(['serve', '--port', '0'], { ...shared, env });
-    expect([refused.exitCode, refused.stdout]).toEqual([1, '']);
-    expect(refused.stderr).toStartWith("The secret key doesn't match");
+    const rejected = await run(['serve', '--port', '0'], { ...shared, env });
+    expect([rejected.exitCode, rejected.stdout]).toEqual([1, '']);
+    expect(rejected.stderr).toStartWith("The secret key doesn't match");
   },
   testMs,
 );
@@ -99,10 +99,10 @@ test(
     const again = { upstreams: upstreams(), dataDir: gateway.dataDir };
     const env = { TOLLGATE_SECRET_KEY: secret };
 
-    const refused = await run(['serve', '--port', '0'], { ...again, env });
-    expect(refused.exitCode).toBe(1);
-    expect(refused.stdout).toBe('');
-    expect(refused.stderr).toMatch(/^The secret key doesn't match [^\n]*byok delete"\.\n$/);
+    const rejected = await run(['serve', '--port', '0'], { ...again, env });
+    expect(rejected.exitCode).toBe(1);
+    expect(rejected.stdout).toBe('');
+    expect(rejected.stderr).toMatch(/^The secret key doesn't match [^\n]*byok delete"\.\n$/);
 
     await using back = await startGateway({ ...again, keys: gateway.keys });
     expect(await sentCredential(back)).toBe('Bearer sk-own-0123456789');
@@ -125,8 +125,8 @@ test(
     const bare = { upstreams: upstreams(), dataDir, env: { TOLLGATE_SECRET_KEY: '' } };
     const wrongPrevious = { ...bare.env, TOLLGATE_PREVIOUS_SECRET_KEY: `not ${secret}` };
     for (const other of [bare.env, wrongPrevious]) {
-      const refused = await run(args, { ...bare, env: other });
-      expect(refused.stderr).toStartWith("The secret key doesn't match");
+      const rejected = await run(args, { ...bare, env: other });
+      expect(rejected.stderr).toStartWith("The secret key doesn't match");
     }
     // During a rotation, the previous key may still be the one in use.
     const previous = { ...bare.env, TOLLGATE_PREVIOUS_SECRET_KEY: secret };

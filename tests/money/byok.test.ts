@@ -242,7 +242,7 @@ describe('BYOK requests', () => {
     north.script('chat', [status(401), counted]);
     const reply = await tenant.chat();
     expect(reply.status).toBe(502);
-    expect(reply.error.message).toBe('The provider failed: the provider rejected your account.');
+    expect(reply.error.message).toBe('The provider rejected your account.');
     expect(receivedKeys(north)).toEqual(['sk-own-0123456789']);
   });
 
@@ -469,12 +469,12 @@ describe('BYOK base URL', () => {
       mode: 'byok_only',
     } as const;
     await vault.save(credential, Date.now());
-    await within(1_000, async () => (await tenant.chat({ model })).text.includes('was refused'));
+    await within(1_000, async () => (await tenant.chat({ model })).text.includes('was rejected'));
     return tenant;
   }
 
-  const refusal =
-    'The provider failed: The base URL of your credential was refused: The address is not public.';
+  const rejection =
+    'The provider failed: The base URL of your credential was rejected: The address is not public.';
 
   test.each([
     ['/v1/chat/completions', { ...body, messages: [{ role: 'user', content: 'Hello!' }] }],
@@ -483,7 +483,7 @@ describe('BYOK base URL', () => {
   ])('is rejected when used by %s, even if it was stored', async (path, requestBody) => {
     const { key } = await withPrivateAddress('anywhere', 'acme/anywhere');
     const reply = await gateway.post(requestBody, { path, key });
-    expect([reply.status, reply.error.message]).toEqual([502, refusal]);
+    expect([reply.status, reply.error.message]).toEqual([502, rejection]);
     expect(south.requests.length).toBe(0);
   });
 

@@ -165,9 +165,9 @@ describe('hold', () => {
     expect(await gateway.store.creditStore.balance(rich.id)).toMatchObject({ balance: 0 });
 
     const poor = await makeByokTenant(gateway, `${name}-short`, credits - 1);
-    const refused = await gateway.post(bytes400(model, capped), { key: poor.key });
-    expect([refused.status, refused.error.type]).toEqual([402, 'insufficient_credits']);
-    expect(refused.error.message).toContain(`${credits}`);
+    const rejected = await gateway.post(bytes400(model, capped), { key: poor.key });
+    expect([rejected.status, rejected.error.type]).toEqual([402, 'insufficient_credits']);
+    expect(rejected.error.message).toContain(`${credits}`);
     const left = await gateway.store.creditStore.balance(poor.id);
     expect(left).toMatchObject({ balance: credits - 1 });
     expect(upstream.requests).toHaveLength(1);

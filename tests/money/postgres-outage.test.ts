@@ -127,7 +127,7 @@ test.concurrent(
       () => postgres.start(),
     );
     expect([...statuses]).toEqual([503]);
-    expect(traffic.refusals).toEqual([]);
+    expect(traffic.rejections).toEqual([]);
     expect(traffic.broken).toEqual([]);
     await expectAllBooked(upstream, url, traffic);
   },
@@ -146,7 +146,7 @@ test.concurrent(
       () => postgres.resume(),
     );
     expect(statuses.has(200)).toBe(false);
-    expect(traffic.refusals).toEqual([]);
+    expect(traffic.rejections).toEqual([]);
     expect(traffic.broken).toEqual([]);
     await expectAllBooked(upstream, url, traffic);
   },

@@ -61,8 +61,8 @@ export async function setCredential(
   // The lookbehind keeps this linear for a long run of slashes.
   const baseUrl = input.base_url?.replace(/(?<!\/)\/+$/, '') ?? null;
   if (baseUrl !== null) await checkBaseUrl(service, provider, known.byokBaseUrl, baseUrl);
-  const refusal = keyRejection(input.api_key, baseUrl, known);
-  if (refusal !== undefined) throw invalidRequest(`api_key ${refusal}.`, 'api_key');
+  const rejection = keyRejection(input.api_key, baseUrl, known);
+  if (rejection !== undefined) throw invalidRequest(`api_key ${rejection}.`, 'api_key');
   const { id } = await findTenant(service.directory, tenantId);
   const mode = input.mode ?? 'byok_first';
   const credential = { tenantId: id, provider, apiKey: compact(input.api_key), baseUrl, mode };
@@ -120,10 +120,10 @@ async function checkBaseUrl(
     throw invalidRequest(message, 'base_url');
   }
   // Paths are appended to the base URL, so it can't end in a query or fragment.
-  const refusal = /[?#]/.test(baseUrl)
+  const rejection = /[?#]/.test(baseUrl)
     ? 'The URL must not have a query or fragment.'
     : await service.rejectionReason(baseUrl);
-  if (refusal !== null) throw invalidRequest(`base_url isn't allowed: ${refusal}`, 'base_url');
+  if (rejection !== null) throw invalidRequest(`base_url isn't allowed: ${rejection}`, 'base_url');
 }
 
 /** Also finds a key of a provider that the operator has removed since. Throws 404. */

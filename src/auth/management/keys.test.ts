@@ -33,8 +33,8 @@ test('createKey rejects more keys than a tenant may have', async () => {
   const body = { name: 'one more' };
   const last = await createKey(serviceWith(keysPerTenantMax - 1), 'acme', body);
   expect(last.key.name).toBe('one more');
-  const refused = createKey(serviceWith(keysPerTenantMax), 'acme', body);
-  await expect(refused).rejects.toThrow('already has the maximum of 10000 keys');
+  const rejected = createKey(serviceWith(keysPerTenantMax), 'acme', body);
+  await expect(rejected).rejects.toThrow('already has the maximum of 10000 keys');
 });
 
 test('listKeys writes the pending times of last use first', async () => {

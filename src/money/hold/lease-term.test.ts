@@ -46,10 +46,10 @@ test('LeaseTerm gives a lease that starts during a renewal the same end', async 
     () => Bun.sleep(1),
   );
   await other.renew();
-  const refusal = Promise.resolve(other.hold(caller, { requested: 600, minimum: 600 })).catch(
+  const rejection = Promise.resolve(other.hold(caller, { requested: 600, minimum: 600 })).catch(
     String,
   );
-  expect(String(await refusal)).toContain('needs at least 600');
+  expect(String(await rejection)).toContain('needs at least 600');
   await hold.settle(0);
   await store.database.close();
   rmSync(folder, { recursive: true });

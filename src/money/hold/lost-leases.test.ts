@@ -68,8 +68,8 @@ async function leased(): Promise<number | undefined> {
 /** Leases credits in the store and loses the result. */
 async function lose(credits: number): Promise<void> {
   losesResults = true;
-  const refused = Promise.resolve(wallets.hold(caller, exactly(credits))).catch(String);
-  expect(await refused).toContain("The credit store can't be reached");
+  const rejected = Promise.resolve(wallets.hold(caller, exactly(credits))).catch(String);
+  expect(await rejected).toContain("The credit store can't be reached");
   losesResults = false;
 }
 
@@ -132,8 +132,8 @@ test('Wallets answer a recall with 0 credits, so that no process waits longer', 
     pauses += 1;
     return wallets.answerRecalls();
   });
-  const refused = Promise.resolve(poor.hold(caller, exactly(1))).catch(String);
-  expect(await refused).toContain('This account has 0 credits left');
+  const rejected = Promise.resolve(poor.hold(caller, exactly(1))).catch(String);
+  expect(await rejected).toContain('This account has 0 credits left');
   expect(pauses).toBe(1);
 });
 

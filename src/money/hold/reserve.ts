@@ -36,9 +36,9 @@ export async function reserve(
   let hold: Hold;
   try {
     hold = await deps.hold(call, bound);
-  } catch (refusal) {
+  } catch (rejection) {
     offers = plan.filter(({ ownAccount }) => ownAccount !== null);
-    if (offers.length === 0 || offers.length === plan.length) throw refusal;
+    if (offers.length === 0 || offers.length === plan.length) throw rejection;
     bound = bounds.boundFor(offers, creditsPerUsd);
     hold = await deps.hold(call, bound);
   }

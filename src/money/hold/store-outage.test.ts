@@ -34,8 +34,8 @@ async function holdAfterOutage(name: string): Promise<Wallets> {
   await expect(wallets.renew()).rejects.toThrow('away');
   // Leases live for 2 minutes and aren't used in their last 10 seconds.
   now += 111_000;
-  const refused = async () => wallets.hold(callerOf(tenantId), amounts);
-  await expect(refused()).rejects.toMatchObject({ symbol: 'service_unavailable' });
+  const rejected = async () => wallets.hold(callerOf(tenantId), amounts);
+  await expect(rejected()).rejects.toMatchObject({ symbol: 'service_unavailable' });
   return wallets;
 }
 
@@ -53,8 +53,8 @@ test('Wallets renew leases after a commit only while the store counts as down', 
   renew.mockRejectedValueOnce(new Error('away'));
   wallets.booked([]);
   await Bun.sleep(0);
-  const refused = async () => wallets.hold(callerOf(tenantId), amounts);
-  await expect(refused()).rejects.toMatchObject({ symbol: 'service_unavailable' });
+  const rejected = async () => wallets.hold(callerOf(tenantId), amounts);
+  await expect(rejected()).rejects.toMatchObject({ symbol: 'service_unavailable' });
   await wallets.renew();
   wallets.booked([]);
   await Bun.sleep(0);

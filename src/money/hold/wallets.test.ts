@@ -60,13 +60,13 @@ function walletsWith(
 }
 
 const exactly = (credits: number) => ({ requested: credits, minimum: credits });
-const refusal = async (holding: () => unknown) => {
+const rejection = async (holding: () => unknown) => {
   try {
     await holding();
   } catch (error) {
     return error instanceof Error ? error.message : '';
   }
-  throw new Error('The hold was not refused.');
+  throw new Error('The hold was not rejected.');
 };
 const leased = async (owner = `tenant:${tenantId}`) => {
   const found = await store.database.read
@@ -83,11 +83,11 @@ describe('Wallets.hold', () => {
   test('reports the credits left and needed if the wallet has too few', async () => {
     const wallets = walletsWith();
     await wallets.hold(callerOf(tenantId), exactly(990));
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(11)))).toBe(
+    expect(await rejection(() => wallets.hold(callerOf(tenantId), exactly(11)))).toBe(
       `This account has 10 credits left; the request needs at least 11. ${addCredits}`,
     );
     await wallets.hold(callerOf(tenantId), exactly(9));
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(2)))).toBe(
+    expect(await rejection(() => wallets.hold(callerOf(tenantId), exactly(2)))).toBe(
       `This account has 1 credit left; the request needs at least 2. ${addCredits}`,
     );
   });
@@ -100,8 +100,8 @@ describe('Wallets.hold', () => {
     const message =
       'This key has 0 credits left; the request needs at least 1. ' +
       "Raise the key's limit or send a smaller request.";
-    expect(await refusal(() => wallets.hold(limited, exactly(1)))).toBe(message);
-    // The refused hold has released the wallet's credits.
+    expect(await rejection(() => wallets.hold(limited, exactly(1)))).toBe(message);
+    // The rejected hold has released the wallet's credits.
     expect((await wallets.hold(callerOf(tenantId), exactly(700))).credits).toBe(700);
   });
 
@@ -110,8 +110,8 @@ describe('Wallets.hold', () => {
     const limited = callerOf(tenantId, { keyId: `w-${tenantId}`, limitCredits: 5_000 });
     const hold = await wallets.hold(limited, { requested: 1_200, minimum: 1 });
     expect(hold.credits).toBe(1_000);
-    const refused = await refusal(() => wallets.hold(limited, exactly(1)));
-    expect(refused).toContain('This account has 0');
+    const rejected = await rejection(() => wallets.hold(limited, exactly(1)));
+    expect(rejected).toContain('This account has 0');
     expect(await hold.extend(1)).toBeNull();
     // 1,000 on each of both accounts.
     expect(wallets.totals().heldCredits).toBe(2_000);
@@ -132,7 +132,7 @@ describe('Wallets.hold', () => {
     const hold = await wallets.hold(limited, exactly(20));
     expect(requests.splice(0)).toEqual([`key:${keyId}`, `tenant:${tenantId}`]);
     expect(await hold.extend(900)).toBeNull();
-    await refusal(() => wallets.hold(limited, exactly(900)));
+    await rejection(() => wallets.hold(limited, exactly(900)));
     expect(requests).toEqual([`key:${keyId}`, `key:${keyId}`]);
   });
 
@@ -217,7 +217,7 @@ describe('Wallets while the store is down', () => {
     isAway = true;
     // The lease has 100 credits plus an eighth of the other 900, in whole holds.
     expect((await wallets.hold(callerOf(tenantId), exactly(200))).credits).toBe(200);
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
+    expect(await rejection(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
   });
 
   test('do not use a lease that may have expired', async () => {
@@ -225,8 +225,8 @@ describe('Wallets while the store is down', () => {
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     isAway = true;
     now += 110_000;
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
-    expect(await refusal(() => hold.extend(1))).toBe(unavailable);
+    expect(await rejection(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
+    expect(await rejection(() => hold.extend(1))).toBe(unavailable);
     isAway = false;
     await wallets.renew();
     expect((await wallets.hold(callerOf(tenantId), exactly(1))).credits).toBe(1);
@@ -242,7 +242,7 @@ describe('Wallets while the store is down', () => {
     });
     await wallets.renew().catch(() => undefined);
     now += 110_000;
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
+    expect(await rejection(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
     expect(renewals).toBe(1);
   });
 
@@ -255,7 +255,7 @@ describe('Wallets while the store is down', () => {
     await other.renew();
     const taken = await other.hold(callerOf(tenantId), exactly(950));
     await sleeper.renew();
-    expect(await refusal(() => sleeper.hold(callerOf(tenantId), exactly(1)))).toContain(
+    expect(await rejection(() => sleeper.hold(callerOf(tenantId), exactly(1)))).toContain(
       'This account has 0 credits left',
     );
     await taken.settle(0);
@@ -310,7 +310,7 @@ test('Wallets return idle credits after the clock was set back', async () => {
 describe('Wallets after a clock jump or sleep', () => {
   const dayMs = 86_400_000;
 
-  test('refuse no new and no running request', async () => {
+  test('reject no new and no running request', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     now += dayMs;
@@ -326,7 +326,7 @@ describe('Wallets after a clock jump or sleep', () => {
     await dead.hold(callerOf(tenantId), exactly(300));
     now += dayMs;
     const all = () => other.hold(callerOf(tenantId), exactly(400));
-    expect(await refusal(all)).toContain('This account has 100 credits left');
+    expect(await rejection(all)).toContain('This account has 100 credits left');
     now += 10_000;
     await Promise.all([one.renew(), other.renew()]);
     expect(await leased()).toBeGreaterThanOrEqual(900);
@@ -504,8 +504,8 @@ describe('idle credits', () => {
       return store.ledger.lease(amounts);
     };
     const slow = walletsWith({ lease });
-    const refused = await refusal(() => slow.hold(callerOf(tenantId), exactly(700)));
-    expect(refused).toContain('This account has 100 credits left');
+    const rejected = await rejection(() => slow.hold(callerOf(tenantId), exactly(700)));
+    expect(rejected).toContain('This account has 100 credits left');
     expect(trips).toBe(2);
   });
 
@@ -547,24 +547,24 @@ describe('idle credits', () => {
 });
 
 describe('changed key limit', () => {
-  test('lets running requests end and refuses new ones', async () => {
+  test('lets running requests end and rejects new ones', async () => {
     const wallets = walletsWith();
     const key = { keyId: `l-${tenantId}`, limitCredits: 500 };
     const hold = await wallets.hold(callerOf(tenantId, key), exactly(100));
     const lowered = callerOf(tenantId, { ...key, limitCredits: 120 });
     expect((await wallets.hold(lowered, { requested: 50, minimum: 1 })).credits).toBe(20);
     expect(await hold.settle(100)).toEqual({ wallet: 100, key: 100 });
-    expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This key has 0');
+    expect(await rejection(() => wallets.hold(lowered, exactly(1)))).toContain('This key has 0');
     const raised = callerOf(tenantId, { ...key, limitCredits: 200 });
     expect((await wallets.hold(raised, exactly(80))).credits).toBe(80);
   });
 
-  test('refuses requests once lowered to what was spent, whatever is leased', async () => {
+  test('rejects requests once lowered to what was spent, whatever is leased', async () => {
     const wallets = walletsWith();
     const key = { keyId: `s-${tenantId}`, limitCredits: 1_000 };
     await (await wallets.hold(callerOf(tenantId, key), exactly(100))).settle(100);
     const lowered = callerOf(tenantId, { ...key, limitCredits: 100 });
-    expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This key has 0');
+    expect(await rejection(() => wallets.hold(lowered, exactly(1)))).toContain('This key has 0');
   });
 
   test('allows the rest of a lowered limit, even if its credits return late', async () => {
@@ -588,7 +588,7 @@ describe('changed key limit', () => {
       limitReset: 'daily',
     });
     const late = await wallets.hold(caller, exactly(100));
-    expect(await refusal(() => wallets.hold(caller, exactly(1)))).toContain('This key has 0');
+    expect(await rejection(() => wallets.hold(caller, exactly(1)))).toContain('This key has 0');
     now += 1;
     const early = await wallets.hold(caller, exactly(100));
     expect([late.keyAccount, early.keyAccount]).toEqual([

@@ -329,9 +329,9 @@ describe('Journal syncs', () => {
     first.done(null);
     await written;
     expect(journal.started).toBe(1);
-    const refused = journal.settled(end()).catch(String);
+    const rejected = journal.settled(end()).catch(String);
     (await next()).done(new Error('EIO'));
-    expect(await refused).toContain('EIO');
+    expect(await rejected).toContain('EIO');
     // No background sync follows.
     await Bun.sleep(twoTurnsMs);
     expect(syncs).toEqual([]);

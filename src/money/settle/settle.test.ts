@@ -458,10 +458,10 @@ test('settle charges nothing for replayed answers', async () => {
 });
 
 test('settle charges nothing for rejected requests', async () => {
-  const refused = settling({});
+  const rejected = settling({});
   const error = new GatewayError('insufficient_credits', 'Too little.');
-  expect(await refused.settle({ kind: 'rejected', error })).toMatchObject({ costCredits: 0 });
-  expect(refused.saved).toMatchObject([
+  expect(await rejected.settle({ kind: 'rejected', error })).toMatchObject({ costCredits: 0 });
+  expect(rejected.saved).toMatchObject([
     {
       wasDispatched: false,
       settlement: {

@@ -65,7 +65,7 @@ export async function openPostgres(
   try {
     return await open(address, bounds, sessionBounds(bounds));
   } catch (error) {
-    if (!isRefusedSetting(error)) throw error;
+    if (!isRejectedSetting(error)) throw error;
     return open(address, bounds, {});
   }
 }
@@ -115,7 +115,7 @@ async function retryWhileServerFull(work: () => Promise<void>): Promise<void> {
   }
 }
 
-function isRefusedSetting(error: unknown): boolean {
+function isRejectedSetting(error: unknown): boolean {
   const cause = error instanceof GatewayError ? error.cause : undefined;
   return cause instanceof Error && cause.message.startsWith('unsupported startup parameter');
 }

@@ -12,7 +12,7 @@ const retryMsMax = 5_000;
 const failuresToDisconnect = 3;
 
 /** Errors with which the server rejects all clients, so that one is enough. */
-const serverRefusal = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
+const serverRejection = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
 
 /** A server that fails again sooner than this is retried less often. */
 const stableMs = 5_000;
@@ -119,7 +119,7 @@ export class Redis {
   /** A single rejection disconnects: a full server still serves reads, which reset the count. */
   #countFailure(failure: string): void {
     this.#failures += 1;
-    if (this.#failures >= failuresToDisconnect || serverRefusal.test(failure))
+    if (this.#failures >= failuresToDisconnect || serverRejection.test(failure))
       this.#disconnect(failure);
   }
 

@@ -158,9 +158,9 @@ describe('openSqlite', () => {
           (error: Error) => error.message,
         ),
     );
-    const refused = (await Promise.all(calls)).filter((outcome) => outcome !== 'answered');
-    expect(refused).toHaveLength(50);
-    expect(new Set(refused)).toEqual(
+    const rejected = (await Promise.all(calls)).filter((outcome) => outcome !== 'answered');
+    expect(rejected).toHaveLength(50);
+    expect(new Set(rejected)).toEqual(
       new Set([`The database is too busy: ${waitingCallsMax} calls are already waiting.`]),
     );
     await database.ping();

@@ -144,11 +144,11 @@ describe('A request larger than the socket buffer', () => {
         socket.write('HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig');
       });
     });
-    const refused = async () => {
+    const rejected = async () => {
       const { status, text } = await responseOf(start(connections, '', bytes));
       return `${status} ${text}`;
     };
-    expect([await refused(), await refused()]).toEqual(['413 big', '413 big']);
+    expect([await rejected(), await rejected()]).toEqual(['413 big', '413 big']);
     expect(opened).toBe(2);
   });
 });

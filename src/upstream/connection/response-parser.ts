@@ -224,7 +224,7 @@ export function readHead(bytes: Buffer): ResponseHead | undefined {
 
 const statusLine = /^HTTP\/1\.(\d) +([1-9]\d\d)(?: [^\r\n]*)?\r?(?:\n|$)/;
 /**
- * Control characters are refused, because a bare carriage return could split a line in two. One
+ * Control characters are rejected, because a bare carriage return could split a line in two. One
  * pattern checks all lines at once: providers send 20 or more, and few are ever read.
  */
 const headerLines = /^[^\n]*(?:\n[\w!#$%&'*+\-.^`|~]+:[\t\x20-\x7e\x80-\xff]*\r?)*$/;

@@ -150,7 +150,7 @@ const untrusted = [
   ['that has expired', expiredLeaf, 'localhost', authority],
 ] as const;
 
-test.each(untrusted)('Connection refuses a certificate %s', async (_, cert, hostname, trusted) => {
+test.each(untrusted)('Connection rejects a certificate %s', async (_, cert, hostname, trusted) => {
   const { connections, received } = await serve(cert, hostname, trusted);
   const code = failureCode(await failureOf(post(connections))) ?? '';
   expect([code, isUntrusted(code)]).toEqual([code, true]);

@@ -1,56 +1,15 @@
 import { describe, expect, test } from 'bun:test';
-import { addressBytes } from '../../core/network-address.ts';
 import { checkUserUrl, publicOnly } from './address-policy.ts';
 
 const { isAllowedAddress: isPublicAddress } = publicOnly;
 
-describe('addressBytes', () => {
-  test.each([
-    ['1.2.3.4', [1, 2, 3, 4]],
-    ['::', new Array(16).fill(0)],
-    ['::1', [...new Array(15).fill(0), 1]],
-    ['2001:DB8::1:0', [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]],
-    ['::ffff:1.2.3.4', [...new Array(10).fill(0), 255, 255, 1, 2, 3, 4]],
-    ['1:2:3:4:5:6:7:8', [0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8]],
-    ['1:2:3:4:5:6:7::', [0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 0]],
-  ])('parses %s', (text, bytes) => {
-    expect([...(addressBytes(text) ?? [])]).toEqual(bytes);
-  });
-
-  test.each([
-    '',
-    '1.2.3',
-    '1.2.3.4.5',
-    '1.2.3.256',
-    '01.2.3.4',
-    '0x1.2.3.4',
-    '1.2.3.4 ',
-    '１.2.3.4',
-    '+1.2.3.4',
-    '1.2.3.',
-    ':',
-    ':::',
-    '1::2::3',
-    '1:2:3:4:5:6:7',
-    '1:2:3:4:5:6:7:8:9',
-    '1:2:3:4::5:6:7:8',
-    ':1:2:3:4:5:6:7',
-    '12345::',
-    'g::',
-    '1.2.3.4::',
-    '::1.2.3.4:5',
-    '::1.2.3',
-    'fe80::1%eth0',
-    '[::1]',
-    'example.com',
-  ])('rejects %j', (text) => {
-    expect(addressBytes(text)).toBeNull();
-    expect(isPublicAddress(text)).toBe(false);
-  });
-});
-
 describe('publicOnly.isAllowedAddress', () => {
-  // Each pair is the first and last address between two refused ranges, to catch a wrong prefix.
+  test.each(['', '1.2.3', '0x1.2.3.4', '::1.2.3', 'fe80::1%eth0', '[::1]', 'example.com'])(
+    'rejects %j, which is not an IP address',
+    (text) => expect(isPublicAddress(text)).toBe(false),
+  );
+
+  // Each pair is the first and last address between two rejected ranges, to catch a wrong prefix.
   test.each([
     ['1.0.0.0', '9.255.255.255'],
     ['11.0.0.0', '100.63.255.255'],
@@ -111,12 +70,12 @@ describe('publicOnly.isAllowedAddress', () => {
     ['fe80::', 'febf::1'],
     ['fec0::', 'feff::1'],
     ['ff00::', 'ff02::1'],
-  ])('refuses %s and %s', (first, second) => {
+  ])('rejects %s and %s', (first, second) => {
     expect([first, second].filter(isPublicAddress)).toEqual([]);
   });
 });
 
-/** Returns the URL that may be called, or the reason why it is refused. */
+/** Returns the URL that may be called, or the reason why it is rejected. */
 function check(text: string, policy = publicOnly): string {
   const checked = checkUserUrl(text, policy);
   return checked.ok ? checked.url.href : checked.reason;
@@ -156,7 +115,7 @@ describe('checkUserUrl', () => {
     'example.com',
     '',
     'http+unix://example.com/',
-  ])('refuses the scheme of %j', (text) => {
+  ])('rejects the scheme of %j', (text) => {
     expect(isAllowed(text)).toBe(false);
   });
 
@@ -182,7 +141,7 @@ describe('checkUserUrl', () => {
     [`https://${'a'.repeat(64)}.com/`, /malformed/],
     [`https://${'a.'.repeat(127)}com/`, /malformed/],
     [`https://example.com/${'a'.repeat(4_077)}`, /longer/],
-  ])('refuses %j', (text, reason) => {
+  ])('rejects %j', (text, reason) => {
     expect(check(text)).toMatch(reason);
   });
 
@@ -191,7 +150,7 @@ describe('checkUserUrl', () => {
   test.each([
     ...['localhost', 'local', 'localdomain', 'internal', 'intranet', 'private', 'corp', 'home'],
     ...['lan', 'svc', 'home.arpa', 'metadata.tencentyun.com'],
-  ])('refuses the internal name suffix %s', (suffix) => {
+  ])('rejects the internal name suffix %s', (suffix) => {
     for (const host of [suffix, `a.${suffix}`, `A.B.${suffix.toUpperCase()}`]) {
       expect(check(`https://${host}/`)).toBe(notPublic);
     }
@@ -199,7 +158,7 @@ describe('checkUserUrl', () => {
     expect(isAllowed(`https://not${suffix}.example.com/`)).toBe(true);
   });
 
-  test.each(['ⓛocalhost', 'metadata', 'kubernetes'])('refuses the single label %s', (host) => {
+  test.each(['ⓛocalhost', 'metadata', 'kubernetes'])('rejects the single label %s', (host) => {
     expect(check(`http://${host}/`)).toBe(notPublic);
   });
 
@@ -207,7 +166,7 @@ describe('checkUserUrl', () => {
     ...[0, 1, 21, 22, 25, 79, 81, 110, 442, 444, 1_023, 2_049, 2_181, 2_375, 2_376, 2_379, 2_380],
     ...[2_525, 3_306, 3_389, 5_060, 5_061, 5_432, 5_672, 5_900, 5_984, 6_379, 6_443, 6_667, 6_697],
     ...[8_500, 9_042, 9_092, 9_200, 9_300, 10_250, 10_255, 11_211, 26_379, 27_017, 27_018, 27_019],
-  ])('refuses port %i', (port) => {
+  ])('rejects port %i', (port) => {
     expect(check(`http://example.com:${port}/`)).toBe(`The URL must not use port ${port}.`);
   });
 
@@ -223,13 +182,13 @@ describe('checkUserUrl', () => {
       allowHosts: ['minio.internal:9000', '[::1]:80', 'db.lan:6379'],
     };
     const allowed = ['http://minio.internal:9000/a', 'http://[::1]/', 'http://db.lan:6379/'];
-    const refused = [
+    const rejected = [
       'http://minio.internal:9001/',
       'https://[::1]/',
       'http://a.minio.internal:9000/',
       'http://me@minio.internal:9000/',
     ];
     expect(allowed.map((text) => isAllowed(text, policy))).not.toContain(false);
-    expect(refused.map((text) => isAllowed(text, policy))).not.toContain(true);
+    expect(rejected.map((text) => isAllowed(text, policy))).not.toContain(true);
   });
 });

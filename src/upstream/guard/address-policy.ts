@@ -72,7 +72,7 @@ const notPublicMessage = 'The address is not public.';
  * IPv4 ranges that aren't ordinary unicast on the public Internet, from the IANA special-purpose
  * registry (RFC 6890), and one public-looking address that is internal to every Azure network.
  */
-const refusedIpv4 = addressRanges(
+const rejectedIpv4 = addressRanges(
   '0.0.0.0/8', // this network; Linux connects 0.0.0.0 to loopback (GHSA-v5c3-6wvc-pc2q)
   '10.0.0.0/8',
   '100.64.0.0/10', // carrier-grade NAT, and Alibaba's metadata service
@@ -91,11 +91,11 @@ const refusedIpv4 = addressRanges(
   '240.0.0.0/4', // reserved, and broadcast
 );
 
-/** The only IPv6 block that IANA assigns as global unicast. All others are refused. */
+/** The only IPv6 block that IANA assigns as global unicast. All others are rejected. */
 const globalIpv6 = addressRanges('2000::/3');
 
-/** Blocks inside the global one that are refused. */
-const refusedIpv6 = addressRanges(
+/** Blocks inside the global one that are rejected. */
+const rejectedIpv6 = addressRanges(
   '2001::/23', // protocol assignments: Teredo, benchmarking, ORCHID and ORCHIDv2
   '2001:db8::/32', // documentation
   '2002::/16', // 6to4: wraps any IPv4 address, and is deprecated
@@ -104,7 +104,7 @@ const refusedIpv6 = addressRanges(
 
 /**
  * IPv6 notations with an IPv4 address in the last 4 bytes: mapped and NAT64. The local-use NAT64
- * block 64:ff9b:1::/48 is refused instead, because each network chooses where it puts the IPv4
+ * block 64:ff9b:1::/48 is rejected instead, because each network chooses where it puts the IPv4
  * address (RFC 8215).
  */
 const wrappedIpv4 = addressRanges('::ffff:0:0/96', '64:ff9b::/96');
@@ -118,13 +118,13 @@ function unwrapIpv4(ip: string): Uint8Array | null {
 function isPublicAddress(ip: string): boolean {
   const bytes = unwrapIpv4(ip);
   if (bytes === null) return false;
-  if (bytes.length === 4) return !isWithin(bytes, refusedIpv4);
-  return isWithin(bytes, globalIpv6) && !isWithin(bytes, refusedIpv6);
+  if (bytes.length === 4) return !isWithin(bytes, rejectedIpv4);
+  return isWithin(bytes, globalIpv6) && !isWithin(bytes, rejectedIpv6);
 }
 
 /**
- * Suffixes of names that exist only inside a network. They are refused without being resolved.
- * Other names are refused if they resolve to a private address.
+ * Suffixes of names that exist only inside a network. They are rejected without being resolved.
+ * Other names are rejected if they resolve to a private address.
  */
 const internalSuffixes = [
   'localhost',
@@ -146,7 +146,7 @@ const internalSuffixes = [
  * The exceptions are control planes and databases that need no password, and protocols that may
  * read an HTTP request as commands. They keep the gateway from being used against third parties.
  */
-const refusedPorts: ReadonlySet<number> = new Set([
+const rejectedPorts: ReadonlySet<number> = new Set([
   2049, // NFS
   2181, // ZooKeeper
   2375, // Docker
@@ -180,7 +180,7 @@ const refusedPorts: ReadonlySet<number> = new Set([
   27019,
 ]);
 
-/** The URL to call, without its fragment, or a sentence that says why it is refused. */
+/** The URL to call, without its fragment, or a sentence that says why it is rejected. */
 type UrlCheck =
   | { readonly ok: true; readonly url: URL }
   | { readonly ok: false; readonly reason: string };
@@ -193,7 +193,7 @@ export function checkUserUrl(text: string, policy: AddressPolicy = publicOnly): 
   const url = parseUserUrl(text);
   if (typeof url === 'string') return { ok: false, reason: url };
   if (policy.allowHosts.includes(hostAndPort(url))) return { ok: true, url };
-  const reason = portRefusal(portIn(url)) ?? hostRefusal(url, policy);
+  const reason = portRejection(portIn(url)) ?? hostRejection(url, policy);
   return reason === null ? { ok: true, url } : { ok: false, reason };
 }
 
@@ -227,17 +227,17 @@ export function hostAndPort(url: URL): string {
   return `${url.hostname}:${portIn(url)}`;
 }
 
-function portRefusal(port: number): string | null {
+function portRejection(port: number): string | null {
   const isWebPort = port === 80 || port === 443;
-  if (isWebPort || (port >= 1024 && !refusedPorts.has(port))) return null;
+  if (isWebPort || (port >= 1024 && !rejectedPorts.has(port))) return null;
   return `The URL must not use port ${port}.`;
 }
 
-function hostRefusal(url: URL, policy: AddressPolicy): string | null {
+function hostRejection(url: URL, policy: AddressPolicy): string | null {
   const address = literalAddress(url);
   if (address !== null) return mayDial(url, address, policy) ? null : notPublicMessage;
   const name = url.hostname;
-  // Refuses double and trailing dots. A trailing dot would evade the suffix rules below.
+  // Rejects double and trailing dots. A trailing dot would evade the suffix rules below.
   if (!isHostName(name)) return 'The URL has a malformed host name.';
   if (policy.privateNames.has(name)) return null;
   // The system's search domains would complete a single label.

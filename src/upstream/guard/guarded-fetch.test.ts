@@ -65,7 +65,7 @@ test('GuardedFetch sends the body and headers except those of the connection', a
   expect(request).not.toMatch(/chunked|=77|100-continue|h2c|trailers|x-late/i);
 });
 
-test('GuardedFetch refuses a header with a line break without throwing', async () => {
+test('GuardedFetch rejects a header with a line break without throwing', async () => {
   const peer = await listen(outside, text(''));
   const result = await guarded()(`http://images.test:${peer.port}/`, {
     ...bounds,
@@ -75,7 +75,7 @@ test('GuardedFetch refuses a header with a line break without throwing', async (
   expect(peer.requests).toEqual([]);
 });
 
-test('GuardedFetch reads a body of bodyBytesMax bytes and refuses a longer one', async () => {
+test('GuardedFetch reads a body of bodyBytesMax bytes and rejects a longer one', async () => {
   const fits = await listen(outside, text('a'.repeat(1000)));
   const declared = await listen(outside, text('a'.repeat(1001)));
   const undeclared = await listen(outside, (socket) =>
@@ -88,7 +88,7 @@ test('GuardedFetch reads a body of bodyBytesMax bytes and refuses a longer one',
   expect(results.map(reasonOf)).toEqual(['answered 200', tooLarge, tooLarge]);
 });
 
-test('GuardedFetch refuses a content-length above bodyBytesMax without reading', async () => {
+test('GuardedFetch rejects a content-length above bodyBytesMax without reading', async () => {
   const peer = await listen(outside, (socket) =>
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n'),
   );
@@ -133,7 +133,7 @@ test('GuardedFetch stops reading an endless body soon after bodyBytesMax', async
   expect(bytesWritten).toBeLessThan(32 * 1024 * 1024);
 });
 
-test('GuardedFetch refuses a compressed body without decompressing it', async () => {
+test('GuardedFetch rejects a compressed body without decompressing it', async () => {
   const bomb = brotliCompressSync(Buffer.alloc(10_000_000));
   const peer = await listen(outside, (socket) => {
     socket.write(
@@ -145,7 +145,7 @@ test('GuardedFetch refuses a compressed body without decompressing it', async ()
   expect(reasonOf(result)).toBe('The server sent a compressed response.');
 });
 
-test('GuardedFetch refuses endless headers', async () => {
+test('GuardedFetch rejects endless headers', async () => {
   const peer = await listen(outside, (socket) => {
     const flood = () => {
       while (!socket.destroyed && socket.write(`X-A: ${'a'.repeat(60_000)}\r\n`));
@@ -175,7 +175,7 @@ test.each([
   const peer = await listen(outside, answer);
   using activeClock = new ActiveClock();
   const result = await guarded()(`http://slow.test:${peer.port}/`, { ...bounds, timeoutMs: 300 });
-  expect(reasonOf(result)).toBe("The server didn't respond completely within 300 ms.");
+  expect(reasonOf(result)).toBe("The server didn't send a complete response within 300 ms.");
   expect(activeClock.ms).toBeLessThan(2_000);
   await peer.closed;
 });
@@ -183,7 +183,7 @@ test.each([
 test('GuardedFetch times out while a name is being resolved', async () => {
   const never = guarded(() => new Promise(() => {}));
   const result = await never('http://slow.test/', { ...bounds, timeoutMs: 50 });
-  expect(reasonOf(result)).toBe("The server didn't respond completely within 50 ms.");
+  expect(reasonOf(result)).toBe("The server didn't send a complete response within 50 ms.");
 });
 
 test('GuardedFetch returns a failure when its signal aborts before or during the call', async () => {

@@ -103,22 +103,23 @@ async function fetchWithRedirects(firstUrl: string, call: GuardedCall): Promise<
   // A POST does not follow redirects.
   const mayFollow = (options.method ?? 'GET') === 'GET';
   let headers = requestHeaders(options.headers ?? {});
-  if (headers === null) return refused('The request has a malformed header.');
+  if (headers === null) return rejected('The request has a malformed header.');
   let text = firstUrl;
   for (let redirects = 0; ; redirects += 1) {
     // Name resolution can't be aborted, so only the wait for it is.
     const checking = guardTarget(text, call.policy, call.resolve);
     const checked = await unlessAborted(checking, call.signal);
     if (!checked?.ok) {
-      const reason = checked?.reason ?? timeoutMessage(call);
-      return refused(redirects === 0 ? reason : `A redirect was refused: ${lowerFirst(reason)}`);
+      if (!checked) return rejected(timeoutMessage(call));
+      const { reason } = checked;
+      return rejected(redirects === 0 ? reason : `A redirect was rejected: ${lowerFirst(reason)}`);
     }
     const { target } = checked;
     let response: Response;
     try {
       response = await send(target, headers, call);
     } catch (error) {
-      return refused(failureMessage(error, call));
+      return rejected(failureMessage(error, call));
     }
     const location = response.headers.get('location');
     if (!mayFollow || location === null || !redirectStatuses.has(response.status)) {
@@ -126,12 +127,12 @@ async function fetchWithRedirects(firstUrl: string, call: GuardedCall): Promise<
     }
     await discard(response);
     if (redirects === redirectsMax) {
-      return refused(`The URL redirects more than ${redirectsMax} times.`);
+      return rejected(`The URL redirects more than ${redirectsMax} times.`);
     }
     const next = URL.parse(location, target.url.href);
-    if (next === null) return refused('The URL redirects to a malformed URL.');
+    if (next === null) return rejected('The URL redirects to a malformed URL.');
     if (target.url.protocol === 'https:' && next.protocol === 'http:') {
-      return refused('The URL redirects from https to http.');
+      return rejected('The URL redirects from https to http.');
     }
     if (next.origin !== target.url.origin) headers = keepHarmlessHeaders(headers);
     text = next.href;
@@ -161,22 +162,22 @@ async function readAnswer(response: Response, call: GuardedCall): Promise<Guarde
   // The request forbids compression. 317 bytes of brotli can decompress to 200 MiB.
   const encoding = response.headers.get('content-encoding') ?? 'identity';
   if (encoding.toLowerCase() !== 'identity') {
-    return refused('The server sent a compressed response.');
+    return rejected('The server sent a compressed response.');
   }
-  if (Number(response.headers.get('content-length')) > bodyBytesMax) return refused(tooLarge);
+  if (Number(response.headers.get('content-length')) > bodyBytesMax) return rejected(tooLarge);
   const chunks: Uint8Array[] = [];
   let bytesRead = 0;
   try {
     for await (const chunk of response.body ?? []) {
       bytesRead += chunk.byteLength;
-      if (bytesRead > bodyBytesMax) return refused(tooLarge);
+      if (bytesRead > bodyBytesMax) return rejected(tooLarge);
       byteBudget.bytes -= chunk.byteLength;
       if (byteBudget.bytes < 0)
-        return refused('The downloads of this request are too large together.');
+        return rejected('The downloads of this request exceed the size limit together.');
       chunks.push(chunk);
     }
   } catch (error) {
-    return refused(failureMessage(error, call));
+    return rejected(failureMessage(error, call));
   }
   return { ok: true, status, contentType, bytes: new Uint8Array(Bun.concatArrayBuffers(chunks)) };
 }
@@ -192,7 +193,7 @@ async function discard(response: Response): Promise<void> {
 
 function timeoutMessage(call: GuardedCall): string {
   if (call.options.signal?.aborted) return 'The request was canceled.';
-  return `The server didn't respond completely within ${call.options.timeoutMs} ms.`;
+  return `The server didn't send a complete response within ${call.options.timeoutMs} ms.`;
 }
 
 function failureMessage(error: unknown, call: GuardedCall): string {
@@ -228,6 +229,6 @@ function lowerFirst(sentence: string): string {
   return sentence.charAt(0).toLowerCase() + sentence.slice(1);
 }
 
-function refused(reason: string): GuardedResult {
+function rejected(reason: string): GuardedResult {
   return { ok: false, reason };
 }

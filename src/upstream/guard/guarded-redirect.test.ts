@@ -31,7 +31,7 @@ test('GuardedFetch resolves a name once per call, so rebinding cannot redirect i
   expect(reasonOf(await guardedFetch(url, bounds))).toBe('answered 200');
   expect(resolutions).toBe(1);
   expect(peer.requests.length).toBe(1);
-  // The same URL is refused once its name resolves to a private address.
+  // The same URL is rejected once its name resolves to a private address.
   expect(reasonOf(await guardedFetch(url, bounds))).toMatch(/does not lead to a public address/);
   expect(canary.requests).toEqual([]);
 });
@@ -43,7 +43,7 @@ test.each([
   [[outside, 'fe80::1%eth0']],
   [[outside, 'not an address']],
   [[]],
-])('GuardedFetch refuses a name that resolves to %j', async (addresses) => {
+])('GuardedFetch rejects a name that resolves to %j', async (addresses) => {
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, text('cat'), canary.port);
   const result = await guarded(async () => addresses)(`http://mixed.test:${peer.port}/`, bounds);
@@ -104,9 +104,9 @@ test('GuardedFetch allows a private host in allowHosts on its port only', async 
     allowHosts: [`minio.internal:${peer.port}`],
   });
   const allowed = await guardedFetch(`http://minio.internal:${peer.port}/`, bounds);
-  const refused = await guardedFetch(`http://minio.internal:${other.port}/`, bounds);
+  const rejected = await guardedFetch(`http://minio.internal:${other.port}/`, bounds);
   expect(reasonOf(allowed)).toBe('answered 200');
-  expect(reasonOf(refused)).toBe('The address is not public.');
+  expect(reasonOf(rejected)).toBe('The address is not public.');
   expect(other.requests).toEqual([]);
 });
 
@@ -125,22 +125,22 @@ test("GuardedFetch allows a call's own allowedHost for that call only", async ()
     await guardedFetch(url, bounds),
     await guardedFetch(`http://images.internal:${other.port}/`, allowing),
   ];
-  const refused = 'The address is not public.';
-  expect(answers.map(reasonOf)).toEqual(['answered 200', 'answered 200', refused, refused]);
+  const rejected = 'The address is not public.';
+  expect(answers.map(reasonOf)).toEqual(['answered 200', 'answered 200', rejected, rejected]);
   expect([peer.requests.length, other.requests.length]).toEqual([1, 1]);
 });
 
 test.each([
-  ['http://127.0.0.1:PORT/', /redirect was refused: the address is not public/],
-  ['http://[::ffff:7f00:1]:PORT/', /redirect was refused: the address is not public/],
+  ['http://127.0.0.1:PORT/', /redirect was rejected: the address is not public/],
+  ['http://[::ffff:7f00:1]:PORT/', /redirect was rejected: the address is not public/],
   ['http://inner.test:PORT/', /does not lead to a public address/],
-  ['//127.1:PORT/', /redirect was refused: the address is not public/],
+  ['//127.1:PORT/', /redirect was rejected: the address is not public/],
   ['http://user:pass@images.test:PORT/', /password/],
   ['http://images.test:6379/', /port 6379/],
   ['file:///etc/passwd', /must start with http/],
   ['gopher://images.test/', /must start with http/],
   ['http://[bad/', /malformed/],
-])('GuardedFetch refuses a redirect to %s', async (location, reason) => {
+])('GuardedFetch rejects a redirect to %s', async (location, reason) => {
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, redirect(location.replace('PORT', String(canary.port))));
   const resolve: ResolveHost = async (host) => [host === 'inner.test' ? inside : outside];
@@ -150,7 +150,7 @@ test.each([
   expect(peer.requests.length).toBe(1);
 });
 
-test('GuardedFetch follows 3 redirects, resolves each, and refuses the fourth', async () => {
+test('GuardedFetch follows 3 redirects, resolves each, and rejects the fourth', async () => {
   const resolved: string[] = [];
   const guardedFetch = guarded(async (host) => {
     resolved.push(host);
@@ -180,7 +180,7 @@ test.each(['/again', ''])(
   },
 );
 
-test('GuardedFetch refuses a name that resolves to a private address after a redirect', async () => {
+test('GuardedFetch rejects a name that resolves to a private address after a redirect', async () => {
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, redirect('/next'), canary.port);
   const answers = [[outside], [inside]];
@@ -238,7 +238,7 @@ test('GuardedFetch closes the connection of a redirect without reading its body'
   expect(activeClock.ms).toBeLessThan(500);
 });
 
-test('GuardedFetch refuses a resolver result that is not an address, even in allowHosts', async () => {
+test('GuardedFetch rejects a resolver result that is not an address, even in allowHosts', async () => {
   const peer = await listen(inside, text('ok'));
   const guardedFetch = createGuardedFetch({
     resolve: async () => ['localhost'],

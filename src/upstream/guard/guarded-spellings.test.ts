@@ -63,7 +63,7 @@ test('The server accepts connections from a fetch without restrictions', async (
   }
 });
 
-test.each(hosts)('GuardedFetch refuses %s without connecting', async (host) => {
+test.each(hosts)('GuardedFetch rejects %s without connecting', async (host) => {
   const guardedFetch = createGuardedFetch({ resolve: async () => ['127.0.0.1'] });
   const before = connections;
   for (const scheme of ['http', 'https']) {

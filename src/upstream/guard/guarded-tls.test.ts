@@ -98,7 +98,7 @@ test('GuardedFetch accepts a certificate for the host name at the pinned address
 });
 
 test.each(['other.test', 'images.test.evil.test', 'a.images.test', outside])(
-  'GuardedFetch refuses a certificate that is not for %s, even after a valid call',
+  'GuardedFetch rejects a certificate that is not for %s, even after a valid call',
   async (host) => {
     const good = await guarded()(`https://images.test:${named.port}/`, bounds);
     expect(good.ok).toBe(true);
@@ -115,7 +115,7 @@ test('GuardedFetch requires a certificate for a literal address', async () => {
   expect(name).toEqual(notTrusted);
 });
 
-test('GuardedFetch refuses a certificate of an unknown authority', async () => {
+test('GuardedFetch rejects a certificate of an unknown authority', async () => {
   const builtIn = createGuardedFetch({
     resolve: async () => [outside],
     isAllowedAddress: (ip) => ip === outside,
@@ -140,7 +140,7 @@ test('GuardedFetch ignores NODE_TLS_REJECT_UNAUTHORIZED', async () => {
   }
 });
 
-test('GuardedFetch refuses redirects to http and checks the certificate on every hop', async () => {
+test('GuardedFetch rejects redirects to http and checks the certificate on every hop', async () => {
   const start = `https://images.test:${named.port}/to?`;
   const down = await guarded()(`${start}http://images.test:${named.port}/`, bounds);
   expect(down).toEqual({ ok: false, reason: 'The URL redirects from https to http.' });

@@ -107,14 +107,14 @@ describe('A base URL that a tenant chose', () => {
     expect(canary.requests).toEqual([]);
   });
 
-  test('is named in the failure message when it is refused', async () => {
+  test('is named in the failure message when it is rejected', async () => {
     const canary = await listen(inside, text('secret'));
     const to = provider(`http://${inside}:${canary.port}`);
     const check = checking(async () => [outside]);
     const error = await send(to, request, never, check).catch((cause: unknown) => cause);
     expect(connectionFailure(error, false)).toMatchObject({
       kind: 'unreachable',
-      message: 'The base URL of your credential was refused: The address is not public.',
+      message: 'The base URL of your credential was rejected: The address is not public.',
     });
     expect(canary.requests).toEqual([]);
   });
@@ -130,7 +130,7 @@ describe('A base URL that a tenant chose', () => {
   });
 });
 
-test('refusalBy returns why a URL is refused, or null for a public one', async () => {
+test('rejectionBy returns why a URL is rejected, or null for a public one', async () => {
   const rejectionReason = rejectionReasonBy(publicOnly);
   expect(await rejectionReason('http://2130706433/v1')).toBe('The address is not public.');
   expect(await rejectionReason('https://1.1.1.1/v1')).toBeNull();

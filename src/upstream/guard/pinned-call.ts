@@ -26,7 +26,7 @@ export interface GuardedTarget {
   readonly pinnedUrls: readonly URL[];
 }
 
-/** The target of an allowed URL, or a sentence that says why the URL is refused. */
+/** The target of an allowed URL, or a sentence that says why the URL is rejected. */
 type TargetCheck =
   | { readonly ok: true; readonly target: GuardedTarget }
   | { readonly ok: false; readonly reason: string };
@@ -57,7 +57,7 @@ export async function guardTarget(
     return { ok: false, reason: unresolvedMessage };
   }
   const isAllowedHost = policy.allowHosts.includes(hostAndPort(url));
-  // One private address among public ones refuses all of them: any of them may be dialed.
+  // One private address among public ones rejects all of them: any of them may be dialed.
   const areAllowed = addresses.every(
     (ip) => (isAllowedHost && addressBytes(ip) !== null) || mayDial(url, ip, policy),
   );
@@ -117,7 +117,7 @@ export function checkBy(policy: AddressPolicy): CheckAddress {
   return (url) => guardTarget(url, policy, resolveBySystem);
 }
 
-/** Returns a function that returns why a URL is refused, or null if it is allowed. */
+/** Returns a function that returns why a URL is rejected, or null if it is allowed. */
 export function rejectionReasonBy(policy: AddressPolicy): (url: string) => Promise<string | null> {
   const check = checkBy(policy);
   return async (url) => {
@@ -126,12 +126,12 @@ export function rejectionReasonBy(policy: AddressPolicy): (url: string) => Promi
   };
 }
 
-/** A user's URL was refused when it was about to be called. */
-export class RefusedAddress extends Error {
-  override readonly name = 'RefusedAddress';
+/** A user's URL was rejected when it was about to be called. */
+export class RejectedAddress extends Error {
+  override readonly name = 'RejectedAddress';
 }
 
-/** Returns the target of a URL. Rejects if it is refused, or when the signal aborts first. */
+/** Returns the target of a URL. Rejects if it is rejected, or when the signal aborts first. */
 export async function targetOf(
   url: string,
   check: CheckAddress,
@@ -139,7 +139,7 @@ export async function targetOf(
 ): Promise<GuardedTarget> {
   const checked = await unlessAborted(check(url), signal);
   if (checked === undefined) throw signal.reason;
-  if (!checked.ok) throw new RefusedAddress(checked.reason);
+  if (!checked.ok) throw new RejectedAddress(checked.reason);
   return checked.target;
 }
 

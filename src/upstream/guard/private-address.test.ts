@@ -1,4 +1,4 @@
-/** Tests the private addresses that an operator allows, and those that stay refused. */
+/** Tests the private addresses that an operator allows, and those that stay rejected. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { networkInterfaces } from 'node:os';
 import {
@@ -22,15 +22,15 @@ const policy = policyWith(
 );
 const notPublic = 'The address is not public.';
 
-/** Returns the pinned hosts of a URL whose name has these addresses, or why it is refused. */
+/** Returns the pinned hosts of a URL whose name has these addresses, or why it is rejected. */
 async function resolveTo(url: string, ...addresses: readonly string[]): Promise<string> {
   const checked = await guardTarget(url, policy, async () => addresses);
   if (!checked.ok) return checked.reason;
   return checked.target.pinnedUrls.map(({ host }) => host).join(' ');
 }
 
-/** Returns why a URL is refused, or null. */
-function refusal(url: string, by = policy): string | null {
+/** Returns why a URL is rejected, or null. */
+function rejection(url: string, by = policy): string | null {
   const checked = checkUserUrl(url, by);
   return checked.ok ? null : checked.reason;
 }
@@ -44,7 +44,7 @@ describe('policyWith', () => {
     'http://100.64.0.1/',
     'http://8.8.8.8/',
   ])('allows the listed or public %s', (url) => {
-    expect(refusal(url)).toBeNull();
+    expect(rejection(url)).toBeNull();
   });
 
   test.each([
@@ -55,17 +55,17 @@ describe('policyWith', () => {
     'http://[fd12:3457::1]/',
     'http://127.0.0.1/',
     'http://[::ffff:10.1.0.1]/',
-  ])('refuses the unlisted %s', (url) => {
-    expect(refusal(url)).toBe(notPublic);
+  ])('rejects the unlisted %s', (url) => {
+    expect(rejection(url)).toBe(notPublic);
   });
 
-  test('refuses database ports at listed addresses', () => {
-    expect(refusal('http://10.1.0.1:6379/')).toBe('The URL must not use port 6379.');
+  test('rejects database ports at listed addresses', () => {
+    expect(rejection('http://10.1.0.1:6379/')).toBe('The URL must not use port 6379.');
   });
 
   test('does not change publicOnly', () => {
-    expect(refusal('http://10.1.0.1/', publicOnly)).toBe(notPublic);
-    expect(refusal('http://queue/', publicOnly)).toBe(notPublic);
+    expect(rejection('http://10.1.0.1/', publicOnly)).toBe(notPublic);
+    expect(rejection('http://queue/', publicOnly)).toBe(notPublic);
   });
 });
 
@@ -94,7 +94,7 @@ describe('guardTarget', () => {
     expect(await resolveTo('http://hooks.example/', '10.2.0.1')).toBe(nowhere);
   });
 
-  test('refuses unlisted internal names without resolving them', async () => {
+  test('rejects unlisted internal names without resolving them', async () => {
     for (const name of ['corp.lan', 'a.hooks.corp.lan', 'queues', 'x.internal']) {
       expect(await resolveTo(`http://${name}/`, '10.1.0.1')).toBe(notPublic);
     }
@@ -106,7 +106,7 @@ test.each(['169.254.169.254', 'metadata.google.internal', '0.0.0.0/0', 'fd00:ec2
   async (entry) => {
     const open = policyWith([entry], () => ownPort);
     for (const host of ['169.254.169.254', '10.0.0.1', '[fd00:ec2::254]', 'metadata']) {
-      expect(refusal(`http://${host}/`, open)).toBe(notPublic);
+      expect(rejection(`http://${host}/`, open)).toBe(notPublic);
     }
     const metadata = await guardTarget('http://metadata.google.internal/', open, async () => [
       '169.254.169.254',
@@ -115,15 +115,15 @@ test.each(['169.254.169.254', 'metadata.google.internal', '0.0.0.0/0', 'fd00:ec2
   },
 );
 
-test("policyWith refuses only the gateway's own port at the addresses of this machine", () => {
+test("policyWith rejects only the gateway's own port at the addresses of this machine", () => {
   const own = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
   const openable = own.filter(({ address }) => /^(127|10|192\.168)\.|^(::1$|fd)/.test(address));
   const addresses = ['127.0.0.1', '127.9.9.9', '::1', ...openable.map(({ address }) => address)];
   const open = policyWith(['127.0.0.0/8', '::1', ...addresses], () => ownPort);
   for (const address of addresses) {
     const host = address.includes(':') ? `[${address}]` : address;
-    expect(refusal(`http://${host}:8080/admin/v1/tenants`, open)).toBe(notPublic);
-    expect(refusal(`http://${host}:8081/`, open)).toBeNull();
+    expect(rejection(`http://${host}:8080/admin/v1/tenants`, open)).toBe(notPublic);
+    expect(rejection(`http://${host}:8081/`, open)).toBeNull();
   }
 });
 
@@ -139,6 +139,6 @@ test('createGuardedFetch calls a listed address but not an unlisted redirect tar
   const away = await listen(inside, redirect('http://127.0.0.2/'));
   expect(await fetchGuarded(`http://${inside}:${away.port}/`, bounds)).toEqual({
     ok: false,
-    reason: 'A redirect was refused: the address is not public.',
+    reason: 'A redirect was rejected: the address is not public.',
   });
 });

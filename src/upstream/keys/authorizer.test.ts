@@ -63,30 +63,30 @@ describe('ServiceAccountToken', () => {
     expect(await tokens.get()).toBe('ya29.two');
   });
 
-  test('renews a refused token only if it was accepted before', async () => {
+  test('renews a rejected token only if it was accepted before', async () => {
     server.script('/token', [token('ya29.one'), token('ya29.two')]);
     const tokens = new ServiceAccountToken(account());
     await tokens.get();
-    expect(tokens.refused('ya29.one')).toBe(false);
+    expect(tokens.rejected('ya29.one')).toBe(false);
     tokens.accepted('ya29.one');
-    expect(tokens.refused('ya29.one')).toBe(true);
+    expect(tokens.rejected('ya29.one')).toBe(true);
     // A second request was in flight with the same token.
-    expect(tokens.refused('ya29.one')).toBe(true);
+    expect(tokens.rejected('ya29.one')).toBe(true);
     expect(tokens.last).toBe('ya29.one');
     expect(await tokens.get()).toBe('ya29.two');
-    expect(tokens.refused('ya29.two')).toBe(false);
+    expect(tokens.rejected('ya29.two')).toBe(false);
     expect(server.requests).toHaveLength(2);
   });
 
-  test('keeps a token that is refused at its first use for a minute', async () => {
+  test('keeps a token that is rejected at its first use for a minute', async () => {
     server.script('/token', [token('ya29.one'), token('ya29.two')]);
     let now = 0;
     const tokens = new ServiceAccountToken(account(), () => now);
     await tokens.get();
-    expect(tokens.refused('ya29.one')).toBe(false);
+    expect(tokens.rejected('ya29.one')).toBe(false);
     now = 59_999;
     expect(await tokens.get()).toBe('ya29.one');
-    expect(tokens.refused('ya29.one')).toBe(false);
+    expect(tokens.rejected('ya29.one')).toBe(false);
     now = 60_000;
     expect(await tokens.get()).toBe('ya29.two');
   });

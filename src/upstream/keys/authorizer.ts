@@ -3,7 +3,7 @@ import { sign } from 'node:crypto';
 import type { Provider } from '../../config/config.ts';
 import { putBounded } from '../../core/bounded-map.ts';
 import { callConfiguredServer } from '../../core/configured-server.ts';
-import { boundedCall, readBounded, unlessAborted } from '../../core/deadlines.ts';
+import { boundedCall, unlessAborted } from '../../core/deadlines.ts';
 import { fieldsOf, parseJson } from '../../core/json.ts';
 import {
   type AwsKey,
@@ -11,6 +11,7 @@ import {
   regionIn,
   type ServiceAccount,
 } from '../../core/provider-key.ts';
+import { readBounded } from '../../core/read-bounded.ts';
 import type { FailureKind, SplicedBody, UpstreamRequest } from '../../dialects/dialect.ts';
 import { signRequest } from './sigv4.ts';
 
@@ -31,8 +32,8 @@ const tokenMs = 10_000;
 const answerBytesMax = 64 * 1024;
 /** A token is renewed this early, because it must reach the provider and clocks may differ. */
 const earlyMs = 60_000;
-/** How long a token is kept after it was refused at its first use. */
-const refusedMs = 60_000;
+/** How long a token is kept after it was rejected at its first use. */
+const rejectedMs = 60_000;
 /** The longest lifetime of an assertion that Google accepts. */
 const assertionSeconds = 3_600;
 
@@ -43,7 +44,7 @@ interface Token {
   readonly text: string;
   /** On the monotonic clock. */
   until: number;
-  /** True once a provider has accepted the token. If it is refused later, a new one may work. */
+  /** True once a provider has accepted the token. If it is rejected later, a new one may work. */
   wasAccepted: boolean;
 }
 
@@ -79,15 +80,15 @@ export class ServiceAccountToken {
   }
 
   /**
-   * Records that the provider refused this token. Returns whether a new one may work. If a token is
-   * refused at its first use, the account is refused, and a new token for each request wouldn't
+   * Records that the provider rejected this token. Returns whether a new one may work. If a token is
+   * rejected at its first use, the account is rejected, and a new token for each request wouldn't
    * help. It is kept only briefly, because the account may be new or get fixed.
    */
-  refused(text: string): boolean {
+  rejected(text: string): boolean {
     const token = this.#token;
     if (token?.text !== text) return true;
     // The token is kept for redaction, because other answers may still quote it.
-    const remainingMs = token.wasAccepted ? 0 : refusedMs;
+    const remainingMs = token.wasAccepted ? 0 : rejectedMs;
     token.until = Math.min(token.until, this.#now() + remainingMs);
     return token.wasAccepted;
   }
@@ -255,7 +256,7 @@ class ServiceAccountAuthorizer implements Authorizer {
 
   needsRefresh({ authorization = '' }: AuthHeaders, status: number): boolean {
     const token = authorization.slice(bearer.length);
-    if (status === 401) return this.#token.refused(token);
+    if (status === 401) return this.#token.rejected(token);
     this.#token.accepted(token);
     return false;
   }

@@ -8,7 +8,7 @@ interface SeenEnd {
 }
 
 /** An error response. */
-export interface Refusal {
+export interface Rejection {
   readonly status: number;
   readonly type: unknown;
   readonly at: number;
@@ -17,7 +17,7 @@ export interface Refusal {
 /** Clients that send requests one after the other, alternately streaming and not. */
 export class Traffic {
   readonly ends: SeenEnd[] = [];
-  readonly refusals: Refusal[] = [];
+  readonly rejections: Rejection[] = [];
   /** Streams that ended with an error event. */
   readonly broken: unknown[] = [];
   #stopped = false;
@@ -68,7 +68,7 @@ export class Traffic {
     const requestId = answer.headers.get('x-request-id') ?? '';
     if (answer.status !== 200) {
       const { status, error } = answer;
-      this.refusals.push({ status, type: error.type, at: performance.now() });
+      this.rejections.push({ status, type: error.type, at: performance.now() });
       // Wait before the next request, as real clients do after an error.
       await Bun.sleep(20);
     } else if (stream ? answer.text.endsWith('data: [DONE]\n\n') : isObject(answer.body.usage)) {
