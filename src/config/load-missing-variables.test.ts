@@ -131,7 +131,7 @@ test('a section with a scalar value is rejected with the expected fields', () =>
     'providers must be a section with the names of providers, such as "openai: { api_key: … }"',
     'cache must be a section with mode, ttl_seconds, max_bytes, not "off"',
     'port is not a known field; did you mean "server.port"?',
-    'demo must be "auto", true or false, not "yes"',
+    'demo must be "auto", true, or false, not "yes"',
   ]);
   expect(problems({ providers: { openai: null } })).toEqual([
     'providers.openai must be a section with dialect, base_url, api_key, headers, …',

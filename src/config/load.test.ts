@@ -208,7 +208,7 @@ describe('ConfigProblems', () => {
       'models[1].endpoints[0].provider names "minne", which is not a configured provider; ' +
         'did you mean "mine"?',
       'models[1].id repeats "acme/chat"',
-      'models[2].endpoints must have at least 1 item(s)',
+      'models[2].endpoints must have at least 1 item',
       'models[2].id must be <brand>/<model>, not "no-slash"',
       'providers.half.base_url is required, for example "https://api.example.com/v1"',
       'providers.odd.dialect must be one of "openai", "openai-responses", "anthropic", "gemini", ' +
@@ -488,7 +488,7 @@ describe('providers and models', () => {
 
   const dollars = 'must be a decimal number of dollars in quotes, such as "0.50"';
   test.each([
-    ['', [], ' must have at least 1 item(s)'],
+    ['', [], ' must have at least 1 item'],
     ['', { above_tokens: 5, prompt: '1' }, ' must be a list, not an object'],
     ['', Array(11).fill({}), ' has 11 items; at most 10 are allowed'],
     ['[0]', [{ prompt: '1' }], '.above_tokens is required (a whole number of at least 1)'],

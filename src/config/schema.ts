@@ -33,7 +33,7 @@ export const configFileSchema = strictObject({
   private_addresses: Type.Array(Type.String()),
   catalogue: oneOf('builtin', 'none'),
   demo: Type.Union([Type.Literal('auto'), Type.Boolean()], {
-    expected: '"auto", true or false',
+    expected: '"auto", true, or false',
   }),
   credits_per_usd: integer(1, 1_000_000_000),
   limits: strictObject({

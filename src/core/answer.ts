@@ -9,9 +9,7 @@ import type { Usage } from './usage.ts';
  */
 export interface AnswerSink {
   text(text: string): void;
-  /**
-   * Receives a piece of visible reasoning. `name` is the provider's field name if clients know it.
-   */
+  /** Receives part of the reasoning. `name` is the provider's field name if clients know it. */
   reasoning(text: string, name?: ReasoningName): void;
   /**
    * Ends the current reasoning with the provider's signature, marked as in signature.ts. The
@@ -22,7 +20,7 @@ export interface AnswerSink {
   redactedReasoning(data: string): void;
   /** Starts a tool call. `call` counts from 0 in order of appearance. `id` is never empty. */
   toolCall(call: number, id: string, name: string): void;
-  /** Receives a piece of that call's JSON arguments. A call without pieces has no arguments. */
+  /** Receives part of that call's JSON arguments. Not called if it has none. */
   toolArguments(call: number, json: string): void;
   refusal(text: string): void;
   /** Receives the source of a statement in the text. */

@@ -18,10 +18,10 @@ test('ReadCache returns the pending lookup first and its value afterwards', asyn
 test('ReadCache does not cache lookups that fail or find nothing', async () => {
   const reads = new ReadCache<Entry | undefined>(2);
   await reads.set('a', Promise.resolve(undefined));
-  const failing = reads.set('b', Promise.reject(new Error('away')));
-  const refusal = await failing.catch((error: Error) => error.message);
+  const failing = reads.set('b', Promise.reject(new Error('unreachable')));
+  const message = await failing.catch((error: Error) => error.message);
   await settled();
-  expect([reads.get('a'), reads.get('b'), refusal]).toEqual([undefined, undefined, 'away']);
+  expect([reads.get('a'), reads.get('b'), message]).toEqual([undefined, undefined, 'unreachable']);
 });
 
 test('ReadCache does not cache a lookup that started before clear()', async () => {

@@ -19,7 +19,7 @@ export class ReadCache<Found extends object | undefined> {
   set(name: string, read: Promise<Found>): Promise<Found> {
     putBounded(this.#entries, name, read, this.#sizeMax);
     const store = (found: Found | undefined) => {
-      // After a `clear()` meanwhile, don't cache this older value.
+      // If `clear()` was called meanwhile, don't cache this outdated value.
       if (this.#entries.get(name) !== read) return;
       if (found) this.#entries.set(name, found);
       else this.#entries.delete(name);

@@ -159,7 +159,10 @@ export const searchTextMax = 24_000;
 /** Citations reported for one answer. */
 export const citationsMax = 200;
 
-/** In minutes. A clock set back further than this was wrong before and won't catch up soon. */
+/**
+ * In minutes. If the clock is set back by less than this, rate limits wait for it to catch up. If by
+ * more, it was wrong before, so they start over.
+ */
 export const rateWindowsBackMax = 5;
 
 /**
@@ -195,7 +198,7 @@ export const jobsWaitingMax = 10_000;
 /** Disk space for the inputs of one tenant's jobs. */
 export const jobInputBytesMax = 20 * 1024 * 1024 * 1024;
 
-/** Attempts without progress before a job fails as poisonous. */
+/** Attempts without progress before a job fails, because its input may crash the process. */
 export const jobAttemptsMax = 3;
 
 /** From a job's first start to its end, however slow its provider is. */
@@ -223,7 +226,7 @@ export const formFieldsBytesMax = 1024 * 1024;
 export const bodyStallMs = 30_000;
 
 /** How long the rest of a rejected body is read, so that the client receives the error. */
-export const refusedBodyMsMax = 10_000;
+export const rejectedBodyMsMax = 10_000;
 
 /** The minimum speed of long bodies in both directions: 128 kbit/s, a phone with a weak signal. */
 export const bodyBytesPerSecondMin = 16 * 1024;
@@ -273,7 +276,7 @@ export const idempotentLengthMax = 32 * 1024 * 1024;
  */
 export const idempotentBytesPerTenantMax = 4 * 1024 * 1024 * 1024;
 
-/** Dropped fields named in one response header, short enough for every proxy. */
+/** Unsupported fields collected per request. A response header lists up to `droppedNamesMax`. */
 export const unsupportedNamesMax = 32;
 
 /** Output items tracked per streamed answer. Real answers have a few dozen. */
@@ -282,7 +285,7 @@ export const outputItemsMax = 4_096;
 /** The last event of a streamed response repeats the full response, with images as base64. */
 export const streamedResponseLengthMax = 32 * 1024 * 1024;
 
-/** Texts per embeddings request, as at OpenAI. */
+/** Inputs per embeddings request, as at OpenAI. */
 export const embeddingsInputsMax = 2_048;
 
 /** Concurrent calls of one embeddings request, for providers with a small batch size. */

@@ -7,7 +7,7 @@ export const defaultHeaders: Readonly<Record<string, string>> = {
   'user-agent': 'tollgate',
 };
 
-/** Returns the fetch options of such a call. The runtime's types lack some of them. */
+/** Returns fetch options for calls to a configured server. The runtime's types lack some of them. */
 export function defaultFetchOptions(url: string): BunFetchRequestInit {
   const options = {
     // Our own deadlines apply. The runtime's timeout would interrupt image edits.
@@ -17,7 +17,7 @@ export function defaultFetchOptions(url: string): BunFetchRequestInit {
     decompress: false,
     // Overrides NODE_TLS_REJECT_UNAUTHORIZED.
     ...(url.startsWith('https:') ? { tls: { rejectUnauthorized: true } } : {}),
-    // The proxy variables of the environment don't apply to this machine.
+    // Calls to this machine bypass the proxy that the environment sets.
     ...(isLoopback(url) ? { proxy: false } : {}),
   };
   return options as BunFetchRequestInit;
@@ -42,7 +42,8 @@ export function callConfiguredServer(call: ServerCall, signal: AbortSignal): Pro
     method,
     signal,
     headers: { accept: 'application/json', ...defaultHeaders, ...headers },
-    // The runtime doesn't retry a POST whose reused connection was closed by the server.
+    // A POST needs a new connection: on a reused one that the server has just closed, it would fail,
+    // and the runtime doesn't retry it.
     ...(body === undefined ? {} : { body, keepalive: false }),
   };
   return fetch(url, init);

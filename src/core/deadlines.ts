@@ -1,6 +1,6 @@
 /**
- * One ticker for the deadlines of many requests. Restarting a timer per chunk would cost more than
- * forwarding the chunk, while setting a field costs an assignment.
+ * All deadlines share one ticker: restarting a timer for each chunk would cost more than forwarding
+ * the chunk, while moving a deadline only sets a field.
  */
 
 const tickMs = 100;
@@ -9,14 +9,14 @@ const tickMs = 100;
 const lateMs = 2 * tickMs;
 
 /**
- * Extra ticks after a late one, in which other threads wake up and received data is read. Ticks are
- * counted rather than time, because a process that is suspended again hasn't read anything.
+ * Ticks to skip after a late one, so that other threads wake up and received data is read. Counted
+ * in ticks rather than time, because a process that is suspended again hasn't read anything.
  */
 const catchUpTicks = 2;
 
 const unlisted = -1;
 
-/** A deadline whose `at` can move at any time. `fire` is called once it has passed. */
+/** A deadline that can be moved by setting `at`. `fire` is called once it has passed. */
 export abstract class Deadline {
   /** Milliseconds on the clock of `performance.now()`. */
   at = Number.POSITIVE_INFINITY;
@@ -38,8 +38,8 @@ export class DeadlineWatcher {
   #ticker: ReturnType<typeof setInterval> | undefined;
   #isOver = false;
   #tickedAt = 0;
-  #catchUpTicks = 0;
-  #caughtUp = false;
+  #ticksToSkip = 0;
+  #wasDelayed = false;
 
   /** True once the watcher has ended, for current and later deadlines. */
   get isOver(): boolean {
@@ -89,13 +89,13 @@ export class DeadlineWatcher {
   #isLate(now: number): boolean {
     const isLate = now - this.#tickedAt > lateMs;
     this.#tickedAt = now;
-    if (this.#catchUpTicks > 0) {
-      this.#catchUpTicks -= 1;
+    if (this.#ticksToSkip > 0) {
+      this.#ticksToSkip -= 1;
       return true;
     }
-    this.#caughtUp = isLate && !this.#caughtUp;
-    if (this.#caughtUp) this.#catchUpTicks = catchUpTicks;
-    return this.#caughtUp;
+    this.#wasDelayed = isLate && !this.#wasDelayed;
+    if (this.#wasDelayed) this.#ticksToSkip = catchUpTicks;
+    return this.#wasDelayed;
   }
 
   /** Called a tick after the last deadline was removed, so that the ticker rarely restarts. */
@@ -153,19 +153,4 @@ export async function boundedCall<T>(
     clientSignal?.removeEventListener('abort', abort);
     abort();
   }
-}
-
-/** Reads an answer's text. Returns undefined, without reading the rest, if it is longer. */
-export async function readBounded(
-  { body }: Response,
-  bytesMax: number,
-): Promise<string | undefined> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body ?? []) {
-    size += chunk.length;
-    if (size > bytesMax) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, size).toString('utf8');
 }

@@ -104,7 +104,7 @@ export function asGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   return new GatewayError(
     'internal_error',
-    'Tollgate failed to handle this request. Its operator can find the cause by the request ID.',
+    'Tollgate failed to handle this request. The operator can find the cause in the log, by the request ID.',
     { cause: error },
   );
 }

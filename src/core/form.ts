@@ -30,8 +30,8 @@ export function formListName(field: string): string {
 }
 
 /**
- * Parses a list in a form: a field per item, as OpenAI's SDKs send it, or one text with JSON or
- * commas. Skips blank items. Doesn't validate the items.
+ * Parses a list in a form: a field per item, as OpenAI's SDKs send it, or one string with JSON
+ * or commas. Skips blank items. Doesn't validate the items.
  */
 export function parseFormList(texts: readonly string[]): readonly unknown[] {
   return texts.flatMap((text) => {

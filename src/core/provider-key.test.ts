@@ -34,7 +34,7 @@ describe('readProviderKey for AWS', () => {
     [id, 'the secret access key is missing'],
     [`${id}:`, 'the secret access key is missing'],
     [`${id}:${secret.slice(0, 9)}…`, 'the secret access key is missing or incomplete'],
-    [`user:${secret}`, 'the access key id must be AKIA or ASIA'],
+    [`user:${secret}`, 'the access key ID must be AKIA or ASIA'],
     [`${temporary}:${secret}`, 'needs its session token'],
     [`${temporary}:${secret}:`, 'needs its session token'],
     [`${temporary}:${secret}:two words`, 'the session token is incomplete'],

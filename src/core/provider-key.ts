@@ -65,13 +65,13 @@ function readAwsKey(text: string): AwsKey | string {
   if (more.length > 0) return `${awsFormat}: it has more than 3 parts`;
   if (!/^A[KS]IA[A-Z0-9]{12,124}$/.test(accessKeyId)) {
     const shape = 'AKIA or ASIA followed by at least 12 uppercase letters or digits';
-    return `${awsFormat}: the access key id must be ${shape}`;
+    return `${awsFormat}: the access key ID must be ${shape}`;
   }
   if (!/^[\w+/=-]{16,128}$/.test(secretAccessKey)) {
     return `${awsFormat}: the secret access key is missing or incomplete`;
   }
   if (accessKeyId.startsWith('ASIA') && !sessionToken) {
-    return `${awsFormat}: an access key id that starts with ASIA needs its session token`;
+    return `${awsFormat}: an access key ID that starts with ASIA needs its session token`;
   }
   if (sessionToken !== null && !/^[\w+/=-]+$/.test(sessionToken)) {
     return `${awsFormat}: the session token is incomplete`;
@@ -95,7 +95,7 @@ function readServiceAccount(text: string): ServiceAccount | string {
   const privateKey = readPrivateKey(fields.private_key);
   if (!privateKey) return `${accountFormat}: its private_key must be an RSA key in PEM`;
   const tokenUrl = tokenUri === undefined ? googleTokenUrl : tokenUri;
-  if (typeof tokenUrl !== 'string' || !isHttpAddress(tokenUrl)) {
+  if (typeof tokenUrl !== 'string' || !isHttpUrl(tokenUrl)) {
     return `${accountFormat}: its token_uri must be an http(s) URL`;
   }
   return { kind: 'service_account', email, keyId: keyId ?? null, privateKey, tokenUrl };
@@ -116,7 +116,7 @@ function readPrivateKey(pem: unknown): KeyObject | undefined {
   }
 }
 
-function isHttpAddress(text: string): boolean {
+function isHttpUrl(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) && url.username === '';
 }

@@ -19,7 +19,7 @@ export interface Recording {
   readonly first?: FirstRequest;
 }
 
-/** In characters. A longer one can take a busy store seconds, so short ones don't wait for it. */
+/** Storing more characters than this can take seconds, so shorter recordings don't wait for it. */
 const longLength = 500_000;
 
 export function isLongRecording(recording: Recording | null): boolean {

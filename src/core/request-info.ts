@@ -8,7 +8,7 @@ export interface RequestInfo {
   readonly stream: boolean;
   /** The optional parameters of the request. Filled only with `provider.require_parameters`. */
   readonly parameters: readonly string[];
-  /** The end user's id, as the client sent it. */
+  /** The end user's ID, as the client sent it. */
   readonly user: string | null;
   /** URLs that the provider may fetch, except the images of a chat. */
   readonly urls?: readonly UrlInput[];
@@ -40,7 +40,7 @@ export interface ChatRequestInfo extends RequestInfo {
 export interface SearchOptions {
   /** The field that asks for searches, for error messages. */
   readonly param: string;
-  /** Requested under a vendor's own tool name. Without an engine here, the vendor searches. */
+  /** Requested by a vendor's tool name. The vendor searches if no search engine is configured. */
   readonly isProviderTool: boolean;
   readonly callsMax: number | null;
   readonly resultsMax: number | null;

@@ -1,7 +1,7 @@
 import { type TSchema, Type } from 'typebox';
 import { GatewayError } from './errors.ts';
 import { isObject } from './json.ts';
-import { didYouMean } from './text.ts';
+import { didYouMean, pluralize } from './text.ts';
 
 /** Returns the typed value. Throws 400 and names the first invalid field otherwise. */
 export function validate<T>(
@@ -97,13 +97,13 @@ function walk(schema: Schema, value: unknown, path: string): ValidationIssue[] {
 }
 
 function explainArray(schema: Schema, value: readonly unknown[], path: string): ValidationIssue[] {
-  if (value.length < (schema.minItems ?? 0)) {
-    return [{ path, message: `must have at least ${schema.minItems} item(s)` }];
+  const { items, minItems = 0 } = schema;
+  if (value.length < minItems) {
+    return [{ path, message: `must have at least ${pluralize(minItems, 'item')}` }];
   }
   if (value.length > (schema.maxItems ?? Number.POSITIVE_INFINITY)) {
     return [{ path, message: `has ${value.length} items; at most ${schema.maxItems} are allowed` }];
   }
-  const { items } = schema;
   const issues: ValidationIssue[] = [];
   for (let i = 0; items && i < value.length && issues.length < issuesMax; i++) {
     issues.push(...walk(items, value[i], `${path}[${i}]`));

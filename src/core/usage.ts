@@ -61,7 +61,7 @@ export interface Units {
 
 export const noUnits: Units = {};
 
-/** The estimate if no one counted: the rule of thumb of all major tokenizers for prose. */
+/** For estimates if no provider counted. A rule of thumb for prose in all major tokenizers. */
 export const charactersPerToken = 4;
 
 /** The measured or estimated usage of an answer. */

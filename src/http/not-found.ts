@@ -2,18 +2,19 @@ import { nearest } from '../core/text.ts';
 import { prefixPattern } from './paths.ts';
 import type { Route } from './routes.ts';
 
-/** Endpoints of other APIs that Tollgate doesn't have, and what to use instead. */
-
 const statelessHint =
-  'Tollgate stores no conversations. Send the full conversation to POST /v1/chat/completions or ' +
-  'POST /v1/responses.';
+  "Tollgate doesn't store conversations. Send the full conversation to POST /v1/chat/completions " +
+  'or POST /v1/responses.';
 
 /** For clients that need an endpoint URL but were given a base URL. */
 const baseUrlHint =
   'This is a base URL. Clients append the endpoint, such as POST /v1/chat/completions or ' +
   'POST /v1/messages.';
 
-/** Patterns for paths without their prefixes; the first match applies. */
+/**
+ * What to use instead of endpoints of other APIs that Tollgate doesn't have. The patterns match paths
+ * without their prefixes; the first match applies.
+ */
 const suggestions: readonly (readonly [RegExp, string])[] = [
   [
     /^\/responses\/(?:compact|input_tokens)$/,
@@ -51,7 +52,7 @@ const suggestions: readonly (readonly [RegExp, string])[] = [
   [/^\/rerank$/, 'Reranking is not supported. Compare vectors from POST /v1/embeddings.'],
   [
     /^\/(?:files|uploads|vector_stores|containers)(?:\/|$)/,
-    'Tollgate stores no files. Send them in the request, and long recordings to POST /v1/jobs.',
+    "Tollgate doesn't store files. Send files in the request, and long recordings to POST /v1/jobs.",
   ],
   [
     /^\/(?:messages\/)?batches(?:\/|$)/,

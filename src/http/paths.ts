@@ -1,12 +1,3 @@
-/**
- * Maps all common spellings of a path to one route. SDKs append their own prefixes to any base
- * URL, so a base URL with `/v1`, without it, with it twice, with `/openai` or `/anthropic`, or
- * with a full endpoint must all work.
- *
- * Access checks and the router must use the same normalized path; otherwise a different spelling
- * could bypass the access check.
- */
-
 /** First segments of the endpoints below `/v1`. */
 const resources = new Set([
   'chat',
@@ -54,6 +45,14 @@ interface RoutePath {
 const knownPathsMax = 200;
 const knownPaths = new Map<string, RoutePath>();
 
+/**
+ * Maps all common spellings of a path to one route. SDKs append their own prefixes to any base
+ * URL, so a base URL with `/v1`, without it, with it twice, with `/openai` or `/anthropic`, or
+ * with a full endpoint must all work.
+ *
+ * Access checks and the router must use the same normalized path; otherwise a different spelling
+ * could bypass the access check.
+ */
 export function normalizePath(pathname: string): RoutePath {
   const found = knownPaths.get(pathname);
   if (found) return found;

@@ -6,14 +6,15 @@ import { TenantReadQueue } from './read-queue.ts';
 const tooMany = {
   status: 429,
   symbol: 'rate_limit_exceeded',
-  message: 'This account has too many reads running or waiting. Send fewer at a time.',
+  message:
+    'Too many lists and reports of this tenant are running or waiting. Send fewer at a time.',
   retryAfterSeconds: 1,
 };
-/** The same error as from the store, because the caller didn't cause the slow controlledReads. */
+/** The same error as for an outage of the store, because the caller didn't cause the delay. */
 const tooLong = {
   status: 503,
   symbol: 'service_unavailable',
-  message: 'Earlier reads of this account are taking too long. Try again shortly.',
+  message: 'Earlier lists and reports of this tenant are taking too long. Try again shortly.',
   retryAfterSeconds: 2,
 };
 const waitMs = 60_000;

@@ -66,7 +66,7 @@ export class TenantReadQueue {
     };
     const onAbort = () => fail(tooManyReads());
     const timer = setTimeout(() => fail(waitTooLong()), waitMs);
-    // Otherwise clients that time out and retry would fill the queue with abandoned reads.
+    // Without this, clients that time out and retry would fill the queue with abandoned reads.
     clientSignal.addEventListener('abort', onAbort);
     waiting.add(start);
     return promise;
@@ -85,10 +85,13 @@ export class TenantReadQueue {
 }
 
 function tooManyReads(): GatewayError {
-  const message = 'This account has too many reads running or waiting. Send fewer at a time.';
+  const message =
+    'Too many lists and reports of this tenant are running or waiting. Send fewer at a time.';
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }
 
 function waitTooLong(): GatewayError {
-  return unavailable('Earlier reads of this account are taking too long. Try again shortly.');
+  return unavailable(
+    'Earlier lists and reports of this tenant are taking too long. Try again shortly.',
+  );
 }

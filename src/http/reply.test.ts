@@ -8,7 +8,7 @@ function retryHeaders(error: GatewayError): (string | null)[] {
   return ['retry-after', 'retry-after-ms', 'x-should-retry'].map((name) => headers.get(name));
 }
 
-test('errorReply sets retry-after for temporary errors, also without a known wait', () => {
+test('errorReply sets retry-after for temporary errors, even without a known wait', () => {
   const unavailable = (more = {}) => new GatewayError('service_unavailable', 'Down.', more);
   expect(retryHeaders(unavailable())).toEqual(['5', '5000', null]);
   expect(retryHeaders(unavailable({ retryAfterSeconds: 1.2 }))).toEqual(['2', '1200', null]);

@@ -63,10 +63,10 @@ describe('Router.hint for paths of other APIs', () => {
   test.each([
     ['POST', '/v1/completions', 'POST /v1/chat/completions'],
     ['POST', '/v1/engines/davinci/completions', 'POST /v1/chat/completions'],
-    ['GET', '/v1/files/file-1/content', 'Send them in the request'],
-    ['GET', '/openai/v1/files', 'Send them in the request'],
+    ['GET', '/v1/files/file-1/content', 'Send files in the request'],
+    ['GET', '/openai/v1/files', 'Send files in the request'],
     ['GET', '/batches', 'Send single requests in parallel'],
-    ['POST', '/v1/threads/thread_1/runs', 'Tollgate stores no conversations'],
+    ['POST', '/v1/threads/thread_1/runs', "Tollgate doesn't store conversations"],
     ['POST', '/v2/rerank', 'POST /v1/embeddings'],
     ['POST', '/v1beta/models/gemini:streamGenerateContent', "Gemini's API format"],
     ['POST', '/v1/ai/language-model', '@ai-sdk/openai-compatible'],
@@ -84,8 +84,8 @@ describe('Router.hint for paths of other APIs', () => {
   });
 
   test('ignores a name that is only a part of the path', () => {
-    expect(router.hint('GET', '/v1/keys/files')).not.toContain('Tollgate stores no files');
-    expect(router.hint('GET', '/v1/filesystem')).not.toContain('Tollgate stores no files');
+    expect(router.hint('GET', '/v1/keys/files')).not.toContain("Tollgate doesn't store files");
+    expect(router.hint('GET', '/v1/filesystem')).not.toContain("Tollgate doesn't store files");
   });
 });
 

@@ -12,7 +12,7 @@ interface RouteShape {
   /** Normalized by paths.ts. `:name` is one segment; a final `:name{.+}` is the rest. */
   readonly path: string;
   readonly errorShape?: ErrorShape;
-  /** For OpenAPI. A test fails if it is missing. */
+  /** Describes the route in OpenAPI. A test fails if it is missing. */
   readonly doc?: RouteDoc;
 }
 
@@ -127,7 +127,7 @@ export class Exchange {
     try {
       return decodeURIComponent(this.#match?.param(name) ?? '');
     } catch {
-      throw invalidRequest('The path has an invalid percent-encoding.');
+      throw invalidRequest('The path has invalid percent-encoding.');
     }
   }
 

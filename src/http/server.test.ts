@@ -229,7 +229,7 @@ test.each([
     '/realtime',
     'websocket',
     '404 Not Found',
-    'There is no GET /realtime. WebSockets are not supported.',
+    'Unknown route: GET /realtime. WebSockets are not supported.',
     [],
   ],
 ])(

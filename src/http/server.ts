@@ -9,7 +9,8 @@ import {
   unavailable,
 } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
-import { type Log, OutageLog, reason } from '../telemetry/log.ts';
+import { type Log, reason } from '../telemetry/log.ts';
+import { OutageLog } from '../telemetry/outage-log.ts';
 import type { ResponseCounts } from '../telemetry/traffic.ts';
 import { authorizeAdmin, authorizeKey, scopeError } from './access.ts';
 import { discardUnread } from './body/body.ts';
@@ -162,12 +163,12 @@ export class HttpServer {
     exchange: Exchange,
     caller: Caller,
   ): Response | Promise<Response> {
-    const refusal = scopeError(route, caller);
+    const rejection = scopeError(route, caller);
     // The handlers of POST routes write the rate headers themselves, usually after counting.
-    const writesRateLater = route.method === 'POST' && !refusal;
+    const writesRateLater = route.method === 'POST' && !rejection;
     if (route.access === 'routing' && !writesRateLater)
       this.#deps.writeRateHeaders?.(caller, exchange.headers);
-    if (refusal) throw refusal;
+    if (rejection) throw rejection;
     // Models may be silent for minutes. Upstream calls have their own deadlines.
     exchange.setIdleTimeout(0);
     return route.handle(exchange, caller);
@@ -205,7 +206,7 @@ export class HttpServer {
       );
     }
     const hint = isWebSocket ? ' WebSockets are not supported.' : this.#router.hint(method, path);
-    return invalidRequest(`There is no ${method} ${path}.${hint}`, undefined, 404);
+    return invalidRequest(`Unknown route: ${method} ${path}.${hint}`, undefined, 404);
   }
 
   #toErrorResponse(exchange: Exchange, cause: unknown): Response {
@@ -326,4 +327,4 @@ export class StartupServer {
   }
 }
 
-const startingMessage = 'The gateway is waiting for its database. Send the request again shortly.';
+const startingMessage = 'The gateway is waiting for its database. Try again shortly.';

@@ -6,7 +6,7 @@ const defaultStallSeconds = clientStallMs / 1000;
 
 /**
  * Passes chunks through and disconnects a client that stops reading: otherwise its answer would
- * hold credits, a slot and a connection forever. Bun requests the next chunk once the previous one
+ * hold credits, a slot, and a connection forever. Bun requests the next chunk once the previous one
  * is sent. The wait for a slow provider doesn't count; that has its own deadlines.
  */
 export function disconnectWhenStalled<Chunk>(

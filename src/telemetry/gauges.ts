@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { counter, type Family, gauge, labels } from './prometheus.ts';
 
-/** Metrics whose values are read at each scrape. */
+// Metrics whose values are read at each scrape.
 
 /** The accounting of one process. */
 export interface AccountingState {

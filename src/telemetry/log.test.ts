@@ -6,11 +6,11 @@ test("reason returns the error's message and its causes", () => {
   const cause = new Error('no route', { cause: new Error('cable') });
   expect(reason(new Error('no store', { cause }))).toBe('no store (no route (cable))');
   expect(reason(new Error('alone'))).toBe('alone');
-  expect(reason('a text')).toBe('a text');
+  expect(reason('a string')).toBe('a string');
   expect(reason(undefined)).toBe('undefined');
 });
 
-test('a log line is one JSON object with level, event and fields', () => {
+test('a log line is one JSON object with a level, an event, and fields', () => {
   const lines: string[] = [];
   const log = createLog((line) => lines.push(line));
   log.info('started');

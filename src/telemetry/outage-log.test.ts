@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
-import { createLog, OutageLog } from './log.ts';
+import { createLog } from './log.ts';
+import { OutageLog } from './outage-log.ts';
 
 function createOutages() {
   const lines: string[] = [];
@@ -17,7 +18,7 @@ function createOutages() {
   return { outages, reported, minute };
 }
 
-test('OutageLog reports an outage at its start, every minute and at its end', async () => {
+test('OutageLog reports an outage at its start, every minute, and at its end', async () => {
   const { outages, reported, minute } = createOutages();
   const fail = (id: string, reason = 'refused') =>
     outages.failed('The store is unreachable.', {

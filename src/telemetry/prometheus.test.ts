@@ -1,6 +1,15 @@
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
+import { Scrape } from '../../tests/support/prometheus.ts';
 import { circuitFamily } from './gauges.ts';
-import { counter, durationBounds, gauge, Histogram, writeFamilies } from './prometheus.ts';
+import {
+  counter,
+  durationBounds,
+  gauge,
+  Histogram,
+  labels,
+  Metrics,
+  writeFamilies,
+} from './prometheus.ts';
 
 test('writeFamilies writes common labels first and no braces without labels', () => {
   const plain = gauge('a', 'First.', 1);
@@ -14,7 +23,7 @@ test('writeFamilies writes common labels first and no braces without labels', ()
   );
 });
 
-test('circuitFamily writes 0 for closed, 1 for half-open and 2 for open', () => {
+test('circuitFamily writes 0 for closed, 1 for half-open, and 2 for open', () => {
   const states = (['closed', 'half_open', 'open'] as const).map((state) => ({
     provider: 'north',
     model: `acme/${state}`,
@@ -49,4 +58,57 @@ test('Histogram counts values above all bounds', () => {
     { suffix: '_sum', labels: 'of="it"', value: 86_400 },
     { suffix: '_count', labels: 'of="it"', value: 1 },
   ]);
+});
+
+describe('Metrics', () => {
+  test('omits a source that throws', () => {
+    const one = { name: 'one', help: 'a\nb\\c', type: 'gauge', samples: [{ value: 1 }] } as const;
+    const metrics = new Metrics([
+      () => [one],
+      () => {
+        throw new Error('broken');
+      },
+    ]);
+    const text = metrics.write();
+    expect(text).toContain('# HELP one a\\nb\\\\c\n');
+    const seen = new Scrape(text);
+    expect(seen.value('one')).toBe(1);
+    expect(seen.value('tollgate_telemetry_failures_total')).toBe(1);
+  });
+
+  test('adds the common labels to every sample', () => {
+    const labeled = { name: 'one', help: '', type: 'gauge', samples: [{ value: 1 }] } as const;
+    const more = { ...labeled, name: 'two', samples: [{ labels: 'a="b"', value: 2 }] };
+    const seen = new Scrape(new Metrics([() => [labeled, more]], { worker: '3' }).write());
+    expect(seen.value('one', { worker: '3' })).toBe(1);
+    expect(seen.value('two', { worker: '3', a: 'b' })).toBe(2);
+    expect(seen.value('tollgate_telemetry_failures_total', { worker: '3' })).toBe(0);
+  });
+
+  test('reuses the page for frequent scrapes', () => {
+    let written = 0;
+    const slow = () => {
+      written += 1;
+      const until = performance.now() + 5;
+      while (performance.now() < until);
+      return [];
+    };
+    const metrics = new Metrics([slow]);
+    const pages = Array.from({ length: 1_000 }, () => metrics.write());
+    expect(new Set(pages).size).toBe(1);
+    expect(written).toBeLessThan(20);
+  });
+
+  test('escapes label values', () => {
+    const value = 'a"} 1\n# \\';
+    const family = {
+      name: 'one',
+      help: '',
+      type: 'gauge',
+      samples: [{ labels: labels({ value }), value: 2 }],
+    };
+    const text = writeFamilies([family as never]);
+    expect(text.trimEnd().split('\n').length).toBe(3);
+    expect(new Scrape(text).value('one', { value })).toBe(2);
+  });
 });

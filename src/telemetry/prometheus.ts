@@ -1,4 +1,4 @@
-/** Metrics in Prometheus' text format, version 0.0.4. */
+/** The content type of Prometheus' text format. */
 
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8';
 
@@ -6,7 +6,7 @@ export interface Sample {
   /** Written by `labels`, once per series, because a histogram has dozens of samples. */
   readonly labels?: string;
   readonly value: number;
-  /** `_bucket`, `_sum` or `_count` of a histogram. */
+  /** `_bucket`, `_sum`, or `_count` of a histogram. */
   readonly suffix?: string;
 }
 

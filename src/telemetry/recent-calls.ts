@@ -10,7 +10,7 @@ export interface RecentCalls {
   readonly failures: Readonly<Record<string, number>>;
 }
 
-/** Counts of calls since the start. The key is the provider, a line break and the outcome. */
+/** Counts of calls since the start. The key is the provider, a line break, and the outcome. */
 export type CallCounts = ReadonlyMap<string, number>;
 
 /** Long enough to see an outage begin, short enough to see it end. */

@@ -78,7 +78,7 @@ export class RequestLog {
 
 /**
  * JSON does not escape these, but a terminal or log reader may act on them: line ends, control
- * codes and marks that change the reading direction.
+ * codes, and marks that change the reading direction.
  */
 const unsafeToPrint = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 

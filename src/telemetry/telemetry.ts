@@ -8,9 +8,10 @@ import type { Catalog } from '../route/catalog.ts';
 import type { Health } from '../route/health.ts';
 import type { EndedRequest } from './ended-request.ts';
 import { accountingFamilies, circuitFamily, type OfferCircuit, ProcessGauges } from './gauges.ts';
-import { type Log, RefusedAccountLog, reason } from './log.ts';
+import { type Log, reason } from './log.ts';
 import { gauge, type MetricSource, Metrics } from './prometheus.ts';
 import { RecentTraffic } from './recent-calls.ts';
+import { RejectedAccountLog } from './rejected-account-log.ts';
 import { RequestLog } from './request-log.ts';
 import { TraceExport } from './trace-export.ts';
 import { type TracedCall, Tracer } from './tracer.ts';
@@ -25,7 +26,7 @@ const overrunReason =
   'The server sent data after the end of an answer, which could be mistaken for the next answer. ' +
   'For 10 minutes, each call to it opens a new connection.';
 
-/** Collects metrics, log lines and traces. */
+/** Collects metrics, log lines, and traces. */
 export class Telemetry {
   readonly responseCounts = new ResponseCounts();
   readonly metrics: Metrics;
@@ -33,7 +34,7 @@ export class Telemetry {
   readonly #process = new ProcessGauges();
   readonly #traffic = new Traffic((alias) => this.#catalog?.model(alias) !== undefined);
   readonly recent = new RecentTraffic(() => this.#traffic.calls());
-  readonly #refusedAccounts: RefusedAccountLog;
+  readonly #rejectedAccounts: RejectedAccountLog;
   readonly #requestLines: RequestLog | undefined;
   readonly #export: TraceExport | undefined;
   readonly #tracer: Tracer | undefined;
@@ -47,7 +48,7 @@ export class Telemetry {
     worker: number | null,
   ) {
     this.#log = log;
-    this.#refusedAccounts = new RefusedAccountLog(log);
+    this.#rejectedAccounts = new RejectedAccountLog(log);
     this.#requestLines = logs.requests ? new RequestLog((lines) => log.write(lines)) : undefined;
     this.#export = tracing ? createExport(tracing, log, processId) : undefined;
     this.#tracer = this.#export && new Tracer((spans) => this.#export?.add(spans));
@@ -100,7 +101,7 @@ export class Telemetry {
   requestEnded(request: EndedRequest): void {
     try {
       this.#traffic.ended(request);
-      this.#refusedAccounts.ended(request);
+      this.#rejectedAccounts.ended(request);
       this.#requestLines?.ended(request);
       this.#tracer?.requestEnded(request);
     } catch {

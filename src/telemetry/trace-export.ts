@@ -2,7 +2,7 @@ import { tracesWaitingMax } from '../core/bounds.ts';
 import { type Log, reason } from './log.ts';
 import { counter, type Family, gauge } from './prometheus.ts';
 
-/** Exports spans by OTLP/HTTP in JSON: ids in hexadecimal, nanoseconds and integers as strings. */
+// The wire format is OTLP/HTTP in JSON: IDs in hexadecimal, nanoseconds and integers as strings.
 
 type AttributeValue = string | number | boolean | readonly string[] | null;
 

@@ -23,7 +23,7 @@ const linkPattern = new RegExp(
 const urlPattern = new RegExp(urlSource, 'g');
 /** At the end of a bare URL, these characters belong to the sentence around it. */
 const sentenceMarks = '.,;:!?\'"*_]';
-/** Matches `[1]`, `[1, 2]`, `【1】` and `【1†source】`, but not the text of a link. */
+/** Matches `[1]`, `[1, 2]`, `【1】`, and `【1†source】`, but not the text of a link. */
 const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3}){0,50})\](?!\()|【(\d{1,3})(?:†[^】\n]{0,100})?】/g;
 
 /**

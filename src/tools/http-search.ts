@@ -7,8 +7,9 @@ import {
   searchTermsMax,
 } from '../core/bounds.ts';
 import type { ServerCall } from '../core/configured-server.ts';
-import { boundedCall, readBounded } from '../core/deadlines.ts';
+import { boundedCall } from '../core/deadlines.ts';
 import { parseJson } from '../core/json.ts';
+import { readBounded } from '../core/read-bounded.ts';
 import {
   type EngineFormat,
   matchesDomains,
@@ -145,7 +146,7 @@ function failed(message: string): SearchOutcome {
   return { kind: 'failed', message };
 }
 
-/** Untrusted text is made safe to forward: short, one line, without hidden characters. */
+// Untrusted text is made safe to forward: short, one line, without hidden characters.
 
 const titleMax = 200;
 const snippetMax = 2_000;

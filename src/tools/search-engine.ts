@@ -1,8 +1,6 @@
 import { searchQueryMax, searchTermsMax } from '../core/bounds.ts';
 import type { ServerCall } from '../core/configured-server.ts';
 
-/** The interface to search engines. */
-
 export interface SearchQuery {
   /** As written by the model. */
   readonly query: string;
@@ -27,7 +25,7 @@ export interface SearchResult {
 /** Only `found` is charged, even if no result matches the filters. */
 export type SearchOutcome =
   | { readonly kind: 'found'; readonly results: readonly SearchResult[] }
-  /** A sentence for the model, without addresses and secrets. */
+  /** A sentence for the model, without URLs and secrets. */
   | { readonly kind: 'failed'; readonly message: string };
 
 export interface SearchEngine {

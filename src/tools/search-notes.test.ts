@@ -50,7 +50,7 @@ describe('SearchNotes', () => {
     expect(notes.restore('u', stranger).prompt).toBe(stranger);
   });
 
-  test('does not restore notes of another chat with the same call ids', () => {
+  test('does not restore notes of another chat with the same call IDs', () => {
     const notes = new SearchNotes();
     const id = 'functions.lookup:0';
     for (const of of ['Ann', 'Bob']) {

@@ -106,7 +106,7 @@ export class SearchNotes {
 const parsedLengthMax = 4_096;
 
 /**
- * Returns the key of a note. It includes the user's text, because some models use the same call ids
+ * Returns the key of a note. It includes the user's text, because some models use the same call IDs
  * in every chat, and calls without arguments are all alike.
  */
 function noteKey(tenantId: string, userDigest: string, { id, name, arguments: json }: ClientCall) {

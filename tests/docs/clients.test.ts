@@ -17,7 +17,7 @@ const page = readFileSync(join(root, 'docs/clients.md'), 'utf8');
 
 /** Enough for tests that start processes. */
 const timeoutMs = 120_000;
-/** The address of the gateway on the page. */
+/** The gateway's URL on the page. */
 const pageUrl = 'http://127.0.0.1:8080';
 /** A part of the demo's answer to `Hello!` that isn't on the page. */
 const answer = 'this answer shows that your request made the whole trip. You asked: “Hello!”';
@@ -168,11 +168,11 @@ describe('base URLs of docs/clients.md', () => {
     expect(text).toContain(answer);
   });
 
-  test('include every address that the settings use', () => {
+  test('include every URL that the settings use', () => {
     const bases = new Set(rows.map(({ base }) => base));
     const used = described.flatMap(({ text }) => text.match(/http:\/\/127[^\s"`]*/g) ?? []);
     expect(used.length).toBeGreaterThan(4);
-    expect(used.filter((address) => !bases.has(address))).toEqual([]);
+    expect(used.filter((url) => !bases.has(url))).toEqual([]);
   });
 });
 
@@ -248,7 +248,7 @@ describe('unsupported endpoints of docs/clients.md', () => {
     expect(await failureOf(client.responses.retrieve('resp_1'))).toMatchObject({
       status: 404,
       message: expect.stringMatching(
-        /^404 There is no GET \/v1\/responses\/resp_1\. Tollgate doesn't store responses/,
+        /^404 Unknown route: GET \/v1\/responses\/resp_1\. Tollgate doesn't store responses/,
       ),
     });
   });

@@ -90,7 +90,7 @@ test(
     const connection = await openConnection(baseUrl);
     expect(await connection.statusOf('/healthz')).toBe('200');
 
-    const message = 'The gateway is waiting for its database. Send the request again shortly.';
+    const message = 'The gateway is waiting for its database. Try again shortly.';
     const plain = { error: { message, type: 'service_unavailable', code: 503, param: null } };
     const images = { error: { message, type: 'api_error', code: 'service_unavailable' } };
     const messages = { type: 'error', error: { type: 'overloaded_error', message } };

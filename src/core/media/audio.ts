@@ -52,7 +52,7 @@ export interface TextLimit {
 const [slowest, fastest] = [0.25, 4];
 
 /** Returns the error for a voice or speed that the model doesn't support, or null. */
-export function speechStyleRefusal(
+export function speechStyleError(
   { voice, speed }: { readonly voice: string; readonly speed: number | null },
   voices: readonly string[] | null,
   model: string,
@@ -65,7 +65,7 @@ export function speechStyleRefusal(
   return invalidRequest(`speed must be a number ${range}, not ${speed}.`, 'speed');
 }
 
-export function refuseInvalidSpeechInput(input: string): void {
+export function rejectInvalidSpeechInput(input: string): void {
   if (input.trim() === '') throw invalidRequest('input is empty.', 'input');
   if (input.isWellFormed()) return;
   throw invalidRequest('input contains an unpaired surrogate. Send valid Unicode.', 'input');
@@ -83,7 +83,7 @@ export const transcriptFields = {
 };
 
 /** Throws 400 for timestamps in a format other than verbose_json, the only one with times. */
-export function refuseUnsupportedTimestamps(
+export function rejectUnsupportedTimestamps(
   format: TranscriptFormat | null | undefined,
   granularities: readonly string[] | null | undefined,
 ): void {

@@ -1,4 +1,4 @@
-/** Reads exact numbers of bytes from a source that yields pieces of arbitrary sizes. */
+/** Reads exact numbers of bytes from a source that yields chunks of any size. */
 export class ByteReader {
   readonly #source: AsyncIterator<Uint8Array>;
   #buffered: Uint8Array = new Uint8Array();
@@ -7,7 +7,7 @@ export class ByteReader {
     this.#source = source[Symbol.asyncIterator]();
   }
 
-  /** Reads a few bytes. Returns undefined if the source ends before that. */
+  /** Reads exactly this many bytes into memory. Returns undefined if the source ends first. */
   async take(bytes: number): Promise<Buffer | undefined> {
     const chunks: Uint8Array[] = [];
     for await (const chunk of this.readUpTo(bytes)) chunks.push(chunk);
@@ -17,7 +17,7 @@ export class ByteReader {
 
   async skip(bytes: number): Promise<void> {
     for await (const _ of this.readUpTo(bytes)) {
-      // Discard the piece.
+      // Discard the chunk.
     }
   }
 

@@ -5,7 +5,7 @@ import {
   jsonDepthMax,
   jsonNamesMax,
   jsonValuesMax,
-  refusedBodyMsMax,
+  rejectedBodyMsMax,
 } from '../../core/bounds.ts';
 import { Deadline, DeadlineWatcher } from '../../core/deadlines.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
@@ -226,11 +226,9 @@ function tooDeep(): GatewayError {
   return invalidRequest(`The request body is nested deeper than ${jsonDepthMax} levels.`);
 }
 
-/**
- * A rejected body is read to its end if the connection closes afterward. Otherwise the unread bytes
- * would make the system reset the connection before the client has read the error, and a proxy
- * would answer 502. If the connection stays open, Bun reads the rest itself.
- */
+// A rejected body is read to its end if the connection closes afterward. Otherwise the unread bytes
+// would make the system reset the connection before the client has read the error, and a proxy would
+// answer 502. If the connection stays open, Bun reads the rest itself.
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
@@ -251,7 +249,7 @@ const closesConnection = ({ headers }: Request) =>
   /\bclose\b/i.test(headers.get('connection') ?? '');
 
 async function readToEnd(reader: Reader): Promise<void> {
-  const timer = setTimeout(() => cancel(reader), refusedBodyMsMax);
+  const timer = setTimeout(() => cancel(reader), rejectedBodyMsMax);
   try {
     while (!(await reader.read()).done);
   } catch {

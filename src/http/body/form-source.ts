@@ -3,8 +3,8 @@ import { bodyBytesPerSecondMin, bodyStallMs } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { deadlineMs, discardRest } from './body.ts';
 
-/** Reads a body up to delimiters, and buffers only a small part of it. */
-export class BodySource {
+/** Reads the body of a form up to delimiters, buffering only a small part of it. */
+export class FormSource {
   readonly #request: Request;
   /** Not the stream's iterator, which can't be closed while it waits for a chunk. */
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
@@ -127,9 +127,9 @@ export class BodySource {
 
   #timeoutError(waitBudgetMs: number): GatewayError {
     const rateMin = `${bodyBytesPerSecondMin} bytes per second`;
-    const tooSlowMessage = `The request body is slower than ${rateMin}.`;
+    const tooSlowMessage = `The request body arrived more slowly than ${rateMin}.`;
     const seconds = Math.round(waitBudgetMs / 1000);
-    const stalledMessage = `No byte of the request body arrived for ${seconds} seconds.`;
+    const stalledMessage = `No data of the request body arrived for ${seconds} seconds.`;
     return invalidRequest(waitBudgetMs < this.#stallMs / 2 ? tooSlowMessage : stalledMessage);
   }
 }

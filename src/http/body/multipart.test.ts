@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { GatewayError } from '../../core/errors.ts';
-import { BodySource } from './form-source.ts';
+import { FormSource } from './form-source.ts';
 import { readForm } from './multipart.ts';
 
 const fileBytesMax = 1_000;
@@ -268,7 +268,7 @@ describe('readForm', () => {
     [
       'a filename with an invalid encoding',
       file('name="f"; filename*=UTF-8\'\'%zz', 'x'),
-      'A filename of the form has an invalid percent-encoding.',
+      'A filename in the form has invalid percent-encoding.',
     ],
     [
       'data after the closing boundary',
@@ -336,9 +336,9 @@ describe('readForm', () => {
         isCanceled = true;
       },
     });
-    const source = new BodySource(new Request('http://a.test', { method: 'POST', body }), 20);
+    const source = new FormSource(new Request('http://a.test', { method: 'POST', body }), 20);
     const failure = await failureOf(source.readExactly(4));
-    expect(failure.message).toBe('No byte of the request body arrived for 0 seconds.');
+    expect(failure.message).toBe('No data of the request body arrived for 0 seconds.');
     await source.close();
     expect(isCanceled).toBe(true);
   });
@@ -350,10 +350,12 @@ describe('readForm', () => {
         controller.enqueue(Buffer.from('a'));
       },
     });
-    const source = new BodySource(new Request('http://a.test', { method: 'POST', body }), 1_000);
+    const source = new FormSource(new Request('http://a.test', { method: 'POST', body }), 1_000);
     const failure = await failureOf(source.readExactly(1_000_000));
     // On a machine that pauses meanwhile, the message is the one for a stall.
-    expect(failure.message).toMatch(/^(?:The request body is slower|No byte of the request body)/);
+    expect(failure.message).toMatch(
+      /^(?:The request body arrived more slowly|No data of the request body)/,
+    );
     await source.close();
   });
 

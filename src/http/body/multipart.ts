@@ -2,7 +2,7 @@ import { formFieldsBytesMax, formHeaderBytesMax, formPartsMax } from '../../core
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { FormFile, FormPart } from '../../core/form.ts';
 import { type IncomingRequest, rejectContentEncoding } from './body.ts';
-import { BodySource } from './form-source.ts';
+import { FormSource } from './form-source.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -26,7 +26,7 @@ export async function* readForm(
   const { request } = incoming;
   const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
   rejectContentEncoding(request);
-  const body = new FormBody(new BodySource(request), delimiter);
+  const body = new FormBody(new FormSource(request), delimiter);
   let fieldBytesLeft = formFieldsBytesMax;
   try {
     await body.skipPreamble();
@@ -73,12 +73,12 @@ export async function* readForm(
 
 /** The bytes of a form between its delimiters. */
 class FormBody {
-  readonly #source: BodySource;
+  readonly #source: FormSource;
   readonly #delimiter: Buffer;
   /** True once the current part has been read to its delimiter. */
   #isPartDone = true;
 
-  constructor(source: BodySource, delimiter: Buffer) {
+  constructor(source: FormSource, delimiter: Buffer) {
     this.#source = source;
     this.#delimiter = delimiter;
   }
@@ -241,6 +241,6 @@ function decodeExtended(value = ''): string | undefined {
   try {
     return decodeURIComponent(encoded);
   } catch {
-    throw invalidRequest('A filename of the form has an invalid percent-encoding.');
+    throw invalidRequest('A filename in the form has invalid percent-encoding.');
   }
 }

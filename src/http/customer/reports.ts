@@ -168,7 +168,7 @@ async function showCredits(deps: CustomerDeps, exchange: Exchange, caller: Calle
   return json(exchange, await creditsObject(deps, caller));
 }
 
-/** Returns OpenRouter's two numbers: all grants and corrections, and all charges. */
+/** Returns OpenRouter's two totals: the sum of grants and corrections, and the sum of charges. */
 async function showTotals({ wallets }: CustomerDeps, exchange: Exchange, { tenantId }: Caller) {
   const { granted, adjusted, spent } = await wallets.totals(tenantId);
   const data: CreditTotalsObject = { total_credits: granted + adjusted, total_usage: spent };
@@ -252,12 +252,13 @@ async function keyQuota({ spending, now }: CreditsDeps, caller: Caller): Promise
 
 const anyKey = routesFor({ access: 'either' });
 
-/** Returns the outcome of a request, by its request id or completion id. */
+/** Returns the outcome of a request, by its request ID or completion ID. */
 export function generationRoutes(requests: RequestLog): Route[] {
   return [
     anyKey.get('/v1/generation', customerDocs.generation, async (exchange, caller) => {
       const id = exchange.query.get('id');
-      if (!id) throw invalidRequest('id is required. Send the x-request-id of a request.', 'id');
+      if (!id)
+        throw invalidRequest('id is required. Set it to the x-request-id of a request.', 'id');
       const find = (requestId: string) => requests.find(caller.tenantId, requestId);
       const record = await findWithRetry(toRequestId(id), find);
       if (!record) throw notFound('There is no request with this ID.', 'id');

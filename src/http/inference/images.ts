@@ -89,7 +89,7 @@ function uploadKind({ name }: FormFile, images: number, masks: number): 'image' 
   if (kind !== 'image' && kind !== 'mask') throw mustBeText(name);
   if (kind === 'mask' && masks > 0) throw duplicateField('mask');
   if (kind === 'image' && images === editImagesMax) {
-    throw invalidRequest(`image has more than the maximum of ${editImagesMax} files.`, 'image');
+    throw invalidRequest(`image has more than ${editImagesMax} files.`, 'image');
   }
   return kind;
 }
@@ -116,7 +116,7 @@ function formValues(fields: FormFields): Record<string, unknown> {
   return { ...routingFields, ...Object.fromEntries(values) };
 }
 
-/** Forms send blank fields as empty text, which counts as not set. */
+/** Forms send blank fields as empty strings, which count as not set. */
 function readValue(name: string, text: string): unknown {
   if (text === '' && Object.hasOwn(imagesSchema.properties, name)) return undefined;
   if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);
@@ -140,7 +140,7 @@ async function readMask(upload: Upload, image: ImageSize | undefined): Promise<U
   const { size } = await inspectImage(upload, 'mask');
   if (image && (size.width !== image.width || size.height !== image.height)) {
     const sizes = [size, image].map(({ width, height }) => `${width}x${height}`);
-    const message = `mask is ${sizes[0]}, but must be the size of image, ${sizes[1]}.`;
+    const message = `mask is ${sizes[0]}; it must have the size of image, which is ${sizes[1]}.`;
     throw invalidRequest(message, 'mask');
   }
   return { mask: await Mask.read(upload), sha256: upload.sha256 };

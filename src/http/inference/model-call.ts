@@ -83,8 +83,8 @@ class HttpCall implements Call, IncomingRequest {
 }
 
 /**
- * Handles a request that calls a model: `read` turns its body into an operation, `toResponse` the
- * answer into a response. Every model call goes through here.
+ * Handles a request that calls a model: `read` turns its body into an operation, and `toResponse`
+ * turns the answer into a response. Every model call goes through here.
  */
 export async function callModel(
   exchange: Exchange,
@@ -102,7 +102,7 @@ export async function callModel(
   return toResponse(exchange, await handleCall(call, () => read(call), stages));
 }
 
-/** The same for a request with files. */
+/** Like `callModel`, for a request with files. */
 export async function callModelWithFiles(
   exchange: Exchange,
   caller: Caller,
@@ -163,12 +163,12 @@ export function respond(exchange: Exchange, answer: Answer): Response {
   return new Response(disconnectWhenStalled(exchange, answer.events), { headers });
 }
 
-/** Gives the last bytes time to leave before the connection is cut. */
+/** How long to wait before the connection is cut, so that the last bytes are sent. */
 const flushMs = 20;
 
 /**
- * Cuts the connection if the bytes end early: with a clean end, the client would take the part for
- * the full file. Bun prints the error that a body rejects with; this one is in the log already, so
+ * Cuts the connection if the bytes end early: after a clean end, the client would treat the partial
+ * file as complete. Bun prints the error that a body rejects with; this one is in the log already, so
  * the body rejects with null.
  */
 function abortOnFailure(bytes: BytesAnswer): AsyncIterator<Uint8Array> {

@@ -23,6 +23,6 @@ test.each(Object.entries(samples))('estimateTokens is within 25%% of o200k for %
   expect(estimateTokens(text) / counted).toBeWithin(0.75, 1.25);
 });
 
-test('estimateTokens returns 0 for an empty text and 1 for a letter', () => {
+test('estimateTokens returns 0 for an empty string and 1 for a letter', () => {
   expect([estimateTokens(''), estimateTokens('a')]).toEqual([0, 1]);
 });

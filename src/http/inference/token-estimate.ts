@@ -1,8 +1,3 @@
-/**
- * Estimates the number of tokens of a text. Every model has its own tokenizer, and the tables of
- * one take half a second to load; this estimate reads each character once and is close enough.
- */
-
 type CharacterKind = 'lower' | 'upper' | 'digit' | 'space' | 'mark' | 'ideograph' | 'letter';
 
 function kindOf(code: number): CharacterKind {
@@ -11,7 +6,7 @@ function kindOf(code: number): CharacterKind {
   if (code >= 65 && code <= 90) return 'upper';
   if (code >= 48 && code <= 57) return 'digit';
   if (code < 0xc0) return 'mark';
-  // Chinese, Japanese and Korean, and the surrogates of emoji.
+  // Chinese, Japanese, and Korean, and the surrogates of emoji.
   return code >= 0x2e80 ? 'ideograph' : code >= 0x2000 && code < 0x2c00 ? 'mark' : 'letter';
 }
 
@@ -26,6 +21,10 @@ const runLengths: Readonly<Record<CharacterKind, number>> = {
   letter: 4.5,
 };
 
+/**
+ * Estimates the number of tokens of a text. Every model has its own tokenizer, and the tables of one
+ * take half a second to load; this estimate reads each character once and is close enough.
+ */
 export function estimateTokens(text: string): number {
   let tokens = 0;
   let kind: CharacterKind | undefined;

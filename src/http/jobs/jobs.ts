@@ -18,7 +18,7 @@ interface JobDeps extends RejectionDeps {
   readonly service: JobService;
   readonly admission: Pick<Admission, 'countRequest' | 'acquire'>;
   /**
-   * Creates a job once per `Idempotency-Key`. Returns the id of a job that an earlier request
+   * Creates a job once per `Idempotency-Key`. Returns the ID of a job that an earlier request
    * with the same key created. Throws 409.
    */
   createOnce(

@@ -93,7 +93,7 @@ export function dashboardAssets(): Promise<Assets> {
   return cachedAssets;
 }
 
-/** Packs all files into one text, for an executable without sources. */
+/** Packs all files into one string, for an executable without sources. */
 export async function packDashboard(): Promise<string> {
   const { page, files } = await buildAssets();
   const packed = [[pageName, page] as const, ...files].map(

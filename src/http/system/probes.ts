@@ -17,7 +17,7 @@ interface HealthDeps {
   isDraining(): boolean;
 }
 
-/** Shorter than the usual timeout of a probe, which would otherwise find the process dead. */
+/** Shorter than the probe timeout in deploy/kubernetes, so that the probe receives the reason. */
 const pingTimeoutMs = 4_000;
 
 const open = routesFor({ access: 'public' });

@@ -145,8 +145,6 @@ function navItem({ method, path, definition }: DocumentedOperation): string {
   return `<li><a href="#${id}" title="${summary}">${link}</a></li>`;
 }
 
-/** Operations and schemas as HTML. */
-
 interface DocumentedOperation {
   readonly method: string;
   readonly path: string;
@@ -278,8 +276,9 @@ function boundsOf(schema: JsonObject): string {
 function rangeOf({ minimum, maximum, minLength, maxLength }: JsonObject): string {
   const low = minimum ?? minLength;
   const high = maximum === Number.MAX_SAFE_INTEGER ? undefined : (maximum ?? maxLength);
-  if (low === undefined) return high === undefined ? '' : `, up to ${high}`;
-  return high === undefined ? `, from ${low}` : `, ${low} to ${high}`;
+  const unit = minLength === undefined && maxLength === undefined ? '' : ' characters';
+  if (low === undefined) return high === undefined ? '' : `, up to ${high}${unit}`;
+  return high === undefined ? `, from ${low}${unit}` : `, ${low} to ${high}${unit}`;
 }
 
 function curl(

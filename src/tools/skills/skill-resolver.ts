@@ -25,7 +25,7 @@ export class SkillResolver {
 
   /**
    * Returns the tenant's skills with these names, in the order of their first mention. A tenant's
-   * own skill replaces a built-in one of the same name. Throws 400 for unknown names.
+   * skill replaces a built-in one of the same name. Throws 400 for unknown names.
    */
   async resolve(tenantId: string, names: readonly string[]): Promise<readonly Skill[]> {
     if (names.length > skillsPerRequestMax) {
@@ -51,14 +51,14 @@ export class SkillResolver {
   }
 
   async #read(tenantId: string, name: string): Promise<Skill | undefined> {
-    const own = await this.#store.get(tenantId, name).catch(throwSkillsUnavailable);
-    if (!own) return this.#builtIn.get(name);
-    return { name, description: own.description, instructions: own.instructions };
+    const stored = await this.#store.get(tenantId, name).catch(throwSkillsUnavailable);
+    if (!stored) return this.#builtIn.get(name);
+    return { name, description: stored.description, instructions: stored.instructions };
   }
 
   async #unknown(tenantId: string, name: string, at: number): Promise<GatewayError> {
-    const own = await this.#store.list(tenantId).catch(throwSkillsUnavailable);
-    const names = [...own.map((skill) => skill.name), ...this.#builtIn.keys()];
+    const stored = await this.#store.list(tenantId).catch(throwSkillsUnavailable);
+    const names = [...stored.map((skill) => skill.name), ...this.#builtIn.keys()];
     return invalidRequest(unknownSkillMessage(name, names), `skills[${at}]`);
   }
 }

@@ -26,14 +26,14 @@ const check = Compile(newSkillSchema);
 /** Change the reading direction or hide text: a reviewer must see what the model sees. */
 const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
 const controls = /(?![\n\t])\p{Cc}/u;
-/** A text of zero-width spaces counts as empty, because lists would show a gap. */
+/** Text with only zero-width spaces counts as empty, because lists would show a gap. */
 const visible = /[^\s\p{Cf}]/u;
 const lineBreaks = /[\n\t\u2028\u2029]/;
 
 function readSkill(name: string, body: unknown): Skill {
   if (!isSkillName(name)) {
     const message =
-      'The name of a skill must be 1 to 64 lowercase letters, digits and hyphens, such as ' +
+      'The name of a skill must be 1 to 64 lowercase letters, digits, and hyphens, such as ' +
       '"house-style".';
     throw invalidRequest(message, 'name');
   }
@@ -76,21 +76,21 @@ export class SkillService {
     this.#deps = deps;
   }
 
-  /** Lists the skills that a tenant's requests may name: its own and the built-in ones. */
+  /** Lists the skills that a tenant's requests may name: the tenant's and the built-in ones. */
   async list(tenantId: string): Promise<readonly SkillSummaryObject[]> {
     const { store, builtIn } = this.#deps;
-    const own = (await store.list(tenantId).catch(throwSkillsUnavailable)).map(summaryOfOwn);
-    const replaced = new Set(own.map(({ name }) => name));
+    const stored = (await store.list(tenantId).catch(throwSkillsUnavailable)).map(summaryOfStored);
+    const replaced = new Set(stored.map(({ name }) => name));
     const shipped = [...builtIn.values()].filter(({ name }) => !replaced.has(name));
-    return [...own, ...shipped.map(summaryOfBuiltIn)].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return [...stored, ...shipped.map(summaryOfBuiltIn)].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   async show(tenantId: string, name: string): Promise<SkillObject> {
     const { store, builtIn } = this.#deps;
     // Don't query the store for an invalid name, which may have bytes that it can't hold.
     if (!isSkillName(name)) throw await this.#unknown(tenantId, name);
-    const own = await store.get(tenantId, name).catch(throwSkillsUnavailable);
-    if (own) return { ...summaryOfOwn(own), instructions: own.instructions };
+    const stored = await store.get(tenantId, name).catch(throwSkillsUnavailable);
+    if (stored) return { ...summaryOfStored(stored), instructions: stored.instructions };
     const shipped = builtIn.get(name);
     if (!shipped) throw await this.#unknown(tenantId, name);
     return { ...summaryOfBuiltIn(shipped), instructions: shipped.instructions };
@@ -107,7 +107,7 @@ export class SkillService {
       throw invalidRequest(message, 'name');
     }
     onChanged();
-    return { ...summaryOfOwn(saved), instructions: saved.instructions };
+    return { ...summaryOfStored(saved), instructions: saved.instructions };
   }
 
   async delete(tenantId: string, name: string): Promise<void> {
@@ -126,7 +126,7 @@ export class SkillService {
   }
 }
 
-function summaryOfOwn(skill: Omit<StoredSkill, 'instructions'>): SkillSummaryObject {
+function summaryOfStored(skill: Omit<StoredSkill, 'instructions'>): SkillSummaryObject {
   return {
     name: skill.name,
     description: skill.description,
