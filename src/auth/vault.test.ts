@@ -94,21 +94,21 @@ describe('Vault', () => {
     expect(undecryptable).toEqual([`${moved.tenantId} ${moved.provider}`]);
   });
 
-  test('gives a replaced credential a new circuit breaker scope', async () => {
+  test('gives a replaced credential a new circuit breaker credentialVersion', async () => {
     const { vault } = await openVault();
     await vault.save(acme, 7);
     const [before] = await vault.credentialsOf('acme');
     await vault.save(acme, 8);
     const [after] = await vault.credentialsOf('acme');
-    expect(after?.scope).not.toBe(before?.scope);
+    expect(after?.credentialVersion).not.toBe(before?.credentialVersion);
   });
 
-  test('gives credentials of different tenants different circuit breaker scopes', async () => {
+  test('gives credentials of different tenants different circuit breaker credentialVersions', async () => {
     const { vault } = await openVault();
     for (const tenantId of ['acme', 'other']) await vault.save({ ...acme, tenantId }, 7);
     const [mine] = await vault.credentialsOf('acme');
     const [theirs] = await vault.credentialsOf('other');
-    expect(mine?.scope).not.toBe(theirs?.scope);
+    expect(mine?.credentialVersion).not.toBe(theirs?.credentialVersion);
   });
 });
 

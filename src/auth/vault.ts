@@ -126,7 +126,7 @@ export class Vault {
     const text = opened.find((candidate) => candidate !== undefined);
     if (text === undefined) this.#onUndecryptable(tenantId, provider);
     const apiKey = text === undefined ? null : new Secret(text);
-    return { provider, apiKey, baseUrl, mode, scope: `${tenantId} ${updatedAt}` };
+    return { provider, apiKey, baseUrl, mode, credentialVersion: `${tenantId} ${updatedAt}` };
   }
 }
 

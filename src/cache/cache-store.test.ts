@@ -3,7 +3,7 @@ import type { CachedRecording } from './cache-store.ts';
 import { MemoryCacheStore } from './cache-store.ts';
 
 function recording(text: string): CachedRecording {
-  const fields = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p', recordedAt: 0 };
+  const fields = { dialect: 'openai', form: 'reply', model: 'a/b', provider: 'p', recordedAt: 0 };
   return { ...fields, text } as CachedRecording;
 }
 

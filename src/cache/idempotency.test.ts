@@ -10,7 +10,7 @@ import type { ChargeWriter, InFlightEntry } from './in-flight-entry.ts';
 const connected = new AbortController().signal;
 
 function recording(text: string): Recording {
-  const fields = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' };
+  const fields = { dialect: 'openai', form: 'reply', model: 'a/b', provider: 'p' };
   return { ...fields, text } as Recording;
 }
 

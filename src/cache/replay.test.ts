@@ -150,7 +150,7 @@ test('records an answer capped by credits only for its Idempotency-Key', async (
   const recordingOf = async (requestCase: RequestCase) => {
     const recorder = (await send(requestCase)).call.recordingSession?.recorder;
     recorder?.setCapped(true);
-    recorder?.begin(at as Partial<Offer> as Offer, 'whole');
+    recorder?.begin(at as Partial<Offer> as Offer, 'reply');
     recorder?.add('It');
     return recorder?.recording('length')?.text;
   };

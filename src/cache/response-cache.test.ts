@@ -8,7 +8,7 @@ import { ResponseCache, readDirectives } from './response-cache.ts';
 const connected = new AbortController().signal;
 
 function recording(text: string): Recording {
-  return { dialect: 'openai', form: 'whole', text, model: 'a/b', provider: 'p' };
+  return { dialect: 'openai', form: 'reply', text, model: 'a/b', provider: 'p' };
 }
 
 /** Creates a cache. Its requests accept any recording unless `isFit` is false. */

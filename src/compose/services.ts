@@ -43,7 +43,7 @@ import { Telemetry } from '../telemetry/telemetry.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillResolver } from '../tools/skills/skill-resolver.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
-import { setOverrunReporter } from '../upstream/connection/pool.ts';
+import { setExcessBytesReporter } from '../upstream/connection/pool.ts';
 
 /** Services that hold state. They are created once and survive configuration reloads. */
 export interface SharedServices {
@@ -73,7 +73,7 @@ export interface SharedServices {
   readonly listenPort: ListenPort;
   /**
    * Enforces the deadlines of provider calls and aborts them when a shutdown times out. Token
-   * counts are short and have a watcher of their own.
+   * counts are short and have their own watcher.
    */
   readonly deadlines: DeadlineWatcher;
   /** The store's clock, so that all processes agree on when something has expired. */
@@ -99,7 +99,7 @@ export async function openServices(
   const vault = await openVault(store, secrets, log);
   const processId = randomText(16);
   const telemetry = new Telemetry(config, log, processId, worker);
-  setOverrunReporter((server) => telemetry.answerOverran(server));
+  setExcessBytesReporter((server) => telemetry.dataAfterAnswer(server));
   const redis = await openRedis(config, store, log);
   const counters = createCounters(redis, processId);
   const clock = await StoreClock.open(store.database);
@@ -173,7 +173,7 @@ function createCache({ cache }: Config, redis: Redis | undefined, { now }: Store
   return new ResponseCache(store, cache.ttlSeconds, now);
 }
 
-/** Warns if the object store has moved, because jobs fail if their files are somewhere else. */
+/** Warns if the object store has changed, because jobs fail if their files are somewhere else. */
 async function checkObjectStorage({ objects }: Config, store: Store, log: Log): Promise<void> {
   if (await claimObjectsLocation(store.database, objects.reveal())) return;
   log.warn('object_store_changed', {

@@ -78,8 +78,8 @@ export interface Credential {
   readonly baseUrl: string | null;
   readonly mode: ByokMode;
   /**
-   * Identifies this version of the credential. Health is tracked per scope, so it restarts when the
-   * key is replaced.
+   * Identifies this version of the credential. Health is tracked per version, so it restarts when
+   * the key is replaced.
    */
-  readonly scope: string;
+  readonly credentialVersion: string;
 }

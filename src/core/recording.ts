@@ -7,7 +7,7 @@ import type { Usage } from './usage.ts';
 export interface Recording {
   /** The provider's dialect. */
   readonly dialect: string;
-  readonly form: 'stream' | 'whole';
+  readonly form: 'stream' | 'reply';
   /** The answer, byte for byte, as text. */
   readonly text: string;
   /** The model alias and the provider that answered. */

@@ -92,12 +92,12 @@ describe('Translation of a tool call without a name', () => {
     const source = { text: '', bytes: new Uint8Array() };
     const clientRequest = openAiClientRequest(readChatRequest(body, source));
     const streamText = events.map((data) => `data: ${data}\n\n`).join('');
-    const replay = (form: 'stream' | 'whole', text: string) => {
+    const replay = (form: 'stream' | 'reply', text: string) => {
       const recording = { form, text, dialect: 'openai', model: 'acme/a', provider: 'acme' };
       return replayRecording(recording, 'openai', identity, clientRequest);
     };
     expect(replay('stream', streamText)).toBeUndefined();
-    expect(replay('whole', replyText)).toBeUndefined();
+    expect(replay('reply', replyText)).toBeUndefined();
     expect(replay('stream', streamText.replace('{"arg', '{"name":"look","arg'))).toBeDefined();
   });
 });

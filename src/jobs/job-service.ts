@@ -65,7 +65,7 @@ export interface SpeechModel {
 
 /** A form received in full. Its file is stored but doesn't belong to a job yet. */
 interface ReceivedForm {
-  /** The id for the job that is created from the form. */
+  /** The ID for the job that is created from the form. */
   readonly id: string;
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly upload: StoredAudio | undefined;
@@ -80,7 +80,7 @@ const formsPerTenantMax = 32;
 /** Creates, shows, lists, and cancels jobs for clients. */
 export class JobService {
   readonly #deps: JobServiceDeps;
-  /** Job id → tenant id of each form that is being received. */
+  /** Job ID → tenant ID of each form that is being received. */
   readonly #receiving = new Map<string, string>();
 
   constructor(deps: JobServiceDeps) {
@@ -165,7 +165,7 @@ export class JobService {
     return this.#view(job, baseUrl);
   }
 
-  /** Reads one job more than the page holds to set `has_more`. */
+  /** Reads one more job than the page holds, to set `has_more`. */
   async list(tenantId: string, page: JobPage, baseUrl: string): Promise<JobListObject> {
     const { jobs, now } = this.#deps;
     const found = await jobs.list(tenantId, { ...page, limit: page.limit + 1 }, now());
@@ -241,7 +241,7 @@ function enqueueError(reason: EnqueueRejection): GatewayError {
   const limit =
     reason === 'too_many_jobs'
       ? `${jobsWaitingMax} jobs`
-      : `${jobInputBytesMax / 2 ** 30} GB of input`;
+      : `${jobInputBytesMax / 2 ** 30} GiB of input`;
   const message = `The queue of this account holds at most ${limit}. Retry when jobs have ended.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 60 });
 }
@@ -256,7 +256,7 @@ function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
     const longest = `${limit.max} ${limit.unit}`;
     const message =
       `response_format ${format} works only for texts of up to ${longest}: longer texts are ` +
-      `spoken in pieces, and ${format} pieces can't be joined. Use wav, which is also lossless.`;
+      `split into pieces, and ${format} pieces can't be joined. Use wav, which is lossless, too.`;
     throw invalidRequest(message, 'response_format');
   }
   return { type: 'speech', voice, format, speed, instructions, limit };
@@ -277,9 +277,9 @@ function newJobId(): string {
   return `job_${randomText(24)}`;
 }
 
-/** Skips the lookup of malformed ids, whose bytes the database may reject. Throws 404. */
+/** Skips the lookup of malformed IDs, whose bytes the database may reject. Throws 404. */
 async function requireJob(id: string, find: () => Promise<Job | undefined>): Promise<Job> {
   const job = /^job_[0-9a-z]{24}$/.test(id) ? await find() : undefined;
-  if (!job) throw notFound('No job has this id.', 'id');
+  if (!job) throw notFound('There is no job with this ID.', 'id');
   return job;
 }

@@ -3,9 +3,14 @@ import { transcriptExtensions } from '../core/media/audio.ts';
 import { missingObject } from '../core/stored-object.ts';
 import { countCharacters } from '../core/text.ts';
 import type { Job, Piece, SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
-import { type Chunks, type ObjectStorage, readObject, type StoredObject } from './object-storage.ts';
+import {
+  type Chunks,
+  type ObjectStorage,
+  readObject,
+  type StoredObject,
+} from './object-storage.ts';
 import { checkJoinable, joinSpeech } from './pieces/join-speech.ts';
-import { joinTranscripts, type TranscriptPart } from './pieces/join-transcripts.ts';
+import { joinTranscripts, type TranscriptPiece } from './pieces/join-transcripts.ts';
 import { planCuts, readCut } from './pieces/split-audio.ts';
 import { splitText } from './pieces/split-text.ts';
 import type { FinishedPiece, JobRunner, PieceRun } from './runner.ts';
@@ -111,7 +116,7 @@ async function splitTranscriptionJob(
       return { ...result, units: Math.round((result.seconds ?? 0) * 1000) };
     },
     async *join(read) {
-      const transcripts: TranscriptPart[] = [];
+      const transcripts: TranscriptPiece[] = [];
       for (const [number, { startMs }] of cuts.entries()) {
         transcripts.push({ body: new TextDecoder().decode(await read(number)), startMs });
       }

@@ -350,7 +350,7 @@ describe('Accounting.saveWithAnswer', () => {
 
   test('does not wait behind a long answer', async () => {
     isAway = false;
-    const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' } as const;
+    const made = { dialect: 'openai', form: 'reply', model: 'a/b', provider: 'p' } as const;
     const [started, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     storingAnswers = async ([first]) => {
       if (!first?.recording) return;

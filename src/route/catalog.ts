@@ -26,7 +26,7 @@ export interface Offer {
 /** The properties of an offer with a tenant's own provider key. */
 interface OwnAccount {
   /** Identifies the credential, whose failures don't affect other credentials. */
-  readonly scope: string;
+  readonly credentialVersion: string;
   /** The fee as a share of the list price. Nothing else is charged. */
   readonly feeBasisPoints: number;
   /** True if the tenant chose the URL, so that it is checked on every use. */
@@ -176,7 +176,7 @@ function ownOrShared(
 /** Returns undefined if the credential can't be used at this provider with the current settings. */
 function ownOffer(
   offer: Offer,
-  { apiKey, baseUrl, scope }: Credential,
+  { apiKey, baseUrl, credentialVersion }: Credential,
   feeBasisPoints: number,
   sharedNext: Offer | null,
 ): Offer | undefined {
@@ -189,7 +189,7 @@ function ownOffer(
     ...offer,
     // The operator's headers can contain its credential (CVE-2024-37895).
     provider: { ...provider, apiKey, headers: {}, baseUrl: baseUrl ?? provider.baseUrl },
-    ownAccount: { scope, feeBasisPoints, isUserUrl: baseUrl !== null, sharedNext },
+    ownAccount: { credentialVersion, feeBasisPoints, isUserUrl: baseUrl !== null, sharedNext },
   };
 }
 

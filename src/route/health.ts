@@ -38,7 +38,7 @@ interface OfferHealth {
 interface OfferIdentity {
   readonly provider: { readonly name: string };
   readonly upstreamModel: string;
-  readonly ownAccount?: { readonly scope: string } | null;
+  readonly ownAccount?: { readonly credentialVersion: string } | null;
 }
 
 export type CircuitState = 'closed' | 'open' | 'half_open';
@@ -189,7 +189,7 @@ const sharedNames = new WeakMap<OfferIdentity, string>();
  * key are created per request.
  */
 function nameOf(offer: OfferIdentity): string {
-  if (offer.ownAccount) return nameIn(offer.ownAccount.scope, offer);
+  if (offer.ownAccount) return nameIn(offer.ownAccount.credentialVersion, offer);
   const known = sharedNames.get(offer);
   if (known !== undefined) return known;
   const name = nameIn('', offer);
@@ -197,8 +197,8 @@ function nameOf(offer: OfferIdentity): string {
   return name;
 }
 
-function nameIn(scope: string, { provider, upstreamModel }: OfferIdentity): string {
-  return `${provider.name}\n${upstreamModel}\n${scope}`;
+function nameIn(credentialVersion: string, { provider, upstreamModel }: OfferIdentity): string {
+  return `${provider.name}\n${upstreamModel}\n${credentialVersion}`;
 }
 
 function closeIfHealthy(entry: OfferHealth): void {

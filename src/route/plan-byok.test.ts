@@ -35,8 +35,8 @@ const catalog = new Catalog(
 
 function credential(providerName: string, change: Partial<Credential> = {}): Credential {
   const apiKey = new Secret(`own-${providerName}`);
-  const scope = `tenant ${providerName}`;
-  return { provider: providerName, apiKey, baseUrl: null, mode: 'byok_first', scope, ...change };
+  const credentialVersion = `tenant ${providerName}`;
+  return { provider: providerName, apiKey, baseUrl: null, mode: 'byok_first', credentialVersion, ...change };
 }
 
 const caller = callerOf('t');
@@ -169,7 +169,7 @@ test('failures of one provider key open only its own circuit', () => {
     'own-north',
   ]);
   expect(planned([], { health })).toEqual(['operator-north', 'operator-south']);
-  const other = credential('north', { scope: 'another', apiKey: new Secret('own-other') });
+  const other = credential('north', { credentialVersion: 'another', apiKey: new Secret('own-other') });
   expect(planned([other], { health })[0]).toBe('own-other');
 });
 
@@ -192,7 +192,7 @@ test('Health forgets the least recently used provider keys', () => {
   for (let i = 0; i < 5; i++) health.failed(bad);
   for (let i = 0; i < 5; i++) health.failed(busy);
   for (let i = 0; i < 10_000; i++) {
-    health.succeeded({ ...bad, ownAccount: { scope: `tenant ${i}` } }, 1);
+    health.succeeded({ ...bad, ownAccount: { credentialVersion: `tenant ${i}` } }, 1);
     if (i % 1_000 === 0) health.observeSpeed(busy, 1);
   }
   expect(health.state(bad)).toBe('closed');

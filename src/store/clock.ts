@@ -10,11 +10,11 @@ const roundTripMsMax = 2_000;
 
 /**
  * How much further the wall clock may have moved than the monotonic one since the last reading.
- * Enough to end every lease of a machine that slept, too little to delete what is kept for a day.
+ * Enough to end every lease of a machine that slept, too little to expire data kept for a day.
  */
 const leapMsMax = 600_000;
 
-/** The time of the store and of the local clocks at the same moment. */
+/** The time of the store and of both local clocks at one moment. */
 interface Reading {
   readonly storeMs: number;
   readonly wallMs: number;
@@ -22,8 +22,8 @@ interface Reading {
 }
 
 /**
- * The clock by which all processes decide when a lease or a key has expired. On Postgres it is the
- * server's: a machine whose clock is minutes ahead would otherwise consider the leases of all other
+ * The clock that tells all processes when a lease or a key expires. On Postgres, it is the server's
+ * clock: a machine whose clock is minutes ahead would otherwise consider the leases of all other
  * processes expired and spend their credits again.
  */
 export class StoreClock {
@@ -36,12 +36,12 @@ export class StoreClock {
 
   static async open(database: ReadOnlyDatabase): Promise<StoreClock> {
     const clock = new StoreClock(database);
-    await clock.set();
+    await clock.sync();
     return clock;
   }
 
   /**
-   * Returns the last reading plus the time since, by whichever local clock moved further: the wall
+   * Returns the last reading plus the time since, as measured by the local clock that moved further: the wall
    * clock can be set back, and the monotonic one stops while the machine sleeps.
    */
   readonly now = (): number => {
@@ -59,10 +59,10 @@ export class StoreClock {
   }
 
   periodicTasks(): PeriodicTask[] {
-    return [{ everyMs: syncEveryMs, run: () => this.set() }];
+    return [{ everyMs: syncEveryMs, run: () => this.sync() }];
   }
 
-  async set(): Promise<void> {
+  async sync(): Promise<void> {
     // Processes that share a file share a machine and its clock.
     if (this.#database.engine === 'sqlite') return;
     const startedAt = performance.now();
@@ -84,18 +84,18 @@ export class StoreClock {
  */
 export function withStoreClock(
   ledger: LedgerStore,
-  clock: Pick<StoreClock, 'now' | 'set'>,
+  clock: Pick<StoreClock, 'now' | 'sync'>,
 ): LedgerStore {
   return {
-    lease: (order) => ledger.lease(order),
-    returnCredits: (back) => ledger.returnCredits(back),
+    lease: (request) => ledger.lease(request),
+    returnCredits: (returned) => ledger.returnCredits(returned),
     async renew(processId, until) {
-      // After a long sleep, `until` may have passed. With the clock set, the caller can tell.
-      await clock.set();
+      // After a long sleep, `until` may have passed. With the clock synced, the caller can tell.
+      await clock.sync();
       return ledger.renew(processId, until);
     },
     async expire(_, deadProcessId) {
-      await clock.set();
+      await clock.sync();
       await ledger.expire(clock.now(), deadProcessId);
     },
     recall: (owner, processId) => ledger.recall(owner, processId),

@@ -22,7 +22,7 @@ const logFlushMs = 1_000;
 /** Collectors respond at once. A slower one counts as unreachable. */
 const collectorMs = 5_000;
 
-const overrunReason =
+const dataAfterAnswerReason =
   'The server sent data after the end of an answer, which could be mistaken for the next answer. ' +
   'For 10 minutes, each call to it opens a new connection.';
 
@@ -78,8 +78,8 @@ export class Telemetry {
   }
 
   /** Called when a provider sends more than the answer it announced. */
-  answerOverran(server: string): void {
-    this.#log.warn('data_after_answer', { server, reason: overrunReason });
+  dataAfterAnswer(server: string): void {
+    this.#log.warn('data_after_answer', { server, reason: dataAfterAnswerReason });
   }
 
   /** Called with a reason when web searches begin to fail, and with null when they recover. */

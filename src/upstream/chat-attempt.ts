@@ -85,7 +85,7 @@ function sendWithImages(
   });
   context.reportDropped(upstreamRequest.dropped ?? []);
   const { stream } = request;
-  recorder?.begin(offer, stream ? 'stream' : 'whole');
+  recorder?.begin(offer, stream ? 'stream' : 'reply');
   return attempt({
     offer,
     context,

@@ -9,7 +9,7 @@ export class AnswerRecorder {
   #isTruncated = false;
   #offer: Offer | undefined;
   #dropped: string | undefined;
-  #form: Recording['form'] = 'whole';
+  #form: Recording['form'] = 'reply';
   #pieces: string[] = [];
   #length = 0;
 
@@ -48,7 +48,7 @@ export class AnswerRecorder {
 
   /** Records that the upstream sent a non-streaming reply, even if a stream was requested. */
   markFull(): void {
-    this.#form = 'whole';
+    this.#form = 'reply';
   }
 
   add(text: string): void {

@@ -169,7 +169,7 @@ describe('StreamAnswer, after the upstream stream has ended', () => {
   test('names the owner of the account that the provider rejected', async () => {
     const failure = { kind: 'credential', status: 401, message: 'No.', retryAfterSeconds: null };
     const rejected = async () => ({ kind: 'failed', failure }) as AttemptResult;
-    const own = { scope: 'k', feeBasisPoints: 0, isUserUrl: false, sharedNext: null };
+    const own = { credentialVersion: 'k', feeBasisPoints: 0, isUserUrl: false, sharedNext: null };
     const { text } = await readAll(opened(chunk('a', 'stop'), rejected), own);
     expect(text).toContain('The provider rejected your account.');
     const shared = await readAll(opened(chunk('a', 'stop'), rejected));

@@ -152,7 +152,7 @@ test('an answer with an invalid dialect or format in Redis is ignored', async ()
     await one.chat(requestBody('forged'));
     await untilStored(1);
     const [key] = (await redis.command('KEYS', 'tollgate:*:answer:*')) as string[];
-    const form = { form: 'whole', text: '{}', model: 'a/b', provider: 'p', recordedAt: Date.now() };
+    const form = { form: 'reply', text: '{}', model: 'a/b', provider: 'p', recordedAt: Date.now() };
     const forged = JSON.stringify({ ...form, dialect });
     await redis.command('SET', String(key), forged);
     const reply = await two.chat(requestBody('forged'));
@@ -168,7 +168,7 @@ test('RedisCacheStore ignores values that are not recordings', async () => {
   const watcher = { onUnreachable() {}, onReconnected() {} };
   const client = await Redis.open(redis.url, watcher, [], 'here', 10_000);
   const store = new RedisCacheStore(client);
-  const good = { dialect: 'openai', form: 'whole', text: '{}', model: 'a/b', provider: 'p' };
+  const good = { dialect: 'openai', form: 'reply', text: '{}', model: 'a/b', provider: 'p' };
   const values: unknown[] = [
     'no JSON',
     [],

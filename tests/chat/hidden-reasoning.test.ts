@@ -35,7 +35,7 @@ describe('reasoning.exclude', () => {
     );
     for (const { path, expected, stream } of cases) {
       test(`hides the reasoning of ${path}, ${stream ? 'streamed' : 'not streamed'}`, () => {
-        const form = expected.stream ? 'stream' : 'whole';
+        const form = expected.stream ? 'stream' : 'reply';
         const source = { model: 'acme/thinker', provider: 'acme' } as const;
         const recording = { dialect, form, text: readFixture(path), ...source } as const;
         const replay = new ChatOperation(requestWithoutReasoning(stream)).replay(

@@ -15,7 +15,7 @@ import { failureOf } from './failure-of.ts';
 const leaseMs = 30_000;
 const dayMs = 86_400_000;
 const running = { state: 'running' } as const;
-const origin = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' };
+const origin = { dialect: 'openai', form: 'reply', model: 'a/b', provider: 'p' };
 const recording = { ...origin, text: 'long' } as Recording;
 
 /** A plain client, because our driver ends transactions that take long on a slow machine. */

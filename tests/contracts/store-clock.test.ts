@@ -48,7 +48,7 @@ describe('StoreClock', () => {
     const clock = await StoreClock.open(one.database);
     setSystemTime(realTime + 30 * 24 * hourMs);
     expect(clock.now() - realTime).toBeWithin(leaseMs, hourMs);
-    await clock.set();
+    await clock.sync();
     expect(Math.abs(clock.now() - realTime)).toBeLessThan(60_000);
   });
 
@@ -56,7 +56,7 @@ describe('StoreClock', () => {
     const { one } = await openOnPostgres();
     const realTime = Date.now();
     const clock = await StoreClock.open(one.database);
-    const reading = clock.set();
+    const reading = clock.sync();
     setSystemTime(realTime - hourMs);
     await reading;
     expect(Math.abs(clock.now() - realTime)).toBeLessThan(60_000);
@@ -92,7 +92,7 @@ describe('StoreClock', () => {
     const set = async () => {
       behindMs = 0;
     };
-    const wallets = new Wallets(withStoreClock(one.ledger, { now, set }), 'slept', now);
+    const wallets = new Wallets(withStoreClock(one.ledger, { now, sync: set }), 'slept', now);
     behindMs = hourMs - 600_000;
     const hold = async () => wallets.hold(callerOf(tenantId), { requested: 100, minimum: 100 });
     expect((await hold().catch(hold)).credits).toBe(100);

@@ -17,7 +17,7 @@ const queueFull = (limit: string) => ({
 
 test.each<[EnqueueRejection, object]>([
   ['too_many_jobs', queueFull('10000 jobs')],
-  ['too_many_bytes', queueFull('20 GB of input')],
+  ['too_many_bytes', queueFull('20 GiB of input')],
   ['claim_taken_over', { status: 409, param: 'Idempotency-Key' }],
 ])('rejects a job and deletes its text when the queue answers %s', async (reason, rejection) => {
   const caller = await harness.newCaller();

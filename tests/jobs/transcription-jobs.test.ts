@@ -62,7 +62,7 @@ describe('transcription job', () => {
     const id = await harness.transcription(caller, flac);
     await harness.runJobs();
     expect((await harness.job(caller, id)).failure).toEqual({
-      message: "Files over 25 MB must be wav or mp3, because other formats can't be split.",
+      message: "Files over 25 MiB must be wav or mp3, because other formats can't be split.",
       type: 'invalid_request_error',
       code: 400,
     });

@@ -116,7 +116,7 @@ async function fillDiskUnderLoad(): Promise<void> {
   await traffic.untilMore(20);
   const running = await Promise.all(Array.from({ length: 12 }, () => runningStream(gateway)));
   const ballast = fillUp(join(disk, 'ballast'));
-  while (traffic.refusals.length === 0) await Bun.sleep(10);
+  while (traffic.rejections.length === 0) await Bun.sleep(10);
   await upstream.open('full');
   const [endings] = await Promise.all([Promise.all(running.map(lastEventOf)), Bun.sleep(8_000)]);
   expect((await gateway.call('GET', '/healthz')).status).toBe(200);
@@ -131,9 +131,9 @@ async function fillDiskUnderLoad(): Promise<void> {
   traffic.stop();
   await sending;
 
-  const { refusals, broken } = traffic;
-  expect(refusals.length).toBeGreaterThan(10);
-  const kinds = new Set(refusals.map(({ status, type }) => `${status} ${type}`));
+  const { rejections, broken } = traffic;
+  expect(rejections.length).toBeGreaterThan(10);
+  const kinds = new Set(rejections.map(({ status, type }) => `${status} ${type}`));
   expect([...kinds]).toEqual(['503 service_unavailable']);
   // Streams that were running when the disk filled up end with an error event.
   const unavailable = { type: 'service_unavailable', code: 503 };

@@ -285,7 +285,7 @@ describe('four gateways under load', () => {
         await untilAllLogged('redis_recovered', back);
         await running.untilMore(100);
       });
-      expect(traffic.refusals).toEqual([]);
+      expect(traffic.rejections).toEqual([]);
       expect(traffic.broken).toEqual([]);
       await expectAdmitted(200, 20);
     },
@@ -335,7 +335,7 @@ describe('four gateways under load', () => {
         await ownRunning;
         await running.untilMore(200);
       });
-      expect(traffic.refusals).toEqual([]);
+      expect(traffic.rejections).toEqual([]);
       expect(traffic.broken).toEqual([]);
       const env = options.env ?? {};
       expect(await run(['ledger', 'verify'], { env })).toMatchObject({ exitCode: 0 });

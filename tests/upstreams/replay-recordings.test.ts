@@ -74,7 +74,7 @@ describe.each(dialects)('replayRecording for %s', (dialect) => {
         test(`replays ${path} to ${name} ${stream ? 'as a stream' : 'as a reply'}`, () => {
           const recording = recorded(
             dialect,
-            expected.stream ? 'stream' : 'whole',
+            expected.stream ? 'stream' : 'reply',
             readFixture(path),
           );
           const relay = client.operation(stream).replay(recording, identity);
@@ -118,7 +118,7 @@ test('a replay restores tool names that were shortened for the upstream', () => 
   const text = JSON.stringify({ id: 'x', object: 'chat.completion', model: 'm', choices });
   for (const stream of [false, true]) {
     const operation = clients.anthropic.operation(stream, { tools });
-    const relay = operation.replay(recorded('openai', 'whole', text), identity);
+    const relay = operation.replay(recorded('openai', 'reply', text), identity);
     const output = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';
     expect(readAnthropicAnswer(output, stream).calls.map(({ name }) => name)).toEqual([long]);
   }

@@ -102,7 +102,7 @@ describe('joinTranscripts', () => {
 
   test('rejects a part that is not JSON', () => {
     expect(() => join('json', '{"text":"One."}', '<html>')).toThrow(
-      "The provider's transcript of part 2 isn't valid JSON.",
+      "The provider's transcript of piece 2 isn't valid JSON.",
     );
   });
 });

@@ -3,32 +3,32 @@ import { isObject, type JsonObject, objectsIn, parseJson } from '../../core/json
 import type { TranscriptFormat } from '../../core/media/audio.ts';
 import { readCues, writeSubtitles } from '../../core/media/subtitles.ts';
 
-export interface TranscriptPart {
+export interface TranscriptPiece {
   readonly body: string;
   /** Added to every time in the body. */
   readonly startMs: number;
 }
 
-/** Joins the transcripts of the parts of a recording. */
+/** Joins the transcripts of the pieces of an audio file. */
 export function joinTranscripts(
   format: TranscriptFormat,
-  parts: readonly TranscriptPart[],
+  pieces: readonly TranscriptPiece[],
 ): string {
-  const [only] = parts;
-  if (only && parts.length === 1) return only.body;
+  const [only] = pieces;
+  if (only && pieces.length === 1) return only.body;
   switch (format) {
     case 'text':
-      return `${joinTexts(parts.map(({ body }) => body))}\n`;
+      return `${joinTexts(pieces.map(({ body }) => body))}\n`;
     case 'srt':
     case 'vtt':
-      return writeSubtitles(format, parts.flatMap(shiftedCues));
+      return writeSubtitles(format, pieces.flatMap(shiftedCues));
     case 'json':
     case 'verbose_json':
-      return JSON.stringify(joinJson(parts));
+      return JSON.stringify(joinJson(pieces));
   }
 }
 
-function shiftedCues({ body, startMs }: TranscriptPart) {
+function shiftedCues({ body, startMs }: TranscriptPiece) {
   return readCues(body).map((cue) => ({
     ...cue,
     startMs: cue.startMs + startMs,
@@ -36,13 +36,13 @@ function shiftedCues({ body, startMs }: TranscriptPart) {
   }));
 }
 
-interface ParsedPart {
+interface ParsedPiece {
   readonly fields: JsonObject;
   readonly startMs: number;
 }
 
-function joinJson(parts: readonly TranscriptPart[]): JsonObject {
-  const parsed = parts.map(({ body, startMs }, index) => ({
+function joinJson(pieces: readonly TranscriptPiece[]): JsonObject {
+  const parsed = pieces.map(({ body, startMs }, index) => ({
     fields: readObject(body, index),
     startMs,
   }));
@@ -67,13 +67,13 @@ function joinJson(parts: readonly TranscriptPart[]): JsonObject {
 function readObject(body: string, index: number): JsonObject {
   const value = parseJson(body);
   if (isObject(value)) return value;
-  const message = `The provider's transcript of part ${index + 1} isn't valid JSON.`;
+  const message = `The provider's transcript of piece ${index + 1} isn't valid JSON.`;
   throw new GatewayError('upstream_error', message);
 }
 
-/** Returns the timed entries of all parts, with times relative to the full recording. */
-function shiftedEntries(parts: readonly ParsedPart[], name: 'segments' | 'words'): JsonObject[] {
-  return parts.flatMap(({ fields, startMs }) =>
+/** Returns the timed entries of all pieces, with times relative to the full audio file. */
+function shiftedEntries(pieces: readonly ParsedPiece[], name: 'segments' | 'words'): JsonObject[] {
+  return pieces.flatMap(({ fields, startMs }) =>
     objectsIn(fields[name]).map((entry) => ({
       ...entry,
       ...('start' in entry ? { start: shifted(entry.start, startMs) } : {}),

@@ -112,7 +112,7 @@ describe('planCuts', () => {
     fill(file);
     const failure = await failureOf(planCuts(stored(file)));
     expect(failure.message).toBe(
-      "Files over 25 MB must be wav or mp3, because other formats can't be split.",
+      "Files over 25 MiB must be wav or mp3, because other formats can't be split.",
     );
   });
 });

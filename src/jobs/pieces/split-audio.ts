@@ -13,11 +13,11 @@ import {
 } from '../../core/media/audio-files.ts';
 import { readObject, type StoredObject } from '../object-storage.ts';
 
-/** A byte range of a recording that is sent as a separate file. */
+/** A byte range of an audio file that is sent as a separate file. */
 interface AudioCut {
   readonly from: number;
   readonly to: number;
-  /** Its start in the recording, which is added to the timestamps of its transcript. */
+  /** Its start in the audio file, which is added to the timestamps of its transcript. */
   readonly startMs: number;
 }
 
@@ -41,14 +41,14 @@ export async function planCuts(file: StoredObject): Promise<readonly AudioCut[]>
   const head = readWavHead(start);
   const cuts = head ? cutWav(head, file.bytes) : await cutMp3(file, id3Bytes(start));
   if (cuts.length > 0) return cuts;
-  const megabytesMax = transcriptionBytesMax / 1024 / 1024;
+  const mebibytesMax = transcriptionBytesMax / 1024 / 1024;
   throw invalidRequest(
-    `Files over ${megabytesMax} MB must be wav or mp3, because other formats can't be split.`,
+    `Files over ${mebibytesMax} MiB must be wav or mp3, because other formats can't be split.`,
     'file',
   );
 }
 
-/** Returns one part as a complete file. */
+/** Returns one cut as a complete file. */
 export async function readCut(file: StoredObject, { from, to }: AudioCut): Promise<Uint8Array> {
   const part = await readObject(file, from, to);
   if (from === 0 && to === file.bytes) return part;

@@ -39,7 +39,7 @@ function writerWith(writeTimeoutMs = 600_000, stallMs?: number) {
     const requestId = crypto.randomUUID();
     const claim = { tenantId: 'ten_1', key: requestId, fingerprint: 'f', requestId };
     const text = 'x'.repeat(length);
-    const recording = { dialect: '', form: 'whole', model: '', provider: '', text } as const;
+    const recording = { dialect: '', form: 'reply', model: '', provider: '', text } as const;
     const answer = { claim, recording, expiresAt: 1 };
     return writer.book(answer, toSettlementEntry(settlementOf(requestId, caller, 1)));
   };

@@ -239,7 +239,7 @@ describe('settle', () => {
       const { isForOthers, isCapped, finishReason } = one;
       const recorder = new AnswerRecorder(100, isForOthers);
       recorder.setCapped(isCapped);
-      recorder.begin(shared, 'whole');
+      recorder.begin(shared, 'reply');
       recorder.add('Words.');
       const observed: unknown[] = [];
       const inFlight: InFlightEntry = {

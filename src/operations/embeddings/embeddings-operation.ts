@@ -61,7 +61,7 @@ export class EmbeddingsOperation implements Operation {
     const vectors = batches.flatMap((batch) => batch.vectors);
     const count = inputCount(options, batches, this.bounds.contextTokensFor());
     const reply = await EmbeddingsReply.create(vectors, count, options.encoding);
-    context.recorder?.begin(offer, 'whole');
+    context.recorder?.begin(offer, 'reply');
     context.recorder?.add(reply.toRecording() ?? '');
     return { kind: 'reply', reply: reply.toReply(context.identity) };
   }

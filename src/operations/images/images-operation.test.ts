@@ -125,7 +125,7 @@ describe('image URL inside the private network', () => {
 
   test("is not fetched from another port or from a tenant's server", async () => {
     const other = startFakeUpstream();
-    const own = { scope: 't', feeBasisPoints: 0, isUserUrl: true, sharedNext: null };
+    const own = { credentialVersion: 't', feeBasisPoints: 0, isUserUrl: true, sharedNext: null };
     for (const [home, at] of [
       [other.url, offer()],
       [upstream.url, { ...offer(), ownAccount: own }],

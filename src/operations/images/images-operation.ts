@@ -102,7 +102,7 @@ export class ImagesOperation implements Operation {
     if (!generated.ok) return failed(generated.failure);
     this.#isPricedByTokens = prices.prompt > 0n || prices.completion > 0n;
     const answer = await resolveImage(generated.value, offer, context);
-    context.recorder?.begin(offer, 'whole');
+    context.recorder?.begin(offer, 'reply');
     context.recorder?.add(JSON.stringify(answer));
     return { kind: 'reply', reply: toReply(answer, context.identity) };
   }

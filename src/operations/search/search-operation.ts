@@ -207,7 +207,7 @@ export class SearchOperation implements Operation {
 
   #begin(writer: AnswerSink, offer: Offer, context: AttemptContext): SearchAttempt {
     const { recorder, clientSignal } = context;
-    recorder?.begin(offer, 'whole');
+    recorder?.begin(offer, 'reply');
     const sink = recorder ? recordingSink(writer, (line) => recorder.add(line)) : writer;
     const budget = new AttemptBudget(this.#budget, offer, context);
     const session = new SearchSession(this.#prompt, sink, {

@@ -98,7 +98,7 @@ export class SpeechOperation implements Operation {
     const result = await attemptAudio({ request, contentTypeFor, openEvents }, offer, context);
     if (result.kind !== 'bytes') return result;
     this.#answered = { isTokenPriced, announcedBytes: result.contentLength };
-    context.recorder?.begin(offer, 'whole');
+    context.recorder?.begin(offer, 'reply');
     return context.recorder ? recordAudio(result, context.recorder) : result;
   }
 

@@ -78,7 +78,7 @@ export class TranscriptionOperation implements Operation {
     const transcript = result.value;
     this.#reportedSeconds = transcript.kind === 'fields' ? transcript.seconds : null;
     const body = writeBody(this.#withCredibleLength(transcript), this.#options, context.identity);
-    context.recorder?.begin(offer, 'whole');
+    context.recorder?.begin(offer, 'reply');
     context.recorder?.add(body);
     return { kind: 'reply', reply: { metrics: noMetrics, write: () => body } };
   }

@@ -91,7 +91,7 @@ async function lockTurn(trx: StoreTransaction, { tenantId }: NewJob): Promise<vo
 
 /** Returns the recording of an idempotency key that created a job: the job's id as its text. */
 export function recordingOfJob(id: string): Recording {
-  return { dialect: '', form: 'whole', model: '', provider: '', text: id };
+  return { dialect: '', form: 'reply', model: '', provider: '', text: id };
 }
 
 function answerOf(claim: JobIdempotencyClaim, { id }: NewJob): IdempotentAnswer {

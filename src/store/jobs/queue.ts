@@ -90,12 +90,12 @@ export class SqlJobQueue extends SqlRepository implements JobQueue {
     return row !== undefined;
   }
 
-  release(lease: Lease, back: { notBefore: number; isAttempt: boolean }): Promise<boolean> {
+  release(lease: Lease, requeue: { notBefore: number; isAttempt: boolean }): Promise<boolean> {
     return this.#update(lease, {
       status: 'queued',
       lease: null,
-      claimable_at: back.notBefore,
-      ...(back.isAttempt ? {} : { attempts: 0 }),
+      claimable_at: requeue.notBefore,
+      ...(requeue.isAttempt ? {} : { attempts: 0 }),
     });
   }
 
@@ -142,16 +142,16 @@ export class SqlJobQueue extends SqlRepository implements JobQueue {
     return rows.map(pieceOf);
   }
 
-  finish(lease: Lease, end: JobOutcome): Promise<boolean> {
+  finish(lease: Lease, outcome: JobOutcome): Promise<boolean> {
     const columns =
-      end.status === 'succeeded'
+      outcome.status === 'succeeded'
         ? {
-            output_key: end.outputKey,
-            output_bytes: end.outputBytes,
-            expires_at: end.expiresAt,
+            output_key: outcome.outputKey,
+            output_bytes: outcome.outputBytes,
+            expires_at: outcome.expiresAt,
           }
-        : { failure: JSON.stringify(end.failure) };
-    const { status, now } = end;
+        : { failure: JSON.stringify(outcome.failure) };
+    const { status, now } = outcome;
     return inTransaction(this.database, (trx) =>
       endJob(trx, lease.jobId, lease, { status, completed_at: now, ...columns }),
     );

@@ -28,21 +28,21 @@ const extraCreditsDivisor = 8;
 const accountsPerTransaction = 200;
 
 export class SqlLedger extends SqlRepository implements LedgerStore {
-  lease(order: LeaseRequest): Promise<LeaseResult> {
+  lease(request: LeaseRequest): Promise<LeaseResult> {
     return inTransaction(this.database, async (trx) => {
-      const account = await this.#openAccount(trx, order);
-      if (!account) return { granted: 0, lease: order.number, outsideLease: 0, ...noneElsewhere };
-      const returned = order.startNew ? await dropLease(trx, account.id, order.processId) : 0;
+      const account = await this.#openAccount(trx, request);
+      if (!account) return { granted: 0, lease: request.number, outsideLease: 0, ...noneElsewhere };
+      const returned = request.startNew ? await dropLease(trx, account.id, request.processId) : 0;
       const free = account.balance - account.leased + returned;
-      const granted = creditsToGrant(free, order);
+      const granted = creditsToGrant(free, request);
       const own = await trx
         .insertInto('leases')
         .values({
           account_id: account.id,
-          process_id: order.processId,
-          number: order.number,
+          process_id: request.processId,
+          number: request.number,
           credits: granted,
-          until: order.until,
+          until: request.until,
         })
         .onConflict((conflict) =>
           conflict
@@ -57,7 +57,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
         await setLeased(trx, account.id, account.leased - returned + granted);
       }
       const others =
-        granted < order.credits ? await leasedByOthers(trx, account, order) : noneElsewhere;
+        granted < request.credits ? await leasedByOthers(trx, account, request) : noneElsewhere;
       const outsideLease = account.balance - own.credits;
       return { granted, lease: own.number, outsideLease, ...others };
     });
@@ -178,8 +178,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
   }
 
   /** Returns the account, after updating a key's allowance. */
-  async #openAccount(trx: StoreTransaction, order: LeaseRequest): Promise<Account | undefined> {
-    const { owner, now } = order;
+  async #openAccount(trx: StoreTransaction, request: LeaseRequest): Promise<Account | undefined> {
+    const { owner, now } = request;
     const account = await lockAccount(trx, owner.name);
     if (owner.allowance === null) return account;
     if (account) return bookAllowance(trx, account, owner.allowance, now);

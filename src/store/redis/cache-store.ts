@@ -30,7 +30,7 @@ function readRecording(bytes: Uint8Array): CachedRecording | undefined {
   const { dialect, form, text, model, provider, dropped = '', recordedAt } = value;
   const isValid =
     [dialect, text, model, provider, dropped].every((field) => typeof field === 'string') &&
-    (form === 'stream' || form === 'whole') &&
+    (form === 'stream' || form === 'reply') &&
     typeof recordedAt === 'number';
   return isValid ? (value as unknown as CachedRecording) : undefined;
 }

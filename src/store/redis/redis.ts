@@ -158,8 +158,8 @@ export class Redis {
       // Otherwise the first run of a script takes two round trips, and later commands overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#deadlines.within(Promise.allSettled(loads));
-      const trials = quarters.map((tag) => runSelfTest(client, `${this.#prefix}trial:{${tag}}`));
-      await this.#deadlines.within(Promise.all(trials));
+      const tests = quarters.map((tag) => runSelfTest(client, `${this.#prefix}trial:{${tag}}`));
+      await this.#deadlines.within(Promise.all(tests));
     } catch (error) {
       client.close();
       return messageOf(error);
@@ -200,28 +200,28 @@ function evaluate(
  * Runs every command that the limits and the cache use. Without this test, limits would silently
  * not apply for a user who lacks the permission for one of them.
  */
-const trial = new Script(`
+const selfTest = new Script(`
 redis.call('TIME')
-redis.call('HSET', KEYS[1], 'trial', 1)
+redis.call('HSET', KEYS[1], 'test', 1)
 redis.call('PEXPIRE', KEYS[1], 1000)
-redis.call('HMGET', KEYS[1], 'trial')
+redis.call('HMGET', KEYS[1], 'test')
 redis.call('DEL', KEYS[1])
-redis.call('ZADD', KEYS[1], 1, 'trial')
+redis.call('ZADD', KEYS[1], 1, 'test')
 redis.call('ZCARD', KEYS[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', 0)
-redis.call('ZREM', KEYS[1], 'trial')
+redis.call('ZREM', KEYS[1], 'test')
 redis.call('SET', KEYS[1], 1, 'PX', 1000)
 redis.call('GET', KEYS[1])
 return redis.call('DEL', KEYS[1])
 `);
 
 /**
- * Deletes the key of an earlier, interrupted trial first, whose type would fail this one. The
+ * Deletes the key of an interrupted earlier self-test first, whose type would fail this one. The
  * script doesn't delete it, because a full server accepts any script that deletes something first.
  */
 async function runSelfTest(client: RedisClient, key: string): Promise<void> {
   await client.send('DEL', [key]);
-  await evaluate(client, trial, [trial.hash, '1', key]);
+  await evaluate(client, selfTest, [selfTest.hash, '1', key]);
 }
 
 /** Hash tags from all quarters of a cluster's slots, so that no single node has all of them. */

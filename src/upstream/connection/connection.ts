@@ -29,7 +29,7 @@ export interface ConnectionOwner {
   /** Called when the server closed a connection right after a response, without announcing it. */
   closedEarly(): void;
   /** Called when the server sent bytes that belong to no response. */
-  overrun(): void;
+  receivedExcessBytes(): void;
   /** Sends this round trip's request over a new connection. */
   sendOnNewConnection(trip: RoundTrip): void;
   /** Called when a connection is given up before it is open. */
@@ -130,12 +130,12 @@ export class Connection implements Transport {
     if (this.#trip) this.#trip.push(data);
     // Some servers send a 408 before they close an idle connection.
     else if (requestTimeoutLine.test(data.toString('latin1', 0, 12))) this.close();
-    else if (!this.#isClosed) this.overrun();
+    else if (!this.#isClosed) this.receivedExcessBytes();
   }
 
-  overrun(): void {
+  receivedExcessBytes(): void {
     this.close();
-    this.#owner.overrun();
+    this.#owner.receivedExcessBytes();
   }
 
   pause(): void {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { idleConnectionsMax } from '../../core/bounds.ts';
-import { ConnectionPool, poolFor, setOverrunReporter } from './pool.ts';
+import { ConnectionPool, poolFor, setExcessBytesReporter } from './pool.ts';
 import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
 /** What the server does with one request. */
@@ -296,7 +296,7 @@ describe('A server that sends bytes after its response', () => {
 
   test('is reported once, and again after it has stopped for 10 minutes', async () => {
     const reported: string[] = [];
-    setOverrunReporter((server) => reported.push(server));
+    setExcessBytesReporter((server) => reported.push(server));
     const two = 'two answers';
     const { port, untilClosed } = await serverThat(two, two, two);
     await post();

@@ -18,15 +18,16 @@ const noReuseMs = 30_000;
  * Bytes that a server sends after a response could be mistaken for the next response, possibly
  * another tenant's. Requests to such a server don't share connections for this long.
  */
-const overrunMs = 600_000;
+const excessBytesMs = 600_000;
 
-let onOverrun: (server: string) => void = () => undefined;
+let onExcessBytes: (server: string) => void = () => undefined;
 
 /**
- * Sets the callback for overruns. They slow down calls, and only the operator can fix the cause.
+ * Sets the callback for servers that send excess bytes, which slow down calls until the operator
+ * fixes the cause.
  */
-export function setOverrunReporter(report: (server: string) => void): void {
-  onOverrun = report;
+export function setExcessBytesReporter(report: (server: string) => void): void {
+  onExcessBytes = report;
 }
 
 /** How often expired idle connections are closed. */
@@ -46,7 +47,7 @@ export class ConnectionPool implements ConnectionOwner {
   /** How many connections were closed early since one was last used again. */
   #closedEarly = 0;
   #reusableFrom = 0;
-  #overrunUntil = 0;
+  excessBytesUntil = 0;
   #sweeper: ReturnType<typeof setInterval> | undefined;
 
   constructor(destination: Destination, idleMsMin = recentlyUsedMs) {
@@ -91,13 +92,13 @@ export class ConnectionPool implements ConnectionOwner {
     if (this.#closedEarly >= closedEarlyMax) this.#dropIdle(noReuseMs);
   }
 
-  overrun(): void {
+  receivedExcessBytes(): void {
     const now = performance.now();
     const { hostname, port } = this.destination;
-    // Every response may overrun, so it is reported only once until the overruns have stopped.
-    if (now >= this.#overrunUntil) onOverrun(`${hostname}:${port}`);
-    this.#overrunUntil = now + overrunMs;
-    this.#dropIdle(overrunMs);
+    // Every response may be followed by excess bytes, so report them once until they stop.
+    if (now >= this.excessBytesUntil) onExcessBytes(`${hostname}:${port}`);
+    this.excessBytesUntil = now + excessBytesMs;
+    this.#dropIdle(excessBytesMs);
   }
 
   #dropIdle(ms: number): void {

@@ -17,13 +17,13 @@ function readBody(framing: Framing, chunks: readonly (string | Uint8Array)[]): s
   return body;
 }
 
-const stateOf = ({ isComplete, mayClose, isOverrun }: Framing) => ({
+const stateOf = ({ isComplete, mayClose, hasExcessBytes }: Framing) => ({
   isComplete,
   mayClose,
-  isOverrun,
+  hasExcessBytes,
 });
-const incomplete = { isComplete: false, mayClose: false, isOverrun: false };
-const complete = { isComplete: true, mayClose: true, isOverrun: false };
+const incomplete = { isComplete: false, mayClose: false, hasExcessBytes: false };
+const complete = { isComplete: true, mayClose: true, hasExcessBytes: false };
 
 describe('Sized', () => {
   test('completes with the last byte of the content-length', () => {
@@ -34,10 +34,10 @@ describe('Sized', () => {
     expect(stateOf(framing)).toEqual(complete);
   });
 
-  test('reports bytes after the content-length as an overrun', () => {
+  test('reports bytes after the content-length as excess bytes', () => {
     const framing = new Sized(2);
     expect(readBody(framing, ['abc'])).toBe('ab');
-    expect(stateOf(framing)).toEqual({ ...complete, isOverrun: true });
+    expect(stateOf(framing)).toEqual({ ...complete, hasExcessBytes: true });
   });
 
   test('ignores an empty line after the body', () => {
@@ -56,7 +56,7 @@ describe('Sized', () => {
 test('Unsized returns all bytes and never completes by itself', () => {
   const framing = new Unsized();
   expect(readBody(framing, ['a', '', 'bc'])).toBe('abc');
-  expect(stateOf(framing)).toEqual({ isComplete: false, mayClose: true, isOverrun: false });
+  expect(stateOf(framing)).toEqual({ isComplete: false, mayClose: true, hasExcessBytes: false });
 });
 
 describe('Chunked', () => {
@@ -110,10 +110,10 @@ describe('Chunked', () => {
     },
   );
 
-  test('reports bytes after the body as an overrun', () => {
+  test('reports bytes after the body as excess bytes', () => {
     const framing = new Chunked();
     readBody(framing, ['0\r\n\r\nHTTP/1.1 200 OK']);
-    expect(stateOf(framing)).toEqual({ ...complete, isOverrun: true });
+    expect(stateOf(framing)).toEqual({ ...complete, hasExcessBytes: true });
   });
 
   test.each([

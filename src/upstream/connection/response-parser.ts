@@ -12,13 +12,13 @@ export interface Framing {
   /** True if the body counts as complete when the connection closes now. */
   readonly mayClose: boolean;
   /** True if bytes arrived that belong to no response. */
-  readonly isOverrun: boolean;
+  readonly hasExcessBytes: boolean;
 }
 
 /** A body with a `content-length`. */
 export class Sized implements Framing {
   #missing: number;
-  isOverrun = false;
+  hasExcessBytes = false;
 
   constructor(bytes: number) {
     this.#missing = bytes;
@@ -35,7 +35,7 @@ export class Sized implements Framing {
   push(bytes: Uint8Array): Uint8Array | undefined {
     const isLonger = bytes.length > this.#missing;
     const chunk = isLonger ? bytes.subarray(0, this.#missing) : bytes;
-    this.isOverrun = isLonger && withoutBlankLines(bytes.subarray(chunk.length)).length > 0;
+    this.hasExcessBytes = isLonger && withoutBlankLines(bytes.subarray(chunk.length)).length > 0;
     this.#missing -= chunk.length;
     return chunk.length > 0 ? chunk : undefined;
   }
@@ -45,7 +45,7 @@ export class Sized implements Framing {
 export class Unsized implements Framing {
   readonly isComplete = false;
   readonly mayClose = true;
-  readonly isOverrun = false;
+  readonly hasExcessBytes = false;
 
   push(bytes: Uint8Array): Uint8Array | undefined {
     return bytes.length > 0 ? bytes : undefined;
@@ -78,7 +78,7 @@ export class Chunked implements Framing {
   /** The last byte that was read outside of a chunk's data. */
   #last = newline;
   error: unknown;
-  isOverrun = false;
+  hasExcessBytes = false;
 
   get isComplete(): boolean {
     return this.#state === 'complete';
@@ -94,7 +94,7 @@ export class Chunked implements Framing {
     let chunks: Uint8Array[] | undefined;
     for (let position = 0; position < bytes.length; ) {
       if (this.#state === 'complete') {
-        this.isOverrun = withoutBlankLines(bytes.subarray(position)).length > 0;
+        this.hasExcessBytes = withoutBlankLines(bytes.subarray(position)).length > 0;
         break;
       }
       if (this.#state !== 'bytes') {

@@ -13,7 +13,7 @@ function startTrip() {
     pause: () => void transportCalls.push('pause'),
     resume: () => void transportCalls.push('resume'),
     done: (reusableMs) => void transportCalls.push(reusableMs === 0 ? 'ended' : 'reusable'),
-    overrun: () => void transportCalls.push('overrun'),
+    receivedExcessBytes: () => void transportCalls.push('receivedExcessBytes'),
     close: () => void transportCalls.push('close'),
   });
   // Most tests check the body only.
@@ -95,10 +95,10 @@ describe('RoundTrip', () => {
     expect(transportCalls).toEqual(['reusable']);
   });
 
-  test('reports bytes after a response without a body as an overrun', () => {
+  test('reports bytes after a response without a body as excess bytes', () => {
     const { transportCalls, push } = startTrip();
     push('HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\n');
-    expect(transportCalls).toEqual(['overrun']);
+    expect(transportCalls).toEqual(['receivedExcessBytes']);
   });
 
   test.each(['HTTP/1.1 204 No Content\r\n\r\n\r\n', `${sized(2)}ok\r\n`])(
@@ -119,12 +119,12 @@ describe('RoundTrip', () => {
   });
 
   test.each([`${sized(2)}okay`, `${chunked}2\r\nok\r\n0\r\n\r\nmore`])(
-    'reports an overrun and drops the bytes after the body (%#)',
+    'reports and drops excess bytes after the body (%#)',
     async (text) => {
       const { trip, transportCalls, push } = startTrip();
       push(text);
       expect(await trip.text()).toBe('ok');
-      expect(transportCalls).toEqual(['overrun']);
+      expect(transportCalls).toEqual(['receivedExcessBytes']);
     },
   );
 

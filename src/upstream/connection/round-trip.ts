@@ -45,7 +45,7 @@ export interface Transport {
   /** Called when the response is complete. The connection may be reused for `reusableMs`. */
   done(reusableMs: number): void;
   /** Called when bytes arrived after the end of the response. */
-  overrun(): void;
+  receivedExcessBytes(): void;
   /** Closes the connection in any state. */
   close(): void;
 }
@@ -168,12 +168,12 @@ export class RoundTrip implements HttpResponse, ResponseBody {
       if (framing.error !== undefined) throw framing.error;
       return;
     }
-    const isOverrun = framing ? framing.isOverrun : withoutBlankLines(bytes).length > 0;
+    const hasExcessBytes = framing ? framing.hasExcessBytes : withoutBlankLines(bytes).length > 0;
     // The connection may be paused, and its next round trip must not find it in that state.
     this.#resume();
     const transport = this.#transport;
     this.#transport = undefined;
-    if (isOverrun) transport?.overrun();
+    if (hasExcessBytes) transport?.receivedExcessBytes();
     else transport?.done(reusableMs);
     if (chunk) this.#enqueue(chunk);
     this.#end();

@@ -179,7 +179,7 @@ test('Connection does not send the request again after a renegotiation', async (
     returnIdle: idle.resolve,
     connectionReused: () => undefined,
     closedEarly: () => undefined,
-    overrun: () => undefined,
+    receivedExcessBytes: () => undefined,
     sendOnNewConnection: () => undefined,
     abandonOpening: () => undefined,
   };

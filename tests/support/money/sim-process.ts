@@ -91,7 +91,7 @@ export class SimProcess {
     this.renewedAt = now();
     this.#store = store;
     this.#root = join(folder, processId);
-    const faulty = withStoreClock(this.#faulty(store), { now, set: async () => undefined });
+    const faulty = withStoreClock(this.#faulty(store), { now, sync: async () => undefined });
     this.wallets = new Wallets(faulty, processId, now, () => Bun.sleep(1));
     this.#journal = new Journal(this.#root, processId, 'journal');
     const onCommit: ConstructorParameters<typeof AnswerBatchWriter>[0]['onCommit'] = (
@@ -207,7 +207,7 @@ export class SimProcess {
 
   #answer(inFlight: InFlightEntry, settlement: Settlement): Promise<void> {
     const { requestId } = settlement.record;
-    const recording = { dialect: '', form: 'whole', model: '', provider: '' } as const;
+    const recording = { dialect: '', form: 'reply', model: '', provider: '' } as const;
     return inFlight.finish(
       { ...recording, text: requestId },
       {
