@@ -1,5 +1,5 @@
 # One executable on a small base, as a user without rights. The data directory is a volume: it holds
-# the embedded database, the journal, objects and the secret key.
+# the embedded database, the journal, objects, and the secret key.
 FROM node:22-bookworm-slim AS build
 WORKDIR /src
 COPY package.json package-lock.json ./

@@ -128,7 +128,7 @@ function findLongParts({ path, text, code }: SourceFile): string[] {
   ];
 }
 
-/** Test names and sentences are searched for as a whole, and the formatter doesn't break them. */
+/** Test names and messages stay on one line so that a search finds them. */
 const unbreakable = /^\s*(?:(?:test|describe)\(|['"`]|\/\^)/;
 
 const lengthOf = ({ text }: SourceFile) => text.trimEnd().split('\n').length;
@@ -166,7 +166,7 @@ function findLogicInCompose(tree: Tree): string[] {
   return lines > 900 ? [...classes, `src/compose:1: has ${lines} lines`] : classes;
 }
 
-/** Words of the project's former private vocabulary that identifiers and file names may not use. */
+/** Words that mean something else elsewhere. Identifiers and file names may not use them. */
 const retired = new Set(
   `errand errands ask asks asked asker wish wishes dialogue crossing crossings teller tellers tell
   tells told untold say says said unsaid wording unheard heard mend mended mender mends misfit
@@ -258,7 +258,7 @@ const structure: Readonly<Record<string, Rule>> = {
   },
   'imports form no cycle': {
     because:
-      'Files in a cycle can only be understood together, and load in an order nobody chose. ' +
+      'Files in a cycle can only be understood together, and their load order is accidental. ' +
       'Move what both need into one of them or into a third file.',
     find: findCycles,
     bad: [
@@ -278,7 +278,7 @@ const structure: Readonly<Record<string, Rule>> = {
     ],
   },
   'an exported value is imported by another file': {
-    because: 'An export promises that another file uses it. Remove `export`, or the value.',
+    because: 'An export suggests that another file uses it. Remove `export`, or the value.',
     find: findUnusedExports,
     bad: [
       'export const a = 1;',
@@ -355,7 +355,7 @@ const structure: Readonly<Record<string, Rule>> = {
     good: [{ 'src/compose/a.ts': 'const a = new A();' }, { 'src/core/a.ts': 'class A {}' }],
   },
   'names use the terms of the field': {
-    because: 'A private word costs every reader a second. Use the term that OpenAI or Stripe uses.',
+    because: 'Unknown words slow every reader down. Use the term that OpenAI or Stripe uses.',
     find: findRetiredWords,
     bad: ['const errand = 1;', 'class WaitingRoom {}', { 'src/core/told-facts.ts': '' }],
     good: ["const header = 'errand'; // told", 'const roommate = 1;'],
@@ -375,7 +375,7 @@ const structure: Readonly<Record<string, Rule>> = {
     bad: [{ 'src/utils/a.ts': '' }, { 'tests/types.test.ts': '' }, { 'src/key-manager.ts': '' }],
     good: [{ 'src/core/basement.ts': '' }, { 'src/http/content-types.ts': '' }],
   },
-  'links in documents lead somewhere': {
+  'links in documents have a target': {
     because: 'A dead link sends the reader nowhere. Link to something that exists.',
     find: findDeadLinks,
     bad: [
@@ -452,7 +452,7 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     good: [{ 'dashboard/a.tsx': '<p>{a}</p>;' }],
   },
   'only the command line starts processes': {
-    because: 'A server that starts processes is a bigger target. Do it in process or in cli.',
+    because: 'An attacker could run commands through it. Do it in this process or in cli.',
     pattern: /\bchild_process\b|\bBun\.spawn|\bBun\.\$/g,
     view: 'uncommented',
     home: /^src\/(?:main\.ts|cli\/)|\.test\.ts$/,
@@ -464,8 +464,8 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     pattern: /\bMath\.random\b/g,
     bad: ['Math.random();'],
   },
-  'no mark is left for later': {
-    because: 'Nobody returns to such a comment. Do it now or open an issue.',
+  'no comment is a to-do': {
+    because: 'Such comments are forgotten. Do it now or open an issue.',
     pattern: /\b(?:TODO|FIXME|XXX|HACK)\b/g,
     within: written,
     view: 'text',
@@ -493,7 +493,7 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
   },
   'only upstream/ and configured-server.ts call out': {
     because: 'Deadlines, pools, and address checks are there. Take a client as an argument.',
-    // The lookahead lets `fetch(request) {` pass: Bun.serve wants a method of that name.
+    // The lookahead allows the method `fetch(request) {` that Bun.serve requires.
     pattern:
       /(?<![.\w])fetch\((?![^()]*\)(?:: [\w<> |]+)? \{)|\bglobalThis\.fetch\b|\bBun\.connect\b/g,
     home: /^src\/(?:upstream\/|core\/configured-server\.ts|demo\/.*\.test\.ts$)/,

@@ -3,12 +3,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
+import { asGatewayError, type errorTable, shuttingDown } from '../../src/core/errors.ts';
 import { isObject } from '../../src/core/json.ts';
+import { finalError } from '../../src/upstream/failure-message.ts';
+import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
 const docs = join(import.meta.dir, '../../docs');
 const api = readFileSync(join(docs, 'api.md'), 'utf8');
 const credits = readFileSync(join(docs, 'credits.md'), 'utf8');
+const errors = readFileSync(join(docs, 'errors.md'), 'utf8');
 const keys = readFileSync(join(docs, 'keys.md'), 'utf8');
 const migrating = readFileSync(join(docs, 'migrating.md'), 'utf8');
 /** Enough for tests that start processes. */
@@ -25,9 +29,9 @@ afterAll(async () => {
   await gateway?.stop();
 }, timeoutMs);
 
-const chat = (fields: object) =>
+const chat = (fields: object, key = gateway.keys.api) =>
   gateway.call('POST', '/api/v1/chat/completions', {
-    key: gateway.keys.api,
+    key,
     body: { model: 'demo/chat', messages, ...fields },
   });
 
@@ -58,6 +62,52 @@ describe('docs/api.md', () => {
       return (await gateway.call('POST', '/v1/audio/speech', call)).headers.get('x-cache');
     };
     expect([await speak({}), await speak({ 'idempotency-key': 'speech' })]).toEqual([null, 'MISS']);
+  });
+});
+
+describe('docs/errors.md', () => {
+  /** Sends requests with a new key and returns the last error message. */
+  async function messageWithKey(settings: object, requests: number, change?: object) {
+    const call = { key: gateway.keys.management };
+    const created = await gateway.call('POST', '/api/v1/keys', {
+      ...call,
+      body: { name: 'a', ...settings },
+    });
+    const id = isObject(created.body.data) ? String(created.body.data.id) : '';
+    if (change) await gateway.call('PATCH', `/api/v1/keys/${id}`, { ...call, body: change });
+    const send = () => chat({}, String(created.body.key));
+    for (let i = 1; i < requests; i += 1) await send();
+    return (await send()).error.message;
+  }
+  const rejected = {
+    kind: 'credential',
+    isOwnAccount: false,
+    message: '',
+    status: 401,
+    retryAfterSeconds: null,
+  } as const;
+
+  const messageOf: Readonly<Record<keyof typeof errorTable, () => unknown>> = {
+    invalid_request_error: async () => (await chat({ model: undefined })).error.message,
+    invalid_api_key: () => messageWithKey({}, 1, { disabled: true }),
+    insufficient_credits: () => messageWithKey({ limit: 3 }, 1),
+    forbidden: async () => {
+      const path = '/admin/v1/overview';
+      return (await gateway.call('GET', path, { key: gateway.keys.api })).error.message;
+    },
+    model_capability_mismatch: async () => (await chat({ model: 'demo/embed' })).error.message,
+    rate_limit_exceeded: () => withinOneMinute(() => messageWithKey({ requests_per_minute: 2 }, 3)),
+    upstream_error: () => finalError([rejected, rejected]).message,
+    service_unavailable: () => shuttingDown().message,
+    internal_error: () => asGatewayError(new Error('A bug')).message,
+  };
+  const withoutNumbers = (text: unknown) => String(text).replace(/\d+/g, '#');
+
+  test.each(Object.entries(messageOf))('quotes a message of %s', async (symbol, produce) => {
+    const [, section = ''] = errors.split(`\n## ${symbol}\n`);
+    const [, example = ''] = /^```json\n(.*)$/m.exec(section) ?? [];
+    const quoted = JSON.parse(example).error.message;
+    expect(withoutNumbers(quoted)).toBe(withoutNumbers(await produce()));
   });
 });
 
@@ -115,7 +165,7 @@ describe('docs/credits.md', () => {
         expect(`${exitCode} ${stderr}`).toBe('0 ');
         printed = stdout;
       }
-      // 5,000,000 granted, 500 taken back.
+      // 5,000,000 are granted and 500 removed.
       expect(printed).toMatch(/^available +4,999,500$/m);
     },
     timeoutMs,
@@ -157,8 +207,8 @@ describe('docs/credits.md', () => {
 describe('SECURITY.md', () => {
   test('states where answers are stored and for how long', async () => {
     const page = readFileSync(join(docs, '../SECURITY.md'), 'utf8');
-    const [, part = ''] = /\*\*Prompts and answers\.\*\*([\s\S]*?)\n\*\*/.exec(page) ?? [];
-    const rowOf = (text: string) => part.split('\n').find((line) => line.includes(text)) ?? '';
+    const [, section = ''] = /\*\*Prompts and answers\.\*\*([\s\S]*?)\n\*\*/.exec(page) ?? [];
+    const rowOf = (text: string) => section.split('\n').find((line) => line.includes(text)) ?? '';
 
     const sendTwice = async (headers: Record<string, string>, fields: object) => {
       for (const isSecond of [false, true]) {

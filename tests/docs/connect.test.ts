@@ -78,20 +78,20 @@ describe('clients of tollgate connect', () => {
   });
 
   test.each([...clients])(
-    'have the address and path of the table: $name',
+    'have the base URL and path of the table: $name',
     ({ title, speaks, base, appends }) => {
       const anchor = title.toLowerCase().replace(/[@/]/g, '').replace(/ /g, '-');
       const row = page
         .split('\n')
         .find((line) => line.startsWith('|') && line.includes(`(#${anchor})`));
-      const [address, path] = row?.match(/`[^`]+`/g) ?? [];
+      const [baseUrl, path] = row?.match(/`[^`]+`/g) ?? [];
       const pathEnds = {
         chat: '/chat/completions',
         messages: '/messages',
         responses: '/responses',
       };
       expect(appends).toEndWith(pathEnds[speaks]);
-      expect([address, path]).toEqual([`\`${pageValues.url}${base}\``, `\`${appends}\``]);
+      expect([baseUrl, path]).toEqual([`\`${pageValues.url}${base}\``, `\`${appends}\``]);
     },
   );
 
@@ -134,7 +134,7 @@ describe('tollgate connect', () => {
   );
 
   test(
-    'prints the address and how to create a key if no key is provided',
+    'prints the URL and how to create a key if no key is provided',
     async () => {
       const { exitCode, stdout } = await connect('codex');
       expect(exitCode).toBe(0);

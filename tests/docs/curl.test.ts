@@ -6,12 +6,12 @@ import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 import { mask, opaquePng } from '../support/images.ts';
 
 const docs = join(import.meta.dir, '../../docs');
-/** The address of the gateway on the pages. */
+/** The gateway's URL on the pages. */
 const pageUrl = 'http://127.0.0.1:8080';
 /** Enough for tests that start processes. */
 const timeoutMs = 120_000;
 
-/** Without clients.md, which uses variables and has its own test. */
+/** The commands of all pages except clients.md, whose test is clients.test.ts. */
 const blocks = readdirSync(docs)
   .filter((name) => name.endsWith('.md') && name !== 'clients.md')
   .flatMap((name) => {
@@ -25,7 +25,7 @@ let gateway: Gateway;
 
 beforeAll(async () => {
   gateway = await startGateway();
-  // Makes curl fail for HTTP errors. The images stand for the reader's files.
+  // Makes curl fail for HTTP errors. The images replace the reader's files.
   writeFileSync(join(folder, '.curlrc'), 'fail-with-body\nsilent\nshow-error\n');
   writeFileSync(join(folder, 'photo.png'), opaquePng(4, 2));
   writeFileSync(join(folder, 'sky.png'), mask(['####', '....']));

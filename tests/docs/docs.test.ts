@@ -146,10 +146,10 @@ describe('docs/configuration.md', () => {
       numbers: [rest.creditsPerUsd, rest.limits, rest.cache, rest.billing],
     });
     expect(general(fromExample)).toEqual(general(defaults));
-    const own = fromExample.providers.get('my-vllm');
+    const vllm = fromExample.providers.get('my-vllm');
     const { config: minimal } = load('providers: {a: {dialect: openai, base_url: "http://a/v1"}}');
-    expect(own?.timeoutMs).toBe(minimal.providers.get('a')?.timeoutMs ?? 0);
-    expect(own?.idleTimeoutMs).toBe(minimal.providers.get('a')?.idleTimeoutMs ?? 0);
+    expect(vllm?.timeoutMs).toBe(minimal.providers.get('a')?.timeoutMs ?? 0);
+    expect(vllm?.idleTimeoutMs).toBe(minimal.providers.get('a')?.idleTimeoutMs ?? 0);
   });
 
   test('documents exactly the environment variables that are read', () => {
@@ -194,7 +194,8 @@ describe('docs/errors.md', () => {
   test.each(symbols)('states the status, cause, and advice of %s', (symbol, row) => {
     const { status, blame, retryHelps } = row;
     const advice = retryHelps ? 'retry later' : "don't retry";
-    const line = `Status ${status} · caused by the ${blame} · ${advice}`;
+    const cause = blame === 'upstream' ? 'provider' : blame;
+    const line = `Status ${status} · caused by the ${cause} · ${advice}`;
     expect(section(page, symbol)).toStartWith(`\n\n${line}\n\n`);
   });
 

@@ -66,7 +66,7 @@ describe('files that are mentioned', () => {
       `(?<![\\w./-])(?:${top})/[\\w./-]+\\.(?:tsx?|md|json|yaml|sh)\\b`,
       'g',
     );
-    // These two use invented files to test their own rules.
+    // These tests name invented files.
     const rules = ['tests/house-rules.test.ts', 'tests/docs/mentions.test.ts'];
     const named = [...tree.values()]
       .filter(({ path }) => !path.startsWith('fixtures/') && !rules.includes(path))
@@ -77,7 +77,7 @@ describe('files that are mentioned', () => {
 });
 
 describe('README measurements', () => {
-  const [, behind = ''] = textOf('README.md').split('## How good it is\n');
+  const [, behind = ''] = textOf('README.md').split('## Measured and tested\n');
   const [part = ''] = behind.split(/^## /m);
 
   test('are the same as on the pages that explain them', () => {

@@ -16,7 +16,7 @@ import {
 import { opaquePng } from '../support/images.ts';
 import { object } from '../support/openapi-checker.ts';
 
-/** Enough for a job, which waits until the worker polls the queue. */
+/** Enough for a job, which doesn't start until the worker polls the queue. */
 const jobTestMs = 120_000;
 
 let checked: CheckedGateway;
@@ -107,7 +107,7 @@ describe('answers match /openapi.json', () => {
     expect(headers.get('content-type')).toBe(type);
   });
 
-  /** Returns the upstream's answer in this format. The fake upstream has no subtitles by itself. */
+  /** Returns the upstream's answer in this format. The fake upstream makes no subtitles itself. */
   function transcript(format: string): Behavior {
     const subtitles = '1\n00:00:00,000 --> 00:00:01,000\nhello\n';
     const text = { srt: subtitles, vtt: `WEBVTT\n\n${subtitles.replaceAll(',', '.')}` }[format];
@@ -147,7 +147,7 @@ describe('answers match /openapi.json', () => {
   }
 
   test(
-    'for a speech job and its output, in full and by range',
+    'for a speech job and its output, complete and as a range',
     async () => {
       checked.upstream.script('voice', speech({ contentType: 'audio/mpeg' }));
       const input = { model: 'test/voice', input: 'A long text.', voice: 'alloy' };
@@ -216,8 +216,8 @@ describe('answers match /openapi.json', () => {
     await checked.sendOk('GET /v1/models/{id}', '/v1/models/test/chat');
     const headers = { 'anthropic-version': '2023-06-01' };
     await checked.sendOk('GET /v1/models', '/v1/models', { headers });
-    for (const split of ['model', 'provider', 'api_key_id', 'traffic_mode']) {
-      const path = `/v1/customer/analytics?group_by=${split}`;
+    for (const groupBy of ['model', 'provider', 'api_key_id', 'traffic_mode']) {
+      const path = `/v1/customer/analytics?group_by=${groupBy}`;
       await checked.sendOk('GET /v1/customer/analytics', path);
     }
     await read('/api/v1/credits', checked.gateway.keys.management);
@@ -236,12 +236,12 @@ describe('answers match /openapi.json', () => {
     await checked.sendOk('PATCH /api/v1/keys/{id}', one, { key, body: { name: 'two' } });
     await checked.sendOk('POST /api/v1/keys/{id}/rotate', `${one}/rotate`, { key, body: {} });
     await checked.sendOk('DELETE /api/v1/keys/{id}', one, { key });
-    const own = '/api/v1/byok/fake';
+    const byokPath = '/api/v1/byok/fake';
     const credential = { api_key: 'sk-own-0123456789' };
-    await checked.sendOk('PUT /api/v1/byok/{provider}', own, { key, body: credential });
-    await checked.sendOk('GET /api/v1/byok/{provider}', own, { key });
+    await checked.sendOk('PUT /api/v1/byok/{provider}', byokPath, { key, body: credential });
+    await checked.sendOk('GET /api/v1/byok/{provider}', byokPath, { key });
     await read('/api/v1/byok', key);
-    await checked.sendOk('DELETE /api/v1/byok/{provider}', own, { key });
+    await checked.sendOk('DELETE /api/v1/byok/{provider}', byokPath, { key });
     const [skill, named] = ['/v1/customer/skills/tone', '/v1/customer/skills/{name}'];
     const text = { description: 'Our tone', instructions: 'Be brief.' };
     await checked.sendOk(`PUT ${named}`, skill, { key, body: text });

@@ -114,7 +114,7 @@ function form(fields: Readonly<Record<string, string | Uint8Array>>): FormData {
   return body;
 }
 
-/** Removes fields with an empty text. */
+/** Removes fields whose value is an empty string. */
 const fields = (all: object) =>
   Object.fromEntries(Object.entries(all).filter(([, value]) => value));
 

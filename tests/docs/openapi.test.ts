@@ -32,7 +32,7 @@ afterAll(() => checked.stop());
 const named = ({ method, path }: Pick<Route, 'method' | 'path'>) =>
   `${method} ${path.replace(/:(\w+)(?:\{[^}]*\})?/g, '{$1}')}`;
 
-/** Messages are also below `/v1/anthropic`, the path that Anthropic's SDKs append to a base URL. */
+/** Messages are served below `/v1/anthropic` too, for clients with that base URL. */
 const twoPaths: [string, string][] = [
   ['/v1/messages', '/v1/anthropic/messages'],
   ['/v1/messages/count_tokens', '/v1/anthropic/messages/count_tokens'],
@@ -105,7 +105,7 @@ describe('GET /openapi.json', () => {
     for (const media of examples) {
       const { name, type, schema, example } = media as Json;
       if (example === undefined) throw new Error(`${name} has a body but no example.`);
-      // A form has only text and files.
+      // Form fields are strings and files, so their example isn't JSON.
       if (type !== 'application/json') continue;
       expect([name, schemaErrors(object(api.resolveSchema(schema)), example)]).toEqual([name, []]);
     }
@@ -163,10 +163,10 @@ describe('GET /docs', () => {
     for (const { name } of api.operations)
       expect(html).toContain(`<code>${name.split(' ')[1]}</code>`);
     expect(html).not.toMatch(/<script|<link|<img|<iframe|\son\w+=|@import|url\(|\sstyle=/i);
-    const addresses = [...html.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, to = '']) => to);
-    expect(addresses.filter((to) => !/^(?:#|\/openapi\.json$)/.test(to))).toEqual([]);
+    const urls = [...html.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, to = '']) => to);
+    expect(urls.filter((to) => !/^(?:#|\/openapi\.json$)/.test(to))).toEqual([]);
     const ids = new Set([...html.matchAll(/ id="([^"]*)"/g)].map(([, id = '']) => id));
-    expect(addresses.filter((to) => to.startsWith('#') && !ids.has(to.slice(1)))).toEqual([]);
+    expect(urls.filter((to) => to.startsWith('#') && !ids.has(to.slice(1)))).toEqual([]);
   });
 
   test('states the bounds of fields and is not cached', async () => {
@@ -180,7 +180,7 @@ describe('GET /docs', () => {
     expect(response.headers.get('cache-control')).toBe('no-cache');
   });
 
-  test('allows only its own style in its security policy', async () => {
+  test('allows only its inline style in its security policy', async () => {
     const response = await fetch(`${gateway.url}/docs`);
     const [, style = ''] = /<style>([\s\S]*?)<\/style>/.exec(await response.text()) ?? [];
     const hash = createHash('sha256').update(style).digest('base64');

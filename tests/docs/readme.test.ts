@@ -28,7 +28,7 @@ const startMsMax = 100_000;
 /** Enough for tests that start processes. */
 const timeoutMs = 120_000;
 
-/** Without the machine's other variables, because a provider key would change the models. */
+/** Omits the machine's other variables, because a provider key would change the models. */
 const bareEnvironment = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' };
 
 interface Started {
@@ -52,7 +52,7 @@ async function start(folder: string): Promise<Started> {
   const deadline = setTimeout(() => signal('SIGKILL'), startMsMax);
   const output = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   let greeting = '';
-  // The greeting is written at once. Its second line lists the models.
+  // The greeting arrives in one chunk. Its second line lists the models.
   while (!/ is ready at \S+\n.*models.*\n/.test(greeting)) {
     const { done, value } = await output.read();
     if (done) break;
@@ -146,7 +146,7 @@ describe('README', () => {
   });
 
   test(
-    'creates a key that works at once',
+    'shows a command that creates a working key',
     async () => {
       const printed = await shell(commands[2] ?? '');
       const created = /\bsk-tg-\S+/.exec(printed)?.[0] ?? '';

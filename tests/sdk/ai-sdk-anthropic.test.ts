@@ -108,8 +108,8 @@ describe.each(modelsByDialect)(
         abortSignal: controller.signal,
         onError: () => undefined,
       });
-      const pieces = result.textStream[Symbol.asyncIterator]();
-      await pieces.next();
+      const deltas = result.textStream[Symbol.asyncIterator]();
+      await deltas.next();
       const abortedAt = sdk.activeClock.ms;
       controller.abort();
       expect(await sdk.disconnectMs(abortedAt)).toBeLessThan(1_000);

@@ -128,8 +128,8 @@ describe('streamText of @ai-sdk/openai-compatible', () => {
       chatAnswer('one two three', { reasoning: 'count up', usage }),
     );
     const result = streamText({ model: modelAt(modelId, { includeUsage: true }), prompt });
-    const pieces = await Array.fromAsync(result.textStream);
-    expect(pieces).toEqual(['one', ' two', ' three']);
+    const deltas = await Array.fromAsync(result.textStream);
+    expect(deltas).toEqual(['one', ' two', ' three']);
     expect(await result.reasoningText).toBe('count up');
     expect(await result.finishReason).toBe('stop');
     const counted = await result.usage;
@@ -143,7 +143,7 @@ describe('streamText of @ai-sdk/openai-compatible', () => {
     expect((await result.usage).totalTokens).toBeUndefined();
   });
 
-  test('runs parallel tools whose arguments arrive in pieces', async () => {
+  test('runs parallel tools whose arguments arrive in several chunks', async () => {
     const calls = ['Zürich', 'Köln 😀'].map((city, index) => ({
       name: 'getWeather',
       arguments: { city },
@@ -164,11 +164,11 @@ describe('streamText of @ai-sdk/openai-compatible', () => {
     ]);
   });
 
-  test('reads tool calls although the provider sends empty pieces, which its parser rejects', async () => {
+  test('reads tool calls although the provider sends empty deltas, which the SDK rejects', async () => {
     const opening = { id: 'a', type: 'function', function: { name: 'getWeather', arguments: '' } };
     const input = { function: { arguments: '{"city":"Bern"}' } };
-    const pieces = [opening, {}, { id: 'a' }, { function: null }, input, { type: 'function' }];
-    const chunks = pieces.map((piece) => ({ tool_calls: [{ index: 0, ...piece }] }));
+    const callDeltas = [opening, {}, { id: 'a' }, { function: null }, input, { type: 'function' }];
+    const chunks = callDeltas.map((callDelta) => ({ tool_calls: [{ index: 0, ...callDelta }] }));
     const events = [...chunks, {}].map((delta, index) => {
       const finish_reason = index === chunks.length ? 'tool_calls' : null;
       return `data: ${JSON.stringify({ id: 'x', choices: [{ index: 0, delta, finish_reason }] })}`;
@@ -188,8 +188,8 @@ describe('streamText of @ai-sdk/openai-compatible', () => {
     const result = streamText({ model: modelAt(), prompt, abortSignal: controller.signal });
     let abortedAt = 0;
     let text = '';
-    for await (const piece of result.textStream) {
-      text += piece;
+    for await (const delta of result.textStream) {
+      text += delta;
       if (text !== 'w1 w2 w3') continue;
       abortedAt = sdk.activeClock.ms;
       controller.abort();

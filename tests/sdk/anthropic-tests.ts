@@ -46,21 +46,24 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
   const sdk = await useSdkGateway();
   const client = makeClient(sdk.anthropicOptions);
 
-  const ask = ({ model }: Pick<DialectModel, 'model'>, more: Partial<Params> = {}): Params => ({
+  const paramsFor = (
+    { model }: Pick<DialectModel, 'model'>,
+    more: Partial<Params> = {},
+  ): Params => ({
     model,
     max_tokens: 1_000,
     messages: [{ role: 'user', content: 'how are you' }],
     ...more,
   });
 
-  describe.each(modelsByDialect)(`${name}, with a model modelsByDialect by $by`, (at) => {
+  describe.each(modelsByDialect)(`${name}, with an $dialect provider`, (at) => {
     test('messages.create returns our model name, text, and usage', async () => {
       const usage = { prompt: 30, completion: 5 };
       sdk.upstream.script(
         at.upstreamModel,
         chatAnswer('Fine, thanks', { usage, cachedTokens: 10 }),
       );
-      const message = await client.messages.create(ask(at));
+      const message = await client.messages.create(paramsFor(at));
       expect(message).toMatchObject({
         type: 'message',
         role: 'assistant',
@@ -76,11 +79,11 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
 
     test('messages.stream streams text and assembles the message', async () => {
       sdk.upstream.script(at.upstreamModel, chatAnswer('one two three', { usage: { prompt: 7 } }));
-      const stream = client.messages.stream(ask(at));
-      const pieces: string[] = [];
-      stream.on('text', (piece) => pieces.push(piece));
+      const stream = client.messages.stream(paramsFor(at));
+      const deltas: string[] = [];
+      stream.on('text', (delta) => deltas.push(delta));
       const message = await stream.finalMessage();
-      expect(pieces).toEqual(['one', ' two', ' three']);
+      expect(deltas).toEqual(['one', ' two', ' three']);
       expect(message).toMatchObject({
         model: at.model,
         content: [{ type: 'text', text: 'one two three' }],
@@ -98,7 +101,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
           callTools([bern, ulm], { text: 'Let me see' }),
           echo(),
         ]);
-        const first = ask(at, { tools: [weather], tool_choice: { type: 'any' } });
+        const first = paramsFor(at, { tools: [weather], tool_choice: { type: 'any' } });
         const called = await create(first);
         expect(called.stop_reason).toBe('tool_use');
         expect(called.content).toMatchObject([
@@ -127,7 +130,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
 
     test('returns thinking before the answer and accepts it in the next request', async () => {
       sdk.upstream.script(at.upstreamModel, chatAnswer('Yes', { reasoning: 'hm let me see' }));
-      const params = ask(at, { thinking: { type: 'adaptive' }, max_tokens: 5_000 } as object);
+      const params = paramsFor(at, { thinking: { type: 'adaptive' }, max_tokens: 5_000 } as object);
       const full = await client.messages.create(params);
       const streamed = await client.messages.stream(params).finalMessage();
       for (const { content } of [full, streamed]) {
@@ -153,14 +156,14 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
         { type: 'text' as const, text: 'what is this' },
         { type: 'image' as const, source },
       ];
-      await client.messages.create(ask(at, { messages: [{ role: 'user', content }] }));
+      await client.messages.create(paramsFor(at, { messages: [{ role: 'user', content }] }));
       expect(JSON.stringify(sdk.lastBody.messages)).toContain(onePixel);
     });
 
     test('sends the system prompt, max_tokens, and stop sequences', async () => {
       await client.messages.create(
         // The newest types lack temperature, but older applications send it.
-        ask(at, { system: 'be brief', stop_sequences: ['END'], temperature: 0.5 } as object),
+        paramsFor(at, { system: 'be brief', stop_sequences: ['END'], temperature: 0.5 } as object),
       );
       const sent = sdk.lastBody;
       expect(JSON.stringify([sent.system, sent.messages])).toContain('be brief');
@@ -171,7 +174,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
 
     test('disconnects from the provider within 1 second after an abort', async () => {
       sdk.upstream.script(at.upstreamModel, hangMidStream(5));
-      const stream = client.messages.stream(ask(at));
+      const stream = client.messages.stream(paramsFor(at));
       const started = Promise.withResolvers<void>();
       stream.on('text', () => started.resolve());
       const ended = rejectionOf(stream.finalMessage());
@@ -190,7 +193,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
         [resetMidStream(6), 'api_error'],
       ] as const) {
         sdk.upstream.script(at.upstreamModel, behavior);
-        const error = await rejectionOf(client.messages.stream(ask(at)).finalMessage());
+        const error = await rejectionOf(client.messages.stream(paramsFor(at)).finalMessage());
         expect(JSON.stringify(fieldOf(error as object, 'error'))).toContain(type);
       }
     });
@@ -198,11 +201,16 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
     test('reports errors with their status and type', async () => {
       const bad = [{ role: 'user', content: [{ type: 'text' }] }] as unknown as Params['messages'];
       const cases = [
-        [ask(at, { messages: bad }), undefined, 400, 'invalid_request_error'],
-        [ask({ model: 'acme/claud' as DialectModel['model'] }), undefined, 404, 'not_found_error'],
-        [ask(at), status(400, 'too long'), 400, 'invalid_request_error'],
-        [ask(at), status429('7'), 503, 'overloaded_error'],
-        [ask(at), status(401, 'no'), 502, 'api_error'],
+        [paramsFor(at, { messages: bad }), undefined, 400, 'invalid_request_error'],
+        [
+          paramsFor({ model: 'acme/claud' as DialectModel['model'] }),
+          undefined,
+          404,
+          'not_found_error',
+        ],
+        [paramsFor(at), status(400, 'too long'), 400, 'invalid_request_error'],
+        [paramsFor(at), status429('7'), 503, 'overloaded_error'],
+        [paramsFor(at), status(401, 'no'), 502, 'api_error'],
       ] as const;
       for (const [params, behavior, code, type] of cases) {
         if (behavior) sdk.upstream.script(at.upstreamModel, behavior);
@@ -215,7 +223,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
   });
 
   const count = async (at: DialectModel) => {
-    const { messages, model } = ask(at);
+    const { messages, model } = paramsFor(at);
     const short = await client.messages.countTokens({ model, messages });
     const long = await client.messages.countTokens({
       model,
@@ -243,7 +251,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
     });
 
     test('reports an error of the provider', async () => {
-      const { messages, model } = ask(modelsByDialect[1]);
+      const { messages, model } = paramsFor(modelsByDialect[1]);
       sdk.upstream.script('claude-x', status(400, 'prompt is too long'));
       const error = (await rejectionOf(client.messages.countTokens({ model, messages }))) as object;
       expect(fieldOf(error, 'status')).toBe(400);
@@ -276,14 +284,14 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
         request_id: expect.any(String),
       });
       const unauthorized = makeClient({ ...sdk.anthropicOptions, apiKey: 'sk-tg-nobody' });
-      const refused = (await rejectionOf(unauthorized.models.retrieve('acme/open'))) as object;
-      expect(fieldOf(refused, 'error')).toMatchObject({ error: { type: 'authentication_error' } });
+      const rejected = (await rejectionOf(unauthorized.models.retrieve('acme/open'))) as object;
+      expect(fieldOf(rejected, 'error')).toMatchObject({ error: { type: 'authentication_error' } });
     });
 
     test('gets 401 for an unknown key', async () => {
       const unauthorized = makeClient({ ...sdk.anthropicOptions, apiKey: 'sk-tg-nobody' });
       const error = (await rejectionOf(
-        unauthorized.messages.create(ask(modelsByDialect[0])),
+        unauthorized.messages.create(paramsFor(modelsByDialect[0])),
       )) as object;
       expect(fieldOf(error, 'status')).toBe(401);
       expect(fieldOf(error, 'error')).toMatchObject({ error: { type: 'authentication_error' } });

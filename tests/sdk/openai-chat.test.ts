@@ -62,7 +62,7 @@ describe('chat.completions.create of the OpenAI SDK', () => {
     expect(completion.id).toStartWith('chatcmpl-');
   });
 
-  test('returns IDs by which /v1/generation finds the request', async () => {
+  test('returns IDs with which /v1/generation finds the request', async () => {
     const completion = await client.chat.completions.create({ model: modelId, messages: hello });
     const byRequest = await sdk.generation(completion._request_id);
     expect(byRequest).toMatchObject({ id: completion._request_id, model: 'acme/large' });
@@ -77,7 +77,7 @@ describe('chat.completions.create of the OpenAI SDK', () => {
     expect(JSON.stringify(sdk.lastRequest.headers)).not.toContain(sdk.apiKey);
   });
 
-  test('returns reasoning beside the text', async () => {
+  test('returns reasoning separately from the text', async () => {
     sdk.upstream.script(upstreamModel, chatAnswer('42', { reasoning: 'six times seven' }));
     const { choices, usage } = await client.chat.completions.create({
       model: modelId,
@@ -282,7 +282,7 @@ describe('an abort in the OpenAI SDK', () => {
     expect(await sdk.generation(chunks[0]?.id)).toMatchObject({ cancelled: true });
   });
 
-  test('by controller the loop stops the provider too', async () => {
+  test('by leaving the loop disconnects from the provider within 1 second', async () => {
     sdk.upstream.script(upstreamModel, hangMidStream(2));
     for await (const _ of await client.chat.completions.create(options())) break;
     expect(await sdk.disconnectMs(sdk.activeClock.ms)).toBeLessThan(1_000);

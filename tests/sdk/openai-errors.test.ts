@@ -100,11 +100,11 @@ describe('an OpenAI SDK error of the gateway', () => {
   test('is a RateLimitError with Retry-After above the rate limit', async () => {
     const apiKey = await sdk.gateway.makeKey({ requests_per_minute: 1 });
     const client = clientWith({ apiKey });
-    const ask = () => client.chat.completions.create({ model: modelId, messages: hello });
+    const send = () => client.chat.completions.create({ model: modelId, messages: hello });
     // 3 requests, because a new minute can begin between 2 of them, but only once.
-    const outcomes = await Promise.allSettled([ask(), ask(), ask()]);
-    const refused = outcomes.find((outcome) => outcome.status === 'rejected');
-    const error: unknown = refused?.reason;
+    const outcomes = await Promise.allSettled([send(), send(), send()]);
+    const rejected = outcomes.find((outcome) => outcome.status === 'rejected');
+    const error: unknown = rejected?.reason;
     if (!(error instanceof OpenAI.RateLimitError)) throw error;
     expect(error.type).toBe('rate_limit_exceeded');
     const header = (name: string) => Number(error.headers.get(name));
@@ -213,7 +213,7 @@ describe('a retry of the OpenAI SDK', () => {
     const statuses: number[] = [];
     const { client, sentAt } = observedClient({ apiKey, maxRetries: 2 }, (code) => {
       statuses.push(code);
-      // Lets the running request finish once the other one was refused.
+      // Lets the running request finish once the other one was rejected.
       if (code === 429) sdk.upstream.open('finish');
     });
     const completion = await client.chat.completions.create(options);

@@ -96,8 +96,8 @@ describe('responses.create of the OpenAI SDK', () => {
     const call = { id: 'call_1', name: 'get_weather', arguments: { city: 'Oslo' } };
     sdk.upstream.script(upstreamModel, [callTools([call]), chatAnswer('Rain.')]);
     const input: ResponseInput = [{ role: 'user', content: 'Weather in Oslo?' }];
-    const ask = () => client.responses.create({ model: modelId, input, tools: [weather] });
-    const { output } = await ask();
+    const create = () => client.responses.create({ model: modelId, input, tools: [weather] });
+    const { output } = await create();
     const calls = output.filter((item) => item.type === 'function_call');
     expect(calls.map(({ name, arguments: json }) => [name, JSON.parse(json)])).toEqual([
       ['get_weather', { city: 'Oslo' }],
@@ -106,7 +106,7 @@ describe('responses.create of the OpenAI SDK', () => {
     for (const { call_id } of calls) {
       input.push({ type: 'function_call_output', call_id, output: '4 °C' });
     }
-    expect((await ask()).output_text).toBe('Rain.');
+    expect((await create()).output_text).toBe('Rain.');
     expect(sdk.lastBody.messages).toMatchObject([
       { role: 'user' },
       { role: 'assistant', tool_calls: [{ id: 'call_1' }] },

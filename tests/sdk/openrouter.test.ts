@@ -139,8 +139,8 @@ describe('streamText of @openrouter/ai-sdk-provider', () => {
     const result = streamText({ model, prompt, abortSignal: controller.signal });
     let abortedAt = 0;
     let text = '';
-    for await (const piece of result.textStream) {
-      text += piece;
+    for await (const delta of result.textStream) {
+      text += delta;
       if (text !== 'w1 w2 w3') continue;
       abortedAt = sdk.activeClock.ms;
       controller.abort();
