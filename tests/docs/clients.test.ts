@@ -233,9 +233,9 @@ describe('unsupported endpoints of docs/clients.md', () => {
     const { status, body } = await gateway.call(method, path, call);
     expect(status).toBe(404);
     const message = isObject(body.error) ? String(body.error.message) : '';
-    expect(message).toStartWith(`There is no ${route}. `);
+    expect(message).toStartWith(`Unknown route: ${route}. `);
     expect(message).not.toMatch(/Did you mean|nearest route/);
-    const suggestion = message.replace(`There is no ${route}.`, '');
+    const suggestion = message.replace(`Unknown route: ${route}.`, '');
     for (const [, named = ''] of suggestion.matchAll(/POST (\/\S+\w)/g)) {
       const attempt = await gateway.call('POST', named, { key: gateway.keys.api, body: {} });
       // The endpoint exists; only the empty body is rejected.

@@ -224,7 +224,7 @@ describe('tollgate connect', () => {
     [['curl', '--model', 'demo/chet'], 'There is no model "demo/chet"; did you mean "demo/chat"?'],
     [
       ['curl', '--url', 'gw'],
-      '--url must be an address such as https://gateway.example.com, not "gw".',
+      '--url must be a URL such as https://gateway.example.com, not "gw".',
     ],
   ])(
     'rejects %j with "%s"',

@@ -142,7 +142,7 @@ describe('docs/configuration.md', () => {
     const { config: defaults } = load('');
     const general = ({ server, dataDir, database, redis, objects, ...rest }: Config) => ({
       server: { ...server, publicUrl: undefined },
-      addresses: [dataDir, database.reveal(), redis, objects.reveal()],
+      locations: [dataDir, database.reveal(), redis, objects.reveal()],
       numbers: [rest.creditsPerUsd, rest.limits, rest.cache, rest.billing],
     });
     expect(general(fromExample)).toEqual(general(defaults));
