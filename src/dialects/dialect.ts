@@ -16,7 +16,7 @@ export interface SseMessage {
   readonly data: string;
 }
 
-/** The names an answer carries to the client, in place of the upstream's own. */
+/** The names that an answer to the client contains in place of the upstream's. */
 export interface ReplyIdentity {
   /** `chatcmpl-…` */
   readonly id: string;
@@ -68,7 +68,7 @@ export interface AnswerMetrics {
   /** True if part of the usage is an estimate, because the upstream hadn't finished counting. */
   readonly isEstimate?: boolean;
   /**
-   * OpenAI's value (`stop`, `length`, `tool_calls`, `content_filter`); undefined until one came.
+   * OpenAI's value (`stop`, `length`, `tool_calls`, `content_filter`); undefined until one arrives.
    */
   readonly finishReason: string | undefined;
   /** Characters of text, reasoning, and tool arguments so far, from which usage is estimated. */
@@ -90,7 +90,7 @@ export interface StreamTransform {
   readonly metrics: AnswerMetrics;
   /** Takes one upstream message and returns the text to send to the client, or ''. */
   push(message: SseMessage): string;
-  /** True once the answer has begun, even if only its opening came. Comments don't count. */
+  /** True once the answer has begun, even if only its opening has arrived. Comments don't count. */
   readonly started: boolean;
   /** True once a finish reason was received. */
   readonly finished: boolean;
@@ -150,7 +150,7 @@ export type MediaTarget = Pick<
   'upstreamModel' | 'quirks' | 'outputModalities' | 'isOwnAccount'
 >;
 
-/** A long body with a new start. The rest is the client's bytes, which aren't copied. */
+/** A long body with a rewritten start. The rest is the client's bytes, which aren't copied. */
 export interface SplicedBody {
   readonly start: string;
   readonly rest: Uint8Array;
@@ -196,10 +196,12 @@ export interface UpstreamDialect {
   readonly toolNameLengthMax: number;
   /** True if requests can't reference content by URL, so that it must be sent inline. */
   readonly requiresInlineContent: boolean;
-  /** Returns how a model reasons, judged by its name; null if that is unknown. */
+  /** Returns how a model reasons, judging from its name; null if that is unknown. */
   defaultThinking(upstreamModel: string): Target['thinking'];
   write(prompt: Prompt, target: Target): UpstreamRequest;
-  /** `toolNames` are the names sent upstream; they help to join a name that comes in pieces. */
+  /**
+   * `toolNames` are the names sent upstream; they help to join a name that arrives in fragments.
+   */
   readStream(sink: AnswerSink, toolNames: readonly string[]): StreamReader;
   /** Emits a non-streaming reply to the sink. Returns the failure if the text is one. */
   readReply(text: string, sink: AnswerSink): UpstreamFailure | undefined;
@@ -211,7 +213,10 @@ export interface StreamReader {
   push(message: SseMessage): UpstreamFailure | undefined;
   /** True once the answer is complete. Only usage may follow. */
   readonly finished: boolean;
-  /** True once the terminator came, after which nothing follows. False in dialects without one. */
+  /**
+   * True once the terminator has arrived, after which nothing follows. False in dialects without
+   * one.
+   */
   readonly ended: boolean;
 }
 
@@ -240,7 +245,7 @@ export interface ReplyWriter extends AnswerSink {
 /** The identity of a stream before any upstream answers. */
 export type StreamIdentity = Pick<ReplyIdentity, 'id' | 'model' | 'created'>;
 
-/** Writes the gateway's own messages to a client in a stream. */
+/** Writes the gateway's own errors to a client in a stream. */
 export interface StreamFormat {
   /** Returns an error that replaces the answer and ends the stream. */
   fail(error: GatewayError, identity: StreamIdentity): string;
@@ -252,7 +257,7 @@ export interface ClientRequest {
   readonly streamFormat: StreamFormat;
   /** Returns undefined if that dialect has no chat. */
   adapterFor(dialect: DialectName): Adapter | undefined;
-  /** Returns a part that `dialect` can't express and that is the only one of its message. */
+  /** Returns a part that `dialect` can't express, if it is the only part of its message. */
   unsupportedPartFor(dialect: DialectName): UnsupportedPart | undefined;
   /** Returns the request in its neutral form. */
   toPrompt(): Prompt;

@@ -93,7 +93,7 @@ class TranslatedStream implements StreamTransform {
   }
 }
 
-/** Stands in for a stream's reader when the upstream sent a non-streaming reply. */
+/** Replaces a stream's reader if the upstream sent a non-streaming reply. */
 const endedReader: StreamReader = { push: () => undefined, finished: true, ended: true };
 
 /** Translates a prompt to an upstream dialect and the answer to a client dialect. */
@@ -120,7 +120,8 @@ export class Translation implements Adapter {
     const normalized = withCurrentSchemas(this.#toolNames.shortenIn(withImages));
     const request = this.#upstream.write(normalized, target);
     const dropped = [...(request.dropped ?? []), ...(isToolChoiceInvalid ? ['tool_choice'] : [])];
-    // Known names come first: the header fits only some, and clients may send any number.
+    // Known names are first, because the header has room for only some names, and clients may send
+    // any number.
     return { ...request, dropped: [...new Set([...dropped, ...prompt.unsupported])] };
   }
 
@@ -153,7 +154,7 @@ export class Translation implements Adapter {
     return { ok: true, value: toReply(writer, sink) };
   }
 
-  /** Puts a sink that measures the answer and restores tool names in front of a writer. */
+  /** Wraps a writer in a sink that measures the answer and restores tool names. */
   #meter<Writer extends AnswerSink>(writer: Writer) {
     return { writer, sink: new MeteringSink(writer, this.#toolNames) };
   }

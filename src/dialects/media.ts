@@ -5,9 +5,7 @@ import type { Usage } from '../core/usage.ts';
 import type { MediaTarget, ReadResult, SseMessage, UpstreamRequest } from './dialect.ts';
 import { failureInside, malformed } from './failure.ts';
 
-// Embeddings.
-
-/** A text, or its token IDs in OpenAI's cl100k_base vocabulary. */
+/** A string, or its token IDs in OpenAI's cl100k_base vocabulary. */
 export type EmbeddingInput = string | readonly number[];
 
 /** The inputs and options of an embeddings request. */
@@ -84,8 +82,6 @@ export function readVectors(
   return { ok: true, value: { vectors, promptTokens: promptTokens > 0 ? promptTokens : null } };
 }
 
-// Images.
-
 export interface ImageFile {
   readonly mediaType: 'image/png' | 'image/jpeg' | 'image/webp';
   readonly content: LongBytes;
@@ -154,9 +150,7 @@ export function withMaskAsImage({ prompt, images, mask }: ImageOptions): {
   return { prompt: `${prompt}\n\n${maskInstruction}`, images: [...images, mask] };
 }
 
-// Speech.
-
-/** A text to speak, with the upstream's name of the voice. */
+/** Text to speak, with the upstream's name of the voice. */
 export interface SpeechOptions {
   readonly input: string;
   readonly voice: string;
@@ -176,7 +170,7 @@ export interface SpeechDialect {
   /** The voices of every model, unless the catalog lists others; null if voices vary by model. */
   readonly voices: Pick<SpeechSettings, 'voices' | 'default_voice'> | null;
   write(options: SpeechOptions, target: MediaTarget): UpstreamRequest;
-  /** Opens a reader of the answer's events; null if answers never come as events. */
+  /** Opens a reader of the answer's events; null if answers are never events. */
   readonly openEvents: (() => AudioEvents) | null;
 }
 
@@ -188,8 +182,6 @@ export interface AudioEvents {
   readonly finished: boolean;
   readonly usage: Usage | undefined;
 }
-
-// Transcription.
 
 /** An audio file, with the name and type that match its content. */
 export interface AudioFile {
@@ -216,7 +208,7 @@ export type Transcript =
   | {
       readonly kind: 'fields';
       readonly text: string;
-      /** The length of the audio; null if the upstream doesn't report it. */
+      /** The duration of the audio; null if the upstream doesn't report it. */
       readonly seconds: number | null;
       /** All other fields of the answer. */
       readonly fields: Readonly<Record<string, unknown>>;

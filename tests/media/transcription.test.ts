@@ -120,7 +120,7 @@ describe('charge of a transcription', () => {
     const bill = await audio.bill(await transcribe());
     expect([bill.credits, bill.status]).toEqual([0, 'success']);
     expect(bill.note).toBe(
-      'The provider did not report the length of the audio, so nothing is charged.',
+      'The provider did not report the duration of the audio, so nothing is charged.',
     );
   });
 
@@ -147,7 +147,7 @@ describe('charge of a transcription', () => {
     // The duration from the file's headers, for which credits were held.
     expect(reply.json).toEqual({ text: 'ok', duration: 4.8 });
     expect([bill.credits, bill.estimated]).toEqual([480, true]);
-    expect(bill.note).toBe('The provider reported a length that this file cannot have.');
+    expect(bill.note).toBe('The provider reported an implausible duration for this file.');
     const { units } = await audio.gateway.record(reply.requestId);
     expect(units).toEqual({ audioMs: 4_800 });
   });

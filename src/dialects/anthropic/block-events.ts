@@ -11,7 +11,7 @@ import type { SseMessage } from '../dialect.ts';
 import { newCallId } from '../normalize/responses/identity.ts';
 import { inputText, toolInput } from '../normalize/tool-input.ts';
 
-/** Orders and normalizes block events: the result has one block after the other. */
+/** Orders and normalizes block events, so that each block ends before the next one starts. */
 export class BlockEvents {
   readonly #order = new BlockOrder();
   readonly #normalizer = new BlockNormalizer();
@@ -23,7 +23,7 @@ export class BlockEvents {
     return due.length === 0 ? now : [...now, ...due.flatMap((queued) => this.#normalize(queued))];
   }
 
-  /** Returns the events that still wait. Called when no more blocks follow. */
+  /** Returns the events that are still queued. Called when no more blocks follow. */
   flush(): readonly AnthropicEvent[] {
     return this.#order.due(true).flatMap((queued) => this.#normalize(queued));
   }
@@ -122,7 +122,7 @@ interface OpenBlock {
   readonly kind: unknown;
   /** The ID of a call as the upstream wrote it. */
   readonly id: unknown;
-  /** The block's index at the upstream. `number` is the one that the client gets. */
+  /** The block's index in the upstream's events. `number` is its index in the client's. */
   readonly upstreamIndex: unknown;
   readonly number: number;
   /** The start event until it's sent. A text block isn't started before its first text. */
@@ -136,7 +136,7 @@ const none: readonly never[] = [];
 export class BlockNormalizer {
   #open: OpenBlock | undefined;
   #next = 0;
-  /** Text and reasoning deltas that came in the middle of a call. */
+  /** Text and reasoning deltas that arrived in the middle of a call. */
   #interleaved: JsonObject[] = [];
   #interleavedLength = 0;
 
@@ -158,16 +158,16 @@ export class BlockNormalizer {
     return this.#open?.upstreamIndex === index ? this.end(event) : none;
   }
 
-  /** Ends the open block. `own` is the upstream's stop event, which some servers leave out. */
-  end(own?: AnthropicEvent): readonly AnthropicEvent[] {
+  /** Ends the open block. `stopEvent` is the upstream's, which some servers omit. */
+  end(stopEvent?: AnthropicEvent): readonly AnthropicEvent[] {
     const open = this.#open;
     if (open === undefined) return none;
     this.#open = undefined;
     // Drop an empty text block, because a request that sends it back would be rejected.
     const isEmpty = open.start !== undefined;
     if (isEmpty) this.#next = open.number;
-    const isOwn = own !== undefined && own.fields.index === open.number;
-    const stop = isOwn ? own : eventOf({ type: 'content_block_stop', index: open.number });
+    const isUsable = stopEvent?.fields.index === open.number;
+    const stop = isUsable ? stopEvent : eventOf({ type: 'content_block_stop', index: open.number });
     return [...(isEmpty ? none : [stop]), ...this.#emitInterleaved(open.upstreamIndex)];
   }
 
@@ -207,7 +207,7 @@ export class BlockNormalizer {
       return open.isComplete ? none : this.#emit(event);
     }
     const type = blockTypeByDelta.get(delta.type);
-    // A citation may come before its text, or without any text.
+    // A citation may precede its text, or have no text.
     const hasContent = textOfDelta(delta) !== '' || (!isCurrent && isObject(delta.citation));
     if (!textFieldsByBlock.has(type) || !hasContent) return none;
     if (isCurrent && open.kind === 'tool_use') return this.#interleave(delta);
@@ -221,9 +221,9 @@ export class BlockNormalizer {
     const open = this.#open;
     const isEmptyText = open?.start !== undefined && isObject(delta) && delta.text === '';
     if (open === undefined || isEmptyText) return none;
-    const isOwn = open.number === index;
-    const own = isOwn ? event : eventOf({ ...event.fields, index: open.number });
-    return [...this.#takeStart(), own];
+    const hasSameIndex = open.number === index;
+    const renumbered = hasSameIndex ? event : eventOf({ ...event.fields, index: open.number });
+    return [...this.#takeStart(), renumbered];
   }
 
   #takeStart(): readonly AnthropicEvent[] {
@@ -240,7 +240,10 @@ export class BlockNormalizer {
     return this.#interleavedLength > bufferedArgumentsMax ? this.end() : none;
   }
 
-  /** Sends text from inside a call in new blocks. Drops mere line breaks, as SGLang sends. */
+  /**
+   * Emits the text from inside a call in new blocks. Drops text of only white space, such as the
+   * line breaks that SGLang sends.
+   */
   #emitInterleaved(upstreamIndex: unknown): readonly AnthropicEvent[] {
     const interleaved = this.#interleaved;
     this.#interleaved = [];
@@ -314,7 +317,7 @@ export function openingEvents({
   stop_sequence = null,
   usage,
 }: JsonObject): readonly SseMessage[] {
-  // Some servers put the first block here while it's still empty, and send it again later.
+  // Some servers put the first block here while it's still empty and send it again later.
   const blocks = objectsIn(content).filter((block) => charactersOfBlock(block) > 0);
   const events = blocks.flatMap((content_block, index) => [
     sseMessage({ type: 'content_block_start', index, content_block }),
@@ -329,7 +332,8 @@ function sseMessage(fields: Readonly<JsonObject> & { readonly type: string }): S
   return { event: fields.type, data: JSON.stringify(fields) };
 }
 
-// Counts the characters that a client receives, by which interrupted answers are billed.
+// Counts the characters that a client receives, from which the usage of interrupted answers is
+// estimated.
 
 /** Counts the characters of a complete block, or of a start event. */
 export function charactersOfBlock(block: JsonObject): number {
@@ -337,7 +341,7 @@ export function charactersOfBlock(block: JsonObject): number {
   if (type === 'text') return lengthOf(text);
   if (type === 'thinking') return lengthOf(thinking);
   if (type === 'redacted_thinking') return lengthOf(data);
-  // The model also writes the input of the provider's own tools.
+  // The model writes the input of the provider's own tools, too.
   const inputJson = isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : '';
   return lengthOf(name) + inputJson.length;
 }

@@ -34,7 +34,7 @@ class AnthropicClientRequest extends AbstractClientRequest<MessagesRequest> {
     return anthropicClient(this);
   }
 
-  /** Estimated from the translated text, like the charge when the upstream counts nothing. */
+  /** Estimated from the translated text, as the charge is if the upstream reports no usage. */
   get inputTokensEstimate(): number {
     return Math.ceil(promptTextBytes(this.toPrompt()) / charactersPerToken);
   }
@@ -77,8 +77,8 @@ function estimateInput({ inputBytes, images }: ChatRequestInfo): number {
 function withInstructions(body: MessagesBody, text: string): MessagesBody {
   const { system } = body;
   const added = { type: 'text' as const, text };
-  const own = typeof system === 'string' ? [{ ...added, text: system }] : (system ?? []);
-  return { ...body, system: [...own, added] };
+  const original = typeof system === 'string' ? [{ ...added, text: system }] : (system ?? []);
+  return { ...body, system: [...original, added] };
 }
 
 interface AnthropicClientOptions {

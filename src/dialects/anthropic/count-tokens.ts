@@ -32,7 +32,7 @@ import { anthropicUpstream } from './upstream/reader.ts';
 
 /**
  * Fields that Anthropic's count endpoint rejects. Clients send them anyway, because they count the
- * same request that they send as a message.
+ * request that they are about to send.
  */
 const messageOnlyFields = [
   ...['max_tokens', 'stream', 'temperature', 'top_p', 'top_k', 'stop_sequences', 'metadata'],
@@ -58,14 +58,14 @@ function writeCount(
   const { quirks } = target;
   const { path, headers, fields } = countEndpoint(target, version);
   const body: CountRequest['body'] & JsonObject = checked;
-  // With the gateway's own search, the upstream gets a different tool, or none.
-  const isOurs = ({ type }: JsonObject) => type === 'web_search';
-  if (search?.isProviderTool === false || body.tools?.some(isOurs)) return undefined;
+  // If the gateway runs the search, the upstream gets a different tool, or none.
+  const isManagedSearch = ({ type }: JsonObject) => type === 'web_search';
+  if (search?.isProviderTool === false || body.tools?.some(isManagedSearch)) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && request.images.some(isRemote)) return undefined;
   const edits: Edits = { ...fields };
-  const refused = withDependents(quirks.drop_params ?? []);
-  const omitted = new Set([...gatewayFields, ...messageOnlyFields, ...refused]);
+  const unsupported = withDependents(quirks.drop_params ?? []);
+  const omitted = new Set([...gatewayFields, ...messageOnlyFields, ...unsupported]);
   dropFields(body, omitted, edits, countSchema.properties);
   const remaining = withoutHoistedInstructions(body.messages, quirks);
   const { messages, lostThinking } = normalizeMessages(remaining, new Map());
@@ -80,7 +80,7 @@ function read(status: number, text: string): TokenCountResult | undefined {
   const answer = parseJson(text);
   if (!isObject(answer)) return undefined;
   if (status === 200) return tokensIn(answer);
-  // Any other status is about the account, or comes from a server that can't count.
+  // Any other status is about the account, or the server can't count tokens.
   if (status !== 400) return undefined;
   const { kind, message } = readErrorObject(answer);
   return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;
@@ -97,7 +97,7 @@ function isCount(tokens: unknown): tokens is number {
   return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0;
 }
 
-// Estimates the input tokens of a request from its texts, images, and files.
+// Estimates the input tokens of a request from its text, images, and files.
 
 /** Tokens that Anthropic adds around each message and each tool. */
 const tokensPerMessage = 4;
@@ -112,7 +112,7 @@ const base64PerToken = 32;
 
 type Countable = string | { readonly tokens: number };
 
-/** Yields the texts to count, and the tokens of everything else. */
+/** Yields the strings to count, and the token counts of everything else. */
 export function* countable({ system, messages, tools }: CountBody): Generator<Countable> {
   yield* inContent(system);
   for (const tool of tools ?? []) {

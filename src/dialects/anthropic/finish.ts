@@ -31,20 +31,23 @@ export function finishReasonOf(stopReason: string, hasCalls: boolean): FinishRea
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
 }
 
-/** Returns the stop reason for a client whose upstream has the same dialect. */
-export function ownStopReason(stopReason: string, hasToolCalls: boolean): string {
+/** Returns the stop reason to forward to a client of the same dialect. */
+export function forwardedStopReason(stopReason: string, hasToolCalls: boolean): string {
   const reason = openAiReasons.get(stopReason) ?? stopReason;
   return reason === 'end_turn' && hasToolCalls ? 'tool_use' : reason;
 }
 
-/** Collects why an answer ended while it's written. */
+/** Collects the reason why an answer ended while the answer is written. */
 export class Stop {
   reason: FinishReason = 'stop';
   sequence: string | null = null;
   hasToolCalls = false;
-  isRefused = false;
+  hasRefusal = false;
 
-  /** Clients run tools only for `tool_use`, and wait forever if it comes without any. */
+  /**
+   * Writes `tool_use` exactly for answers with tool calls: clients run tools for no other reason,
+   * and wait forever if there are none.
+   */
   get fields() {
     const isPlain = this.reason === 'stop' || this.reason === 'tool_calls';
     const reason = isPlain ? this.#plainReason : stopReasons[this.reason];
@@ -53,6 +56,6 @@ export class Stop {
 
   get #plainReason(): string {
     if (this.hasToolCalls) return 'tool_use';
-    return this.isRefused ? 'refusal' : 'end_turn';
+    return this.hasRefusal ? 'refusal' : 'end_turn';
   }
 }

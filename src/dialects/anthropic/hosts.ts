@@ -1,4 +1,4 @@
-/** Returns the paths and headers of requests, which differ on Vertex AI. */
+/** Returns the paths and headers of requests. Vertex AI has its own. */
 import type { Quirks } from '../../config/provider-schema.ts';
 import type { Target } from '../dialect.ts';
 
@@ -60,9 +60,9 @@ function standardEndpoint(
 
 function betaHeader(
   { betas }: VersionHeaders,
-  { drop_betas: refused = [] }: Quirks,
+  { drop_betas: unsupported = [] }: Quirks,
 ): HostEndpoint['headers'] {
-  const isAccepted = (beta: string) => !refused.includes(beta) && !refused.includes('*');
+  const isAccepted = (beta: string) => !unsupported.includes(beta) && !unsupported.includes('*');
   const accepted = betas.split(',').filter(isAccepted).join(',');
   return accepted === '' ? {} : { 'anthropic-beta': accepted };
 }
@@ -71,7 +71,7 @@ const isPlain = /^[\w.:-]{1,100}$/;
 /** Claude Code sends 8. */
 const betasMax = 64;
 
-/** Reads the client's version headers. Drops invalid values, which must not go upstream. */
+/** Reads the client's version headers. Drops invalid values, which must not be sent upstream. */
 export function readVersion(headers: Headers): VersionHeaders {
   const version = headers.get('anthropic-version')?.trim() ?? '';
   const betas = (headers.get('anthropic-beta') ?? '').split(',').map((beta) => beta.trim());

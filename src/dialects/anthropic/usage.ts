@@ -74,7 +74,8 @@ function withoutEmptyPrompt(raw: JsonObject): JsonObject {
 
 /**
  * Tracks the usage of a running stream. The first report counts the prompt but has a placeholder
- * for the output, so a client that disconnects before the last report pays for the text it got.
+ * for the output, so a client that disconnects before the last report pays for the text it
+ * received.
  */
 export class StreamUsage {
   #raw: JsonObject = {};

@@ -6,12 +6,12 @@ import { type EmbeddingBatch, type EmbeddingsDialect, readVectors } from '../med
 import { presentParameterNames } from '../normalize/requests/vendor-parameters.ts';
 import { readCount } from '../normalize/responses/counts.ts';
 
-/** Cohere's maximum number of texts per call. */
-const textsMax = 96;
+/** Cohere's maximum number of inputs per call. */
+const inputsMax = 96;
 
 export const cohereEmbeddings: EmbeddingsDialect = {
   acceptsTokens: false,
-  batchMax: () => textsMax,
+  batchMax: () => inputsMax,
   write({ inputs, dimensions, user, extraFields }, { upstreamModel }) {
     const body = {
       model: upstreamModel,

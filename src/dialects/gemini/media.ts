@@ -58,7 +58,7 @@ function readBatch(body: JsonObject): ReadResult<EmbeddingBatch> {
   return readVectors(body, found, readCount(fieldsOf(usage).promptTokenCount));
 }
 
-// Gemini's images, which it generates in a chat.
+// Gemini's images, which it generates as chat answers.
 
 export const geminiImages: ImagesDialect = {
   mask: 'image',
@@ -91,7 +91,7 @@ function inlineImage({ mediaType, content }: ImageFile): readonly BodyPart[] {
 
 const ratios = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'];
 
-/** Returns the aspect ratio and size class nearest to a size. Gemini accepts no pixels. */
+/** Returns the aspect ratio and size class nearest to a size. Gemini accepts no size in pixels. */
 function imageConfigFor(size: string | null): object | undefined {
   const [, width, height] = /^(\d+)x(\d+)$/.exec(size ?? '') ?? [];
   if (width === undefined || height === undefined) return undefined;
@@ -130,8 +130,8 @@ function imagesIn(content: unknown): readonly GeneratedImage[] {
 }
 
 /**
- * Returns why there is no image. A filter would reject it again; a model that only wrote text may
- * generate an image at the next attempt.
+ * Returns the failure of an answer without an image. A filter would reject the prompt again, but a
+ * model that only wrote text may generate an image at the next attempt.
  */
 function noImageFailure(candidate: unknown, feedback: unknown): UpstreamFailure {
   const finish = fieldsOf(candidate).finishReason;

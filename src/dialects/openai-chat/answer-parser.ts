@@ -1,6 +1,6 @@
 /**
  * Parses the answers of OpenAI-style upstreams. Pass-through (`same/`) and translation
- * (`upstream/`) both use it, so they agree on usage, failures, invalid events and the end.
+ * (`upstream/`) both use it, so they agree on usage, failures, invalid events, and the end.
  */
 import { isObject, type JsonObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
@@ -17,7 +17,7 @@ import type { ChunkNormalizer } from './chunk.ts';
 import { isChoiceIndex } from './message.ts';
 import { isPromptOnly, mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
 
-/** A chunk that is no failure. */
+/** A chunk that isn't a failure. */
 export interface ParsedChunk {
   readonly kind: 'chunk';
   readonly chunk: JsonObject;
@@ -52,7 +52,7 @@ export class ChunkParser {
     this.normalizer = normalizer;
   }
 
-  /** True once every choice that started has finished, and no more content can be expected. */
+  /** True once every choice that started has finished and no more content is expected. */
   get finished(): boolean {
     const { open, finished } = this.choices;
     return (

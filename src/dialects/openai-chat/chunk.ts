@@ -9,8 +9,8 @@ import {
 import { ToolCallAssembly } from './tool-calls.ts';
 
 /**
- * Removes the fields that reveal the upstream's request, account, prompt or models. Returns true if
- * there were any. All other unknown fields pass, since providers add fields all the time.
+ * Removes the fields that reveal the upstream's request, account, prompt, or models. Returns true
+ * if there were any. All other unknown fields pass, since providers add fields all the time.
  */
 export function removePrivateFields(body: JsonObject): boolean {
   const { x_groq: groq, request_id: request, user_id: user, prompt, model } = body;
@@ -32,7 +32,7 @@ export function removePrivateFields(body: JsonObject): boolean {
 }
 
 /**
- * True if a delta has text or a piece of a call. A finish reason next to content may not be the
+ * True if a delta has text or a fragment of a call. A finish reason next to content may not be the
  * end: some servers write one into every chunk.
  */
 function hasContent(delta: JsonObject): boolean {
@@ -60,7 +60,7 @@ export class ChunkNormalizer {
   /** Returns true if anything changed. */
   normalize(chunk: JsonObject, choices: readonly JsonObject[]): boolean {
     let changed = removePrivateFields(chunk);
-    // This `error` reports no failure, but OpenAI's own clients throw for any `error`.
+    // This `error` reports no failure, but OpenAI's SDKs throw for any `error`.
     if (chunk.error) {
       chunk.error = undefined;
       changed = true;
@@ -81,17 +81,17 @@ export class ChunkNormalizer {
     let changed = choice.index !== index;
     if (changed) choice.index = index;
     const delta = this.#deltaOf(choice);
-    const isOwn = choice.delta === delta;
-    if (!isOwn) {
+    const isDelta = choice.delta === delta;
+    if (!isDelta) {
       choice.delta = delta;
       choice.message = undefined;
       changed = true;
     }
     const hadCalls = itemsOf(delta.tool_calls).length > 0;
     if (this.#normalizeDelta(delta, index)) changed = true;
-    // A piece of a call that was buffered isn't in the delta anymore, but counts as content.
+    // A buffered fragment of a call isn't in the delta anymore, but counts as content.
     const hasNewContent = hasContent(delta) || (hadCalls && this.isWaiting(index));
-    if (isOwn && !this.#hasDeltaContent) this.#hasDeltaContent = charactersIn(delta) > 0;
+    if (isDelta && !this.#hasDeltaContent) this.#hasDeltaContent = charactersIn(delta) > 0;
     if (choice.usage !== undefined) {
       choice.usage = undefined;
       changed = true;
@@ -115,7 +115,7 @@ export class ChunkNormalizer {
     return missing.length > 0;
   }
 
-  /** True if a call of the choice is buffered until its name comes. */
+  /** True if a call of the choice is buffered until its name arrives. */
   isWaiting(index: unknown): boolean {
     return isChoiceIndex(index) && this.#tools.get(index)?.isWaiting === true;
   }
@@ -126,7 +126,7 @@ export class ChunkNormalizer {
   }
 
   /**
-   * Some servers write `message` instead of a delta, in pieces or with the complete answer. A
+   * Some servers send `message` instead of a delta, with a fragment or with the complete answer. A
    * message that follows deltas repeats them.
    */
   #deltaOf({ delta, message }: JsonObject): JsonObject {
@@ -172,29 +172,30 @@ export class ChunkNormalizer {
   }
 }
 
-// The end of a streamed choice. Servers send the finish reason with the last content, with an empty
-// text, twice, or in every chunk. Clients get all content first, then one chunk with only the last
-// reason. Later chunks without content, such as Azure's late filter results, are dropped.
+// The finish chunk of a choice. Servers send the finish reason with the last content, with empty
+// text, twice, or in every chunk. Clients get all content first, and then one finish chunk with
+// only the last reason. Later chunks without content, such as Azure's late filter results, are
+// dropped.
 
 type Choice = Record<string, unknown>;
 
 export interface SplitFinish {
   /** The choices with content, without their finish reasons. */
   readonly content: readonly Choice[];
-  /** Choices that end with this chunk and have no content: their ends are sent at once. */
+  /** Choices that end with this chunk and have no content: their finish chunks are sent at once. */
   readonly closed: readonly Choice[];
-  /** Ends of choices that also have content: held, because more content may follow. */
+  /** Finish chunks of choices that have content, too: held, because more content may follow. */
   readonly held: readonly Choice[];
 }
 
-/** The choices before this chunk. `pending` has the ends that are held. */
+/** The choices before this chunk. `pending` has the finish chunks that are held. */
 interface ChoiceStates {
   readonly open: ReadonlySet<unknown>;
   readonly finished: ReadonlySet<unknown>;
   readonly pending: ReadonlyMap<unknown, unknown>;
 }
 
-/** The most ends that are held, one chunk each: as many as the choices a client may request. */
+/** The maximum number of held finish chunks, one for each choice that a client may request. */
 const pendingMax = 16;
 
 /** Separates content from finish reasons. Returns undefined if the chunk can pass unchanged. */

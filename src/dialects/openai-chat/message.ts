@@ -1,4 +1,4 @@
-/** Normalizes what streamed deltas and the messages of replies have in common. */
+/** Normalizes the fields that streamed deltas and the messages of replies have in common. */
 import {
   fieldsOf,
   isNonEmptyString,
@@ -39,7 +39,7 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['sensitive', 'content_filter'],
   ['content_filtered', 'content_filter'],
   ['guardrail_intervened', 'content_filter'],
-  // Google's own reasons, which its OpenAI-style endpoint passes on.
+  // Google's own reasons, which its OpenAI-style endpoint doesn't convert.
   ['recitation', 'content_filter'],
   ['language', 'content_filter'],
   ['blocklist', 'content_filter'],
@@ -50,9 +50,9 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Returns the finish reason for the client, null while there is none. Local servers report `stop`
+ * Returns the finish reason for the client; null while there is none. Local servers report `stop`
  * with tool calls, and clients would never run them. Others report `tool_calls` without any call,
- * and clients would look for them in vain.
+ * and clients would search for one.
  */
 export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | null {
   // Some servers write the string "null".
@@ -66,11 +66,11 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
 }
 
 /** Returns the stop sequence that vLLM reports. A number in this field is a stop token. */
-export function stopSequenceIn({ stop_reason: met }: JsonObject): string | null {
-  if (!isNonEmptyString(met)) return null;
-  const word = met.toLowerCase();
+export function stopSequenceIn({ stop_reason: sequence }: JsonObject): string | null {
+  if (!isNonEmptyString(sequence)) return null;
+  const word = sequence.toLowerCase();
   // Other servers put a finish reason there. Baidu doesn't, so `normal` is a stop sequence.
-  return finishReasons.has(word) && word !== 'normal' ? null : met;
+  return finishReasons.has(word) && word !== 'normal' ? null : sequence;
 }
 
 /** Returns the text of a thinking part, which is a string or a list of text parts. */
@@ -127,8 +127,8 @@ function dropEmptyCall(fields: JsonObject): boolean {
 }
 
 /**
- * Turns a `function_call` into a tool call. Returns true if there was one. Next to `tool_calls` it
- * only repeats the first. `index` is for deltas of a stream.
+ * Turns a `function_call` into a tool call. Returns true if there was one. Next to `tool_calls`, it
+ * only repeats the first call. `index` is for deltas of a stream.
  */
 export function convertFunctionCall(fields: JsonObject, index?: number): boolean {
   const { function_call: only, tool_calls: calls } = fields;
@@ -139,7 +139,7 @@ export function convertFunctionCall(fields: JsonObject, index?: number): boolean
 }
 
 /**
- * Makes `content` a string, copies reasoning to `reasoning` and removes an empty `function_call`.
+ * Makes `content` a string, copies reasoning to `reasoning`, and removes an empty `function_call`.
  * Returns true if anything changed.
  */
 export function normalizeText(fields: JsonObject): boolean {

@@ -1,4 +1,4 @@
-/** Normalizes tool calls so that every call has its own index, ID and type. */
+/** Normalizes tool calls so that every call has its own index, ID, and type. */
 import {
   bufferedArgumentsMax,
   toolCallNamesLengthMax,
@@ -18,13 +18,13 @@ import { JsonEndScanner } from '../normalize/responses/tool-arguments.ts';
 import { ownSignature, prefixSignature } from '../normalize/signature.ts';
 
 /** Some servers give several calls the same ID, which makes their results ambiguous. */
-function ownId(id: unknown, isUsed: boolean): string {
+function uniqueId(id: unknown, isUsed: boolean): string {
   return isNonEmptyString(id) && !isUsed ? id : newCallId();
 }
 
 /**
  * Makes the arguments a string: some servers send the object itself, or null for none. GLM on vLLM
- * sends the string "null" for none; in later pieces it is part of the arguments.
+ * sends the string "null" for none; in later deltas it is part of the arguments.
  */
 function normalizeArguments(body: JsonObject, isBeginning: boolean): boolean {
   const { arguments: json } = body;
@@ -62,7 +62,7 @@ function isCall(call: unknown): call is JsonObject {
 export function normalizeToolCalls(calls: readonly unknown[]): JsonObject[] {
   const ids = new Set<unknown>();
   return calls.filter(isCall).map((call, position) => {
-    normalizeOpening(call, ownId(call.id, ids.has(call.id)));
+    normalizeOpening(call, uniqueId(call.id, ids.has(call.id)));
     ids.add(call.id);
     if (isObject(call.function)) normalizeArguments(call.function, true);
     // OpenAI sends no `index` here, and some servers send the same one in every call.
@@ -74,7 +74,10 @@ export function normalizeToolCalls(calls: readonly unknown[]): JsonObject[] {
 /** The arguments of a call without parameters. Clients can't parse an empty string. */
 const noArguments = '{}';
 
-/** For messages that ended with their calls. One that was cut off may have lost the arguments. */
+/**
+ * Completes the calls of a message that ended with them. A message that was cut off may have lost
+ * the arguments.
+ */
 export function completeToolCalls(calls: readonly JsonObject[]): void {
   for (const { function: body } of calls) {
     if (isObject(body) && !isNonEmptyString(body.arguments)) body.arguments = noArguments;
@@ -88,14 +91,19 @@ function hasIndex({ index }: JsonObject): boolean {
 interface AssembledCall {
   /** The upstream's ID, '' if it sent none. */
   readonly upstreamId: string;
-  /** The client's index, undefined while the call is buffered until its name comes. */
+  /** The client's index, undefined while the call is buffered until its name arrives. */
   index: number | undefined;
   name: string;
   /** The fields received before the name. */
   waiting: JsonObject;
-  /** An empty object: either all arguments, sent at the end, or a placeholder, never sent. */
+  /**
+   * An empty object: either the complete arguments, which are sent at the end, or a placeholder,
+   * which is never sent.
+   */
   held: string;
-  /** Of the arguments sent so far: whether there are any, and whether they start as an object. */
+  /**
+   * About the arguments sent so far: whether there are any, and whether they start as an object.
+   */
   hasArguments: boolean;
   isObject: boolean;
   readonly end: JsonEndScanner;
@@ -108,7 +116,7 @@ function hasStarted({ index, name, held, hasArguments }: AssembledCall): boolean
 
 /** An empty object, or the start of one. */
 const emptyObject = /^\s*(\{\s*(\}\s*)?)?$/;
-/** No server sends a longer empty object. The limit bounds the search in every piece. */
+/** No server sends a longer empty object. The limit bounds the search in every delta. */
 const heldLengthMax = 64;
 const emptyBeforeReal = /^\s*\{\s*\}\s*(?=\{)/;
 
@@ -141,7 +149,7 @@ function withArguments(call: JsonObject, json: string): JsonObject {
 
 /** Assembles the tool calls of one choice from its deltas. */
 export class ToolCallAssembly {
-  /** Keyed by any value the upstream sent: some servers send the index as a string. */
+  /** Keyed by the value that the upstream sent: some servers send the index as a string. */
   readonly #byUpstreamIndex = new Map<unknown, AssembledCall>();
   readonly #byId = new Map<string, AssembledCall>();
   readonly #calls: AssembledCall[] = [];
@@ -151,7 +159,7 @@ export class ToolCallAssembly {
   #waitingLength = 0;
   readonly #offered: readonly string[];
 
-  /** `offered`: the names of all tools, to recognize a name that comes in pieces. */
+  /** `offered`: the names of all tools, to recognize a name that arrives in fragments. */
   constructor(offered: readonly string[] = []) {
     this.#offered = offered;
   }
@@ -184,7 +192,7 @@ export class ToolCallAssembly {
       const isUsed = isNonEmptyString(call.id) && this.#byId.has(call.id);
       const open = isNew ? this.#open(call, body) : known;
       const isNormalized = isNew
-        ? normalizeOpening(call, ownId(call.id, isUsed))
+        ? normalizeOpening(call, uniqueId(call.id, isUsed))
         : this.#normalizeContinuation(call, body, open);
       changed = normalizeArguments(body, !open.hasArguments) || isNormalized || changed;
       if (isNonEmptyString(body.arguments)) {
@@ -205,7 +213,10 @@ export class ToolCallAssembly {
     return changed ? sent : calls;
   }
 
-  /** Returns what the calls of a choice that ended lack; if it was cut off, only what is held. */
+  /**
+   * Returns the missing parts of the calls of a choice that ended. If it was cut off, returns only
+   * held arguments.
+   */
   complete(isCut: boolean): JsonObject[] {
     const calls: JsonObject[] = [];
     for (const call of this.#calls) {
@@ -220,7 +231,7 @@ export class ToolCallAssembly {
     return calls;
   }
 
-  /** `position`: the call's position in a delta of several, if it has no index, ID or name. */
+  /** `position`: the call's position in a delta of several, if it has no index, ID, or name. */
   #find(
     call: JsonObject,
     body: JsonObject,
@@ -234,7 +245,7 @@ export class ToolCallAssembly {
   }
 
   /**
-   * True if a delta opens another call than the known one. Some servers send every parallel call
+   * True if a delta opens a call other than the known one. Some servers send every parallel call
    * with index 0, even with the same ID. Only a delta with a name can open a call, because some
    * servers change the ID within a call. Gemini's OpenAI-style endpoint opens each of its calls
    * with a name and the ID ''.
@@ -282,7 +293,7 @@ export class ToolCallAssembly {
   }
 
   /**
-   * Buffers a call until its name comes, because clients read the name from the first delta.
+   * Buffers a call until its name arrives, because clients read the name from the first delta.
    * Returns the merged call, or undefined while there is no name.
    */
   #takeName(open: AssembledCall, call: JsonObject, body: JsonObject) {
@@ -301,19 +312,21 @@ export class ToolCallAssembly {
     return isNamed ? merged : undefined;
   }
 
-  /** Moonshot may send a long name in pieces. Until arguments come, the rest of it may follow. */
+  /**
+   * Moonshot may send a long name in fragments. Until arguments arrive, the rest of it may follow.
+   */
   #isNamed({ name, held, hasArguments }: AssembledCall): boolean {
     if (name === '' || held !== '' || hasArguments) return name !== '';
     return this.#offered.includes(name) || !this.#isNamePrefix(name);
   }
 
-  /** True if `piece` continues a name that isn't the name of a tool yet. */
-  #continuesName({ index, name }: AssembledCall, piece: string): boolean {
-    return index === undefined && name !== '' && this.#isNamePrefix(name + piece);
+  /** True if `fragment` continues a name that isn't yet the name of a tool. */
+  #continuesName({ index, name }: AssembledCall, fragment: string): boolean {
+    return index === undefined && name !== '' && this.#isNamePrefix(name + fragment);
   }
 
-  #callToContinue(piece: string): AssembledCall | undefined {
-    return this.#last && this.#continuesName(this.#last, piece) ? this.#last : undefined;
+  #callToContinue(fragment: string): AssembledCall | undefined {
+    return this.#last && this.#continuesName(this.#last, fragment) ? this.#last : undefined;
   }
 
   #isNamePrefix(name: string): boolean {
@@ -349,10 +362,12 @@ export class ToolCallAssembly {
 // The field in which Google's OpenAI-style endpoint puts the signature of a call. Clients that keep
 // calls unchanged send it back, even if they drop everything else.
 
-/** Returns the field with a call's signature; empty unless the signature is Google's. */
+/** Returns the field with a call's signature; an empty object unless the signature is Google's. */
 export function signedCall(signature: string): object {
-  const own = ownSignature('gemini', signature);
-  return own === undefined ? {} : { extra_content: { google: { thought_signature: own } } };
+  const original = ownSignature('gemini', signature);
+  return original === undefined
+    ? {}
+    : { extra_content: { google: { thought_signature: original } } };
 }
 
 export function googleSignature(call: object): string | undefined {

@@ -17,7 +17,7 @@ import { readCount, uncachedAudio } from '../normalize/responses/counts.ts';
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
   const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
-  // Mistral also sends this name in the singular.
+  // Mistral sometimes sends this name in the singular.
   const promptDetails = fieldsOf(inPrompt ?? raw.prompt_token_details);
   const outputDetails = fieldsOf(inOutput);
   const prompt = readCount(raw.prompt_tokens);
@@ -42,7 +42,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(promptDetails.cache_write_tokens),
     readCount(promptDetails.cache_creation_tokens),
     readCount(raw.cache_creation_input_tokens),
-    // Alibaba also uses Anthropic's name in the details.
+    // Alibaba uses Anthropic's name in the details, too.
     readCount(promptDetails.cache_creation_input_tokens),
   );
   if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
@@ -153,7 +153,7 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
 }
 
-/** Leaves out cache writes, which aren't part of OpenAI's format, and audio if there are none. */
+/** Writes cache writes, which aren't part of OpenAI's format, and audio only if there are any. */
 function writePromptDetails(usage: Usage) {
   const written = writtenTokens(usage);
   const { inputAudioTokens: audio = 0 } = usage;

@@ -68,7 +68,7 @@ function problemOfText(item: unknown, path: string): ValidationIssue | undefined
 
 function problemOfToken(item: unknown, path: string): ValidationIssue | undefined {
   const isToken = Number.isInteger(item) && Number(item) >= 0 && Number(item) <= tokenMax;
-  return isToken ? undefined : { path, message: 'must be a token number' };
+  return isToken ? undefined : { path, message: 'must be a token ID' };
 }
 
 function problemOfTokens(item: unknown, path: string): ValidationIssue | undefined {
@@ -133,7 +133,9 @@ function validationError(value: Record<string, unknown>): GatewayError {
 
 /** OpenAI's maximum number of inputs per call. */
 const inputsMax = 2_048;
-/** As decimals, more vectors of 3,072 numbers would exceed the longest answer that is read. */
+/**
+ * As decimal numbers, more vectors of 3,072 dimensions would exceed the maximum size of an answer.
+ */
 const decimalInputsMax = 512;
 
 export const openAiEmbeddings: EmbeddingsDialect = {

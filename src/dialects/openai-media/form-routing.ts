@@ -2,7 +2,7 @@
 import { duplicateField, parseFormFlag } from '../../core/form.ts';
 import { fieldsOf, itemsOf, type JsonObject, parseJson } from '../../core/json.ts';
 
-/** A form's values are strings, and a field may come several times. */
+/** A form's values are strings, and a field may occur several times. */
 export type FormFields = ReadonlyMap<string, readonly string[]>;
 
 interface SortedForm {
@@ -12,8 +12,8 @@ interface SortedForm {
 }
 
 /**
- * Separates the routing fields. Lists and objects come as JSON in one field, or the way OpenAI's
- * libraries write them: `models[]`, `provider[order][]`, `provider[max_price][prompt]`.
+ * Separates the routing fields. Lists and objects are sent as JSON in one field, or the way
+ * OpenAI's libraries write them: `models[]`, `provider[order][]`, `provider[max_price][prompt]`.
  */
 export function sortForm(fields: FormFields): SortedForm {
   const rest = new Map<string, readonly string[]>();
@@ -43,14 +43,14 @@ function modelsIn(texts: readonly string[], known: ReadonlyMap<string, unknown>)
   return all.length > 0 ? all : undefined;
 }
 
-/** Parses `provider[a]`, `provider[a][]` and `provider[a][b]`. */
+/** Parses `provider[a]`, `provider[a][]`, and `provider[a][b]`. */
 function providerPath(name: string): readonly string[] | undefined {
   const match = /^provider\[(\w+)\](?:\[(\w*)\])?$/.exec(name);
   return match?.slice(1).filter((part): part is string => part !== undefined);
 }
 
 function preferenceIn(name: string, texts: readonly string[]): unknown {
-  // A number in brackets is a list index, which isn't needed because items come in order.
+  // A number in brackets is a list index, which isn't needed because items arrive in order.
   if (/\[\d*\]$/.test(name)) return texts;
   const text = only(name, texts);
   return text && parseFormFlag(text);

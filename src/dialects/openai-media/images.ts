@@ -39,7 +39,7 @@ export const imagesSchema = Type.Object({
   n: optional(Type.Integer({ minimum: 1 })),
   background: optional(oneOf('transparent', 'opaque', 'auto')),
   output_format: optional(oneOf('png', 'jpeg', 'webp')),
-  /** Every image is returned as `b64_json`, which some clients also set. */
+  /** Every image is returned as `b64_json`. Some clients set it explicitly. */
   response_format: optional(oneOf('b64_json')),
   stream: optional(Type.Boolean()),
   user: label,
@@ -144,9 +144,9 @@ export function readImages(body: JsonObject): ReadResult<GeneratedImages> {
 
 function readImage(raw: unknown): readonly GeneratedImage[] {
   if (!isObject(raw)) return [];
-  const address = textOf(raw.url);
-  const base64 = readBase64(raw.b64_json) ?? (/^data:/i.test(address) ? readBase64(address) : null);
-  const url = /^https?:\/\//i.test(address) ? address : null;
+  const rawUrl = textOf(raw.url);
+  const base64 = readBase64(raw.b64_json) ?? (/^data:/i.test(rawUrl) ? readBase64(rawUrl) : null);
+  const url = /^https?:\/\//i.test(rawUrl) ? rawUrl : null;
   if (base64 === null && url === null) return [];
   const { revised_prompt: revised } = raw;
   return [{ base64, url, revisedPrompt: typeof revised === 'string' ? revised : null }];

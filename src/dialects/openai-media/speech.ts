@@ -38,7 +38,7 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
     const message = 'stream_format must be audio; the events of sse are not supported.';
     throw invalidRequest(message, 'stream_format');
   }
-  // Audio is always sent as it comes, so `stream` has no effect.
+  // Audio is always sent as it arrives, so `stream` has no effect.
   const extraFields = forwardableFields(value, { ...speechSchema.properties, stream: null });
   return {
     request: nonStreamingRequest('speech', value, extraFields),

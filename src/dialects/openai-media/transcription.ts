@@ -85,7 +85,7 @@ function valuesOf(fields: FormFields) {
   return { value, extraFields };
 }
 
-/** Forms also send blank fields, which count as unset. */
+/** Forms send blank fields, which count as unset. */
 function readValue(name: string, text: string): unknown {
   if (text === '') return undefined;
   if (name === 'temperature') return parseFormNumber(text);
@@ -112,7 +112,7 @@ export const openAiTranscription: TranscriptionDialect = {
 
 const htmlPage = /^\s*<(?:!doctype|html)/i;
 
-/** Reads a transcript. Text formats come as plain text, but some servers always send JSON. */
+/** Reads a transcript. Text formats are plain text, but some servers always send JSON. */
 export function readTranscript(text: string, format: TranscriptFormat): ReadResult<Transcript> {
   if (format === 'json' || format === 'verbose_json') return readAnswer(text, readFields);
   const body = text.trimStart().startsWith('{') ? parseJson(text) : undefined;
@@ -137,10 +137,10 @@ function readFields(body: JsonObject): ReadResult<Transcript> {
   return { ok: true, value: { kind: 'fields', text, seconds: readSeconds(body), fields } };
 }
 
-/** Reads the length from `duration` or the usage. Returns null if neither has a valid one. */
+/** Reads the duration from `duration` or the usage. Returns null if neither has a valid one. */
 function readSeconds({ duration, usage }: Readonly<JsonObject>): number | null {
   const used = fieldsOf(usage);
-  // Mistral has its own name for the length.
+  // Mistral has its own name for the duration.
   for (const value of [duration, used.seconds, used.prompt_audio_seconds]) {
     // OpenAI sent the duration as a string for a while.
     const isText = typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);

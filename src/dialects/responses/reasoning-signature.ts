@@ -1,23 +1,23 @@
 /**
  * Stores the signature of a thought in `encrypted_content`, whichever provider signed it. OpenAI's
- * signatures have no mark, because clients that used OpenAI directly send them without one. All
- * others need a mark, even Anthropic's.
+ * signatures have no prefix, because clients that used OpenAI directly send them without one. All
+ * others need a prefix, even Anthropic's.
  */
 import type { ReasoningPart } from '../../core/prompt.ts';
 import { ownSignature, prefixSignature } from '../normalize/signature.ts';
 import type { ItemOf } from './client/input-items.ts';
 
-const anthropicMark = 'anthropic:';
-const redactedMark = 'redacted:';
-const geminiMark = prefixSignature('gemini', '');
+const anthropicPrefix = 'anthropic:';
+const redactedPrefix = 'redacted:';
+const geminiPrefix = prefixSignature('gemini', '');
 
 export function writeSignature(signature: string): string {
-  const own = ownSignature('anthropic', signature);
-  return own === undefined ? signature : anthropicMark + own;
+  const original = ownSignature('anthropic', signature);
+  return original === undefined ? signature : anthropicPrefix + original;
 }
 
 export function writeRedacted(data: string): string {
-  return redactedMark + data;
+  return redactedPrefix + data;
 }
 
 type ReasoningItem = ItemOf<'reasoning'>;
@@ -27,14 +27,15 @@ export function readSignature({
   encrypted_content: content,
 }: ReasoningItem): Pick<ReasoningPart, 'signature' | 'redacted'> {
   if (!content) return {};
-  if (content.startsWith(anthropicMark)) return { signature: content.slice(anthropicMark.length) };
-  if (content.startsWith(redactedMark)) return { redacted: content.slice(redactedMark.length) };
-  // A signature with a provider's mark stays unchanged.
+  if (content.startsWith(anthropicPrefix))
+    return { signature: content.slice(anthropicPrefix.length) };
+  if (content.startsWith(redactedPrefix)) return { redacted: content.slice(redactedPrefix.length) };
+  // A signature with a provider's prefix stays unchanged.
   if (ownSignature('anthropic', content) === undefined) return { signature: content };
   return id ? { signature: joinSignature(id, content) } : {};
 }
 
-/** Joins the ID and the content, because OpenAI accepts its thoughts only with their ids. */
+/** Joins the ID and the content, because OpenAI accepts its thoughts only with their IDs. */
 export function joinSignature(id: string, encrypted: string): string {
   return prefixSignature('responses', `${id}:${encrypted}`);
 }
@@ -46,17 +47,17 @@ interface SplitSignature {
 
 /** Returns undefined if the signature isn't OpenAI's. */
 export function splitSignature(signature: string | undefined): SplitSignature | undefined {
-  const own = ownSignature('responses', signature) ?? '';
-  const [, id, encrypted] = /^([^:]+):(.+)$/s.exec(own) ?? [];
+  const original = ownSignature('responses', signature) ?? '';
+  const [, id, encrypted] = /^([^:]+):(.+)$/s.exec(original) ?? [];
   return id && encrypted ? { id, encrypted } : undefined;
 }
 
-const foreignMarks = [anthropicMark, redactedMark, geminiMark];
+const foreignPrefixes = [anthropicPrefix, redactedPrefix, geminiPrefix];
 
 /** Returns OpenAI's original item; undefined if it isn't OpenAI's or has no encrypted content. */
 export function ownReasoning(item: ReasoningItem): ReasoningItem | undefined {
   const content = item.encrypted_content;
-  if (!content || foreignMarks.some((mark) => content.startsWith(mark))) return undefined;
+  if (!content || foreignPrefixes.some((prefix) => content.startsWith(prefix))) return undefined;
   const split = splitSignature(content);
   return split ? { ...item, id: split.id, encrypted_content: split.encrypted } : item;
 }

@@ -3,7 +3,7 @@ import { isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readUsage as readChatUsage } from '../openai-chat/usage.ts';
 
-/** Reads the counts of chats under other names. */
+/** Reads usage, which has the same counts as in chat completions, under other names. */
 export function readUsage(raw: unknown): Usage | undefined {
   // No request has an empty prompt, so a server that reports one hasn't counted.
   if (!isObject(raw) || raw.input_tokens === 0) return undefined;

@@ -43,7 +43,7 @@ export class ChatOperation implements Operation {
 
   incompatibility({ model, dialect }: Offer): string | null {
     const reason = chatIncompatibility(model, this.request);
-    return reason ?? (canChat(dialect) ? null : 'cannot chat with this client');
+    return reason ?? (canChat(dialect) ? null : 'has no chat endpoint');
   }
 
   refine(plan: readonly Offer[]): readonly Offer[] {
@@ -51,8 +51,8 @@ export class ChatOperation implements Operation {
   }
 
   /**
-   * Leaves out offers whose dialect can't express any part of a message. If none is left, throws
-   * 400 and names the part.
+   * Removes offers whose dialect can't express any part of one of the messages. If no offer is
+   * left, throws 400 and names the part.
    */
   #keepRepresentable(plan: readonly Offer[]): readonly Offer[] {
     const unsupportedPartFor = ({ dialect }: Offer) =>
@@ -94,8 +94,8 @@ export class ChatOperation implements Operation {
   cacheIdentity(): CacheIdentity {
     const clientRequest = this.#clientRequest;
     const isRepeatable = clientRequest.temperature === 0;
-    const form = clientRequest.isStreamModeFixed ? clientRequest.request.stream : null;
-    return { cacheKeyInput: () => [clientRequest.cacheKeyInput(), form], isRepeatable };
+    const streamMode = clientRequest.isStreamModeFixed ? clientRequest.request.stream : null;
+    return { cacheKeyInput: () => [clientRequest.cacheKeyInput(), streamMode], isRepeatable };
   }
 
   replay(recording: Recording, identity: ReplyIdentity): TransformedReply | undefined {

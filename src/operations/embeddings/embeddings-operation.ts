@@ -29,7 +29,7 @@ import {
 import { EmbeddingsReply, type InputCount } from './reply.ts';
 import { decodeTokens, inputTokensMax } from './request.ts';
 
-/** The tokenizer of the tokens that clients send. */
+/** The tokenizer of the token IDs that clients send. */
 const clientTokenizer = 'cl100k_base';
 
 /** An embeddings request: one charge, even if its inputs are sent in several upstream calls. */
@@ -83,7 +83,7 @@ export class EmbeddingsOperation implements Operation {
     return EmbeddingsReply.replay(recording.text, this.#options.encoding)?.toReply(identity);
   }
 
-  /** Returns the options, with texts instead of tokens if the offer can't read those tokens. */
+  /** Returns the options, with strings in place of token IDs if the offer can't read those IDs. */
   async #optionsFor({ model }: Offer, dialect: EmbeddingsDialect): Promise<EmbeddingsOptions> {
     const acceptsClientTokens = (model.tokenizer ?? clientTokenizer) === clientTokenizer;
     if (dialect.acceptsTokens && acceptsClientTokens) return this.#options;
@@ -110,9 +110,9 @@ async function embedInBatches(
   for (let sent = 0; sent < inputs.length; ) {
     // The answers of earlier calls have been parsed into vectors.
     context.releaseMemory();
-    const chunks = nextChunks(options, sent, size);
+    const nextBatches = splitIntoBatches(options, sent, size);
     for (const batch of await Promise.all(
-      chunks.map((chunk) => embed(chunk, dialect, offer, context)),
+      nextBatches.map((batch) => embed(batch, dialect, offer, context)),
     )) {
       if (!batch.ok) {
         if (size === 1 || !isBatchTooLarge(batch.failure)) return batch;
@@ -128,8 +128,9 @@ async function embedInBatches(
 }
 
 /**
- * Returns whether the batch was rejected for its size. Self-hosted servers configure their limit;
- * vendors limit the number of texts or of all tokens, and some reject larger batches with 400.
+ * Returns true if the batch was rejected because of its size. Self-hosted servers configure their
+ * limit; vendors limit the number of inputs or of all tokens, and some reject larger batches with
+ * 400.
  */
 function isBatchTooLarge({ status, message }: UpstreamFailure): boolean {
   if (status === 413) return true;
@@ -140,7 +141,7 @@ function isBatchTooLarge({ status, message }: UpstreamFailure): boolean {
 const batchLimitPattern = /\bbatch(?:es)?\b|tokens per request|too many inputs/i;
 
 /** Returns the next batches, which are sent concurrently. */
-function nextChunks(
+function splitIntoBatches(
   options: EmbeddingsOptions,
   from: number,
   size: number,

@@ -38,7 +38,7 @@ function loadVocabulary(): Promise<readonly string[]> {
 }
 
 /**
- * Decodes inputs that the client sent as tokens. OpenAI's libraries and LangChain tokenize with
+ * Decodes inputs that the client sent as token IDs. OpenAI's libraries and LangChain tokenize with
  * cl100k_base for every model, and other models can't read these tokens. Throws 400 for a number
  * that isn't a token.
  */

@@ -27,7 +27,7 @@ export interface UploadedMask {
   readonly sha256: string;
 }
 
-/** Tokens held for each uploaded image, an upper bound. */
+/** Tokens held for each uploaded image, which is an upper bound. */
 const inputImageTokens = 8_192;
 
 /** Tokens of a generated image: `held` beforehand, `typical` if the provider reports none. */
@@ -47,7 +47,7 @@ export class ImagesOperation implements Operation {
   readonly #mask: UploadedMask | null;
   readonly #units: Units;
   readonly #attemptMs: number;
-  /** Whether the offer that answered is priced by tokens. */
+  /** True if the offer that answered is priced by tokens. */
   #isPricedByTokens = false;
 
   constructor(

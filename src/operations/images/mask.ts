@@ -5,7 +5,7 @@ import type { ImageFile } from '../../dialects/media.ts';
 import { bodyFromBytes } from '../../dialects/streamed-body.ts';
 import { type AlphaProblem, type Coverage, type PngImage, readCoverage, writePng } from './png.ts';
 
-/** The area to edit. Clients mark it with opaque pixels; each provider has its own form. */
+/** The area to edit. Clients mark it with opaque pixels, and each provider has its own format. */
 export class Mask {
   readonly #coverage: Coverage;
 
@@ -15,14 +15,14 @@ export class Mask {
 
   static async read(file: LongBytes): Promise<Mask> {
     const coverage = await readCoverage(file, maskPixelsMax);
-    if (typeof coverage === 'string') throw refusals[coverage]();
+    if (typeof coverage === 'string') throw errors[coverage]();
     if (!coverage.isOpaque.includes(1)) {
       throw invalidMask('mask is transparent everywhere');
     }
     return new Mask(coverage);
   }
 
-  /** Returns OpenAI's form: transparent where to edit, opaque where to keep. */
+  /** Returns OpenAI's format: transparent where to edit, opaque where to keep. */
   inverted(): Promise<ImageFile> {
     const { width, height, isOpaque } = this.#coverage;
     return toPng({
@@ -35,7 +35,7 @@ export class Mask {
     });
   }
 
-  /** Returns the form for models that read the mask as an image: white to edit, black to keep. */
+  /** Returns the format for models that read the mask as an image: white to edit, black to keep. */
   blackAndWhite(): Promise<ImageFile> {
     const { width, height, isOpaque } = this.#coverage;
     return toPng({
@@ -53,7 +53,7 @@ async function toPng(image: PngImage): Promise<ImageFile> {
   return { mediaType: 'image/png', content: bodyFromBytes(await writePng(image)) };
 }
 
-const refusals: Readonly<Record<AlphaProblem, () => GatewayError>> = {
+const errors: Readonly<Record<AlphaProblem, () => GatewayError>> = {
   'not-png': () => invalidMask('mask is not a PNG'),
   'no-alpha': () => invalidMask('mask has no alpha channel'),
   broken: () => invalidMask('mask is a damaged PNG'),

@@ -31,7 +31,7 @@ interface SearchPrices {
 export class SearchBudget {
   readonly request: ChatRequestInfo;
   readonly creditsPerUsd: number;
-  /** Credits held beyond the first hold, including those for offers that failed. */
+  /** Credits held in addition to the request's own hold, including those for offers that failed. */
   extraCredits = 0;
   readonly #usdPerSearch: NanoUsd;
 
@@ -59,7 +59,7 @@ export class AttemptBudget {
   readonly #firstCharge: number;
   /** The largest prompt that credits are held for, with the results of its searches. */
   #promptTokensMax: number;
-  /** Credits spent, or held for the next round. Excludes what earlier rounds left over. */
+  /** Credits spent, or held for the next round. Excludes unspent credits of earlier rounds. */
   #neededCredits = 0;
   #outputTokensMax: number | null;
 
@@ -118,12 +118,16 @@ export class AttemptBudget {
   async #extend(credits: number): Promise<boolean> {
     const budget = this.#budget;
     this.#neededCredits += credits;
-    const extraFields = Math.max(0, this.#neededCredits - this.#firstCharge - budget.extraCredits);
-    // Add before extending the hold, because the searches of a round run concurrently.
-    budget.extraCredits += extraFields;
-    if (extraFields === 0 || (await this.#context.extendHold(extraFields))) return true;
+    const missingCredits = Math.max(
+      0,
+      this.#neededCredits - this.#firstCharge - budget.extraCredits,
+    );
+    // Count the credits before the hold is extended, because the searches of a round run
+    // concurrently.
+    budget.extraCredits += missingCredits;
+    if (missingCredits === 0 || (await this.#context.extendHold(missingCredits))) return true;
     this.#neededCredits -= credits;
-    budget.extraCredits -= extraFields;
+    budget.extraCredits -= missingCredits;
     this.#context.recorder?.markTruncated();
     return false;
   }
@@ -139,8 +143,8 @@ export class AttemptBudget {
     if (spendable >= chargeMax) return bounds.defaultCapFor(this.#offer);
     this.#context.recorder?.markTruncated();
     const affordable = bounds.capWithin(spendable - spent, this.#offer, creditsPerUsd);
-    // Tokens for the first part of the output are held already. Rounding their price once more
-    // could make them one credit too expensive.
+    // Tokens for the first part of the output are already held. Rounding their price again could
+    // make them one credit too expensive.
     return Math.max(affordable, firstHoldTokens(request, this.#offer));
   }
 

@@ -141,8 +141,8 @@ export class CombinedTransform implements StreamTransform {
 const silentCharactersMax = 16 * 1024;
 
 /**
- * Reads rounds until one has output for the client. A failure before that is like that of any
- * attempt: it costs nothing, and another provider may be tried.
+ * Reads rounds until one has output for the client. A failure before that is treated like any
+ * failed attempt: it costs nothing, and another provider may be tried.
  */
 export async function readSilentRounds(
   first: OpenStream,
@@ -165,27 +165,27 @@ async function advance(stream: OpenStream): Promise<AttemptResult> {
   const { transform, source, upstreamCall, ended } = stream;
   const { failure } = transform.metrics;
   const isBroken = ended && !transform.finished;
-  if (!failure && !isBroken) return ended ? openNextRound(stream) : readPiece(stream);
+  if (!failure && !isBroken) return ended ? openNextRound(stream) : readChunk(stream);
   source.close();
   upstreamCall.cancel();
   return failed(failure ?? malformed("The provider's answer ended early."));
 }
 
-/** Reads one more piece of the stream. */
-async function readPiece(stream: OpenStream): Promise<AttemptResult> {
+/** Reads one more chunk of the stream. */
+async function readChunk(stream: OpenStream): Promise<AttemptResult> {
   const { transform, reader, source, upstreamCall } = stream;
   try {
     source.expectEnd(transform);
-    const piece = await source.next();
-    if (piece === silence) return stream;
+    const chunk = await source.next();
+    if (chunk === silence) return stream;
     let { opening } = stream;
     const { outputCharacters } = transform.metrics;
-    const messages = piece === endOfStream ? reader.end() : reader.push(piece);
+    const messages = chunk === endOfStream ? reader.end() : reader.push(chunk);
     for (const message of messages) opening += transform.push(message);
     const hasNewOutput = transform.metrics.outputCharacters > outputCharacters;
     if (hasNewOutput) source.expectMore();
     source.recordProgress(hasNewOutput);
-    return { ...stream, opening, ended: piece === endOfStream };
+    return { ...stream, opening, ended: chunk === endOfStream };
   } catch (error) {
     source.close();
     return failed(failureFrom(error, upstreamCall));

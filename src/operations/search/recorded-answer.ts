@@ -2,7 +2,10 @@ import type { AnswerSink, Citation } from '../../core/answer.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { openAiFinishReasons } from '../../dialects/normalize/responses/answer-metrics.ts';
 
-/** Left out: answers with searches have one choice, and their images are bytes or links. */
+/**
+ * The recorded methods. Answers with searches have one choice, and their images are bytes or
+ * Markdown images, so `choice` and `imageAt` are left out.
+ */
 type SinkMethod = Exclude<keyof AnswerSink, 'choice' | 'imageAt'>;
 type SinkCall = readonly [SinkMethod, ...unknown[]];
 type UntypedMethod = (...args: unknown[]) => void;
@@ -12,7 +15,7 @@ export function forwardTo(sink: AnswerSink, observe?: (line: SinkCall) => void):
   const forward = (name: SinkMethod): readonly [SinkMethod, UntypedMethod] => [
     name,
     (...args) => {
-      // JSON has no undefined. Optional arguments come last, so leaving them out shifts no other.
+      // JSON has no undefined. Optional arguments are last, so omitting them doesn't shift others.
       observe?.([name, ...args.filter((value) => value !== undefined)]);
       (sink[name] as UntypedMethod | undefined)?.apply(sink, args);
     },
@@ -29,7 +32,10 @@ export function recordingSink(sink: AnswerSink, write: (line: string) => void): 
   return forwardTo(sink, (line) => write(`${JSON.stringify(line)}\n`));
 }
 
-/** Replays a recording. Returns false if it isn't one: others may write to the same Redis. */
+/**
+ * Replays a recording. Returns false if the text isn't one, because other programs may write to the
+ * same Redis.
+ */
 export function replayCalls(text: string, sink: AnswerSink): boolean {
   const lines = text.trimEnd().split('\n').map(parseJson);
   if (!lines.every(isSinkCall)) return false;

@@ -7,7 +7,7 @@ import {
 } from '../../dialects/normalize/responses/answer-metrics.ts';
 import type { ClientCall } from '../../tools/search-notes.ts';
 
-/** A call of the search tool. Its arguments arrive in pieces. */
+/** A call of the search tool. Its arguments arrive in fragments. */
 export interface SearchCall {
   readonly kind: 'search';
   readonly id: string;
@@ -25,7 +25,7 @@ interface OpenClientCall extends ClientCall {
 interface RoundOptions {
   /** Written between the text of earlier rounds and the text of this one. */
   readonly separator: string;
-  /** Whether the client asked for JSON output. */
+  /** True if the client requested JSON output. */
   readonly isJson: boolean;
   /** Called after the text before the client's tool calls: in some dialects, text ends there. */
   readonly onTextEnd: () => void;
@@ -39,7 +39,7 @@ export class SearchRound implements AnswerSink {
   readonly searches: SearchCall[] = [];
   readonly clientCalls: OpenClientCall[] = [];
   finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
-  /** Counts text, reasoning and tool calls, from which usage can be estimated. */
+  /** Counts text, reasoning, and tool calls, from which usage can be estimated. */
   readonly metrics = new RecordedMetrics();
   readonly #toolName: string;
   readonly #sink: AnswerSink;
@@ -54,7 +54,7 @@ export class SearchRound implements AnswerSink {
   /** Text before JSON is held back: a search may follow it, and it would make the JSON invalid. */
   #holdsText: boolean;
   #hasBegun = false;
-  /** Whether the client got content that is not sent back to the model, such as an image. */
+  /** True if the client got content that is not sent back to the model, such as an image. */
   #sentOtherContent = false;
 
   constructor(toolName: string, sink: AnswerSink, { separator, isJson, onTextEnd }: RoundOptions) {
@@ -71,7 +71,7 @@ export class SearchRound implements AnswerSink {
     return length === 0 ? '' : this.#separator + this.#text.slice(0, length);
   }
 
-  /** Whether the client got any output of this round. */
+  /** True if the client got any output of this round. */
   get hasOutput(): boolean {
     const hasReasoning = this.#openReasoning !== '' || this.#reasoningParts.length > 0;
     return (

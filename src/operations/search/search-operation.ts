@@ -41,7 +41,7 @@ import {
 import { recordingSink, replayCalls } from './recorded-answer.ts';
 import { type SearchLimits, SearchSession } from './session.ts';
 
-/** The search engine, its limits and its price, as configured by the operator. */
+/** The search engine, its limits, and its price, as configured by the operator. */
 export interface WebSearchDeps {
   readonly engine: SearchEngine;
   readonly callsMax: number;
@@ -89,7 +89,8 @@ export class SearchOperation implements Operation {
     this.#limits = searchLimits(options, deps);
     const { prompt, pages } = deps.notes.restore(tenantId, clientRequest.toPrompt());
     this.#pages = pages;
-    // The gateway runs the tool that stands for the search, so it does not count as dropped.
+    // The gateway runs the search for the client's search tool, so the tool does not count as
+    // dropped.
     const foreign = prompt.unsupported.filter(
       (name) => name !== options.param && name !== 'plugins',
     );
@@ -132,7 +133,7 @@ export class SearchOperation implements Operation {
   }
 
   /**
-   * The web changes, so only a client that asks for caching gets an earlier answer. The recording
+   * The web changes, so only a client that requests caching gets an earlier answer. The recording
    * is in the neutral format, which can be replayed as a stream and as a full reply.
    */
   cacheIdentity(): CacheIdentity {

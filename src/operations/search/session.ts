@@ -97,7 +97,7 @@ export class SearchSession {
     return this.#isEstimate || (usage ? isEstimate : outputCharacters > 0);
   }
 
-  /** Whether another round must follow the one that ended. */
+  /** True if another round must follow the one that ended. */
   get needsAnotherRound(): boolean {
     const { searches, clientCalls } = this.#round;
     return searches.length > 0 && clientCalls.length === 0 && this.#calls <= this.#callsMax;
@@ -107,7 +107,7 @@ export class SearchSession {
     return this.#context.limits.callsMax;
   }
 
-  /** Ends the answer: sends citations, usage and the finish reason. */
+  /** Ends the answer: sends citations, usage, and the finish reason. */
   async end(): Promise<void> {
     this.#round.flush();
     // Before the last searches run: the model hasn't read their results, so it can't cite them.
@@ -131,7 +131,9 @@ export class SearchSession {
     this.#sink.finish(reason, finished.stopSequence);
   }
 
-  /** Runs the searches and prepares the next round. Returns false if credits don't suffice. */
+  /**
+   * Runs the searches and prepares the next round. Returns false if there aren't enough credits.
+   */
   async next(): Promise<boolean> {
     this.#emitCitations();
     const { searches, parts } = this.#round;
@@ -147,7 +149,7 @@ export class SearchSession {
       { role: 'assistant', parts },
       { role: 'user', parts: results },
     ];
-    // Keep the tools declared: some upstreams reject calls in the history of undeclared tools.
+    // Keep the tools declared, because some upstreams reject earlier calls of undeclared tools.
     const toolChoice = this.#calls >= this.#callsMax ? 'none' : null;
     this.#prompt = { ...this.#prompt, turns, toolChoice };
     this.#textBytes = undefined;
@@ -178,7 +180,7 @@ export class SearchSession {
     return !this.#isOutOfCredits;
   }
 
-  /** Maps `tool_calls` to `stop` if the client sees no call: it would wait for one. */
+  /** Maps `tool_calls` to `stop` if the client gets no call, because it would wait for one. */
   #finishReasonFor(reason: FinishReason, hasClientCalls: boolean): FinishReason {
     if (this.#isOutOfCredits) return 'length';
     return reason === 'tool_calls' && !hasClientCalls ? 'stop' : reason;

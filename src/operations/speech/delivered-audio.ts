@@ -4,7 +4,7 @@ import type { OpenBytes } from '../../upstream/attempt.ts';
 import type { AnswerRecorder } from '../../upstream/recorder.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 
-/** People read about 15 bytes of text aloud per second: 15 letters, or 5 Chinese characters. */
+/** People read about 15 bytes of text aloud per second: 15 Latin or 5 Chinese characters. */
 const textBytesPerSecond = 15;
 
 /** Typical bit rates. Raw audio has 24,000 samples of 2 bytes. */
@@ -17,7 +17,7 @@ const audioBytesPerSecond: Readonly<Record<SpeechFormat, number>> = {
   pcm: 48_000,
 };
 
-/** Estimates the bytes of the complete audio of a text. */
+/** Estimates the size of the complete audio of a text. */
 export function typicalBytes(format: SpeechFormat, textBytes: number, speed: number): number {
   const seconds = textBytes / textBytesPerSecond / (speed > 0 ? speed : 1);
   return Math.ceil(seconds * audioBytesPerSecond[format]);
@@ -26,7 +26,7 @@ export function typicalBytes(format: SpeechFormat, textBytes: number, speed: num
 interface Delivery {
   readonly outcome: StreamOutcome['kind'];
   readonly deliveredBytes: number;
-  /** The length that the provider announced, or null. */
+  /** The size that the provider announced, or null. */
   readonly announcedBytes: number | null;
   readonly typicalBytes: number;
 }
@@ -59,7 +59,7 @@ export function proratedUsage(full: Measured, delivery: Delivery): Measured {
   };
 }
 
-/** Records audio in base64 while it is sent. */
+/** Records audio as lines of base64 while it is sent. */
 export function recordAudio(audio: OpenBytes, recorder: AnswerRecorder): OpenBytes {
   const record = (chunk: Uint8Array) => recorder.add(`${Buffer.from(chunk).toString('base64')}\n`);
   record(audio.first);
@@ -74,5 +74,5 @@ export function recordAudio(audio: OpenBytes, recorder: AnswerRecorder): OpenByt
 }
 
 export function decodeRecordedAudio(text: string): Uint8Array<ArrayBuffer> {
-  return Buffer.concat(text.split('\n').map((piece) => Buffer.from(piece, 'base64')));
+  return Buffer.concat(text.split('\n').map((line) => Buffer.from(line, 'base64')));
 }

@@ -15,14 +15,14 @@ export function speechRejection(
 ): GatewayError | null {
   const { style, voices } = model.speech ?? {};
   if (style === 'first_party') {
-    const refusal = speechStyleError(request, voices ? Object.keys(voices) : null, model.id);
-    if (refusal) return refusal;
+    const rejection = speechStyleError(request, voices ? Object.keys(voices) : null, model.id);
+    if (rejection) return rejection;
   }
   const { unit, max } = textLimitOf(speech);
   if (size[unit] > max) {
     const found = `input has ${size[unit]} ${unit === 'bytes' ? 'UTF-8 bytes' : unit}`;
     const limit = `${model.id} accepts at most ${max}`;
-    return invalidRequest(`${found}; ${limit}. Send longer texts to POST /v1/jobs.`, 'input');
+    return invalidRequest(`${found}; ${limit}. Send longer text to POST /v1/jobs.`, 'input');
   }
   const formats = dialects[dialect].speech?.formats ?? [];
   if (!formats.includes(request.format)) {

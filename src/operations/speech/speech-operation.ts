@@ -32,7 +32,9 @@ export class SpeechOperation implements Operation {
   readonly #speechRequest: SpeechRequest;
   readonly #units: { readonly characters: number; readonly bytes: number };
   readonly #textBytes: number;
-  /** How the offer that answered is priced, and the length of the audio if it was announced. */
+  /**
+   * How the offer that answered is priced, and the size of the audio if the provider announced it.
+   */
   #answered:
     | { readonly isTokenPriced: boolean; readonly announcedBytes: number | null }
     | undefined;
@@ -62,12 +64,12 @@ export class SpeechOperation implements Operation {
   refine(plan: readonly Offer[]): readonly Offer[] {
     const checked = plan.map((offer) => ({
       offer,
-      refusal: speechRejection(this.#speechRequest, this.#units, offer),
+      rejection: speechRejection(this.#speechRequest, this.#units, offer),
     }));
-    const fitting = checked.filter(({ refusal }) => refusal === null);
+    const fitting = checked.filter(({ rejection }) => rejection === null);
     // Health may have put a fallback first. Report the reason of the primary offer.
     const [primary] = checked.toSorted((a, b) => a.offer.priority - b.offer.priority);
-    if (fitting.length === 0 && primary?.refusal) throw primary.refusal;
+    if (fitting.length === 0 && primary?.rejection) throw primary.rejection;
     return fitting.map(({ offer }) => offer);
   }
 

@@ -18,13 +18,13 @@ export function audioFileFor(extension: string): {
   return { filename: `audio.${extension}`, contentType };
 }
 
-// Estimates the length of an audio file before a provider has processed it.
+// Estimates the duration of an audio file before a provider has processed it.
 
 /** Speech is rarely compressed below 4 kbit/s. */
 const speechBytesPerSecond = 500;
-/** Silence can take less than speech. A file with fewer bytes per second isn't credible. */
+/** Silence can take less than speech. A duration with fewer bytes per second isn't plausible. */
 const bytesPerSecondMin = 100;
-/** Credible for a file of any size: a codec may encode an hour of silence in a few bytes. */
+/** Plausible for a file of any size: a codec may encode an hour of silence in a few bytes. */
 const secondsAlwaysPlausible = 3600;
 
 /** A file full of false frame starts takes long to parse, so the event loop runs in between. */
@@ -43,7 +43,10 @@ export function plausibleSecondsMax(bytes: number): number {
   return Math.max(bytes / bytesPerSecondMin, secondsAlwaysPlausible);
 }
 
-/** Returns the length that credits are held for. The file's own length is capped by its size. */
+/**
+ * Returns the duration for which credits are held. A duration stated in the file is limited by the
+ * file's size.
+ */
 export function estimatedSeconds(bytes: number, statedSeconds: number | null): number {
   if (statedSeconds === null) return bytes / speechBytesPerSecond;
   return Math.min(statedSeconds, bytes / bytesPerSecondMin);
@@ -54,7 +57,7 @@ const queueWaitMs = 5_000;
 let lastReading: Promise<unknown> = Promise.resolve();
 
 /**
- * Returns the length that a file states, or null if it states none or takes too long to parse.
+ * Returns the duration that a file states, or null if it states none or takes too long to parse.
  * Files are parsed one at a time: if 20 valid files were parsed at once, all of them would time
  * out.
  */
@@ -96,7 +99,7 @@ async function parseDuration(
 
 const tagHeadBytes = 10;
 
-/** Returns the size of the ID3 tag at the start: images and comments, but no length. */
+/** Returns the size of the ID3 tag at the start, which has images and comments, but no duration. */
 async function readTagBytes(content: LongBytes): Promise<number> {
   const reader = new ByteReader(content.chunks());
   const head = await reader.take(tagHeadBytes);
@@ -122,7 +125,7 @@ function boundedStream(
       if (performance.now() > deadline) throw new Error('Parsing took too long.');
       const requestedBytes = controller.byobRequest?.view?.byteLength ?? chunkBytesMax;
       if (requestedBytes > chunkBytesMax) throw new Error('A table of this file is too large.');
-      // Copy the piece, because the stream detaches its memory.
+      // Copy the chunk, because the stream detaches its memory.
       for await (const chunk of reader.readUpTo(requestedBytes)) {
         return controller.enqueue(new Uint8Array(chunk));
       }

@@ -24,19 +24,19 @@ import { estimatedSeconds, plausibleSecondsMax } from './audio-file.ts';
 /** An audio file that a client uploaded. */
 export interface UploadedAudio extends AudioFile {
   readonly sha256: string;
-  /** The length stated in the file's headers, or null. */
+  /** The duration stated in the file's headers, or null. */
   readonly seconds: number | null;
 }
 
-/** A transcription of an audio file. The length that the provider reports is charged. */
+/** A transcription of an audio file. The duration that the provider reports is charged. */
 export class TranscriptionOperation implements Operation {
   readonly request: RequestInfo;
   readonly bounds: FixedBounds;
   readonly #options: TranscriptionOptions;
   readonly #audio: UploadedAudio;
-  /** A long file may take longer than the provider's timeout. */
+  /** The attempt's timeout: a long file may take longer than the provider's. */
   readonly #attemptMs: number;
-  /** The length that the provider reported, or null. */
+  /** The duration that the provider reported, or null. */
   #reportedSeconds: number | null = null;
 
   constructor({ request, options }: TranscriptionRequest, audio: UploadedAudio) {
@@ -77,20 +77,24 @@ export class TranscriptionOperation implements Operation {
     if (!result.ok) return failed(result.failure);
     const transcript = result.value;
     this.#reportedSeconds = transcript.kind === 'fields' ? transcript.seconds : null;
-    const body = writeBody(this.#withCredibleLength(transcript), this.#options, context.identity);
+    const body = writeBody(
+      this.#withPlausibleDuration(transcript),
+      this.#options,
+      context.identity,
+    );
     context.recorder?.begin(offer, 'reply');
     context.recorder?.add(body);
     return { kind: 'reply', reply: { metrics: noMetrics, write: () => body } };
   }
 
-  /** Replaces an impossible length, so that the client sees the length it is charged for. */
-  #withCredibleLength(transcript: Transcript): Transcript {
+  /** Replaces an implausible duration, so that the client sees the duration it is charged for. */
+  #withPlausibleDuration(transcript: Transcript): Transcript {
     if (transcript.kind === 'text' || transcript.seconds === null) return transcript;
-    return { ...transcript, seconds: this.#credibleSeconds(transcript.seconds) };
+    return { ...transcript, seconds: this.#plausibleSeconds(transcript.seconds) };
   }
 
-  /** Replaces a length that the file can't have by the one that credits were held for. */
-  #credibleSeconds(reported: number): number {
+  /** Replaces an implausible duration with the one for which credits were held. */
+  #plausibleSeconds(reported: number): number {
     const { content, seconds } = this.#audio;
     return reported <= plausibleSecondsMax(content.bytes)
       ? reported
@@ -100,12 +104,12 @@ export class TranscriptionOperation implements Operation {
   measure(): Measured {
     const reported = this.#reportedSeconds;
     if (reported === null) {
-      const note = 'The provider did not report the length of the audio, so nothing is charged.';
+      const note = 'The provider did not report the duration of the audio, so nothing is charged.';
       return { usage: noUsage, units: noUnits, isEstimate: false, isFree: true, note };
     }
-    const seconds = this.#credibleSeconds(reported);
+    const seconds = this.#plausibleSeconds(reported);
     const isEstimate = seconds < reported;
-    const note = isEstimate ? 'The provider reported a length that this file cannot have.' : null;
+    const note = isEstimate ? 'The provider reported an implausible duration for this file.' : null;
     return { usage: noUsage, units: { audioMs: seconds * 1000 }, isEstimate, note };
   }
 

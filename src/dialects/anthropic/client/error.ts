@@ -19,7 +19,10 @@ export function anthropicErrorType({ status }: GatewayError): string {
   return types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
 }
 
-/** Returns Anthropic's status for an overload, because Claude Code waits for it. */
+/**
+ * Returns the status, with Anthropic's 529 for an overload, after which Claude Code waits and
+ * retries.
+ */
 export function anthropicStatus({ status, isOverload }: GatewayError): number {
   return isOverload ? 529 : status;
 }
@@ -45,8 +48,8 @@ const contextOverflow = new RegExp(
 const maxTokensTooLarge = /max_(?:completion_|output_)?tokens\W.{0,40}too large/i;
 
 /**
- * Puts Anthropic's wording before another provider's message about a full context window. Claude
- * Code compacts a conversation only for this wording and just shows any other error.
+ * Starts another provider's message about a full context window with Anthropic's phrase. Claude
+ * Code compacts a conversation only for this phrase and just shows any other error.
  */
 export function anthropicMessage({ status, message }: GatewayError): string {
   if (status !== 400) return message;

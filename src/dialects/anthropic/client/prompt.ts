@@ -46,7 +46,7 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
     tools,
     toolChoice: readToolChoice(body.tool_choice),
     parallelTools: readParallel(body.tool_choice),
-    // Only Anthropic accepts 0, which fills its cache without an answer.
+    // Only Anthropic accepts 0, which fills the prompt cache without generating an answer.
     outputTokensMax: Math.max(1, body.max_tokens),
     stop: nonEmptyStops(body.stop_sequences),
     json: readJsonFormat(body),
@@ -64,7 +64,10 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   };
 }
 
-/** Yields unknown fields, at the top or inside known ones. Only Anthropic may know them. */
+/**
+ * Yields the names of unknown fields, top-level or inside known ones. Only Anthropic may support
+ * them.
+ */
 function* unsupportedFields(body: MessagesBody): Iterable<string> {
   yield* Object.keys(unknownFields(body, messagesSchema.properties));
   for (const name in unknownFields(body.output_config ?? {}, outputConfigFields))
@@ -78,11 +81,11 @@ function* unsupportedFields(body: MessagesBody): Iterable<string> {
 const outputConfigFields = { effort: 0, format: 0 };
 const messageFields = { role: 0, content: 0 };
 
-/** Reads the tools of a request and of its messages. Other dialects have a single list. */
+/** Reads the tools in `tools` and in the messages. Other dialects have a single list. */
 function readTools(body: MessagesBody, unsupported: UnsupportedNames): readonly Tool[] {
   const tools = (body.tools ?? []).flatMap((tool, index) => {
     if (isCustom(tool)) return [readTool(tool, unsupported)];
-    // The managed search finds the client's tool to replace by this path.
+    // The managed search uses this path to recognize the client's tool that it replaces.
     unsupported.add(`tools[${index}]`);
     return [];
   });
@@ -236,8 +239,8 @@ function readContent(block: AnyBlock, unsupported: UnsupportedNames): readonly C
 }
 
 /**
- * Reads a result of Claude Code's tool search as the tool's name. Other upstreams already have the
- * tool itself in the request. Without the name, they would see an empty result.
+ * Reads a result of Claude Code's tool search as the name of the found tool, whose definition is in
+ * the request's tools. Without the name, the result would be empty.
  */
 function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
   const { type, tool_name: text } = fieldsOf(block);
@@ -274,7 +277,7 @@ function readResult(block: BlockOf<'tool_result'>, unsupported: UnsupportedNames
 
 type ContentPart = TextPart | ImagePart | DocumentPart;
 
-/** Reads a document as one text. Images inside it follow as separate parts. */
+/** Reads a document as one string. Images inside it follow as separate parts. */
 function readDocument(
   block: BlockOf<'document'>,
   unsupported: UnsupportedNames,

@@ -55,7 +55,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
   }
 
   refusal(text: string): void {
-    this.#stop.isRefused = true;
+    this.#stop.hasRefusal = true;
     this.text(text);
   }
 
@@ -89,7 +89,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
     });
   }
 
-  /** Drops signatures after the text, because clients take the last block as the answer. */
+  /** Drops signatures after the text, because clients use the last block as the answer. */
   #endWithText(): void {
     const isSignature = (block: Block) => block.type === 'thinking' && block.thinking === '';
     const last = this.#blocks.findLastIndex((block) => !isSignature(block));

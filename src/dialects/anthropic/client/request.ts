@@ -51,7 +51,7 @@ export interface MessagesRequest {
   readonly source: RawBody | null;
 }
 
-/** Without the earlier messages, a model would only see a tool's result. */
+/** With `thread`, a client sends only the latest messages, such as a tool's result. */
 const threadUnsupported =
   "thread isn't supported, because this gateway doesn't store conversations. Send all messages.";
 
@@ -89,7 +89,7 @@ export function readMessagesRequest(
 /** A validated request to count tokens. */
 export interface CountRequest {
   readonly request: TokenCountRequestInfo;
-  /** Set if the gateway searches the web for the model. */
+  /** Set if the request asks for web search. */
   readonly search: SearchOptions | null;
   readonly body: CountBody;
   readonly source: RawBody;
@@ -143,7 +143,7 @@ interface LocatedBlock {
 }
 
 /**
- * Returns all blocks except texts, including nested ones. Omits images that a model generated,
+ * Returns all blocks other than text, including nested ones. Omits images that a model generated,
  * because they aren't sent to a model again.
  */
 function blocksOf({ messages }: CountBody): readonly LocatedBlock[] {
@@ -170,7 +170,9 @@ function addBlocks(
   }
 }
 
-/** Returns the size of generated images. They aren't sent, so no credits are held for them. */
+/**
+ * Returns the size of generated images. They aren't sent upstream, so no credits are held for them.
+ */
 function generatedImageBytes({ messages }: CountBody): number {
   let bytes = 0;
   for (const { role, content } of messages) {
@@ -249,7 +251,8 @@ function readNeeds(body: MessagesBody, blocks: readonly LocatedBlock[]): ModelNe
     images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
     files: blocks.some(({ block }) => isFile(block)),
-    // Never required: the first adaptive models accept a budget, and others reject it themselves.
+    // Never required: the first adaptive models accept a budget, and upstreams reject it for the
+    // other models.
     thinkingBudget: false,
   };
 }

@@ -14,7 +14,7 @@ import { toolNameDescription, toolNamePattern } from '../../normalize/requests/t
 // unchanged, because it often adds types and clients send back the blocks they received.
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
-/** A nested block, or one that wasn't validated yet. */
+/** A nested block, or one that hasn't been validated yet. */
 const anyBlock = Type.Object({ type: Type.String({ minLength: 1 }) });
 export type AnyBlock = Static<typeof anyBlock>;
 
@@ -23,7 +23,7 @@ const base64 = Type.Object({
   media_type: Type.String({ pattern: '^[\\w.+-]+/[\\w.+-]+$', expected: 'a media type' }),
   data: Type.String({ minLength: 1 }),
 });
-const address = Type.Object({ type: Type.Literal('url'), url: webUrl });
+const urlSource = Type.Object({ type: Type.Literal('url'), url: webUrl });
 const file = Type.Object({ type: Type.Literal('file'), file_id: Type.String({ minLength: 1 }) });
 
 const textBlock = Type.Object({
@@ -36,14 +36,14 @@ const schemas = {
   text: textBlock,
   image: Type.Object({
     type: Type.Literal('image'),
-    source: Type.Union([base64, address, file]),
+    source: Type.Union([base64, urlSource, file]),
     ...cacheFields,
   }),
   document: Type.Object({
     type: Type.Literal('document'),
     source: Type.Union([
       base64,
-      address,
+      urlSource,
       file,
       Type.Object({ type: Type.Literal('text'), data: Type.String() }),
       Type.Object({
@@ -88,7 +88,10 @@ const known = new SchemasByType(schemas);
 
 type Role = 'user' | 'assistant' | 'system';
 
-/** The roles that may have a block of each type. Assistants may have generated images. */
+/**
+ * The roles whose messages may have a block of each type. Assistant messages may have generated
+ * images.
+ */
 const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
   ['image', ['user', 'assistant']],
   ['document', ['user']],
@@ -160,7 +163,9 @@ export function imageUrl({ source }: BlockOf<'image'>): string | undefined {
 // Anthropic-style upstreams. Each block is validated by the schema of its type.
 
 const content = Type.Union([Type.String(), Type.Array(anyBlock)]);
-/** A message with content. One without content only changes settings like `output_config`. */
+/**
+ * A message with content. A message without content only changes settings such as `output_config`.
+ */
 export const contentMessageSchema = Type.Object({ content });
 const messageSchema = Type.Object({
   role: oneOf('user', 'assistant', 'system'),
@@ -232,7 +237,7 @@ const fields = {
   ...addedFields,
 };
 
-/** With 0, Anthropic reads the prompt into its cache and doesn't answer. */
+/** With 0, Anthropic reads the prompt into its cache and generates no answer. */
 const limit = Type.Integer({ ...outputLimitSchema, minimum: 0 });
 
 export const messagesSchema = Type.Object({ ...fields, max_tokens: limit });

@@ -29,7 +29,7 @@ interface OpenTool {
   readonly kind: 'tool';
   readonly call: number;
   readonly end: JsonEndScanner;
-  /** The input so far, while it's blank or not an object; null once an object has started. */
+  /** The unsent input, while it's blank or not an object; null once an object has started. */
   pending: string | null;
   isBlank: boolean;
 }
@@ -44,7 +44,9 @@ export class AnthropicStreamWriter implements StreamWriter {
   /** The index of the open block, or of the last one. */
   #index = -1;
   #open: OpenBlock | undefined;
-  /** Signatures of the text. Never sent last: clients take the last block as the answer. */
+  /**
+   * Signatures of text. They are never sent last, because clients use the last block as the answer.
+   */
   readonly #textSignatures: string[] = [];
   readonly #waiting = new Map<number, WaitingCall>();
   readonly #ended = new EndedCalls();
@@ -110,7 +112,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   refusal(text: string): void {
-    this.#stop.isRefused = true;
+    this.#stop.hasRefusal = true;
     this.text(text);
   }
 
@@ -130,7 +132,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#begin();
   }
 
-  /** Returns true only for `tool_use`, because clients run tools for no other stop reason. */
+  /** True only for the stop reason `tool_use`, because clients run tools for no other reason. */
   get hasOpenToolCall(): boolean {
     if (this.#stop.fields.stop_reason !== 'tool_use') return false;
     if (this.#hasPartialInput || isPartialInput(this.#open)) return true;
@@ -237,7 +239,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
   }
 
-  /** Opens the next waiting call. Continues with the following ones while each is complete. */
+  /** Opens the next waiting call, and those after it as long as each is complete. */
   #openNextTool(): void {
     for (const { call, id, name, json } of this.#waiting.values()) {
       this.#waiting.delete(call);

@@ -2,8 +2,8 @@ import { fieldsOf, isObject, type JsonObject, objectsIn } from '../../../core/js
 import { sameIfUnchanged } from '../../normalize/requests/edit-body.ts';
 import type { AnyBlock, Messages, MessagesBody } from './schema.ts';
 
-// Blocks that add a tool in the middle of a conversation, or remove one. A block may contain the
-// tool's full definition, which then counts like one in `tools`.
+// Blocks that add or remove a tool in the middle of a conversation. A block may contain the tool's
+// full definition, which is treated like one in `tools`.
 
 export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 
@@ -19,7 +19,7 @@ function nameIn({ type, tool }: Readonly<JsonObject>): unknown {
   return isChange ? fieldsOf(tool).name : undefined;
 }
 
-/** Returns the tool changes in a block. A summary lists all changes before it. */
+/** Returns the tool changes in a block. A compaction block lists all changes before it. */
 export function changesIn(block: AnyBlock): readonly Readonly<JsonObject>[] {
   return block.type === 'compaction' ? objectsIn(fieldsOf(block).tool_changes) : [block];
 }
@@ -30,7 +30,7 @@ interface RemainingMessages {
   readonly dropped: readonly string[];
 }
 
-/** Drops excluded tools and the blocks that name them, because Anthropic rejects those. */
+/** Drops excluded tools and the blocks that refer to them by name, which Anthropic would reject. */
 export function withoutExcludedTools(
   messages: Messages,
   isExcluded: (tool: AnyTool) => boolean,
@@ -69,7 +69,7 @@ export function withoutExcludedTools(
   return { messages: sameIfUnchanged(messages, left), dropped };
 }
 
-/** A cheap first check, because most conversations are long and have no such blocks. */
+/** A cheap check that runs first, because most conversations are long and have no such blocks. */
 function isAboutTools({ type }: AnyBlock): boolean {
   return type === 'tool_addition' || type === 'tool_removal' || type === 'compaction';
 }

@@ -5,7 +5,7 @@ import { malformed } from '../../failure.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
 import { answerId, renameModel } from '../../normalize/responses/identity.ts';
 import { charactersOfBlock, completeBlock } from '../block-events.ts';
-import { finishReasonOf, noStopReason, ownStopReason } from '../finish.ts';
+import { finishReasonOf, forwardedStopReason, noStopReason } from '../finish.ts';
 import { parseMessage, readReport } from '../upstream/reader.ts';
 import { writeUsage } from '../usage.ts';
 
@@ -30,11 +30,11 @@ export function readReply(text: string, identity: ReplyIdentity): ReadResult<Tra
     const isCounted = report.usage !== undefined && !report.isEstimate;
     const reportedUsage = fieldsOf(fields.usage);
     const counted = isCounted ? {} : { usage: { ...reportedUsage, ...writeUsage(usage) } };
-    const stopped = { stop_reason: ownStopReason(reason, hasToolCalls) };
-    const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
-    const own = { ...rest, ...stopped, ...counted, ...known };
+    const stopped = { stop_reason: forwardedStopReason(reason, hasToolCalls) };
+    const identityFields = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
+    const rewritten = { ...rest, ...stopped, ...counted, ...identityFields };
     // Fields besides the content may name the upstream's model.
-    const renamed = renameModel(JSON.stringify(own), upstreamModel, model);
+    const renamed = renameModel(JSON.stringify(rewritten), upstreamModel, model);
     return `${renamed.slice(0, -1)},"content":${JSON.stringify(content)}}`;
   };
   return { ok: true, value: { metrics, write } };

@@ -70,11 +70,14 @@ export function passMessages(
       exact === remaining ? messages : prepareMessages(exact, target, paid.lost).messages;
   }
   const { thinking } = body;
-  // A thinking budget is rejected if the thinking behind the latest calls is missing, or if the
-  // budget isn't below the output limit. If the client's own limit is too low, let the upstream
-  // reject it.
-  const isCrowded = thinking?.type === 'enabled' && thinking.budget_tokens >= limit;
-  if (thinking?.type === 'enabled' && (lostThinking || (isCrowded && limit < body.max_tokens))) {
+  // Anthropic rejects a thinking budget if the thinking that led to the latest calls is missing, or
+  // if the budget isn't below the output limit. If the client's own limit is too low, let the
+  // upstream reject it.
+  const isBudgetTooLarge = thinking?.type === 'enabled' && thinking.budget_tokens >= limit;
+  if (
+    thinking?.type === 'enabled' &&
+    (lostThinking || (isBudgetTooLarge && limit < body.max_tokens))
+  ) {
     edits.thinking = undefined;
     dropped.push('thinking');
   }
@@ -95,8 +98,9 @@ function dropRejected(body: Body, { quirks }: Target, edits: Edits): readonly st
     name === 'tool_choice' ? isForcedChoice : (body[name] ?? null) !== null,
   );
   for (const name of dropped) {
-    const left = name === 'tool_choice' ? { ...choice, type: 'auto', name: undefined } : undefined;
-    edits[name] = left;
+    const replacement =
+      name === 'tool_choice' ? { ...choice, type: 'auto', name: undefined } : undefined;
+    edits[name] = replacement;
   }
   // Anthropic rejects a tool choice without tools.
   if (dropped.includes('tools')) edits.tool_choice = undefined;
@@ -112,8 +116,8 @@ function dropEffort(
   const hasEffort = (body.output_config?.effort ?? null) !== null;
   const named = generationOf(upstreamModel);
   const efforts = quirks.efforts ?? (named?.thinking === thinking ? named?.efforts : undefined);
-  const isRefused = thinking === 'budget' && !efforts;
-  if (!hasEffort || !isRefused || 'output_config' in edits) return [];
+  const isRejected = thinking === 'budget' && !efforts;
+  if (!hasEffort || !isRejected || 'output_config' in edits) return [];
   const { effort: _, ...config } = withExactNumbers(body, source).output_config ?? {};
   edits.output_config = Object.keys(config).length > 0 ? config : undefined;
   return ['output_config.effort'];
@@ -178,7 +182,7 @@ export function normalizeMessages(messages: Messages, images: FetchedImages): No
     const isAssistant = message.role === 'assistant';
     if (!Array.isArray(content) && typeof content !== 'string') return [message];
     if (typeof content === 'string') return isAssistant && !isFilled(content) ? [] : [message];
-    // Leave a user message of only blank texts as it is, so that Anthropic rejects it and the user
+    // Leave a user message of only blank text unchanged, so that Anthropic rejects it and the user
     // learns about the mistake.
     const dropsEmpty = isAssistant || !content.every(isEmpty);
     const remaining = content.filter((block) => !isGeneratedImage(block, message.role));
@@ -261,12 +265,12 @@ function normalizeBlock(
   }
 }
 
-/** Drops citations from other search engines, which lack the index that Anthropic requires. */
+/** Drops citations of other search engines, which lack the index that Anthropic requires. */
 function withoutForeignSources(block: AnyBlock): AnyBlock {
   const cited = itemsOf(fieldsOf(block).citations);
-  const own = cited.filter((source) => fieldsOf(source).encrypted_index !== '');
-  if (own.length === cited.length) return block;
-  const normalized = { ...block, citations: own.length > 0 ? own : undefined };
+  const remaining = cited.filter((source) => fieldsOf(source).encrypted_index !== '');
+  if (remaining.length === cited.length) return block;
+  const normalized = { ...block, citations: remaining.length > 0 ? remaining : undefined };
   return normalized;
 }
 
@@ -309,7 +313,7 @@ function droppedByHoisting(messages: Messages, remaining: Messages): readonly st
   return [...new Set(names)].map((name) => `messages.${name}`);
 }
 
-/** Drops blank texts, which Anthropic rejects. */
+/** Drops blank text blocks, which Anthropic rejects. */
 function withoutBlank(system: SystemAndMessages['system']): SystemAndMessages['system'] {
   if (typeof system === 'string') return system.trim() === '' ? undefined : system;
   const filled = system?.filter(hasText) ?? [];

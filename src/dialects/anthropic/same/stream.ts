@@ -27,7 +27,7 @@ import {
   openingEvents,
 } from '../block-events.ts';
 import { anthropicStreamFormat, eventText } from '../client/stream-writer.ts';
-import { finishReasonOf, noStopReason, ownStopReason } from '../finish.ts';
+import { finishReasonOf, forwardedStopReason, noStopReason } from '../finish.ts';
 import { isNamedEvent, readReport, startedAgain } from '../upstream/reader.ts';
 import { openingUsage, StreamUsage, writeUsage } from '../usage.ts';
 
@@ -48,7 +48,10 @@ export class AnthropicPassThrough implements StreamTransform {
   #upstreamModel = '';
   #hasTools = false;
   readonly #blocks = new BlockEvents();
-  /** The `message_delta`, held until usage is settled in case it has none of its own. */
+  /**
+   * The `message_delta`, held until the usage is settled, because the upstream may have omitted its
+   * usage.
+   */
   #held: AnthropicEvent | undefined;
   /** The `delta` of the last event that had a stop reason. */
   #end: unknown;
@@ -126,8 +129,8 @@ export class AnthropicPassThrough implements StreamTransform {
     // Clients read `usage` without checking that it exists.
     const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
     const empty = { content: [], stop_reason: null };
-    const own = { ...message, id: answerId('msg', id), model, usage, ...empty };
-    const emitted = eventText('message_start', { ...fields, message: own });
+    const rewritten = { ...message, id: answerId('msg', id), model, usage, ...empty };
+    const emitted = eventText('message_start', { ...fields, message: rewritten });
     return openingEvents(message).reduce((text, event) => text + this.push(event), emitted);
   }
 
@@ -139,10 +142,11 @@ export class AnthropicPassThrough implements StreamTransform {
     const earlier = this.#release(undefined) + blockEnd;
     if (typeof reason === 'string') {
       this.metrics.finishReason = openAiFinishReasons[finishReasonOf(reason, this.#hasTools)];
-      const own = ownStopReason(reason, this.#hasTools);
-      this.#end = own === reason ? delta : { ...fieldsOf(delta), stop_reason: own };
+      const forwarded = forwardedStopReason(reason, this.#hasTools);
+      this.#end = forwarded === reason ? delta : { ...fieldsOf(delta), stop_reason: forwarded };
     }
-    // Clients use the last report, so one without a stop reason repeats the previous one.
+    // Clients use only the last `message_delta`, so one without a stop reason gets the previous
+    // one.
     this.#held = this.#end === undefined ? event : withDelta(event, this.#end);
     return earlier;
   }
@@ -167,7 +171,7 @@ export class AnthropicPassThrough implements StreamTransform {
   }
 
   /**
-   * Returns the held event. Adds the settled usage if the upstream counted no output, or reports
+   * Returns the held event. Adds the settled usage if the upstream reported no output, or reports
    * zeros here for a prompt that it counted at the start.
    */
   #release(settled: Usage | undefined): string {
@@ -179,12 +183,13 @@ export class AnthropicPassThrough implements StreamTransform {
     const report = readReport(fields.usage);
     const isForgotten = fieldsOf(fields.usage).input_tokens === 0 && report.usage === undefined;
     const isCounted = this.metrics.usage && !report.isEstimate && !isForgotten;
-    const own =
+    const rewritten =
       counted && !isCounted
         ? { ...fields, usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) } }
         : fields;
-    const text = own === fields && !data.includes('\n') ? data : JSON.stringify(own);
-    // The event may name the upstream's model again, as one that was tried or recommended.
+    const text = rewritten === fields && !data.includes('\n') ? data : JSON.stringify(rewritten);
+    // The event may contain the upstream's model name again, as a model that was tried or
+    // recommended.
     const renamed = renameModel(text, this.#upstreamModel, this.#identity.model);
     return `event: message_delta\ndata: ${renamed}\n\n`;
   }

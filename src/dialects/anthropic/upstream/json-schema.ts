@@ -6,7 +6,7 @@ import type { Tool } from '../../../core/prompt.ts';
 type Schema = Readonly<JsonObject>;
 
 /** Keywords that structured output rejects. They're dropped, so the model may violate them. */
-const refused = new Set([
+const unsupportedKeywords = new Set([
   'minimum',
   'maximum',
   'exclusiveMinimum',
@@ -39,7 +39,7 @@ export function outputSchema(schema: unknown): unknown {
   if (!isObject(schema)) return schema;
   const cleaned: JsonObject = {};
   for (const [key, value] of Object.entries(schema)) {
-    if (refused.has(key)) continue;
+    if (unsupportedKeywords.has(key)) continue;
     const name = key === 'oneOf' ? 'anyOf' : key;
     cleaned[name] = cleanedValue(name, value);
   }
@@ -73,8 +73,8 @@ export function inputSchema(schema: Schema | null): Schema {
   return { ...rest, type: 'object', properties };
 }
 
-// Anthropic enforces the schemas of strict tools, but rejects a request if they're too large
-// together. No tool of such a request is sent as strict.
+// Anthropic enforces the schemas of strict tools but rejects a request if their total size is too
+// large. In such a request, no tool is sent as strict.
 
 const toolsMax = 20;
 const optionalMax = 24;

@@ -9,9 +9,12 @@ import {
 import { isForced } from '../../normalize/requests/tools.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
 
-// Drops from a prompt what Anthropic's and Bedrock's APIs can't express.
+// Drops the parameters of a prompt that Anthropic's and Bedrock's APIs lack.
 
-/** For models whose limit is unknown. A model with a lower limit needs it in the catalog. */
+/**
+ * The output cap for models whose limit is unknown. A model with a lower limit needs it in the
+ * catalog.
+ */
 const outputTokensDefault = 8_192;
 
 /** Parameters that neither API has, by the clients' names. */
@@ -62,8 +65,8 @@ export function toSupportedPrompt(
   const { temperature } = supported.prompt.sampling;
   const excluded = temperature !== undefined && isSamplingExclusive ? ['top_p'] : [];
   // Thinking models reject sampling parameters.
-  const refused = reasoning.isOn ? ['temperature', 'top_p', 'top_k'] : excluded;
-  const sampled = dropParameters(supported.prompt, refused);
+  const rejected = reasoning.isOn ? ['temperature', 'top_p', 'top_k'] : excluded;
+  const sampled = dropParameters(supported.prompt, rejected);
   const dropped = new Set([...supported.dropped, ...sampled.dropped, ...detailNames(requested)]);
   if (reasoning.isDropped) dropped.add('reasoning');
   return { prompt: sampled.prompt, reasoning, limit, outputTokensMax, dropped };
@@ -80,8 +83,9 @@ export function writeLimits({ sampling, stop }: Prompt, dropped: Set<string>) {
   };
 }
 
-// Finds how Anthropic's models think, by their names. The catalog states this for its models; the
-// table is for models that an operator adds. Bedrock and Vertex AI use longer names.
+// Determines how one of Anthropic's models thinks from its name. The catalog states this for its
+// own models; this table is for models that an operator adds. Bedrock and Vertex AI use longer
+// names.
 
 type EffortNames = Readonly<Record<string, string>>;
 
@@ -105,7 +109,7 @@ const usualEfforts: EffortNames = {
 /** The first whose `names` match is the model's generation. */
 const generations: readonly Generation[] = [
   { names: /claude-opus-4[-.]5\b/, thinking: 'budget', efforts: usualEfforts },
-  // The first models of generation 4 may also end with their family: `claude-4-sonnet`.
+  // The family of the first generation 4 models may be at the end: `claude-4-sonnet`.
   { names: /claude-(?:3\b|(?:(?:opus|sonnet|haiku)-)?4\b(?![-.][6-9]\b))/, thinking: 'budget' },
   {
     names: /claude-\w+-4[-.]6\b/,
@@ -121,7 +125,7 @@ const generations: readonly Generation[] = [
   { names: /claude-/, thinking: 'adaptive', efforts: { none: 'low', ...usualEfforts } },
 ];
 
-/** Returns undefined for other vendors' models, which may think in neither way. */
+/** Returns undefined for other vendors' models, which may not think in either way. */
 export function generationOf(upstreamModel: string): Generation | undefined {
   return generations.find(({ names }) => names.test(upstreamModel));
 }

@@ -104,7 +104,10 @@ export class AnthropicStreamReader implements StreamReader {
     }
   }
 
-  /** Allows a repeated opening before the first output. After output, it's another answer. */
+  /**
+   * Accepts a repeated `message_start` before the first output. After output, it starts another
+   * answer.
+   */
   #begin(message: unknown): UpstreamFailure | undefined {
     if (this.#usage.outputCharacters > 0) return malformed(startedAgain);
     const opening = fieldsOf(message);
@@ -148,7 +151,7 @@ export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure |
   return emitFinish(sink, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
 }
 
-/** Reads a report. It's an estimate if the upstream didn't count the output. */
+/** Reads a usage report, which is an estimate if the upstream didn't count the output. */
 export function readReport(raw: unknown) {
   const isEstimate = typeof fieldsOf(raw).output_tokens !== 'number';
   return { usage: readUsage(raw), isEstimate };
@@ -198,12 +201,12 @@ export class BlockEmitter {
     return this.#calls > 0;
   }
 
-  /** Returns how many characters were emitted, like `flush` and `end`. */
+  /** Returns how many characters were emitted, as `flush` and `end` do. */
   take(event: AnthropicEvent): number {
     return this.#emitAll(this.#events.take(event));
   }
 
-  /** Emits the events that still wait. Called when no more blocks follow. */
+  /** Emits the events that are still queued. Called when no more blocks follow. */
   flush(): number {
     return this.#emitAll(this.#events.flush());
   }
@@ -290,7 +293,7 @@ export class BlockEmitter {
     return textOf(name).length + this.#emitInput(open, inputText(input));
   }
 
-  /** Emits a piece of the input of the call that started last. */
+  /** Emits a fragment of the input of the call that started last. */
   #emitInput(open: OpenBlock, json: string): number {
     if (json === '') return 0;
     open.callWithoutInput = undefined;

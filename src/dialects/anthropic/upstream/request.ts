@@ -111,7 +111,7 @@ function resultsFirst(content: readonly Block[]): readonly Block[] {
   return [...results, ...content.filter(({ type }) => type !== 'tool_result')];
 }
 
-// Separates instructions and alternates roles, as Anthropic and Bedrock require.
+// Separates the instructions and makes roles alternate, as Anthropic and Bedrock require.
 
 interface Message<Block> {
   readonly role: Turn['role'];
@@ -123,16 +123,16 @@ interface AlternatingTurns<Block> {
   readonly messages: readonly Message<Block>[];
 }
 
-/** Writes turns for one of the two APIs. */
+/** Writes turns in the format of one of the two APIs. */
 interface TurnWriter<Block> {
   text(part: TextPart): readonly Block[];
   assistantPart(part: AssistantPart): readonly Block[];
   userPart(part: UserPart): readonly Block[];
   /** Returns the blocks of a user message in the order that this upstream requires. */
   arrange(content: readonly Block[]): readonly Block[];
-  /** True if instructions may also be in the middle of the conversation. */
+  /** True if instructions may be in the middle of the conversation, not only at its start. */
   readonly allowsInlineSystem: boolean;
-  /** True if the model doesn't continue an assistant message, so that a user turn must follow. */
+  /** True if the model can't continue an assistant message, so that a user turn must follow. */
   readonly needsUserTurn: boolean;
 }
 
@@ -193,7 +193,7 @@ function withoutLastSpace<Block extends Readonly<Record<string, unknown>>>(
 
 type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** Drops blank texts, which Anthropic rejects. */
+/** Drops blank text, which Anthropic rejects. */
 function writeText(part: TextPart): readonly Block[] {
   if (part.text.trim() === '') return [];
   return [{ type: 'text', text: part.text, ...cacheField(part) }];

@@ -53,24 +53,27 @@ const documentFormats: ReadonlyMap<string, string> = new Map([
 export class ContentWriter {
   readonly #target: Target;
   readonly #dropped: Set<string>;
-  readonly #keepsMarks: boolean;
+  readonly #keepsCachePoints: boolean;
   /** Bedrock rejects 2 documents of the same name. */
   readonly #documentNames = new Set<string>();
 
   constructor(target: Target, dropped: Set<string>) {
     this.#target = target;
     this.#dropped = dropped;
-    this.#keepsMarks = !target.quirks.drop_params?.includes('cache_control');
+    this.#keepsCachePoints = !target.quirks.drop_params?.includes('cache_control');
   }
 
   text(part: TextPart): readonly Block[] {
-    return isBlank(part) ? [] : this.marked({ text: part.text }, part);
+    return isBlank(part) ? [] : this.withCachePoint({ text: part.text }, part);
   }
 
-  /** Returns the block and, if the client marked it, a cache point after it. */
-  marked(block: Block, { cacheControl }: { readonly cacheControl?: CacheControl | undefined }) {
+  /** Returns the block and, if the client set a cache breakpoint on it, a cache point after it. */
+  withCachePoint(
+    block: Block,
+    { cacheControl }: { readonly cacheControl?: CacheControl | undefined },
+  ) {
     if (cacheControl === undefined) return [block];
-    if (!this.#keepsMarks) {
+    if (!this.#keepsCachePoints) {
       this.#dropped.add('cache_control');
       return [block];
     }
@@ -89,7 +92,7 @@ export class ContentWriter {
       case 'tool_call': {
         const { id, name } = part;
         const toolUse = { toolUseId: this.#callId(id), name, input: toolInput(part.arguments) };
-        return this.marked({ toolUse }, part);
+        return this.withCachePoint({ toolUse }, part);
       }
     }
   }
@@ -104,26 +107,29 @@ export class ContentWriter {
       case 'text':
         return this.text(part);
       default:
-        return isBlank(part) ? [] : this.#markedFile(this.#file(part), part);
+        return isBlank(part) ? [] : this.#fileWithCachePoint(this.#file(part), part);
     }
   }
 
-  /** Bedrock can't pass Claude a cache point after a document other than a PDF. */
-  #markedFile(block: Block, part: DocumentPart | ImagePart): readonly Block[] {
+  /**
+   * Omits the cache point after a document other than a PDF, which Bedrock can't pass to Claude.
+   */
+  #fileWithCachePoint(block: Block, part: DocumentPart | ImagePart): readonly Block[] {
     const { format = 'pdf' } = fieldsOf(block.document);
-    if (format === 'pdf' || part.cacheControl === undefined) return this.marked(block, part);
+    if (format === 'pdf' || part.cacheControl === undefined)
+      return this.withCachePoint(block, part);
     this.#dropped.add('cache_control');
     return [block];
   }
 
   /** Claude rejects reasoning that it didn't sign. All other models reject signed reasoning. */
-  #reasoning({ text, signature: marked, redacted }: ReasoningPart): readonly Block[] {
+  #reasoning({ text, signature: prefixedSignature, redacted }: ReasoningPart): readonly Block[] {
     const { thinking } = this.#target;
     if (thinking === null || thinking === 'effort') return [];
     if (isAnthropicRedacted(redacted)) {
       return [{ reasoningContent: { redactedContent: toBase64(redacted) } }];
     }
-    const signature = ownSignature('anthropic', marked);
+    const signature = ownSignature('anthropic', prefixedSignature);
     if (signature === undefined) return [];
     return [{ reasoningContent: { reasoningText: { text, signature } } }];
   }
@@ -139,7 +145,7 @@ export class ContentWriter {
       status: isError ? 'error' : undefined,
     };
     const inner = parts.findLast((part) => part.cacheControl !== undefined)?.cacheControl;
-    return this.marked({ toolResult }, { cacheControl: cacheControl ?? inner });
+    return this.withCachePoint({ toolResult }, { cacheControl: cacheControl ?? inner });
   }
 
   #file(part: ImagePart | DocumentPart): Block {
@@ -194,7 +200,7 @@ export class ContentWriter {
   }
 }
 
-/** Bedrock rejects empty texts and documents. */
+/** Returns true for empty text and empty documents, which Bedrock rejects. */
 function isBlank(part: TextPart | ImagePart | DocumentPart): boolean {
   if (part.kind === 'text') return part.text.trim() === '';
   return part.kind === 'document' && 'text' in part.source && part.source.text.trim() === '';

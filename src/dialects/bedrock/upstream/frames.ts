@@ -21,7 +21,7 @@ export function isFramed({ headers }: { readonly headers: Pick<Headers, 'get'> }
   return /^application\/vnd\.amazon\.eventstream/i.test(headers.get('content-type') ?? '');
 }
 
-/** Replaces a `TextDecoder`. It never throws: an invalid frame becomes an event. */
+/** Used in place of a `TextDecoder`. It never throws: an invalid frame becomes an event. */
 export class FrameDecoder {
   /** The start of an incomplete frame. */
   #buffer = Buffer.alloc(0);
@@ -63,7 +63,9 @@ export class FrameDecoder {
     return [this.#read(frame), consumed];
   }
 
-  /** Doubles the buffer, so that a frame in many small pieces isn't copied for each. */
+  /**
+   * Doubles the buffer, so that a frame that arrives in many small chunks isn't copied for each.
+   */
   #append(bytes: Buffer): void {
     const length = this.#bufferedLength + bytes.length;
     if (length > this.#buffer.length) {

@@ -53,12 +53,12 @@ export const stopSequencePaths = ['/stop_sequence', '/delta/stop_sequence'];
 
 function stopSequenceIn(fields: unknown): string | null {
   if (!isObject(fields)) return null;
-  const { delta, stop_sequence: own } = fields;
-  const found = own ?? fieldsOf(delta).stop_sequence;
+  const { delta, stop_sequence: topLevel } = fields;
+  const found = topLevel ?? fieldsOf(delta).stop_sequence;
   return isNonEmptyString(found) ? found : null;
 }
 
-/** Bedrock counts as Anthropic does, under other names. */
+/** Reads usage. Bedrock counts as Anthropic does, under other names. */
 function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const hours = objectsIn(raw.cacheDetails).filter(({ ttl }) => ttl === '1h');
@@ -76,7 +76,7 @@ function readUsage(raw: unknown): Usage | undefined {
   return counts.every((count) => count === 0) ? noUsage : undefined;
 }
 
-// Converts Bedrock's blocks to Anthropic's, which they resemble, so that one class emits both.
+// Converts Bedrock's blocks to Anthropic's, which are similar, so that one class emits both.
 
 /**
  * Decodes base64 to a string with one character per byte. For encrypted reasoning, that string is
@@ -118,13 +118,13 @@ function blockEvent({
   const { toolUse } = fieldsOf(start);
   const opened = isObject(toolUse) ? callBlock(toolUse) : reasoningBlock(fieldsOf(delta));
   if (opened) return { type: 'content_block_start', index, content_block: opened };
-  const piece = blockDelta(fieldsOf(delta));
-  return piece && { type: 'content_block_delta', index, delta: piece };
+  const converted = blockDelta(fieldsOf(delta));
+  return converted && { type: 'content_block_delta', index, delta: converted };
 }
 
 /**
- * Returns a block start for each piece of reasoning, which Bedrock doesn't announce. The text may
- * be empty.
+ * Returns a block start for each reasoning delta, because Bedrock sends no start event for
+ * reasoning. The text may be empty.
  */
 function reasoningBlock({ reasoningContent }: JsonObject): JsonObject | undefined {
   const { text, signature } = fieldsOf(reasoningContent);
@@ -139,7 +139,7 @@ function blockDelta({ text, toolUse, citation }: JsonObject): JsonObject | undef
   return undefined;
 }
 
-/** Amazon's own tools, such as its web search, aren't run by the client. */
+/** Converts a call. The client doesn't run Amazon's own tools, such as its web search. */
 function callBlock({ toolUseId, name, input, type }: JsonObject): JsonObject {
   const isServerTool = type === 'server_tool_use';
   return { type: isServerTool ? type : 'tool_use', id: toolUseId, name, input };
@@ -162,7 +162,7 @@ function citationOf({ title, location, sourceContent }: JsonObject): JsonObject 
 
 // Reads answers of Bedrock's Converse API.
 
-/** Encrypted reasoning or an image, which comes in pieces and is emitted once complete. */
+/** Encrypted reasoning or an image, which arrives in chunks and is emitted once complete. */
 interface OpaqueBlock {
   /** Null for reasoning. */
   readonly mediaType: string | null;
@@ -222,7 +222,8 @@ export class BedrockStreamReader implements StreamReader {
   }
 
   /**
-   * Buffers bytes until their block ends. The emitter buffers signatures; their size counts here.
+   * Buffers bytes until their block ends. Signatures are buffered by the emitter, but their size is
+   * limited here.
    */
   #bufferBlock({
     contentBlockIndex: index,
@@ -240,9 +241,9 @@ export class BedrockStreamReader implements StreamReader {
     const isOpening = mediaType !== null || isNonEmptyString(encrypted);
     if (isOpening && !this.#opaque.has(index)) this.#opaque.set(index, { mediaType, bytes: '' });
     const block = this.#opaque.get(index);
-    const piece = block ? fromBase64(textOf(encrypted) || bytesIn(fieldsOf(image))) : '';
-    if (block) block.bytes += piece;
-    this.#bufferedLength += piece.length + lengthOf(signature);
+    const chunk = block ? fromBase64(textOf(encrypted) || bytesIn(fieldsOf(image))) : '';
+    if (block) block.bytes += chunk;
+    this.#bufferedLength += chunk.length + lengthOf(signature);
     const isLong = this.#bufferedLength > eventBytesMax;
     return isLong ? malformed('The provider sent a block that is too long.') : undefined;
   }
@@ -271,7 +272,7 @@ export class BedrockStreamReader implements StreamReader {
   }
 }
 
-/** Emits a complete answer. Returns the failure if the text is none. */
+/** Emits a complete answer. Returns the failure if the text isn't an answer. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
   const body = parseExact(text);
   if (!isObject(body)) return invalidJsonAnswer(text);

@@ -10,7 +10,10 @@ import { stopSequencePaths } from './reader.ts';
 
 // Writes a prompt as a request to Bedrock's Converse API.
 
-/** Parameters that Anthropic has and Bedrock lacks. Its cache marks are points between parts. */
+/**
+ * Parameters that Anthropic supports and Bedrock lacks. Bedrock has cache points between parts
+ * instead of a top-level `cache_control`.
+ */
 const alsoUnsupported = ['parallel_tool_calls', 'user', 'cache_control'];
 
 export function writeRequest(original: Prompt, target: Target): UpstreamRequest {
@@ -59,7 +62,7 @@ function writeConfig(
   });
 }
 
-/** Writes the effort. Models that think only by effort accept it under OpenAI's name. */
+/** Writes the effort. Models that only have effort levels accept OpenAI's field name. */
 function effortField({ effort }: { effort?: string | undefined }, { thinking }: Target): object {
   if (effort === undefined) return {};
   return thinking === 'effort' ? { reasoning_effort: effort } : { output_config: { effort } };
@@ -109,7 +112,7 @@ function resultsFirst(content: readonly Block[]): readonly Block[] {
   return [...results, ...content.filter((_, index) => !isOfResult[index])];
 }
 
-/** Bedrock rejects a document without any text beside it. */
+/** Bedrock rejects a document without any text next to it. */
 function introduceDocuments(content: readonly Block[]): readonly Block[] {
   if (!content.some((block) => 'document' in block)) return content;
   if (content.some((block) => 'text' in block)) return content;
@@ -132,10 +135,12 @@ function writeTools(
     prompt.tools.length > 0 ? prompt.tools : called.map((name) => ({ name, parameters: null }));
   if (tools.length === 0) return undefined;
   if (forbidsCalls && prompt.tools.length > 0) dropped.add('tool_choice');
-  // Strict tools came to Bedrock with structured output, for the same models.
+  // The models that support strict tools are those that support structured output.
   const isStrict = enforcesStrict(tools, quirks.json_schema === 'native', dropped);
   return {
-    tools: tools.flatMap((tool) => writer.marked({ toolSpec: writeTool(tool, isStrict) }, tool)),
+    tools: tools.flatMap((tool) =>
+      writer.withCachePoint({ toolSpec: writeTool(tool, isStrict) }, tool),
+    ),
     toolChoice: writeChoice(toolChoice),
   };
 }

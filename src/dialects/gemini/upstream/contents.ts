@@ -19,7 +19,7 @@ export interface Content {
   readonly parts: object[];
 }
 
-/** Google's placeholder for a lost signature. A request without any signature is rejected. */
+/** Google's placeholder for a missing signature. A call without a signature is rejected. */
 const placeholderSignature = 'skip_thought_signature_validator';
 
 /**
@@ -78,9 +78,9 @@ function recordCalls(parts: readonly AssistantPart[], calls: Map<string, KnownCa
 }
 
 /**
- * Writes the parts of a model turn. A signature goes on the next call. If a client sent all
- * signatures first, they go on the calls in order. A signature without a call goes on an empty
- * text, which is how Gemini itself ends a signed answer.
+ * Writes the parts of a model turn. A signature is written on the next call. If a client sent all
+ * signatures first, they are written on the calls in order. A signature without a call is written
+ * on an empty text part, which is how Gemini itself ends a signed answer.
  */
 class ModelParts {
   readonly written: object[] = [];
@@ -101,8 +101,8 @@ class ModelParts {
     this.written.push({ text });
   }
 
-  reasoning({ text, signature: marked }: ReasoningPart): void {
-    const signature = ownSignature('gemini', marked);
+  reasoning({ text, signature: prefixedSignature }: ReasoningPart): void {
+    const signature = ownSignature('gemini', prefixedSignature);
     // Reasoning without Gemini's signature isn't sent.
     if (signature === undefined) return;
     if (text !== '') this.written.push({ text, thought: true });
@@ -144,7 +144,7 @@ class ModelParts {
 
 function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolean): object[] {
   const model = new ModelParts(needsSignature);
-  /** The end of the current row of calls, found once per row. */
+  /** The end of the current sequence of calls, found once per sequence. */
   let end = 0;
   for (const [index, part] of parts.entries()) {
     end = Math.max(end, index);
@@ -180,7 +180,7 @@ function writeUserParts(
 
 interface WrittenResult {
   readonly response: object;
-  /** Images that can't be inside the result. */
+  /** Media that can't be inside the result. */
   readonly beside: readonly object[];
 }
 
@@ -198,7 +198,8 @@ function writeResult(
     return part.kind === 'image' ? [writeFileByUrl(part.url)] : writeFile(part);
   });
   const text = texts.join('\n\n');
-  // The call is no longer in the conversation, and Gemini rejects a result without its call.
+  // Write the result as text: its call is no longer in the conversation, and Gemini rejects a
+  // result without one.
   if (call === undefined) return { response: { text: text || ' ' }, beside: media };
   const isInside =
     thinksInLevels(target) && media.length > 0 && media.every((part) => 'inlineData' in part);

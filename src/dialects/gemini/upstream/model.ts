@@ -43,8 +43,8 @@ const budgets: Readonly<Record<Effort, string>> = {
 };
 
 /**
- * Returns how a model thinks, judged by its name. Unknown Gemini models count as new ones. 2.5 Pro
- * has limits that only quirks can state. Older models and other names don't think.
+ * Returns how a model thinks, judging from its name. Unknown Gemini models count as new ones. 2.5
+ * Pro has limits that only quirks can state. Older models and other names don't think.
  */
 export function defaultThinking(upstreamModel: string): 'effort' | 'budget' | null {
   if (/gemini-2\.5-flash/.test(upstreamModel)) return 'budget';
@@ -52,7 +52,7 @@ export function defaultThinking(upstreamModel: string): 'effort' | 'budget' | nu
 }
 
 /**
- * Returns true for models with thinking levels, which also check signatures and accept images in
+ * Returns true for models with thinking levels. These models check signatures and accept images in
  * tool results.
  */
 export function thinksInLevels({ thinking, upstreamModel }: Target): boolean {

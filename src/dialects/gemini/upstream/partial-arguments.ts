@@ -1,6 +1,6 @@
 /**
- * Joins call arguments that Vertex streams in pieces, each with the path of its value. They are
- * emitted once complete, because half an object isn't JSON.
+ * Joins call arguments that Vertex streams as fragments, each with the path of its value. They are
+ * emitted once complete, because an incomplete object isn't valid JSON.
  */
 import { eventBytesMax, jsonDepthMax } from '../../../core/bounds.ts';
 import { type JsonObject, objectsIn } from '../../../core/json.ts';
@@ -25,12 +25,12 @@ function readPath(path: unknown): readonly Step[] | undefined {
   return steps.length > 0 ? steps : undefined;
 }
 
-function readValue(piece: JsonObject): unknown {
-  const { stringValue, numberValue, boolValue } = piece;
+function readValue(fragment: JsonObject): unknown {
+  const { stringValue, numberValue, boolValue } = fragment;
   if (typeof stringValue === 'string') return stringValue;
   if (typeof numberValue === 'number') return numberValue;
   if (typeof boolValue === 'boolean') return boolValue;
-  return 'nullValue' in piece ? null : undefined;
+  return 'nullValue' in fragment ? null : undefined;
 }
 
 const newObject = (): Node => Object.create(null) as Node;
@@ -57,18 +57,19 @@ export class PartialArguments {
   readonly #root: Node = newObject();
   #size = 0;
 
-  /** True above the limit of one event, in which complete arguments would have to fit. */
+  /** True above the size limit of an event, in which complete arguments would have to fit. */
   get isTooLarge(): boolean {
     return this.#size > eventBytesMax;
   }
 
-  /** Adds the `partialArgs` of one part. Pieces without a valid path are ignored. */
-  add(pieces: unknown): void {
-    for (const piece of objectsIn(pieces)) {
-      const path = readPath(piece.jsonPath);
-      const value = readValue(piece);
+  /** Adds the `partialArgs` of one part. Fragments without a valid path are ignored. */
+  add(fragments: unknown): void {
+    for (const fragment of objectsIn(fragments)) {
+      const path = readPath(fragment.jsonPath);
+      const value = readValue(fragment);
       if (path === undefined || value === undefined) continue;
-      this.#size += String(piece.jsonPath).length + (typeof value === 'string' ? value.length : 8);
+      this.#size +=
+        String(fragment.jsonPath).length + (typeof value === 'string' ? value.length : 8);
       if (!this.isTooLarge) this.#put(path, value);
     }
   }

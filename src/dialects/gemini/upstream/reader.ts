@@ -23,14 +23,14 @@ import { newCallId } from '../../normalize/responses/identity.ts';
 import { prefixSignature } from '../../normalize/signature.ts';
 import { PartialArguments } from './partial-arguments.ts';
 
-/** An unlisted reason is new. Since there is an answer, it counts as `stop`. */
+/** Unlisted reasons are newer. Such an answer has content, so the reason counts as `stop`. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['STOP', 'stop'],
   ['MAX_TOKENS', 'length'],
   ['SAFETY', 'content_filter'],
   ['RECITATION', 'content_filter'],
   ['LANGUAGE', 'content_filter'],
-  // Blocked for an unnamed reason: an empty answer must not look like success.
+  // Blocked for an unspecified reason: an empty answer must not look like success.
   ['OTHER', 'content_filter'],
   ['BLOCKLIST', 'content_filter'],
   ['PROHIBITED_CONTENT', 'content_filter'],
@@ -66,7 +66,7 @@ function mistakeFailure(reason: string, detail: unknown): UpstreamFailure | unde
 
 /**
  * Reads Gemini's `usageMetadata` into counts that don't overlap. Returns undefined if the numbers
- * can't be trusted or haven't come yet: most chunks of Vertex have only the traffic type.
+ * are invalid or not reported yet: most of Vertex's chunks contain only the traffic type.
  */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
@@ -127,7 +127,7 @@ class CandidateEmitter {
   finished = false;
   readonly #sink: AnswerSink;
   #calls = 0;
-  /** The last call, while pieces of its arguments may follow. */
+  /** The last call, while fragments of its arguments may follow. */
   #openCall: PartialArguments | undefined;
   #isThinking = false;
   /** The candidate's finish reason. */
@@ -154,7 +154,7 @@ class CandidateEmitter {
       return malformed('The provider sent tool arguments that are too large.');
     }
     if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
-    // Sources and signatures may come after the end. The earlier finish reason stays.
+    // Sources and signatures may arrive after the end. The earlier finish reason stays.
     const reason = isOver ? this.#reason : finishReason;
     if (!isNonEmptyString(reason) || reason === 'FINISH_REASON_UNSPECIFIED') return undefined;
     const mistake = mistakeFailure(reason, finishMessage);
@@ -185,8 +185,8 @@ class CandidateEmitter {
       if (signature !== undefined) this.#sign(signature);
       return;
     }
-    // A signature right after reasoning belongs to it. Any other is held back, because a client
-    // that didn't request reasoning expects the text first.
+    // A signature right after reasoning belongs to it. Any other is held until the text ends,
+    // because a client that didn't request reasoning expects the text first.
     if (signature !== undefined && this.#isThinking) this.#sign(signature);
     else if (signature !== undefined) this.#textSignature = signature;
     if (text === '') return;
@@ -240,7 +240,10 @@ class CandidateEmitter {
     this.#sink.reasoningSignature(prefixSignature('gemini', signature));
   }
 
-  /** Emits sources without positions, because those count bytes of a text that isn't stored. */
+  /**
+   * Emits sources without positions, because Gemini's positions count bytes of text that isn't
+   * stored here.
+   */
   #cite(grounding: unknown): void {
     for (const { web } of objectsIn(fieldsOf(grounding).groundingChunks)) {
       const { uri: url, title } = fieldsOf(web);
@@ -253,8 +256,8 @@ class CandidateEmitter {
 // Reads Gemini's answers. Every chunk of a stream has the shape of a complete answer.
 
 /**
- * Returns the chunks in a text. Errors may be in a list, and all chunks are if Gemini sends no
- * event stream.
+ * Returns the chunks in a body. Errors may be in a list, and so are all chunks if Gemini doesn't
+ * send an event stream.
  */
 function chunksIn(text: string): readonly unknown[] {
   const body = parseExact(text);
@@ -346,7 +349,7 @@ export class GeminiStreamReader implements StreamReader {
   }
 }
 
-/** Emits a complete answer. Returns the failure if the text is none. */
+/** Emits a complete answer. Returns the failure if the text isn't an answer. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
   const reader = new GeminiStreamReader(sink);
   for (const chunk of chunksIn(text)) {

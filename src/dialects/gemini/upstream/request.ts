@@ -115,7 +115,10 @@ function hasNoParameters(schema: Readonly<JsonObject>): boolean {
   return !isObject(additionalProperties) && !shapes.some((name) => name in schema);
 }
 
-/** Gemini rejects parameters without a `type`, but also a `type` beside a `$ref`. */
+/**
+ * Adds the `type` that Gemini requires, except to a schema with a union or with a `$ref`, next to
+ * which Gemini rejects it.
+ */
 function objectSchema(schema: Readonly<JsonObject>) {
   const plain = plainSchema(schema);
   return shapes.some((name) => name in plain) ? plain : { type: 'object', ...plain };
@@ -161,7 +164,7 @@ function writeConfig(prompt: Prompt, target: Target, json: JsonFormat | null) {
 }
 
 // Resolves references in schemas. Gemini resolves only references into `$defs` and rejects most
-// keys beside a reference; generated tool schemas often break both rules.
+// keys next to a reference, and generated tool schemas often violate both rules.
 
 type Schema = Readonly<JsonObject>;
 
@@ -171,12 +174,12 @@ const schemaKeys = new Set([
   ...['propertyNames', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties'],
 ]);
 
-/** The keys that Gemini accepts beside a reference, apart from those that start with `$`. */
+/** The keys that Gemini accepts next to a reference, apart from those that start with `$`. */
 const besideReference = new Set(['description', 'default']);
 
 /**
- * The total length of copied schemas per request, because a short reference may stand for much
- * text.
+ * The maximum total length of copied schemas per request, because a short reference may stand for a
+ * long schema.
  */
 const copiedLengthMax = 300_000;
 
@@ -186,8 +189,8 @@ export class References {
   #isUnresolvable = false;
 
   /**
-   * Returns the schema without references. It keeps them if one is recursive, unresolvable, or
-   * leads to too long a schema.
+   * Returns the schema without references. Keeps all of them if one is recursive or unresolvable,
+   * or if the result would be too long.
    */
   resolveIn(root: Schema): Schema {
     this.#isUnresolvable = false;
@@ -201,8 +204,8 @@ export class References {
     if (depth > jsonDepthMax) this.#isUnresolvable = true;
     if (this.#isUnresolvable) return schema;
     const { $ref: reference, ...rest } = schema;
-    const own = changeInside(rest, (inner) => this.#resolve(inner, root, open, depth + 1));
-    if (typeof reference !== 'string') return own;
+    const ownKeys = changeInside(rest, (inner) => this.#resolve(inner, root, open, depth + 1));
+    if (typeof reference !== 'string') return ownKeys;
     const target = open.includes(reference) ? undefined : find(root, reference);
     if (target !== undefined) this.#copiedLength += JSON.stringify(target).length;
     if (target === undefined || this.#copiedLength > copiedLengthMax) {
@@ -210,12 +213,12 @@ export class References {
       return schema;
     }
     const found = this.#resolve(target, root, [...open, reference], depth + 1);
-    // Keys beside a reference apply to this use of it, so they override.
-    return { ...found, ...own };
+    // Keys next to a reference apply to this use of it, so they override.
+    return { ...found, ...ownKeys };
   }
 }
 
-/** Removes the keys that Gemini rejects beside references. */
+/** Removes the keys that Gemini rejects next to references. */
 function withoutReferenceSiblings(schema: Schema): Schema {
   const isReference = typeof schema.$ref === 'string';
   const mayStay = (key: string) => key.startsWith('$') || besideReference.has(key);

@@ -46,7 +46,7 @@ export function readPrompt(request: OpenAiRequest): Prompt {
   const jsonSchema = format?.type === 'json_schema' ? format.json_schema : undefined;
   const { top_k: topK } = fieldsOf(body);
   const thinking = readThinking(body);
-  const foreign = Object.keys(
+  const unknownNames = Object.keys(
     unknownFields(body, thinking ? { ...knownFields, thinking } : knownFields),
   );
   return keepLastBreakpoints({
@@ -77,7 +77,7 @@ export function readPrompt(request: OpenAiRequest): Prompt {
     choices: body.n ?? 1,
     unsupported: [
       ...searchesIn(body.tools),
-      ...foreign,
+      ...unknownNames,
       ...unrepresentableIn(body.messages),
       ...unsupportedReasoningFields(body),
       ...unsupported,
@@ -105,7 +105,7 @@ export function unsupportedReasoningFields({
   return reasoning ? [...unknownReasoningFields(reasoning, reasoningFields)] : [];
 }
 
-/** Fields that are part of the prompt or handled by the gateway. All others are vendors' own. */
+/** Fields that are part of the prompt or handled by the gateway. All others are the vendors'. */
 const knownFields = { ...chatSchema.properties, top_k: null, cache_control: null };
 
 function readTool(tool: FunctionTool): Tool {
@@ -162,26 +162,31 @@ export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
       continue;
     }
     // A user message after tool results belongs to the same turn.
-    endResults(message.role === 'user' ? marked(message, readUserParts(message)) : undefined);
+    endResults(
+      message.role === 'user' ? withBreakpoint(message, readUserParts(message)) : undefined,
+    );
     if (message.role === 'assistant') {
-      turns.push({ role: 'assistant', parts: marked(message, readAssistant(message)) });
+      turns.push({ role: 'assistant', parts: withBreakpoint(message, readAssistant(message)) });
     } else if (message.role !== 'user') {
-      turns.push({ role: 'system', parts: marked(message, readTexts(message.content)) });
+      turns.push({ role: 'system', parts: withBreakpoint(message, readTexts(message.content)) });
     }
   }
   endResults();
   return turns;
 }
 
-/** Moves a message's cache mark to its last part that can have one, unless that has its own. */
-function marked<P extends UserPart | AssistantPart>(message: object, parts: readonly P[]) {
-  const mark = cacheBreakpoint(message);
-  if (mark.cacheControl === undefined) return parts;
-  const at = parts.findLastIndex(({ kind }) => !unmarkable.has(kind));
-  return parts.map((part, index) => (index === at ? { ...mark, ...part } : part));
+/**
+ * Moves a message's cache breakpoint to its last part that can have one, unless that part has its
+ * own.
+ */
+function withBreakpoint<P extends UserPart | AssistantPart>(message: object, parts: readonly P[]) {
+  const breakpoint = cacheBreakpoint(message);
+  if (breakpoint.cacheControl === undefined) return parts;
+  const at = parts.findLastIndex(({ kind }) => !withoutCacheControl.has(kind));
+  return parts.map((part, index) => (index === at ? { ...breakpoint, ...part } : part));
 }
 
-const unmarkable: ReadonlySet<string> = new Set(['audio', 'reasoning', 'refusal']);
+const withoutCacheControl: ReadonlySet<string> = new Set(['audio', 'reasoning', 'refusal']);
 
 function readTexts(content: string | readonly { text: string }[]): readonly TextPart[] {
   if (typeof content === 'string') return content === '' ? [] : [{ kind: 'text', text: content }];
@@ -221,15 +226,16 @@ function readUserPart(part: UserContent): UserPart {
 }
 
 /**
- * Moves a cache mark on a part of a result to the result, because requests may have only 4 marks.
+ * Moves a cache breakpoint on a part of a result to the result, because requests may have only 4
+ * breakpoints.
  */
 function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
   const { content, tool_call_id: callId } = message;
   const isPlainText = typeof content === 'string';
   const parts = isPlainText ? readTexts(content) : content.map(readToolResultPart);
   const sources = isPlainText ? [message] : [message, ...content];
-  const mark = sources.map(cacheBreakpoint).find(({ cacheControl }) => cacheControl);
-  return { kind: 'tool_result', callId, parts, isError: false, ...mark };
+  const breakpoint = sources.map(cacheBreakpoint).find(({ cacheControl }) => cacheControl);
+  return { kind: 'tool_result', callId, parts, isError: false, ...breakpoint };
 }
 
 function readToolResultPart(part: Exclude<MessageOf<'tool'>['content'], string>[number]) {
@@ -247,9 +253,9 @@ function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[
   const callSignatures = new Set(
     calls.flatMap((part) => (part.kind === 'reasoning' ? part.signature : [])),
   );
-  // A signature that is also on a call belongs to the call, and so does its thought.
+  // A signature that occurs on a call belongs to the call, and so does its thought.
   const thoughts = reasoning.filter(({ signature }) => !callSignatures.has(signature));
-  // In an answer with only signed calls, a signature that isn't on any of them came after them.
+  // If an answer has only signed calls, a signature that isn't on any of them arrived after them.
   const isAfterCalls = ({ text, signature }: ReasoningPart) =>
     callSignatures.size > 0 && contentParts.length === 0 && text === '' && signature !== undefined;
   return [
@@ -267,7 +273,7 @@ function readContentPart(part: AssistantContent): AssistantPart {
   return part.type === 'refusal' ? { kind: 'refusal', text: part.refusal } : readText(part);
 }
 
-/** Returns a call after the thought that its signature belongs to, or after a bare signature. */
+/** Returns a call, preceded by the thought with the same signature, or by the signature alone. */
 function readCall(
   call: ToolCall,
   signedThoughts: Map<string | undefined, ReasoningPart>,
@@ -284,24 +290,24 @@ function readCall(
 }
 
 /**
- * Reads thoughts from `reasoning_details`, in as many pieces as they were streamed in, or from the
- * plain text of clients that keep nothing else.
+ * Reads thoughts from `reasoning_details`, where a streamed thought may still be split into its
+ * deltas. Clients that send no details have only the plain text.
  */
 function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[] {
   const { reasoning_details: details } = message as { reasoning_details?: unknown };
   const thoughts = new Map<unknown, ReasoningPart>();
-  const pieces = objectsIn(details);
-  for (const [i, piece] of pieces.entries()) {
-    const index = piece.index ?? i;
-    const { signature, data } = piece;
+  const entries = objectsIn(details);
+  for (const [i, entry] of entries.entries()) {
+    const index = entry.index ?? i;
+    const { signature, data } = entry;
     const before = thoughts.get(index) ?? { kind: 'reasoning', text: '' };
-    const extraFields = [piece.text, piece.summary].find(isNonEmptyString) ?? '';
+    const text = [entry.text, entry.summary].find(isNonEmptyString) ?? '';
     thoughts.set(index, {
       ...before,
-      text: before.text + extraFields,
+      text: before.text + text,
       ...(isNonEmptyString(signature) ? { signature } : {}),
-      ...(piece.type === 'reasoning.encrypted' && typeof data === 'string'
-        ? { redacted: prefixEncrypted(piece.format, data) }
+      ...(entry.type === 'reasoning.encrypted' && typeof data === 'string'
+        ? { redacted: prefixEncrypted(entry.format, data) }
         : {}),
     });
   }

@@ -11,11 +11,11 @@ import { convertCustomCalls } from './tool-forms.ts';
 /** How an OpenAI client wants its answer written. */
 export interface OpenAiClientOptions {
   readonly includeUsage: boolean;
-  /** Reasoning is billed but not shown. */
+  /** True if reasoning is billed but not shown. */
   readonly hidesReasoning?: boolean;
   /** The number of choices it requested. */
   readonly choices?: number;
-  /** It sent `functions`, OpenAI's older form of tools, and expects one `function_call`. */
+  /** True if it sent `functions`, OpenAI's older form of tools, and expects one `function_call`. */
   readonly usesLegacyFunctions?: boolean;
   /** Names of its custom tools, whose calls have text instead of JSON arguments. */
   readonly customTools?: ReadonlySet<string> | undefined;
@@ -59,7 +59,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   #signature = '';
   #finishReason: string | null = null;
 
-  /** `number`: the index of this writer's choice. */
+  /** `choiceIndex`: the index of the choice that this writer writes. */
   constructor(identity: ReplyIdentity, options: ReplyOptions, choiceIndex = 0) {
     this.#identity = identity;
     this.#options = options;
@@ -139,7 +139,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
     const choices = [this, ...others].map((choice) => choice.#write());
     const usage = writeUsage(settled.usage, settled.costCredits);
     const completion = { id, object: 'chat.completion', created, model, provider, choices };
-    // Clients that validate an answer's shape require the field.
+    // Clients that validate an answer's shape require `system_fingerprint`.
     return JSON.stringify({ ...completion, system_fingerprint: null, usage });
   }
 

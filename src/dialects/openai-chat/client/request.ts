@@ -54,7 +54,7 @@ export type OpenAiRequest = Pick<ChatRequest, 'body' | 'source'> &
   Partial<Pick<ChatRequest, 'tenantId' | 'unsupported'>>;
 
 /**
- * Validates a chat request. `expectsUsage`: send the usage even if the request doesn't ask for it.
+ * Validates a chat request. `expectsUsage`: the client gets usage even if it doesn't request it.
  * Throws 400.
  */
 export function readChatRequest(
@@ -112,7 +112,7 @@ export function readChatRequest(
   };
 }
 
-/** Reports a missing model first, whatever else is wrong. */
+/** Returns the error for an invalid body. A missing model is reported first. */
 function chatBodyError(value: Record<string, unknown>): GatewayError {
   const named = value.model ?? value.models ?? none;
   const isNamed = !Array.isArray(named) || named.length > 0;
@@ -185,10 +185,13 @@ function imageAt({ part, path }: LocatedPart): readonly UrlInput[] {
   return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
 }
 
-/** Bytes that count as 2,000 tokens, the reserve for any image. */
+/** Bytes that count as 2,000 tokens, which are held for any image. */
 const imageReserveBytes = 6_000;
 
-/** Returns the bytes of generated images above the reserve: tokens don't grow with the bytes. */
+/**
+ * Returns how many bytes of generated images exceed the reserve. An image's tokens don't depend on
+ * its bytes.
+ */
 function generatedImageBytes(messages: readonly ChatMessage[]): number {
   let bytes = 0;
   for (const url of generatedImageUrls(messages))
@@ -260,7 +263,9 @@ function readNeeds(body: ChatRequest['body'], content: ContentSummary): ModelNee
   };
 }
 
-/** Fields that every dialect supports, or that are ours: no provider can lack them. */
+/**
+ * Fields that every dialect supports or that only the gateway handles, so any provider is suitable.
+ */
 const universalFields = new Set([
   'model',
   'models',

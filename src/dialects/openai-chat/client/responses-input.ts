@@ -137,7 +137,10 @@ function toCall(item: ItemOf<'function_call'> | ItemOf<'custom_tool_call'>): Too
     : { id, type: 'function', function: { name, arguments: item.arguments } };
 }
 
-/** Adds a call to the assistant message of its turn. As items, the calls of a turn are separate. */
+/**
+ * Adds a call to the assistant message of its turn. In `input`, each call of a turn is a separate
+ * item.
+ */
 function addCall(messages: ChatMessage[], call: ToolCall): void {
   const last = messages.at(-1);
   if (last?.role !== 'assistant')
@@ -154,7 +157,10 @@ function addMessage(messages: ChatMessage[], { role, content }: ItemOf<'message'
   else messages.push({ role: 'system', content: joinTexts(content, '\n\n') });
 }
 
-/** Adds text after calls to the calls' message: nothing may come between calls and results. */
+/**
+ * Adds text that follows calls to the message with the calls, because no message may be between
+ * calls and results.
+ */
 function addAnswer(messages: ChatMessage[], content: Content): void {
   const text = joinTexts(content, '');
   const refusal = typeof content === 'string' ? '' : content.map(refusalIn).join('');
@@ -179,8 +185,8 @@ function toPart(part: AnyPart) {
   if (!isKnownPart(part) || part.type !== 'input_image') {
     return { type: 'text' as const, text: joinTexts([part], '') };
   }
-  const { image_url: address, detail } = part;
-  const url = address ?? '';
+  const { image_url, detail } = part;
+  const url = image_url ?? '';
   return { type: 'image_url' as const, image_url: detail ? { url, detail } : { url } };
 }
 

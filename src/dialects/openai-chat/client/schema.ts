@@ -97,7 +97,7 @@ const functionTool = Type.Object({
 
 export type FunctionTool = Static<typeof functionTool>;
 
-/** A flat tool has no `function`. A tool that has one is validated as nested. */
+/** A flat tool has no field `function`. A tool with that field is validated as a nested one. */
 const flat = { type: Type.Literal('function'), function: Type.Optional(Type.Never()) };
 
 /** A function tool in the format of the Responses endpoint. Cursor sends such tools to chat. */
@@ -142,7 +142,7 @@ const allowedTools = Type.Object({
     tools: Type.Array(Type.Union([chosenTool, chosenCustom]), { minItems: 1, maxItems: 1024 }),
   }),
 });
-const choiceWord = oneOf('none', 'auto', 'required');
+const choiceMode = oneOf('none', 'auto', 'required');
 
 const responseFormatSchema = Type.Union([
   Type.Object({ type: Type.Literal('text') }),
@@ -181,7 +181,7 @@ export const chatSchema = Type.Object({
     }),
   ),
   tool_choice: optional(
-    Type.Union([choiceWord, chosenTool, flatChoice, chosenCustom, allowedTools]),
+    Type.Union([choiceMode, chosenTool, flatChoice, chosenCustom, allowedTools]),
   ),
   parallel_tool_calls: optional(Type.Boolean()),
   /** OpenAI's older form of `tools`. */

@@ -50,7 +50,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   #finish = '';
   readonly #others: OpenAiStreamWriter[] = [];
 
-  /** `number`: the index of this writer's choice. */
+  /** `choiceIndex`: the index of the choice that this writer writes. */
   constructor(identity: ReplyIdentity, options: OpenAiClientOptions, choiceIndex = 0) {
     this.#identity = identity;
     this.#options = options;
@@ -136,8 +136,8 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   finish(reason: FinishReason, _?: string | null, nativeFinishReason?: string): void {
     this.#open();
-    const word = JSON.stringify(nativeFinishReason ?? finishName(reason, this.#options));
-    this.#finish = `${this.#head}{},"finish_reason":${word}}]}\n\n`;
+    const reasonJson = JSON.stringify(nativeFinishReason ?? finishName(reason, this.#options));
+    this.#finish = `${this.#head}{},"finish_reason":${reasonJson}}]}\n\n`;
   }
 
   take(): string {
@@ -195,12 +195,12 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 }
 
-/** Writes the errors of streams that no upstream answered. */
+/** Writes the errors of streams for which no upstream answered. */
 export const openAiStreamFormat: StreamFormat = {
   fail(error, identity) {
     const { message, symbol: type, status: code, param } = error;
     const choices = [{ index: 0, delta: {}, finish_reason: 'error' }];
-    const chunk = { ...ownFields(identity), error: { message, type, code, param }, choices };
+    const chunk = { ...identityFields(identity), error: { message, type, code, param }, choices };
     return `data: ${JSON.stringify(chunk)}\n\n`;
   },
 };
@@ -214,9 +214,9 @@ export function closingEvents(
   const done = 'data: [DONE]\n\n';
   if (settled === null) return done;
   const usage = writeUsage(settled.usage, settled.costCredits, outputDetails);
-  return `data: ${JSON.stringify({ ...ownFields(identity), choices: [], usage })}\n\n${done}`;
+  return `data: ${JSON.stringify({ ...identityFields(identity), choices: [], usage })}\n\n${done}`;
 }
 
-function ownFields({ id, created, model }: StreamIdentity) {
+function identityFields({ id, created, model }: StreamIdentity) {
   return { id, object: 'chat.completion.chunk', created, model };
 }

@@ -29,7 +29,7 @@ import type {
   ToolCall,
 } from './schema.ts';
 
-// Free-form tools, whose input is text instead of JSON, and choices that allow only some tools.
+// Custom tools, whose input is text instead of JSON, and choices that allow only some tools.
 // OpenAI's own chat endpoint has had both since GPT-5; few other servers do. Other servers get a
 // custom tool as a function with one text parameter, and only the tools that may be called.
 
@@ -57,11 +57,11 @@ export function namesOf(tools: ChatBody['tools']): readonly string[] | undefined
 
 /** Returns the names of the custom tools, or undefined if there are none. */
 export function customNames(tools: ChatBody['tools']): ReadonlySet<string> | undefined {
-  const free = tools?.filter(isCustom);
-  return free?.length ? new Set(free.map(({ custom }) => custom.name)) : undefined;
+  const customTools = tools?.filter(isCustom);
+  return customTools?.length ? new Set(customTools.map(({ custom }) => custom.name)) : undefined;
 }
 
-/** Rejects a choice that allows tools which aren't in the list. Throws 400. */
+/** Throws 400 for a choice that allows tools that aren't in the list. */
 export function checkAllowedTools({ tools, tool_choice: choice }: Tools): void {
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
   const names = new Set(tools?.map(nameOf));
@@ -73,7 +73,10 @@ export function checkAllowedTools({ tools, tool_choice: choice }: Tools): void {
   }
 }
 
-/** Replaces custom tools and newer choices with functions. Returns the same object if none. */
+/**
+ * Replaces custom tools and newer choices with functions. Returns the same object if there are
+ * none.
+ */
 export function toFunctionTools(request: {
   readonly body: MessagesBody;
   readonly source: RawBody | null;
@@ -179,8 +182,8 @@ function nestFunction({ parameters, ...rest }: Omit<FlatTool, 'type'>): Function
   return { type: functionType, function: { ...rest, parameters: parameters ?? noParameters } };
 }
 
-// `functions`, `function_call` and messages with the role `function`: OpenAI's tool calling before
-// there were tools. OpenAI-style upstreams get them unchanged. For all others they are converted to
+// `functions`, `function_call`, and messages with the role `function`: OpenAI's tool calling before
+// it had `tools`. OpenAI-style upstreams get them unchanged. For all others they are converted to
 // tools, and a call in the answer is converted back.
 
 /** A message that doesn't have the legacy role `function`. */
@@ -228,7 +231,7 @@ function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[
   });
 }
 
-// Upstreams get custom tools as functions, so their calls are converted back for the client. The
+// Upstreams get custom tools as functions, so the calls are converted back for the client. The
 // input is wrapped in JSON and can be extracted only once it is complete.
 
 type CustomTools = ReadonlySet<string>;
@@ -270,7 +273,7 @@ export class CustomCalls {
     if (before === undefined) return false;
     this.#length += lengthOf(json);
     if (this.#length > bufferedArgumentsMax) {
-      throw new MalformedAnswer('input for custom tools that is too long to be buffered');
+      throw new MalformedAnswer('more custom tool input than can be buffered');
     }
     this.#json.set(choice, waiting.set(index, before + textOf(json)));
     return !isOpening;

@@ -13,7 +13,7 @@ const contentKey = '"content":"';
 /** Characters that end a JSON string or must be escaped in one. */
 const special = /["\\\p{Cc}]/u;
 
-/** An empty text isn't plain: its meaning depends on earlier chunks. */
+/** Empty text isn't plain, because its meaning depends on earlier chunks. */
 function isPlainText(content: string): boolean {
   return content !== '' && !special.test(content);
 }
@@ -26,8 +26,8 @@ export class RepeatedChunk {
   #isKnown = false;
   #before = '';
   #after = '';
-  #ownBefore = '';
-  #ownAfter = '';
+  #clientBefore = '';
+  #clientAfter = '';
 
   /** Returns the text of a chunk that matches the template, or undefined. */
   contentOf(data: string): string | undefined {
@@ -42,7 +42,7 @@ export class RepeatedChunk {
 
   /** Returns the client's version of the chunk with another text. */
   write(content: string): string {
-    return this.#ownBefore + content + this.#ownAfter;
+    return this.#clientBefore + content + this.#clientAfter;
   }
 
   /** Learns a chunk with only the text `content`, which was sent to the client as `output`. */
@@ -50,16 +50,16 @@ export class RepeatedChunk {
     if (this.#templates >= templatesMax || !isPlainText(content)) return;
     this.#templates += 1;
     const upstreamTemplate = cutOut(content, data);
-    const ownTemplate = cutOut(content, output);
+    const clientTemplate = cutOut(content, output);
     if (
       !upstreamTemplate ||
-      !ownTemplate ||
+      !clientTemplate ||
       !isDeltaContent(upstreamTemplate) ||
-      !isDeltaContent(ownTemplate)
+      !isDeltaContent(clientTemplate)
     )
       return;
     [this.#before, this.#after] = upstreamTemplate;
-    [this.#ownBefore, this.#ownAfter] = ownTemplate;
+    [this.#clientBefore, this.#clientAfter] = clientTemplate;
     this.#isKnown = true;
   }
 }

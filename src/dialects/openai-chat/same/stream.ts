@@ -38,7 +38,10 @@ const noUsageYet = ',"usage":null';
 export class OpenAiPassThrough implements StreamTransform {
   readonly metrics = new RecordedMetrics();
   started = false;
-  /** Set after the terminator, a failure or our own closing events: nothing more is forwarded. */
+  /**
+   * Set after the terminator, a failure, or the gateway's closing events. Nothing more is
+   * forwarded.
+   */
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #includeUsage: boolean;
@@ -47,11 +50,14 @@ export class OpenAiPassThrough implements StreamTransform {
   readonly #normalizer: ChunkNormalizer;
   readonly #parser: ChunkParser;
   readonly #repeated = new RepeatedChunk();
-  /** Finish chunks that came with content, held until no more content can follow. */
+  /** Finish chunks that arrived with content, held until no more content can follow. */
   readonly #pending = new Map<number, JsonObject>();
-  /** The text before `"choices"` that the upstream repeats in every chunk, and our version. */
+  /**
+   * The text before `"choices"` that the upstream repeats in every chunk, and the version sent to
+   * the client.
+   */
   #upstreamHead = '';
-  #ownHead = '';
+  #clientHead = '';
 
   constructor(
     identity: ReplyIdentity,
@@ -95,7 +101,7 @@ export class OpenAiPassThrough implements StreamTransform {
         return '';
       case 'terminator':
         this.ended = true;
-        return this.#emitEnds();
+        return this.#emitFinishChunks();
       case 'ignored':
         return '';
     }
@@ -105,7 +111,7 @@ export class OpenAiPassThrough implements StreamTransform {
     this.ended = true;
     const usageToReport = this.#includeUsage ? settled : null;
     const { outputDetails } = this.#parser;
-    return this.#emitEnds() + closingEvents(this.#identity, usageToReport, outputDetails);
+    return this.#emitFinishChunks() + closingEvents(this.#identity, usageToReport, outputDetails);
   }
 
   fail(error: GatewayError): string {
@@ -147,7 +153,10 @@ export class OpenAiPassThrough implements StreamTransform {
     return output;
   }
 
-  /** Drops a chunk without choices, such as usage or Azure's first one, unless it moderates. */
+  /**
+   * Drops a chunk without choices, such as usage or Azure's first chunk, unless it has `moderation`
+   * results.
+   */
   #rewriteModeration(chunk: JsonObject): string {
     if (!isObject(chunk.moderation)) return '';
     this.#normalizer.normalize(chunk, []);
@@ -155,7 +164,7 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   /**
-   * Counts the content of a choice and turns calls of custom tools back into the client's form.
+   * Counts the content of a choice and converts calls of custom tools back to the client's form.
    * Returns true if calls were changed.
    */
   #countAndConvert({ index, delta, finish_reason: reason }: JsonObject): boolean {
@@ -181,17 +190,17 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   /**
-   * Writes what is left once nothing more can follow: missing parts of tool calls, even of choices
-   * whose finish chunk was sent, and the finish chunks that were held.
+   * Writes the missing parts of tool calls, even of choices whose finish chunk was sent, and the
+   * held finish chunks. Called when nothing more can follow.
    */
-  #emitEnds(): string {
-    let ends = '';
-    for (const index of this.#parser.choices.finished) ends += this.#emitEnd(index);
+  #emitFinishChunks(): string {
+    let output = '';
+    for (const index of this.#parser.choices.finished) output += this.#emitFinishChunk(index);
     this.#pending.clear();
-    return ends;
+    return output;
   }
 
-  #emitEnd(index: number): string {
+  #emitFinishChunk(index: number): string {
     const pending = this.#pending.get(index);
     const [choice = { index }] = objectsIn(pending?.choices);
     const missing = this.#normalizer.complete(index, choice.finish_reason);
@@ -223,23 +232,23 @@ export class OpenAiPassThrough implements StreamTransform {
 
   #forward(data: string, chunk: JsonObject): string {
     const isKnown = this.#upstreamHead !== '' && data.startsWith(this.#upstreamHead);
-    // Data with line breaks would need several `data:` lines, so it is written anew.
+    // Data with line breaks would need several `data:` lines, so the chunk is serialized again.
     if ((!isKnown && !this.#learnHead(data, chunk)) || data.includes('\n')) {
       return this.#rewrite(chunk);
     }
     const start = this.#upstreamHead.length;
-    if (chunk.usage === undefined) return `data: ${this.#ownHead}${data.slice(start)}\n\n`;
-    // OpenAI writes `"usage":null` into every chunk because we request usage. Remove it.
+    if (chunk.usage === undefined) return `data: ${this.#clientHead}${data.slice(start)}\n\n`;
+    // OpenAI writes `"usage":null` into every chunk because the gateway requests usage. Remove it.
     const at = data.lastIndexOf(noUsageYet);
     if (at < start) return this.#rewrite(chunk);
     const rest = data.slice(start, at) + data.slice(at + noUsageYet.length);
-    return `data: ${this.#ownHead}${rest}\n\n`;
+    return `data: ${this.#clientHead}${rest}\n\n`;
   }
 
   /**
    * Learns the text before `"choices"`. It must parse as the start of the chunk and have the
-   * chunk's own value for every field we replace. This ensures that no such field is repeated after
-   * `"choices"` and that the key wasn't found in a nested object or a string.
+   * chunk's own value for every field that is replaced. This ensures that no such field is repeated
+   * after `"choices"` and that the key wasn't found in a nested object or a string.
    */
   #learnHead(data: string, chunk: JsonObject): boolean {
     const key = '"choices"';
@@ -249,13 +258,13 @@ export class OpenAiPassThrough implements StreamTransform {
     if (typeof head.id !== 'string' || typeof head.model !== 'string') return false;
     const mustMatch = ['id', 'model', 'created', 'object', 'provider'];
     if (mustMatch.some((field) => head[field] !== chunk[field])) return false;
-    const own = JSON.stringify(this.#replaceIdentity({ ...head, choices: undefined }));
+    const rewritten = JSON.stringify(this.#replaceIdentity({ ...head, choices: undefined }));
     this.#upstreamHead = data.slice(0, at) + key;
-    this.#ownHead = `${own.slice(0, -1)},${key}`;
+    this.#clientHead = `${rewritten.slice(0, -1)},${key}`;
     return true;
   }
 
-  /** Replaces the upstream's ID, model, time and provider with ours. */
+  /** Replaces the upstream's ID, model, time, and provider with the gateway's. */
   #replaceIdentity(chunk: JsonObject): JsonObject {
     chunk.id = this.#identity.id;
     chunk.model = this.#identity.model;

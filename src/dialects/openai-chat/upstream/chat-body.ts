@@ -44,7 +44,7 @@ export function writeBody(
     response_format: writeFormat(prompt),
     reasoning_effort: isReasoningModel ? effort : null,
     ...writeSampling(prompt),
-    // OpenAI accepts 64 characters. Claude Code sends a longer JSON text with ids.
+    // OpenAI accepts 64 characters. Claude Code sends longer JSON with IDs.
     user: prompt.user?.slice(0, 64) ?? null,
     stream: prompt.stream ? true : null,
   };

@@ -11,8 +11,8 @@ import type { ChatMessage, ToolCall } from '../client/schema.ts';
 type LooseMessage = ChatMessage & Record<string, unknown>;
 
 /**
- * Normalizes the messages for one vendor. Returns the same list if nothing changed, so a large
- * conversation passes through untouched.
+ * Normalizes the messages for one vendor. Returns the same list if nothing changed, so that a large
+ * conversation isn't serialized again.
  */
 export function normalizeMessages(
   messages: readonly ChatMessage[],
@@ -113,7 +113,10 @@ const joinTexts: Change = (message) => {
   return { ...message, content: oneText(texts) } as ChatMessage;
 };
 
-/** Reports dropped names of speakers. The name on a tool result isn't a speaker's. */
+/**
+ * Returns the path of dropped `name` fields. The name in a tool result is the tool's, so it isn't
+ * dropped.
+ */
 export function messageNamePaths(messages: readonly ChatMessage[]): readonly string[] {
   const isNamed = ({ role, name }: LooseMessage) =>
     role !== 'tool' && role !== 'function' && isNonEmptyString(name);
@@ -161,8 +164,8 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
     const present = reasoningFields.filter((name) => loose[name] !== undefined);
     if (present.length === 0 && missing === undefined) return message;
     const details = withoutForeignSignatures(loose.reasoning_details);
-    const isOwn = details === loose.reasoning_details;
-    if (present.length === 1 && present[0] === field && isOwn) return message;
+    const isUnchanged = details === loose.reasoning_details;
+    if (present.length === 1 && present[0] === field && isUnchanged) return message;
     const isOther = ([name]: [string, unknown]) => !reasoningFields.includes(name);
     const others = Object.fromEntries(Object.entries(loose).filter(isOther));
     const text = content ?? reasoning ?? missing;
@@ -172,7 +175,10 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
   };
 }
 
-/** Drops signatures with our mark: they are from another dialect, and vendors reject them. */
+/**
+ * Drops signatures with a prefix of the gateway: they are from another dialect, and vendors reject
+ * them.
+ */
 function withoutForeignSignatures(details: unknown): unknown {
   if (!Array.isArray(details)) return details;
   const remaining = details.filter((detail) => {
@@ -199,7 +205,8 @@ const dropCallSignatures: Change = (message) => {
 const replayChanges: Readonly<Record<ReasoningField, Change>> = {
   drop: replayReasoning('drop'),
   reasoning: replayReasoning('reasoning'),
-  // With tools, a turn without this field is rejected. Many clients drop it; an empty one suffices.
+  // With tools, a turn without this field is rejected. Many clients drop it, and an empty one is
+  // enough.
   reasoning_content: replayReasoning('reasoning_content', ''),
   reasoning_details: replayReasoning('reasoning_details'),
 };
@@ -260,7 +267,7 @@ function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[]
 const continueMessage: ChatMessage = { role: 'user', content: 'Continue.' };
 
 /**
- * Asks the model to continue if the last message is its own or an instruction. Not after tool
+ * Appends a request to continue if the last message is an answer or an instruction. Not after tool
  * calls, which wait for results, nor with `prefix`, which makes Mistral continue by itself.
  */
 function continueLast(messages: readonly ChatMessage[]): readonly ChatMessage[] {
@@ -269,41 +276,43 @@ function continueLast(messages: readonly ChatMessage[]): readonly ChatMessage[] 
   return isAnswer || last?.role === 'system' ? [...messages, continueMessage] : messages;
 }
 
-// Removes Anthropic's cache marks for vendors that reject them.
+// Removes Anthropic's cache breakpoints for vendors that reject them.
 
-type Unmark = (value: unknown) => unknown;
+type RemoveBreakpoints = (value: unknown) => unknown;
 
 /**
- * Returns a function that removes the mark from an object, or from each in a list, and from its
- * fields named in `inside`.
+ * Returns a function that removes the breakpoint from an object, or from each object in a list, and
+ * from its fields named in `inside`.
  */
-function unmarking(inside: Readonly<Record<string, Unmark>> = {}): Unmark {
-  const unmark: Unmark = (value) => {
-    if (Array.isArray(value)) return sameIfUnchanged(value, value.map(unmark));
+function breakpointRemover(
+  inside: Readonly<Record<string, RemoveBreakpoints>> = {},
+): RemoveBreakpoints {
+  const remove: RemoveBreakpoints = (value) => {
+    if (Array.isArray(value)) return sameIfUnchanged(value, value.map(remove));
     if (!isObject(value)) return value;
-    let bare = 'cache_control' in value ? withoutMark(value) : value;
-    for (const [name, unmarkInner] of Object.entries(inside)) {
-      const unmarked = unmarkInner(bare[name]);
-      if (unmarked !== bare[name]) bare = { ...bare, [name]: unmarked };
+    let bare = 'cache_control' in value ? withoutCacheControl(value) : value;
+    for (const [name, removeInner] of Object.entries(inside)) {
+      const cleaned = removeInner(bare[name]);
+      if (cleaned !== bare[name]) bare = { ...bare, [name]: cleaned };
     }
     return bare;
   };
-  return unmark;
+  return remove;
 }
 
-function withoutMark({ cache_control: _, ...bare }: JsonObject): JsonObject {
+function withoutCacheControl({ cache_control: _, ...bare }: JsonObject): JsonObject {
   return bare;
 }
 
-const unmarkAll = unmarking({
-  messages: unmarking({ content: unmarking(), tool_calls: unmarking() }),
-  tools: unmarking({ function: unmarking(), custom: unmarking() }),
+const removeAllBreakpoints = breakpointRemover({
+  messages: breakpointRemover({ content: breakpointRemover(), tool_calls: breakpointRemover() }),
+  tools: breakpointRemover({ function: breakpointRemover(), custom: breakpointRemover() }),
 });
 
-/** Returns the same request if it has no cache marks. */
+/** Removes the cache breakpoints. Returns the same request if it has none. */
 export function withoutCacheBreakpoints(request: OpenAiRequest): OpenAiRequest {
   const { body, source } = request;
-  if (unmarkAll(body) === body) return request;
-  const bare = unmarkAll(withExactNumbers(body, source)) as OpenAiRequest['body'];
+  if (removeAllBreakpoints(body) === body) return request;
+  const bare = removeAllBreakpoints(withExactNumbers(body, source)) as OpenAiRequest['body'];
   return { ...request, body: bare, source: null };
 }

@@ -90,8 +90,8 @@ export class OpenAiStreamReader implements StreamReader {
   }
 
   /**
-   * Emits what tool calls lack once the terminator came. A finish reason next to a piece of a call
-   * may not be the end, so this can't happen earlier.
+   * Emits the missing parts of tool calls once the terminator has arrived. A finish reason next to
+   * a fragment of a call may not be the end, so this can't happen earlier.
    */
   #emitMissing(): void {
     const choice = this.#finishedChoice;
@@ -128,7 +128,7 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['content_filter', 'content_filter'],
 ]);
 
-/** The key of a `function_call`, which older servers send, in pieces, instead of tool calls. */
+/** The key of a `function_call`, which older servers send, in fragments, instead of tool calls. */
 const legacyCallKey = 'function_call';
 
 interface EmittedCall {
@@ -162,7 +162,7 @@ export class AnswerEmitter {
   #waitingLength = 0;
   /** Emitted calls whose arguments are incomplete. */
   readonly #unfinished = new Set<EmittedCall>();
-  /** Content received meanwhile. It waits, because in other dialects content ends a call. */
+  /** Content received meanwhile. It is held, because in other dialects content ends a call. */
   #held: JsonObject[] = [];
   #heldLength = 0;
 
@@ -228,10 +228,10 @@ export class AnswerEmitter {
 
   #emitReasoning({
     reasoning,
-    reasoning_content: same,
+    reasoning_content: content,
     reasoning_details: list,
   }: JsonObject): void {
-    const name = isNonEmptyString(same) ? 'reasoning_content' : undefined;
+    const name = isNonEmptyString(content) ? 'reasoning_content' : undefined;
     const details = objectsIn(list);
     // A signature is valid only for its own thought. If the details contain all of `reasoning`,
     // emit each thought with its own signature.

@@ -173,8 +173,8 @@ function requestUsage(body: Body, quirks: Quirks, edits: Edits): void {
 }
 
 /**
- * True if reasoning must be switched off at a vendor that has a switch for it: because the client
- * requests that, or because the vendor can be forced to call a tool only then.
+ * True if reasoning must be turned off with the vendor's `thinking` field: because the client
+ * requests it, or because the model can be forced to call a tool only without reasoning.
  */
 function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boolean {
   if (switchedBy !== 'thinking') return false;
@@ -206,19 +206,15 @@ function writeFormat(body: Body, quirks: Quirks, edits: Edits): string | undefin
 }
 
 /**
- * Writes the vendor's reasoning effort. Returns true if the vendor rejects sampling parameters next
- * to it. A request for reasoning without a level gets the middle level only if the catalog says
- * that the model reasons.
+ * Writes the vendor's reasoning effort. Returns true if the vendor rejects sampling parameters with
+ * it. A request for reasoning without a level gets the middle level only if the catalog says that
+ * the model reasons.
  */
-function setEffort(
-  body: Body,
-  { quirks, isReasoningModel: reasons = true }: Target,
-  edits: Edits,
-): boolean {
+function setEffort(body: Body, { quirks, isReasoningModel = true }: Target, edits: Edits): boolean {
   const options = dropsParameter(quirks, 'reasoning_effort') ? null : readReasoningOptions(body);
-  const word = vendorEffort(reasons ? levelOf(options) : effortOf(options), quirks);
-  if (word !== undefined) edits.reasoning_effort = word;
-  return rejectsSampling(word, quirks);
+  const vendorValue = vendorEffort(isReasoningModel ? levelOf(options) : effortOf(options), quirks);
+  if (vendorValue !== undefined) edits.reasoning_effort = vendorValue;
+  return rejectsSampling(vendorValue, quirks);
 }
 
 const none: readonly never[] = [];

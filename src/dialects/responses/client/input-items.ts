@@ -14,7 +14,7 @@ const nonEmpty = Type.String({ minLength: 1 });
 const partSchemas = {
   input_text: Type.Object({ type: Type.Literal('input_text'), ...text }),
   output_text: Type.Object({ type: Type.Literal('output_text'), ...text }),
-  /** Some clients send text with its type in chats. */
+  /** Some clients send text parts with the type that chat completions use. */
   text: Type.Object({ type: Type.Literal('text'), ...text }),
   refusal: Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
   input_image: Type.Object({
@@ -99,7 +99,7 @@ export function isMessage(item: AnyItem): item is ItemOf<'message'> {
 
 export type ResultItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>;
 
-/** Checks only the type, because an item may have fields that don't belong to it. */
+/** Checks only the type, because an item may have fields of other types. */
 export function isResult(item: AnyItem): item is ResultItem {
   const type = typeOf(item);
   return type === 'function_call_output' || type === 'custom_tool_call_output';
@@ -144,7 +144,7 @@ export function checkItems(items: readonly AnyItem[]): void {
   }
 }
 
-/** Rejects an image, file or audio without readable content. */
+/** Throws 400 for an image, file, or audio without readable content. */
 function checkContent(part: Part, path: string): void {
   switch (part.type) {
     case 'input_image':

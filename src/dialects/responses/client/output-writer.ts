@@ -292,7 +292,8 @@ export class OutputWriter implements AnswerSink {
         this.#events?.emit('response.custom_tool_call_input.delta', { ...at, delta: input });
       this.#events?.emit('response.custom_tool_call_input.done', { ...at, input });
     } else if (open.form.type === 'function') {
-      // A call without arguments gets an empty object, also as a delta, since clients join deltas.
+      // A call without arguments gets an empty object. It is sent as a delta, too, because clients
+      // join deltas.
       if (open.json.trim() === '' && status === 'completed') {
         open.json += '{}';
         this.#events?.emit('response.function_call_arguments.delta', { ...at, delta: '{}' });

@@ -55,7 +55,7 @@ type PromptSource = Pick<ResponsesRequest, 'body' | 'source'>;
 export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   const body = withExactNumbers(parsedBody, source);
   const unsupported = new UnsupportedNames();
-  addForeignNames(body, unsupported);
+  addUnsupportedNames(body, unsupported);
   const format = body.text?.format;
   const turns = readTurns(body, unsupported);
   const { tools } = new ToolForms(body, unsupported);
@@ -81,7 +81,7 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
 const knownFields = { ...responsesSchema.properties, cache_control: null };
 
 /** Adds the fields that a prompt can't represent, unless they have default values. */
-function addForeignNames(body: ResponsesBody, unsupported: UnsupportedNames): void {
+function addUnsupportedNames(body: ResponsesBody, unsupported: UnsupportedNames): void {
   for (const name in unknownFields(body, knownFields)) unsupported.add(name);
   for (const name of responsesOnlyFields(body)) unsupported.add(name);
   for (const name of unknownReasoningFields(body.reasoning, { effort: 0, summary: 0 }))
@@ -153,8 +153,8 @@ function readTurns(
 
 /**
  * OpenAI's summary of a long conversation, which no other provider can read, and the request for
- * one. Other upstreams don't get such a request: without the summary, they would lack the
- * conversation; without the request, the client would get an answer instead of a summary.
+ * one. Such a request isn't sent to other upstreams. Without the summary, they would lack the
+ * conversation. Without the request for one, the client would get an answer instead of a summary.
  */
 const compactions: ReadonlySet<unknown> = new Set([
   'compaction',
@@ -163,7 +163,7 @@ const compactions: ReadonlySet<unknown> = new Set([
   'compaction_trigger',
 ]);
 
-/** Groups consecutive items of one role into a turn. Results come before the user's content. */
+/** Groups consecutive items of one role into a turn. Results precede the user's content. */
 class TurnBuilder {
   readonly #turns: Turn[] = [];
   #assistantParts: AssistantPart[] = [];
@@ -191,8 +191,9 @@ class TurnBuilder {
   }
 
   /**
-   * Starts a new turn for another assistant message, or its text would be joined to the last one.
-   * After calls it stays in their turn: nothing may come between calls and results.
+   * Starts a new turn for another assistant message, because its text would be joined to the
+   * previous one otherwise. After calls, it stays in their turn, because nothing may be between
+   * calls and results.
    */
   addAssistantMessage(parts: readonly AssistantPart[]): void {
     const before = this.#assistantParts;
@@ -266,11 +267,15 @@ function readMessage(
     turns.addUser(userParts);
   } else if (role === 'assistant')
     turns.addAssistantMessage(parts.flatMap((part) => readAnswer(part, unsupported)));
-  else turns.addSystem(parts.flatMap((part) => marked(readTextOnly(part, unsupported), part)));
+  else
+    turns.addSystem(parts.flatMap((part) => withBreakpoint(readTextOnly(part, unsupported), part)));
 }
 
-/** Adds the client's cache mark, if it set one. */
-function marked<Read extends Cacheable>(read: readonly Read[], part: AnyPart): readonly Read[] {
+/** Adds the cache breakpoint of the client's part, if it has one. */
+function withBreakpoint<Read extends Cacheable>(
+  read: readonly Read[],
+  part: AnyPart,
+): readonly Read[] {
   return read.map((readPart) => ({ ...readPart, ...cacheBreakpoint(part) }));
 }
 
@@ -305,8 +310,8 @@ function readResult(item: ResultItem, unsupported: UnsupportedNames): ToolResult
       ? [{ kind: 'text', text: output }]
       : output.flatMap((part) => readToolResultPart(part, unsupported));
   const contentParts = typeof output === 'string' ? [] : output;
-  const mark = contentParts.map(cacheBreakpoint).find(({ cacheControl }) => cacheControl);
-  return { kind: 'tool_result', callId, parts, isError: false, ...mark };
+  const breakpoint = contentParts.map(cacheBreakpoint).find(({ cacheControl }) => cacheControl);
+  return { kind: 'tool_result', callId, parts, isError: false, ...breakpoint };
 }
 
 function readUserPart(part: AnyPart, unsupported: UnsupportedNames): readonly UserPart[] {
@@ -314,7 +319,7 @@ function readUserPart(part: AnyPart, unsupported: UnsupportedNames): readonly Us
     const { data, format } = part.input_audio;
     return [{ kind: 'audio', data, format }];
   }
-  return marked(readToolResultPart(part, unsupported), part);
+  return withBreakpoint(readToolResultPart(part, unsupported), part);
 }
 
 function readToolResultPart(
@@ -340,8 +345,8 @@ function readToolResultPart(
 
 function readFile(part: Extract<Part, { type: 'input_file' }>): readonly DocumentPart[] {
   const { file_data: data, file_url: url, file_id: fileId, filename } = part;
-  const address = data ? dataUrlOf(data) : url;
-  const source = address ? { url: address } : { fileId: fileId ?? '' };
+  const sourceUrl = data ? dataUrlOf(data) : url;
+  const source = sourceUrl ? { url: sourceUrl } : { fileId: fileId ?? '' };
   return [{ kind: 'document', source, name: filename || undefined }];
 }
 

@@ -111,8 +111,9 @@ export function rejectState(body: Readonly<Record<string, unknown>>): void {
 }
 
 /**
- * Returns the URLs in files and audio, and in parts, items, tools and fields that only an upstream
- * knows. Past calls of a model don't count, because the pages they opened aren't fetched again.
+ * Returns the URLs in files and audio, and in parts, items, tools, and fields that the gateway
+ * doesn't know. Past calls of a model don't count, because the pages they opened aren't fetched
+ * again.
  */
 function urlsOf(
   { tools }: ResponsesBody,
@@ -153,7 +154,7 @@ function ownAccountFor(
 function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefined {
   const { type } = item;
   const isImage = type === 'image_generation_call';
-  // An image that was generated before may be sent back by its ID alone.
+  // A client may send back a generated image by its ID alone.
   if (isImage && !fieldsOf(item).result) return storedContentAt(`input[${at}].id`);
   const isPast = isKnownItem(item) || /_call$|^additional_tools$/.test(type ?? '');
   return isPast ? undefined : storedContentIn(item, `input[${at}]`);
@@ -193,14 +194,17 @@ function readNeeds(body: ResponsesBody, parts: readonly LocatedPart[]): ModelNee
   };
 }
 
-/** Clients expect OpenAI's own search. OpenAI runs it unless the gateway has an engine. */
+/**
+ * Reads the search options. Clients expect OpenAI's own search, which OpenAI runs unless the
+ * gateway has a search engine.
+ */
 function readSearch(body: ResponsesBody): SearchOptions | null {
   const { model = null, models = null, plugins = null } = body;
   const search = readSearchOptions({ model, models, plugins, tools: searchesIn(body) });
   return search?.param.startsWith('tools') ? { ...search, isProviderTool: true } : search;
 }
 
-/** Returns the parameters by their names in chats, which the model list uses. */
+/** Returns the parameters by their names in chat completions, which the model list uses. */
 function parametersOf(body: ResponsesBody): readonly string[] {
   return presentParameterNames({
     max_tokens: body.max_output_tokens,

@@ -51,7 +51,7 @@ export function ended(
   };
 }
 
-/** Codes that OpenAI's clients handle. All other errors have our own code. */
+/** Codes that OpenAI's clients handle. All other errors have the gateway's code. */
 const errorCodes: Partial<Record<GatewayError['symbol'], string>> = {
   insufficient_credits: 'insufficient_quota',
   upstream_error: 'server_error',

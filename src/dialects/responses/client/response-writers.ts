@@ -22,29 +22,29 @@ export function responsesClient(body: WithTools, echo: Echo): ClientDialect {
 }
 
 class ResponsesStreamWriter extends OutputWriter implements StreamWriter {
-  readonly #log: EventBuffer;
+  readonly #events: EventBuffer;
 
   constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo) {
-    const log = new EventBuffer(identity, echo);
-    super(identity, forms, echo, log);
-    this.#log = log;
+    const events = new EventBuffer(identity, echo);
+    super(identity, forms, echo, events);
+    this.#events = events;
   }
 
   take(): string {
-    return this.#log.take();
+    return this.#events.take();
   }
 
   close(settled: SettledUsage): string {
     this.endItems();
     const outcome = ended(this.reason, this.output, settled);
     const response = this.echo.write(this.identity, outcome);
-    this.#log.emit(`response.${outcome.status}`, { response });
+    this.#events.emit(`response.${outcome.status}`, { response });
     return this.take();
   }
 
   fail(error: GatewayError): string {
     const done = this.output.filter((item) => item !== undefined);
-    this.#log.fail(error, this.echo.write(this.identity, failed(error, done)));
+    this.#events.fail(error, this.echo.write(this.identity, failed(error, done)));
     return this.take();
   }
 
@@ -128,7 +128,7 @@ export function failureEvents(error: GatewayError, response: object, number: num
   return event + eventText('response.failed', number + 1, { response });
 }
 
-/** Writes the errors of streams that no upstream answered. */
+/** Writes the errors of streams for which no upstream answered. */
 export function responsesStreamFormat(echo: Echo): StreamFormat {
   return {
     fail(error, identity) {

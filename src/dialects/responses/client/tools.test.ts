@@ -69,9 +69,7 @@ describe('tools added by the input', () => {
 
   test('are validated at their paths', () => {
     const tools = [{ type: 'function', name: 'no spaces' }];
-    expect(() => read({ tools })).toThrow(
-      /^input\[0\]\.tools\[0\]\.name must be a tool name/,
-    );
+    expect(() => read({ tools })).toThrow(/^input\[0\]\.tools\[0\]\.name must be a tool name/);
     expect(() => read({ tools: 'exec' })).toThrow(/^input\[0\]\.tools must be/);
     expect(() => read({ tools: undefined })).toThrow(/^input\[0\]\.tools is required/);
   });

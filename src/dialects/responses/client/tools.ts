@@ -12,13 +12,13 @@ import { toolNameDescription, toolNamePattern } from '../../normalize/requests/t
 import type { UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { anyTyped, type ResponsesBody } from './schema.ts';
 
-// A search for tools that the client runs. Codex doesn't send the tools of its MCP servers until
-// the model searches for them, and then sends those it found.
+// Tool search: a search for tools that the client runs. Codex doesn't send the tools of its MCP
+// servers until the model searches for them, and then sends those that were found.
 
 /** The function that represents the search to the model. */
 export const toolSearchName = 'tool_search';
 
-/** Searches that OpenAI runs have another `execution`. Other upstreams can't run those. */
+/** Searches that OpenAI runs have a different `execution`, and other upstreams can't run them. */
 const byClient = { execution: Type.Literal('client') };
 const answered = { ...byClient, call_id: Type.String({ minLength: 1 }) };
 
@@ -44,7 +44,10 @@ export const isSearchCall = Compile(searchCall);
 export const isSearchOutput = Compile(searchOutput);
 const items = new SchemasByType({ tool_search_call: searchCall, tool_search_output: searchOutput });
 
-/** Validates a search: dropping an invalid call or result would leave the other one alone. */
+/**
+ * Throws 400 for an invalid search call or result. Dropping it would leave a result without its
+ * call, or a call without its result.
+ */
 export function checkSearch(item: Static<typeof anyTyped>, path: string): void {
   if ('execution' in item && item.execution === 'client') items.check(item.type ?? '', item, path);
 }
@@ -54,7 +57,10 @@ export function searchArguments(json: string): object {
   return fieldsOf(parseArguments(json));
 }
 
-/** Returns the result for the model: only names, because the tools are added to its tools. */
+/**
+ * Returns the result for the model, which contains only names, because the found tools are added to
+ * the request's tools.
+ */
 export function foundNames(tools: readonly object[]): string {
   const names = tools.map((tool) => fieldsOf(tool).name).filter(isNonEmptyString);
   return names.length > 0 ? `Found: ${names.join(', ')}` : 'No tools found.';
@@ -87,7 +93,7 @@ const namespaceTool = Type.Object({
   description,
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
 });
-/** The item with which Codex sends its tools to OpenAI's newest models. */
+/** The input item in which Codex sends its tools to OpenAI's newest models. */
 const addedTools = Type.Object({
   type: Type.Literal('additional_tools'),
   tools: Type.Array(anyTyped, { maxItems: 1024 }),

@@ -38,7 +38,7 @@ export function readReply(
 export class OutputMeter {
   readonly metrics = new RecordedMetrics();
   #hasCalls = false;
-  /** The indexes of items whose content came in deltas. */
+  /** The indexes of items whose content arrived in deltas. */
   readonly #streamed = new Set<unknown>();
   readonly #done = new Set<unknown>();
   readonly #indexes = new ItemIndexes();
@@ -98,7 +98,7 @@ function charactersIn({
   return characters;
 }
 
-/** The items of earlier events, for servers whose last event has an empty output. */
+/** Stores the items of earlier events, for servers whose last event has an empty output. */
 export class EmittedItems {
   readonly #items = new Map<number, JsonObject>();
   #length = 0;
@@ -118,7 +118,7 @@ export class EmittedItems {
   }
 }
 
-/** Returns the response as JSON with our ID and model. `usage` is null until it ends. */
+/** Returns the response as JSON with the gateway's ID and model. `usage` is null until it ends. */
 export function writeResponse(
   response: JsonObject,
   { id, model, created }: ReplyIdentity,
@@ -126,16 +126,23 @@ export function writeResponse(
   usage: object | null,
 ): string {
   const { output, model: upstreamModel, usage: _, ...rest } = response;
-  // We sent the upstream a key of our own in place of the client's.
+  // The upstream may have received a hash in place of the client's key.
   if ('prompt_cache_key' in rest) rest.prompt_cache_key = cacheKey;
-  const known = { id: answerId('resp', id), object: 'response', model, created_at: created };
-  const own = { ...rest, usage, ...known };
+  const identityFields = {
+    id: answerId('resp', id),
+    object: 'response',
+    model,
+    created_at: created,
+  };
+  const rewritten = { ...rest, usage, ...identityFields };
   // Fields other than the output may contain the upstream's model name.
-  const named = renameModel(JSON.stringify(own), upstreamModel, model);
+  const named = renameModel(JSON.stringify(rewritten), upstreamModel, model);
   return `${named.slice(0, -1)},"output":${JSON.stringify(objectsIn(output))}}`;
 }
 
-/** Returns the upstream's usage, or the settled usage if there is none, with the cost. */
+/**
+ * Returns the upstream's usage, or the settled usage if the upstream reported none, with the cost.
+ */
 export function countedUsage(
   { usage }: JsonObject,
   reported: Usage | undefined,

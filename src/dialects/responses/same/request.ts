@@ -31,7 +31,7 @@ import type { ResponsesRequest } from '../client/request.ts';
 import { encryptedThoughts, type ResponsesBody, responsesSchema } from '../client/schema.ts';
 import { toolLists } from '../client/tools.ts';
 import { ownReasoning } from '../reasoning-signature.ts';
-import { outputTokensMin, ownCallId } from '../upstream/request.ts';
+import { outputTokensMin, validCallId } from '../upstream/request.ts';
 
 /** Passes a Responses client's request to a Responses upstream, edited as needed. */
 export function passResponse(request: ResponsesRequest, target: Target): UpstreamRequest {
@@ -83,9 +83,7 @@ function includeEncryptedReasoning(body: ResponsesBody, { thinking }: Target, ed
   }
 }
 
-/**
- * Writes the vendor's effort. Returns true if the vendor rejects sampling parameters next to it.
- */
+/** Writes the vendor's effort. Returns true if the vendor rejects sampling parameters with it. */
 function setEffort(
   body: ResponsesBody,
   { quirks, thinking }: Target,
@@ -99,9 +97,11 @@ function setEffort(
     else drop('reasoning');
     return false;
   }
-  const word = vendorEffort(effort, quirks);
-  if (effort !== null && word !== effort) edits.reasoning = { ...body.reasoning, effort: word };
-  return rejectsSampling(word, quirks);
+  const vendorValue = vendorEffort(effort, quirks);
+  if (effort !== null && vendorValue !== effort) {
+    edits.reasoning = { ...body.reasoning, effort: vendorValue };
+  }
+  return rejectsSampling(vendorValue, quirks);
 }
 
 // Tools that cost more than the endpoint's price are dropped, wherever a request has them.
@@ -158,8 +158,8 @@ function allowedChoice(choice: Choice, target: Target): Choice {
 }
 
 /**
- * Removes what other providers left in a conversation and OpenAI would reject. Returns the same
- * list if there is nothing to remove.
+ * Removes the items of other providers from a conversation that OpenAI would reject. Returns the
+ * same list if there is nothing to remove.
  */
 function normalizeInput(
   input: ResponsesBody['input'],
@@ -169,19 +169,20 @@ function normalizeInput(
   const normalized = input.map((item) => normalizeItem(item, images));
   const remaining = normalized.filter((item) => item !== undefined);
   if (remaining.length === input.length) return sameIfUnchanged(input, remaining);
-  // By an item's ID, OpenAI knows which thought belongs before it, and rejects it without that.
+  // OpenAI knows from an item's ID which thought must precede it, and rejects the item if that
+  // thought is missing.
   return remaining.map((item) => ('id' in item ? { ...item, id: undefined } : item));
 }
 
 function normalizeItem(item: AnyItem, images: FetchedImages): AnyItem | undefined {
   if (isKnownItem(item) && item.type === 'reasoning') return ownReasoning(item);
-  const named = withOwnId(item);
+  const named = withValidCallId(item);
   return images.size === 0 ? named : putImages(named, images);
 }
 
-function withOwnId(item: AnyItem): AnyItem {
+function withValidCallId(item: AnyItem): AnyItem {
   if (!('call_id' in item) || typeof item.call_id !== 'string') return item;
-  const id = ownCallId(item.call_id);
+  const id = validCallId(item.call_id);
   const named = { ...item, call_id: id };
   return id === item.call_id ? item : named;
 }

@@ -28,7 +28,7 @@ export class ResponsesPassThrough implements StreamTransform {
   readonly #output = new OutputMeter();
   readonly metrics = this.#output.metrics;
   started = false;
-  /** Set after the end, a failure or our own closing events: nothing more is forwarded. */
+  /** Set after the end, a failure, or the gateway's closing events. Nothing more is forwarded. */
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #echo: Echo;
@@ -71,9 +71,9 @@ export class ResponsesPassThrough implements StreamTransform {
     if (!this.#last) return '';
     const { type, fields, response } = this.#last;
     const usage = countedUsage(response, this.metrics.usage, settled);
-    const own = writeResponse(response, this.#identity, this.#echo, usage);
+    const rewritten = writeResponse(response, this.#identity, this.#echo, usage);
     const { response: _, type: __, sequence_number: ___, ...rest } = fields;
-    return withResponse(eventText(type, this.#number, rest), own);
+    return withResponse(eventText(type, this.#number, rest), rewritten);
   }
 
   fail(error: GatewayError): string {
@@ -87,14 +87,17 @@ export class ResponsesPassThrough implements StreamTransform {
     return keepAlive;
   }
 
-  /** Writes our model into an opening event. The answer starts only with its first item. */
+  /**
+   * Writes the client's model name into an opening event. The answer starts only with its first
+   * item.
+   */
   #rewriteOpening(type: string, response: JsonObject): string {
-    // An opening that comes after the answer has started is dropped.
+    // Drop an opening event that arrives after the answer has started.
     if (this.started) return '';
-    const own = writeResponse(response, this.#identity, this.#echo, null);
+    const rewritten = writeResponse(response, this.#identity, this.#echo, null);
     const text = eventText(type, this.#number, {});
     this.#number += 1;
-    return withResponse(text, own);
+    return withResponse(text, rewritten);
   }
 
   #holdEnd(type: string, fields: JsonObject, response: JsonObject): string {
@@ -121,7 +124,7 @@ export class ResponsesPassThrough implements StreamTransform {
     this.started = true;
     const number = this.#number;
     this.#number += 1;
-    // Data with line breaks would need several `data:` lines, so it is written anew.
+    // Data with line breaks would need several `data:` lines, so the event is serialized again.
     const isUnchanged = !isChanged && fields.sequence_number === number && !data.includes('\n');
     if (isUnchanged) return `event: ${type}\ndata: ${data}\n\n`;
     const { type: _, sequence_number: __, ...rest } = fields;
@@ -135,7 +138,7 @@ export class ResponsesPassThrough implements StreamTransform {
   }
 }
 
-/** Adds a `response` field, which is JSON already, to an event. */
+/** Adds a `response` field, which is already serialized, to an event. */
 function withResponse(event: string, json: string): string {
   return `${event.slice(0, -'}\n\n'.length)},"response":${json}}\n\n`;
 }

@@ -23,11 +23,13 @@ import { joinSignature } from '../reasoning-signature.ts';
 
 /** The state of one output item. */
 interface ItemState {
-  /** A call as announced. It is emitted with its arguments, as other content may come first. */
+  /**
+   * A call as announced. It is emitted with its arguments, because other content may arrive first.
+   */
   announced: JsonObject | undefined;
   /** The number of the item's call, undefined until the call is emitted. */
   call: number | undefined;
-  /** Set once a delta of the item's text, thought, refusal or arguments has come. */
+  /** Set once a delta of the item's text, thought, refusal, or arguments has arrived. */
   hasDeltas: boolean;
   /** How much of the arguments was emitted, and whether their JSON is complete. */
   argumentsLength: number;
@@ -66,7 +68,7 @@ export function argumentsOf({ type, arguments: json, input }: JsonObject): strin
   return isNonEmptyString(json) ? json : JSON.stringify(fieldsOf(json));
 }
 
-/** Emits output items, complete or in deltas, each piece of content once. */
+/** Emits output items, which arrive complete or in deltas. Emits all content once. */
 export class ItemEmitter {
   readonly #sink: AnswerSink;
   readonly #states = new Map<unknown, ItemState>();
@@ -144,7 +146,10 @@ export class ItemEmitter {
     if (state !== undefined && !state.isDone && isNonEmptyString(json)) this.#emitRest(state, json);
   }
 
-  /** Emits what the deltas lacked of the complete arguments. Some servers stop the deltas early. */
+  /**
+   * Emits the part of the complete arguments that the deltas lacked. Some servers stop sending
+   * deltas early.
+   */
   #emitRest(state: ItemState, json: string): void {
     const rest = state.argumentsEnd.isComplete ? '' : json.slice(state.argumentsLength);
     if (rest !== '') this.#emitArguments(state, rest);
@@ -198,7 +203,7 @@ export class ItemEmitter {
   #callOf(state: ItemState, item = state.announced): number | undefined {
     if (state.call !== undefined || item === undefined) return state.call;
     if (!isClientCall(item)) return undefined;
-    // A call without a name isn't emitted yet, because the name may come with the complete item.
+    // A call without a name isn't emitted yet, because the name may arrive with the complete item.
     if (!isNonEmptyString(item.name) && !state.isDone) return undefined;
     state.call = this.#calls;
     this.#calls += 1;
@@ -262,7 +267,10 @@ export class ItemEmitter {
     }
   }
 
-  /** Puts an empty line between two messages, as models announce their next step in one. */
+  /**
+   * Emits an empty line between two messages. Models announce their next step in a separate
+   * message.
+   */
   #startText(state: ItemState): void {
     if (this.#lastMessage !== state && !this.#endsWithSpace) {
       state.start += messageSeparator.length;
@@ -277,7 +285,7 @@ export class ItemEmitter {
     this.#sink.text(text);
   }
 
-  /** Emits an image of the provider's own tool. Previews come in other events and are ignored. */
+  /** Emits an image of the provider's own tool. Previews arrive in other events and are ignored. */
   #emitImage({ result, output_format: format }: JsonObject): void {
     if (isNonEmptyString(result)) this.#sink.image(imageTypes.get(format) ?? 'image/png', result);
   }

@@ -42,10 +42,10 @@ const unsupportedParameters = [
 /** OpenAI rejects a lower output cap. Clients that only test the connection send 1. */
 export const outputTokensMin = 16;
 
-/** OpenAI rejects a longer user name. Claude Code sends a long JSON text with ids. */
+/** OpenAI rejects a longer user name. Claude Code sends long JSON with IDs. */
 const userLengthMax = 64;
 
-/** Writes a prompt as a request to OpenAI's Responses endpoint, which stores nothing. */
+/** Writes a prompt as a request to OpenAI's Responses endpoint. The response isn't stored. */
 export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
   const { quirks, thinking } = target;
   const effort = thinking === null ? undefined : vendorEffort(levelOf(prompt.reasoning), quirks);
@@ -204,22 +204,22 @@ function writeFile(source: FileSource, name: string | undefined): object {
 const callIdLengthMax = 64;
 
 /** Shortens the ID of a call if OpenAI would reject it. */
-export function ownCallId(id: string): string {
+export function validCallId(id: string): string {
   return shortCallId(id, callIdLengthMax);
 }
 
-/** Marks a failed tool in its text, because there is no field for that. */
+/** Writes a tool result. A failed one starts with `Error:`, because there is no field for that. */
 function writeResult(result: ToolResultPart): object {
   const { callId, parts, isError } = result;
-  const mark = isError ? 'Error: ' : '';
-  const head = { type: 'function_call_output', call_id: ownCallId(callId) };
+  const errorPrefix = isError ? 'Error: ' : '';
+  const head = { type: 'function_call_output', call_id: validCallId(callId) };
   const point = breakpointField(result);
   if (parts.every((part) => part.kind === 'text')) {
-    const text = mark + parts.map((part) => part.text).join('\n\n');
+    const text = errorPrefix + parts.map((part) => part.text).join('\n\n');
     const isPlain = text === '' || !('prompt_cache_breakpoint' in point);
     return { ...head, output: isPlain ? text : [{ type: 'input_text', text, ...point }] };
   }
-  const prefix = isError ? [{ type: 'input_text', text: mark }] : [];
+  const prefix = isError ? [{ type: 'input_text', text: errorPrefix }] : [];
   const content = [...prefix, ...parts.flatMap(writeUserPart)];
   const last = content.length - 1;
   const output = content.map((part, index) => (index === last ? { ...part, ...point } : part));
@@ -232,7 +232,7 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   let thoughts: object[] = [];
   let content: object[] = [];
   const endThoughts = () => {
-    // One by one, since there may be more thoughts than `push` accepts as arguments.
+    // Push one by one, because there may be more thoughts than `push` accepts as arguments.
     for (const thought of thoughts) items.push(thought);
     thoughts = [];
   };
@@ -248,7 +248,7 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
       endMessage();
       endThoughts();
       const { id, name, arguments: json } = part;
-      const call_id = ownCallId(id);
+      const call_id = validCallId(id);
       items.push({ type: 'function_call', call_id, name, arguments: json || '{}' });
     } else if (part.text !== '') {
       endThoughts();
