@@ -99,7 +99,7 @@ async function outcome(key: string): Promise<string> {
   }
 }
 
-const unknown = "401 The API key isn't valid. Check that it is complete and has not been deleted.";
+const unknown = "401 The API key isn't valid. Check that it's complete and hasn't been deleted.";
 
 describe('Authenticator', () => {
   test('uses the limits of the tenant for a key without its own limits', async () => {

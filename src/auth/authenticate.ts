@@ -132,7 +132,7 @@ export class Authenticator {
     if (this.#lastUsed.size === 0) return;
     const batch = new Map(this.#lastUsed);
     this.#lastUsed.clear();
-    // Best effort: an unreachable store must not make authentication fail.
+    // Best effort: an unreachable database must not make authentication fail.
     await this.#directory.markUsed(batch).catch(() => undefined);
   }
 
@@ -229,7 +229,7 @@ function notTollgateKey(): GatewayError {
 function unknownKey(): GatewayError {
   return new GatewayError(
     'invalid_api_key',
-    "The API key isn't valid. Check that it is complete and has not been deleted.",
+    "The API key isn't valid. Check that it's complete and hasn't been deleted.",
   );
 }
 

@@ -23,7 +23,7 @@ export interface Job {
   readonly metadata: Readonly<Record<string, string>>;
   readonly webhookUrl: string | null;
   readonly status: JobStatus;
-  /** How many workers have claimed the job since its last finished piece. */
+  /** How many times workers have claimed the job since its last finished piece. */
   readonly attempts: number;
   readonly piecesDone: number;
   /** Null until a worker has split the input. */
@@ -48,7 +48,7 @@ interface JobOutput {
 
 export interface JobFailure {
   readonly message: string;
-  /** Symbol and status from the error table. */
+  /** The error type and its status, as in API errors. */
   readonly type: string;
   readonly code: number;
 }

@@ -21,7 +21,7 @@ export type Chunks = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 export interface StoredObject {
   readonly bytes: number;
-  /** Reads lazily, as a whole or in slices. */
+  /** Reads lazily: the full object or a slice of it. */
   readonly body: Blob;
 }
 

@@ -142,7 +142,7 @@ export interface Webhook {
   readonly event: string;
   /** Delivery attempts, including the current one. */
   readonly attempts: number;
-  /** When the event happened. */
+  /** When the event occurred. */
   readonly createdAt: number;
 }
 

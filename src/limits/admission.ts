@@ -29,13 +29,13 @@ export interface AdmissionDeps {
 }
 
 /**
- * Decides whether a caller can send another request. Applies to model calls and new jobs. Returns
- * promises only if counters are shared between processes.
+ * Decides whether a caller can send another request. Applies to model calls, token counts, and
+ * new jobs. Returns promises only if counters are shared between processes.
  */
 export class Admission {
   readonly #rate: RateLimiter;
   readonly #concurrency: ConcurrencyLimiter;
-  /** The default limit for tenants without their own. */
+  /** The default for tenants without a limit of their own. */
   readonly #concurrentRequests: number;
   readonly #rateLimits: RateLimits;
   readonly #now: () => number;
@@ -173,6 +173,7 @@ function enforce(
 
 function tooManyRunning(limit: number): GatewayError {
   const running = pluralize(limit, 'request');
-  const message = `This account already has ${running} running, its limit. Wait until one ends.`;
+  const message =
+    `This account already has ${running} running, which is its limit. ` + 'Wait until one ends.';
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }

@@ -2,7 +2,7 @@ import { totalmem } from 'node:os';
 import { replyBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 
-/** When a full budget may have room again. */
+/** When a full budget may have free memory again. */
 const retryAfterSeconds = 5;
 
 /** Limits the bytes of running requests across all tenants. */
@@ -18,7 +18,7 @@ export class MemoryBudget {
     this.#rejection = rejection;
   }
 
-  /** Raises the limit. A higher limit stays. */
+  /** Raises the limit. Does nothing if it is higher already. */
   raise(bytesMax: number): void {
     this.#bytesMax = Math.max(this.#bytesMax, bytesMax);
   }

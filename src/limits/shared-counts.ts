@@ -26,13 +26,13 @@ export interface SlotResult {
 }
 
 /**
- * Counters shared by all processes. Every method resolves to undefined if the store didn't respond
- * in time; this process then counts on its own.
+ * Counters shared by all processes. Every method resolves to undefined if Redis didn't respond in
+ * time; this process then counts on its own.
  */
 export interface SharedCounts {
-  /** False while the store is unreachable and calls are pointless. */
+  /** False while Redis is unreachable and calls are pointless. */
   readonly isUp: boolean;
-  /** Counts one request. `known` is the local count, in case the store has lost its data. */
+  /** Counts one request. `known` is the local count, in case Redis has lost its data. */
   take(
     tenantId: string,
     keyId: string,
@@ -40,7 +40,7 @@ export interface SharedCounts {
     known: WindowCount,
   ): Promise<SharedTake | undefined>;
   addTokens(tenantId: string, keyId: string, tokens: number): Promise<WindowCount | undefined>;
-  /** Releases the slots in `released`, then acquires one, which expires unless it is renewed. */
+  /** Releases the slots in `released`, then acquires `slot`, which expires unless it is renewed. */
   acquire(
     tenantId: string,
     slot: string,

@@ -14,15 +14,15 @@ interface TenantSlots {
 
 /**
  * Tracks this process's slots among those of all processes. Each slot is a separate entry that
- * expires unless it is renewed, so a killed process frees its slots, and a store that lost its data
- * gets them back.
+ * expires unless it is renewed, so a killed process frees its slots, and the renewals restore the
+ * slots of a Redis that lost its data.
  */
 export class SharedSlots {
   readonly #shared: SharedCounts;
   readonly #processId: string;
   readonly #tenants = new Map<string, TenantSlots>();
   #last = 0;
-  /** How long the shared store has been unreachable. */
+  /** How long Redis has been unreachable. */
   #unreachableMs = 0;
 
   constructor(shared: SharedCounts, processId: string) {
@@ -31,7 +31,7 @@ export class SharedSlots {
   }
 
   /**
-   * Acquires a slot, or returns undefined if all are in use. While the store is unreachable, the
+   * Acquires a slot, or returns undefined if all are in use. While Redis is unreachable, the
    * slot is acquired anyway and reported later.
    */
   async enter(tenantId: string, limit: number): Promise<string | undefined> {
@@ -75,9 +75,9 @@ export class SharedSlots {
 
   async renew(): Promise<void> {
     this.#unreachableMs = this.#shared.isUp ? 0 : this.#unreachableMs + slotRenewMs;
-    // After this long, released slots have expired in the store.
+    // After this long, released slots have expired in Redis.
     if (this.#unreachableMs > slotTtlMs)
-      for (const name of this.#tenants.keys()) this.#takeReleased(name);
+      for (const tenantId of this.#tenants.keys()) this.#takeReleased(tenantId);
     for (const [tenantId, { slots }] of this.#tenants) {
       const all = [...slots];
       for (let index = 0; index < all.length && this.#shared.isUp; index += slotsPerMessage) {
@@ -90,8 +90,7 @@ export class SharedSlots {
 
   async #reportTenant(tenantId: string): Promise<void> {
     if (!this.#shared.isUp) {
-      // After a short outage, the store still counts these slots. Those beyond one message expire
-      // instead.
+      // Keep one message of released slots for a report after the outage. The rest expire in Redis.
       this.#tenants.get(tenantId)?.released.splice(slotsPerMessage);
       return;
     }

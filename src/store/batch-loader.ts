@@ -3,7 +3,7 @@ import { tooBusy } from './bounded-lock.ts';
 
 /** Lookups per query: ten thousand need twenty queries, none of which takes long. */
 const batchSizeMax = 512;
-/** Enough for all keys of a busy process. Bounds the memory that invented keys can use. */
+/** Enough for all keys of a busy process. Bounds the memory that requests with invented keys can use. */
 const waitingMax = 10_000;
 /** After this long, the next query starts while a slow one is still running. */
 const slowQueryMs = 1_000;
@@ -68,7 +68,7 @@ function resolveOne<Key, Value>(
 }
 
 /**
- * Repeats values up to a power of two, because every length is a statement to compile and cache.
+ * Repeats values up to a power of two, because each length needs its own compiled statement.
  */
 export function repeatToPowerOfTwo<Item>(values: readonly Item[]): readonly Item[] {
   return [...values, ...values].slice(0, 2 ** Math.ceil(Math.log2(values.length)));

@@ -10,9 +10,7 @@ interface Waiter {
   readonly timer: Timer;
 }
 
-/**
- * Counted in ticks, not by the clock, because nothing progresses while the machine is suspended.
- */
+/** Waits are counted in ticks, because nothing progresses while the machine is suspended. */
 const ticksMax = 10;
 
 /** A first-come, first-served lock with limits on the number of waiters and their wait. */

@@ -16,7 +16,7 @@ export type Engine = 'sqlite' | 'postgres';
 /** A database opened for reading only. */
 export interface ReadOnlyDatabase {
   readonly engine: Engine;
-  /** Plain reads outside of transactions. They see everything committed before. */
+  /** Plain reads outside of transactions. They see everything that was committed before them. */
   readonly read: Kysely<Schema>;
   /** Rejects while the database doesn't respond. */
   ping(): Promise<void>;
@@ -76,7 +76,7 @@ interface Inserts<T extends Table> {
   readonly rows: readonly Insertable<Schema[T]>[];
   /** An `on conflict` clause for rows that already exist. */
   readonly conflict?: string;
-  /** The rows have ids of their own. Postgres needs an extra clause to accept them. */
+  /** The rows bring their IDs along. Postgres needs an extra clause to accept them. */
   readonly explicitIds?: true;
 }
 

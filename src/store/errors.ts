@@ -1,6 +1,6 @@
 import { failureCode, GatewayError, unavailable } from '../core/errors.ts';
 
-/** An unusable database, as a sentence. Ends a start, and fails a request with 503. */
+/** The error for an unusable database. It stops a start and fails a request with 503. */
 export function storeError(message: string, cause?: unknown): GatewayError {
   return new GatewayError('service_unavailable', message, { cause });
 }
@@ -39,10 +39,10 @@ export function toUnreachableError(error: unknown): GatewayError | undefined {
     unreachableCodes.some((pattern) => pattern.test(code)) ||
     isLoginRejected(error) ||
     unreachableMessages.some((start) => error.message.startsWith(start));
-  return isUnreachable ? unavailable('The store cannot be reached right now.', error) : undefined;
+  return isUnreachable ? unavailable("The database can't be reached right now.", error) : undefined;
 }
 
-/** Counts as an outage while a gateway runs. At startup, it means that the address is wrong. */
+/** Counts as an outage while a gateway runs. At startup, it means that the URL is wrong. */
 export function isLoginRejected(error: unknown): boolean {
   return loginRejectedCodes.test(failureCode(error) ?? '');
 }

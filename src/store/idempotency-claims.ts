@@ -20,7 +20,7 @@ import type { Schema } from './schema.ts';
 /** Added to each row's length, so that many short answers also reach the limit. */
 const bytesPerRow = 500;
 
-/** Rows removed per statement, because a day's answers would exceed its time limit. */
+/** Rows deleted per statement. Deleting a day's answers at once would exceed its time limit. */
 const batchRows = 500;
 
 /** Claims per statement. */
@@ -40,7 +40,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
     const row = { ...identityColumns(claim), ...running };
     const writing = known ? this.#takeOver(row, now) : this.#add(row);
     const claimed = await writing.catch(undefinedOnConflict);
-    // If not ours, another request was faster or has the answer; the next poll finds out.
+    // Without a row, another request was faster or has the answer. The next poll finds out.
     return { state: claimed ? 'ours' : 'running' };
   }
 
@@ -74,7 +74,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
     for (let index = 0; index < claims.length; index += claimsPerStatement) {
       const some = claims.slice(index, index + claimsPerStatement);
       await this.#extend(some, 0, until);
-      // These were charged through the journal while this process still holds the answer.
+      // Claims that were charged through the journal, whose answers only this process has.
       await this.#extend(some, 1, until - idempotencyLeaseMs + idempotencyTtlMs);
     }
   }
@@ -102,7 +102,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
   }
 
   /**
-   * Locks the row only once the database has received the whole answer. Sending it can take long,
+   * Locks the row only once the database has received the full answer. Sending it can take long,
    * and a process that freezes meanwhile would keep the lock.
    */
   async finish(answer: IdempotentAnswer): Promise<boolean> {
@@ -177,12 +177,12 @@ function stateOf(
   now: number,
   leaseMs: number,
 ): ClaimResult | undefined {
-  // An expired lease belongs to a dead process; an expired answer counts as forgotten.
+  // An expired lease belongs to a dead process; an expired answer no longer counts.
   if (expires_at <= now) return undefined;
   if (fingerprint !== claim.fingerprint) return { state: 'other_request' };
   if (is_done === 0) return { state: 'running' };
   if (recording !== null) return { state: 'done', recording: readRecording(recording) };
-  // Charged through the journal. For the length of a lease, its process may still have the answer.
+  // Charged through the journal. For the length of one lease, its process may still have the answer.
   const chargedAt = expires_at - idempotencyTtlMs;
   return now < chargedAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
 }
@@ -201,8 +201,9 @@ export async function finishClaim(
 }
 
 /**
- * Returns which requests, answered while the store was unreachable, have keys that other requests
- * have answered before. The other keys count as used from now on, even if the answers are lost.
+ * Takes the claims of requests that were answered while the database was unreachable. Returns the
+ * requests whose keys had already been answered by other requests. The remaining keys count as used
+ * from now on, even if their answers are lost.
  */
 export async function answeredBefore(
   trx: StoreTransaction,
@@ -221,7 +222,7 @@ export async function answeredBefore(
   if (ours.length === 0) return new Set();
   if (mayDefer) await rejectClaimsInUse(trx, ours);
   const expiresAt = now + idempotencyTtlMs;
-  // A journal can hold a line twice, and one statement can change a row only once.
+  // A journal can contain a line twice, and one statement can change a row only once.
   const byKey = new Map(
     ours.map((claim) => [`${claim.tenantId} ${claim.key}`, { claim, expiresAt }]),
   );
@@ -241,10 +242,10 @@ async function rejectClaimsInUse(
       .selectFrom('idempotency_claims')
       .select(['tenant_id', 'key'])
       .where((eb) => eb.or(some.map(({ tenantId, key }) => eb.and({ tenant_id: tenantId, key }))));
-    const names = (found: readonly { tenant_id: string; key: string }[]) =>
+    const namesOf = (found: readonly { tenant_id: string; key: string }[]) =>
       new Set(found.map(({ tenant_id, key }) => `${tenant_id} ${key}`));
-    const known = names(await rows.execute());
-    const free = names(await rows.forUpdate().skipLocked().execute());
+    const known = namesOf(await rows.execute());
+    const free = namesOf(await rows.forUpdate().skipLocked().execute());
     for (const { tenantId, key, requestId } of some) {
       const name = `${tenantId} ${key}`;
       if (known.has(name) && !free.has(name)) inUse.set(requestId, tenantId);
@@ -318,7 +319,7 @@ async function writeAnswers(
     .returning('request_id')
     .execute();
   const requestIds = new Set(written.map(({ request_id }) => request_id));
-  // A row without an answer is counted once that arrives, so bookings don't lock the counts.
+  // A row without an answer is counted when the answer is stored, so bookings don't lock counts.
   const answered = rows.filter(({ recording }) => recording !== null);
   const isWritten = ({ request_id }: DoneRow) => requestIds.has(request_id);
   await addBytes(trx, answered.filter(isWritten));
@@ -329,7 +330,7 @@ async function writeAnswers(
   return before.length === 0 ? requestIds : new Set([...requestIds, ...before]);
 }
 
-/** Returns requests whose answers an earlier attempt has written, without learning of it. */
+/** Returns requests whose answers were written by an earlier attempt whose result was lost. */
 async function storedBefore(
   trx: StoreTransaction,
   rows: readonly DoneRow[],
@@ -344,12 +345,12 @@ async function storedBefore(
   return stored.map(({ request_id }) => request_id);
 }
 
-/** Has no recording if the answer is still in its process, or lost. */
+/** Without a recording if the answer is lost or still in the memory of its process. */
 type FinishedClaim = Omit<IdempotentAnswer, 'recording'> & Partial<IdempotentAnswer>;
 type DoneRow = ReturnType<typeof doneRow>;
 
 function doneRow({ claim, recording, expiresAt }: FinishedClaim) {
-  // An answer that is too long is stored as the JSON text `null`: it will never arrive.
+  // The recording `null` of an answer that is too long becomes the JSON text `null`.
   const text = recording === undefined ? null : JSON.stringify(recording);
   return { ...identityColumns(claim), is_done: 1 as const, recording: text, expires_at: expiresAt };
 }

@@ -21,7 +21,7 @@ export type Rows = ReadonlyMap<string, number>;
 
 interface Move {
   readonly source: ReadOnlyDatabase;
-  /** The address of the target Postgres database. */
+  /** The URL of the target Postgres database. */
   readonly url: string;
   readonly now: number;
   /** Called during a long table with the number of rows copied so far. */

@@ -135,7 +135,7 @@ test('openReadOnly rejects a file that is not a database', async () => {
   writeFileSync(path, 'Dear reader, '.repeat(1_000));
   const status = openExisting(path).then((database) => migrationStatus(database.read, 'sqlite'));
   expect(await failureOf(status)).toMatchObject({
-    message: expect.stringContaining(`${path} cannot be used: it is not a SQLite database`),
+    message: expect.stringContaining(`${path} can't be used: it is not a SQLite database`),
   });
 });
 
@@ -200,7 +200,7 @@ test('openWhenReachable waits for a locked file and reports the lock', async () 
   const other = new Database(path);
   other.run('pragma journal_mode = wal');
   other.run('begin immediate');
-  const locked = `The database file ${path} cannot be used: another process has locked it.`;
+  const locked = `The database file ${path} can't be used: another process has locked it.`;
   const reasons: string[] = [];
   const store = await openWhenReachable(`sqlite:${path}`, {
     waitBudgetMs,

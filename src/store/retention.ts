@@ -39,7 +39,7 @@ interface RetentionDeps {
 
 /**
  * Deletes old rows of the request log in small batches. The ledger and the daily sums are kept, so
- * balances, statements, and analytics of old months don't change; only single requests go.
+ * balances, statements, and analytics of old months don't change.
  */
 export class LogRetention {
   readonly #deps: RetentionDeps;

@@ -4,7 +4,7 @@ import type { ByokMode, CacheMode, KeyKind, LimitReset, TrafficMode } from '../c
 import { type FeeName, feeNames } from '../money/price/fee-kinds.ts';
 
 /**
- * The tables as queries see them, the same on both engines. Times are epoch milliseconds, money is
+ * The tables as queries see them, the same on SQLite and Postgres. Times are epoch milliseconds, money is
  * whole credits, booleans are 0 or 1, lists are JSON text, and hashes are 32 bytes.
  */
 export interface Schema {
@@ -103,11 +103,11 @@ interface AccountsTable {
   leased: Generated<number>;
   granted: Generated<number>;
   spent: Generated<number>;
-  /** How often a process ran short here and recalled the credits leased by the others. */
+  /** How often a process ran short and recalled the credits leased by other processes. */
   recalls: Generated<number>;
 }
 
-/** Credits of an account that one process may spend without asking the database. */
+/** Credits of an account that one process may spend without a query. */
 export interface LeasesTable {
   account_id: number;
   process_id: string;

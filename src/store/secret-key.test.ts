@@ -97,7 +97,7 @@ test('secretKeysOf rejects a damaged key instead of replacing it', () => {
   const file = join(dataDir, 'secret.key');
   writeFileSync(file, 'short\n');
   expect(() => secretKeysOf({ secretKey: null, dataDir })).toThrow(
-    `The secret key ${file} is damaged: it has fewer than 32 characters.`,
+    `The secret key file ${file} is damaged: it has fewer than 32 characters.`,
   );
 });
 
@@ -105,6 +105,6 @@ test('secretKeysOf reports a data directory that cannot be written', () => {
   const dataDir = newDataDir();
   writeFileSync(dataDir, 'not a folder');
   expect(() => secretKeysOf({ secretKey: null, dataDir })).toThrow(
-    /^The secret key .*secret\.key can't be read or created \(ENOTDIR\)\.$/,
+    /^The secret key file .*secret\.key can't be read or created \(ENOTDIR\)\.$/,
   );
 });

@@ -19,7 +19,7 @@ export function secretKeysOf(settings: KeySettings): SecretKeys {
   return withPrevious(settings.secretKey ?? secretKeyIn(settings.dataDir, createKey), settings);
 }
 
-/** Like `secretKeysOf`, without creating a key: returns only the previous key, or undefined. */
+/** Like `secretKeysOf`, but never creates a key. Without a current key, returns only the previous one. */
 export function knownSecretKeys(settings: KeySettings): SecretKeys | undefined {
   const current = settings.secretKey ?? secretKeyIn(settings.dataDir, () => undefined);
   if (current) return withPrevious(current, settings);
@@ -33,7 +33,7 @@ function withPrevious(current: Secret, settings: KeySettings): SecretKeys {
   return [current, previous];
 }
 
-/** Catches an operator who set both to the same key and believes that it was changed. */
+/** Prevents an operator from believing that the key was changed when both are the same. */
 function sameKeyError(): Error {
   return storeError(
     'TOLLGATE_PREVIOUS_SECRET_KEY is the same as the current secret key. ' +
@@ -52,7 +52,7 @@ function secretKeyIn<None>(
   } catch (error) {
     if (error instanceof GatewayError) throw error;
     const reason = failureCode(error) ?? String(error);
-    throw storeError(`The secret key ${file} can't be read or created (${reason}).`, error);
+    throw storeError(`The secret key file ${file} can't be read or created (${reason}).`, error);
   }
 }
 
@@ -65,7 +65,9 @@ function read(file: string): Secret | undefined {
     throw error;
   }
   if (text.length >= lengthMin) return new Secret(text);
-  throw storeError(`The secret key ${file} is damaged: it has fewer than ${lengthMin} characters.`);
+  throw storeError(
+    `The secret key file ${file} is damaged: it has fewer than ${lengthMin} characters.`,
+  );
 }
 
 /**
@@ -86,7 +88,7 @@ function createKey(dataDir: string, file: string): Secret {
   }
   const created = read(file);
   if (created) return created;
-  throw storeError(`The secret key ${file} was deleted while it was being created.`);
+  throw storeError(`The secret key file ${file} was deleted while it was being created.`);
 }
 
 /** Error codes of file systems without hard links, such as exFAT and some network shares. */

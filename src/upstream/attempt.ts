@@ -52,7 +52,7 @@ export interface AttemptContext {
    * known to be available.
    */
   spendableCredits(atLeast: number): Promise<number>;
-  /** Checks URLs that tenants chose. */
+  /** Checks URLs chosen by tenants. */
   readonly checkAddress: CheckAddress;
   /** The policy of that check, for URLs that a provider fetches. */
   readonly addressPolicy: AddressPolicy;
@@ -189,7 +189,7 @@ export function isProgrammingError(error: unknown): boolean {
   return error instanceof TypeError && !('code' in error);
 }
 
-/** Longer answers are read in pieces, to reserve memory for them. */
+/** Longer answers are read in chunks, to reserve memory for them. */
 const shortBytesMax = 1024 * 1024;
 
 /** Returns whether the response is a non-streaming reply short enough to be read at once. */
@@ -331,7 +331,7 @@ function hasOutput({ started, finished, metrics }: StreamTransform): boolean {
 function unexpectedFormat(reply: ReadResult<unknown>, response: HttpResponse): Failed {
   if (!reply.ok && reply.failure.kind !== 'malformed') return failed(reply.failure);
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
-  return failed(malformed(`The provider sent ${type}, which wasn't requested.`));
+  return failed(malformed(`The provider's answer has an unexpected content type (${type}).`));
 }
 
 export function failed(failure: UpstreamFailure): Failed {

@@ -27,13 +27,13 @@ import { send } from './provider-client.ts';
 import { readAll, TextSource } from './text-source.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
-/** Returns bytes in pieces, none of them empty, and undefined at the end. */
+/** Returns chunks, none of them empty, and undefined at the end. */
 interface ByteChunks {
   /** Rejects when the connection breaks or the call is canceled. */
   next(): Promise<Uint8Array | undefined>;
 }
 
-/** Reads an upstream's answer as bytes, when the next piece is requested. */
+/** Reads an upstream's answer as bytes, when the next chunk is requested. */
 export class ByteSource implements ByteChunks {
   readonly #body: ResponseBody;
   readonly #upstreamCall: UpstreamCall;
@@ -96,8 +96,8 @@ export async function attemptAudio(
       upstreamCall,
       checkFor(offer, context.checkAddress),
     );
-    const peer = { upstreamCall, idleMs: provider.idleTimeoutMs };
-    const result = await open(response, audioRequest, peer);
+    const active = { upstreamCall, idleMs: provider.idleTimeoutMs };
+    const result = await open(response, audioRequest, active);
     if (result.kind === 'failed') upstreamCall.cancel();
     return result;
   } catch (error) {
@@ -105,14 +105,17 @@ export async function attemptAudio(
   }
 }
 
-/** The call that the answer arrives on, and how long it may be silent. */
-interface Peer {
+/** The call that the answer arrives on, and how long it may stay silent. */
+interface ActiveCall {
   readonly upstreamCall: UpstreamCall;
   readonly idleMs: number;
 }
 
 /** Reads the text of an answer that isn't audio. */
-async function readText({ body }: HttpResponse, { upstreamCall, idleMs }: Peer): Promise<string> {
+async function readText(
+  { body }: HttpResponse,
+  { upstreamCall, idleMs }: ActiveCall,
+): Promise<string> {
   if (!body) return '';
   const source = new TextSource(body, upstreamCall, { idleMs });
   try {
@@ -127,11 +130,11 @@ const audio = /^(?:audio\/|application\/ogg|(?:application|binary)\/octet-stream
 async function open(
   response: HttpResponse,
   audioRequest: AudioRequest,
-  peer: Peer,
+  active: ActiveCall,
 ): Promise<AttemptResult> {
   const { ok, status, headers, body } = response;
   if (!ok) {
-    const text = isUncompressed(response) ? await readText(response, peer) : '';
+    const text = isUncompressed(response) ? await readText(response, active) : '';
     return failed(readFailure(status, text, headers, Date.now()));
   }
   if (!isUncompressed(response)) {
@@ -140,21 +143,21 @@ async function open(
   const type = headers.get('content-type') ?? '';
   const events = isEventStream(response) ? audioRequest.openEvents?.() : undefined;
   if (type !== '' && !audio.test(type) && !events) {
-    return failed(notAudioFailure(type, await readText(response, peer)));
+    return failed(notAudioFailure(type, await readText(response, active)));
   }
   if (!body) return failed(malformed('The provider sent an empty answer.'));
   const length = events ? null : contentLengthOf(headers);
-  const source = new ByteSource(body, peer.upstreamCall, peer.idleMs, length);
-  const pieces: ByteChunks = events ? new AudioEventChunks(source, events) : source;
-  const first = await pieces.next();
+  const source = new ByteSource(body, active.upstreamCall, active.idleMs, length);
+  const chunks: ByteChunks = events ? new AudioEventChunks(source, events) : source;
+  const first = await chunks.next();
   if (!first) return failed(malformed('The provider ended its answer before any audio.'));
   return {
     kind: 'bytes',
     contentType: audioRequest.contentTypeFor(first),
     contentLength: length,
     first,
-    next: () => pieces.next(),
-    upstreamCall: peer.upstreamCall,
+    next: () => chunks.next(),
+    upstreamCall: active.upstreamCall,
     metrics: metricsFrom(events),
   };
 }
@@ -167,7 +170,9 @@ function contentLengthOf(headers: ResponseHeaders): number | null {
 /** Returns the failure for an answer that isn't audio. It may contain an error. */
 function notAudioFailure(type: string, text: string): UpstreamFailure {
   const [mediaType = ''] = type.split(';');
-  const unexpected = malformed(`The provider sent ${mediaType}, which wasn't requested.`);
+  const unexpected = malformed(
+    `The provider's answer has an unexpected content type (${mediaType}).`,
+  );
   const read = readAnswer<never>(text, (body) => ({
     ok: false,
     failure: failureInside(body) ?? unexpected,
@@ -175,7 +180,7 @@ function notAudioFailure(type: string, text: string): UpstreamFailure {
   return read.ok || read.failure.kind === 'malformed' ? unexpected : read.failure;
 }
 
-/** Returns metrics whose usage is known once the last event was read. */
+/** Returns metrics whose usage is known once the last event has been read. */
 function metricsFrom(events: AudioEvents | undefined): OpenBytes['metrics'] {
   return {
     ...noMetrics,
@@ -214,19 +219,15 @@ class AudioEventChunks implements ByteChunks {
       if (this.#bytesWithoutAudio > bytesWithoutOutputMax) {
         throw new MalformedAnswer(`${bytesWithoutOutputMax} bytes without audio`);
       }
-      if (!chunk && !this.#events.finished) throw interruptedError('before its last event');
+      if (!chunk && !this.#events.finished)
+        throw new Error("The provider's answer ended before its last event.");
     }
   }
 
   #take(audio: ReadResult<Uint8Array | undefined>): void {
-    if (!audio.ok) throw interruptedError(`with ${audio.failure.message}`);
+    if (!audio.ok) throw new Error(`The provider's answer failed: ${audio.failure.message}`);
     if (!audio.value?.length) return;
     this.#pending.push(audio.value);
     this.#bytesWithoutAudio = 0;
   }
-}
-
-/** Returns the error for an answer that ended before it was complete. */
-function interruptedError(detail: string): Error {
-  return new Error(`The provider's answer was interrupted ${detail}.`);
 }

@@ -10,7 +10,7 @@ import { interrupted, type Settle, type StreamOutcome } from './stream-answer.ts
 export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   readonly #bytes: OpenBytes;
   readonly #settle: Settle;
-  /** Bytes that aren't sent yet. After the first piece, this is one byte. */
+  /** Bytes that aren't sent yet. After the first chunk, this is one byte. */
   #buffered: Uint8Array | undefined;
   #error: GatewayError | undefined;
   #settled: Promise<SettledUsage | GatewayError> | undefined;

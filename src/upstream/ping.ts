@@ -6,7 +6,7 @@ import { isUntrusted } from './guard/pinned-call.ts';
 import { InvalidKeyError } from './keys/authorizer.ts';
 import { queryProvider } from './provider-client.ts';
 
-/** The result of a probe. */
+/** The result of a ping. */
 export type PingResult =
   | { readonly kind: 'answered'; readonly status: number; readonly ms: number }
   | { readonly kind: 'silent' }
@@ -15,7 +15,7 @@ export type PingResult =
   /** The message is one sentence and doesn't reveal the key. */
   | { readonly kind: 'unusable key'; readonly message: string };
 
-/** Returns whether a probe checks the key and not only whether the server responds. */
+/** Returns whether a ping checks the key and not only whether the server responds. */
 export function hasFreeCall({ dialect }: Provider): boolean {
   return dialects[dialect].modelListPath !== null;
 }
@@ -24,7 +24,7 @@ export function hasFreeCall({ dialect }: Provider): boolean {
 export function pingProvider(provider: Provider, timeoutMs: number): Promise<PingResult> {
   const path = dialects[provider.dialect].modelListPath;
   if (path === null) return pingServer(keylessCall(provider.baseUrl), timeoutMs);
-  return probe((signal) => queryProvider(provider, path, signal), timeoutMs);
+  return ping((signal) => queryProvider(provider, path, signal), timeoutMs);
 }
 
 /** Returns a call without a key. Any response shows that the server is up. */
@@ -33,10 +33,10 @@ export function keylessCall(url: string): ServerCall {
 }
 
 export function pingServer(call: ServerCall, timeoutMs: number): Promise<PingResult> {
-  return probe((signal) => callConfiguredServer(call, signal), timeoutMs);
+  return ping((signal) => callConfiguredServer(call, signal), timeoutMs);
 }
 
-async function probe(
+async function ping(
   call: (signal: AbortSignal) => Promise<Response>,
   timeoutMs: number,
 ): Promise<PingResult> {

@@ -82,7 +82,7 @@ test('inlineImages does not call a private address', async () => {
     ),
   );
   expect(failure).toMatchObject({ status: 400, param: 'images[0]' });
-  expect(String(failure)).toContain('does not lead to a public address');
+  expect(String(failure)).toContain("doesn't resolve to a public address");
   expect(peer.requests).toEqual([]);
 });
 

@@ -64,7 +64,7 @@ const corruptions: [string, string[], RegExp[]][] = [
     ["update ledger_entries set amount = -9 where kind = 'charge'"],
     [
       /: entry \d+ has the balance 9980 after it, but 10000 and -9 make another\.$/,
-      /: entry \d+ takes 9, but its requests 20\.$/,
+      /: entry \d+ takes 9, but its requests add up to 20\.$/,
       /its entries add up to 9991, not 9980\.$/,
       /its charges add up to 9, not 20\.$/,
     ],
@@ -106,7 +106,7 @@ const corruptions: [string, string[], RegExp[]][] = [
     'an edited charge of a request',
     ['update request_log set model_charge = 1 where model_charge = 13'],
     [
-      /: entry \d+ takes 20, but its requests 8\.$/,
+      /: entry \d+ takes 20, but its requests add up to 8\.$/,
       /^Tenant \S+, 2026-02-10, .*: the daily sums differ .* in model_charge by 12\.$/,
     ],
   ],
@@ -114,7 +114,7 @@ const corruptions: [string, string[], RegExp[]][] = [
     'a deleted request',
     ['delete from request_log where model_charge = 13'],
     [
-      /: entry \d+ takes 20, but its requests 7\.$/,
+      /: entry \d+ takes 20, but its requests add up to 7\.$/,
       /the daily sums differ from the request log in requests by 1, .*model_charge by 13/,
     ],
   ],
@@ -132,7 +132,7 @@ const corruptions: [string, string[], RegExp[]][] = [
     'charges without an entry',
     ['update request_log set entry_id = null'],
     [
-      /: entry \d+ takes 20, but its requests 0\.$/,
+      /: entry \d+ takes 20, but its requests add up to 0\.$/,
       /no ledger entry of the wallet includes its charge\.$/,
       /no ledger entry of the wallet includes its charge\.$/,
     ],

@@ -207,7 +207,7 @@ test(
     await postgres.halt('fast');
     const rejected = await gateway.manage('POST', '/api/v1/keys', { name: 'later' });
     expect(rejected.status).toBe(503);
-    expect(rejected.error.message).toBe('The store cannot be reached right now.');
+    expect(rejected.error.message).toBe("The database can't be reached right now.");
     ids.push(await chat(), await chat());
     expect(ids.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     gateway.signal('SIGTERM');

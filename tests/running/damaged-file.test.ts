@@ -51,7 +51,7 @@ test(
     expect([exitCode, stdout, stderr]).toEqual([
       1,
       '',
-      `The database file ${path} cannot be used: it is damaged; ` +
+      `The database file ${path} can't be used: it is damaged; ` +
         'stop what uses it, and restore a backup beside its journal.\n',
     ]);
   },

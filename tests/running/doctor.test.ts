@@ -66,7 +66,7 @@ test(
       "✓ clock          This machine's clock says # UTC.",
       "✓ providers      No provider has a key, so the demo is on. Set a provider's key, such as " +
         'OPENAI_API_KEY.',
-      '✓ journal        There are no journals of ended processes.',
+      '✓ journal        No ended process has left a journal.',
       'All 6 checks passed.',
       '',
     ]);
@@ -90,9 +90,9 @@ test(
       `✓ store          ${dataDir}/tollgate.db answers in # ms; all ${migrationCount} migrations are ` +
         'applied.',
       "✓ clock          This machine's clock says # UTC.",
-      '✓ secret key     There are no provider keys of tenants to decrypt.',
+      '✓ secret key     Tenants have no provider keys to decrypt.',
       '✓ provider fake  host accepts the key in # ms.',
-      '✓ journal        There are no journals of ended processes.',
+      '✓ journal        No ended process has left a journal.',
       '✓ ledger         No lease expired more than a day ago. To check every balance, run ' +
         '"tollgate ledger verify".',
       'All 8 checks passed.',
@@ -239,7 +239,7 @@ describe('the doctor checks of folders', () => {
       }
       const found = await runInside(asUnprivileged, join(closed, 'data'));
       expect(findingOf(found, '✗', 'data directory')).toBe(
-        `This user can't write to ${closed} (EACCES). Make it belong to the user that runs ` +
+        `This user can't write to ${closed} (EACCES). Change its owner to the user that runs ` +
           `Tollgate: chown -R "$(id -u)" "${closed}"`,
       );
       expect(found.exitCode).toBe(1);
@@ -255,8 +255,8 @@ describe('the doctor checks of folders', () => {
       const isolated = ['unshare', '--user', '--map-root-user', '--mount'];
       const readOnly = [...isolated, 'sh', '-c', mount, disk];
       expect(findingOf(await runInside(readOnly, disk), '✗', 'data directory')).toBe(
-        `This user can't write to ${disk} (EROFS). Mount its disk as writable, or set data_dir ` +
-          'to another disk.',
+        `This user can't write to ${disk} (EROFS). Remount its disk as writable, or set data_dir ` +
+          'to a folder on another disk.',
       );
     },
     testMs,
@@ -294,8 +294,8 @@ describe('the doctor checks of folders', () => {
       const mount = 'mount -t tmpfs -o size=8m tmpfs "$0" && exec "$@"';
       const small = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', mount, disk];
       expect(findingOf(await runInside(small, disk), '✗', 'data directory')).toBe(
-        `The disk of ${disk} has only 8 MiB free. Free at least 256 MiB, or set data_dir to ` +
-          'another disk.',
+        `The disk that holds ${disk} has only 8 MiB free. Free at least 256 MiB, or set data_dir to ` +
+          'a folder on another disk.',
       );
     },
     testMs,
@@ -313,7 +313,7 @@ describe('the doctor checks of Postgres', () => {
         `Postgres answers in # ms; 0 of ${migrationCount} migrations are applied, the next start applies ` +
           `the other ${migrationCount}.`,
       );
-      expect(findingOf(before, '✓', 'clock')).toBe("It differs from the store's clock by # s.");
+      expect(findingOf(before, '✓', 'clock')).toBe("This machine's clock differs from the database's by # s.");
       await using db = await connect(DATABASE_URL);
       expect(await db.rows("select 1 from pg_tables where schemaname = 'public'")).toEqual([]);
       await (await startGateway({ env })).stop();
@@ -362,20 +362,20 @@ test(
     const redis = await startRedis();
     if (!redis) return;
     const options = { env: { REDIS_URL: redis.url } };
-    expect(findingOf(await run(['doctor'], options), '✓', 'redis')).toBe('It answers in # ms.');
+    expect(findingOf(await run(['doctor'], options), '✓', 'redis')).toBe('Redis answers in # ms.');
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     expect(findingOf(await run(['doctor'], options), '✗', 'redis')).toMatch(
-      /^It can't be used: OOM .*\. It is running but rejects the command\. .* maxmemory, .*\.$/,
+      /^Redis can't be used: OOM .*\. It is running but rejects the command\. .* maxmemory, .*\.$/,
     );
     await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     const outOfRange = await run(['doctor'], { env: { REDIS_URL: `${redis.url}/99` } });
     expect(findingOf(outOfRange, '✗', 'redis')).toMatch(
-      /^It can't be used: ERR DB index is out of range\. It is running but rejects the command\. /,
+      /^Redis can't be used: ERR DB index is out of range\. It is running but rejects the command\. /,
     );
     await redis[Symbol.asyncDispose]();
     const found = await run(['doctor'], options);
     expect(findingOf(found, '✗', 'redis')).toMatch(
-      /^It can't be used: \S.*\. Start it, or set redis \(REDIS_URL\) to its address\.$/,
+      /^Redis can't be used: \S.*\. Start it, or set redis \(REDIS_URL\) to its URL\.$/,
     );
     expect(found.exitCode).toBe(1);
   },
@@ -423,10 +423,10 @@ test(
     const own = { TOLLGATE_SECRET_KEY: '' };
     expect((await run(words, { dataDir, config, env: own })).stderr).toBe('');
     const matching = await run(['doctor'], { dataDir, config });
-    expect(findingOf(matching, '✓', 'secret key')).toBe('It decrypts 1 provider key of tenants.');
+    expect(findingOf(matching, '✓', 'secret key')).toBe('The secret key decrypts 1 provider key of tenants.');
     const found = await run(['doctor'], { dataDir, config, env });
     expect(findingOf(found, '✗', 'secret key')).toStartWith(
-      "It decrypts 0 of 1 provider key. The secret key doesn't match the stored provider keys.",
+      "The secret key decrypts only 0 of 1 provider key. The secret key doesn't match the stored provider keys.",
     );
     expect((await run(['serve', '--port', '0'], { dataDir, config, env })).exitCode).toBe(1);
   },
@@ -447,11 +447,11 @@ test(
     const config = { demo: true };
     const found = await run(['doctor'], { dataDir, config });
     expect(findingOf(found, '✗', 'journal')).toBe(
-      'There are unbooked journals of ended processes: 1. Start a gateway on this folder to book ' +
+      'Journals of ended processes that are not booked yet: 1. To book them, start a gateway on ' +
         'them: "tollgate serve".',
     );
     expect(findingOf(found, '✗', 'ledger')).toBe(
-      '1 lease with 700 credits expired more than a day ago. Start a gateway to return the ' +
+      '1 lease with 700 credits expired more than a day ago. To return the credits, start a ' +
         'credits: "tollgate serve".',
     );
     expect(readdirSync(join(dataDir, 'journal'))).toHaveLength(2);
@@ -460,7 +460,7 @@ test(
       config: { demo: true, credits_per_usd: 1000 },
     });
     expect(findingOf(otherRate, '✗', 'ledger')).toBe(
-      'It has 1000000 credits per dollar, but the configuration has 1000. Set credits_per_usd ' +
+      'The ledger has 1000000 credits per dollar, but the configuration has 1000. Set credits_per_usd ' +
         'to 1000000.',
     );
     const other = await startGateway({ config });
@@ -468,7 +468,7 @@ test(
     const database = `sqlite:${join(other.dataDir, 'tollgate.db')}`;
     const mismatched = await run(['doctor'], { dataDir, config: { ...config, database } });
     expect(findingOf(mismatched, '✗', 'journal')).toStartWith(
-      `The journal ${join(dataDir, 'journal')} has requests of another database. Start once with`,
+      `The journal folder ${join(dataDir, 'journal')} has requests of another database. Start once with`,
     );
   },
   testMs,

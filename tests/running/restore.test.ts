@@ -133,7 +133,7 @@ test(
     expect([rejected.exitCode, rejected.stdout, rejected.stderr]).toEqual([
       1,
       '',
-      `The journal ${journal} has requests of another database. Start once with that database, or ` +
+      `The journal folder ${journal} has requests of another database. Start once with that database, or ` +
         'move the folder away. If this database is an older copy of it, remove ' +
         `${journal}/ledger-id.\n`,
     ]);

@@ -117,7 +117,7 @@ export class LeaseBalance {
     if (this.#held < 0) assert.fail('Released more credits than were held.');
   }
 
-  /** Replaces a request's hold by its charge, which is owed until it is committed. */
+  /** Replaces a request's hold with its charge, which is owed until it is committed. */
   settle(held: number, charge: number): void {
     this.release(held);
     this.#owed += charge;
@@ -217,7 +217,7 @@ export class LeaseBalance {
       };
       const creditsToRequest = () => {
         included = [...this.#waiting];
-        // Request a lease in doubt again as a whole: free credits may be granted meanwhile.
+        // Request all credits of a lease in doubt again, because free ones may be granted meanwhile.
         return this.#inDoubt ? this.#leased + Math.max(0, missing()) : missing();
       };
       const isAnswered = await this.#requestRefill({

@@ -86,7 +86,7 @@ export function modelCharge(cost: FemtoUsd, creditsPerUsd: number): number {
 
 /** Whose provider account pays for a request. */
 export interface BilledAccount {
-  /** Set if the caller pays its provider itself and owes us a share of the list price. */
+  /** Set if the caller pays the provider and owes the gateway a share of the list price. */
   readonly ownAccount?: { readonly feeBasisPoints: number } | null;
 }
 
@@ -101,8 +101,8 @@ export function chargeAt(
 }
 
 /**
- * Estimates tokens if the upstream reported none. Divides character counts, so that no text is
- * tokenized on the event loop.
+ * Estimates tokens for an answer without reported usage. Divides character counts, because
+ * tokenizing would block the event loop.
  */
 export function estimateUsage(inputBytes: number, outputCharacters: number): Usage {
   return {

@@ -26,7 +26,7 @@ export interface FeeKindEntry {
     readonly singular: string;
     readonly plural: string;
   };
-  /** Returns the credits that an operation counted itself. Left out for fees made from prices. */
+  /** Returns the credits that an operation charges itself. Left out for fees computed from prices. */
   readonly counted?: (measured: Pick<Measured, 'toolCredits'>) => number;
 }
 
@@ -64,14 +64,14 @@ export const feeKinds = {
     metric: 'agent_runtime',
     label: 'Agent runtime',
     sumLabel: 'Agent runtime',
-    description: 'Always 0 so far.',
+    description: 'Always 0 for now: no operation charges it.',
     counted: () => 0,
   },
 } as const satisfies Record<string, FeeKindEntry>;
 
 export type FeeKind = keyof typeof feeKinds;
 export type FeeName = (typeof feeKinds)[FeeKind]['name'];
-export type FeeSumName = (typeof feeKinds)[FeeKind]['sumName'];
+type FeeSumName = (typeof feeKinds)[FeeKind]['sumName'];
 
 /** Whole credits, by fee kind. */
 export type Charges = Readonly<Record<FeeKind, number>>;

@@ -79,7 +79,7 @@ function readOwner(file: string): string | undefined {
 function foreignJournals(root: string, file: string): GatewayError {
   return new GatewayError(
     'service_unavailable',
-    `The journal ${root} has requests of another database. Start once with that database, or ` +
+    `The journal folder ${root} has requests of another database. Start once with that database, or ` +
       `move the folder away. If this database is an older copy of it, remove ${file}.`,
   );
 }
@@ -93,7 +93,7 @@ export class Segment {
   #bytes = 0;
   #isTorn = false;
 
-  /** `durable`: also syncs the folder, so that the file's name survives a power failure. */
+  /** If `durable`, syncs the folder, too, so that the file's name survives a power failure. */
   constructor(path: string, durable: boolean) {
     this.#path = path;
     this.file = openSync(path, 'a', 0o600);

@@ -319,7 +319,7 @@ describe('settle', () => {
     ['interrupted', true, true],
     ['interrupted', false, false],
   ] as const)(
-    'for outcome %s with the client gone (%p), records canceled as %p',
+    'records outcome %s with the client disconnected (%p) as canceled (%p)',
     async (kind, isGone, expected) => {
       const client = isGone ? { clientSignal: AbortSignal.abort() } : {};
       expect((await billOf({ hold: holdOf(1_000), kind, ...client })).cancelled).toBe(expected);
@@ -382,7 +382,7 @@ describe('settle with an estimate', () => {
     expect((await billEstimate(20, { toolCredits: 30 })).charges).toMatchObject({ modelCharge: 0 });
   });
 
-  test('charges what the provider did count, whatever was held', async () => {
+  test('charges what the provider counted, even if it exceeds the hold', async () => {
     expect((await billEstimate(70, { reported: tokens(100, 0) })).charges).toMatchObject({
       modelCharge: 100,
     });
@@ -391,8 +391,8 @@ describe('settle with an estimate', () => {
     });
   });
 
-  test('replaces impossible usage by an estimate', async () => {
-    // The model's context is 1,000 tokens; up to 16 times that is credible.
+  test('replaces impossible usage with an estimate', async () => {
+    // The model's context is 1,000 tokens; up to 16 times that is plausible.
     const most = await billOf({ hold: holdOf(20_000), measured: { usage: tokens(16_000, 0) } });
     expect([most.costCredits, most.usageEstimated]).toEqual([16_000, false]);
     const beyond = await billOf({ hold: holdOf(20_000), measured: { usage: tokens(16_001, 0) } });
@@ -406,17 +406,17 @@ describe('settle with an estimate', () => {
 test('settle charges nothing for replayed answers', async () => {
   const recording = { model: 'acme/one', provider: 'acme' };
   const metrics = { usage: tokens(100, 10), finishReason: 'stop' };
-  const recalled = settling({});
+  const replayed = settling({});
   expect(
-    await recalled.settle({
+    await replayed.settle({
       kind: 'replayed',
       recording,
       metrics,
       error: null,
     } as unknown as RequestOutcome),
   ).toEqual({ usage: tokens(100, 10), costCredits: 0 });
-  expect(recalled.observed).toEqual([]);
-  expect(recalled.saved).toMatchObject([
+  expect(replayed.observed).toEqual([]);
+  expect(replayed.saved).toMatchObject([
     {
       wasDispatched: false,
       settlement: {
@@ -499,7 +499,7 @@ test('settle records an unread request with its operation and model', async () =
 
 test('settle records no failure for a client that disconnects before the answer', async () => {
   const attempts = [
-    { outcome: 'failed' },
+    { outcome: 'server' },
     { outcome: 'client_disconnected' },
   ] as unknown as Call['attempts'];
   const error = new GatewayError('upstream_error', 'The client disconnected.');

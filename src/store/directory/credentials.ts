@@ -123,7 +123,7 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
   }
 }
 
-/** Reads all credentials by pages, also from a database that is open for reading only. */
+/** Reads all credentials in pages, including from a database that is open for reading only. */
 export class SqlCredentialPages implements Pick<RotationStore, 'page'> {
   readonly #database: ReadOnlyDatabase;
 

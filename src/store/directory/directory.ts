@@ -28,7 +28,7 @@ import { findKeys, keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate }
 
 const adminTokenSetting = 'admin_token_sha256';
 
-/** A mark takes 2 parameters, of which SQLite allows 32,766 per statement. */
+/** Each key takes 2 parameters, and SQLite allows 32,766 per statement. */
 const marksPerStatement = 1_000;
 
 export class SqlDirectory extends SqlRepository implements Directory {
@@ -272,14 +272,14 @@ export function inVersionedTransaction<T>(
   });
 }
 
-/** Matches tenants with this text in their name or id. */
+/** Matches tenants with this text in their name or ID. */
 function tenantMatches(text: string, engine: Engine): RawBuilder<SqlBool> {
   return anyIsLike(['name', 'id'], `%${escapeLikePattern(text)}%`, engine);
 }
 
 /**
- * Matches keys with each of these words in their name or label, or with an id that starts with the
- * text. Other parts of an id occur in many ids by chance.
+ * Matches keys with each of these words in their name or label, or with an ID that starts with the
+ * text. Other parts of an ID occur in many IDs by chance.
  */
 function keyMatches(text: string, engine: Engine): RawBuilder<SqlBool> {
   const hasWord = (word: string) =>
@@ -299,7 +299,7 @@ function escapeLikePattern(text: string): string {
   return lowerCase.replaceAll(/[!%_]/g, '!$&');
 }
 
-/** Ignores the case of A to Z only, because SQLite knows the case of no other letters. */
+/** Ignores the case of A to Z only, because SQLite doesn't know the case of other letters. */
 function lowerCased(column: string, engine: Engine): RawBuilder<string> {
   return sql<string>`lower(${byBytes(column, engine)})`;
 }

@@ -162,9 +162,9 @@ function jsonText(list: readonly string[] | null): string | null {
 
 function textList(text: string): string[] {
   const list = parseJson(text);
-  assert(Array.isArray(list), 'A stored list is not a list.');
+  assert(Array.isArray(list), "A stored list isn't a JSON array.");
   return list.map((item: unknown) => {
-    assert(typeof item === 'string', 'A stored list has an item that is not text.');
+    assert(typeof item === 'string', "A stored list has an item that isn't a string.");
     return item;
   });
 }

@@ -5,6 +5,7 @@ import { SqlRepository } from '../database.ts';
 /** Rows changed per sweep; the rest waits for the next one. */
 const batchRows = 500;
 
+/** Registers the stored objects of jobs for deletion. `expire` also expires the jobs themselves. */
 export class SqlJobObjects extends SqlRepository implements JobObjects {
   async register(key: string, jobId: string, deleteAt: number): Promise<void> {
     await this.database.write

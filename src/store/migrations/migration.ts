@@ -7,7 +7,7 @@ export interface Migration {
   statements(types: SqlTypes): readonly string[];
 }
 
-/** The SQL in which the engines' table definitions differ. */
+/** The SQL that differs between SQLite's and Postgres's table definitions. */
 export interface SqlTypes {
   readonly engine: Engine;
   /** An increasing number that the database assigns. */
@@ -15,7 +15,7 @@ export interface SqlTypes {
   readonly integer: string;
   readonly flag: string;
   readonly bytes: string;
-  /** Text compared byte by byte, so that both engines sort rows alike. */
+  /** Text compared byte by byte, so that both databases sort rows alike. */
   readonly id: string;
   /** Suffix of a table definition: SQLite checks types only in strict tables. */
   readonly tableEnd: string;

@@ -79,7 +79,7 @@ function slotsKey(tenantId: string): string {
   return `{${tenantId}}:running`;
 }
 
-/** Returns an empty list for a reply of any other shape, which then counts as none. */
+/** Returns an empty list for a reply of any other shape, which then counts as no reply. */
 function numbersOf(answer: unknown, length: number): readonly number[] {
   const isValid =
     Array.isArray(answer) &&

@@ -64,7 +64,7 @@ export class SqlStatement extends SqlRepository implements StatementReads {
   /**
    * Returns the last entry committed before a time, by binary search. The clocks of processes
    * differ slightly, so times may step back between neighbors. Searching at fixed ids still always
-   * finds the same entry, and an earlier time never finds a later one. The engines need different
+   * finds the same entry, and an earlier time never finds a later one. SQLite and Postgres need different
    * conditions: by account alone, Postgres would scan the entries of all other accounts; by the
    * pair, SQLite would scan all earlier entries of the account.
    */
@@ -169,7 +169,7 @@ export class SqlStatementMonths extends SqlRepository implements MonthReads {
   async manualChanges({ accountId, afterEntry, lastEntry }: EntryRange) {
     const sumOf = (kind: string) =>
       sql<number>`coalesce(sum(case when kind = ${kind} then amount else 0 end), 0)`;
-    // A literal, not a parameter, so that the engines can use the partial index.
+    // A literal, not a parameter, so that both databases can use the partial index.
     const isManual = sql<boolean>`kind <> 'charge'`;
     return this.database.read
       .selectFrom('ledger_entries')

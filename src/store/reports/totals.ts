@@ -7,7 +7,7 @@ import { type DayRange, daysOf } from '../../records/period.ts';
 import type { WalletReads, WalletTotals } from '../../records/statement.ts';
 import { charged, type Database, type ReadOnlyDatabase, SqlRepository } from '../database.ts';
 
-/** As text, because the sum of all wallets can exceed the exact integers. */
+/** Returns text, because the sum of all wallets can exceed JavaScript's exact integers. */
 const sumOf = (column: 'balance' | 'leased') =>
   sql<string>`cast(coalesce(sum(${sql.ref(column)}), 0) as text)`.as(column);
 
@@ -33,7 +33,7 @@ export async function readOverview({ report }: Database) {
 export class SqlWalletTotals extends SqlRepository implements WalletReads {
   /** Uses one statement, so that the numbers are consistent while settlements are committed. */
   async totals(tenantId: string): Promise<WalletTotals> {
-    // The first condition on the kind lets the engines use the index without charges.
+    // The condition `kind <> 'charge'` lets both databases use the partial index without charges.
     const manual = (kind: string) => sql<number>`(
       select coalesce(sum(amount), 0) from ledger_entries
       where account_id = accounts.id and kind <> 'charge' and kind = ${kind}
@@ -84,7 +84,7 @@ export class SqlKeySpending extends SqlRepository implements KeySpending {
     now: number,
   ): Promise<ReadonlyMap<string, Spending>> {
     if (keyIds.length === 0) return new Map();
-    // Until the end of the period, like its limit: another process may already be in the next one.
+    // Bounded by the end of the period, because another process may already be in the next one.
     const spent = (reset: LimitReset) => {
       const { first, last } = daysOf(limitPeriod(reset, now));
       const isIn = sql<boolean>`day between ${sql.lit(first)} and ${sql.lit(last)}`;

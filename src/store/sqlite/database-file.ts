@@ -36,7 +36,7 @@ export function statementMessage(path: string, code: string | null, message: str
 
 function fileSentence(path: string, code: string, message: string): string {
   const reason = reasons[code] ?? reasons[code.split('_', 2).join('_')] ?? message;
-  return `The database file ${path} cannot be used: ${reason}.`;
+  return `The database file ${path} can't be used: ${reason}.`;
 }
 
 /** Returns device and inode of the file, or undefined if there is none. */
@@ -51,6 +51,6 @@ export function identityOf(path: string): string | undefined {
  */
 export function assertSameFile(path: string, identity: string | undefined): void {
   if (identityOf(path) === identity) return;
-  const message = `The database file ${path} was moved, deleted or replaced while in use.`;
+  const message = `The database file ${path} was moved, deleted, or replaced while in use.`;
   throw Object.assign(new Error(message), { code: 'SQLITE_READONLY_DBMOVED' });
 }

@@ -30,7 +30,7 @@ export type ConnectionRequest =
       readonly kind: 'run';
       readonly sql: string;
       readonly parameters: readonly SqlValue[];
-      /** The statement belongs to a transaction and must not run outside of it. */
+      /** The statement belongs to a transaction and must not run outside it. */
       readonly inTransaction: boolean;
     }
   | {
@@ -62,7 +62,7 @@ export function batchCommitterOn(
   return (batch) => database.transaction().execute((trx) => commitBatch(trx, 'sqlite', batch));
 }
 
-/** Sends requests to a thread or, inside of it, directly to its connection. */
+/** Sends requests to a thread or, inside it, directly to its connection. */
 interface SqliteChannel {
   send(request: ConnectionRequest): Promise<Outcome>;
 }

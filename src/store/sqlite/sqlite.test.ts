@@ -288,7 +288,7 @@ describe('openSqlite, when a thread ends unexpectedly,', () => {
 
   test('does not reopen a replaced file or create a new one', async () => {
     const path = join(folder, 'test.db');
-    const moved = `The database file ${path} was moved, deleted or replaced while in use.`;
+    const moved = `The database file ${path} was moved, deleted, or replaced while in use.`;
     await run(`vacuum into '${join(folder, 'copy.db')}'`, 'write');
     renameSync(path, join(folder, 'away.db'));
     for (const thread of [4, -1]) fail(threads.at(thread));
@@ -320,7 +320,7 @@ test('openSqlite rejects writes and pings after its file was deleted', async () 
   for (const attempt of [change, inTransaction, () => database.ping()]) {
     const failure = await failureOf(attempt());
     expect(failure.message).toBe(
-      `The database file ${path} was moved, deleted or replaced while in use.`,
+      `The database file ${path} was moved, deleted, or replaced while in use.`,
     );
     expect(toUnreachableError(failure)?.symbol).toBe('service_unavailable');
   }
@@ -339,7 +339,7 @@ test('openSqlite rejects writes and pings after its file was replaced', async ()
   for (const attempt of [change, () => database.ping()]) {
     const failure = await failureOf(attempt());
     expect(failure.message).toBe(
-      `The database file ${path} was moved, deleted or replaced while in use.`,
+      `The database file ${path} was moved, deleted, or replaced while in use.`,
     );
     expect(toUnreachableError(failure)?.symbol).toBe('service_unavailable');
   }
@@ -360,7 +360,7 @@ describe('openSqlite rejects', () => {
   ])('%s because %s', async (name, reason) => {
     const path = join(folder, name);
     expect((await failureOf(openSqlite(path))).message).toMatch(
-      `The database file ${path} cannot be used: ${reason}.`,
+      `The database file ${path} can't be used: ${reason}.`,
     );
   });
 });
@@ -368,7 +368,7 @@ describe('openSqlite rejects', () => {
 test('statementMessage mentions the -wal and -shm files that a read-only start leaves', () => {
   expect(statementMessage('/data/tollgate.db', 'SQLITE_READONLY_DBMOVED', 'gone')).toBe('gone');
   expect(statementMessage('/data/tollgate.db', 'SQLITE_READONLY_RECOVERY', '')).toBe(
-    'The database file /data/tollgate.db cannot be used: it, or a file beside it whose name ends ' +
+    "The database file /data/tollgate.db can't be used: it, or a file beside it whose name ends " +
       'in -wal or -shm, is not writable.',
   );
 });

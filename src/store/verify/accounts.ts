@@ -194,7 +194,8 @@ async function checkCharges(
     .orderBy('entry.id')
     .execute();
   for (const entry of wrong) {
-    const problem = `entry ${entry.id} takes ${-entry.amount}, but its requests ${entry.charged}`;
+    const sums = `its requests add up to ${entry.charged}`;
+    const problem = `entry ${entry.id} takes ${-entry.amount}, but ${sums}`;
     report(`Account ${account.owner}: ${problem}.`);
   }
 }

@@ -1,4 +1,4 @@
-/** Reports one discrepancy in one line. */
+/** Called with a line of text for each discrepancy. */
 export type Report = (line: string) => void;
 
 /** Called during a long check with the kind of row and the number checked so far. */

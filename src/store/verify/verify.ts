@@ -36,7 +36,7 @@ export async function verifyLedger(
   const progressOf = (what: string) => createRowCounter(what, onProgress);
   const { accounts, entries } = await checkAccounts(database, count, progressOf('entries'));
   const requests = await checkDays(database, count, progressOf('requests'));
-  await checkRequestIds(database, count, progressOf('request ids'));
+  await checkRequestIds(database, count, progressOf('request IDs'));
   await checkOrphans(database, count);
   return { accounts, entries, requests, discrepancies };
 }
@@ -76,7 +76,7 @@ const tenantsPerPage = 500;
 /** Days are checked together up to this many requests, because most days have few. */
 const requestsPerSpan = 10_000;
 
-/** At most this many requests without an entry are named per span. */
+/** The maximum number of requests without an entry that are named per span. */
 const unbookedRequestsMax = 100;
 
 /** The end of the last span, which includes all remaining requests and any sums after them. */
@@ -125,7 +125,7 @@ function tenantsAfter({ read }: ReadOnlyDatabase, lastId: string) {
     .execute();
 }
 
-/** Returns the first day, from the given one on, that has a request or a sum. */
+/** Returns the first day, at or after the given one, that has a request or a sum. */
 async function nextDay(
   { read }: ReadOnlyDatabase,
   tenantId: string,
@@ -275,7 +275,7 @@ async function checkRequestIds(
     for (const { request_id } of repeated) {
       report(`Request ${idText(request_id)} is in the log more than once.`);
     }
-    // The last id of a page starts the next one, so that no duplicate is split between pages.
+    // The last ID of a page starts the next one, so that no duplicate is split between pages.
     const next = await page
       .limit(1)
       .offset(idsPerPage - 1)

@@ -6,7 +6,7 @@ import { ConnectionError } from './response.ts';
 import { withoutBlankLines } from './response-parser.ts';
 import type { RoundTrip, Transport } from './round-trip.ts';
 
-/** A close that crossed the request arrives within a round trip. After that, it has been read. */
+/** After this long without a close, the server has certainly read the request. */
 const unreadMsMax = 1_000;
 
 /** The server that a connection is opened to. */
@@ -21,7 +21,7 @@ export interface Destination {
 /** The pool that keeps idle connections, as far as a connection uses it. */
 export interface ConnectionOwner {
   readonly destination: Destination;
-  /** Servers don't close connections idle for less than this, so a lost request was read. */
+  /** Servers don't close connections that were idle for less than this. */
   readonly idleMsMin: number;
   returnIdle(connection: Connection): void;
   /** Called when a connection has completed more than one round trip. */

@@ -70,7 +70,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   sendOnNewConnection(trip: RoundTrip): void {
     if (this.#abandoned < abandonedConnectionsMax) new Connection(this, trip);
-    else trip.fail(new ConnectionError('ETIMEDOUT', 'The server accepts no connections.'));
+    else trip.fail(new ConnectionError('ETIMEDOUT', "The server isn't accepting connections."));
   }
 
   /** Counts the connection until the system gives up opening it; the runtime can't abort that. */

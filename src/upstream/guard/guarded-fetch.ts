@@ -54,7 +54,7 @@ const redirectsMax = 3;
 
 const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** Callers can't set these headers. They would change the framing or address a proxy. */
+/** Callers can't set these headers, which would change the framing or instruct a proxy. */
 const connectionHeaders = [
   'connection',
   'content-length',
@@ -100,7 +100,7 @@ function withVouchedHost(policy: AddressPolicy, host: string | undefined): Addre
 
 async function fetchWithRedirects(firstUrl: string, call: GuardedCall): Promise<GuardedResult> {
   const { options } = call;
-  // A POST does not follow redirects.
+  // POST requests don't follow redirects.
   const mayFollow = (options.method ?? 'GET') === 'GET';
   let headers = requestHeaders(options.headers ?? {});
   if (headers === null) return rejected('The request has a malformed header.');

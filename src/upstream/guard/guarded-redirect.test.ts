@@ -32,7 +32,7 @@ test('GuardedFetch resolves a name once per call, so rebinding cannot redirect i
   expect(resolutions).toBe(1);
   expect(peer.requests.length).toBe(1);
   // The same URL is rejected once its name resolves to a private address.
-  expect(reasonOf(await guardedFetch(url, bounds))).toMatch(/does not lead to a public address/);
+  expect(reasonOf(await guardedFetch(url, bounds))).toMatch(/doesn't resolve to a public address/);
   expect(canary.requests).toEqual([]);
 });
 
@@ -47,7 +47,7 @@ test.each([
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, text('cat'), canary.port);
   const result = await guarded(async () => addresses)(`http://mixed.test:${peer.port}/`, bounds);
-  expect(reasonOf(result)).toMatch(/does not lead to a public address/);
+  expect(reasonOf(result)).toMatch(/doesn't resolve to a public address/);
   expect([...peer.requests, ...canary.requests]).toEqual([]);
 });
 
@@ -133,7 +133,7 @@ test("GuardedFetch allows a call's own allowedHost for that call only", async ()
 test.each([
   ['http://127.0.0.1:PORT/', /redirect was rejected: the address is not public/],
   ['http://[::ffff:7f00:1]:PORT/', /redirect was rejected: the address is not public/],
-  ['http://inner.test:PORT/', /does not lead to a public address/],
+  ['http://inner.test:PORT/', /doesn't resolve to a public address/],
   ['//127.1:PORT/', /redirect was rejected: the address is not public/],
   ['http://user:pass@images.test:PORT/', /password/],
   ['http://images.test:6379/', /port 6379/],
@@ -188,7 +188,7 @@ test('GuardedFetch rejects a name that resolves to a private address after a red
     `http://rebind.test:${peer.port}/`,
     bounds,
   );
-  expect(reasonOf(result)).toMatch(/does not lead to a public address/);
+  expect(reasonOf(result)).toMatch(/doesn't resolve to a public address/);
   expect([peer.requests.length, canary.requests.length]).toEqual([1, 0]);
 });
 
@@ -245,6 +245,6 @@ test('GuardedFetch rejects a resolver result that is not an address, even in all
     allowHosts: [`minio.internal:${peer.port}`],
   });
   const result = await guardedFetch(`http://minio.internal:${peer.port}/`, bounds);
-  expect(reasonOf(result)).toMatch(/does not lead to a public address/);
+  expect(reasonOf(result)).toMatch(/doesn't resolve to a public address/);
   expect(peer.requests).toEqual([]);
 });

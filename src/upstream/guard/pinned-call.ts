@@ -37,7 +37,7 @@ const addressesTriedMax = 4;
 /**
  * Used for unknown names and for internal ones, so it doesn't reveal which internal names exist.
  */
-const unresolvedMessage = 'The host name of the URL does not lead to a public address.';
+const unresolvedMessage = "The host name of the URL doesn't resolve to a public address.";
 
 /** Checks a user's URL and resolves its host name. */
 export async function guardTarget(
@@ -57,7 +57,7 @@ export async function guardTarget(
     return { ok: false, reason: unresolvedMessage };
   }
   const isAllowedHost = policy.allowHosts.includes(hostAndPort(url));
-  // One private address among public ones rejects all of them: any of them may be dialed.
+  // One private address rejects the URL, because any of the addresses may be called.
   const areAllowed = addresses.every(
     (ip) => (isAllowedHost && addressBytes(ip) !== null) || mayDial(url, ip, policy),
   );

@@ -70,7 +70,7 @@ describe('policyWith', () => {
 });
 
 describe('guardTarget', () => {
-  const nowhere = 'The host name of the URL does not lead to a public address.';
+  const nowhere = "The host name of the URL doesn't resolve to a public address.";
 
   test('lets a listed name resolve to any private or public address, but not others', async () => {
     expect(await resolveTo('http://hooks.corp.lan/a', '172.16.0.1')).toBe('172.16.0.1');
