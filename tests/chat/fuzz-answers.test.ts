@@ -217,7 +217,7 @@ describe('an upstream that never stops calling tools', () => {
     if (!open) throw new Error(`There is no opening of a call for ${dialect}.`);
     // One call may be sent while the others wait for its end.
     expect([1_024, 1_025]).toContain(eventsAccepted(adapter, (at) => open(short(at), at)));
-    // 41 of these ids are 4 MB; the limit also includes the names.
+    // 41 of these IDs are 4 MB; the limit also includes the names.
     expect(eventsAccepted(adapter, (at) => open(long(at), at))).toBe(41);
   });
 

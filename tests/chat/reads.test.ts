@@ -3,7 +3,7 @@ import { isObject } from '../../src/core/json.ts';
 import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
-/** The read-only endpoints for models and for the outcome of a request. */
+// The read-only endpoints for models and for the outcome of a request.
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;

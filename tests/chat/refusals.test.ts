@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
-/** Invalid requests: the error names the exact field, and nothing is sent upstream. */
+// Invalid requests: the error names the exact field, and nothing is sent upstream.
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;

@@ -3,7 +3,7 @@ import { isObject } from '../../src/core/json.ts';
 import { json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
-/** Valid requests in every form, and the body that the upstream receives for each. */
+// Valid requests in every form, and the body that the upstream receives for each.
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;

@@ -31,7 +31,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 
-/** Faults of upstreams, and what the client receives for each of them. */
+// Faults of upstreams, and what the client receives for each of them.
 
 const upstream = startFakeUpstream();
 const otherServer = startFakeUpstream();

@@ -1,8 +1,8 @@
 /** Management of skills through the API and the CLI, isolated by tenant. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { ChangeWatcher } from '../../src/auth/directory.ts';
-import { commandEnvironment } from '../../src/cli/process.ts';
-import { runCommand } from '../../src/cli/run.ts';
+import { commandEnvironment } from '../../src/cli/command-environment.ts';
+import { runCommand } from '../../src/cli/dispatch.ts';
 import { topics } from '../../src/cli/topics.ts';
 import { isObject } from '../../src/core/json.ts';
 import { runPeriodically } from '../../src/core/periodic-task.ts';

@@ -50,8 +50,8 @@ export function createTokenCounter(
 }
 
 /**
- * Returns the offer's count, or undefined if it gives none. Throws 400 with the offer's message if
- * it rejects the request: an estimate would hide that the request can't be sent.
+ * Returns the offer's count, or undefined if the offer returns none. Throws 400 with the offer's
+ * message if it rejects the request: an estimate would hide that the request can't be sent.
  */
 async function countWith(
   offer: Offer,
@@ -78,7 +78,7 @@ async function planFor(
     const catalog = await catalogOf(caller.tenantId);
     const context = { catalog, health, operation: { incompatibility: () => null } };
     const planned = plan(request, caller, { ...context, supports: supportsParameter });
-    // Content in the operator's account isn't counted for tenants either.
+    // Requests that refer to content in the operator's account aren't counted for tenants, either.
     const offers = entitledOffers(planned, request);
     return offers.filter(({ model }) => model.id === offers[0]?.model.id);
   } catch (error) {

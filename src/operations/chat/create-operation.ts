@@ -51,7 +51,7 @@ async function withSkills(
   return clientRequest.withInstructions(skillInstructions(found));
 }
 
-/** Returns undefined if no engine is configured. */
+/** Returns undefined if no search engine is configured. */
 function webSearchOf(
   { webSearch, creditsPerUsd }: Config,
   telemetry: Telemetry,
