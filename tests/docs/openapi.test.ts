@@ -172,7 +172,7 @@ describe('GET /docs', () => {
   test('states the bounds of fields and is not cached', async () => {
     const response = await fetch(`${gateway.url}/docs`);
     const html = await response.text();
-    expect(html).toContain('string, up to 4096 or null');
+    expect(html).toContain('string, up to 4096 characters or null');
     expect(html).toContain('number, 0 to 1 or null');
     expect(html).toContain('integer, from 0, default 0');
     expect(html).toContain('A file of up to 25 MB:');
