@@ -175,8 +175,8 @@ describe('GET /docs', () => {
     expect(html).toContain('string, up to 4096 characters or null');
     expect(html).toContain('number, 0 to 1 or null');
     expect(html).toContain('integer, from 0, default 0');
-    expect(html).toContain('A file of up to 25 MB:');
-    expect(html).toContain('The body may have up to 100 MB,');
+    expect(html).toContain('A file of up to 25 MiB:');
+    expect(html).toContain('The body may have up to 100 MiB,');
     expect(response.headers.get('cache-control')).toBe('no-cache');
   });
 
