@@ -34,7 +34,7 @@ const userContent = { role: 'user', parts: [{ text: '?' }] };
 const placeholderSignature = 'skip_thought_signature_validator';
 const functionCall = { name: 'weather', args: {} };
 
-describe('writeContents turns', () => {
+describe('writeContents writes turns that', () => {
   // Quadratic work would exceed the test's time limit.
   test('are merged in linear time', () => {
     const talk = [
@@ -129,7 +129,7 @@ describe('writeContents files', () => {
   });
 });
 
-describe('writeContents calls', () => {
+describe('writeContents writes calls that', () => {
   test.each([
     ['{"city":"Oslo","id":12345678901234567890}', '{"city":"Oslo","id":12345678901234567890}'],
     ['', '{}'],
@@ -145,7 +145,7 @@ describe('writeContents calls', () => {
     expect(JSON.stringify(second?.parts[0])).toContain(`"args":${args}}`);
   });
 
-  test('have the signature directly before them', () => {
+  test('have the signature that directly precedes them', () => {
     expect(partsOf(model(reasoning('Hm.', 'gemini:S1'), call('a'), call('b')))).toEqual([
       { text: 'Hm.', thought: true },
       { functionCall, thoughtSignature: 'S1' },
@@ -171,14 +171,14 @@ describe('writeContents calls', () => {
     expect(partsOf(inFront)).toEqual(signed);
   });
 
-  test('have the signature before a text in between', () => {
+  test('have the signature that precedes them, even with text in between', () => {
     expect(partsOf(model(reasoning('', 'gemini:S1'), text('Let me see.'), call('a')))).toEqual([
       { text: 'Let me see.' },
       { functionCall, thoughtSignature: 'S1' },
     ]);
   });
 
-  test('have the nearest signature, and the text keeps its own', () => {
+  test('have the nearest signature, while the text keeps its own', () => {
     const parts = [reasoning('', 'gemini:S1'), text('Let me see.'), reasoning('', 'gemini:S2')];
     expect(partsOf(model(...parts, call('a'), call('b')))).toEqual([
       { text: 'Let me see.' },
@@ -188,7 +188,7 @@ describe('writeContents calls', () => {
     ]);
   });
 
-  test('put additional signatures on an empty text', () => {
+  test('follow an empty text part with each additional signature', () => {
     const parts = [reasoning('', 'gemini:S1'), reasoning('', 'gemini:S2')];
     expect(partsOf(model(...parts, call('a')))).toEqual([
       { text: '', thoughtSignature: 'S1' },
@@ -196,7 +196,7 @@ describe('writeContents calls', () => {
     ]);
   });
 
-  test("without a signature have Google's placeholder if the model checks signatures", () => {
+  test("have Google's placeholder if they lack a signature and the model checks signatures", () => {
     const turn = model(call('a'), call('b'));
     const signed = [{ functionCall, thoughtSignature: placeholderSignature }, { functionCall }];
     expect(partsOf(turn)).toEqual(signed);
@@ -234,7 +234,7 @@ describe('writeContents reasoning', () => {
   });
 });
 
-describe('writeContents tool results', () => {
+describe('writeContents writes tool results that', () => {
   const after = (turn: Turn, target = makeTarget({ thinking: 'budget' })) => {
     const calls = model(call('a', 'weather'), call('b', 'news'));
     const [, , third] = contents([userTurn('?'), calls, turn], target) as { parts: unknown }[];
@@ -253,14 +253,14 @@ describe('writeContents tool results', () => {
     ]);
   });
 
-  test('report failures, and join texts as paragraphs', () => {
+  test('report failures and join text parts as paragraphs', () => {
     expect(after(user(result('a', [text('no'), text('way')], true), result('b', [])))).toEqual([
       { functionResponse: { name: 'weather', response: { error: 'no\n\nway' } } },
       { functionResponse: { name: 'news', response: { output: '' } } },
     ]);
   });
 
-  test('contain text documents, with files after them', () => {
+  test('contain text documents and precede files', () => {
     const textDocument = { kind: 'document' as const, source: { text: 'page 1' }, name: 'A book' };
     const file = { kind: 'document' as const, source: { fileId: 'files/1' } };
     expect(after(user(result('a', [text('see'), textDocument, file]), result('b', [])))).toEqual([
@@ -270,7 +270,7 @@ describe('writeContents tool results', () => {
     ]);
   });
 
-  test('contain images from Gemini 3 on, with images after them for older models', () => {
+  test('contain images since Gemini 3, and precede them for older models', () => {
     const turn = user(result('a', [text('see'), image]), result('b', [text('war')]));
     const news = { functionResponse: { name: 'news', response: { output: 'war' } } };
     const response = { output: 'see' };
@@ -285,7 +285,7 @@ describe('writeContents tool results', () => {
     ]);
   });
 
-  test('have images by URL after them', () => {
+  test('precede images by URL', () => {
     const remoteImage = { kind: 'image' as const, url: 'https://a.example/b.png' };
     expect(
       after(user(result('a', [text('see'), remoteImage]), result('b', [])), makeTarget()),
@@ -296,7 +296,7 @@ describe('writeContents tool results', () => {
     ]);
   });
 
-  test('without a call become text', () => {
+  test('become text if their call is missing', () => {
     expect(after(user(result('a', [text('rain')]), result('x', [text('lost')])))).toEqual([
       { functionResponse: { name: 'weather', response: { output: 'rain' } } },
       { text: 'lost' },

@@ -7,8 +7,8 @@ import { countedUsage, OutputMeter, writeResponse } from './reply.ts';
 const echo = echoOf({ input: 'Hi' });
 
 test('signResponse writes an empty output if there is none', () => {
-  const signed = JSON.parse(writeResponse({ status: 'queued' }, identity, echo, null));
-  expect(signed).toMatchObject({ status: 'queued', model: identity.model, output: [] });
+  const written = JSON.parse(writeResponse({ status: 'queued' }, identity, echo, null));
+  expect(written).toMatchObject({ status: 'queued', model: identity.model, output: [] });
 });
 
 test.each([
@@ -34,6 +34,6 @@ test.each([
   [{ a: 1 }, []],
   [[null, { type: 'message' }, true], [{ type: 'message' }]],
 ])('signResponse normalizes the object name and the output: %j', (output, items) => {
-  const signed = JSON.parse(writeResponse({ output }, identity, echo, null));
-  expect(signed).toMatchObject({ object: 'response', output: items });
+  const written = JSON.parse(writeResponse({ output }, identity, echo, null));
+  expect(written).toMatchObject({ object: 'response', output: items });
 });

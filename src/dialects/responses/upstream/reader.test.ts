@@ -73,7 +73,7 @@ describe('ResponsesStreamReader', () => {
     }
   });
 
-  test('emits complete arguments that come at once or not at all', () => {
+  test('emits arguments that arrive complete, and an empty object for missing ones', () => {
     const { sink } = read(
       added(0, call('a', '')),
       { type: 'response.function_call_arguments.done', output_index: 0, arguments: '{"x":1}' },
@@ -130,7 +130,7 @@ describe('ResponsesStreamReader', () => {
     expect(complete.sink.reasoningText).toBe('Hm.');
   });
 
-  test('separates interleaved calls by index, whatever their ids', () => {
+  test('separates interleaved calls by index, whatever their IDs', () => {
     const { sink } = read(
       added(1, { ...call('a', ''), id: 'x1' }),
       added(2, { ...call('b', ''), id: 'x2' }),
@@ -149,7 +149,7 @@ describe('ResponsesStreamReader', () => {
     expect(sink.finishReason).toBe('tool_calls');
   });
 
-  test("emits a call with its arguments when another item's text comes in between", () => {
+  test("emits a call with its arguments after the text of another item that arrives in between", () => {
     const content = [delta('output_text', 1, 'Let me'), delta('output_text', 1, ' see.')];
     const pieces = [delta(argumentsDelta, 0, '{"x"'), delta(argumentsDelta, 0, ':1}')];
     const item = call('a', '{"x":1}');
@@ -178,7 +178,7 @@ describe('ResponsesStreamReader', () => {
     ]);
   });
 
-  test('completes calls without deltas, announcement or arguments', () => {
+  test('completes calls that have no deltas, no announcement, or no arguments', () => {
     const { sink } = read(
       added(0, call('a', '')),
       done(0, call('a', '{"x":1}')),
@@ -197,7 +197,7 @@ describe('ResponsesStreamReader', () => {
     expect(sink.calls[3]?.id).toBe('call_d');
   });
 
-  test('completes arguments whose deltas break off from the final item', () => {
+  test('completes the arguments from the final item if their deltas end early', () => {
     const item = call('a', '{"city":"Paris"}');
     const start = [added(0, call('a', '')), delta(argumentsDelta, 0, '{"city":"Par')];
     const streams = [
@@ -293,7 +293,7 @@ describe('ResponsesStreamReader', () => {
     expect(sink.order).toEqual(['finish']);
   });
 
-  test('does not emit searches that xAI runs itself as calls', () => {
+  test('does not emit xAI's own searches as calls', () => {
     const search = {
       ...{ type: 'custom_tool_call', id: 'ctc_1', call_id: 'xs_call_1', name: 'x_keyword_search' },
       input: '{"query":"a"}',
@@ -318,7 +318,7 @@ describe('ResponsesStreamReader', () => {
     expect([own.calls.length, own.finishReason]).toEqual([1, 'tool_calls']);
   });
 
-  test('fails at an endless number of items', () => {
+  test('fails at too many items', () => {
     const items = Array.from({ length: outputItemsMax }, (_, index) => done(index, message('a')));
     expect(read(...items.slice(1), completed()).failure).toBeUndefined();
     const { failure, reader } = read(...items, completed());
@@ -327,7 +327,7 @@ describe('ResponsesStreamReader', () => {
   });
 });
 
-describe('ResponsesStreamReader', () => {
+describe('ResponsesStreamReader at the end of a stream', () => {
   const incomplete = (reason: string | undefined): Event => ({
     type: 'response.incomplete',
     response: response({ status: 'incomplete', incomplete_details: { reason } }),
@@ -386,7 +386,7 @@ describe('an error of a Responses upstream', () => {
     expect(sink.finishReason).toBeNull();
   });
 
-  test('fails the stream even if it is not JSON', () => {
+  test('fails at an error event even if it is not JSON', () => {
     const reader = new ResponsesStreamReader(new RecordingSink());
     const failure = reader.push({ event: 'error', data: 'upstream gone' });
     expect(failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
@@ -427,7 +427,7 @@ describe('ResponsesStreamReader with events that lack the output index', () => {
     delta: text,
   });
 
-  test('finds the item by id and emits everything once', () => {
+  test('finds the item by ID and emits everything once', () => {
     const pieces = [piece('output_text', 'msg_1', 'Hel'), piece('output_text', 'msg_1', 'lo!')];
     const events = [
       added(0, { type: 'reasoning', id: 'rs_1' }),
@@ -471,7 +471,7 @@ test('ResponsesStreamReader emits a free-form call as a function call', () => {
   expect(sink.finishReason).toBe('tool_calls');
 });
 
-test('readFullReply fails at an endless number of items', () => {
+test('readFullReply fails at too many items', () => {
   const item = { type: 'message', content: [{ type: 'output_text', text: 'a' }] };
   const read = (length: number) => {
     const response = { status: 'completed', output: Array(length).fill(item) };
@@ -480,7 +480,7 @@ test('readFullReply fails at an endless number of items', () => {
   expect([read(outputItemsMax - 1), read(outputItemsMax)]).toEqual([undefined, 'malformed']);
 });
 
-describe('ResponsesStreamReader with events without indexes or ids', () => {
+describe('ResponsesStreamReader with events without indexes or IDs', () => {
   const withoutIndex = ({ output_index: _, ...event }: Event): Event => ({ ...event });
   const sinkOf = (...events: readonly Event[]) => read(...events.map(withoutIndex)).sink;
 
@@ -509,7 +509,7 @@ describe('ResponsesStreamReader with events without indexes or ids', () => {
     ]);
   });
 
-  test('separates items without any id, announced or not', () => {
+  test('separates items without an ID, announced or not', () => {
     const { id: _, ...withoutId } = call('1', '{}');
     const items = [message('One.'), message('Two.'), withoutId];
     const begin = added(0, { type: 'message', content: [] });
