@@ -25,7 +25,7 @@ test('cacheBreakpointNames finds marks on tools, parts, and the request', () => 
   expect(namesIn({ turns: [{ role: 'user', parts }] })).toEqual(['prompt_cache_breakpoint']);
 });
 
-test('keepLastMarks keeps the last 4 marks', () => {
+test('keepLastBreakpoints keeps the last 4 breakpoints', () => {
   const cacheControl = { type: 'ephemeral' };
   const tools = [{ name: 'a', parameters: null, cacheControl }];
   const markedText = (text: string) => ({ kind: 'text' as const, text, cacheControl });

@@ -27,7 +27,7 @@ describe('readPreferences', () => {
   });
 });
 
-describe('readChain', () => {
+describe('readModels', () => {
   const named = (count: number) => Array.from({ length: count }, (_, index) => `acme/${index}`);
 
   test('returns each model once, in order', () => {

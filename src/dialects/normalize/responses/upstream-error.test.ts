@@ -7,7 +7,7 @@ test.each<[readonly unknown[], string]>([
   [['query'], 'query: Field required'],
   [['body', { toString: 1 }], 'Field required'],
   [['body', ['messages']], 'Field required'],
-])('readProblem reads the path %j only if it is valid', (loc, message) => {
+])('readUpstreamError reads the path %j only if it is valid', (loc, message) => {
   expect(readUpstreamError({ detail: [{ loc, msg: 'Field required' }] }).message).toBe(message);
 });
 

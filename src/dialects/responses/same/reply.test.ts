@@ -6,7 +6,7 @@ import { countedUsage, OutputMeter, writeResponse } from './reply.ts';
 
 const echo = echoOf({ input: 'Hi' });
 
-test('signResponse writes an empty output if there is none', () => {
+test('writeResponse writes an empty output if there is none', () => {
   const written = JSON.parse(writeResponse({ status: 'queued' }, identity, echo, null));
   expect(written).toMatchObject({ status: 'queued', model: identity.model, output: [] });
 });
@@ -14,14 +14,14 @@ test('signResponse writes an empty output if there is none', () => {
 test.each([
   ['x_keyword_search', 'stop'],
   ['look', 'tool_calls'],
-])('PassedOutput of a response that calls %s records the finish reason %s', (name, reason) => {
+])('OutputMeter of a response that calls %s records the finish reason %s', (name, reason) => {
   const output = new OutputMeter();
   const call = { type: 'custom_tool_call', call_id: 'xs_call_1', name, input: '{"query":"a"}' };
   output.end({ status: 'completed', output: [call] });
   expect(output.metrics.finishReason).toBe(reason);
 });
 
-test('countedUsage replaces unreadable usage with the settled one', () => {
+test('countedUsage replaces invalid usage with the settled usage', () => {
   const settled = { usage: { ...noUsage, inputTokens: 7, outputTokens: 2 }, costCredits: 3 };
   const response = { status: 'completed', usage: { input_tokens: 'many' }, output: [] };
   expect(countedUsage(response, undefined, settled)).toMatchObject({
@@ -33,7 +33,7 @@ test('countedUsage replaces unreadable usage with the settled one', () => {
 test.each([
   [{ a: 1 }, []],
   [[null, { type: 'message' }, true], [{ type: 'message' }]],
-])('signResponse normalizes the object name and the output: %j', (output, items) => {
+])('writeResponse normalizes the object name and the output: %j', (output, items) => {
   const written = JSON.parse(writeResponse({ output }, identity, echo, null));
   expect(written).toMatchObject({ object: 'response', output: items });
 });

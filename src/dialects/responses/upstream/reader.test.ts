@@ -293,7 +293,7 @@ describe('ResponsesStreamReader', () => {
     expect(sink.order).toEqual(['finish']);
   });
 
-  test('does not emit xAI's own searches as calls', () => {
+  test("does not emit xAI's own searches as calls", () => {
     const search = {
       ...{ type: 'custom_tool_call', id: 'ctc_1', call_id: 'xs_call_1', name: 'x_keyword_search' },
       input: '{"query":"a"}',
@@ -386,7 +386,7 @@ describe('an error of a Responses upstream', () => {
     expect(sink.finishReason).toBeNull();
   });
 
-  test('fails at an error event even if it is not JSON', () => {
+  test('fails the stream even if it is not JSON', () => {
     const reader = new ResponsesStreamReader(new RecordingSink());
     const failure = reader.push({ event: 'error', data: 'upstream gone' });
     expect(failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
