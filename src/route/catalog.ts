@@ -19,7 +19,10 @@ export interface Offer {
   readonly pricing: Endpoint['pricing'];
   /** The voices and limits for speech at this endpoint. */
   readonly speech?: SpeechSettings | undefined;
-  /** Set if the tenant's own provider key is used. Null for the operator's provider keys (shared capacity). */
+  /**
+   * Set if the tenant's own provider key is used. Null for the operator's provider keys (shared
+   * capacity).
+   */
   readonly ownAccount: OwnAccount | null;
 }
 

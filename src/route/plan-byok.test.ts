@@ -36,7 +36,14 @@ const catalog = new Catalog(
 function credential(providerName: string, change: Partial<Credential> = {}): Credential {
   const apiKey = new Secret(`own-${providerName}`);
   const credentialVersion = `tenant ${providerName}`;
-  return { provider: providerName, apiKey, baseUrl: null, mode: 'byok_first', credentialVersion, ...change };
+  return {
+    provider: providerName,
+    apiKey,
+    baseUrl: null,
+    mode: 'byok_first',
+    credentialVersion,
+    ...change,
+  };
 }
 
 const caller = callerOf('t');
@@ -169,7 +176,10 @@ test('failures of one provider key open only its own circuit', () => {
     'own-north',
   ]);
   expect(planned([], { health })).toEqual(['operator-north', 'operator-south']);
-  const other = credential('north', { credentialVersion: 'another', apiKey: new Secret('own-other') });
+  const other = credential('north', {
+    credentialVersion: 'another',
+    apiKey: new Secret('own-other'),
+  });
   expect(planned([other], { health })[0]).toBe('own-other');
 });
 

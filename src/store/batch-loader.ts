@@ -3,7 +3,10 @@ import { tooBusy } from './bounded-lock.ts';
 
 /** Lookups per query: ten thousand need twenty queries, none of which takes long. */
 const batchSizeMax = 512;
-/** Enough for all keys of a busy process. Bounds the memory that requests with invented keys can use. */
+/**
+ * Enough for all keys of a busy process. Bounds the memory that requests with invented keys can
+ * use.
+ */
 const waitingMax = 10_000;
 /** After this long, the next query starts while a slow one is still running. */
 const slowQueryMs = 1_000;

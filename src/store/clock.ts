@@ -41,8 +41,8 @@ export class StoreClock {
   }
 
   /**
-   * Returns the last reading plus the time since, as measured by the local clock that moved further: the wall
-   * clock can be set back, and the monotonic one stops while the machine sleeps.
+   * Returns the last reading plus the time since, as measured by the local clock that moved
+   * further: the wall clock can be set back, and the monotonic one stops while the machine sleeps.
    */
   readonly now = (): number => {
     if (!this.#reading) return Date.now();

@@ -182,7 +182,8 @@ function stateOf(
   if (fingerprint !== claim.fingerprint) return { state: 'other_request' };
   if (is_done === 0) return { state: 'running' };
   if (recording !== null) return { state: 'done', recording: readRecording(recording) };
-  // Charged through the journal. For the length of one lease, its process may still have the answer.
+  // Charged through the journal. For the length of one lease, its process may still have the
+  // answer.
   const chargedAt = expires_at - idempotencyTtlMs;
   return now < chargedAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
 }

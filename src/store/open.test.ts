@@ -46,7 +46,7 @@ describe('openStore', () => {
     make(join(folder, name));
     const { message } = await failureOf(openStore(`sqlite:${folder}/${name}/tollgate.db`));
     expect(message).toBe(
-      `The database file ${folder}/${name}/tollgate.db cannot be used: ` +
+      `The database file ${folder}/${name}/tollgate.db can't be used: ` +
         'a part of its path is a file, or a broken link.',
     );
   });
@@ -55,7 +55,7 @@ describe('openStore', () => {
     symlinkSync('loop', join(folder, 'loop'));
     const { message } = await failureOf(openStore(`sqlite:${folder}/loop/tollgate.db`, true));
     expect(message).toBe(
-      `The database file ${folder}/loop/tollgate.db cannot be used: ` +
+      `The database file ${folder}/loop/tollgate.db can't be used: ` +
         'its path has a link that points to itself.',
     );
   });

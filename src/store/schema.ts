@@ -4,8 +4,8 @@ import type { ByokMode, CacheMode, KeyKind, LimitReset, TrafficMode } from '../c
 import { type FeeName, feeNames } from '../money/price/fee-kinds.ts';
 
 /**
- * The tables as queries see them, the same on SQLite and Postgres. Times are epoch milliseconds, money is
- * whole credits, booleans are 0 or 1, lists are JSON text, and hashes are 32 bytes.
+ * The tables as queries see them, the same on SQLite and Postgres. Times are epoch milliseconds,
+ * money is whole credits, booleans are 0 or 1, lists are JSON text, and hashes are 32 bytes.
  */
 export interface Schema {
   tenants: TenantsTable;

@@ -19,7 +19,10 @@ export function secretKeysOf(settings: KeySettings): SecretKeys {
   return withPrevious(settings.secretKey ?? secretKeyIn(settings.dataDir, createKey), settings);
 }
 
-/** Like `secretKeysOf`, but never creates a key. Without a current key, returns only the previous one. */
+/**
+ * Like `secretKeysOf`, but never creates a key. Without a current key, returns only the previous
+ * one.
+ */
 export function knownSecretKeys(settings: KeySettings): SecretKeys | undefined {
   const current = settings.secretKey ?? secretKeyIn(settings.dataDir, () => undefined);
   if (current) return withPrevious(current, settings);

@@ -101,8 +101,8 @@ export function redact(message: string, offer: Offer): string {
 }
 
 /**
- * Returns the base URL of a provider and its parts, longest first. A host without a dot is left out,
- * because it may be an ordinary word.
+ * Returns the base URL of a provider and its parts, longest first. A host without a dot is left
+ * out, because it may be an ordinary word.
  */
 function urlsOf({ baseUrl }: Offer['provider']): string[] {
   const { origin, host, hostname } = new URL(baseUrl);

@@ -8,9 +8,9 @@ export type Stream = AsyncIterableIterator<string>;
 
 /**
  * Starts the client's stream if the answer takes long to begin. An error within `silenceMs` is
- * answered with its own status. After that, the client gets keep-alive comments, and an error inside the stream.
- * Other providers can still be tried in the meantime. `reportLate` is called once for a late error,
- * even if the client has disconnected.
+ * answered with its own status. After that, the client gets keep-alive comments, and an error
+ * inside the stream. Other providers can still be tried in the meantime. `reportLate` is called
+ * once for a late error, even if the client has disconnected.
  */
 export async function withKeepAlive(
   opening: Promise<Stream>,

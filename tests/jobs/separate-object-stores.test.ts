@@ -73,7 +73,8 @@ test(
     expect(warnings(first.log())).toEqual([]);
     expect(await failedChecks(one)).toEqual([]);
     // The doctor creates nothing, so a second run finds the same.
-    const cross = /^✗ objects +The last start on this store used another location, or the objects /;
+    const cross =
+      /^✗ objects +The last gateway started on this database used a different object store, or /;
     expect(await failedChecks(other)).toEqual([expect.stringMatching(cross)]);
     expect(await failedChecks(other)).toEqual([expect.stringContaining(advice)]);
 

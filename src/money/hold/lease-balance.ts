@@ -217,7 +217,8 @@ export class LeaseBalance {
       };
       const creditsToRequest = () => {
         included = [...this.#waiting];
-        // Request all credits of a lease in doubt again, because free ones may be granted meanwhile.
+        // Request all credits of a lease in doubt again, because free ones may be granted
+        // meanwhile.
         return this.#inDoubt ? this.#leased + Math.max(0, missing()) : missing();
       };
       const isAnswered = await this.#requestRefill({

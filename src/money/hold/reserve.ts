@@ -53,8 +53,8 @@ export async function reserve(
 }
 
 /**
- * Returns the most credits the request may cost, because an answer may cost more than its hold but not
- * more than its wallet has. A hold smaller than requested already takes all that is left.
+ * Returns the most credits the request may cost, because an answer may cost more than its hold but
+ * not more than its wallet has. A hold smaller than requested already takes all that is left.
  */
 function availableCreditsFor(hold: Hold, { requested, maximum }: Bound): number | Promise<number> {
   const { credits } = hold;

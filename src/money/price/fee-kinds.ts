@@ -26,7 +26,9 @@ export interface FeeKindEntry {
     readonly singular: string;
     readonly plural: string;
   };
-  /** Returns the credits that an operation charges itself. Left out for fees computed from prices. */
+  /**
+   * Returns the credits that an operation charges itself. Left out for fees computed from prices.
+   */
   readonly counted?: (measured: Pick<Measured, 'toolCredits'>) => number;
 }
 

@@ -16,7 +16,9 @@ const roundUpUsd = femtoPerUsd - 1n;
 /** One basis point is 0.01%. */
 const basisPointsPerUnit = 10_000n;
 
-/** Parses a price: `"0.0375"` becomes 37,500,000n. Returns undefined if it has more than 9 decimals. */
+/**
+ * Parses a price: `"0.0375"` becomes 37,500,000n. Returns undefined if it has more than 9 decimals.
+ */
 export function parseUsd(text: string): NanoUsd | undefined {
   const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text);
   if (!match) return undefined;

@@ -2,7 +2,12 @@ import { S3Client } from 'bun';
 import { failureCode } from '../../core/errors.ts';
 import type { Secret } from '../../core/secret.ts';
 import { contentTypeOf } from '../../core/stored-object.ts';
-import type { Chunks, LinkOptions, ObjectStorage, StoredObject } from '../../jobs/object-storage.ts';
+import type {
+  Chunks,
+  LinkOptions,
+  ObjectStorage,
+  StoredObject,
+} from '../../jobs/object-storage.ts';
 import { storeError } from '../errors.ts';
 
 interface S3Location {

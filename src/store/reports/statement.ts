@@ -64,9 +64,9 @@ export class SqlStatement extends SqlRepository implements StatementReads {
   /**
    * Returns the last entry committed before a time, by binary search. The clocks of processes
    * differ slightly, so times may step back between neighbors. Searching at fixed ids still always
-   * finds the same entry, and an earlier time never finds a later one. SQLite and Postgres need different
-   * conditions: by account alone, Postgres would scan the entries of all other accounts; by the
-   * pair, SQLite would scan all earlier entries of the account.
+   * finds the same entry, and an earlier time never finds a later one. SQLite and Postgres need
+   * different conditions: by account alone, Postgres would scan the entries of all other accounts;
+   * by the pair, SQLite would scan all earlier entries of the account.
    */
   async #lastBefore(accountId: number, time: number) {
     const isAfter =

@@ -80,9 +80,9 @@ export class ServiceAccountToken {
   }
 
   /**
-   * Records that the provider rejected this token. Returns whether a new one may work. If a token is
-   * rejected at its first use, the account is rejected, and a new token for each request wouldn't
-   * help. It is kept only briefly, because the account may be new or get fixed.
+   * Records that the provider rejected this token. Returns whether a new one may work. If a token
+   * is rejected at its first use, the account is rejected, and a new token for each request
+   * wouldn't help. It is kept only briefly, because the account may be new or get fixed.
    */
   rejected(text: string): boolean {
     const token = this.#token;
