@@ -10,7 +10,7 @@ import {
   usesLongCacheTtl,
 } from './prompt-cache.ts';
 
-test('cacheBreakpointNames finds marks on tools, parts, and the request', () => {
+test('cacheBreakpointNames finds breakpoints on tools, parts, and the request', () => {
   const cacheControl = { type: 'ephemeral' };
   const namesIn = (prompt: Parameters<typeof makePrompt>[0]) => [
     ...cacheBreakpointNames(makePrompt(prompt)),
