@@ -1,4 +1,4 @@
-/** The requests of the benchmarks: the same bytes on every machine. */
+// The requests of the benchmarks: the same bytes on every machine.
 
 /** The gateway's alias for the upstream's only model. */
 export const modelAlias = 'bench/chat';

@@ -82,8 +82,8 @@ export interface Operation {
   /** Returns why an offer can't serve the request, as a phrase after its model's name, or null. */
   incompatibility(offer: Offer): string | null;
   /**
-   * Keeps the offers that accept the request's content, such as its image sizes. Throws if none
-   * does. Absent for operations whose content every offer accepts.
+   * Returns the offers that accept the request's content, such as its image sizes. Throws if there
+   * are none. Absent for operations whose content every offer accepts.
    */
   refine?(plan: readonly Offer[]): readonly Offer[];
   /** Makes one attempt at one offer. */
@@ -92,7 +92,7 @@ export interface Operation {
   measure(metrics: AnswerMetrics, kind: StreamOutcome['kind']): Measured;
   /** Identifies identical requests. Absent for operations whose answers are never replayed. */
   cacheIdentity?(): CacheIdentity;
-  /** Turns a recording into a reply. Returns undefined if this request needs another form. */
+  /** Turns a recording into a reply. Returns undefined if the recording doesn't fit the request. */
   replay?(recording: Recording, identity: ReplyIdentity): TransformedReply | undefined;
 }
 
@@ -105,7 +105,7 @@ export type Answer =
 export interface CacheIdentity {
   /** Returns everything that determines the answer. */
   cacheKeyInput(): unknown;
-  /** True for requests such as those at temperature 0, whose answers `cache: auto` stores. */
+  /** True for requests whose answers `cache: auto` stores, such as those at temperature 0. */
   readonly isRepeatable: boolean;
 }
 

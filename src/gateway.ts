@@ -139,7 +139,7 @@ async function openStream(
 }
 
 function eventsOf(answer: Answer): Stream {
-  assert(answer.kind === 'stream', 'The request asked for a stream.');
+  assert(answer.kind === 'stream', 'A streaming request got a full reply.');
   return answer.events;
 }
 

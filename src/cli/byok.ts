@@ -6,7 +6,7 @@ import type { Command, Topic } from './command.ts';
 import { servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
 import { formatMinute, printJson, printTable } from './output.ts';
 
-const operand = '<provider>';
+const positional = '<provider>';
 
 const list: Command = {
   name: 'list',
@@ -32,7 +32,7 @@ const list: Command = {
 const set: Command = {
   name: 'set',
   summary: "Save a tenant's key for a provider, replacing the previous one",
-  operand,
+  positional,
   options: {
     ...tenantOption,
     'api-key': {
@@ -45,22 +45,22 @@ const set: Command = {
       summary: 'Whether requests may fall back to shared capacity (default: byok_first)',
     },
     'base-url': {
-      value: '<address>',
-      summary: 'Custom address, if the provider allows one',
+      value: '<url>',
+      summary: 'Custom base URL, if the provider allows one',
     },
   },
   async run(context) {
     const { args } = context;
-    const question = { text: `API key for ${args.operand}`, isSecret: true };
+    const question = { text: `API key for ${args.positional}`, isSecret: true };
     const apiKey = args.text('api-key') ?? (await context.input(question)).trim();
-    if (apiKey === '') throw missingKeyError(args.operand);
+    if (apiKey === '') throw missingKeyError(args.positional);
     const body = definedFields({
       api_key: apiKey,
       mode: args.text('mode'),
       base_url: args.text('base-url'),
     });
     const services = await context.services();
-    const data = await manage.setCredential(services, tenantIdOf(args), args.operand, body);
+    const data = await manage.setCredential(services, tenantIdOf(args), args.positional, body);
     if (args.has('json')) return printJson(context, { data });
     context.out(`The key ${data.label} was saved for ${data.provider} (${data.mode}).`);
   },
@@ -74,13 +74,13 @@ function missingKeyError(provider: string): Error {
 const remove: Command = {
   name: 'delete',
   summary: "Delete a tenant's key for a provider",
-  operand,
+  positional,
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    await manage.deleteCredential(await context.services(), tenantIdOf(args), args.operand);
+    await manage.deleteCredential(await context.services(), tenantIdOf(args), args.positional);
     if (args.has('json')) return printJson(context, { deleted: true });
-    context.out(`The key for ${args.operand} was deleted.`);
+    context.out(`The key for ${args.positional} was deleted.`);
   },
 };
 

@@ -45,7 +45,7 @@ export const commandEnvironment: CommandEnvironment = {
   async loadModels(flags) {
     const config = loadConfig(flags, environment);
     const demo = config.demo ? demoModels : [];
-    return [...listedModels(config), ...demo.map((model) => ({ ...model, isLive: true }))];
+    return [...listedModels(config), ...demo.map((model) => ({ ...model, isConfigured: true }))];
   },
   async openStore(flags, mustExist) {
     const config = loadConfig(flags, environment, ['data_dir', 'database']);

@@ -4,7 +4,7 @@ import { type Args, type Command, readArgs } from './command.ts';
 const command: Command = {
   name: 'try',
   summary: 'Try',
-  operand: '<thing>',
+  positional: '<thing>',
   options: {
     amount: { value: '<n>', summary: 'How many', required: true },
     note: { value: '<text>', summary: 'Why' },
@@ -26,7 +26,7 @@ describe('readArgs', () => {
       ['--loud', '--note', 'a b', '--amount=5', 'x'],
     ]) {
       const args = read(...argv);
-      expect(args.operand).toBe('x');
+      expect(args.positional).toBe('x');
       expect(args.number('amount')).toBe(5);
       expect(args.text('note')).toBe('a b');
       expect(args.has('loud')).toBe(true);
@@ -35,8 +35,8 @@ describe('readArgs', () => {
   });
 
   test('makes only a positional argument in square brackets optional', () => {
-    const optional: Command = { ...command, operand: '[thing]' };
-    expect(readArgs(optional, ['--amount', '5'])).toMatchObject({ args: { operand: '' } });
+    const optional: Command = { ...command, positional: '[thing]' };
+    expect(readArgs(optional, ['--amount', '5'])).toMatchObject({ args: { positional: '' } });
     expect(readArgs(command, ['--amount', '5'])).toMatchObject({ message: '<thing> is missing.' });
   });
 

@@ -15,7 +15,7 @@ import type { Verification } from '../store/verify/verify.ts';
 import type { SkillService } from '../tools/skills/skill-service.ts';
 import type { InputPrompt } from './input.ts';
 
-/** The types of commands, and the parser of their arguments. */
+// The types of commands, and the parser of their arguments.
 
 export interface Option {
   /** The placeholder in the help, such as `<credits>`. Undefined for a flag without a value. */
@@ -31,7 +31,7 @@ export interface Command {
   readonly name: string;
   readonly summary: string;
   /** The positional argument: `<key id>` is required, `[client]` is optional. */
-  readonly operand?: string;
+  readonly positional?: string;
   readonly options: Readonly<Record<string, Option>>;
   /** At least one of these options is required, because without them nothing would change. */
   readonly requiresOneOf?: readonly string[];
@@ -79,7 +79,7 @@ export interface Context {
   /** Prints text and a line break to stdout. */
   out(text: string): void;
   /** Writes a chunk of a long output to stdout. Resolves once the chunk is written. */
-  write(piece: string): Promise<void>;
+  write(chunk: string): Promise<void>;
   err(text: string): void;
   /** Reads all of stdin. Secrets are read from there to keep them out of the shell history. */
   input(question: InputPrompt): Promise<string>;
@@ -95,11 +95,11 @@ export const commonOptions: Readonly<Record<string, Option>> = {
 
 /** The parsed arguments of a command. */
 export class Args {
-  readonly operand: string;
+  readonly positional: string;
   readonly #values: ReadonlyMap<string, string>;
 
-  constructor(operand: string, values: ReadonlyMap<string, string>) {
-    this.operand = operand;
+  constructor(positional: string, values: ReadonlyMap<string, string>) {
+    this.positional = positional;
     this.#values = values;
   }
 
@@ -145,9 +145,9 @@ export function readArgs(command: Command, argv: readonly string[]): ParsedArgs 
     tokens: true,
   });
   const values = new Map<string, string>();
-  const operands: string[] = [];
+  const positionals: string[] = [];
   for (const token of tokens) {
-    if (token.kind === 'positional') operands.push(token.value);
+    if (token.kind === 'positional') positionals.push(token.value);
     if (token.kind !== 'option') continue;
     const { name, rawName, value, inlineValue } = token;
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
@@ -160,15 +160,16 @@ export function readArgs(command: Command, argv: readonly string[]): ParsedArgs 
     }
     values.set(name, value ?? '');
   }
-  const args = new Args(operands[0] ?? '', values);
-  return args.has('help') ? { kind: 'args', args } : checkComplete(command, args, operands);
+  const args = new Args(positionals[0] ?? '', values);
+  return args.has('help') ? { kind: 'args', args } : checkComplete(command, args, positionals);
 }
 
-function checkComplete(command: Command, args: Args, operands: readonly string[]): ParsedArgs {
-  const { operand, options, requiresOneOf } = command;
-  const surplus = operands[operand === undefined ? 0 : 1];
+function checkComplete(command: Command, args: Args, positionals: readonly string[]): ParsedArgs {
+  const { positional, options, requiresOneOf } = command;
+  const surplus = positionals[positional === undefined ? 0 : 1];
   if (surplus !== undefined) return invalid(`Unexpected argument "${surplus}".`);
-  if (operand?.startsWith('<') && args.operand === '') return invalid(`${operand} is missing.`);
+  if (positional?.startsWith('<') && args.positional === '')
+    return invalid(`${positional} is missing.`);
   const missing = Object.keys(options).find((name) => options[name]?.required && !args.has(name));
   if (missing !== undefined) {
     return invalid(`--${missing} ${options[missing]?.value ?? ''} is missing.`);
@@ -190,7 +191,7 @@ function invalid(message: string): ParsedArgs {
   return { kind: 'invalid', message };
 }
 
-/** Options that several commands share. */
+// Options that several commands share.
 
 export const tenantOption = {
   tenant: { value: '<id>', summary: 'Tenant ID (default: "default")' },
@@ -215,5 +216,5 @@ export async function servicesForTenant({ args, services }: Context) {
 export function offsetOf(args: Args): number {
   const offset = args.number('offset') ?? 0;
   if (typeof offset === 'number' && Number.isSafeInteger(offset) && offset >= 0) return offset;
-  throw invalidRequest('offset must be a whole number of at least 0.', 'offset');
+  throw invalidRequest('--offset must be a whole number of at least 0.', 'offset');
 }

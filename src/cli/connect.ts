@@ -14,7 +14,7 @@ import {
   stepsOf,
 } from './clients/settings.ts';
 import { type Args, type Context, singleCommandTopic } from './command.ts';
-import { callGateway, ownAddress, urlOption } from './gateway-address.ts';
+import { callGateway, localUrl, urlOption } from './gateway-url.ts';
 import { fields, formatCount, printJson, table } from './output.ts';
 import { commandLine } from './own-command.ts';
 
@@ -24,9 +24,9 @@ export const connect = singleCommandTopic(
   'Print the settings that a client needs for this gateway',
   {
     summary: 'Print the settings that a client needs for this gateway, or list the clients',
-    operand: '[client]',
+    positional: '[client]',
     options: {
-      url: { value: '<address>', summary: 'Address of the gateway (default: as configured)' },
+      url: { value: '<url>', summary: 'URL of the gateway (default: from the configuration)' },
       key: { value: '<sk-tg-…>', summary: 'Routing key for the settings' },
       model: { value: '<name>', summary: 'Model (default: one that can chat)' },
       try: { summary: 'Send a short test request the way the client would' },
@@ -37,8 +37,8 @@ export const connect = singleCommandTopic(
 
 async function connectTo(context: Context): Promise<void> {
   const { args, out } = context;
-  if (args.operand === '') return listClients(context);
-  const clientName = args.operand.toLowerCase();
+  if (args.positional === '') return listClients(context);
+  const clientName = args.positional.toLowerCase();
   const client = clients.find(({ name }) => name === clientName);
   if (!client) throw new Error(unknownClient(clientName));
   const values = await resolveValues(context);
@@ -61,15 +61,15 @@ async function connectTo(context: Context): Promise<void> {
 function listClients(context: Context): void {
   const listed = clients.map(({ name, title, speaks }) => ({ name, title, speaks }));
   if (context.args.has('json')) printJson(context, { data: listed });
-  else context.out(table(['NAME', 'CLIENT', 'SPEAKS'], listed.map(Object.values)));
+  else context.out(table(['NAME', 'CLIENT', 'API'], listed.map(Object.values)));
 }
 
 function unknownClient(name: string): string {
   const names = clients.map((client) => client.name);
   const byPrefix = names.filter((known) => known.startsWith(name));
-  const near =
+  const hint =
     byPrefix.length > 0 ? `; did you mean ${byPrefix.join(', ')}?` : didYouMean(name, names);
-  return `There is no client "${name}"${near || '; run "tollgate connect" to list all.'}`;
+  return `There is no client "${name}"${hint || '; run "tollgate connect" to list all.'}`;
 }
 
 function clientObject(client: Client, values: SettingValues) {
@@ -95,7 +95,7 @@ function trialText({ answer, cost, request_id }: Trial): string {
 
 const keyPlaceholder = 'sk-tg-…';
 
-/** Used if a model's limits are unknown. Most models have at least these. */
+/** Used if a model's limits are unknown. Few models have lower ones. */
 const defaultLimits = { contextLength: 128_000, outputTokens: 4_096 };
 
 type ModelInfo = Pick<Model, 'id' | 'name' | 'context_length' | 'max_completion_tokens'>;
@@ -120,7 +120,7 @@ function urlOf({ args, flags }: Context): string {
   const url = urlOption(args);
   if (url !== undefined) return url;
   const { server } = loadConfig(flags, environment, ['server']);
-  return server.publicUrl ?? ownAddress(server);
+  return server.publicUrl ?? localUrl(server);
 }
 
 /** Replaces a loopback address, which inside a container means the container itself. */
@@ -153,7 +153,7 @@ function modelOf(args: Args, models: readonly ListedModel[]): ModelInfo {
 }
 
 function defaultModel(models: readonly ListedModel[]): Model {
-  const model = chatModelOf(models.filter(({ isLive }) => isLive));
+  const model = chatModelOf(models.filter(({ isConfigured }) => isConfigured));
   if (model) return model;
   const message = 'No models are available. Configure a provider, or set --model.';
   throw invalidRequest(message, 'model');
@@ -196,19 +196,19 @@ const trialFormats: { readonly [Name in Client['speaks']]: TrialFormat } = {
   messages: {
     headers: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
     body: { messages, max_tokens: outputTokens },
-    textOfAnswer: (answer) => textsIn(fieldsOf(answer).content),
+    textOfAnswer: (answer) => textIn(fieldsOf(answer).content),
   },
   responses: {
     headers: bearer,
     body: { input: question, max_output_tokens: outputTokens, store: false },
     textOfAnswer: (answer) =>
       objectsIn(fieldsOf(answer).output)
-        .map((item) => textsIn(item.content))
+        .map((item) => textIn(item.content))
         .join(''),
   },
 };
 
-function textsIn(content: unknown): string {
+function textIn(content: unknown): string {
   return objectsIn(content)
     .map(({ text }) => textOf(text))
     .join('');

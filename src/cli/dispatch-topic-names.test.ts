@@ -66,7 +66,7 @@ test('tollgate health rejects an invalid --url', async () => {
   expect(await tollgate('health', '--url', '127.0.0.1:8080')).toEqual({
     code: 1,
     out: '',
-    err: '--url must be an address such as https://gateway.example.com, not "127.0.0.1:8080".',
+    err: '--url must be a URL such as https://gateway.example.com, not "127.0.0.1:8080".',
   });
 });
 

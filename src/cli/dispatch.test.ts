@@ -31,7 +31,7 @@ const models: readonly ListedModel[] = [
   model('demo/chat', [
     { provider: 'demo', model: 'chat', priority: 0, pricing: { prompt: '0.5', completion: '1' } },
   ]),
-  { ...priced('acme/disabled', { prompt: '7', completion: '8' }), isLive: false },
+  { ...priced('acme/disabled', { prompt: '7', completion: '8' }), isConfigured: false },
   priced('acme/ears', { minute: '0.006' }),
   priced('acme/voice', { characters: '15', request: '0.01' }),
   priced('acme/painter', { prompt: '5', output_image: '0.04' }),
@@ -44,7 +44,7 @@ function priced(id: string, pricing: Endpoint['pricing']): ListedModel {
 function model(id: string, endpoints: readonly Endpoint[]): ListedModel {
   const text = ['text' as const];
   const modalities = { input_modalities: text, output_modalities: text };
-  return { id, name: id, ...modalities, features: [], endpoints, isLive: true };
+  return { id, name: id, ...modalities, features: [], endpoints, isConfigured: true };
 }
 
 function secretKeys(): SecretKeys {
@@ -173,8 +173,8 @@ describe('a failed command', () => {
   test.each([
     [
       ['keys', 'show', 'key_nothing'],
-      'There is no key with this ID. This searched the tenant "default". Set --tenant to use ' +
-        'another.',
+      'There is no key with this ID. Only the tenant "default" was searched. Set --tenant to ' +
+        'search another.',
     ],
     [['keys', 'show', 'key_nothing', '--tenant', 'default'], 'There is no key with this ID.'],
     [
@@ -184,7 +184,7 @@ describe('a failed command', () => {
     [
       ['health', '--url', 'http://127.0.0.1:1'],
       'No gateway answers at http://127.0.0.1:1/readyz (ECONNREFUSED). Start a gateway with ' +
-        '"tollgate serve", or set its address with --url.',
+        '"tollgate serve", or set its URL with --url.',
     ],
     [['keys', 'list', '--tenant', 'nobody'], 'There is no tenant with this ID.'],
     [
@@ -195,7 +195,7 @@ describe('a failed command', () => {
       ['keys', 'create', '--name', 'a', '--cache', 'on'],
       'cache must be one of "off", "auto", "always", not "on".',
     ],
-    [['credits', 'show', '--offset', 'x'], 'offset must be a whole number of at least 0.'],
+    [['credits', 'show', '--offset', 'x'], '--offset must be a whole number of at least 0.'],
     [
       ['credits', 'correct', '--amount', '-1'],
       'The wallet has 0 credits available; the correction takes 1 credit.',
@@ -326,8 +326,8 @@ describe('tollgate keys', () => {
         'Set at least one of these options: --name, --limit, --limit-reset, --expires-at, ' +
         '--models, --scopes, --requests-per-minute, --cache. See "tollgate keys change --help".',
     });
-    const refused = await tollgate('keys', 'change', data.id, '--limit', 'all', '--name', 'x');
-    expect(refused.err).toBe('limit must be a whole number of at least 0, not "all".');
+    const failed = await tollgate('keys', 'change', data.id, '--limit', 'all', '--name', 'x');
+    expect(failed.err).toBe('limit must be a whole number of at least 0, not "all".');
     expect((await json('keys', 'show', data.id)).data).toEqual(data);
   });
 
@@ -374,7 +374,7 @@ describe('tollgate byok', () => {
     expect((await tollgate('byok', 'delete', 'openai')).err).toContain('There is no saved key');
   });
 
-  test('accepts the key, mode, address, and tenant as options', async () => {
+  test('accepts the key, mode, base URL, and tenant as options', async () => {
     await json('tenants', 'create', '--name', 'Own', '--id', 'own');
     const options = ['--tenant', 'own', '--api-key', 'sk-option-0123456789', '--mode', 'byok_only'];
     const args = ['byok', 'set', 'anthropic', ...options];
@@ -405,8 +405,8 @@ describe('tollgate byok', () => {
     await json('byok', 'set', 'openai', '--api-key', 'sk-first-0123456789');
     const original = secretKey;
     secretKey = 'another-secret-key-of-the-command-line';
-    const refused = await tollgate('byok', 'set', 'anthropic', '--api-key', 'a');
-    expect(refused.err).toStartWith("The secret key doesn't match");
+    const failed = await tollgate('byok', 'set', 'anthropic', '--api-key', 'a');
+    expect(failed.err).toStartWith("The secret key doesn't match");
     expect((await json('byok', 'list')).data.length).toBe(1);
     expect((await tollgate('byok', 'delete', 'openai')).code).toBe(0);
     secretKey = original;
@@ -436,9 +436,9 @@ describe('tollgate secret', () => {
       expect(unset.err).toStartWith('TOLLGATE_PREVIOUS_SECRET_KEY is not set');
       secretKey = original;
       previousKey = 'a-secret-key-that-was-never-in-use-here';
-      const refused = await tollgate('secret', 'rotate');
-      expect([refused.code, refused.out]).toEqual([1, '']);
-      expect(refused.err).toStartWith("The secret key doesn't match");
+      const failed = await tollgate('secret', 'rotate');
+      expect([failed.code, failed.out]).toEqual([1, '']);
+      expect(failed.err).toStartWith("The secret key doesn't match");
     } finally {
       secretKey = 'another-secret-key-of-the-command-line';
       previousKey = original;

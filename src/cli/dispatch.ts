@@ -125,7 +125,7 @@ async function runOne(
     await environment.flush();
     return 0;
   } catch (error) {
-    // Programs such as `head` close the pipe when they have read enough. That isn't a failure.
+    // A program such as `head` closes the pipe once it has read enough, which isn't a failure.
     if (failureCode(error) === 'EPIPE') return 0;
     environment.err(failureMessage(error) + (isNotFound(error) ? tenantHint(command, args) : ''));
     return error instanceof ConfigProblems ? 2 : 1;
@@ -142,7 +142,7 @@ function isNotFound(error: unknown): boolean {
 /** Returns a hint to append if the default tenant was used, because it may be the wrong one. */
 function tenantHint({ options }: Command, args: Args): string {
   if (!Object.hasOwn(options, 'tenant') || args.has('tenant')) return '';
-  return ' This searched the tenant "default". Set --tenant to use another.';
+  return ' Only the tenant "default" was searched. Set --tenant to search another.';
 }
 
 function unknownTopic(word: string, topics: readonly Topic[]): string {
@@ -163,7 +163,7 @@ function usageError(environment: CommandEnvironment, message: string, help: stri
   return 2;
 }
 
-/** The help pages: of all topics, of one topic, and of one command. */
+// The help pages: of all topics, of one topic, and of one command.
 
 export function overviewHelp(topics: readonly Topic[]): string {
   return [
@@ -205,8 +205,8 @@ export function commandHelp(topic: Topic, command: Command): string {
   ].join('\n');
 }
 
-function synopsis({ name, operand = '' }: Command): string {
-  return `${name} ${operand}`.trim();
+function synopsis({ name, positional = '' }: Command): string {
+  return `${name} ${positional}`.trim();
 }
 
 function optionRows(options: Readonly<Record<string, Option>>): [string, string][] {

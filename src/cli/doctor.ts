@@ -71,7 +71,7 @@ function readConfig(flags: Flags): Config | ConfigProblems {
 }
 
 function configFinding(config: Config): Finding {
-  const live = listedModels(config).filter(({ isLive }) => isLive);
+  const live = listedModels(config).filter(({ isConfigured }) => isConfigured);
   const demo = config.demo ? ', and the demo' : '';
   return healthy(`Settings from ${config.source}: ${formatCount(live.length, 'model')}${demo}.`);
 }

@@ -6,7 +6,7 @@ import type { Args, Command, Context, Option, Topic } from './command.ts';
 import { offsetOf, offsetOption, servicesForTenant, tenantIdOf, tenantOption } from './command.ts';
 import { fields, formatMinute, hintAtNextPage, printJson, printTable } from './output.ts';
 
-const operand = '<key id>';
+const positional = '<key id>';
 
 /** Shown for a key without the restriction, and accepted by the option to remove it. */
 const unrestricted = {
@@ -106,12 +106,12 @@ const create: Command = {
 const show: Command = {
   name: 'show',
   summary: 'Show one key, without its secret',
-  operand,
+  positional,
   options: tenantOption,
   async run(context) {
     const { args } = context;
     const services = await context.services();
-    const key = await manage.showKey(services, tenantIdOf(args), args.operand);
+    const key = await manage.showKey(services, tenantIdOf(args), args.positional);
     if (args.has('json')) return printJson(context, { data: key });
     context.out(
       fields({
@@ -142,7 +142,7 @@ const show: Command = {
 const change: Command = {
   name: 'change',
   summary: 'Change a key; settings without an option stay the same',
-  operand,
+  positional,
   options: { ...tenantOption, name, ...restrictions },
   requiresOneOf: ['name', ...Object.keys(restrictions)],
   run: (context) => applyChange(context, fieldsIn(context.args), 'was changed'),
@@ -151,7 +151,7 @@ const change: Command = {
 const rotate: Command = {
   name: 'rotate',
   summary: 'Replace the secret of a key; its ID and usage stay the same',
-  operand,
+  positional,
   options: {
     ...tenantOption,
     'overlap-seconds': {
@@ -163,7 +163,7 @@ const rotate: Command = {
     const { args } = context;
     const body = definedFields({ overlap_seconds: args.number('overlap-seconds') });
     const services = await context.services();
-    const issued = await manage.rotateKey(services, tenantIdOf(args), args.operand, body);
+    const issued = await manage.rotateKey(services, tenantIdOf(args), args.positional, body);
     printSecret(context, issued, `Key ${issued.key.id} has a new secret.`);
   },
 };
@@ -171,7 +171,7 @@ const rotate: Command = {
 const disable: Command = {
   name: 'disable',
   summary: 'Reject a key until it is enabled again',
-  operand,
+  positional,
   options: tenantOption,
   run: (context) => applyChange(context, { disabled: true }, 'is disabled'),
 };
@@ -179,7 +179,7 @@ const disable: Command = {
 const enable: Command = {
   name: 'enable',
   summary: 'Accept a disabled key again',
-  operand,
+  positional,
   options: tenantOption,
   run: (context) => applyChange(context, { disabled: false }, 'is enabled'),
 };
@@ -187,13 +187,13 @@ const enable: Command = {
 const remove: Command = {
   name: 'delete',
   summary: 'Delete a key permanently; its logs stay',
-  operand,
+  positional,
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    await manage.deleteKey(await context.services(), tenantIdOf(args), args.operand);
+    await manage.deleteKey(await context.services(), tenantIdOf(args), args.positional);
     if (args.has('json')) return printJson(context, { deleted: true });
-    context.out(`Key ${args.operand} was deleted.`);
+    context.out(`Key ${args.positional} was deleted.`);
   },
 };
 
@@ -230,7 +230,7 @@ async function applyChange(context: Context, body: object, done: string): Promis
   const data = await manage.changeKey(
     await context.services(),
     tenantIdOf(args),
-    args.operand,
+    args.positional,
     body,
   );
   if (args.has('json')) return printJson(context, { data });

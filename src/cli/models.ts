@@ -10,7 +10,7 @@ export const models = singleCommandTopic('models', 'List the models that are ava
   },
   async run(context) {
     const all = await context.models();
-    const listed = context.args.has('all') ? all : all.filter(({ isLive }) => isLive);
+    const listed = context.args.has('all') ? all : all.filter(({ isConfigured }) => isConfigured);
     if (context.args.has('json')) return printJson(context, { data: listed.map(modelObject) });
     if (listed.length === 0) {
       return context.out(
@@ -26,7 +26,7 @@ export const models = singleCommandTopic('models', 'List the models that are ava
         pricing.prompt ?? null,
         pricing.completion ?? null,
         otherPrices(pricing),
-        `${model.isLive ? '' : 'not configured: '}${providersOf(model).join(', ')}`,
+        `${model.isConfigured ? '' : 'not configured: '}${providersOf(model).join(', ')}`,
       ];
     });
     const prices = ['USD/M IN', 'USD/M OUT', 'OTHER PRICES (USD)'];
@@ -34,12 +34,12 @@ export const models = singleCommandTopic('models', 'List the models that are ava
   },
 });
 
-/** The prices other than per token. The price per request applies always, so it comes first. */
+/** The prices that aren't per token. The price per request always applies, so it comes first. */
 const otherPriceClasses = unitPrices.toSorted(
   (a, b) => Number(b.name === 'request') - Number(a.name === 'request'),
 );
 
-/** Returns the model's prices other than per token, or null if it has none. */
+/** Returns the model's prices that aren't per token, or null if it has none. */
 function otherPrices(pricing: Readonly<Record<string, unknown>>): string | null {
   const priced = otherPriceClasses.filter(({ name }) => pricing[name] !== undefined);
   return (
@@ -48,8 +48,8 @@ function otherPrices(pricing: Readonly<Record<string, unknown>>): string | null 
 }
 
 function modelObject(model: ListedModel) {
-  const { id, name, context_length = null, features, isLive } = model;
-  return { id, name, context_length, features, live: isLive, providers: providersOf(model) };
+  const { id, name, context_length = null, features, isConfigured } = model;
+  return { id, name, context_length, features, live: isConfigured, providers: providersOf(model) };
 }
 
 function providersOf({ endpoints }: ListedModel): string[] {

@@ -35,18 +35,18 @@ async function tollgate(args: readonly string[], stdin = '', dataDir = folder) {
 }
 
 describe('tollgate move', () => {
-  test('accepts the address on stdin and never prints its password', async () => {
-    const refused = {
+  test('accepts the URL on stdin and never prints its password', async () => {
+    const unreachableResult = {
       code: 1,
       out: '',
       err: 'Postgres at 127.0.0.1:1/ledger cannot be reached: connection refused.\n',
     };
-    expect(await tollgate(['move'], `${unreachable}\n`)).toEqual(refused);
-    expect(await tollgate(['move', '--to', unreachable])).toEqual(refused);
+    expect(await tollgate(['move'], `${unreachable}\n`)).toEqual(unreachableResult);
+    expect(await tollgate(['move', '--to', unreachable])).toEqual(unreachableResult);
     expect(await tollgate(['move', '--to', unreachable.replace('postgres', 'mysql')])).toEqual({
       code: 2,
       out: '',
-      err: 'command line: --to must start with postgres://.\n',
+      err: 'command line: --to must start with postgres:// or postgresql://.\n',
     });
   });
 
@@ -63,8 +63,8 @@ describe('tollgate move', () => {
       code: 1,
       out: '',
       err:
-        'The store is already in Postgres. ' +
-        'To move from a file, unset DATABASE_URL (database).\n',
+        'The database is already in Postgres. ' +
+        'To move from a SQLite file, unset DATABASE_URL (database).\n',
     });
   });
 
@@ -93,8 +93,8 @@ describe('tollgate move', () => {
     expect(out).toContain(`Account ${owner}: its entries add up to 986, not 1486.\n`);
     expect(out).not.toContain('DATABASE_URL');
     expect(err).toBe(
-      'All data was copied unchanged. "tollgate ledger verify" should report the same for the ' +
-        'file.\nThe ledger has 2 discrepancies.\n',
+      'All data was copied unchanged. For the file, "tollgate ledger verify" should report the ' +
+        'same discrepancies.\nThe ledger has 2 discrepancies.\n',
     );
   }, 120_000);
 });

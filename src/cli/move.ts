@@ -19,9 +19,9 @@ export const move = singleCommandTopic('move', 'Copy all data from SQLite to Pos
   summary: 'Copy all data from SQLite into an empty Postgres database; the file stays unchanged',
   options: {
     to: {
-      value: '<address>',
+      value: '<url>',
       summary:
-        'postgres://…; leave it out to enter it on stdin, for example because of its password',
+        'A postgres:// URL; omit it to enter the URL on stdin, so that its password stays hidden',
     },
   },
   run: moveAll,
@@ -30,10 +30,10 @@ export const move = singleCommandTopic('move', 'Copy all data from SQLite to Pos
 async function moveAll(context: Context): Promise<void> {
   const { args, flags, now } = context;
   const config = loadConfig(flags, environment, ['data_dir', 'database']);
-  const question = { text: 'Address of the new database', isSecret: true };
+  const question = { text: 'URL of the new database', isSecret: true };
   const url = args.text('to') ?? (await context.input(question)).trim();
   if (!/^postgres(ql)?:\/\//.test(url)) {
-    const problem = { path: '--to', message: 'must start with postgres://.' };
+    const problem = { path: '--to', message: 'must start with postgres:// or postgresql://.' };
     throw new ConfigProblems('command line', [problem]);
   }
   const source = await openSource(config);
@@ -53,7 +53,8 @@ async function moveAll(context: Context): Promise<void> {
 async function openSource({ database, dataDir }: Config): Promise<ReadOnlyDatabase> {
   if (!database.reveal().startsWith('sqlite:')) {
     throw new Error(
-      'The store is already in Postgres. To move from a file, unset DATABASE_URL (database).',
+      'The database is already in Postgres. ' +
+        'To move from a SQLite file, unset DATABASE_URL (database).',
     );
   }
   const source = await openReadOnly(database.reveal());
@@ -89,7 +90,8 @@ async function reportMove(
   }
   if (found.discrepancies > 0) {
     err(
-      'All data was copied unchanged. "tollgate ledger verify" should report the same for the file.',
+      'All data was copied unchanged. For the file, "tollgate ledger verify" should report the ' +
+        'same discrepancies.',
     );
   }
   const summary = verificationSummary(found);
@@ -118,7 +120,7 @@ function nextSteps({ database, dataDir, secretKey }: Config): string {
       'another data directory, set TOLLGATE_SECRET_KEY to the content of this file.';
   return [
     `All data is now in Postgres; ${file} is unchanged. Next steps:`,
-    '1. Set DATABASE_URL (database in the configuration) to the new address.',
+    '1. Set DATABASE_URL (database in the configuration) to the new URL.',
     `2. ${keyStep}`,
     "3. Start the gateway. Don't start a gateway on the file again.",
   ].join('\n');

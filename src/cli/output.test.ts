@@ -31,12 +31,12 @@ test('table and fields replace control characters', () => {
   expect(fields({ name: 'a\r\nb' })).toBe('name  a b');
 });
 
-test('minute shortens a time to the minute', () => {
+test('formatMinute shortens a time to the minute', () => {
   expect(formatMinute('2026-11-15T02:13:06.123Z')).toBe('2026-11-15 02:13');
   expect(formatMinute(null)).toBeNull();
 });
 
-test('counted uses the singular only for 1', () => {
+test('formatCount uses the singular only for 1', () => {
   const counts = [0, 1, 2_000].map((count) => formatCount(count, 'entry', 'entries'));
   expect([...counts, formatCount(2, 'model')]).toEqual([
     '0 entries',

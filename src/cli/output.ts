@@ -57,7 +57,7 @@ export function fields(record: Readonly<Record<string, Cell>>): string {
     .join('\n');
 }
 
-/** Formats a count with thousands separators and its unit: `1,000 credits`. */
+/** Like `pluralize`, but with thousands separators for people to read: `1,000 credits`. */
 export function formatCount(count: number, one: string, many = `${one}s`): string {
   return `${format(count)} ${count === 1 ? one : many}`;
 }

@@ -33,7 +33,7 @@ const rotate: Command = {
     context.out(
       `Tenants' provider keys: ${previous} re-encrypted, ${current} already up to date, ` +
         `${undecryptable} that can't be decrypted. ` +
-        'The previous secret key is no longer needed for them.',
+        'The previous secret key is no longer needed to decrypt them.',
     );
   },
 };

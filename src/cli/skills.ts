@@ -5,7 +5,7 @@ import type { Command, Topic } from './command.ts';
 import { servicesForTenant, tenantOption } from './command.ts';
 import { fields, formatCount, formatMinute, printJson, table } from './output.ts';
 
-const operand = '<name>';
+const positional = '<name>';
 
 const list: Command = {
   name: 'list',
@@ -28,11 +28,11 @@ const list: Command = {
 const show: Command = {
   name: 'show',
   summary: 'Show a skill with its instructions',
-  operand,
+  positional,
   options: tenantOption,
   async run(context) {
     const { services, tenantId } = await servicesForTenant(context);
-    const data = await services.skills.show(tenantId, context.args.operand);
+    const data = await services.skills.show(tenantId, context.args.positional);
     if (context.args.has('json')) return printJson(context, { data });
     const { instructions, ...rest } = data;
     context.out(`${fields({ ...rest })}\n\n${instructions}`);
@@ -42,7 +42,7 @@ const show: Command = {
 const put: Command = {
   name: 'put',
   summary: "Save a tenant's skill from a Markdown file on stdin",
-  operand,
+  positional,
   options: {
     ...tenantOption,
     description: {
@@ -53,18 +53,18 @@ const put: Command = {
   async run(context) {
     const { args } = context;
     const file = readSkillFile(
-      await context.input({ text: `Markdown file of the skill ${args.operand}` }),
+      await context.input({ text: `Markdown file of the skill ${args.positional}` }),
     );
-    if (file.name !== undefined && file.name !== args.operand) {
+    if (file.name !== undefined && file.name !== args.positional) {
       const message =
-        `name must match the command: the file has "${file.name}", the command ` +
-        `"${args.operand}".`;
+        `The file names the skill "${file.name}", but the command names "${args.positional}". ` +
+        'Use the same name.';
       throw invalidRequest(message, 'name');
     }
     const description = args.text('description') ?? file.description;
     const body = definedFields({ description, instructions: file.instructions });
     const { services, tenantId } = await servicesForTenant(context);
-    const data = await services.skills.put(tenantId, args.operand, body);
+    const data = await services.skills.put(tenantId, args.positional, body);
     if (args.has('json')) return printJson(context, { data });
     const length = formatCount(data.instructions.length, 'character');
     context.out(`The skill ${data.name} was saved (${length}).`);
@@ -74,14 +74,14 @@ const put: Command = {
 const remove: Command = {
   name: 'delete',
   summary: "Delete a tenant's skill; a built-in skill of the same name applies again",
-  operand,
+  positional,
   options: tenantOption,
   async run(context) {
     const { args } = context;
     const { services, tenantId } = await servicesForTenant(context);
-    await services.skills.delete(tenantId, args.operand);
+    await services.skills.delete(tenantId, args.positional);
     if (args.has('json')) return printJson(context, { deleted: true });
-    context.out(`The skill ${args.operand} was deleted.`);
+    context.out(`The skill ${args.positional} was deleted.`);
   },
 };
 

@@ -4,11 +4,11 @@ import type { Config } from '../config/config.ts';
 import type { Flags } from '../config/load.ts';
 import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/network-address.ts';
-import { ownAddress } from './gateway-address.ts';
+import { localUrl } from './gateway-url.ts';
 import { formatCount } from './output.ts';
 import { commandLine } from './own-command.ts';
 
-/** What the greeting shows about a process that is ready. A worker sends it to its parent. */
+/** What the startup banner shows about a process that is ready. A worker sends it to its parent. */
 export interface Ready {
   readonly port: number;
   readonly engine: string;
@@ -30,11 +30,11 @@ export function readyOf(tollgate: Tollgate, port: number): Ready {
 }
 
 /** Returns the text that is printed when the gateway is ready. Only the first start has secrets. */
-export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1): string {
+export function startupBanner(ready: Ready, config: Config, flags: Flags, workers = 1): string {
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
   const ownUrl = `http://${hostInUrl(host)}:${ready.port}`;
-  const url = publicUrl ?? ownAddress({ host, port: ready.port });
+  const url = publicUrl ?? localUrl({ host, port: ready.port });
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
   const models = formatCount(ready.models, 'model');
   const demo = config.demo ? ', including the demo' : '';
@@ -42,7 +42,7 @@ export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1
     `Tollgate ${version} is ready at ${ownUrl}`,
     `${models}${demo}; ${data}; settings from ${config.source}.`,
     ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
-    ...(publicUrl === null || url === ownUrl ? [] : [`Public address: ${url}`]),
+    ...(publicUrl === null || url === ownUrl ? [] : [`Public URL: ${url}`]),
     `Dashboard: ${url}/dashboard`,
   ];
   if (!firstSecrets) {
@@ -78,7 +78,7 @@ function tryItLines(url: string, key: string, model: string | null): string[] {
 function aboutWorkers(workers: number, { redis }: Config): string {
   if (redis !== null) return `${workers} workers share their limits through Redis.`;
   return (
-    `${workers} workers count limits separately, so up to ${workers} times each limit is allowed. ` +
-    'Set REDIS_URL to share the limits.'
+    `Each of the ${workers} workers counts limits separately, so up to ${workers} times each ` +
+    'limit is allowed. Set REDIS_URL to share the limits.'
   );
 }

@@ -71,17 +71,20 @@ const create: Command = {
 const show: Command = {
   name: 'show',
   summary: 'Show a tenant',
-  operand: '<tenant id>',
+  positional: '<tenant id>',
   options: {},
   async run(context) {
-    await print(context, await manage.showTenant(await context.services(), context.args.operand));
+    await print(
+      context,
+      await manage.showTenant(await context.services(), context.args.positional),
+    );
   },
 };
 
 const rename: Command = {
   name: 'rename',
   summary: 'Rename a tenant',
-  operand: '<tenant id>',
+  positional: '<tenant id>',
   options: { name: { ...name, required: true } },
   run: (context) => applyChange(context, { name: context.args.text('name') }, 'was renamed'),
 };
@@ -89,7 +92,7 @@ const rename: Command = {
 const change: Command = {
   name: 'change',
   summary: `Change a tenant's limits; "${unrestricted}" removes one`,
-  operand: '<tenant id>',
+  positional: '<tenant id>',
   options: limits,
   requiresOneOf: Object.keys(limits),
   run: (context) => applyChange(context, limitsIn(context.args), 'was changed'),
@@ -98,7 +101,7 @@ const change: Command = {
 const disable: Command = {
   name: 'disable',
   summary: 'Reject all keys of a tenant',
-  operand: '<tenant id>',
+  positional: '<tenant id>',
   options: {},
   run: (context) => applyChange(context, { disabled: true }, 'is disabled'),
 };
@@ -106,7 +109,7 @@ const disable: Command = {
 const enable: Command = {
   name: 'enable',
   summary: 'Accept the keys of a tenant again',
-  operand: '<tenant id>',
+  positional: '<tenant id>',
   options: {},
   run: (context) => applyChange(context, { disabled: false }, 'is enabled'),
 };
@@ -133,8 +136,8 @@ function limitsIn(args: Args): Record<string, unknown> {
 }
 
 async function applyChange(context: Context, body: object, done: string): Promise<void> {
-  const { operand } = context.args;
-  const tenant = await manage.changeTenant(await context.services(), operand, body);
+  const { positional } = context.args;
+  const tenant = await manage.changeTenant(await context.services(), positional, body);
   await print(context, tenant, `Tenant ${tenant.id} ${done}.`);
 }
 

@@ -12,7 +12,7 @@ import { secret } from './secret.ts';
 import { serve } from './serve.ts';
 import { skills } from './skills.ts';
 import { tenants } from './tenants.ts';
-import { reason } from './why.ts';
+import { why } from './why.ts';
 
 /** All topics, in the order in which the help lists them. */
 export const topics: readonly Topic[] = [
@@ -25,7 +25,7 @@ export const topics: readonly Topic[] = [
   skills,
   ledger,
   move,
-  reason,
+  why,
   models,
   connect,
   health,

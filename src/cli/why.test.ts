@@ -9,7 +9,7 @@ import type { RequestRecord } from '../records/request-record.ts';
 import { openStore, type Store } from '../store/open.ts';
 import { commandEnvironment } from './command-environment.ts';
 import { runCommand } from './dispatch.ts';
-import { reason } from './why.ts';
+import { why } from './why.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-why-'));
 let store: Store;
@@ -27,7 +27,7 @@ async function explain(fields: Partial<RequestRecord>): Promise<string> {
   const record = makeRecord({ ...(await addCustomer(store, 1_000)), ...fields });
   await book(store, [record]);
   const out: string[] = [];
-  const code = await runCommand(['why', record.requestId, '--data-dir', folder], [reason], {
+  const code = await runCommand(['why', record.requestId, '--data-dir', folder], [why], {
     ...commandEnvironment,
     out: (text) => void out.push(text),
   });
@@ -37,7 +37,7 @@ async function explain(fields: Partial<RequestRecord>): Promise<string> {
 
 const usage = { ...noUsage, inputTokens: 10, cacheReadTokens: 4, outputTokens: 3 };
 
-test('why prints the list price and the fee of a call with an own provider key', async () => {
+test("why prints the list price and the fee of a call with the tenant's provider key", async () => {
   const text = await explain({
     trafficMode: 'byok',
     usage,

@@ -14,12 +14,12 @@ import { type Cell, fields, formatCount, printJson, table } from './output.ts';
  * Explains one request to the operator: the receipt that its tenant sees, plus the providers'
  * messages about the operator's accounts, which tenants don't see.
  */
-export const reason = singleCommandTopic(
+export const why = singleCommandTopic(
   'why',
   'Explain one request: attempts, times, tokens, charge',
   {
     summary: 'Explain one request, by its x-request-id or the ID of its answer',
-    operand: '<request id>',
+    positional: '<request id>',
     options: {},
     run: explainRequest,
   },
@@ -29,7 +29,7 @@ async function explainRequest(context: Context): Promise<void> {
   const { args, flags, out } = context;
   const { creditsPerUsd } = loadConfig(flags, environment, ['credits_per_usd']);
   const services = await context.services();
-  const record = await findWithRetry(toRequestId(args.operand), (id) =>
+  const record = await findWithRetry(toRequestId(args.positional), (id) =>
     services.requests.findForAnyTenant(id),
   );
   if (!record) throw notFound('There is no request with this ID.', 'id');

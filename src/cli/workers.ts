@@ -4,7 +4,7 @@ import type { Log } from '../telemetry/log.ts';
 import { programCommand } from './own-command.ts';
 import type { Ready } from './startup-banner.ts';
 
-/** Delay before a dead worker is replaced. It doubles while workers keep dying. */
+/** Delay before a dead worker is replaced. It doubles each time the replacement dies early. */
 const restartMsFirst = 200;
 const restartMsMax = 30_000;
 /** A worker that ran this long has started successfully, so the delay is reset. */
@@ -77,7 +77,8 @@ export class WorkerPool {
   }
 
   /**
-   * Reloads all workers. SIGHUP is sent once a worker is ready, because earlier it would kill it.
+   * Reloads all workers. SIGHUP is sent once a worker is ready, because before that it would kill
+   * the worker.
    */
   reload(reloaded: ConfigText): void {
     this.#config = { ...this.#config, reloaded };
@@ -91,8 +92,8 @@ export class WorkerPool {
   }
 
   /**
-   * Starts all workers. Resolves with the greeting's data once they are ready, or despite a failure
-   * if the first worker created secrets, which are shown only once.
+   * Starts all workers. Resolves with the startup banner's data once they are ready, or despite a
+   * failure if the first worker created secrets, which are shown only once.
    */
   async #start([first = 1, ...rest]: readonly number[]): Promise<Ready | undefined> {
     const ready = await this.#spawn(first, false).ready;
@@ -103,7 +104,7 @@ export class WorkerPool {
     return areReady || ready?.firstSecrets ? ready : undefined;
   }
 
-  /** Starts a worker. A joining one listens only after it reaches the database, as others serve. */
+  /** Starts a worker. If others already serve the port, it listens once it reaches the database. */
   #spawn(number: number, isJoining = true): Worker {
     const { promise: ready, resolve } = Promise.withResolvers<Ready | undefined>();
     const child = Bun.spawn(

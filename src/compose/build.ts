@@ -10,7 +10,7 @@ import { openStore, type Store } from '../store/open.ts';
 import { waitForStore } from '../store/wait-for-store.ts';
 import type { Log } from '../telemetry/log.ts';
 import { configure } from './configure.ts';
-import { openServices, type WorkerSlot } from './services.ts';
+import { openServices, type WorkerSlot } from './shared-services.ts';
 
 /** A gateway that is ready to listen. */
 export interface Tollgate {
@@ -23,7 +23,7 @@ export interface Tollgate {
   listen(sharesPort?: boolean): number;
   /** Applies a new configuration to later requests. Changes nothing if it throws. */
   reload(newConfig: Config): ReloadResult & { readonly models: number };
-  /** Waits for running requests, writes everything to the store and closes. */
+  /** Waits for running requests, writes everything to the store, and closes. */
   drain(seconds: number): Promise<void>;
 }
 

@@ -6,7 +6,7 @@ import { Admission } from '../limits/admission.ts';
 import { Catalog, withProviderKeys } from '../route/catalog.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
 import { createRoutes } from './routes.ts';
-import type { SharedServices } from './services.ts';
+import type { SharedServices } from './shared-services.ts';
 import { createStages } from './stages.ts';
 
 interface Configured {

@@ -93,7 +93,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
     }),
     ...stateRoutes({ catalog, health, recent, accountingState: () => accounting.state() }),
     ...dashboardRoutes(),
-    ...referenceRoutes({ version, ...publicAddressOf(config), routes: () => routes }),
+    ...referenceRoutes({ version, ...publicUrlsOf(config), routes: () => routes }),
   ];
   return routes;
 }
@@ -164,9 +164,9 @@ function customerReads({ config, store, accounting, now, readQueues }: RouteDeps
 
 /**
  * Without a public URL, the API description has a relative one, which tools resolve against the
- * address they loaded it from. Examples to copy need an absolute URL.
+ * URL they loaded it from. Examples to copy need an absolute URL.
  */
-function publicAddressOf({ server }: Config): {
+function publicUrlsOf({ server }: Config): {
   readonly url: string;
   readonly exampleUrl: string;
 } {

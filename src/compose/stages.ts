@@ -14,7 +14,7 @@ import type { AddressPolicy } from '../upstream/guard/address-policy.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { checkBy } from '../upstream/guard/pinned-call.ts';
 import { rejectPrivateUrls } from '../upstream/request-urls.ts';
-import type { SharedServices } from './services.ts';
+import type { SharedServices } from './shared-services.ts';
 
 /** The shared services, and what depends on the configuration and is rebuilt by a reload. */
 export interface StageDeps extends SharedServices {
@@ -22,7 +22,7 @@ export interface StageDeps extends SharedServices {
   readonly catalog: Catalog;
   readonly catalogOf: CatalogOf;
   readonly admission: Admission;
-  /** Decides which user-supplied addresses may be called. */
+  /** Decides which addresses may be called for a URL from a user. */
   readonly addressPolicy: AddressPolicy;
 }
 

@@ -1,6 +1,6 @@
 import type { CacheMode } from '../core/caller.ts';
 import type { Secret } from '../core/secret.ts';
-import type { S3Credentials, Tracing } from './environment.ts';
+import type { Bootstrap, S3Credentials, Tracing } from './environment.ts';
 import type { EndpointFile, Feature, ModelFile, PricingFile } from './model-schema.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
 
@@ -9,7 +9,7 @@ export interface Config {
   readonly server: {
     readonly host: string;
     readonly port: number;
-    /** Null: the address that the client called, or host and port if there is no client. */
+    /** Null: the origin that the client used, or host and port if there is no client. */
     readonly publicUrl: string | null;
     readonly drainSeconds: number;
     /** How long a start waits for a Postgres server that can't be reached. */
@@ -20,7 +20,7 @@ export interface Config {
   readonly redis: Secret | null;
   readonly objects: Secret;
   readonly s3Credentials: S3Credentials;
-  /** Host names, addresses and ranges in private networks that URLs from users may point to. */
+  /** Host names, addresses, and ranges in private networks that URLs from users may point to. */
   readonly privateAddresses: readonly string[];
   readonly demo: boolean;
   readonly creditsPerUsd: number;
@@ -70,7 +70,7 @@ export interface WebSearch {
   readonly resultsMax: number;
 }
 
-/** A provider: its address, dialect, credential and quirks. */
+/** A provider: its URL, dialect, credential, and quirks. */
 export interface Provider {
   readonly name: string;
   readonly dialect: DialectName;
@@ -109,28 +109,22 @@ export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
   readonly disabledReason?: string;
 }
 
-/** Keys and credits that an unattended start creates if they are missing. */
-export interface Bootstrap {
-  readonly apiKey: Secret | null;
-  readonly managementKey: Secret | null;
-  readonly adminToken: Secret | null;
-  readonly credits: number;
-}
-
 export interface ListedModel extends Model {
   /** Whether every tenant can call the model, through the operator's accounts. */
-  readonly isLive: boolean;
+  readonly isConfigured: boolean;
 }
 
 /**
- * Returns all models. A live model has only the endpoints that the operator's accounts serve; other
- * models have those that need a tenant's key.
+ * Returns all models. A configured model has only the endpoints that the operator's accounts serve;
+ * other models have those that need a tenant's key.
  */
 export function listedModels(config: Pick<Config, 'models' | 'providers'>): ListedModel[] {
   const { models, providers } = config;
   return models.map((model) => {
-    const live = model.endpoints.filter(({ provider }) => providers.get(provider)?.shared === true);
-    const isLive = live.length > 0;
-    return { ...model, isLive, endpoints: isLive ? live : model.endpoints };
+    const shared = model.endpoints.filter(
+      ({ provider }) => providers.get(provider)?.shared === true,
+    );
+    const isConfigured = shared.length > 0;
+    return { ...model, isConfigured, endpoints: isConfigured ? shared : model.endpoints };
   });
 }

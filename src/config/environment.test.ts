@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import type { ValidationIssue } from '../core/schema.ts';
-import { readTracing } from './environment.ts';
+import { readBootstrap, readSecretKey, readTracing } from './environment.ts';
 
 function read(environment: Record<string, string>) {
   const problems: ValidationIssue[] = [];
@@ -33,17 +33,17 @@ describe('readTracing', () => {
     expect(JSON.stringify(tracing)).not.toContain('xyz==');
   });
 
-  test.each(['127.0.0.1:4318', 'grpc://a:4317', 'file:///a', 'not an address'])(
-    'to %s are refused',
-    (address) => {
-      const { tracing, problems } = read({ OTEL_EXPORTER_OTLP_ENDPOINT: address });
+  test.each(['127.0.0.1:4318', 'grpc://a:4317', 'file:///a', 'not a URL'])(
+    'rejects the endpoint %s',
+    (url) => {
+      const { tracing, problems } = read({ OTEL_EXPORTER_OTLP_ENDPOINT: url });
       expect(tracing).toBeNull();
       expect(problems.map(({ path }) => path)).toEqual(['OTEL_EXPORTER_OTLP_ENDPOINT']);
     },
   );
 
   test.each(['alone', '=value', 'a b=c', 'a=%zz', 'a=line%0Abreak', 'a='])(
-    'with the headers %s are refused, without repeating them',
+    'rejects the headers %s without repeating them',
     (headers) => {
       const { problems } = read({
         OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
@@ -57,4 +57,55 @@ describe('readTracing', () => {
       ]);
     },
   );
+});
+
+const variables = [
+  ['TOLLGATE_BOOTSTRAP_API_KEY', 'sk-tg-', 'apiKey'],
+  ['TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY', 'sk-mgmt-', 'managementKey'],
+  ['TOLLGATE_ADMIN_TOKEN', 'sk-admin-', 'adminToken'],
+] as const;
+
+describe.each(variables)('%s', (name, prefix, field) => {
+  function read(key: string) {
+    const problems: ValidationIssue[] = [];
+    const bootstrap = readBootstrap({ [name]: key }, problems);
+    return { key: bootstrap[field]?.reveal() ?? null, wrong: problems.map(({ path }) => path) };
+  }
+
+  test('accepts a key with its prefix and 32 characters', () => {
+    const key = prefix.padEnd(32, 'x');
+    expect(read(key)).toEqual({ key, wrong: [] });
+  });
+
+  test.each([
+    ['31 characters', prefix.padEnd(31, 'x')],
+    ['another prefix', 'sk-other-'.padEnd(60, 'x')],
+    ['no prefix', 'x'.repeat(60)],
+    ['a space inside', `${prefix.padEnd(40, 'x')} x`],
+    ['a letter that no header carries', `${prefix.padEnd(40, 'x')}é`],
+  ])('rejects a key with %s', (_, key) => {
+    expect(read(key)).toEqual({ key: null, wrong: [name] });
+  });
+});
+
+test('TOLLGATE_BOOTSTRAP_CREDITS accepts whole numbers, including 0', () => {
+  const read = (text: string) => {
+    const problems: ValidationIssue[] = [];
+    const { credits } = readBootstrap({ TOLLGATE_BOOTSTRAP_CREDITS: text }, problems);
+    return problems.length > 0 ? 'rejected' : credits;
+  };
+  expect(['0', '25', '', '9007199254740991'].map(read)).toEqual([0, 25, 10_000_000, 2 ** 53 - 1]);
+  for (const text of ['-1', '1.5', '1e3', '9007199254740992']) expect(read(text)).toBe('rejected');
+});
+
+test('a secret key needs at least 32 characters', () => {
+  const problems: ValidationIssue[] = [];
+  expect(
+    readSecretKey('TOLLGATE_SECRET_KEY', { TOLLGATE_SECRET_KEY: 'x'.repeat(32) }, problems),
+  ).not.toBeNull();
+  expect(problems).toEqual([]);
+  expect(
+    readSecretKey('TOLLGATE_SECRET_KEY', { TOLLGATE_SECRET_KEY: 'x'.repeat(31) }, problems),
+  ).toBeNull();
+  expect(problems).toHaveLength(1);
 });

@@ -2,7 +2,7 @@ import { Secret } from '../core/secret.ts';
 import type { ConfigProblem } from './problems.ts';
 import type { Environment } from './read-file.ts';
 
-/** The environment of the process. No other module reads it. */
+/** The environment of the process. Other modules import it from here. */
 export const environment: Environment = process.env;
 
 /** S3 credentials, from the standard AWS variables. */
@@ -68,4 +68,61 @@ function readHeader(pair: string): [string, Secret] | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Keys and credits that an unattended start creates if they are missing. */
+export interface Bootstrap {
+  readonly apiKey: Secret | null;
+  readonly managementKey: Secret | null;
+  readonly adminToken: Secret | null;
+  readonly credits: number;
+}
+
+const defaultCredits = 10_000_000;
+
+/**
+ * Reads the keys for an unattended start from the environment. Their form is validated, because a
+ * short key could be guessed.
+ */
+export function readBootstrap(environment: Environment, problems: ConfigProblem[]): Bootstrap {
+  const key = (name: string, prefix: string): Secret | null => {
+    const value = environment[name];
+    if (!value) return null;
+    if (!value.startsWith(prefix) || value.length < 32 || !/^[\x21-\x7e]+$/.test(value)) {
+      const message = `must start with ${prefix} and have at least 32 characters without spaces`;
+      problems.push({ path: name, message });
+      return null;
+    }
+    return new Secret(value);
+  };
+  return {
+    apiKey: key('TOLLGATE_BOOTSTRAP_API_KEY', 'sk-tg-'),
+    managementKey: key('TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY', 'sk-mgmt-'),
+    adminToken: key('TOLLGATE_ADMIN_TOKEN', 'sk-admin-'),
+    credits: readCredits(environment.TOLLGATE_BOOTSTRAP_CREDITS, problems),
+  };
+}
+
+const secretKeyLengthMin = 32;
+
+/** Reads a key that encrypts tenants' credentials. Null means that a file has it instead. */
+export function readSecretKey(
+  path: 'TOLLGATE_SECRET_KEY' | 'TOLLGATE_PREVIOUS_SECRET_KEY',
+  environment: Environment,
+  problems: ConfigProblem[],
+): Secret | null {
+  const value = environment[path];
+  if (!value) return null;
+  if (value.length >= secretKeyLengthMin) return new Secret(value);
+  problems.push({ path, message: `must have at least ${secretKeyLengthMin} characters` });
+  return null;
+}
+
+function readCredits(text: string | undefined, problems: ConfigProblem[]): number {
+  if (!text) return defaultCredits;
+  const credits = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(credits)) return credits;
+  const path = 'TOLLGATE_BOOTSTRAP_CREDITS';
+  problems.push({ path, message: 'must be a whole number of credits' });
+  return defaultCredits;
 }

@@ -116,7 +116,7 @@ test('an endpoint without a priority has priority 0', () => {
   expect(model?.endpoints.map(({ model: name }) => name)).toEqual(['first', 'second']);
 });
 
-test('an invalid model does not hide problems of other models and of its endpoints', () => {
+test('an invalid model does not hide problems of other models and their endpoints', () => {
   const endpoint = { provider: 'mine', model: 'v', ...prices };
   const { name: _, ...nameless } = speaker;
   const models = [
@@ -178,8 +178,8 @@ test('a line break at the end of a header value is removed', () => {
 });
 
 test.each([
-  ['a length of its own', { 'Content-Length': '5' }],
-  ['a coding of its own', { 'transfer-encoding': 'chunked' }],
+  ['its own length', { 'Content-Length': '5' }],
+  ['its own transfer encoding', { 'transfer-encoding': 'chunked' }],
   ['letters beyond ASCII', { 'x-team': 'grün' }],
 ])('provider headers reject %s', (_, headers) => {
   const mine = { ...ownServer, headers };
@@ -193,7 +193,7 @@ test('a problem in the file is reported even if an override hides it', () => {
   );
   expect(() => load(wrong, { PORT: 'ninety' })).toThrow(/PORT \(server\.port\)[\s\S]*"eighty"/);
   expect(load({ server: { port: 81 } }, { PORT: '8080' }).server.port).toBe(8080);
-  const noName = 'server.port has "${" without a variable name';
+  const noName = 'server.port has "${" that is not followed by a variable name';
   expect(() => load({ server: { port: `\${PORT:-80}` } }, { PORT: '8080' })).toThrow(noName);
   const section = 'server must be a section with host, port';
   expect(() => load({ server: 'gw.example' }, { PORT: '8080' })).toThrow(section);
@@ -222,7 +222,7 @@ test('a price with too many digits is rejected with the number allowed', () => {
     pricing: { prompt: '0.1234567891', completion: '0' },
   };
   const problem =
-    'prompt must be dollars with at most 9 digits before and 9 digits after the point';
+    'prompt must be dollars with at most 9 digits before and 9 digits after the decimal point';
   const models = [{ id: 'acme/chat', name: 'Acme', endpoints: [model] }];
   expect(() => load({ providers: { mine: provider }, models })).toThrow(problem);
 });
@@ -246,7 +246,7 @@ test('an unquoted variable inside braces is reported as the only problem', () =>
     `  mine: { headers: { x: \${MINE} } }`,
   ].join('\n');
   const problemAt = (column: number) =>
-    `column ${column}: inside braces, a text with "\${" needs quotes around it`;
+    `column ${column}: inside braces, a string with "\${" must be quoted`;
   expect(() => load(file)).toThrow(
     expect.objectContaining({
       problems: [

@@ -12,7 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 /** Concatenated, so that it is not read as a template literal. */
 const variable = (name: string) => `\${${name}}`;
 
-const ofTheStore = ['data_dir', 'database'] as const;
+const storeSections = ['data_dir', 'database'] as const;
 
 function load(content: object, used?: Parameters<typeof loadConfig>[2], flags = {}) {
   const config = join(folder, 'tollgate.yaml');
@@ -68,7 +68,7 @@ describe('missing variables', () => {
   });
 
   test('are ignored by commands that use only the store', () => {
-    const config = load(everywhere, ofTheStore);
+    const config = load(everywhere, storeSections);
     expect(config.database.reveal()).toBe('sqlite:/var/lib/tollgate/tollgate.db');
     // Tenants bring keys for these. A command without calls needs no base URL.
     expect(config.providers.get('mine')?.byokBaseUrl).toBe(true);
@@ -76,7 +76,7 @@ describe('missing variables', () => {
   });
 
   test('are reported to commands that use their section', () => {
-    expect(problems({ database: `postgres://${variable('A_HOST')}/db` }, ofTheStore)).toEqual([
+    expect(problems({ database: `postgres://${variable('A_HOST')}/db` }, storeSections)).toEqual([
       'database needs the environment variable A_HOST, which is not set',
     ]);
     expect(problems(everywhere, ['server'])).toEqual([
@@ -86,7 +86,7 @@ describe('missing variables', () => {
 
   test('do not hide other problems of the same section', () => {
     const content = { ...everywhere, databse: 'sqlite:other.db', cache: { mode: 'sometimes' } };
-    expect(problems(content, ofTheStore)).toEqual([
+    expect(problems(content, storeSections)).toEqual([
       'databse is not a known field; did you mean "database"?',
       'cache.mode must be one of "off", "auto", "always", not "sometimes"',
     ]);
@@ -139,11 +139,11 @@ test('a section with a scalar value is rejected with the expected fields', () =>
 });
 
 test.each(['OPENAI_KEY:-none', 'openai key', 'OPENAI-KEY', ''])(
-  'a place for a variable without its name is a problem: %p',
+  'a place for a variable without a valid name is a problem: %p',
   (name) => {
     const mine = { dialect: 'openai', base_url: 'http://127.0.0.1:1/v1', api_key: variable(name) };
     expect(problems({ providers: { mine } })).toEqual([
-      'providers.mine.api_key has "${" without a variable name and a closing brace after it',
+      'providers.mine.api_key has "${" that is not followed by a variable name and a closing brace',
     ]);
   },
 );
@@ -176,8 +176,7 @@ test('thousands of models can share prices by an alias', () => {
 test('an alias without an anchor is reported by position, without its text', () => {
   const config = join(folder, 'stars.yaml');
   writeFileSync(config, 'private_addresses:\n  - gpu-1\n  - *.corp.lan\nredis: *secret\n');
-  const sentence =
-    'this alias (*name) has no anchor; a text that begins with * needs quotes around it';
+  const sentence = 'this alias (*name) has no anchor; a string that begins with * must be quoted';
   const lines = ['line 3, column 5', 'line 4, column 8'];
   expect(() => loadConfig({ config }, {})).toThrow(
     new Error(lines.map((line) => `${config}: ${line}: ${sentence}`).join('\n')),

@@ -81,7 +81,7 @@ describe('loadConfig without settings', () => {
     const vendors = [...config.providers.values()];
     expect(vendors.length).toBeGreaterThan(0);
     expect(vendors.filter(({ shared }) => shared)).toEqual([]);
-    expect(listedModels(config).some(({ isLive }) => isLive)).toBe(false);
+    expect(listedModels(config).some(({ isConfigured }) => isConfigured)).toBe(false);
   });
 
   test('treats an empty file like no file', () => {
@@ -204,10 +204,10 @@ describe('ConfigProblems', () => {
         '32 characters without spaces',
       'environment: TOLLGATE_BOOTSTRAP_CREDITS must be a whole number of credits',
       'limits.body_bytes must be a whole number from 1024 to 1073741824, not 1',
-      'models[0].endpoints[0].pricing needs prompt and completion; ' + 'write "0" if it is free',
+      'models[0].endpoints[0].pricing needs prompt and completion; ' + 'use "0" for what is free',
       'models[1].endpoints[0].provider names "minne", which is not a configured provider; ' +
         'did you mean "mine"?',
-      'models[1].id repeats "acme/chat"',
+      'models[1].id is "acme/chat", which an earlier model already has',
       'models[2].endpoints must have at least 1 item',
       'models[2].id must be <brand>/<model>, not "no-slash"',
       'providers.half.base_url is required, for example "https://api.example.com/v1"',
@@ -218,7 +218,7 @@ describe('ConfigProblems', () => {
     ]);
   });
 
-  test('lists problems within a section, provider and model with their paths', () => {
+  test('lists problems within a section, provider, and model with their paths', () => {
     const content = {
       server: { port: 'eighty', public_url: 'http://a/?b' },
       providers: { mine, half: { dialect: 'openai', timeout_ms: 'soon' } },
@@ -232,14 +232,14 @@ describe('ConfigProblems', () => {
         { ...model, id: 'acme/other', endpoints: [{ provider: 'mine', model: 'x' }] },
       ],
     };
-    const unpriced = 'write "0" if it is free';
+    const unpriced = 'use "0" for what is free';
     expect(
       problems(content)
         .map((line) => line.split(', not ')[0])
         .sort(),
     ).toEqual([
       'models[0].id must be <brand>/<model>',
-      'models[1].endpoints[0].pricing needs completion; write "0" if it is free',
+      'models[1].endpoints[0].pricing needs completion; use "0" for what is free',
       'models[1].endpoints[0].pricing.prompt must be a decimal number of dollars in quotes, ' +
         'such as "0.50"',
       'models[1].endpoints[0].provider names "minne", which is not a configured provider; ' +
@@ -257,7 +257,7 @@ describe('ConfigProblems', () => {
 
   test.each([
     ['a list', '- a\n- b\n'],
-    ['a text', 'just words'],
+    ['a string', 'just words'],
   ])('reports a file with %s instead of settings', (_, text) => {
     expect(problems(text)).toEqual(['must be a section with server, data_dir, database, redis, …']);
   });
@@ -282,7 +282,7 @@ describe('ConfigProblems', () => {
       'line 2, column 1: YAML does not allow tabs here; indent with spaces',
     ]);
     expect(problems('server: port: 80\n')).toEqual([
-      'line 1, column 9: there is a second colon in the line; put quotes around the text, or break the line',
+      'line 1, column 9: this line has a second colon; quote the value, or put it on a new line',
     ]);
     expect(problems('demo: true\ndemo: false\n')).toEqual([
       'line 2, column 1: this name appears twice in the same section; remove one',
@@ -348,10 +348,12 @@ describe('providers and models', () => {
     const shared = [...config.providers.values()].filter((vendor) => vendor.shared);
     expect(shared.map(({ name }) => name)).toEqual(['openai']);
     expect(config.demo).toBe(false);
-    const live = listedModels(config).filter(({ isLive }) => isLive);
-    expect(live.length).toBeGreaterThan(0);
+    const configured = listedModels(config).filter(({ isConfigured }) => isConfigured);
+    expect(configured.length).toBeGreaterThan(0);
     expect(
-      live.flatMap(({ endpoints }) => endpoints).every(({ provider }) => provider === 'openai'),
+      configured
+        .flatMap(({ endpoints }) => endpoints)
+        .every(({ provider }) => provider === 'openai'),
     ).toBe(true);
   });
 
@@ -414,7 +416,7 @@ describe('providers and models', () => {
     expect(config.providers.get('openai')?.apiKey?.reveal()).toBe('sk-live-0123456789');
   });
 
-  test('a model of the file replaces the built-in one with the same id', () => {
+  test('a model of the file replaces the built-in one with the same ID', () => {
     const [builtIn] = load({}).models;
     const endpoints = [{ provider: 'mine', model: 'x', pricing }];
     const own = { ...model, id: builtIn?.id, name: 'Mine now', endpoints };
@@ -456,7 +458,7 @@ describe('providers and models', () => {
     const content = { providers: { mine }, models: [{ ...model, features, endpoints }] };
     const found = lacks.length === 0 ? [] : problems(content);
     expect(found).toEqual(
-      lacks.map((lack) => `models[0].endpoints[0].pricing needs ${lack}; write "0" if it is free`),
+      lacks.map((lack) => `models[0].endpoints[0].pricing needs ${lack}; use "0" for what is free`),
     );
     if (lacks.length === 0) expect(load(content).models.at(-1)?.id).toBe('acme/chat');
   });
@@ -509,14 +511,14 @@ describe('providers and models', () => {
       [{ above_tokens: 5, promt: '1' }],
       '.promt is not a known field; did you mean "prompt"?',
     ],
-    ['[0]', [{ above_tokens: 5 }], ' changes no price; add the prices that differ'],
+    ['[0]', [{ above_tokens: 5 }], ' changes no prices; add the prices that differ'],
     [
       '[1]',
       [
         { above_tokens: 5, prompt: '1' },
         { above_tokens: 5, prompt: '2' },
       ],
-      '.above_tokens must be more than 5, the previous tier, not 5',
+      '.above_tokens must be greater than that of the previous tier (5), not 5',
     ],
     [
       '[2]',
@@ -525,7 +527,7 @@ describe('providers and models', () => {
         { above_tokens: 9, prompt: '2' },
         { above_tokens: 8, prompt: '3' },
       ],
-      '.above_tokens must be more than 9, the previous tier, not 8',
+      '.above_tokens must be greater than that of the previous tier (9), not 8',
     ],
   ])('an invalid price tier is reported by path: long_prompts%s of %j', (at, tiers, problem) => {
     const path = `models[0].endpoints[0].pricing.long_prompts${at}`;
@@ -536,8 +538,8 @@ describe('providers and models', () => {
     const tiers = [{ above_tokens: 5, prompt: '1' }];
     const transcriptionModel = { features: ['transcription'] };
     expect(problems(tieredModel(tiers, { minute: '0.006' }, transcriptionModel))).toEqual([
-      'models[0].endpoints[0].pricing.long_prompts needs prompt or completion next to it: ' +
-        'only token prices can have tiers',
+      'models[0].endpoints[0].pricing.long_prompts requires prompt or completion, ' +
+        'because only token prices can have tiers',
     ]);
   });
 });

@@ -1,11 +1,12 @@
 import { Compile } from 'typebox/schema';
 import { fieldsOf, isObject } from '../core/json.ts';
+import { parsePrivateTarget } from '../core/network-address.ts';
 import { explain, type Schema } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
 import { builtinCatalog } from './catalog/index.ts';
 import type { Config } from './config.ts';
-import { readS3Credentials, readTracing } from './environment.ts';
-import { invalidBaseUrl, isValidBaseUrl, mergeModels, mergeProviders } from './merge.ts';
+import { readBootstrap, readS3Credentials, readSecretKey, readTracing } from './environment.ts';
+import { mergeModels, mergeProviders } from './merge.ts';
 import { modelProblems } from './model-problems.ts';
 import { type ConfigProblem, ConfigProblems } from './problems.ts';
 import {
@@ -17,13 +18,14 @@ import {
   substitute,
 } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
-import { readBootstrap, readPrivateAddresses, readSecretKey, readWebSearch } from './settings.ts';
+import { invalidBaseUrl, isValidBaseUrl } from './validation.ts';
+import { readWebSearch } from './web-search.ts';
 
 const validator = Compile(configFileSchema);
 const shape: object = configFileSchema;
 
 /**
- * Merges file, environment and command line into a frozen configuration. Throws all problems at
+ * Merges file, environment, and command line into a frozen configuration. Throws all problems at
  * once. A command that uses only some sections (`used`) needs only the variables of those: a shell
  * that verifies the ledger may have no provider keys.
  */
@@ -69,8 +71,8 @@ export function loadConfig(
   // An invalid field was dropped above, so it looks missing now. Don't report it twice.
   problems.push(...moreProblems.filter(({ path }) => !broken.includes(path)));
   const isUsed = (path: string) => used.some((section) => isWithin(path, section));
-  const refused = problems.filter(({ variable, path }) => variable === undefined || isUsed(path));
-  if (refused.length > 0) throw new ConfigProblems(source, refused);
+  const reported = problems.filter(({ variable, path }) => variable === undefined || isUsed(path));
+  if (reported.length > 0) throw new ConfigProblems(source, reported);
   return deepFreeze(config);
 }
 
@@ -168,6 +170,27 @@ function assemble(
   };
 }
 
+const privateAddressRule =
+  'must be a full host name without * or a port, or an IP address or range inside 10.0.0.0/8, ' +
+  '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7, or ::1, and must not be ' +
+  'a metadata service';
+
+/** Reads `private_addresses`. Entries must be private host names, addresses, or ranges. */
+export function readPrivateAddresses(
+  file: ConfigFile,
+  problems: ConfigProblem[],
+): readonly string[] {
+  const entries = file.private_addresses ?? [];
+  return entries.filter((entry, index) => {
+    if (parsePrivateTarget(entry)) return true;
+    problems.push({
+      path: `private_addresses[${index}]`,
+      message: `${privateAddressRule}, not "${entry}"`,
+    });
+    return false;
+  });
+}
+
 /** Reads settings that come only from the environment. */
 function environmentIn(environment: Environment, problems: ConfigProblem[]) {
   const found: ConfigProblem[] = [];
@@ -197,7 +220,7 @@ function isWithin(path: string, parent: string): boolean {
   return path === parent || path.startsWith(`${parent}.`) || path.startsWith(`${parent}[`);
 }
 
-/** Drops invalid fields, and sections, providers and models that are incomplete without them. */
+/** Drops invalid fields, and sections, providers, and models that are incomplete without them. */
 function withoutBroken(data: unknown, broken: ReadonlySet<string>): ConfigFile {
   const valid: Record<string, unknown> = {};
   for (const [section, value] of Object.entries(fieldsOf(data))) {

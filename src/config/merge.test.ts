@@ -23,7 +23,7 @@ const gemini = { dialect: 'gemini', base_url: 'https://eu-aiplatform.googleapis.
 
 test.each(['', 12_345])('api_key must be a non-empty string, not %j', (api_key) => {
   expect(() => load({ ...gemini, api_key })).toThrow(
-    'providers.mine.api_key must be a non-empty text in quotes',
+    'providers.mine.api_key must be a non-empty quoted string',
   );
 });
 
@@ -60,14 +60,14 @@ describe('Google service account', () => {
     [text.slice(0, 900), 'the JSON is invalid'],
     [serviceAccount('http://10.0.0.7/token', { client_email: '' }), 'its client_email'],
   ])('is rejected if invalid, without repeating it (%#)', (api_key, reason) => {
-    let refusal = '';
+    let message = '';
     try {
       load({ ...gemini, api_key });
     } catch (error) {
-      refusal = String(error);
+      message = String(error);
     }
-    expect(refusal).toContain('providers.mine.api_key starts like JSON');
-    expect(refusal).toContain(reason);
-    expect(refusal).not.toContain(privateLine);
+    expect(message).toContain('providers.mine.api_key starts like JSON');
+    expect(message).toContain(reason);
+    expect(message).not.toContain(privateLine);
   });
 });

@@ -7,8 +7,7 @@ import type { ModelFile } from './model-schema.ts';
 import type { ConfigProblem } from './problems.ts';
 import { type DialectName, dialectNames, type ProviderFile } from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
-
-/** Merges the built-in catalog with the operator's file. */
+import { invalidBaseUrl, invalidKeyMessage, isValidBaseUrl, isValidHeader } from './validation.ts';
 
 const defaultTimeoutMs = 120_000;
 /** Voices of `first_party` speech models that list none. */
@@ -16,7 +15,7 @@ const defaultVoices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
 
 /**
  * Returns the file's providers and the built-in ones. A built-in provider without a key is kept for
- * tenants who bring their own.
+ * tenants who bring their inFile.
  */
 export function mergeProviders(
   builtin: readonly BuiltinProvider[],
@@ -24,67 +23,69 @@ export function mergeProviders(
   environment: Environment,
   problems: ConfigProblem[],
 ): ReadonlyMap<string, Provider> {
-  const shippedByName = new Map(builtin.map((provider) => [provider.name, provider]));
+  const builtInByName = new Map(builtin.map((provider) => [provider.name, provider]));
   const notInFile = builtin
     .filter(({ name }) => !(name in file))
     .map(({ name, api_key_env }) => [name, { shared: Boolean(environment[api_key_env]) }] as const);
   const providers = [...Object.entries(file), ...notInFile].flatMap(
-    ([name, own]) => mergeProvider(name, own, shippedByName.get(name), environment, problems) ?? [],
+    ([name, inFile]) =>
+      mergeProvider(name, inFile, builtInByName.get(name), environment, problems) ?? [],
   );
   return new Map(providers.map((provider) => [provider.name, provider]));
 }
 
 function mergeProvider(
   name: string,
-  own: ProviderFile,
+  inFile: ProviderFile,
   builtIn: BuiltinProvider | undefined,
   environment: Environment,
   problems: ConfigProblem[],
 ): Provider | undefined {
   const path = `providers.${name}`;
-  const refuse = (field: string, message: string) =>
+  const reject = (field: string, message: string) =>
     problems.push({ path: `${path}.${field}`, message });
-  const dialect = own.dialect ?? builtIn?.dialect;
-  const baseUrl = own.base_url ?? builtIn?.base_url ?? '';
+  const dialect = inFile.dialect ?? builtIn?.dialect;
+  const baseUrl = inFile.base_url ?? builtIn?.base_url ?? '';
   // Null means no key: the key in the environment must not be sent to that server.
-  const written = own.api_key === undefined ? environment[builtIn?.api_key_env ?? ''] : own.api_key;
+  const written =
+    inFile.api_key === undefined ? environment[builtIn?.api_key_env ?? ''] : inFile.api_key;
   // A key read from a file often ends with a line break.
   const apiKey = written?.trim();
-  if (dialect === undefined) refuse('dialect', `is required: one of ${dialectNames.join(', ')}`);
+  if (dialect === undefined) reject('dialect', `is required: one of ${dialectNames.join(', ')}`);
   if (baseUrl === '') {
-    refuse('base_url', 'is required, for example "https://api.example.com/v1"');
+    reject('base_url', 'is required, for example "https://api.example.com/v1"');
   }
-  const shared = own.shared ?? true;
-  if (builtIn && own.api_key === undefined && !apiKey && shared) {
+  const shared = inFile.shared ?? true;
+  if (builtIn && inFile.api_key === undefined && !apiKey && shared) {
     const variable = builtIn.api_key_env;
-    const message = `is required: set it here or as ${variable}, or write null`;
+    const message = `is required: set it here or as ${variable}, or to null if no key is needed`;
     const missing: ConfigProblem = { path: `${path}.api_key`, message, variable };
     problems.push(missing);
   }
-  if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...own }));
-  const headers = Object.entries(own.headers ?? {});
+  if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...inFile }));
+  const headers = Object.entries(inFile.headers ?? {});
   if (headers.some((header) => !isValidHeader(...header))) {
-    refuse('headers', 'has a name or value that is not valid in a header');
+    reject('headers', 'has a name or value that is not valid in a header');
   }
   // Keep a provider without a base URL: a command that calls no provider doesn't need its variable.
   if (dialect === undefined) return undefined;
-  if (baseUrl !== '' && !isValidBaseUrl(baseUrl)) refuse('base_url', invalidBaseUrl);
+  if (baseUrl !== '' && !isValidBaseUrl(baseUrl)) reject('base_url', invalidBaseUrl);
   return {
     name,
     dialect,
     baseUrl: baseUrl.replace(/\/+$/, ''),
     apiKey: apiKey ? new Secret(apiKey) : null,
-    region: own.region,
+    region: inFile.region,
     // A value read from a file may end with a line break.
     headers: Object.fromEntries(
       headers.map(([header, value]) => [header, new Secret(value.trim())]),
     ),
-    timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
-    idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
+    timeoutMs: inFile.timeout_ms ?? defaultTimeoutMs,
+    idleTimeoutMs: inFile.idle_timeout_ms ?? defaultTimeoutMs,
     isProxied: isProxied(baseUrl, environment),
     shared,
-    byokBaseUrl: own.byok_base_url ?? false,
-    quirks: { ...builtIn?.quirks, ...own.quirks },
+    byokBaseUrl: inFile.byok_base_url ?? false,
+    quirks: { ...builtIn?.quirks, ...inFile.quirks },
   };
 }
 
@@ -117,17 +118,17 @@ function keyProblems(
   return [{ path: `${path}.region`, message }];
 }
 
-/** Returns all models. Those of the file replace built-in ones with the same id. */
+/** Returns all models. Those of the file replace built-in ones with the same ID. */
 export function mergeModels(
   builtin: readonly ModelFile[],
   file: readonly ModelFile[],
   providers: ReadonlyMap<string, Provider>,
 ): readonly Model[] {
-  const own = new Map(file.map((model) => [model.id, completeModel(model, providers)]));
-  const builtIn = builtin.filter((model) => !own.has(model.id));
+  const inFile = new Map(file.map((model) => [model.id, completeModel(model, providers)]));
+  const builtIn = builtin.filter((model) => !inFile.has(model.id));
   return [
     ...builtIn.map((model) => ({ ...completeModel(model, providers), isBuiltIn: true as const })),
-    ...own.values(),
+    ...inFile.values(),
   ];
 }
 
@@ -153,30 +154,3 @@ function withVoices(speech: ModelFile['speech']): ModelFile['speech'] {
   if (speech?.style !== 'first_party' || speech.voices) return speech;
   return { ...speech, voices: Object.fromEntries(defaultVoices.map((voice) => [voice, voice])) };
 }
-
-export const invalidBaseUrl = 'must be an http(s) URL without a user name, query, or fragment';
-
-/** Returns whether a path can be appended to the URL. */
-export function isValidBaseUrl(text: string): boolean {
-  const url = URL.parse(text);
-  // Search the text: `url.search` is empty for a final `?`, but a path after it would be a query.
-  return url !== null && url.username === '' && !/[?#]/.test(text);
-}
-
-/** Set by the client for each request. A second value would allow request smuggling. */
-const bodyHeaders = /^(?:content-length|transfer-encoding)$/i;
-
-/** Returns whether a header can be sent. Otherwise every request would fail. */
-export function isValidHeader(name: string, value: string): boolean {
-  // Clients and servers disagree on the encoding of non-ASCII characters.
-  if (bodyHeaders.test(name) || !/^[\t\n\r\x20-\x7e]*$/.test(value)) return false;
-  try {
-    new Headers([[name, value]]);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-export const invalidKeyMessage =
-  'has characters that are not valid in a header; check that it was copied correctly';

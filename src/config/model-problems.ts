@@ -4,8 +4,8 @@ import type { PricingFile } from './model-schema.ts';
 import type { ConfigProblem } from './problems.ts';
 
 /**
- * Returns problems of models that the schema can't detect. Models that don't match the schema are
- * checked too, so that all problems are reported together.
+ * Returns problems of models that the schema can't detect. Even models that don't match the schema
+ * are checked, so that all problems are reported together.
  */
 export function modelProblems(
   models: unknown,
@@ -20,7 +20,10 @@ export function modelProblems(
     const path = `models[${i}]`;
     const { id, features } = model;
     const problems: ConfigProblem[] = [];
-    if (ids.has(id)) problems.push({ path: `${path}.id`, message: `repeats "${id}"` });
+    if (ids.has(id)) {
+      const message = `is "${id}", which an earlier model already has`;
+      problems.push({ path: `${path}.id`, message });
+    }
     if (typeof id === 'string') ids.add(id);
     const kinds = Array.isArray(features) ? features : [];
     for (const [{ provider, pricing }, j] of indexedObjects(model.endpoints)) {
@@ -64,7 +67,7 @@ function priceProblems(
   if (!isObject(pricing)) return [];
   const missing = missingPrices(features, pricing);
   if (missing.length > 0) {
-    const message = `needs ${missing.join(' and ')}; write "0" if it is free`;
+    const message = `needs ${missing.join(' and ')}; use "0" for what is free`;
     return [{ path, message }];
   }
   return isBroken(path) ? [] : tierProblems(pricing, `${path}.long_prompts`);
@@ -74,17 +77,17 @@ function priceProblems(
 export function tierProblems(pricing: PricingFile, path: string): ConfigProblem[] {
   const { long_prompts: tiers = [], prompt, completion } = pricing;
   if (tiers.length > 0 && prompt === undefined && completion === undefined) {
-    const message = 'needs prompt or completion next to it: only token prices can have tiers';
+    const message = 'requires prompt or completion, because only token prices can have tiers';
     return [{ path, message }];
   }
   return tiers.flatMap(({ above_tokens: above, ...changed }, i): ConfigProblem[] => {
     const before = tiers[i - 1]?.above_tokens ?? 0;
     if (above <= before) {
-      const message = `must be more than ${before}, the previous tier, not ${above}`;
+      const message = `must be greater than that of the previous tier (${before}), not ${above}`;
       return [{ path: `${path}[${i}].above_tokens`, message }];
     }
     if (Object.keys(changed).length > 0) return [];
-    const message = 'changes no price; add the prices that differ';
+    const message = 'changes no prices; add the prices that differ';
     return [{ path: `${path}[${i}]`, message }];
   });
 }

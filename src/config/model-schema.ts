@@ -31,7 +31,7 @@ const longPromptSchema = Type.Object(
 /** Vendors have 1 or 2 tiers. Limited because each request at such an endpoint checks all tiers. */
 const longPromptsMax = 10;
 
-/** US dollars as decimal text. Prices of tokens, characters and bytes are per million. */
+/** US dollars as decimal text. Prices of tokens, characters, and bytes are per million. */
 const pricingSchema = strictObject({
   ...mapPrices(priceNames, () => usd()),
   long_prompts: Type.Array(longPromptSchema, { minItems: 1, maxItems: longPromptsMax }),

@@ -1,6 +1,6 @@
 import type { ValidationIssue } from '../core/schema.ts';
 
-/** A problem of the configuration. */
+/** A problem in the configuration. */
 export interface ConfigProblem extends ValidationIssue {
   /** The variable that would solve it. Commands that don't use the section ignore the problem. */
   readonly variable?: string;
@@ -30,7 +30,8 @@ export function requireCreditRate(
   ledgerRate: number,
 ): void {
   if (ledgerRate === creditsPerUsd) return;
-  const message = `can't change from ${ledgerRate} to ${creditsPerUsd}: the ledger has entries`;
+  const change = `from ${ledgerRate} to ${creditsPerUsd}`;
+  const message = `can't change ${change}, because the ledger already has entries`;
   throw new ConfigProblems(source, [{ path: 'credits_per_usd', message }]);
 }
 

@@ -40,7 +40,7 @@ export const quirksSchema = strictObject({
   /** Mistral and Groq reject other fields of earlier answers, such as OpenAI's `refusal: null`. */
   answer_fields: oneOf('keep', 'known'),
   /**
-   * Mistral requires tool call ids of 9 letters and digits. By default, only ids longer than
+   * Mistral requires tool call IDs of 9 letters and digits. By default, only IDs longer than
    * OpenAI's limit are shortened.
    */
   tool_call_ids: oneOf('keep', 'nine_characters'),
@@ -76,11 +76,11 @@ export const quirksSchema = strictObject({
   json_schema: oneOf('native', 'instruct'),
   /** LM Studio rejects `json_object`; `schema` sends a schema that every object matches. */
   json_object: oneOf('native', 'schema'),
-  /** Groq rejects JSON output with tools; `instruct` requests JSON by an instruction. */
+  /** Groq rejects JSON output with tools; `instruct` requests JSON with an instruction. */
   json_with_tools: oneOf('native', 'instruct'),
   /** Ollama and others accept only image bytes; `inline` fetches image URLs. */
   remote_images: oneOf('pass', 'inline'),
-  /** The most texts in one call. Text Embeddings Inference accepts 32 by default. */
+  /** The most inputs in one call. Text Embeddings Inference accepts 32 by default. */
   embedding_batch: integer(1, 2048),
   /**
    * Tools and parameters that vendors charge separately are dropped. `keep` is for self-hosted

@@ -11,29 +11,27 @@ const defaultFile = 'tollgate.yaml';
 /** Used in error messages instead of a file name. */
 export const noFile = 'no configuration file';
 
-/** Messages for common mistakes, instead of the parser's own, which use terms of the grammar. */
+/** Replace the parser's messages for common mistakes, which use terms of YAML's grammar. */
 const plainMessages: Partial<Record<ErrorCode, string>> = {
   TAB_AS_INDENT: 'YAML does not allow tabs here; indent with spaces',
-  BLOCK_AS_IMPLICIT_KEY:
-    'there is a second colon in the line; put quotes around the text, or break the line',
+  BLOCK_AS_IMPLICIT_KEY: 'this line has a second colon; quote the value, or put it on a new line',
   DUPLICATE_KEY: 'this name appears twice in the same section; remove one',
 };
 
-const bareVariable = 'inside braces, a text with "${" needs quotes around it';
+const bareVariable = 'inside braces, a string with "${" must be quoted';
 
 const readErrors: Readonly<Record<string, string>> = {
   ENOENT: 'this file does not exist',
   EISDIR: 'this is a folder, not a file',
-  EACCES: 'this user may not read the file',
+  EACCES: "this user isn't allowed to read the file",
 };
 
-const unanchored =
-  'this alias (*name) has no anchor; a text that begins with * needs quotes around it';
+const unanchored = 'this alias (*name) has no anchor; a string that begins with * must be quoted';
 /** Generous, because thousands of models may share a list of prices. */
 const aliasUsesMax = 10_000;
 const circular = 'this alias (*name) refers to a value that contains it';
 
-const unnamed = 'has "${" without a variable name and a closing brace after it';
+const unnamed = 'has "${" that is not followed by a variable name and a closing brace';
 
 /** A configuration file as plain data, before variables are substituted. */
 export interface ConfigText {
@@ -74,14 +72,14 @@ export function readConfigFile(path: string | undefined): ConfigText {
     return { source: file, data: document.toJS({ maxAliasCount: aliasUsesMax }) ?? {} };
   } catch {
     // The parser rejects nested anchors, which could expand a few lines to millions.
-    const message = 'its aliases (*name) expand too much; replace them by their values';
+    const message = 'its aliases (*name) expand too much; replace them with their values';
     throw new ConfigProblems(file, [{ path: '', message }]);
   }
 }
 
 /**
- * Returns problems with aliases. YAML reads a text such as `*.example.com` as an alias, and the
- * text may be a secret, so messages don't repeat it.
+ * Returns problems with aliases. YAML reads a string such as `*.example.com` as an alias, and it
+ * may be a secret, so messages don't repeat it.
  */
 function findAliasProblems(document: Document, lines: LineCounter): ConfigProblem[] {
   const problems: ConfigProblem[] = [];
@@ -102,8 +100,8 @@ function findAliasProblems(document: Document, lines: LineCounter): ConfigProble
 }
 
 /**
- * Replaces `${NAME}` by environment variables everywhere in the file. Variables are text, so the
- * result is converted to the field's type.
+ * Replaces `${NAME}` with environment variables everywhere in the file. Variables are strings, so
+ * the result is converted to the field's type.
  */
 export function substitute(
   data: unknown,
@@ -112,7 +110,7 @@ export function substitute(
   problems: ConfigProblem[],
 ): unknown {
   const fill = (text: string, path: string) => {
-    // For example `${NAME:-other}`. The text may be a secret, so the message doesn't repeat it.
+    // For example `${NAME:-other}`. The string may be a secret, so the message doesn't repeat it.
     if (/\$\{(?![A-Za-z_][A-Za-z0-9_]*\})/.test(text)) {
       problems.push({ path, message: unnamed });
     }

@@ -1,6 +1,6 @@
 import { type TProperties, Type } from 'typebox';
 
-/** Schema builders. An `expected` text is the second half of an error sentence. */
+// Schema builders. An `expected` text is the second half of an error sentence.
 
 /** The most names that an error message lists as examples. */
 const shownNamesMax = 4;
@@ -24,7 +24,7 @@ export function httpUrl(example: string) {
 
 /** A credential. Error messages don't repeat it. */
 export function secretText() {
-  const expected = 'a non-empty text in quotes';
+  const expected = 'a non-empty quoted string';
   return Type.String({ minLength: 1, expected, hidden: true });
 }
 
@@ -35,7 +35,7 @@ export function usd() {
     expected: 'a decimal number of dollars in quotes, such as "0.50"',
     nearly: {
       pattern: '^\\d+(\\.\\d+)?$',
-      expected: 'dollars with at most 9 digits before and 9 digits after the point',
+      expected: 'dollars with at most 9 digits before and 9 digits after the decimal point',
     },
   });
 }

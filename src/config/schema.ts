@@ -7,7 +7,6 @@ import { providerSchema } from './provider-schema.ts';
 import { httpUrl, secretText, strictObject, usd } from './schema-fields.ts';
 
 /** The schema of `tollgate.yaml`. All fields are optional; load.ts has the defaults. */
-
 export const configFileSchema = strictObject({
   server: strictObject({
     host: Type.String({ minLength: 1 }),

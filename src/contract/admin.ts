@@ -18,12 +18,12 @@ import { circuit, endpointHealth } from './models.ts';
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/** Requests and answers for operators: tenants, credits, and the state of the installation. */
+// Requests and answers for operators: tenants, credits, and the state of the installation.
 
 export const tenantsPerPage = 100;
 export const entriesPerPage = 100;
 
-/** Tenants. */
+// Tenants.
 
 export const tenantIdPattern = '^[a-z0-9][a-z0-9_-]{0,62}$';
 
@@ -60,7 +60,7 @@ export const tenantSorts = [
 ] as const;
 
 export const tenantQuery = {
-  search: Type.String({ ...lineField(0, 200), description: 'A part of the name or id.' }),
+  search: Type.String({ ...lineField(0, 200), description: 'Part of the name or ID.' }),
   sort: Type.Enum([...tenantSorts], {
     description: 'The sort order; sums are those of the current month.',
   }),
@@ -91,7 +91,7 @@ const tenantMonthSchema = inlineRecord({
   requests: count(),
   failed_requests: count(),
   total_spend: credits('Charged for requests of this UTC month.'),
-  written_off: credits('Used beyond what the tenant had, and never charged.'),
+  written_off: credits('Used beyond the balance of the tenant, and never charged.'),
 });
 export type TenantMonthObject = Shape<typeof tenantMonthSchema>;
 
@@ -102,7 +102,7 @@ const tenantSchema = record('Tenant', {
 });
 export type TenantObject = Shape<typeof tenantSchema>;
 
-/** Credits. */
+// Credits.
 
 export const creditChangeSchema = record('CreditChange', {
   amount: Type.Integer({
@@ -133,7 +133,7 @@ const tenantCreditsSchema = inlineRecord({
 });
 export type TenantCreditsObject = Shape<typeof tenantCreditsSchema>;
 
-/** The installation. */
+// The installation.
 
 const overviewSchema = record('Overview', {
   tenants: count(),
@@ -181,7 +181,7 @@ const backlogSchema = record('Backlog', {
 });
 export type BacklogObject = Shape<typeof backlogSchema>;
 
-const id = { id: 'The id of a tenant.' };
+const id = { id: 'The ID of a tenant.' };
 const processDetails = 'Describes only the process that answers.';
 
 export const adminDocs = {
@@ -207,7 +207,7 @@ export const adminDocs = {
   },
   changeCredits: {
     summary: 'Grant or correct credits',
-    details: 'A repeated `idempotency_key` books nothing and returns the first entry with 200.',
+    details: 'A repeated `idempotency_key` changes nothing and returns the first entry with 200.',
     path: id,
     body: creditChangeSchema,
     example: { amount: 1_000_000, note: 'Invoice 17', idempotency_key: 'invoice-17' },

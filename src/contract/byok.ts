@@ -5,14 +5,14 @@ import { nullable, oneOf, optional } from '../core/schema.ts';
 import { data, deletedSchema, inlineRecord, record, type Shape, text, time } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/** Tenants' own provider keys (BYOK). */
+// Tenants' own provider keys (BYOK).
 
 export const newCredentialSchema = record('NewCredential', {
   // `hidden` values are never quoted in an error.
   api_key: Type.String({
     minLength: 1,
     maxLength: providerKeyLengthMax,
-    expected: `a text of 1 to ${providerKeyLengthMax} characters`,
+    expected: `a string of 1 to ${providerKeyLengthMax} characters`,
     description: 'An API key, an AWS key pair, or the JSON of a Google service account.',
     hidden: true,
   }),

@@ -7,12 +7,10 @@ import { plainError } from './errors.ts';
 import { count, credits, named, type Shape, text } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/**
- * Chats in three formats. Answers may carry more fields than these, because providers add their
- * own.
- */
+// Chats in three formats. Answers may carry more fields than these, because providers add their
+// own.
 
-/** OpenAI's Chat Completions. */
+// OpenAI's Chat Completions.
 
 const usage = Type.Object(
   {
@@ -56,12 +54,12 @@ const toolCallDelta = Type.Object({
 });
 
 const completionIdentity = {
-  id: text('`chatcmpl-` and the request id without hyphens.'),
+  id: text('`chatcmpl-` and the request ID without hyphens.'),
   created: count('Unix seconds.'),
   model: text('The alias that answered.'),
   provider: Type.Optional(text('The provider that answered.')),
 };
-const finishReason = nullable(text('`stop`, `length`, `tool_calls` or `content_filter`.'));
+const finishReason = nullable(text('`stop`, `length`, `tool_calls`, or `content_filter`.'));
 
 const completion = Type.Object(
   {
@@ -123,7 +121,7 @@ export const chatDocs = {
   },
 } satisfies Record<string, RouteDoc>;
 
-/** OpenAI's Responses. */
+// OpenAI's Responses.
 
 const item = Type.Object(
   {
@@ -136,7 +134,7 @@ const item = Type.Object(
 
 const response = Type.Object(
   {
-    id: text('`resp_` and the request id without hyphens.'),
+    id: text('`resp_` and the request ID without hyphens.'),
     object: Type.Literal('response'),
     created_at: count('Unix seconds.'),
     status: oneOf('completed', 'incomplete', 'in_progress', 'failed'),
@@ -163,8 +161,8 @@ const response = Type.Object(
 const responseEvent = Type.Object(
   {
     type: text(
-      '`response.created`, `response.output_item.added`, `response.output_text.delta` and so on, ' +
-        'ending with `response.completed`, `response.incomplete` or `response.failed`.',
+      '`response.created`, `response.output_item.added`, `response.output_text.delta`, and so on, ' +
+        'ending with `response.completed`, `response.incomplete`, or `response.failed`.',
     ),
     sequence_number: count('Counts up from 0.'),
   },
@@ -179,7 +177,7 @@ export const responsesDocs = {
     summary: 'Create a response',
     details:
       'Compatible with OpenAI for every provider, except that responses are not stored: `store` ' +
-      'has no effect, and references to earlier responses are rejected. `models`, `provider` ' +
+      'has no effect, and references to earlier responses are rejected. `models`, `provider`, ' +
       'and `route` work as they do for chat completions. Fields that are not listed are ' +
       'forwarded to OpenAI-style providers.',
     body: named('ResponsesRequest', responsesSchema),
@@ -190,7 +188,7 @@ export const responsesDocs = {
   },
 } satisfies Record<string, RouteDoc>;
 
-/** Anthropic's Messages. */
+// Anthropic's Messages.
 
 const block = Type.Object(
   {
@@ -208,14 +206,14 @@ const block = Type.Object(
 
 const message = Type.Object(
   {
-    id: text('`msg_` and the request id without hyphens.'),
+    id: text('`msg_` and the request ID without hyphens.'),
     type: Type.Literal('message'),
     role: Type.Literal('assistant'),
     model: text('The alias that answered.'),
     content: Type.Array(block),
     stop_reason: nullable(
       text(
-        '`end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `pause_turn` or `refusal`; ' +
+        '`end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `pause_turn`, or `refusal`; ' +
           'null at the start of a stream.',
       ),
     ),
@@ -239,7 +237,7 @@ const messageEvent = Type.Object(
   {
     type: text(
       '`message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`, ' +
-        '`message_delta`, `message_stop`, `ping` or `error`.',
+        '`message_delta`, `message_stop`, `ping`, or `error`.',
     ),
   },
   {
@@ -262,7 +260,7 @@ export const messagesDocs = {
     alsoAt: '/v1/anthropic/messages',
     details:
       'Compatible with Anthropic for every provider. `/v1/messages` and ' +
-      '`/v1/anthropic/messages` are the same. `models`, `provider` and `route` work as they do ' +
+      '`/v1/anthropic/messages` are the same. `models`, `provider`, and `route` work as they do ' +
       'for chat completions. Fields that are not listed are forwarded to Anthropic-style ' +
       'providers.',
     body: named('MessagesRequest', messagesSchema),

@@ -18,9 +18,7 @@ import { type Cap, cappedSchema, limitQuery, offsetQuery } from './query.ts';
 import { costBreakdownSchema, receiptSchema } from './receipt.ts';
 import { csv, type RouteDoc } from './route-doc.ts';
 
-/** Reads of a tenant's own requests and credits. */
-
-/** Query parameters. */
+// Query parameters.
 
 /** Ten years: each month costs the store a few lookups. */
 export const monthsCap: Cap = { defaultValue: 12, max: 120 };
@@ -52,7 +50,7 @@ const monthQuery = {
   }),
 };
 
-/** Analytics. */
+// Analytics.
 
 const spend = mapFees(
   ({ sumName }) => sumName,
@@ -91,7 +89,7 @@ const daySchema = record('UsageDay', {
 export type UsageDayObject = Shape<typeof daySchema>;
 
 const groupSchema = record('UsageGroup', {
-  value: nullable(text('The shared value; null for all groups that are not listed.')),
+  value: nullable(text('The value; null for the sums of all values that are not listed.')),
   summary: summarySchema,
   timeseries: Type.Array(daySchema),
 });
@@ -106,7 +104,7 @@ const analyticsSchema = record('Analytics', {
 });
 export type AnalyticsObject = Shape<typeof analyticsSchema>;
 
-/** Credits. */
+// Credits.
 
 const currentPeriodSchema = inlineRecord({
   start_date: time(),
@@ -132,7 +130,7 @@ const creditsSchema = record('Credits', {
   lifetime: inlineRecord({
     granted: credits(),
     spent: credits(),
-    adjusted: credits(),
+    adjusted: credits('The sum of corrections.'),
     requests: count(),
   }),
   quotas: inlineRecord({
@@ -153,13 +151,13 @@ const statementMonthSchema = record('StatementMonth', {
   month: text('YYYY-MM.'),
   opening_balance: credits(),
   granted: credits(),
-  corrected: credits(),
+  corrected: credits('The sum of corrections.'),
   charged: credits(),
   closing_balance: credits(),
 });
 export type StatementMonthObject = Shape<typeof statementMonthSchema>;
 
-/** Requests. */
+// Requests.
 
 const logSchema = record('LogRow', {
   id: text(),
@@ -255,7 +253,7 @@ export const customerDocs = {
   },
   generation: {
     summary: 'Get the outcome of a request',
-    query: { id: text('The `x-request-id`, or the id in a chat completion.') },
+    query: { id: text('The `x-request-id`, or the ID of a chat completion.') },
     queryRequired: ['id'],
     responses: { 200: data(generationSchema) },
   },

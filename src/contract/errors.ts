@@ -3,7 +3,7 @@ import { errorTable } from '../core/errors.ts';
 import { nullable, oneOf } from '../core/schema.ts';
 import { count, inlineRecord, record, type Shape, text } from './fields.ts';
 
-/** Error bodies in the three shapes that clients expect. */
+// Error bodies in the three shapes that clients expect.
 
 const symbols = oneOf(...Object.keys(errorTable));
 const message = text('One plain sentence.');

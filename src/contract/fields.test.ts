@@ -30,7 +30,7 @@ describe('lineField', () => {
     },
   );
 
-  test('accepts an empty or blank text if the minimum length is 0', () => {
+  test('accepts an empty or blank string if the minimum length is 0', () => {
     const note = Type.Object({ text: lineField(0, 5) });
     for (const text of ['', '  '])
       expect(validate(Compile(note), note, { text })).toEqual({ text });

@@ -3,7 +3,7 @@ import { nameLengthMax } from '../core/bounds.ts';
 import { definedFields } from '../core/json.ts';
 import { oneOf } from '../core/schema.ts';
 
-/** The building blocks of request and answer schemas. */
+// The building blocks of request and answer schemas.
 
 /** The JSON value that a schema describes: the return type of the function that writes it. */
 export type Shape<S extends TSchema> = DeepReadonly<Static<S>>;
@@ -14,7 +14,7 @@ type DeepReadonly<T> = T extends readonly (infer Item)[]
     ? { readonly [Name in keyof T]: DeepReadonly<T[Name]> }
     : T;
 
-/** Fields of answers. */
+// Fields of answers.
 
 export const credits = (description = 'Whole credits.') => Type.Integer({ description });
 export const count = (description?: string) =>
@@ -26,7 +26,7 @@ export const file = (description?: string) =>
 export const trafficMode = oneOf('shared', 'byok');
 export const requestStatus = oneOf('success', 'error');
 
-/** Defines an object of ours: it has exactly these fields. The title names it in OpenAPI. */
+/** Defines an object with exactly these fields. The title names it in OpenAPI. */
 export function record<P extends TProperties>(title: string, properties: P, description?: string) {
   return Type.Object(properties, {
     title,
@@ -46,7 +46,7 @@ export const data = <S extends TSchema>(schema: S) => inlineRecord({ data: schem
 export const deletedSchema = inlineRecord({ deleted: Type.Literal(true) });
 export const deletedObject: Shape<typeof deletedSchema> = { deleted: true };
 
-/** Fields of requests. */
+// Fields of requests.
 
 /** Names a request schema, so that OpenAPI describes it once. */
 export const named = <S extends TSchema>(title: string, schema: S): S => ({ ...schema, title });
@@ -56,12 +56,13 @@ export const form = (title: string, fields: TProperties) => ({
   'multipart/form-data': Type.Object(fields, { title }),
 });
 
-export const megabytes = (bytes: number) => `${bytes / 2 ** 20} MB`;
+export const mebibytes = (bytes: number) => `${bytes / 2 ** 20} MiB`;
 
 /**
- * One line of text that is safe in a terminal, a log line and a spreadsheet: no control characters,
- * line separators, bidirectional overrides, or lone surrogates (databases can't store those). With
- * a minimum length, the text must also have a visible character: a blank name looks like a gap.
+ * One line of text that is safe in a terminal, a log line, and a spreadsheet: no control
+ * characters, line separators, bidirectional overrides, or lone surrogates (databases can't store
+ * those). With a minimum length, it must also have a visible character: a blank name looks like a
+ * gap.
  */
 export function lineField(lengthMin: number, lengthMax: number) {
   const visible = '[^\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]';

@@ -8,7 +8,7 @@ import {
   data,
   file,
   form,
-  megabytes,
+  mebibytes,
   named,
   record,
   type Shape,
@@ -18,7 +18,7 @@ import {
 import { limitQuery, offsetQuery } from './query.ts';
 import type { ContentDoc, RouteDoc } from './route-doc.ts';
 
-/** Audio jobs. */
+// Audio jobs.
 
 const jobStatuses = ['queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
 export type JobStatus = (typeof jobStatuses)[number];
@@ -27,7 +27,7 @@ export const jobStatusSchema = Type.Enum([...jobStatuses], {
   description: 'Only jobs with this status.',
 });
 
-/** Requests. */
+// Requests.
 
 export const metadataNameLengthMax = 64;
 
@@ -61,7 +61,7 @@ export const transcriptionJobSchema = Type.Object({
 });
 export type TranscriptionInput = Shape<typeof transcriptionJobSchema>;
 
-/** Answers. */
+// Answers.
 
 const newJobSchema = record('NewJob', {
   id: text('`job_…`'),
@@ -70,7 +70,7 @@ const newJobSchema = record('NewJob', {
   status: oneOf(...jobStatuses),
   model: text(),
   created_at: time(),
-  polling_url: text('The address to poll for the status.'),
+  polling_url: text('The URL to poll for the status.'),
 });
 export type NewJobObject = Shape<typeof newJobSchema>;
 
@@ -124,7 +124,7 @@ const outputs: ContentDoc = {
   },
 };
 
-const jobPath = { id: 'The job id, `job_…`.' };
+const jobPath = { id: 'The job ID, `job_…`.' };
 
 export const jobDocs = {
   create: {
@@ -133,8 +133,8 @@ export const jobDocs = {
       'Send JSON for speech: a text of up to ' +
       `${jobTextLengthMax.toLocaleString('en-US')} characters becomes one audio file. ` +
       'Send a form (multipart/form-data) for a transcription: `file` of up to ' +
-      `${megabytes(jobFileBytesMax)}, \`model\`, and ` +
-      'optionally `language`, `prompt`, `temperature` and `response_format` ' +
+      `${mebibytes(jobFileBytesMax)}, \`model\`, and ` +
+      'optionally `language`, `prompt`, `temperature`, and `response_format` ' +
       `(${transcriptFormats.join(', ')}).`,
     body: {
       types: {

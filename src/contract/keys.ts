@@ -18,7 +18,7 @@ import {
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/** The requests and answers of API key management. */
+// The requests and answers of API key management.
 
 export const keysPerPage = 100;
 
@@ -93,7 +93,7 @@ export const issuedKeySchema = record('IssuedKey', {
 });
 export type IssuedKeyObject = Shape<typeof issuedKeySchema>;
 
-const id = { id: 'The key id, `key_…`.' };
+const id = { id: 'The key ID, `key_…`.' };
 
 export const keyDocs = {
   create: {
@@ -110,7 +110,7 @@ export const keyDocs = {
       include_disabled: Type.Boolean({ default: false, description: 'Include disabled keys.' }),
       search: Type.String({
         ...lineField(0, 200),
-        description: 'Words from the name or label, or the start of the id.',
+        description: 'Words from the name or label, or the start of the ID.',
       }),
     },
     responses: { 200: data(Type.Array(keySchema)) },

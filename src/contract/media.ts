@@ -6,13 +6,11 @@ import { embeddingsSchema } from '../dialects/openai-media/embeddings.ts';
 import { imagesSchema } from '../dialects/openai-media/images.ts';
 import { speechSchema } from '../dialects/openai-media/speech.ts';
 import { transcriptionSchema } from '../dialects/openai-media/transcription.ts';
-import { count, file, form, megabytes, named, text } from './fields.ts';
+import { count, file, form, mebibytes, named, text } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/**
- * Embeddings, images, and audio. Answers may carry more fields than these, because providers add
- * their own.
- */
+// Embeddings, images, and audio. Answers may carry more fields than these, because providers add
+// their own.
 
 const embeddings = Type.Object(
   {
@@ -36,7 +34,7 @@ const embeddings = Type.Object(
 export const embeddingsDocs = {
   create: {
     summary: 'Create embeddings',
-    details: 'Compatible with OpenAI. The input is one text, up to 2,048 texts, or token ids.',
+    details: 'Compatible with OpenAI. The input is a string, up to 2,048 strings, or token IDs.',
     body: named('EmbeddingsRequest', embeddingsSchema),
     example: { model: 'demo/embed', input: ['Hello!', 'Good morning!'] },
     responses: { 200: embeddings },
@@ -55,14 +53,14 @@ const images = Type.Object(
     data: Type.Array(
       Type.Object({
         b64_json: Type.Optional(text('The image in base64; PNG by default.')),
-        url: Type.Optional(text("The address of the image, if the gateway couldn't download it.")),
+        url: Type.Optional(text("The URL of the image, if the gateway couldn't download it.")),
         revised_prompt: Type.Optional(text()),
       }),
     ),
     size: Type.Optional(text()),
     quality: Type.Optional(text()),
     background: Type.Optional(text()),
-    output_format: Type.Optional(text('`png`, `jpeg` or `webp`.')),
+    output_format: Type.Optional(text('`png`, `jpeg`, or `webp`.')),
     usage: Type.Object({
       prompt_tokens: count(),
       completion_tokens: count(),
@@ -81,12 +79,12 @@ export const imagesDocs = {
     summary: 'Edit an image',
     details:
       'Opaque pixels of the mask are edited; transparent pixels are preserved. The answer has ' +
-      `1 image. The body may have up to ${megabytes(imageEditBytesMax)}, and each attempt may ` +
+      `1 image. The body may have up to ${mebibytes(imageEditBytesMax)}, and each attempt may ` +
       'take 5 minutes.',
     body: {
       types: form('ImageEditRequest', {
         ...imagesSchema.properties,
-        image: file(`PNG, JPEG or WebP. Send up to ${editImagesMax} files as \`image[]\`.`),
+        image: file(`PNG, JPEG, or WebP. Send up to ${editImagesMax} files as \`image[]\`.`),
         mask: Type.Optional(file('A PNG with an alpha channel, the same size as the first image.')),
       }),
     },
@@ -129,7 +127,7 @@ export const audioDocs = {
     summary: 'Create speech',
     details:
       'The audio is streamed as it is generated. The text may have up to 4,096 characters, or ' +
-      '1,000 bytes with some providers. Send longer texts to POST /v1/jobs.',
+      '1,000 bytes with some providers. Send longer text to POST /v1/jobs.',
     body: named('SpeechRequest', speechSchema),
     example: { model: 'demo/speech', input: 'Good morning!', voice: 'alloy' },
     responses: {
@@ -141,8 +139,8 @@ export const audioDocs = {
   transcribe: {
     summary: 'Create a transcription',
     details:
-      `A file of up to ${megabytes(transcriptionBytesMax)}: flac, mp3, mp4, mpeg, mpga, m4a, ` +
-      'ogg, wav or webm. The format is detected from the first bytes.',
+      `A file of up to ${mebibytes(transcriptionBytesMax)}: flac, mp3, mp4, mpeg, mpga, m4a, ` +
+      'ogg, wav, or webm. The format is detected from the first bytes.',
     body: { types: form('TranscriptionRequest', { ...transcriptionFields, file: file() }) },
     example: { model: 'demo/transcribe', file: '(the file)' },
     responses: {

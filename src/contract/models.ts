@@ -13,7 +13,7 @@ import {
 } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/** Models and the endpoints that serve them. */
+// Models and the endpoints that serve them.
 
 const usd = text('US dollars, a decimal number.');
 const usdPerToken = text('US dollars per token, a decimal number.');
@@ -91,7 +91,7 @@ const endpointSchema = record('ModelEndpoint', {
   priority: count('The lowest is tried first.'),
   traffic_mode: trafficMode,
   pricing: Type.Record(Type.String(), Type.String(), {
-    description: 'US dollars: per million tokens, characters, or bytes; per unit for the others.',
+    description: 'US dollars per million tokens, characters, or bytes; other prices are per unit.',
   }),
   long_prompts: longPrompts(
     mapPrices(tokenPriceNames, () => Type.Optional(usd)),

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 
-/** Query parameters that several routes share. */
+// Query parameters that several routes share.
 
 export interface Cap {
   readonly defaultValue: number;

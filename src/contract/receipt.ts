@@ -13,7 +13,7 @@ import {
   trafficMode,
 } from './fields.ts';
 
-/** The receipt of one request: every number that its charge was computed from. */
+// The receipt of one request: every number that its charge was computed from.
 
 export const costBreakdownSchema = record('CostBreakdown', {
   ...mapFees(

@@ -6,7 +6,7 @@ export interface RouteDoc {
   readonly summary: string;
   /** Full sentences below the heading. */
   readonly details?: string;
-  /** A second path of the same route; it is documented, too. */
+  /** A second path of the same route, which is also documented. */
   readonly alsoAt?: string;
   /** Descriptions of the path parameters, by name. */
   readonly path?: Readonly<Record<string, string>>;

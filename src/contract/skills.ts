@@ -4,9 +4,9 @@ import { nullable, oneOf } from '../core/schema.ts';
 import { data, deletedSchema, record, type Shape, text, time } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/** Skills: instructions that a chat request can name. */
+// Skills: instructions that a chat request can name.
 
-/** The service checks the lengths, because it trims the texts first. */
+/** The service checks the lengths, because it trims them first. */
 export const newSkillSchema = record('NewSkill', {
   description: text(`One line of 1 to ${skillDescriptionMax} characters.`),
   instructions: text(`1 to ${skillInstructionsMax} characters.`),

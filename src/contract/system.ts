@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { record, type Shape, text } from './fields.ts';
 import { type ContentDoc, page, type RouteDoc } from './route-doc.ts';
 
-/** Routes about the gateway itself. */
+// Routes about the gateway itself.
 
 const helloSchema = record('Hello', {
   name: Type.Literal('Tollgate'),
@@ -47,7 +47,7 @@ export const systemDocs = {
   },
   metrics: { summary: 'Get metrics for Prometheus', responses: { 200: plainText } },
   openApi: {
-    summary: 'Get this interface as OpenAPI 3.1',
+    summary: 'Get this API as OpenAPI 3.1',
     details: 'Generated from the schemas that validate requests.',
     responses: { 200: Type.Object({ openapi: Type.Literal('3.1.0') }) },
   },

@@ -1,7 +1,5 @@
-/**
- * Hard limits and timeouts, each with its reason. Limits that only one module needs are declared
- * there.
- */
+// Hard limits and timeouts, each with its reason. Limits that only one module needs are declared
+// there.
 
 /** Nested JSON deeper than this is an attack: real tool schemas stay below 30 levels. */
 export const jsonDepthMax = 128;
@@ -160,8 +158,8 @@ export const searchTextMax = 24_000;
 export const citationsMax = 200;
 
 /**
- * In minutes. If the clock is set back by less than this, rate limits wait for it to catch up. If by
- * more, it was wrong before, so they start over.
+ * In minutes. If the clock is set back by less than this, rate limits wait for it to catch up. If
+ * by more, it was wrong before, so they start over.
  */
 export const rateWindowsBackMax = 5;
 

@@ -1,7 +1,5 @@
-/**
- * All deadlines share one ticker: restarting a timer for each chunk would cost more than forwarding
- * the chunk, while moving a deadline only sets a field.
- */
+// All deadlines share one ticker: restarting a timer for each chunk would cost more than forwarding
+// the chunk, while moving a deadline only sets a field.
 
 const tickMs = 100;
 

@@ -104,7 +104,8 @@ export function asGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   return new GatewayError(
     'internal_error',
-    'Tollgate failed to handle this request. The operator can find the cause in the log, by the request ID.',
+    'Tollgate failed to handle this request. ' +
+      'The operator can find the cause in the log, by the request ID.',
     { cause: error },
   );
 }

@@ -3,7 +3,6 @@
  * Ranges are compared on bytes only, because string prefixes let `::ffff:7f00:1` and `0177.0.0.1`
  * through in other gateways (CVE-2023-42282, CVE-2024-29415).
  */
-
 export function addressBytes(ip: string): Uint8Array | null {
   const bytes = ip.includes(':') ? ipv6Bytes(ip) : ipv4Bytes(ip);
   return bytes === null ? null : Uint8Array.from(bytes);

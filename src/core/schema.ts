@@ -331,7 +331,7 @@ function join(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`;
 }
 
-/** Schema builders shared by modules that can't import each other. */
+// Schema builders shared by modules that can't import each other.
 
 export function nullable<S extends TSchema>(schema: S) {
   return Type.Union([schema, Type.Null()]);

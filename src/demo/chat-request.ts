@@ -34,7 +34,7 @@ export interface ChatRequest {
   readonly delayMs: number;
 }
 
-/** Prompt tokens of an image, audio or file, regardless of its size. */
+/** Prompt tokens of an image, audio, or file, regardless of its size. */
 const tokensPerAttachment = 85;
 /** OpenAI's own limit. */
 const stopsMax = 4;
@@ -83,7 +83,7 @@ function readMessage(value: unknown, index: number): ParsedMessage {
   const parts = contentParts(value.content, path);
   const text = parts
     .map((part) => (typeof part.text === 'string' ? part.text : ''))
-    .filter((piece) => piece !== '')
+    .filter((text) => text !== '')
     .join('\n');
   const calls = value.tool_calls === undefined ? '' : JSON.stringify(value.tool_calls);
   return {

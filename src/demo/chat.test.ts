@@ -132,7 +132,7 @@ describe('demo chat text', () => {
     ]);
   });
 
-  test('ends the answer before the first stop text', async () => {
+  test('ends the answer before the first stop sequence', async () => {
     const { choices } = await complete({ ...hello, stop: ['nowhere', 'demo', 'Tollgate'] });
     expect(choices[0]).toMatchObject({
       message: { content: 'Hello from the ' },
@@ -153,21 +153,21 @@ describe('demo chat text', () => {
 });
 
 describe('demo chat streams', () => {
-  test('send role, text, finish reason, usage and [DONE]', async () => {
-    const whole = await complete(hello);
+  test('send role, text, finish reason, usage, and [DONE]', async () => {
+    const reply = await complete(hello);
     const chunks = await readChunks({ ...hello, stream_options: { include_usage: true } });
     const deltas = chunks.map((chunk) => chunk.choices[0]?.delta);
     expect(deltas[0]).toMatchObject({ role: 'assistant', content: '' });
     expect(deltas[1]).toEqual({ content: 'Hello ' });
     expect(deltas.at(-2)).toEqual({});
     const text = deltas.map((delta) => delta?.content ?? '').join('');
-    expect(text).toBe(whole.choices[0].message.content);
+    expect(text).toBe(reply.choices[0].message.content);
     expect(chunks.map((chunk) => chunk.choices[0]?.finish_reason)).toEqual([
       ...Array(chunks.length - 2).fill(null),
       'stop',
       undefined,
     ]);
-    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: whole.usage });
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: reply.usage });
     expect(chunks.slice(0, -1).every((chunk) => chunk.usage === null)).toBe(true);
     expect(new Set(chunks.map((chunk) => `${chunk.id} ${chunk.object}`)).size).toBe(1);
   });

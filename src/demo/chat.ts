@@ -12,7 +12,7 @@ import { sampleSchema } from './schema-sample.ts';
 import { excerpt, TokenBudget } from './tokens.ts';
 import { callTool, pickTools, type ToolCall } from './tool-calls.ts';
 
-/** POST /v1/chat/completions: a full reply or a stream of chunks. */
+// POST /v1/chat/completions: a full reply or a stream of chunks.
 
 /** The fields that every chunk of a stream repeats. */
 interface Envelope {
@@ -105,24 +105,23 @@ function* steps(answer: ChatAnswer) {
 
 function* deltas(answer: ChatAnswer) {
   yield { role: 'assistant', content: answer.text === null ? null : '', refusal: null };
-  for (const reasoning_content of pieces(answer.reasoning ?? '')) yield { reasoning_content };
-  for (const content of pieces(answer.text ?? '')) yield { content };
+  for (const reasoning_content of fragments(answer.reasoning ?? '')) yield { reasoning_content };
+  for (const content of fragments(answer.text ?? '')) yield { content };
   for (const [index, call] of answer.toolCalls.entries()) {
     const { id, name } = call;
     yield { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] };
-    for (const fragment of pieces(call.arguments)) {
+    for (const fragment of fragments(call.arguments)) {
       yield { tool_calls: [{ index, function: { arguments: fragment } }] };
     }
   }
 }
 
-/** Splits a text at words, and long words into parts. Joined, the pieces are the text. */
-function pieces(text: string): readonly string[] {
+/** Splits text after each word, and long words into parts. Joined, the fragments are the text. */
+function fragments(text: string): readonly string[] {
   return text.match(/^\s+|\S{1,24}\s*/gu) ?? [];
 }
 
 /** The demo's answer repeats the request, to show that it arrived. */
-
 interface ChatAnswer {
   readonly reasoning: string | null;
   /** Null if there are only tool calls. */
@@ -136,7 +135,7 @@ interface ChatAnswer {
 /** The most images that are described individually. More are only counted. */
 const imagesDescribedMax = 8;
 
-/** Answers a request. `seed` determines the ids of tool calls; equal requests have equal seeds. */
+/** Answers a request. `seed` determines the IDs of tool calls; equal requests have equal seeds. */
 function answerChat(request: ChatRequest, seed: string): ChatAnswer {
   const budget = new TokenBudget(request.tokensMax);
   const reasoning = request.effort === null ? null : budget.take(reasoningText(request));

@@ -18,7 +18,7 @@ const tokensMax = 300_000;
 /** Several per word, so that two words rarely have the same hashes. */
 const dimensionsPerWord = 4;
 
-/** A text, or its tokens. */
+/** A string, or its tokens. */
 type Input = string | readonly number[];
 
 export async function answerEmbeddings(request: Request): Promise<Reply> {
@@ -46,7 +46,7 @@ function readInputs(body: JsonObject): Input[] {
   const { input } = body;
   const inputs = Array.isArray(input) && !isTokens(input) ? input : [input];
   if (inputs.length === 0 || inputs.length > inputsMax) {
-    throw invalidRequest(`'input' must have 1 to ${inputsMax} texts.`, 'input');
+    throw invalidRequest(`'input' must have 1 to ${inputsMax} strings.`, 'input');
   }
   return inputs.map((item, index) => {
     if ((typeof item === 'string' || isTokens(item)) && item.length > 0) return item;
@@ -64,7 +64,7 @@ function countInputs(inputs: readonly Input[]): number {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (total <= tokensMax && counts.every((count) => count <= tokensPerInputMax)) return total;
   throw invalidRequest(
-    `'input' may have at most ${tokensPerInputMax} tokens per text and ${tokensMax} in total.`,
+    `'input' may have at most ${tokensPerInputMax} tokens per string and ${tokensMax} in total.`,
     'input',
   );
 }

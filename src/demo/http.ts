@@ -1,7 +1,7 @@
 import { asGatewayError, invalidRequest } from '../core/errors.ts';
 import { isObject, type JsonObject, parseJson } from '../core/json.ts';
 
-/** Reads request bodies and their fields. As at OpenAI, `null` counts as absent. */
+// Reads request bodies and their fields. As at OpenAI, `null` counts as absent.
 
 /** Bun's type, which differs from the global `FormData`. */
 export type Form = Awaited<ReturnType<Request['formData']>>;
@@ -96,7 +96,7 @@ export function delayField(fields: JsonObject): number {
   return integerField(fields, 'demo_delay_ms', 0, delayMsMax) ?? 0;
 }
 
-/** Replies of the demo endpoints. */
+// Replies of the demo endpoints.
 
 export type Bytes = Uint8Array<ArrayBuffer>;
 

@@ -63,7 +63,7 @@ function decodePng(base64: string | undefined) {
   };
 }
 
-test('the image is a PNG with valid chunks, checksums and pixels', async () => {
+test('the image is a PNG with valid chunks, checksums, and pixels', async () => {
   const reply = await draw({ prompt: 'the sea', size: '300x200' });
   const png = decodePng(reply.data[0]?.b64_json);
   expect([png.width, png.height, png.palette.length]).toEqual([300, 200, 768]);

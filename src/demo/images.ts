@@ -23,7 +23,7 @@ import {
 } from './http.ts';
 import { countTokens } from './tokens.ts';
 
-/** POST /v1/images/generations and /edits: gradients whose colors depend on the prompt. */
+// POST /v1/images/generations and /edits: gradients whose colors depend on the prompt.
 
 /** Larger images would take noticeable time to draw. */
 const sideMax = 2_048;
@@ -61,7 +61,7 @@ export async function answerImageEdit(request: Request): Promise<Reply> {
 async function measure(file: File, field: string): Promise<ImageSize> {
   const size = readImageSize(await file.slice(0, imageHeaderBytesMax).bytes());
   if (size !== undefined) return size;
-  throw invalidRequest(`'${field}' must be a PNG, JPEG or WebP image.`, field);
+  throw invalidRequest(`'${field}' must be a PNG, JPEG, or WebP image.`, field);
 }
 
 /** Limits an image's size for billing, because a file's header may claim any size. */
@@ -142,7 +142,7 @@ function imageTokens({ width, height }: Size): number {
   return Math.ceil(width / tilePixels) * Math.ceil(height / tilePixels);
 }
 
-/** Writes PNG files with up to 256 colors: W3C "Portable Network Graphics", sections 5 and 11. */
+// Writes PNG files with up to 256 colors: W3C "Portable Network Graphics", sections 5 and 11.
 
 interface PngImage {
   readonly width: number;

@@ -1,7 +1,7 @@
 /**
  * The models of the demo upstream, in the format of `models:` in the configuration file. The
- * gateway lists, routes and bills them like any others. Prices are low but not 0, so that newcomers
- * see charges.
+ * gateway lists, routes, and bills them like any others. Prices are low but not 0, so that
+ * newcomers see charges.
  */
 import type { Config, Model, Provider } from '../config/config.ts';
 import type { ModelFile, PricingFile } from '../config/model-schema.ts';
@@ -58,7 +58,7 @@ export const demoModels = [
     id: 'demo/transcribe',
     name: 'Demo Transcription',
     description:
-      'Demo, no speech recognition: returns the name, size and length of the audio file.',
+      'Demo, no speech recognition: returns the name, size, and length of the audio file.',
     input_modalities: ['audio'],
     output_modalities: ['text'],
     features: ['transcription'],
@@ -104,7 +104,7 @@ export function withDemo({ models, providers }: Offers, url: string): Offers {
   };
 }
 
-/** Adds the demo's models as disabled ones, unless the configuration uses their ids itself. */
+/** Adds the demo's models as disabled ones, unless the configuration uses their IDs itself. */
 export function withDisabledDemo({ models, providers }: Offers): Offers {
   const isUnused = ({ id }: Model) => models.every((model) => model.id !== id);
   return { models: [...models, ...disabledDemoModels.filter(isUnused)], providers };

@@ -1,9 +1,7 @@
 import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
 
-/**
- * Creates a value that satisfies a JSON schema, always the same one. Supports the keywords that are
- * common in requests to models, but not `pattern`, `not` and conditions.
- */
+// Creates a value that satisfies a JSON schema, always the same one. Supports the keywords that are
+// common in requests to models, but not `pattern`, `not`, and conditions.
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -29,7 +27,7 @@ class Sampler {
     this.#root = root;
   }
 
-  /** Returns a sample. `name` is the name of its property, used in sample texts. */
+  /** Returns a sample. `name` is the name of its property, used in sample strings. */
   sample(rawSchema: unknown, name: string, depth: number): unknown {
     this.#values += 1;
     if (depth > depthBounds.hard || this.#values > valueBounds.hard) return null;
@@ -149,7 +147,7 @@ function typeOf(schema: Schema, isSmall: boolean): unknown {
   return 'string';
 }
 
-/** A schema may require a text of any length. Samples are not longer than this. */
+/** A schema may require a string of any length. Samples are not longer than this. */
 const charactersMax = 1_000;
 
 const formatSamples: Readonly<Record<string, string>> = {

@@ -6,7 +6,7 @@ import { startDemoUpstream } from './server.ts';
 const demo = startDemoUpstream();
 afterAll(() => demo.stop());
 
-interface Refusal {
+interface ErrorReply {
   error: { type: string; message: string };
 }
 
@@ -32,7 +32,7 @@ test('GET /v1/models lists the 5 models under their upstream names', async () =>
   ]);
 });
 
-test('an unknown path returns 404 in OpenAI’s format', async () => {
+test("an unknown path returns 404 in OpenAI's format", async () => {
   const response = await post('/nothing', '{}');
   expect(response.status).toBe(404);
   expect(await response.json()).toEqual({
@@ -49,7 +49,7 @@ test('a wrong method returns 405 with the allowed one', async () => {
   const response = await fetch(demo.url + chatPath);
   expect(response.status).toBe(405);
   expect(response.headers.get('allow')).toBe('POST');
-  expect((await readJson<Refusal>(response)).error.type).toBe('invalid_request_error');
+  expect((await readJson<ErrorReply>(response)).error.type).toBe('invalid_request_error');
 });
 
 test('JSON endpoints return 400 for other bodies', async () => {
@@ -67,7 +67,7 @@ test('JSON endpoints return 400 for other bodies', async () => {
     for (const body of bodies) {
       const response = await post(path, body);
       expect(response.status).toBe(400);
-      expect((await readJson<Refusal>(response)).error.message).toContain('JSON');
+      expect((await readJson<ErrorReply>(response)).error.message).toContain('JSON');
     }
   }
 });
@@ -81,15 +81,15 @@ test('form endpoints return 400 for other bodies', async () => {
       body: 'no parts here',
     });
     expect([plain.status, broken.status]).toEqual([400, 400]);
-    expect((await readJson<Refusal>(plain)).error.message).toContain('multipart');
+    expect((await readJson<ErrorReply>(plain)).error.message).toContain('multipart');
   }
 });
 
 test('a stream ends when its client disconnects', async () => {
-  const hangUp = new AbortController();
+  const client = new AbortController();
   const response = await fetch(demo.url + chatPath, {
     method: 'POST',
-    signal: hangUp.signal,
+    signal: client.signal,
     // Without a disconnect, this stream would take more than 10 s.
     body: JSON.stringify({
       messages: [{ role: 'user', content: 'word '.repeat(40) }],
@@ -99,7 +99,7 @@ test('a stream ends when its client disconnects', async () => {
   });
   await response.body?.getReader().read();
   expect(demo.openStreams()).toBe(1);
-  hangUp.abort();
+  client.abort();
   using activeClock = new ActiveClock();
   while (demo.openStreams() > 0 && activeClock.ms < 2_000) await Bun.sleep(20);
   expect(demo.openStreams()).toBe(0);

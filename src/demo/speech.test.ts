@@ -64,7 +64,7 @@ test('mp3 is the default and consists of complete MPEG-2 Layer III frames', asyn
   }
 });
 
-test('longer texts give longer audio, up to 20 s', async () => {
+test('longer input gives longer audio, up to 20 s', async () => {
   const seconds = async (text: string) =>
     (await speak({ input: text, response_format: 'pcm' })).length / 48_000;
   expect(await seconds('x')).toBe(0.48);

@@ -17,7 +17,7 @@ import {
 } from './http.ts';
 import { mp3Notes } from './melody-mp3.data.ts';
 
-/** POST /v1/audio/speech: plays the text as a melody. */
+// POST /v1/audio/speech: plays the text as a melody.
 
 /** OpenAI's own limit. */
 const inputCharactersMax = 4_096;
@@ -49,7 +49,7 @@ function readFormat(body: JsonObject): keyof typeof noteIn {
     choiceField(body, 'response_format', ['mp3', 'wav', 'pcm', ...otherFormats]) ?? 'mp3';
   if (format === 'mp3' || format === 'wav' || format === 'pcm') return format;
   throw invalidRequest(
-    `The demo supports only mp3, wav and pcm; '${format}' needs a real speech model.`,
+    `The demo supports only mp3, wav, and pcm; '${format}' needs a real speech model.`,
     'response_format',
   );
 }
@@ -74,11 +74,9 @@ async function* play(
   }
 }
 
-/**
- * The demo's voice is a melody with a short bell note for every few characters of the text. WAV and
- * PCM are computed. MP3 is joined from notes that were encoded in advance, each as 10 independent
- * frames (no bit reservoir, silence at both ends), so they can be played in any order.
- */
+// The demo's voice is a melody with a short bell note for every few characters of the text. WAV and
+// PCM are computed. MP3 is joined from notes that were encoded in advance, each as 10 independent
+// frames (no bit reservoir, silence at both ends), so they can be played in any order.
 
 const sampleRateHz = 24_000;
 const bytesPerSample = 2;
@@ -104,8 +102,8 @@ function composeMelody(text: string, voice: string, speed: number): number[] {
   const notesNeeded = Math.ceil(characters.length / perNote);
   const count = Math.min(notesMax, Math.max(notesMin, notesNeeded));
   return Array.from({ length: count }, (_, index) => {
-    const piece = characters.slice(index * perNote, (index + 1) * perNote).join('');
-    return Bun.hash.xxHash32(`${voice} ${piece}`) % pitchesHz.length;
+    const part = characters.slice(index * perNote, (index + 1) * perNote).join('');
+    return Bun.hash.xxHash32(`${voice} ${part}`) % pitchesHz.length;
   });
 }
 

@@ -1,5 +1,4 @@
 /** The demo's tokens: 4 UTF-8 bytes each, rounded up, so that anyone can recompute a charge. */
-
 const bytesPerToken = 4;
 
 export function countTokens(text: string): number {
@@ -10,7 +9,7 @@ export function tokensOfBytes(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }
 
-/** Truncates texts to a total number of tokens. */
+/** Truncates strings to a total number of tokens. */
 export class TokenBudget {
   used = 0;
   /** Whether a text was truncated. */

@@ -45,7 +45,7 @@ export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoi
   const name = isObject(value) && isObject(value.function) ? value.function.name : undefined;
   if (typeof name === 'string' && tools.some((tool) => tool.name === name)) return { name };
   throw invalidRequest(
-    "'tool_choice' must be none, auto, required or name one of 'tools'.",
+    "'tool_choice' must be none, auto, required, or the name of one of 'tools'.",
     'tool_choice',
   );
 }
@@ -103,7 +103,7 @@ function mentions(text: string, name: string): boolean {
   return false;
 }
 
-/** Creates a call. `seed` makes ids differ between turns, because results refer to them. */
+/** Creates a call. `seed` makes IDs differ between turns, because results refer to them. */
 export function callTool(tool: Tool, seed: string, index: number): ToolCall {
   const value = tool.parameters === undefined ? {} : sampleSchema(tool.parameters);
   return {

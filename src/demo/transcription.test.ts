@@ -38,7 +38,7 @@ async function duration(file: Uint8Array<ArrayBuffer>): Promise<number> {
   return (await readJson<Verbose>(await post(file, 'sound'))).duration;
 }
 
-test('json reports the file’s name, size and length', async () => {
+test("json reports the file's name, size, and length", async () => {
   const wav = await speak('wav');
   const reply = await readJson<object>(await post(wav, 'memo.wav'));
   expect(reply).toEqual({
@@ -50,7 +50,7 @@ test('json reports the file’s name, size and length', async () => {
   });
 });
 
-test('the length of an MP3 comes from its frames, with or without a tag', async () => {
+test('the length of an MP3 is that of its frames, with or without a tag', async () => {
   const mp3 = await speak('mp3');
   expect(await duration(mp3)).toBe(2.4);
   const tag = Buffer.concat([
@@ -70,7 +70,7 @@ test('the length of an MP3 with a variable bit rate is the sum of its frames', a
   expect(await duration(new Uint8Array(file))).toBe(2.612);
 });
 
-test('the length of a streamed WAV without sizes comes from its data', async () => {
+test('the length of a streamed WAV without sizes is that of its data', async () => {
   for (const size of [0, 0xffff_ffff]) {
     const wav = await speak('wav');
     new DataView(wav.buffer).setUint32(40, size, true);
@@ -96,7 +96,7 @@ test('srt has numbered cues that cover the file', async () => {
   expect(cues[2]).toBe('');
 });
 
-test('vtt has its header, dots in times and its content type', async () => {
+test('vtt has its header, dots in times, and its content type', async () => {
   const response = await post(new Uint8Array(16_000 * 3_661), 'long.ogg', [
     ['response_format', 'vtt'],
   ]);

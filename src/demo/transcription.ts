@@ -14,7 +14,7 @@ import {
 } from './http.ts';
 import { excerpt } from './tokens.ts';
 
-/** POST /v1/audio/transcriptions: describes the uploaded file, without speech recognition. */
+// POST /v1/audio/transcriptions: describes the uploaded file, without speech recognition.
 
 interface Span {
   readonly start: number;
@@ -63,7 +63,7 @@ function describeFile(file: File, duration: number): string[] {
   ];
 }
 
-/** Distributes texts over the duration, each in proportion to its number of characters. */
+/** Distributes strings over the duration, each in proportion to its number of characters. */
 function spread(texts: readonly string[], duration: number): Span[] {
   const charactersTotal = texts.reduce((sum, text) => sum + text.length, 0);
   let characters = 0;
@@ -117,7 +117,7 @@ function subtitles(format: 'srt' | 'vtt', spans: readonly Span[]): string {
   return writeSubtitles(format, cues);
 }
 
-/** The length of an audio file is exact for WAV and MP3, and estimated from the size otherwise. */
+// The length of an audio file is exact for WAV and MP3, and estimated from the size otherwise.
 
 /** 128 kbit/s, typical for compressed audio. */
 const guessedBytesPerSecond = 16_000;

@@ -12,8 +12,8 @@ const baseUrlHint =
   'POST /v1/messages.';
 
 /**
- * What to use instead of endpoints of other APIs that Tollgate doesn't have. The patterns match paths
- * without their prefixes; the first match applies.
+ * What to use instead of endpoints of other APIs that Tollgate doesn't have. The patterns match
+ * paths without their prefixes; the first match applies.
  */
 const suggestions: readonly (readonly [RegExp, string])[] = [
   [
@@ -52,7 +52,8 @@ const suggestions: readonly (readonly [RegExp, string])[] = [
   [/^\/rerank$/, 'Reranking is not supported. Compare vectors from POST /v1/embeddings.'],
   [
     /^\/(?:files|uploads|vector_stores|containers)(?:\/|$)/,
-    "Tollgate doesn't store files. Send files in the request, and long recordings to POST /v1/jobs.",
+    "Tollgate doesn't store files. Send files in the request, and long recordings to " +
+      'POST /v1/jobs.',
   ],
   [
     /^\/(?:messages\/)?batches(?:\/|$)/,

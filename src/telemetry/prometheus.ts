@@ -1,5 +1,4 @@
 /** The content type of Prometheus' text format. */
-
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface Sample {

@@ -11,7 +11,6 @@ import { accountingFamilies, circuitFamily, type OfferCircuit, ProcessGauges } f
 import { type Log, reason } from './log.ts';
 import { gauge, type MetricSource, Metrics } from './prometheus.ts';
 import { RecentTraffic } from './recent-calls.ts';
-import { RejectedAccountLog } from './rejected-account-log.ts';
 import { RequestLog } from './request-log.ts';
 import { TraceExport } from './trace-export.ts';
 import { type TracedCall, Tracer } from './tracer.ts';
@@ -156,4 +155,32 @@ function circuitsOf(catalog: Catalog, health: Health): OfferCircuit[] {
       state: health.state(offer),
     })),
   );
+}
+
+/** One line per provider in this time, because every request to it fails the same way. */
+const accountReportMs = 60_000;
+
+/** Logs providers that reject the operator's account, which clients can't fix. */
+class RejectedAccountLog {
+  readonly #log: Log;
+  readonly #reportedAt = new Map<string, number>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  ended({ attempts }: Pick<EndedRequest, 'attempts'>): void {
+    for (const { provider, outcome, own_account: isOwn } of attempts) {
+      const isRejection = outcome === 'credential' || outcome === 'quota';
+      if (isRejection && !isOwn) this.#report(provider, outcome);
+    }
+  }
+
+  #report(provider: string, reason: string): void {
+    const now = performance.now();
+    const last = this.#reportedAt.get(provider);
+    if (last !== undefined && now - last < accountReportMs) return;
+    this.#reportedAt.set(provider, now);
+    this.#log.warn('provider_account_rejected', { provider, reason });
+  }
 }

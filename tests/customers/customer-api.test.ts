@@ -5,7 +5,7 @@ import { avoidMidnight } from '../support/clock-boundaries.ts';
 import { chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
-/** Endpoints on which customers read their requests and credits. */
+// Endpoints on which customers read their requests and credits.
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;

@@ -10,7 +10,7 @@ import {
 import { startGateway } from '../support/gateway.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
-/** Endpoints that the dashboard reads: receipts, analytics, statements, health, and tenants. */
+// Endpoints that the dashboard reads: receipts, analytics, statements, health, and tenants.
 
 const upstream = startFakeUpstream();
 const hello = chatAnswer('Hello', { usage: { prompt: 150, completion: 7 }, cachedTokens: 100 });

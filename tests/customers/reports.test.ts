@@ -5,7 +5,7 @@ import { parseCsv, readTable, removeFormulaGuard } from '../support/csv.ts';
 import { chatAnswer, gated, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
-/** A tenant's reports as JSON and CSV, compared with the costs in its answers. */
+// A tenant's reports as JSON and CSV, compared with the costs in its answers.
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;

@@ -37,14 +37,14 @@ describe('the executable', () => {
       stderr: 'ignore',
       stdin: 'ignore',
     });
-    let greeting = '';
+    let banner = '';
     const decoder = new TextDecoder();
     for await (const bytes of running.stdout) {
-      greeting += decoder.decode(bytes);
-      if (greeting.includes('demo/chat')) break;
+      banner += decoder.decode(bytes);
+      if (banner.includes('demo/chat')) break;
     }
-    url = /ready at (http:\S+)/.exec(greeting)?.[1] ?? '';
-    key = /sk-tg-\S+/.exec(greeting)?.[0] ?? '';
+    url = /ready at (http:\S+)/.exec(banner)?.[1] ?? '';
+    key = /sk-tg-\S+/.exec(banner)?.[0] ?? '';
   }, 120_000);
 
   afterAll(async () => {

@@ -59,14 +59,14 @@ test(
     const dataDir = join(folder, 'data');
     const { exitCode, stdout, stderr } = await run(['doctor'], { dataDir });
     expect(normalize(stdout).split('\n')).toEqual([
-      '✓ configuration  Settings from no configuration file: 0 models, and the demo.',
-      `✓ data directory    ${dataDir} doesn't exist yet; the first start creates it. Its disk has ` +
+      '✓ configuration   Settings from no configuration file: 0 models, and the demo.',
+      `✓ data directory  ${dataDir} doesn't exist yet; the first start creates it. Its disk has ` +
         '# GiB free.',
-      `✓ store          ${dataDir}/tollgate.db doesn't exist yet; the first start creates it.`,
-      "✓ clock          This machine's clock says # UTC.",
-      "✓ providers      No provider has a key, so the demo is on. Set a provider's key, such as " +
+      `✓ store           ${dataDir}/tollgate.db doesn't exist yet; the first start creates it.`,
+      "✓ clock           This machine's clock says # UTC.",
+      "✓ providers       No provider has a key, so the demo is on. Set a provider's key, such as " +
         'OPENAI_API_KEY.',
-      '✓ journal        No ended process has left a journal.',
+      '✓ journal         No ended process has left a journal.',
       'All 6 checks passed.',
       '',
     ]);
@@ -85,15 +85,15 @@ test(
     const { dataDir } = gateway;
     const found = await run(['doctor'], { dataDir, upstreams: upstreams(url) });
     expect(normalize(found.stdout).split('\n')).toEqual([
-      '✓ configuration  Settings from tollgate.yaml: 1 model.',
-      `✓ data directory    ${dataDir} is writable. Its disk has # GiB free.`,
-      `✓ store          ${dataDir}/tollgate.db answers in # ms; all ${migrationCount} migrations are ` +
+      '✓ configuration   Settings from tollgate.yaml: 1 model.',
+      `✓ data directory  ${dataDir} is writable. Its disk has # GiB free.`,
+      `✓ store           ${dataDir}/tollgate.db answers in # ms; all ${migrationCount} migrations are ` +
         'applied.',
-      "✓ clock          This machine's clock says # UTC.",
-      '✓ secret key     Tenants have no provider keys to decrypt.',
-      '✓ provider fake  host accepts the key in # ms.',
-      '✓ journal        No ended process has left a journal.',
-      '✓ ledger         No lease expired more than a day ago. To check every balance, run ' +
+      "✓ clock           This machine's clock says # UTC.",
+      '✓ secret key      Tenants have no provider keys to decrypt.',
+      '✓ provider fake   host accepts the key in # ms.',
+      '✓ journal         No ended process has left a journal.',
+      '✓ ledger          No lease expired more than a day ago. To check every balance, run ' +
         '"tollgate ledger verify".',
       'All 8 checks passed.',
       '',
@@ -137,7 +137,7 @@ describe('a failed doctor check', () => {
       const [found, start] = [await run(['doctor'], options), await run(['serve'], options)];
       expect(start.stderr).toContain('tollgate.yaml: server.port must be');
       const problems = start.stderr.trimEnd().replaceAll('\n', '\n  ');
-      expect(found.stdout).toBe(`✗ configuration  ${problems}\n`);
+      expect(found.stdout).toBe(`✗ configuration   ${problems}\n`);
       expect([found.exitCode, found.stderr]).toEqual([1, '1 of 1 check failed.\n']);
     },
     testMs,
@@ -185,8 +185,8 @@ test(
       .split('\n')
       .filter((line) => line.includes(' provider '));
     expect(lines).toEqual([
-      '✓ provider one   host accepts the key in # ms.',
-      '✗ provider two   host rejects the key (401). Set providers.two.api_key to a valid key.',
+      '✓ provider one    host accepts the key in # ms.',
+      '✗ provider two    host rejects the key (401). Set providers.two.api_key to a valid key.',
     ]);
   },
   testMs,
@@ -202,7 +202,7 @@ test(
     const { stdout } = await run(['doctor'], { upstreams: { [long]: fake, short: fake } });
     const lines = normalize(stdout).split('\n');
     expect(lines).toContain(`✓ provider ${long}  host accepts the key in # ms.`);
-    expect(lines).toContain('✓ provider short            host accepts the key in # ms.');
+    expect(lines).toContain('✓ provider short  host accepts the key in # ms.');
   },
   testMs,
 );
@@ -294,8 +294,8 @@ describe('the doctor checks of folders', () => {
       const mount = 'mount -t tmpfs -o size=8m tmpfs "$0" && exec "$@"';
       const small = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', mount, disk];
       expect(findingOf(await runInside(small, disk), '✗', 'data directory')).toBe(
-        `The disk that holds ${disk} has only 8 MiB free. Free at least 256 MiB, or set data_dir to ` +
-          'a folder on another disk.',
+        `The disk that holds ${disk} has only 8 MiB free. Free at least 256 MiB, or set data_dir ` +
+          'to a folder on another disk.',
       );
     },
     testMs,
@@ -313,7 +313,8 @@ describe('the doctor checks of Postgres', () => {
         `Postgres answers in # ms; 0 of ${migrationCount} migrations are applied, the next start applies ` +
           `the other ${migrationCount}.`,
       );
-      expect(findingOf(before, '✓', 'clock')).toBe("This machine's clock differs from the database's by # s.");
+      const inSync = "This machine's clock differs from the database's by # s.";
+      expect(findingOf(before, '✓', 'clock')).toBe(inSync);
       await using db = await connect(DATABASE_URL);
       expect(await db.rows("select 1 from pg_tables where schemaname = 'public'")).toEqual([]);
       await (await startGateway({ env })).stop();
@@ -370,7 +371,7 @@ test(
     await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     const outOfRange = await run(['doctor'], { env: { REDIS_URL: `${redis.url}/99` } });
     expect(findingOf(outOfRange, '✗', 'redis')).toMatch(
-      /^Redis can't be used: ERR DB index is out of range\. It is running but rejects the command\. /,
+      /^Redis can't be used: ERR DB index is out of range\. It is running but rejects the command/,
     );
     await redis[Symbol.asyncDispose]();
     const found = await run(['doctor'], options);
@@ -423,10 +424,12 @@ test(
     const own = { TOLLGATE_SECRET_KEY: '' };
     expect((await run(words, { dataDir, config, env: own })).stderr).toBe('');
     const matching = await run(['doctor'], { dataDir, config });
-    expect(findingOf(matching, '✓', 'secret key')).toBe('The secret key decrypts 1 provider key of tenants.');
+    const decrypts = 'The secret key decrypts 1 provider key of tenants.';
+    expect(findingOf(matching, '✓', 'secret key')).toBe(decrypts);
     const found = await run(['doctor'], { dataDir, config, env });
     expect(findingOf(found, '✗', 'secret key')).toStartWith(
-      "The secret key decrypts only 0 of 1 provider key. The secret key doesn't match the stored provider keys.",
+      'The secret key decrypts only 0 of 1 provider key. ' +
+        "The secret key doesn't match the stored provider keys.",
     );
     expect((await run(['serve', '--port', '0'], { dataDir, config, env })).exitCode).toBe(1);
   },
@@ -448,11 +451,11 @@ test(
     const found = await run(['doctor'], { dataDir, config });
     expect(findingOf(found, '✗', 'journal')).toBe(
       'Journals of ended processes that are not booked yet: 1. To book them, start a gateway on ' +
-        'them: "tollgate serve".',
+        'this folder: "tollgate serve".',
     );
     expect(findingOf(found, '✗', 'ledger')).toBe(
       '1 lease with 700 credits expired more than a day ago. To return the credits, start a ' +
-        'credits: "tollgate serve".',
+        'gateway: "tollgate serve".',
     );
     expect(readdirSync(join(dataDir, 'journal'))).toHaveLength(2);
     const otherRate = await run(['doctor'], {
@@ -460,8 +463,8 @@ test(
       config: { demo: true, credits_per_usd: 1000 },
     });
     expect(findingOf(otherRate, '✗', 'ledger')).toBe(
-      'The ledger has 1000000 credits per dollar, but the configuration has 1000. Set credits_per_usd ' +
-        'to 1000000.',
+      'The ledger has 1000000 credits per dollar, but the configuration has 1000. ' +
+        'Set credits_per_usd to 1000000.',
     );
     const other = await startGateway({ config });
     await other.stop();

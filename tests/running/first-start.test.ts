@@ -95,7 +95,7 @@ test(
     const public_url = 'https://llm.example.com';
     await using gateway = await startGateway({ config: { server: { public_url } } });
     expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
-    expect(gateway.output()).toContain(`\nPublic address: ${public_url}\n`);
+    expect(gateway.output()).toContain(`\nPublic URL: ${public_url}\n`);
     expect(gateway.output()).toContain(`\nDashboard: ${public_url}/dashboard\n`);
     expect(printedCurl(gateway)).toStartWith(`curl ${public_url}/v1/`);
   },
@@ -108,7 +108,7 @@ test(
     await using gateway = await startGateway({ config: { server: { host: '0.0.0.0' } } });
     const [, port] = / is ready at http:\/\/0\.0\.0\.0:(\d+)\n/.exec(gateway.output()) ?? [];
     expect(gateway.output()).toContain(`\nDashboard: http://127.0.0.1:${port}/dashboard\n`);
-    expect(gateway.output()).not.toContain('Public address');
+    expect(gateway.output()).not.toContain('Public URL');
     expect(printedCurl(gateway)).toStartWith(`curl http://127.0.0.1:${port}/v1/`);
   },
   startMs,

@@ -51,7 +51,7 @@ describe('an invalid configuration', () => {
         'tollgate.yaml: models[0].endpoints[0].provider names "mien", which is not a configured ' +
           'provider; did you mean "mine"?',
         'tollgate.yaml: models[1].endpoints[0].pricing needs prompt and completion; ' +
-          'write "0" if it is free',
+          'use "0" for what is free',
       ]);
       expect(stdout).toBe('');
       expect(exitCode).toBe(2);
@@ -69,7 +69,8 @@ describe('an invalid configuration', () => {
       expect([rejected.exitCode, rejected.stdout, rejected.stderr]).toEqual([
         2,
         '',
-        "tollgate.yaml: credits_per_usd can't change from 1000 to 1000000: the ledger has entries\n",
+        "tollgate.yaml: credits_per_usd can't change from 1000 to 1000000, because the ledger " +
+          'already has entries\n',
       ]);
       await using again = await first.another();
       expect(await again.balance()).toBe(10_000_000);

@@ -38,13 +38,13 @@ test('a full disk of the log does not stop the gateway', async () => {
   });
   killAtExit(child.pid, child.exited);
   closeSync(full);
-  let greeting = '';
+  let banner = '';
   const decoder = new TextDecoder();
   for await (const part of child.stdout) {
-    greeting += decoder.decode(part);
-    if (greeting.includes('/dashboard')) break;
+    banner += decoder.decode(part);
+    if (banner.includes('/dashboard')) break;
   }
-  const [address] = /http:\/\/\S+/.exec(greeting) ?? [];
+  const [address] = /http:\/\/\S+/.exec(banner) ?? [];
   const chat = () =>
     fetch(`${address}/v1/chat/completions`, {
       method: 'POST',

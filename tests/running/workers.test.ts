@@ -70,7 +70,7 @@ test.each<[string, () => Promise<Record<string, string>>]>([
   ['one SQLite file', async () => ({})],
   ['Postgres', async () => ({ DATABASE_URL: await (await startPostgres()).createDatabase() })],
 ])(
-  'all workers serve on one port with %s, and the greeting is printed once',
+  'all workers serve on one port with %s, and the startup banner is printed once',
   async (_, environment) => {
     const env = await environment();
     await using gateway = await start(3, { env });
@@ -78,7 +78,7 @@ test.each<[string, () => Promise<Record<string, string>>]>([
     expect(gateway.output().match(/ is ready at /g)).toHaveLength(1);
     expect(gateway.output().match(/ Routing key /g)).toHaveLength(1);
     expect(gateway.output()).toContain(
-      '3 workers count limits separately, so up to 3 times each limit is allowed. ' +
+      '3 workers counts limits separately, so up to 3 times each limit is allowed. ' +
         'Set REDIS_URL to share the limits.\n',
     );
     // Each worker admits 1 request, which proves that all of them answer.

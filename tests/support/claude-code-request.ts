@@ -1,7 +1,5 @@
-/**
- * A request as Claude Code sends it after its first tool call: betas, several kinds of tools,
- * adaptive thinking, cache breakpoints, and a system message in the middle.
- */
+// A request as Claude Code sends it after its first tool call: betas, several kinds of tools,
+// adaptive thinking, cache breakpoints, and a system message in the middle.
 
 const ephemeral = { type: 'ephemeral' };
 

@@ -1,7 +1,5 @@
-/**
- * Fakes the embedding endpoints of Cohere and Gemini. The vector of a text is [number at its end or
- * -1, length], so that tests can match vectors with texts.
- */
+// Fakes the embedding endpoints of Cohere and Gemini. The vector of a text is [number at its end or
+// -1, length], so that tests can match vectors with texts.
 
 interface EmbeddingCall {
   readonly path: string;

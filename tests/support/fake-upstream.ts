@@ -1,11 +1,9 @@
-/**
- * The fake upstream for system tests: a real server on loopback that answers like a provider, as
- * scripted, and logs all requests. It never imports the gateway's code, so the two can disagree.
- *
- *   const upstream = startFakeUpstream();
- *   upstream.script('gpt-x', [status429('1'), chatAnswer('Hello there')]);
- *   const reset = await upstream.until((log) => log.find(({ outcome }) => outcome === 'reset'));
- */
+// The fake upstream for system tests: a real server on loopback that answers like a provider, as
+// scripted, and logs all requests. It never imports the gateway's code, so the two can disagree.
+//
+//   const upstream = startFakeUpstream();
+//   upstream.script('gpt-x', [status429('1'), chatAnswer('Hello there')]);
+//   const reset = await upstream.until((log) => log.find(({ outcome }) => outcome === 'reset'));
 
 export * from './fake-upstream/answers.ts';
 export type { Behavior } from './fake-upstream/behavior.ts';

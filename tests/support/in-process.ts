@@ -10,7 +10,7 @@ import { createLog } from '../../src/telemetry/log.ts';
 import { newFolder } from './gateway/cleanup-shell.ts';
 import { readSse, type SseReading } from './sse-client.ts';
 
-/** A complete gateway in the test's process, on a real socket with a real SQLite file. */
+// A complete gateway in the test's process, on a real socket with a real SQLite file.
 
 export interface GatewaySettings {
   readonly providers: Readonly<Record<string, object>>;

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { firstStart } from '../../src/auth/first-start.ts';
 import { configure } from '../../src/compose/configure.ts';
-import { openServices } from '../../src/compose/services.ts';
+import { openServices } from '../../src/compose/shared-services.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';

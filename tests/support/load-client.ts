@@ -1,8 +1,6 @@
-/**
- * Many streaming clients in a separate process, so that their CPU time and memory aren't counted as
- * the gateway's: `bun load-client.ts <base URL> <key> <streams>`. The first line of the output says
- * that all streams are open. The second one is the report.
- */
+// Many streaming clients in a separate process, so that their CPU time and memory aren't counted as
+// the gateway's: `bun load-client.ts <base URL> <key> <streams>`. The first line of the output says
+// that all streams are open. The second one is the report.
 
 export interface StreamReport {
   /** The client's name, sent as `user`. */

@@ -14,7 +14,7 @@ import { HttpServer } from '../../src/http/server.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 
-/** Serves the management routes on a real socket with a SQLite file and a clock set by the test. */
+// Serves the management routes on a real socket with a SQLite file and a clock set by the test.
 
 export interface Answer {
   readonly status: number;

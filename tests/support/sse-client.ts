@@ -1,7 +1,7 @@
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { checkOpenAiStream } from './stream-checks.ts';
 
-/** Parses the gateway's streams strictly, accepting only the syntax that the gateway writes. */
+// Parses the gateway's streams strictly, accepting only the syntax that the gateway writes.
 
 export type Chunk = Readonly<Record<string, unknown>>;
 

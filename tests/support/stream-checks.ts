@@ -1,10 +1,8 @@
-/**
- * Parses streams, and throws if clients of their format couldn't read them. Uses none of the
- * gateway's code, so the two can disagree.
- *
- *   const reading = checkAnthropicStream(await response.text());
- *   expect(reading).toMatchObject({ ended: 'complete', text: 'Hello', stopReason: 'end_turn' });
- */
+// Parses streams, and throws if clients of their format couldn't read them. Uses none of the
+// gateway's code, so the two can disagree.
+//
+//   const reading = checkAnthropicStream(await response.text());
+//   expect(reading).toMatchObject({ ended: 'complete', text: 'Hello', stopReason: 'end_turn' });
 
 export { type AnthropicReading, checkAnthropicStream } from './stream-checks/anthropic.ts';
 export { checkOpenAiStream, type OpenAiReading } from './stream-checks/openai.ts';

@@ -63,10 +63,10 @@ export function folderFinding(folder: string, option: string, names?: readonly s
   const { bavail, bsize } = statfsSync(nearest);
   const free = bavail * bsize;
   if (free < freeBytesMin) {
-    const found = `The disk of ${path} has only ${formatSize(free)} free.`;
+    const found = `The disk that holds ${path} has only ${formatSize(free)} free.`;
     return unhealthy(
       found,
-      `Free at least ${formatSize(freeBytesMin)}, or set ${option} to another disk.`,
+      `Free at least ${formatSize(freeBytesMin)}, or set ${option} to a folder on another disk.`,
     );
   }
   const state = nearest === path ? 'is writable' : "doesn't exist yet; the first start creates it";
@@ -94,10 +94,12 @@ function unwritableIn(folder: string, names?: readonly string[]) {
 
 /** Returns the fix for a path that this user can't write. */
 function permissionFix({ path, code }: { path: string; code: string }, option: string): string {
-  if (code === 'EROFS') return `Mount its disk as writable, or set ${option} to another disk.`;
+  if (code === 'EROFS') {
+    return `Remount its disk as writable, or set ${option} to a folder on another disk.`;
+  }
   if (statSync(path).uid === process.getuid?.())
     return `Make it writable: chmod -R u+rwX "${path}"`;
-  return `Make it belong to the user that runs Tollgate: chown -R "$(id -u)" "${path}"`;
+  return `Change its owner to the user that runs Tollgate: chown -R "$(id -u)" "${path}"`;
 }
 
 /** Returns the error code, such as EACCES, if this user can't read and write the path. */

@@ -46,7 +46,7 @@ function configOf(data: object) {
   return loadConfig({}, {}, everySection, { source: 'test', data: { catalogue: 'none', ...data } });
 }
 
-/** Runs the check of a provider with this address. */
+/** Runs the check of a provider with this base URL. */
 async function checkProvider(base_url: string, options: object = {}) {
   const fake = { dialect: 'openai', base_url, api_key: key, ...options };
   const [check] = providerChecks(configOf({ providers: { fake } }));
@@ -79,8 +79,8 @@ describe('the provider check', () => {
     const { isHealthy, found = '' } = (await checkProvider(`${origin}/404`)) ?? {};
     expect([isHealthy, found.replace(/\d+ ms/, '# ms')]).toEqual([
       true,
-      `${host} answers in # ms, but has no model list (404). The key isn't checked, and ` +
-        'providers.fake.base_url may be wrong.',
+      `${host} answers in # ms, but has no model list (404), so the key isn't checked. ` +
+        'Check providers.fake.base_url if calls fail.',
     ]);
   });
 
@@ -92,8 +92,8 @@ describe('the provider check', () => {
   });
 
   test.each([
-    [301, 'answers with 301.', 'Check providers.fake.base_url.'],
-    [503, 'fails with 503.', 'Try again later, or check its status page.'],
+    [301, 'returned status 301.', 'Check providers.fake.base_url.'],
+    [503, 'returned status 503.', 'Try again later, or check its status page.'],
   ])('fails for status %d', async (status, found, fix) => {
     const finding = await checkProvider(`${origin}/${status}`);
     expect(finding).toEqual({ isHealthy: false, found: `${host} ${found}`, fix });
@@ -123,8 +123,8 @@ describe('the provider check', () => {
         `${untrusted.url.host} has a certificate that isn't trusted here ` +
         '(DEPTH_ZERO_SELF_SIGNED_CERT).',
       fix:
-        'Check providers.fake.base_url and the clock. Set NODE_EXTRA_CA_CERTS for a private ' +
-        'authority.',
+        "Check providers.fake.base_url and this machine's clock. For a private certificate " +
+        'authority, set NODE_EXTRA_CA_CERTS.',
     });
   });
 
@@ -133,7 +133,7 @@ describe('the provider check', () => {
     const [check] = providerChecks(configOf({ providers: { fake } }), 100);
     expect(check && (await runCheck(check))).toEqual({
       isHealthy: false,
-      found: `${host} did not answer within 0.1 s.`,
+      found: `${host} didn't respond within 0.1 s.`,
       fix: 'Check providers.fake.base_url, and that this machine can reach it.',
     });
   });

@@ -35,8 +35,8 @@ function noProvider({ demo }: Config): Finding {
 
 interface ServerInfo {
   readonly host: string;
-  /** The option that sets the server's address. */
-  readonly address: string;
+  /** The option that sets the server's URL. */
+  readonly urlOption: string;
   readonly hasKey: boolean;
   /** What to do if the server rejects the key, in one sentence. */
   readonly keyFix: string;
@@ -52,7 +52,7 @@ function serverInfoOf(provider: Provider, waitMs: number): ServerInfo {
   return {
     host: new URL(baseUrl).host,
     keyFix: setKey(builtIn ? `${builtIn.api_key_env} or ${option}` : option),
-    address: `providers.${name}.base_url`,
+    urlOption: `providers.${name}.base_url`,
     hasKey: apiKey !== null || Object.keys(headers).length > 0,
     free: hasFreeCall(provider) ? 'model list' : undefined,
     waitMs,
@@ -66,7 +66,7 @@ async function searchFinding(search: WebSearch): Promise<Finding> {
   return toFinding(await pingServer(free?.request ?? keylessCall(search.url), checkTimeoutMs), {
     host: new URL(search.url).host,
     keyFix: hasKey ? key : (free?.setupHint ?? key),
-    address: 'tools.web_search.url',
+    urlOption: 'tools.web_search.url',
     hasKey,
     free: free && 'free call',
     waitMs: checkTimeoutMs,
@@ -83,15 +83,16 @@ const rejectionStatuses: ReadonlySet<number> = new Set([400, 401, 403]);
 const notFoundStatuses: ReadonlySet<number> = new Set([404, 405, 501]);
 
 function toFinding(probed: PingResult, server: ServerInfo): Finding {
-  const { host, keyFix, address, hasKey } = server;
-  const reachFix = `Check ${address}, and that this machine can reach it.`;
+  const { host, keyFix, urlOption, hasKey } = server;
+  const reachFix = `Check ${urlOption}, and that this machine can reach it.`;
   switch (probed.kind) {
     case 'silent':
-      return unhealthy(`${host} did not answer within ${server.waitMs / 1000} s.`, reachFix);
+      return unhealthy(`${host} didn't respond within ${server.waitMs / 1000} s.`, reachFix);
     case 'untrusted':
       return unhealthy(
         `${host} has a certificate that isn't trusted here (${probed.code}).`,
-        `Check ${address} and the clock. Set NODE_EXTRA_CA_CERTS for a private authority.`,
+        `Check ${urlOption} and this machine's clock. For a private certificate authority, set ` +
+          'NODE_EXTRA_CA_CERTS.',
       );
     case 'unreached':
       return unhealthy(`${host} can't be reached (${probed.code}).`, reachFix);
@@ -102,15 +103,13 @@ function toFinding(probed: PingResult, server: ServerInfo): Finding {
   }
   const { status, ms } = probed;
   if (server.free === undefined) {
-    const unchecked = hasKey ? "; its key isn't checked, because no call is free" : '';
+    const unchecked = hasKey ? "; its key isn't checked, because that would cost money" : '';
     return healthy(`${host} answers in ${ms} ms${unchecked}.`);
   }
   if (notFoundStatuses.has(status)) {
-    const unchecked = hasKey ? "The key isn't checked, and" : 'Calls are not checked, and';
-    const none = `has no ${server.free} (${status})`;
-    return healthy(
-      `${host} answers in ${ms} ms, but ${none}. ${unchecked} ${address} may be wrong.`,
-    );
+    const unchecked = hasKey ? ", so the key isn't checked" : '';
+    const none = `has no ${server.free} (${status})${unchecked}`;
+    return healthy(`${host} answers in ${ms} ms, but ${none}. Check ${urlOption} if calls fail.`);
   }
   if (status < 300)
     return healthy(`${host} ${hasKey ? 'accepts the key' : 'answers'} in ${ms} ms.`);
@@ -121,6 +120,9 @@ function toFinding(probed: PingResult, server: ServerInfo): Finding {
   if (status === 429) {
     return healthy(`${host} answers in ${ms} ms, but its rate limit is reached (429).`);
   }
-  if (status < 500) return unhealthy(`${host} answers with ${status}.`, `Check ${address}.`);
-  return unhealthy(`${host} fails with ${status}.`, 'Try again later, or check its status page.');
+  if (status < 500) return unhealthy(`${host} returned status ${status}.`, `Check ${urlOption}.`);
+  return unhealthy(
+    `${host} returned status ${status}.`,
+    'Try again later, or check its status page.',
+  );
 }

@@ -25,7 +25,7 @@ export function serverChecks(config: Config, store: StoreProbe): readonly Check[
 }
 
 /**
- * Checks that objects can be stored, and that all processes of this store use the same location.
+ * Checks that objects can be stored, and that all processes on this database use the same store.
  */
 async function checkObjects(config: Config, store: StoreProbe): Promise<Finding | undefined> {
   const found = await objectFinding(config);
@@ -33,7 +33,7 @@ async function checkObjects(config: Config, store: StoreProbe): Promise<Finding 
   const database = await store.ready();
   if (!database || (await isObjectsLocation(database, config.objects.reveal()))) return found;
   return unhealthy(
-    'The last start on this store used another location, or the objects have been moved.',
+    'The last gateway started on this database used a different object store, or it has moved.',
     shareObjectsHint,
   );
 }
@@ -41,9 +41,9 @@ async function checkObjects(config: Config, store: StoreProbe): Promise<Finding 
 /** An error from the server itself starts with its kind: `OOM`, `READONLY`, `NOPERM`. */
 const redisErrorPrefix = /^[A-Z]{3,}:? /;
 const serverErrorFix =
-  "It is running but rejects the command. Check its maxmemory, its user's permissions, and that " +
-  "it isn't a replica or a cluster node.";
-const startFix = 'Start it, or set redis (REDIS_URL) to its address.';
+  "It is running but rejects the command. Check its maxmemory and its user's permissions, and " +
+  "make sure that it isn't a replica or a cluster node.";
+const startFix = 'Start it, or set redis (REDIS_URL) to its URL.';
 
 /** Reads one key under the doctor's own prefix, so that no gateway's counts change. */
 async function redisFinding(url: string): Promise<Finding> {
@@ -57,10 +57,10 @@ async function redisFinding(url: string): Promise<Finding> {
     const startedAt = performance.now();
     const answer = await redis.get('doctor');
     const ms = Math.round(performance.now() - startedAt);
-    if (answer !== undefined) return healthy(`It answers in ${ms} ms.`);
+    if (answer !== undefined) return healthy(`Redis answers in ${ms} ms.`);
     const [reason = "it doesn't answer"] = reasons;
     return unhealthy(
-      `It can't be used: ${asSentence(reason)}`,
+      `Redis can't be used: ${asSentence(reason)}`,
       redisErrorPrefix.test(reason) ? serverErrorFix : startFix,
     );
   } finally {
@@ -74,18 +74,18 @@ function asSentence(reason: string): string {
 }
 
 /** Returns undefined for the default folder, because the data directory's check covers it. */
-async function objectFinding({ objects, s3Credentials: objectStorage, dataDir }: Config) {
-  const address = objects.reveal();
-  if (!address.startsWith('file:')) return roundTrip(address, objectStorage);
-  const folder = resolve(address.slice('file:'.length));
+async function objectFinding({ objects, s3Credentials, dataDir }: Config) {
+  const url = objects.reveal();
+  if (!url.startsWith('file:')) return roundTrip(url, s3Credentials);
+  const folder = resolve(url.slice('file:'.length));
   if (folder === resolve(join(dataDir, 'objects'))) return undefined;
   return folderFinding(folder, 'objects');
 }
 
 /** Writes, reads, and deletes a small object. */
-async function roundTrip(address: string, identity: Config['s3Credentials']): Promise<Finding> {
+async function roundTrip(url: string, credentials: Config['s3Credentials']): Promise<Finding> {
   const startedAt = performance.now();
-  const store = openS3Objects(address, identity, checkTimeoutMs);
+  const store = openS3Objects(url, credentials, checkTimeoutMs);
   try {
     const key = newObjectKey('txt');
     const sent = Buffer.from(key);
@@ -97,10 +97,10 @@ async function roundTrip(address: string, identity: Config['s3Credentials']): Pr
     return unhealthy("A written object can't be read back.", "Check the bucket's policy.");
   } catch (error) {
     const reason = asSentence(failureMessage(error));
-    const identities = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+    const variables = 'AWS_ACCESS_KEY_ID, and AWS_SECRET_ACCESS_KEY';
     return unhealthy(
       `Objects can't be stored: ${reason}`,
-      `Check objects (OBJECTS_URL), ${identities}.`,
+      `Check objects (OBJECTS_URL), ${variables}.`,
     );
   }
 }

@@ -9,7 +9,7 @@ afterEach(() => {
   setSystemTime();
 });
 
-test('the store check fails for an invalid address', async () => {
+test('the store check fails for an invalid URL', async () => {
   const data = { database: 'sqlite::memory:' };
   const config = loadConfig({}, {}, everySection, { source: 'test', data });
   const [check] = storeChecks(config, new StoreProbe(config));
@@ -21,8 +21,8 @@ test('the store check fails for an invalid address', async () => {
 });
 
 test.each([
-  [hourMs, /^It is 3[56]\d\d\.\d s ahead of the store's clock\.$/],
-  [-hourMs, /^It is 3[56]\d\d\.\d s behind the store's clock\.$/],
+  [hourMs, /^This machine's clock is 3[56]\d\d\.\d s ahead of the database's\.$/],
+  [-hourMs, /^This machine's clock is 3[56]\d\d\.\d s behind the database's\.$/],
 ])('the clock check fails if the clock is off by %d ms', async (ms, sentence) => {
   const DATABASE_URL = await (await startPostgres()).createDatabase();
   const config = loadConfig({}, { DATABASE_URL }, everySection, { source: 'test', data: {} });
@@ -34,6 +34,6 @@ test.each([
   expect(found).toEqual({
     isHealthy: false,
     found: expect.stringMatching(sentence),
-    fix: 'Synchronize both with network time: timedatectl set-ntp true',
+    fix: 'Synchronize both clocks: timedatectl set-ntp true',
   });
 });

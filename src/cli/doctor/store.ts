@@ -34,7 +34,7 @@ export class StoreProbe {
     return !this.#url.startsWith('sqlite:');
   }
 
-  /** The store's name in findings. Not a server's address, because that may contain a password. */
+  /** The store's name in findings. Not a server's URL, because that may contain a password. */
   get label(): string {
     return this.isServer ? 'Postgres' : resolve(this.#url.slice('sqlite:'.length));
   }
@@ -115,16 +115,16 @@ async function checkClock(store: StoreProbe): Promise<Finding | undefined> {
   if (!database) return undefined;
   const { aheadMs } = await StoreClock.open(database);
   if (aheadMs === undefined) {
-    return unhealthy('The store took too long to report its time.', 'Check its load.');
+    return unhealthy('The database took too long to return its time.', 'Check its load.');
   }
   const skew = `${(Math.abs(aheadMs) / 1000).toFixed(1)} s`;
   const direction = aheadMs > 0 ? 'behind' : 'ahead of';
   if (Math.abs(aheadMs) <= clockSkewMsMax) {
-    return healthy(`It differs from the store's clock by ${skew}.`);
+    return healthy(`This machine's clock differs from the database's by ${skew}.`);
   }
   return unhealthy(
-    `It is ${skew} ${direction} the store's clock.`,
-    'Synchronize both with network time: timedatectl set-ntp true',
+    `This machine's clock is ${skew} ${direction} the database's.`,
+    'Synchronize both clocks: timedatectl set-ntp true',
   );
 }
 
@@ -148,12 +148,12 @@ async function checkSecretKey(config: Config, store: StoreProbe): Promise<Findin
   const decryptable = current + previous;
   if (undecryptable > 0) {
     const all = formatCount(decryptable + undecryptable, 'provider key');
-    return unhealthy(`It decrypts ${decryptable} of ${all}.`, wrongKey().message);
+    return unhealthy(`The secret key decrypts only ${decryptable} of ${all}.`, wrongKey().message);
   }
-  if (decryptable === 0) return healthy('There are no provider keys of tenants to decrypt.');
+  if (decryptable === 0) return healthy('Tenants have no provider keys to decrypt.');
   const byPrevious = previous > 0 ? `, ${previous} of them with the previous secret key` : '';
   return healthy(
-    `It decrypts ${formatCount(decryptable, 'provider key')} of tenants${byPrevious}.`,
+    `The secret key decrypts ${formatCount(decryptable, 'provider key')} of tenants${byPrevious}.`,
   );
 }
 
@@ -173,9 +173,9 @@ async function checkJournal({ dataDir }: Config, store: StoreProbe): Promise<Fin
     const deploymentId = database && (await readDeploymentId(database));
     if (deploymentId !== undefined) journalsBelongTo(dataDir, deploymentId);
     const dead = deadJournals(journalRoot(dataDir), Date.now()).length;
-    if (dead === 0) return healthy('There are no journals of ended processes.');
-    const found = `There are unbooked journals of ended processes: ${dead}.`;
-    return unhealthy(found, 'Start a gateway on this folder to book them: "tollgate serve".');
+    if (dead === 0) return healthy('No ended process has left a journal.');
+    const found = `Journals of ended processes that are not booked yet: ${dead}.`;
+    return unhealthy(found, 'To book them, start a gateway on this folder: "tollgate serve".');
   } catch (error) {
     throw journalFailure(error);
   }
@@ -189,14 +189,15 @@ async function checkLedger(
   if (!database) return undefined;
   const rate = await fixedCreditRate(database);
   if (rate !== undefined && rate !== creditsPerUsd) {
-    const found = `It has ${rate} credits per dollar, but the configuration has ${creditsPerUsd}.`;
+    const found =
+      `The ledger has ${rate} credits per dollar, but the configuration has ` + `${creditsPerUsd}.`;
     return unhealthy(found, `Set credits_per_usd to ${rate}.`);
   }
   const { leases, credits } = await overdueLeases(database, Date.now() - overdueMs);
   if (leases > 0) {
     const held = formatCount(credits, 'credit');
     const found = `${formatCount(leases, 'lease')} with ${held} expired more than a day ago.`;
-    return unhealthy(found, 'Start a gateway to return the credits: "tollgate serve".');
+    return unhealthy(found, 'To return the credits, start a gateway: "tollgate serve".');
   }
   const more = 'To check every balance, run "tollgate ledger verify".';
   return healthy(`No lease expired more than a day ago. ${more}`);

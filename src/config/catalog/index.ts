@@ -11,10 +11,8 @@ import siliconflow from './siliconflow.yaml';
 import together from './together.yaml';
 import xai from './xai.yaml';
 
-/**
- * The built-in catalog, with one file per vendor. It is imported, so that the executable includes
- * it. Each model is in only one file; its endpoints may name any vendor of the catalog.
- */
+// The built-in catalog, with one file per vendor. It is imported, so that the executable includes
+// it. Each model is in only one file; its endpoints may name any vendor of the catalog.
 
 /** A provider that can be called if its key is in the environment. */
 export interface BuiltinProvider {

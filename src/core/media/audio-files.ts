@@ -115,7 +115,6 @@ function isFrameStart(file: Uint8Array, at: number): boolean {
 }
 
 /** The part of a WAV file before the samples. */
-
 export interface WavHead {
   /** The `fmt ` chunk, which describes the sample format. */
   readonly format: Uint8Array;

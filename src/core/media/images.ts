@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib';
 
 /** Magic numbers of the image and document types that models accept. */
-
 const signatures: readonly (readonly [string, RegExp])[] = [
   ['image/png', /^\x89PNG\r\n/],
   ['image/jpeg', /^\xff\xd8\xff/],

@@ -1,5 +1,4 @@
 /** A cue of an SRT or WebVTT file. */
-
 interface Cue {
   readonly startMs: number;
   readonly endMs: number;

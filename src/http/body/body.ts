@@ -227,8 +227,8 @@ function tooDeep(): GatewayError {
 }
 
 // A rejected body is read to its end if the connection closes afterward. Otherwise the unread bytes
-// would make the system reset the connection before the client has read the error, and a proxy would
-// answer 502. If the connection stays open, Bun reads the rest itself.
+// would make the system reset the connection before the client has read the error, and a proxy
+// would answer 502. If the connection stays open, Bun reads the rest itself.
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 

@@ -8,7 +8,7 @@ import type { Route } from '../routes.ts';
 import { Exchange } from '../routes.ts';
 import { type CustomerDeps, customerRoutes } from './reports.ts';
 
-/** Tests outages of the store, before an answer and in the middle of a table. */
+// Tests outages of the store, before an answer and in the middle of a table.
 
 const caller = callerOf('acme', { keyId: 'key_a', kind: 'management' });
 

@@ -168,8 +168,8 @@ const flushMs = 20;
 
 /**
  * Cuts the connection if the bytes end early: after a clean end, the client would treat the partial
- * file as complete. Bun prints the error that a body rejects with; this one is in the log already, so
- * the body rejects with null.
+ * file as complete. Bun prints the error that a body rejects with; this one is in the log already,
+ * so the body rejects with null.
  */
 function abortOnFailure(bytes: BytesAnswer): AsyncIterator<Uint8Array> {
   const abort = async () => {

@@ -1,7 +1,5 @@
-/**
- * The behaviors of the fake upstream: an answer (the content) and a delivery (how its bytes are
- * sent). Both are plain JSON, so that they can be sent to a fake in another process.
- */
+// The behaviors of the fake upstream: an answer (the content) and a delivery (how its bytes are
+// sent). Both are plain JSON, so that they can be sent to a fake in another process.
 
 export interface Behavior {
   readonly answer: Answer;

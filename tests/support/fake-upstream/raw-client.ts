@@ -1,4 +1,4 @@
-/** A client that exposes the received bytes and how the connection ended, which fetch hides. */
+// A client that exposes the received bytes and how the connection ended, which fetch hides.
 
 interface RawReply {
   /** The bytes of each read, as they arrived. */

@@ -1,7 +1,5 @@
-/**
- * Parses HTTP/1.1 requests from bytes. Written by hand, so that the fake can answer before the body
- * arrives, detect incomplete requests, and share no code with the gateway.
- */
+// Parses HTTP/1.1 requests from bytes. Written by hand, so that the fake can answer before the body
+// arrives, detect incomplete requests, and share no code with the gateway.
 
 export interface RequestHead {
   readonly method: string;

@@ -1,4 +1,4 @@
-/** Timers in buckets, so that a thousand streams that wait for the same time share a timer. */
+// Timers in buckets, so that a thousand streams that wait for the same time share a timer.
 
 export class Ticker {
   private readonly buckets = new Map<number, Set<() => void>>();

@@ -1,4 +1,4 @@
-/** Writes a configuration with models at fake upstreams. */
+// Writes a configuration with models at fake upstreams.
 
 export interface UpstreamConfig {
   /** The fake upstream's URL without `/v1`. */

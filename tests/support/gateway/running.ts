@@ -21,12 +21,12 @@ export interface GatewayOptions extends RunOptions {
 /** Starts a gateway on a free port and waits until it prints that it is ready. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const spawned = spawnTollgate(['serve', '--port', '0'], options);
-  // The greeting is one write, so once the text ends in a line break, it is complete.
-  const greeting = await spawned.until('stdout', (text) =>
+  // The startup banner is one write, so once the text ends in a line break, it is complete.
+  const banner = await spawned.until('stdout', (text) =>
     / is ready at \S+\n/.test(text) && text.endsWith('\n') ? text : undefined,
   );
-  const url = / is ready at (\S+)\n/.exec(greeting)?.[1] ?? '';
-  const keys = options.keys ?? keysInEnv(options.env ?? {}) ?? printedKeys(greeting);
+  const url = / is ready at (\S+)\n/.exec(banner)?.[1] ?? '';
+  const keys = options.keys ?? keysInEnv(options.env ?? {}) ?? printedKeys(banner);
   return new Gateway(spawned, url, keys, options);
 }
 
@@ -185,8 +185,8 @@ export class Gateway implements AsyncDisposable {
   }
 }
 
-function printedKeys(greeting: string): Keys | undefined {
-  const find = (label: string) => new RegExp(`^ +${label} +(sk-\\S+)$`, 'm').exec(greeting)?.[1];
+function printedKeys(banner: string): Keys | undefined {
+  const find = (label: string) => new RegExp(`^ +${label} +(sk-\\S+)$`, 'm').exec(banner)?.[1];
   const [api, management, admin] = ['Routing key', 'Management key', 'Admin token'].map(find);
   return api && management && admin ? { api, management, admin } : undefined;
 }

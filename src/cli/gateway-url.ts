@@ -4,21 +4,21 @@ import { hostInUrl } from '../core/network-address.ts';
 import type { Args } from './command.ts';
 
 /**
- * Returns the address for calling a gateway on this machine. A gateway that listens on all
- * addresses is called on loopback.
+ * Returns the URL for calling a gateway on this machine. A gateway that listens on all addresses is
+ * called on loopback.
  */
-export function ownAddress({ host, port }: { readonly host: string; readonly port: number }) {
+export function localUrl({ host, port }: { readonly host: string; readonly port: number }) {
   if (host === '0.0.0.0') return `http://127.0.0.1:${port}`;
   if (host === '::') return `http://[::1]:${port}`;
   return `http://${hostInUrl(host)}:${port}`;
 }
 
-/** Returns the address in `--url`, without the final slash or `/v1` that clients' settings have. */
+/** Returns the URL in `--url`, without the final slash or `/v1` that clients' settings have. */
 export function urlOption(args: Args): string | undefined {
   const url = args.text('url');
   if (url === undefined) return undefined;
   if (!/^https?:\/\/[\w.:[\]/~%-]+$/.test(url)) {
-    const expected = 'an address such as https://gateway.example.com';
+    const expected = 'a URL such as https://gateway.example.com';
     throw invalidRequest(`--url must be ${expected}, not "${url}".`, 'url');
   }
   return url.replace(/\/+$/, '').replace(/\/v1$/, '');
@@ -29,7 +29,7 @@ export function callGateway(call: ServerCall, timeoutMs: number): Promise<Respon
   return callConfiguredServer(call, AbortSignal.timeout(timeoutMs)).catch((error: unknown) => {
     const code = failureCode(error);
     const detail = code === undefined ? '' : ` (${code})`;
-    const hint = 'Start a gateway with "tollgate serve", or set its address with --url.';
+    const hint = 'Start a gateway with "tollgate serve", or set its URL with --url.';
     throw new Error(`No gateway answers at ${call.url}${detail}. ${hint}`);
   });
 }
