@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test';
 import { posix } from 'node:path';
+import { builtinCatalog } from '../src/config/catalog/index.ts';
 import { mayImport, packageHomes } from './support/import-table.ts';
 import type { Import, SourceFile, Tree } from './support/source-tree.ts';
 import {
@@ -398,8 +399,7 @@ interface BannedText extends Omit<Rule, 'find'> {
   readonly home?: RegExp;
 }
 
-const providers =
-  'openai|anthropic|google|gemini|cohere|siliconflow|groq|deepseek|mistral|xai|together';
+const providers = ['google', ...builtinCatalog.providers.map(({ name }) => name)].join('|');
 const provider = `['"\`](?:${providers})\\b[^'"\`]*['"\`]`;
 /** The dashboard follows these rules, too. */
 const written = /^(?:src|dashboard)\/.*\.tsx?$/;

@@ -5,7 +5,7 @@
  */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import type { DialectName } from '../../src/config/provider-schema.ts';
+import { dialectNames } from '../../src/config/provider-schema.ts';
 import { GatewayError } from '../../src/core/errors.ts';
 import { parseJson } from '../../src/core/json.ts';
 import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
@@ -15,6 +15,7 @@ import { EventStreamReader } from '../../src/dialects/events.ts';
 import { MalformedAnswer } from '../../src/dialects/failure.ts';
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
+import { canChat } from '../../src/dialects/registry.ts';
 import { type FullResponse, streamOf } from '../support/response-events.ts';
 import { framesOf } from '../support/stream-checks/events.ts';
 import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
@@ -128,12 +129,11 @@ function isAccepted(transform: () => void): boolean {
   }
 }
 
-const dialects: readonly DialectName[] = [
-  ...(['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses'] as const),
-];
-const pairs = dialects.flatMap((dialect) =>
-  Object.entries(clients).map(([client, request]) => ({ dialect, client, request })),
-);
+const pairs = dialectNames
+  .filter(canChat)
+  .flatMap((dialect) =>
+    Object.entries(clients).map(([client, request]) => ({ dialect, client, request })),
+  );
 
 const options = { seed: 20_261_115, numRuns: 600 };
 

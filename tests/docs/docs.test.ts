@@ -282,8 +282,7 @@ describe('docs/providers.md', () => {
       images: withFeature('image_generation', 'image_edit'),
     });
     const [opening = ''] = read('README.md').split('```');
-    expect(opening).toMatch(/OpenAI, Anthropic, Google, and seven\s+more/);
-    expect(builtinCatalog.providers.length).toBe(3 + 7);
+    expect(opening).toMatch(/OpenAI,\s+Anthropic,\s+Google,\s+and\s+more/);
   });
 
   test('lists the dialects with their features', () => {

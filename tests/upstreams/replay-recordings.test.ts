@@ -2,13 +2,14 @@
  * Replays recorded answers of every upstream dialect to every client, streamed and non-streaming.
  */
 import { describe, expect, test } from 'bun:test';
-import type { DialectName } from '../../src/config/provider-schema.ts';
+import { dialectNames } from '../../src/config/provider-schema.ts';
 import type { Recording } from '../../src/core/recording.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
 import { anthropicClientRequest } from '../../src/dialects/anthropic/client-request.ts';
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
+import { canChat } from '../../src/dialects/registry.ts';
 import { readResponsesRequest } from '../../src/dialects/responses/client/request.ts';
 import { responsesClientRequest } from '../../src/dialects/responses/client-request.ts';
 import { ChatOperation } from '../../src/operations/chat/chat-operation.ts';
@@ -57,15 +58,9 @@ function recorded(dialect: string, form: Recording['form'], text: string): Recor
   return { dialect, form, text, model: 'acme/large', provider: 'acme' };
 }
 
-const dialects: readonly DialectName[] = [
-  'openai',
-  'anthropic',
-  'gemini',
-  'bedrock',
-  'openai-responses',
-];
+const chatDialects = dialectNames.filter(canChat);
 
-describe.each(dialects)('replayRecording for %s', (dialect) => {
+describe.each(chatDialects)('replayRecording for %s', (dialect) => {
   const cases = readExpectations(dialect).filter(({ expected }) => !expected.error);
   test('has recordings', () => expect(cases.length).toBeGreaterThan(1));
   for (const { path, expected } of cases) {
