@@ -5,7 +5,6 @@
  */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { dialectNames } from '../../src/config/provider-schema.ts';
 import { GatewayError } from '../../src/core/errors.ts';
 import { parseJson } from '../../src/core/json.ts';
 import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
@@ -15,10 +14,9 @@ import { EventStreamReader } from '../../src/dialects/events.ts';
 import { MalformedAnswer } from '../../src/dialects/failure.ts';
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
-import { canChat } from '../../src/dialects/registry.ts';
 import { type FullResponse, streamOf } from '../support/response-events.ts';
 import { framesOf } from '../support/stream-checks/events.ts';
-import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
+import { chatDialects, readExpectations, readFixture } from '../support/upstream-conformance.ts';
 
 const body = {
   model: 'acme/chat',

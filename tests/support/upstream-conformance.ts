@@ -5,6 +5,7 @@
  */
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
+import { dialectNames } from '../../src/config/provider-schema.ts';
 import type { FinishReason } from '../../src/core/answer.ts';
 import {
   noUsage,
@@ -25,6 +26,7 @@ import { Translation } from '../../src/dialects/engine.ts';
 import { EventStreamReader } from '../../src/dialects/events.ts';
 import { readFailure } from '../../src/dialects/failure.ts';
 import { openAiClient } from '../../src/dialects/openai-chat/client/stream-writer.ts';
+import { canChat, dialects } from '../../src/dialects/registry.ts';
 import { echoOf } from '../../src/dialects/responses/client/response-object.ts';
 import { responsesClient } from '../../src/dialects/responses/client/response-writers.ts';
 import {
@@ -37,6 +39,13 @@ import { makePrompt } from './prompts.ts';
 import { valueIn } from './read-result.ts';
 import { RecordingSink } from './recording-sink.ts';
 import { identity } from './reply-identity.ts';
+
+/** The chat dialects, without those that only reuse another one's. */
+export const chatDialects = dialectNames.filter(
+  (name, index) =>
+    canChat(name) &&
+    dialectNames.findIndex((other) => dialects[other].chat === dialects[name].chat) === index,
+);
 
 interface ExpectedUsage {
   readonly prompt_tokens: number;

@@ -2,14 +2,12 @@
  * Replays recorded answers of every upstream dialect to every client, streamed and non-streaming.
  */
 import { describe, expect, test } from 'bun:test';
-import { dialectNames } from '../../src/config/provider-schema.ts';
 import type { Recording } from '../../src/core/recording.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
 import { anthropicClientRequest } from '../../src/dialects/anthropic/client-request.ts';
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
-import { canChat } from '../../src/dialects/registry.ts';
 import { readResponsesRequest } from '../../src/dialects/responses/client/request.ts';
 import { responsesClientRequest } from '../../src/dialects/responses/client-request.ts';
 import { ChatOperation } from '../../src/operations/chat/chat-operation.ts';
@@ -21,7 +19,7 @@ import {
 } from '../support/client-answers.ts';
 import { makeTarget } from '../support/prompts.ts';
 import { identity } from '../support/reply-identity.ts';
-import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
+import { chatDialects, readExpectations, readFixture } from '../support/upstream-conformance.ts';
 
 const messages = [{ role: 'user' as const, content: 'Hello!' }];
 const clients = {
@@ -57,8 +55,6 @@ function source(body: object) {
 function recorded(dialect: string, form: Recording['form'], text: string): Recording {
   return { dialect, form, text, model: 'acme/large', provider: 'acme' };
 }
-
-const chatDialects = dialectNames.filter(canChat);
 
 describe.each(chatDialects)('replayRecording for %s', (dialect) => {
   const cases = readExpectations(dialect).filter(({ expected }) => !expected.error);
