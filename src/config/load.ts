@@ -176,7 +176,7 @@ const privateAddressRule =
   'a metadata service';
 
 /** Reads `private_addresses`. Entries must be private host names, addresses, or ranges. */
-export function readPrivateAddresses(
+function readPrivateAddresses(
   file: ConfigFile,
   problems: ConfigProblem[],
 ): readonly string[] {

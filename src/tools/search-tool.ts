@@ -1,7 +1,7 @@
 import { searchTextMax } from '../core/bounds.ts';
 import type { SearchOutcome, SearchResult } from './search-engine.ts';
 
-/** Web search as a function tool: its declaration and its results. */
+// Web search as a function tool: its declaration and its results.
 
 export const searchTool = {
   type: 'function',

@@ -87,8 +87,8 @@ test(
     expect(normalize(found.stdout).split('\n')).toEqual([
       '✓ configuration   Settings from tollgate.yaml: 1 model.',
       `✓ data directory  ${dataDir} is writable. Its disk has # GiB free.`,
-      `✓ store           ${dataDir}/tollgate.db answers in # ms; all ${migrationCount} migrations are ` +
-        'applied.',
+      `✓ store           ${dataDir}/tollgate.db answers in # ms; all ${migrationCount} migrations ` +
+        'are applied.',
       "✓ clock           This machine's clock says # UTC.",
       '✓ secret key      Tenants have no provider keys to decrypt.',
       '✓ provider fake   host accepts the key in # ms.',
@@ -137,7 +137,7 @@ describe('a failed doctor check', () => {
       const [found, start] = [await run(['doctor'], options), await run(['serve'], options)];
       expect(start.stderr).toContain('tollgate.yaml: server.port must be');
       const problems = start.stderr.trimEnd().replaceAll('\n', '\n  ');
-      expect(found.stdout).toBe(`✗ configuration   ${problems}\n`);
+      expect(found.stdout).toBe(`✗ configuration  ${problems}\n`);
       expect([found.exitCode, found.stderr]).toEqual([1, '1 of 1 check failed.\n']);
     },
     testMs,
@@ -202,7 +202,7 @@ test(
     const { stdout } = await run(['doctor'], { upstreams: { [long]: fake, short: fake } });
     const lines = normalize(stdout).split('\n');
     expect(lines).toContain(`✓ provider ${long}  host accepts the key in # ms.`);
-    expect(lines).toContain('✓ provider short  host accepts the key in # ms.');
+    expect(lines).toContain('✓ provider short            host accepts the key in # ms.');
   },
   testMs,
 );
@@ -366,7 +366,7 @@ test(
     expect(findingOf(await run(['doctor'], options), '✓', 'redis')).toBe('Redis answers in # ms.');
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     expect(findingOf(await run(['doctor'], options), '✗', 'redis')).toMatch(
-      /^Redis can't be used: OOM .*\. It is running but rejects the command\. .* maxmemory, .*\.$/,
+      /^Redis can't be used: OOM .*\. It is running but rejects the command\. .* maxmemory .*\.$/,
     );
     await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     const outOfRange = await run(['doctor'], { env: { REDIS_URL: `${redis.url}/99` } });
@@ -402,7 +402,7 @@ test(
       const wrong = { env: { ...env, AWS_SECRET_ACCESS_KEY: 'guessed-secret' } };
       const found = await run(['doctor'], wrong);
       expect(findingOf(found, '✗', 'objects')).toMatch(
-        /^Objects can't be stored: \S.*\. Check objects \(OBJECTS_URL\), AWS_ACCESS_KEY_ID and /,
+        /^Objects can't be stored: \S.*\. Check objects \(OBJECTS_URL\), AWS_ACCESS_KEY_ID, and /,
       );
       expect(found.stdout).not.toContain('guessed-secret');
     } finally {
