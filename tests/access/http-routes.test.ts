@@ -245,7 +245,7 @@ describe('HTTP routes', () => {
     const answer = await gateway.call(method, path);
     expect(answer.headers.get('content-type')).toStartWith('application/json');
     expectError(answer, 404, 'invalid_request_error');
-    expect(answer.error.message).toBe(`There is no ${method} ${path}. Did you mean ${near}?`);
+    expect(answer.error.message).toBe(`Unknown route: ${method} ${path}. Did you mean ${near}?`);
   });
 
   test.each([
@@ -294,7 +294,7 @@ describe('HTTP routes', () => {
     async (method, path, instead) => {
       const answer = await gateway.call(method, path);
       expect(answer.status).toBe(404);
-      expect(answer.error.message).toStartWith(`There is no ${method} ${path}. `);
+      expect(answer.error.message).toStartWith(`Unknown route: ${method} ${path}. `);
       expect(answer.error.message).toContain(instead);
       expect(answer.error.message).not.toMatch(/nearest|Did you mean/);
     },
