@@ -176,10 +176,7 @@ const privateAddressRule =
   'a metadata service';
 
 /** Reads `private_addresses`. Entries must be private host names, addresses, or ranges. */
-function readPrivateAddresses(
-  file: ConfigFile,
-  problems: ConfigProblem[],
-): readonly string[] {
+function readPrivateAddresses(file: ConfigFile, problems: ConfigProblem[]): readonly string[] {
   const entries = file.private_addresses ?? [];
   return entries.filter((entry, index) => {
     if (parsePrivateTarget(entry)) return true;

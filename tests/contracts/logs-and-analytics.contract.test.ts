@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { promptTokens } from '../../src/core/usage.ts';
 import { noCharges, totalCharge } from '../../src/money/price/fee-kinds.ts';
-import { allTime, dayOf } from '../../src/records/period.ts';
 import type { LogFilter, LogRow } from '../../src/records/customer-log.ts';
+import { allTime, dayOf } from '../../src/records/period.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
 import type { Store } from '../../src/store/open.ts';
 import { addCustomer, addKey, book, dayMs, discrepancies, grant, makeRecord } from './bookings.ts';

@@ -222,10 +222,7 @@ describe('tollgate connect', () => {
     [['curl', '--try', '--key', 'sk-tg-…'], '--try needs a key: --key sk-tg-….'],
     [['curl', '--key', 'sk-mgmt-a'], '--key must be a routing key, which starts with sk-tg-.'],
     [['curl', '--model', 'demo/chet'], 'There is no model "demo/chet"; did you mean "demo/chat"?'],
-    [
-      ['curl', '--url', 'gw'],
-      '--url must be a URL such as https://gateway.example.com, not "gw".',
-    ],
+    [['curl', '--url', 'gw'], '--url must be a URL such as https://gateway.example.com, not "gw".'],
   ])(
     'rejects %j with "%s"',
     async (args, message) => {

@@ -427,9 +427,7 @@ describe('Cohere embeddings', () => {
     upstream.script('embed-v4.0', replay(fixture('cohere/error-401.json'), { status: 401 }));
     const reply = await embed({ model: 'test/recorded', input: 'a' });
     expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
-    expect(reply.error.message).toBe(
-      "The provider rejected the gateway's account.",
-    );
+    expect(reply.error.message).toBe("The provider rejected the gateway's account.");
     const { attempts, charges } = await gateway.record(reply.requestId);
     expect(attempts).toMatchObject([{ outcome: 'credential', status: 401 }]);
     expect(charges.modelCharge).toBe(0);

@@ -1,8 +1,8 @@
 /** The 3 search engines over real sockets, and faulty engines. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { WebSearch } from '../../src/config/config.ts';
-import { isObject } from '../../src/core/json.ts';
 import { callConfiguredServer } from '../../src/core/configured-server.ts';
+import { isObject } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { HttpSearch } from '../../src/tools/http-search.ts';
 import type { SearchOutcome, SearchQuery, SearchResult } from '../../src/tools/search-engine.ts';

@@ -11,8 +11,8 @@ import {
 } from '../../core/usage.ts';
 import type { Settlement } from '../../money/ledger.ts';
 import { chargesFromFees, feeNames, feesOf, mapFees } from '../../money/price/fee-kinds.ts';
-import { dayOf } from '../../records/period.ts';
 import type { AllTenantsLog, RequestLog } from '../../records/customer-log.ts';
+import { dayOf } from '../../records/period.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
 import { type Engine, insertRows, SqlRepository, type StoreTransaction } from '../database.ts';
 import { type DailySum, dailySums, type RequestLogTable, type UsageDailyTable } from '../schema.ts';

@@ -1,6 +1,6 @@
 import { type Selectable, type SelectQueryBuilder, sql } from 'kysely';
-import { dayMs, dayOf, type Period } from '../../records/period.ts';
 import type { LogFilter, LogPage, LogReads, LogRow } from '../../records/customer-log.ts';
+import { dayMs, dayOf, type Period } from '../../records/period.ts';
 import { SqlRepository } from '../database.ts';
 import { amountColumns, amountsOf, detailsOf, idText } from '../ledger/request-log.ts';
 import { logsSince } from '../retention.ts';

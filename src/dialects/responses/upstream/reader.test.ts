@@ -149,7 +149,7 @@ describe('ResponsesStreamReader', () => {
     expect(sink.finishReason).toBe('tool_calls');
   });
 
-  test("emits a call with its arguments after the text of another item that arrives in between", () => {
+  test('emits a call with its arguments after the text of another item that arrives in between', () => {
     const content = [delta('output_text', 1, 'Let me'), delta('output_text', 1, ' see.')];
     const pieces = [delta(argumentsDelta, 0, '{"x"'), delta(argumentsDelta, 0, ':1}')];
     const item = call('a', '{"x":1}');
