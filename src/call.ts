@@ -1,8 +1,7 @@
-import type { InFlightEntry } from './cache/in-flight-entry.ts';
 import type { Caller } from './core/caller.ts';
 import type { GatewayError } from './core/errors.ts';
 import { completionId } from './core/ids.ts';
-import type { FirstRequest, Recording } from './core/recording.ts';
+import type { FirstRequest, InFlightEntry, Recording } from './core/recording.ts';
 import type { OperationName, RequestInfo } from './core/request-info.ts';
 import type { Measured } from './core/usage.ts';
 import type {

@@ -2,10 +2,15 @@ import { describe, expect, test } from 'bun:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { idempotentBytesPerTenantMax, unwrittenLengthMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
-import type { IdempotencyClaim, IdempotentAnswer, Recording } from '../core/recording.ts';
+import type {
+  ChargeWriter,
+  IdempotencyClaim,
+  IdempotentAnswer,
+  InFlightEntry,
+  Recording,
+} from '../core/recording.ts';
 import type { ClaimResult, ClaimStore } from './idempotency.ts';
 import { Idempotency } from './idempotency.ts';
-import type { ChargeWriter, InFlightEntry } from './in-flight-entry.ts';
 
 const connected = new AbortController().signal;
 

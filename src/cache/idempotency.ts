@@ -9,6 +9,7 @@ import {
 import { unlessAborted, withTimeout } from '../core/deadlines.ts';
 import { GatewayError, invalidRequest, unavailable } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
+import type { InFlightEntry } from '../core/recording.ts';
 import {
   type AnswerWriteResult,
   type IdempotencyClaim,
@@ -16,7 +17,6 @@ import {
   isLongRecording,
   type Recording,
 } from '../core/recording.ts';
-import type { InFlightEntry } from './in-flight-entry.ts';
 
 export type ClaimResult =
   /** The key is new, or the request that used it never finished. */

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { cacheFollowersMax } from '../core/bounds.ts';
-import type { Recording } from '../core/recording.ts';
+import type { ChargeWriter, InFlightEntry, Recording } from '../core/recording.ts';
 import { MemoryCacheStore } from './cache-store.ts';
-import type { ChargeWriter, InFlightEntry } from './in-flight-entry.ts';
 import { ResponseCache, readDirectives } from './response-cache.ts';
 
 const connected = new AbortController().signal;

@@ -1,8 +1,7 @@
 import { cacheFollowersMax } from '../core/bounds.ts';
 import { unlessAborted } from '../core/deadlines.ts';
-import type { Recording } from '../core/recording.ts';
+import type { InFlightEntry, Recording } from '../core/recording.ts';
 import type { CachedRecording, CacheStore } from './cache-store.ts';
-import type { InFlightEntry } from './in-flight-entry.ts';
 
 interface Flight {
   readonly result: Promise<Recording | undefined>;

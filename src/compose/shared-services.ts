@@ -16,14 +16,13 @@ import { LazyDemoUpstream } from '../demo/server.ts';
 import { TenantReadQueue } from '../http/read-queue.ts';
 import { Jobs, type ListenPort } from '../jobs/jobs.ts';
 import type { SharedLimits } from '../limits/admission.ts';
-import { ConcurrencyLimiter } from '../limits/concurrency.ts';
+import { ConcurrencyLimiter, SharedSlots } from '../limits/concurrency.ts';
 import {
   answerMemoryBudgetFor,
   bodyMemoryBudgetFor,
   type MemoryBudget,
 } from '../limits/memory-budget.ts';
 import { RateLimiter } from '../limits/rate.ts';
-import { SharedSlots } from '../limits/shared-slots.ts';
 import { Accounting, type AccountingDeps } from '../money/accounting.ts';
 import { claimJournals, journalFailure } from '../money/settle/journal-files.ts';
 import { UnknownModelNames } from '../records/unknown-model-names.ts';

@@ -31,7 +31,7 @@ import { MalformedAnswer } from './failure.ts';
 import { longNumbersIn } from './normalize/exact-json.ts';
 import { withExactNumbers } from './normalize/requests/exact-body.ts';
 import { withFetchedImages } from './normalize/requests/inline-data.ts';
-import { ToolNames } from './normalize/requests/tool-names.ts';
+import { ToolNames } from './normalize/requests/tool-identifiers.ts';
 import { withCurrentSchemas } from './normalize/requests/tool-schema.ts';
 import { isForced, rejectTooManyArguments } from './normalize/requests/tools.ts';
 import { MeteringSink } from './normalize/responses/answer-metrics.ts';

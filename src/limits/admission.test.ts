@@ -3,10 +3,9 @@ import { callerOf } from '../../tests/support/caller.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { Admission, type AdmissionDeps } from './admission.ts';
-import { ConcurrencyLimiter } from './concurrency.ts';
+import { ConcurrencyLimiter, SharedSlots } from './concurrency.ts';
 import { RateLimiter } from './rate.ts';
 import type { SharedCounts, SharedTake, SlotResult, WindowCount } from './shared-counts.ts';
-import { SharedSlots } from './shared-slots.ts';
 
 const noon = Date.UTC(2026, 10, 15, 12);
 

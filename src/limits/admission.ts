@@ -1,10 +1,9 @@
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { pluralize } from '../core/text.ts';
-import type { ConcurrencyLimiter } from './concurrency.ts';
+import type { ConcurrencyLimiter, SharedSlots } from './concurrency.ts';
 import { type RateDecision, type RateLimiter, rateDecision } from './rate.ts';
 import type { RateLimits, SharedCounts } from './shared-counts.ts';
-import type { SharedSlots } from './shared-slots.ts';
 
 interface LimitDefaults {
   readonly requestsPerMinute: number;

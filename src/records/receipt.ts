@@ -25,9 +25,8 @@ import {
   perMinute,
   perUnit,
 } from '../money/price/usd.ts';
-import type { AttemptRecord } from './attempt-record.ts';
 import { isoTime } from './period.ts';
-import type { RequestRecord } from './request-record.ts';
+import type { AttemptRecord, RequestRecord } from './request-record.ts';
 
 /** Builds the receipt of one request: usage, prices, and charges. */
 

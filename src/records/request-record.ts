@@ -3,7 +3,6 @@ import type { OperationName } from '../core/request-info.ts';
 import type { Units, Usage } from '../core/usage.ts';
 import type { Charges } from '../money/price/fee-kinds.ts';
 import type { PriceTexts } from '../money/price/price-list.ts';
-import type { AttemptRecord } from './attempt-record.ts';
 
 /** One row of the request log, written when the request has ended. */
 export interface RequestRecord {
@@ -50,4 +49,17 @@ export interface RequestRecord {
   readonly attempts: readonly AttemptRecord[];
   /** Epoch milliseconds of arrival. */
   readonly createdAt: number;
+}
+
+/** One attempt of a request, as the log stores it. */
+export interface AttemptRecord {
+  readonly provider: string;
+  readonly model: string;
+  /** True if the tenant's own provider key was used; left out for the operator's. */
+  readonly own_account?: boolean | undefined;
+  /** `answered`, `client_disconnected`, or the kind of failure. */
+  readonly outcome: string;
+  readonly status: number | null;
+  readonly message: string | null;
+  readonly ms: number;
 }

@@ -7,12 +7,14 @@ import type { KeySpending } from '../auth/management/keys.ts';
 import type { RotationStore } from '../auth/secret-rotation.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/idempotency.ts';
+import type { Config } from '../config/config.ts';
 import { failureCode, GatewayError } from '../core/errors.ts';
 import type { JobObjects, JobQueue, JobStore, WebhookQueue } from '../jobs/queue.ts';
 import type { LedgerStore } from '../money/ledger.ts';
 import type { AnalyticsReads, SplitReads, TenantSumReads } from '../records/analytics.ts';
 import type { AllTenantsLog, LogReads, RequestLog } from '../records/customer-log.ts';
 import type { MonthReads, StatementReads, WalletReads } from '../records/statement.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { SkillStore } from '../tools/skills/skill.ts';
 import type { Database, ReadOnlyDatabase } from './database.ts';
 import { SqlCredentials } from './directory/credentials.ts';
@@ -326,4 +328,37 @@ function openJobStores(database: Database): JobStores {
     objects: new SqlJobObjects(database),
     webhooks: new SqlWebhooks(database),
   };
+}
+
+/** How often the log repeats why the process is waiting. */
+const repeatMs = 30_000;
+
+/**
+ * Opens the store as soon as it is reachable. Returns undefined if the process was stopped first.
+ * Until then, the startup server answers clients if one is passed.
+ */
+export async function waitForStore(
+  config: Config,
+  log: Log,
+  stopped: Promise<void>,
+  startupServer: { wait(reason: string): number } | undefined,
+): Promise<Store | undefined> {
+  const startedAt = performance.now();
+  let loggedAt: number | undefined;
+  const store = await openWhenReachable(config.database.reveal(), {
+    waitBudgetMs: config.server.databaseWaitSeconds * 1000,
+    stopped,
+    onUnreachable(reason) {
+      const port = startupServer?.wait(reason);
+      const now = performance.now();
+      if (loggedAt !== undefined && now - loggedAt < repeatMs) return;
+      loggedAt = now;
+      log.error('database_unreachable', { reason: reason, port });
+    },
+  });
+  if (store && loggedAt !== undefined) {
+    const seconds = Math.round((performance.now() - startedAt) / 1000);
+    log.info('database_connected', { after_seconds: seconds });
+  }
+  return store;
 }

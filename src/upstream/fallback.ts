@@ -1,7 +1,7 @@
 import { attemptsMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { FailureKind } from '../dialects/dialect.ts';
-import type { AttemptRecord } from '../records/attempt-record.ts';
+import type { AttemptRecord } from '../records/request-record.ts';
 import type { Offer } from '../route/catalog.ts';
 import type { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';

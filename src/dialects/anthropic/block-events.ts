@@ -9,7 +9,7 @@ import {
 } from '../../core/json.ts';
 import type { SseMessage } from '../dialect.ts';
 import { newCallId } from '../normalize/responses/identity.ts';
-import { inputText, toolInput } from '../normalize/tool-input.ts';
+import { inputText, toolInput } from '../normalize/responses/tool-arguments.ts';
 
 /** Orders and normalizes block events, so that each block ends before the next one starts. */
 export class BlockEvents {

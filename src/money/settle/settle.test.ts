@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../../tests/support/caller.ts';
-import type { InFlightEntry } from '../../cache/in-flight-entry.ts';
 import type { Call, Operation, RecordingSession, RequestOutcome } from '../../call.ts';
 import { GatewayError } from '../../core/errors.ts';
-import type { IdempotentAnswer } from '../../core/recording.ts';
+import type { IdempotentAnswer, InFlightEntry } from '../../core/recording.ts';
 import { type Measured, noUnits, noUsage, type Usage } from '../../core/usage.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { OpenedAnswer } from '../../upstream/fallback.ts';

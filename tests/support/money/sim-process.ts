@@ -5,11 +5,14 @@
 import { join } from 'node:path';
 import type { ClaimStore } from '../../../src/cache/idempotency.ts';
 import { Idempotency } from '../../../src/cache/idempotency.ts';
-import type { InFlightEntry } from '../../../src/cache/in-flight-entry.ts';
 import type { Caller } from '../../../src/core/caller.ts';
 import { GatewayError } from '../../../src/core/errors.ts';
 import { randomText } from '../../../src/core/ids.ts';
-import type { AnswerWriteResult, IdempotentAnswer } from '../../../src/core/recording.ts';
+import type {
+  AnswerWriteResult,
+  IdempotentAnswer,
+  InFlightEntry,
+} from '../../../src/core/recording.ts';
 import type { Hold } from '../../../src/money/hold/hold.ts';
 import { type HoldAmounts, Wallets } from '../../../src/money/hold/wallets.ts';
 import type { LedgerStore, Settlement } from '../../../src/money/ledger.ts';

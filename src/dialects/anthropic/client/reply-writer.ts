@@ -2,7 +2,7 @@
 import type { Citation, FinishReason } from '../../../core/answer.ts';
 import type { ReplyIdentity, ReplyWriter, SettledUsage } from '../../dialect.ts';
 import { answerId } from '../../normalize/responses/identity.ts';
-import { toolInput } from '../../normalize/tool-input.ts';
+import { toolInput } from '../../normalize/responses/tool-arguments.ts';
 import { Stop } from '../finish.ts';
 import { writeUsage } from '../usage.ts';
 

@@ -8,7 +8,7 @@ import { checkBase64 } from '../../normalize/requests/inline-data.ts';
 import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
 import { addedFields } from '../../normalize/requests/search-options.ts';
-import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-names.ts';
+import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-identifiers.ts';
 
 // The known content blocks of Anthropic's messages. Blocks of other types go to Anthropic
 // unchanged, because it often adds types and clients send back the blocks they received.

@@ -1,7 +1,6 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
 import { fieldsOf, itemsOf } from '../../../core/json.ts';
 import type { Edits, FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
-import { plainCallId } from '../../normalize/requests/call-ids.ts';
 import {
   dropFields,
   editBody,
@@ -14,6 +13,7 @@ import {
   dropSurcharged,
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
+import { plainCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { dropLookalikes } from '../../normalize/requests/unknown-fields.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
 import type { MessagesRequest } from '../client/request.ts';

@@ -10,12 +10,12 @@ import type {
   UserPart,
 } from '../../../core/prompt.ts';
 import type { Target, UpstreamRequest } from '../../dialect.ts';
-import { plainCallId } from '../../normalize/requests/call-ids.ts';
 import { jsonInstruction } from '../../normalize/requests/generation-options.ts';
 import { readDataUrl } from '../../normalize/requests/inline-data.ts';
 import { cacheField } from '../../normalize/requests/prompt-cache.ts';
+import { plainCallId } from '../../normalize/requests/tool-identifiers.ts';
+import { toolInput } from '../../normalize/responses/tool-arguments.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
-import { toolInput } from '../../normalize/tool-input.ts';
 import { defaultVersion, messagesEndpoint } from '../hosts.ts';
 import { enforcesStrict, outputSchema, toolSchema } from './json-schema.ts';
 import { toSupportedPrompt, writeLimits } from './parameters.ts';

@@ -12,14 +12,14 @@ import type {
   UserPart,
 } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
+import { readDataUrl } from '../../normalize/requests/inline-data.ts';
 import {
   nineCharacterCallId,
   plainCallId,
   shortCallId,
-} from '../../normalize/requests/call-ids.ts';
-import { readDataUrl } from '../../normalize/requests/inline-data.ts';
+} from '../../normalize/requests/tool-identifiers.ts';
+import { toolInput } from '../../normalize/responses/tool-arguments.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
-import { toolInput } from '../../normalize/tool-input.ts';
 import { toBase64 } from './reader.ts';
 
 export type Block = Readonly<Record<string, unknown>>;

@@ -10,8 +10,8 @@ import type {
 } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
 import { documentText, readDataUrl } from '../../normalize/requests/inline-data.ts';
+import { toolInput } from '../../normalize/responses/tool-arguments.ts';
 import { ownSignature } from '../../normalize/signature.ts';
-import { toolInput } from '../../normalize/tool-input.ts';
 import { thinksInLevels } from './model.ts';
 
 export interface Content {

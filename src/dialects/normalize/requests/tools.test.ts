@@ -3,9 +3,8 @@ import { makePrompt, userTurn } from '../../../../tests/support/prompts.ts';
 import { jsonNamesMax } from '../../../core/bounds.ts';
 import type { AssistantPart } from '../../../core/prompt.ts';
 import { readPrompt } from '../../openai-chat/client/prompt.ts';
-import { freeFormInput } from './custom-tools.ts';
-import { ToolNames } from './tool-names.ts';
-import { rejectTooManyArguments } from './tools.ts';
+import { ToolNames } from './tool-identifiers.ts';
+import { freeFormInput, rejectTooManyArguments } from './tools.ts';
 
 const names = (count: number) => `{${'"name":1,'.repeat(count - 1)}"name":1}`;
 

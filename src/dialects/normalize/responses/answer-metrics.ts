@@ -2,7 +2,7 @@ import type { AnswerSink, Citation, FinishReason, ReasoningName } from '../../..
 import { charactersPerImage, charactersPerToken, type Usage } from '../../../core/usage.ts';
 import type { AnswerMetrics, UpstreamFailure } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
-import type { ToolNames } from '../requests/tool-names.ts';
+import type { ToolNames } from '../requests/tool-identifiers.ts';
 
 /** Collects what billing and logging need to know about an answer while it arrives. */
 export class RecordedMetrics implements AnswerMetrics {

@@ -5,7 +5,7 @@ import { imageUrl } from '../../normalize/requests/external-references.ts';
 import { outputLimitSchema } from '../../normalize/requests/generation-options.ts';
 import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { addedFields, searchToolSchema } from '../../normalize/requests/search-options.ts';
-import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-names.ts';
+import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-identifiers.ts';
 import { grammarFields, customTool as responsesTool } from '../../responses/client/tools.ts';
 
 // What a client may send to `/v1/chat/completions`. Known fields are validated. Unknown ones pass

@@ -10,12 +10,12 @@ import {
 } from '../../../core/json.ts';
 import type { RawBody } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
 import {
   freeFormArguments,
   freeFormFunction,
   freeFormInput,
-} from '../../normalize/requests/custom-tools.ts';
-import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+} from '../../normalize/requests/tools.ts';
 import type {
   ChatBody,
   ChatMessage,

@@ -1,9 +1,9 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
 import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../../core/json.ts';
 import type { FetchedImages } from '../../dialect.ts';
-import { nineCharacterCallId, shortCallId } from '../../normalize/requests/call-ids.ts';
 import { sameIfUnchanged } from '../../normalize/requests/edit-body.ts';
 import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+import { nineCharacterCallId, shortCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { ownSignature } from '../../normalize/signature.ts';
 import type { OpenAiRequest } from '../client/request.ts';
 import type { ChatMessage, ToolCall } from '../client/schema.ts';

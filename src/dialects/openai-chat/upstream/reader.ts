@@ -11,7 +11,7 @@ import {
 } from '../../../core/json.ts';
 import type { SseMessage, StreamReader, UpstreamDialect, UpstreamFailure } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
-import { freeFormArguments } from '../../normalize/requests/custom-tools.ts';
+import { freeFormArguments } from '../../normalize/requests/tools.ts';
 import { emitImageUrl } from '../../normalize/responses/answer-metrics.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';

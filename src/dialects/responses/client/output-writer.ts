@@ -3,7 +3,7 @@ import type { AnswerSink, Citation, FinishReason } from '../../../core/answer.ts
 import { fieldsOf } from '../../../core/json.ts';
 import type { ReplyIdentity } from '../../dialect.ts';
 import { parseArguments } from '../../normalize/exact-json.ts';
-import { freeFormInput } from '../../normalize/requests/custom-tools.ts';
+import { freeFormInput } from '../../normalize/requests/tools.ts';
 import { codePointLength } from '../../normalize/responses/counts.ts';
 import { answerId } from '../../normalize/responses/identity.ts';
 import { EndedCalls, JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';

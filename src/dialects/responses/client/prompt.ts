@@ -12,7 +12,6 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { freeFormArguments } from '../../normalize/requests/custom-tools.ts';
 import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
 import {
   readJsonFormat,
@@ -20,6 +19,7 @@ import {
 } from '../../normalize/requests/generation-options.ts';
 import { dataUrlOf } from '../../normalize/requests/inline-data.ts';
 import { cacheBreakpoint, keepLastBreakpoints } from '../../normalize/requests/prompt-cache.ts';
+import { freeFormArguments } from '../../normalize/requests/tools.ts';
 import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { readSignature } from '../reasoning-signature.ts';

@@ -5,10 +5,10 @@ import { fieldsOf, isNonEmptyString } from '../../../core/json.ts';
 import type { Tool } from '../../../core/prompt.ts';
 import { oneOf, optional, validationError } from '../../../core/schema.ts';
 import { parseArguments } from '../../normalize/exact-json.ts';
-import { freeFormFunction } from '../../normalize/requests/custom-tools.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
 import { isSearchTool, searchToolSchema } from '../../normalize/requests/search-options.ts';
-import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-names.ts';
+import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-identifiers.ts';
+import { freeFormFunction } from '../../normalize/requests/tools.ts';
 import type { UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { anyTyped, type ResponsesBody } from './schema.ts';
 

@@ -15,7 +15,7 @@ import {
   textOf,
 } from '../../../core/json.ts';
 import { MalformedAnswer } from '../../failure.ts';
-import { freeFormArguments } from '../../normalize/requests/custom-tools.ts';
+import { freeFormArguments } from '../../normalize/requests/tools.ts';
 import { codePointLength } from '../../normalize/responses/counts.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';

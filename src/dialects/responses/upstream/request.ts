@@ -12,7 +12,6 @@ import type {
   UserPart,
 } from '../../../core/prompt.ts';
 import type { Target, UpstreamRequest } from '../../dialect.ts';
-import { shortCallId } from '../../normalize/requests/call-ids.ts';
 import { dropParameters } from '../../normalize/requests/drop-parameters.ts';
 import {
   levelOf,
@@ -22,6 +21,7 @@ import {
 } from '../../normalize/requests/generation-options.ts';
 import { documentText } from '../../normalize/requests/inline-data.ts';
 import { breakpointField, cacheBreakpointNames } from '../../normalize/requests/prompt-cache.ts';
+import { shortCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { functionSchema } from '../../normalize/requests/tool-schema.ts';
 import { encryptedThoughts } from '../client/schema.ts';
 import { splitSignature } from '../reasoning-signature.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
+import { SharedSlots } from './concurrency.ts';
 import type { SharedCounts } from './shared-counts.ts';
-import { SharedSlots } from './shared-slots.ts';
 
 /** A shared store that admits everyone. Tests replace single methods. */
 const sharedStub: SharedCounts = {
