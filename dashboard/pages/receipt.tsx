@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { type FeeKindEntry, feeEntries, pricedFee } from '../../src/money/price/fee-kinds.ts';
-import { isPriceName, priceClasses } from '../../src/money/price/price-classes.ts';
+import { isPriceName, perLabel, priceClasses } from '../../src/money/price/price-classes.ts';
 import { requestData, requestJson } from '../api.ts';
 import { CodeLine, CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
@@ -61,8 +61,6 @@ function lineLabel(price: string): string {
   return isPriceName(price) ? priceClasses[price].label : price;
 }
 
-const unitNames: Readonly<Record<number, string>> = { 1: 'each', 60: 'per minute' };
-
 /** Returns what a fee counts, such as `2 web searches`, or null. */
 function feeQuantity({ quantity }: FeeKindEntry, receipt: Receipt): string | null {
   if (!quantity || receipt[quantity.field] === 0) return null;
@@ -91,8 +89,7 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
               <th scope="row">
                 {lineLabel(line.price)}
                 <small>
-                  {line.quantity.toLocaleString('en-US')} × {price(line.usd)}{' '}
-                  {unitNames[line.per] ?? 'per million'}
+                  {line.quantity.toLocaleString('en-US')} × {price(line.usd)} {perLabel(line.per)}
                 </small>
               </th>
               <td class="number">{exactAmount(line.credits)}</td>

@@ -4,6 +4,7 @@ import type { ReceiptLineObject, ReceiptObject } from '../contract/receipt.ts';
 import { notFound } from '../core/errors.ts';
 import { toRequestId } from '../core/ids.ts';
 import { type FeeName, feeEntries, feeKinds } from '../money/price/fee-kinds.ts';
+import { perLabel } from '../money/price/price-classes.ts';
 import { findWithRetry } from '../records/customer-log.ts';
 import { attemptObject, receiptObject, sumLines } from '../records/receipt.ts';
 import type { RequestRecord } from '../records/request-record.ts';
@@ -186,7 +187,6 @@ function integerPart(amount: string): string {
 
 function rate({ quantity, usd, per }: ReceiptLineObject): string {
   const used = quantity.toLocaleString('en-US');
-  if (per === 1) return `${used} × $${usd} each`;
   // The usage of a price per minute is in seconds, so the price is per 60 units.
-  return per === 60 ? `${used} s × $${usd} per minute` : `${used} × $${usd} per million`;
+  return `${used}${per === 60 ? ' s' : ''} × $${usd} ${perLabel(per)}`;
 }

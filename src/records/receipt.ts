@@ -15,16 +15,9 @@ import {
   type Usage,
 } from '../core/usage.ts';
 import { feesOf, pricedFee, totalCharge } from '../money/price/fee-kinds.ts';
+import { priceOf, priceTextOf, tokenPrices, unitPrices } from '../money/price/price-classes.ts';
 import { type FlatTexts, type PriceTexts, textsFor } from '../money/price/price-list.ts';
-import {
-  type FemtoUsd,
-  formatDecimal,
-  type NanoUsd,
-  parseUsd,
-  perMillion,
-  perMinute,
-  perUnit,
-} from '../money/price/usd.ts';
+import { formatDecimal, parseUsd } from '../money/price/usd.ts';
 import { isoTime } from './period.ts';
 import type { AttemptRecord, RequestRecord } from './request-record.ts';
 
@@ -106,47 +99,6 @@ function tokensOf(usage: Usage): ReceiptTokensObject {
 
 const femtoPerUnit = 1_000_000_000_000_000n;
 
-interface Rate {
-  readonly price: keyof FlatTexts;
-  /** The prices to use if this one isn't set, in order. */
-  readonly fallbacks?: readonly (keyof FlatTexts)[];
-  readonly per: number;
-  amount(usage: Usage, units: Units): number;
-  cost(price: NanoUsd, amount: number): FemtoUsd;
-}
-
-const byUnit = { per: 1, cost: perUnit };
-const byMillion = { per: 1_000_000, cost: perMillion };
-const byMinute = {
-  per: 60,
-  cost: (price: NanoUsd, seconds: number) => perMinute(price, seconds * 1_000),
-};
-const likeInput = { fallbacks: ['prompt'], ...byMillion } as const;
-
-const tokenRates: readonly Rate[] = [
-  { price: 'prompt', ...byMillion, amount: (usage) => usage.inputTokens },
-  { price: 'audio', ...likeInput, amount: (usage) => usage.inputAudioTokens ?? 0 },
-  { price: 'cache_read', ...likeInput, amount: (usage) => usage.cacheReadTokens },
-  { price: 'cache_write', ...likeInput, amount: (usage) => usage.cacheWriteTokens },
-  {
-    price: 'cache_write_1h',
-    fallbacks: ['cache_write', 'prompt'],
-    ...byMillion,
-    amount: (usage) => usage.cacheWrite1hTokens ?? 0,
-  },
-  { price: 'completion', ...byMillion, amount: (usage) => usage.outputTokens },
-];
-
-/** Rates that don't depend on the length of a prompt. */
-const unitRates: readonly Rate[] = [
-  { price: 'image', ...byUnit, amount: (_, { inputImages = 0 }) => inputImages },
-  { price: 'output_image', ...byUnit, amount: (_, { outputImages = 0 }) => outputImages },
-  { price: 'characters', ...byMillion, amount: (_, { characters = 0 }) => characters },
-  { price: 'bytes', ...byMillion, amount: (_, { bytes = 0 }) => bytes },
-  { price: 'minute', ...byMinute, amount: (_, { audioMs = 0 }) => audioMs / 1_000 },
-  { price: 'request', ...byUnit, amount: () => 1 },
-];
-
 /** Returns the prices of a request. With several calls, those of the longest prompt. */
 function pricesUsed({ prices: list, usage, units = noUnits }: RequestRecord): {
   readonly texts: FlatTexts | null;
@@ -161,20 +113,19 @@ function pricesUsed({ prices: list, usage, units = noUnits }: RequestRecord): {
 function linesOf(record: RequestRecord, creditsPerUsd: number): ReceiptLineObject[] {
   const { prices: list, usage, units = noUnits } = record;
   if (list === null) return [];
-  const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): ReceiptLineObject[] =>
-    rates.flatMap(({ price, fallbacks = [], per, amount, cost }) => {
-      const usd = [price, ...fallbacks]
-        .map((name) => texts[name])
-        .find((text) => text !== undefined);
-      const quantity = amount(used, units);
+  const linesAt = (classes: typeof tokenPrices, texts: FlatTexts, used: Usage) =>
+    classes.flatMap(({ name, per, quantity: quantityOf }): readonly ReceiptLineObject[] => {
+      const usd = priceTextOf(texts, name);
+      const quantity = quantityOf(used, units);
       if (usd === undefined || quantity === 0) return [];
-      const credits = decimalOf(cost(parseUsd(usd) ?? 0n, quantity) * BigInt(creditsPerUsd));
-      return [{ price, quantity, per, usd, credits }];
+      const cost = priceOf(per, parseUsd(usd) ?? 0n, quantity);
+      const credits = decimalOf(cost * BigInt(creditsPerUsd));
+      return [{ price: name, quantity, per, usd, credits }];
     });
   const tokenLines = usageByPrice(list, usage, units).flatMap(({ texts, used }) =>
-    lines(tokenRates, texts, used),
+    linesAt(tokenPrices, texts, used),
   );
-  return [...tokenLines, ...lines(unitRates, textsFor(list, 0).texts, usage)];
+  return [...tokenLines, ...linesAt(unitPrices, textsFor(list, 0).texts, usage)];
 }
 
 /** Groups the usage by price, shortest prompts first. */

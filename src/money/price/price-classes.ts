@@ -170,6 +170,12 @@ export function priceTextOf(
   return fallback === undefined ? undefined : priceTextOf(texts, fallback);
 }
 
+/** Returns the unit of a price, as in `$3 per million`. */
+export function perLabel(per: number): string {
+  if (per === 1) return 'each';
+  return per === 60 ? 'per minute' : 'per million';
+}
+
 /** Returns what a quantity costs at a price for `per` units. Exact. */
 export function priceOf(per: PriceClass['per'], price: NanoUsd, quantity: number): FemtoUsd {
   if (per === 1) return perUnit(price, quantity);
