@@ -44,7 +44,7 @@ describe('invalid image request', () => {
     [
       '17 images',
       { image: Array.from({ length: 17 }, () => sourceImage) },
-      /the maximum of 16 files/,
+      /^image has more than 16 files/,
     ],
     ['n = 2', { n: '2' }, /^n is 2, but a request generates one image/],
     ['n = 0', { n: '0' }, /^n must be a whole number/],
@@ -69,12 +69,12 @@ describe('invalid image request', () => {
     [
       'a mask with a different size',
       { mask: mask(['##', '##']) },
-      /^mask is 2x2, but must be the size of image, 4x3/,
+      /^mask is 2x2; it must have the size of image, which is 4x3/,
     ],
     [
       'a mask with a different width',
       { mask: mask(['##', '##', '##']) },
-      /^mask is 2x3, but must be/,
+      /^mask is 2x3; it must have/,
     ],
     [
       'a mask that is not a PNG',

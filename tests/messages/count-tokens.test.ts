@@ -427,7 +427,7 @@ describe("count_tokens with a tenant's own provider key", () => {
     await expectEstimate({ model: 'acme/elsewhere' }, { key });
     const body = { model: 'acme/elsewhere', messages, max_tokens: 10 };
     const { error } = await gateway.post(body, { path: '/v1/messages', key });
-    expect(error.message).toEndWith('refused: The address is not public.');
+    expect(error.message).toEndWith('rejected: The address is not public.');
     expect(upstream.requests).toHaveLength(0);
   });
 });

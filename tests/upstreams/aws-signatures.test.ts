@@ -116,7 +116,7 @@ describe("a tenant's own AWS key", () => {
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
     expect(put.error.message).toBe(
       'api_key must be <access key id>:<secret access key>[:<session token>]: ' +
-        'an access key id that starts with ASIA needs its session token.',
+        'an access key ID that starts with ASIA needs its session token.',
     );
     expect((await tenant.manage('GET', '/api/v1/byok/aws')).status).toBe(404);
   });

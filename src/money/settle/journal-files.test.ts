@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
 import { noUsage } from '../../core/usage.ts';
-import { toSettlementEntry } from '../ledger.ts';
+import { type Settlement, toSettlementEntry } from '../ledger.ts';
 import { noCharges } from '../price/fee-kinds.ts';
 import {
   claimJournals,
@@ -151,6 +151,14 @@ describe('readLines', () => {
       { kind: 'dispatched', call },
     ]);
     expect(damaged).toBe(3);
+  });
+
+  test('fills in fee kinds that are newer than the journal', () => {
+    const settlement = settlementOf(crypto.randomUUID(), caller, 5, { durationMs: 40 });
+    const { agentRuntimeFee: _, ...charges } = settlement.record.charges;
+    const older = { ...settlement, record: { ...settlement.record, charges } } as Settlement;
+    const [line] = readLines(settledLine(toSettlementEntry(older)));
+    expect(line).toEqual({ kind: 'settled', settlement });
   });
 
   test('skips a line with any flipped bit', () => {

@@ -194,7 +194,13 @@ function readLine(lineText: string): JournalLine | undefined {
   const { kind, call, settlement } = fieldsOf(parseJson(lineText));
   // Only this module writes these files.
   if (kind === 'dispatched') return { kind, call: call as DispatchedRequest };
-  return { kind: 'settled', settlement: settlement as Settlement };
+  return { kind: 'settled', settlement: withAllFees(settlement as Settlement) };
+}
+
+/** Adds the fee kinds that didn't exist yet when an earlier version wrote the settlement. */
+function withAllFees(settlement: Settlement): Settlement {
+  const { record } = settlement;
+  return { ...settlement, record: { ...record, charges: { ...noCharges, ...record.charges } } };
 }
 
 /** Returns a free settlement for a call that was in progress when its process died. */
