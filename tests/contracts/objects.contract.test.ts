@@ -385,7 +385,7 @@ test.each([403, 503])(
 test('S3Objects reports an unreachable storage', async () => {
   const store = storeAt('http://127.0.0.1:1');
   const key = newObjectKey('txt');
-  const message = 'The object storage is unreachable (ConnectionRejected).';
+  const message = 'The object storage is unreachable (ConnectionRefused).';
   expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', message);
   expect(await failureOf(store.open(key))).toHaveProperty('message', message);
   expect(await failureOf(store.delete(key))).toHaveProperty('message', message);

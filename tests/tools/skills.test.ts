@@ -259,7 +259,7 @@ describe('tollgate skills', () => {
     });
     expect(await put('a', '---\nname: b\n---\nWords.', '--description', 'd')).toMatchObject({
       code: 1,
-      err: 'name must match the command: the file has "b", the command "a".',
+      err: 'The file names the skill "b", but the command names "a". Use the same name.',
     });
     const unknownTenant = await tollgate('', 'skills', 'list', '--tenant', 'nobody');
     expect([unknownTenant.code, unknownTenant.out]).toEqual([1, '']);
