@@ -3,7 +3,7 @@
  * with `bun bench/event-stream.ts`.
  */
 import { EventStreamReader } from '../src/dialects/events.ts';
-import { OpenAiPassThrough } from '../src/dialects/openai-chat/same/stream.ts';
+import { OpenAiPassThrough } from '../src/dialects/openai-chat/passthrough/stream.ts';
 
 const identity = {
   id: 'chatcmpl-0123456789abcdef0123456789abcdef',

@@ -4,12 +4,12 @@
  */
 
 import { anthropicClient } from '../src/dialects/anthropic/client-request.ts';
-import { AnthropicPassThrough } from '../src/dialects/anthropic/same/stream.ts';
+import { AnthropicPassThrough } from '../src/dialects/anthropic/passthrough/stream.ts';
 import { anthropicUpstream } from '../src/dialects/anthropic/upstream/reader.ts';
 import type { SseMessage, StreamTransform } from '../src/dialects/dialect.ts';
 import { Translation } from '../src/dialects/engine.ts';
 import { openAiClient } from '../src/dialects/openai-chat/client/stream-writer.ts';
-import { OpenAiPassThrough } from '../src/dialects/openai-chat/same/stream.ts';
+import { OpenAiPassThrough } from '../src/dialects/openai-chat/passthrough/stream.ts';
 import { openAiUpstream } from '../src/dialects/openai-chat/upstream/reader.ts';
 import { makePrompt } from '../tests/support/prompts.ts';
 

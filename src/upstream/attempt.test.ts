@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { type Deadline, DeadlineWatcher } from '../core/deadlines.ts';
-import { OpenAiPassThrough } from '../dialects/openai-chat/same/stream.ts';
+import { OpenAiPassThrough } from '../dialects/openai-chat/passthrough/stream.ts';
 import type { AttemptContext } from './attempt.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
 import { publicOnly } from './guard/address-policy.ts';

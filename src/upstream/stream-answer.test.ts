@@ -6,7 +6,7 @@ import { GatewayError } from '../core/errors.ts';
 import { noUsage } from '../core/usage.ts';
 import type { AnswerMetrics } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/events.ts';
-import { OpenAiPassThrough } from '../dialects/openai-chat/same/stream.ts';
+import { OpenAiPassThrough } from '../dialects/openai-chat/passthrough/stream.ts';
 import { bodyOf } from './connection/response.ts';
 import { type OutputBudget, StreamAnswer, type StreamOutcome } from './stream-answer.ts';
 import { TextSource } from './text-source.ts';

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
 import { connect } from 'node:net';
 import { isObject, parseJson } from '../../src/core/json.ts';
-import { OpenAiPassThrough } from '../../src/dialects/openai-chat/same/stream.ts';
+import { OpenAiPassThrough } from '../../src/dialects/openai-chat/passthrough/stream.ts';
 import { ActiveClock } from '../support/active-clock.ts';
 import {
   type Behavior,

@@ -4,8 +4,8 @@
 import { describe, expect, test } from 'bun:test';
 import { noUsage } from '../../src/core/usage.ts';
 import type { SseMessage } from '../../src/dialects/dialect.ts';
-import { readReply } from '../../src/dialects/openai-chat/same/reply.ts';
-import { OpenAiPassThrough } from '../../src/dialects/openai-chat/same/stream.ts';
+import { readReply } from '../../src/dialects/openai-chat/passthrough/reply.ts';
+import { OpenAiPassThrough } from '../../src/dialects/openai-chat/passthrough/stream.ts';
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
 import { failureIn, valueIn } from '../support/read-result.ts';
 import { RecordingSink } from '../support/recording-sink.ts';

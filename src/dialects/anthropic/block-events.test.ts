@@ -4,7 +4,7 @@ import { identity } from '../../../tests/support/reply-identity.ts';
 import { bufferedArgumentsMax } from '../../core/bounds.ts';
 import { noUsage } from '../../core/usage.ts';
 import { type AnthropicEvent, BlockNormalizer, BlockOrder } from './block-events.ts';
-import { AnthropicPassThrough } from './same/stream.ts';
+import { AnthropicPassThrough } from './passthrough/stream.ts';
 import { AnthropicStreamReader } from './upstream/reader.ts';
 
 const event = (kind: 'start' | 'delta' | 'stop', index: number, data = '') => ({

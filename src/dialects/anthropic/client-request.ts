@@ -10,9 +10,9 @@ import type { MessagesBody } from './client/schema.ts';
 import { AnthropicStreamWriter, anthropicStreamFormat } from './client/stream-writer.ts';
 import { tokensPerImageMax } from './count-tokens.ts';
 import { readVersion, type VersionHeaders } from './hosts.ts';
-import { readReply } from './same/reply.ts';
-import { passMessages } from './same/request.ts';
-import { AnthropicPassThrough } from './same/stream.ts';
+import { readReply } from './passthrough/reply.ts';
+import { passMessages } from './passthrough/request.ts';
+import { AnthropicPassThrough } from './passthrough/stream.ts';
 import { anthropicUpstream } from './upstream/reader.ts';
 
 /** Creates an Anthropic client's request, which can be sent to any chat upstream. */

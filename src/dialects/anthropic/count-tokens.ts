@@ -25,7 +25,7 @@ import {
   isKnown,
 } from './client/schema.ts';
 import { countEndpoint, readVersion, type VersionHeaders } from './hosts.ts';
-import { normalizeMessages, systemOf, withoutHoistedInstructions } from './same/request.ts';
+import { normalizeMessages, systemOf, withoutHoistedInstructions } from './passthrough/request.ts';
 import { anthropicUpstream } from './upstream/reader.ts';
 
 // Forwards a client's request to count tokens to an Anthropic-style upstream.

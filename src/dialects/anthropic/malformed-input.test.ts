@@ -9,8 +9,8 @@ import { noUsage } from '../../core/usage.ts';
 import { readCountRequest, readMessagesRequest } from './client/request.ts';
 import { anthropicClientRequest } from './client-request.ts';
 import { anthropicCount, countable } from './count-tokens.ts';
-import { readReply } from './same/reply.ts';
-import { AnthropicPassThrough } from './same/stream.ts';
+import { readReply } from './passthrough/reply.ts';
+import { AnthropicPassThrough } from './passthrough/stream.ts';
 import { AnthropicStreamReader, readFullReply } from './upstream/reader.ts';
 
 const identity = { id: 'chatcmpl-0123456789abcdef', model: 'a/b', provider: 'a', created: 1 };

@@ -1,6 +1,6 @@
 /**
- * Parses the answers of OpenAI-style upstreams. Pass-through (`same/`) and translation
- * (`upstream/`) both use it, so they agree on usage, failures, invalid events, and the end.
+ * Parses the answers of OpenAI-style upstreams. `passthrough/` and `upstream/` both use it, so they
+ * agree on usage, failures, invalid events, and how an answer ended.
  */
 import { isObject, type JsonObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { isObject } from '../../core/json.ts';
 import { ChunkNormalizer } from './chunk.ts';
-import { OpenAiPassThrough } from './same/stream.ts';
+import { OpenAiPassThrough } from './passthrough/stream.ts';
 
 interface NormalizedChunk {
   readonly changed: boolean;

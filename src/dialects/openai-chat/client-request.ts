@@ -6,9 +6,9 @@ import type { OpenAiClientOptions } from './client/reply-writer.ts';
 import type { ChatRequest } from './client/request.ts';
 import type { ChatMessage } from './client/schema.ts';
 import { openAiClient, openAiStreamFormat } from './client/stream-writer.ts';
-import { customNames, namesOf, usesLegacyFunctions } from './client/tool-forms.ts';
-import { readReply } from './same/reply.ts';
-import { OpenAiPassThrough } from './same/stream.ts';
+import { customNames, namesOf, usesLegacyFunctions } from './client/tool-formats.ts';
+import { readReply } from './passthrough/reply.ts';
+import { OpenAiPassThrough } from './passthrough/stream.ts';
 import { openAiUpstream } from './upstream/reader.ts';
 import { passChat } from './upstream/request.ts';
 

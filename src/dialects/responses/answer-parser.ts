@@ -1,6 +1,6 @@
 /**
- * Parses the answers of Responses upstreams. Pass-through (`same/`) and translation (`upstream/`)
- * both use it, so they agree on failures, invalid events, and how an answer ended.
+ * Parses the answers of Responses upstreams. `passthrough/` and `upstream/` both use it, so they
+ * agree on failures, invalid events, and how an answer ended.
  */
 import type { FinishReason } from '../../core/answer.ts';
 import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../core/json.ts';

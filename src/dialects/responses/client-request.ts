@@ -6,9 +6,9 @@ import { type Echo, echoOf } from './client/response-object.ts';
 import { responsesClient, responsesStreamFormat } from './client/response-writers.ts';
 import type { ResponsesBody } from './client/schema.ts';
 import { toolLists } from './client/tools.ts';
-import { readReply } from './same/reply.ts';
-import { passResponse } from './same/request.ts';
-import { ResponsesPassThrough } from './same/stream.ts';
+import { readReply } from './passthrough/reply.ts';
+import { passResponse } from './passthrough/request.ts';
+import { ResponsesPassThrough } from './passthrough/stream.ts';
 import { responsesUpstream } from './upstream/reader.ts';
 
 /** Returns a Responses client's request with its adapters to upstreams. */

@@ -13,8 +13,8 @@ import { echoOf } from './client/response-object.ts';
 import { responsesClient } from './client/response-writers.ts';
 import type { ResponsesBody } from './client/schema.ts';
 import { responsesClientRequest } from './client-request.ts';
-import { readReply } from './same/reply.ts';
-import { ResponsesPassThrough } from './same/stream.ts';
+import { readReply } from './passthrough/reply.ts';
+import { ResponsesPassThrough } from './passthrough/stream.ts';
 
 const timeoutMs = 120_000;
 const dialects = ['openai', 'anthropic', 'gemini', 'openai-responses'] as const;

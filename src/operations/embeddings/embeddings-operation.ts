@@ -26,8 +26,8 @@ import {
   failed,
   mediaTargetFor,
 } from '../../upstream/attempt.ts';
+import { decodeTokens, inputTokensMax } from './input-tokens.ts';
 import { EmbeddingsReply, type InputCount } from './reply.ts';
-import { decodeTokens, inputTokensMax } from './request.ts';
 
 /** The tokenizer of the token IDs that clients send. */
 const clientTokenizer = 'cl100k_base';

@@ -19,8 +19,8 @@ import {
 } from '../../upstream/attempt.ts';
 import { attemptAudio } from '../../upstream/audio-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
+import { speechRejection, speedFor, voiceFor } from './capability.ts';
 import { proratedUsage, recordAudio, typicalBytes } from './delivered-audio.ts';
-import { speechRejection, speedFor, voiceFor } from './request.ts';
 
 /** Audio tokens that one byte of text may become: twice the usual number. */
 const audioTokensPerByte = 3;

@@ -35,7 +35,7 @@ import {
   isFunction,
   type ToolMessage,
   toTools,
-} from './tool-forms.ts';
+} from './tool-formats.ts';
 
 /** Converts an OpenAI client's request for upstreams of other dialects. */
 export function readPrompt(request: OpenAiRequest): Prompt {

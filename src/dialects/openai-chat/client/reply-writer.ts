@@ -6,7 +6,7 @@ import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts
 import { splitEncrypted } from '../../normalize/signature.ts';
 import { signedCall } from '../tool-calls.ts';
 import { writeUsage } from '../usage.ts';
-import { convertCustomCalls } from './tool-forms.ts';
+import { convertCustomCalls } from './tool-formats.ts';
 
 /** How an OpenAI client wants its answer written. */
 export interface OpenAiClientOptions {

@@ -31,7 +31,7 @@ import {
   type MessagesBody,
   type SentBody,
 } from './schema.ts';
-import { checkAllowedTools, nestTools } from './tool-forms.ts';
+import { checkAllowedTools, nestTools } from './tool-formats.ts';
 
 const validator = Compile(chatSchema);
 

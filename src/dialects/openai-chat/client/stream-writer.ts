@@ -21,7 +21,7 @@ import {
   type OpenAiClientOptions,
   OpenAiReplyWriter,
 } from './reply-writer.ts';
-import { CustomCalls } from './tool-forms.ts';
+import { CustomCalls } from './tool-formats.ts';
 
 /** Returns the writers of neutral events for an OpenAI client. */
 export function openAiClient(options: OpenAiClientOptions): ClientDialect {

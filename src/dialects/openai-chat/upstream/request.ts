@@ -22,7 +22,7 @@ import { dropsParameter } from '../../normalize/requests/vendor-parameters.ts';
 import { readReasoningOptions, unsupportedReasoningFields } from '../client/prompt.ts';
 import type { ChatRequest, OpenAiRequest } from '../client/request.ts';
 import { chatSchema } from '../client/schema.ts';
-import { toFunctionTools } from '../client/tool-forms.ts';
+import { toFunctionTools } from '../client/tool-formats.ts';
 import {
   messageNamePaths,
   normalizeMessages,

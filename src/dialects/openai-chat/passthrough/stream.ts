@@ -13,7 +13,7 @@ import { ChunkParser, type ParsedChunk } from '../answer-parser.ts';
 import { ChunkNormalizer, type SplitFinish, splitFinish } from '../chunk.ts';
 import type { OpenAiClientOptions } from '../client/reply-writer.ts';
 import { closingEvents, openAiStreamFormat } from '../client/stream-writer.ts';
-import { CustomCalls } from '../client/tool-forms.ts';
+import { CustomCalls } from '../client/tool-formats.ts';
 import { charactersIn, hideReasoning, isChoiceIndex } from '../message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
 

@@ -4,7 +4,7 @@ import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from 
 import { noOutputFailure, parseReply } from '../answer-parser.ts';
 import { removePrivateFields } from '../chunk.ts';
 import type { ReplyOptions } from '../client/reply-writer.ts';
-import { convertCustomCalls } from '../client/tool-forms.ts';
+import { convertCustomCalls } from '../client/tool-formats.ts';
 import { hideReasoning, type NormalizedChoice, normalizeChoice } from '../message.ts';
 import { outputDetailsIn, writeUsage } from '../usage.ts';
 
