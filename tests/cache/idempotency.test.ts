@@ -154,7 +154,7 @@ describe('a repeated request', () => {
       'One two three',
       'One two three',
     ]);
-    expect([again.dones, again.finishReasons]).toEqual([1, ['stop']]);
+    expect([again.doneCount, again.finishReasons]).toEqual([1, ['stop']]);
     expect([contentOf(full), replayed(again), replayed(full)]).toEqual([
       'One two three',
       'true',

@@ -114,7 +114,7 @@ describe('the response cache', () => {
     expect(streamed.cache).toBe('HIT');
     const reading = await readSse(toResponse(streamed));
     expect(reading.content).toBe('Both of them');
-    expect([reading.dones, reading.finishReasons]).toEqual([1, ['stop']]);
+    expect([reading.doneCount, reading.finishReasons]).toEqual([1, ['stop']]);
     expect(reading.usage).toMatchObject({ cost: 0 });
     expect(sentCount()).toBe(1);
 

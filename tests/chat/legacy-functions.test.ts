@@ -145,7 +145,7 @@ describe('legacy functions for upstreams with tools', () => {
     ]);
     expect(deltasOf(stream.chunks).some((delta) => 'tool_calls' in delta)).toBe(false);
     expect(stream.finishReasons).toEqual(['function_call']);
-    expect(stream.dones).toBe(1);
+    expect(stream.doneCount).toBe(1);
   });
 
   test('are sent to Gemini by name, and a text answer stays text', async () => {

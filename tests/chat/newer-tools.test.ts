@@ -274,7 +274,7 @@ describe('a custom tool', () => {
       '0.1': { id: 'call_9', type: 'function', name: 'look', text: '{}' },
       '1.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'other' },
     });
-    expect([stream.finishReasons, stream.dones]).toEqual([['tool_calls'], 1]);
+    expect([stream.finishReasons, stream.doneCount]).toEqual([['tool_calls'], 1]);
   });
 
   test.each(['stop', 'tool_calls'])(
@@ -292,7 +292,7 @@ describe('a custom tool', () => {
         '0.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'a\nb' },
         '0.1': { id: 'call_1', type: 'custom', name: 'patch', text: 'c' },
       });
-      expect([stream.finishReasons, stream.dones]).toEqual([['tool_calls'], 1]);
+      expect([stream.finishReasons, stream.doneCount]).toEqual([['tool_calls'], 1]);
     },
   );
 
@@ -310,7 +310,7 @@ describe('a custom tool', () => {
     const pieces = Array.from({ length: 5 }, () => ({ calls: [more(0, megabyte)] }));
     scriptStream({ calls: [call(0, '{"input":"')] }, ...pieces);
     const stream = await gateway.stream({ model: 'acme/other', ...request });
-    expect([stream.finishReasons, stream.dones]).toEqual([['error'], 0]);
+    expect([stream.finishReasons, stream.doneCount]).toEqual([['error'], 0]);
   });
 
   describe('for Anthropic', () => {

@@ -63,7 +63,7 @@ test('cuts a stream that exceeds the maximum output of its model', async () => {
   });
   try {
     const messages = [{ role: 'user', content: 'hello' }];
-    const { content, error, dones, requestId } = await gateway.stream({
+    const { content, error, doneCount, requestId } = await gateway.stream({
       model: 'acme/chat',
       messages,
       max_tokens: 10,
@@ -71,7 +71,7 @@ test('cuts a stream that exceeds the maximum output of its model', async () => {
     expect(error?.message).toBe("The provider returned more output than the model's maximum.");
     expect(content.length).toBeGreaterThan(6_144_000);
     expect(content.length).toBeLessThan(8_000_000);
-    expect(dones).toBe(0);
+    expect(doneCount).toBe(0);
     await upstream.until((requests) =>
       requests.find(({ outcome }) => outcome === 'client-disconnected'),
     );

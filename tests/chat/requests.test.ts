@@ -414,7 +414,7 @@ describe('a chat request in the Responses format', () => {
   test('can be streamed', async () => {
     const stream = await gateway.stream({ model: 'acme/chat', input: 'hi' });
     expect(stream.content).toBe('ok');
-    expect(stream.dones).toBe(1);
+    expect(stream.doneCount).toBe(1);
   });
 });
 

@@ -139,7 +139,7 @@ test('streams several choices whose pieces are interleaved', async () => {
     { content: 'Rome!', called: '', finish: ['length'], roles: 1 },
     { content: '', called: '{"city":"Rome"}', finish: ['tool_calls'], roles: 1 },
   ]);
-  expect(stream.dones).toBe(1);
+  expect(stream.doneCount).toBe(1);
   expect(stream.usage).toMatchObject({ completion_tokens: 30, cost: 370 });
 });
 
@@ -156,7 +156,7 @@ test('streams several choices if the upstream returns them in one JSON body', as
 test('ends the stream with an error if one of several choices is incomplete', async () => {
   streamOf([[candidate(0, text('Paris'), 'STOP')], [candidate(1, text('Ro'))]]);
   const stream = await gateway.stream(request);
-  expect(stream.dones).toBe(0);
+  expect(stream.doneCount).toBe(0);
   expect(stream.error).toMatchObject({
     message: "The provider's answer was interrupted.",
     code: 502,
@@ -171,7 +171,7 @@ test('returns only choice 0 to a client that requested one choice', async () => 
   streamOf([[candidate(3, text('Oslo'))], [candidate(0, text('Paris'), 'STOP')]]);
   const stream = await gateway.stream({ ...request, n: 1 });
   expect(choicesOf(stream.chunks).map(({ content }) => content)).toEqual(['Paris']);
-  expect(stream.dones).toBe(1);
+  expect(stream.doneCount).toBe(1);
 });
 
 test('reports n as dropped if the provider is configured not to support it', async () => {

@@ -74,7 +74,7 @@ describe('the content of a stream', () => {
       const stream = await gateway.stream(chat);
       expect(stream.content).toBe(text);
       expect(stream.finishReasons).toEqual(['stop']);
-      expect(stream.dones).toBe(1);
+      expect(stream.doneCount).toBe(1);
     },
   );
 
@@ -91,7 +91,7 @@ describe('the content of a stream', () => {
     play(sseSyntax(syntax, chatAnswer('naïve words 日本 in a row')));
     const stream = await gateway.stream(chat);
     expect(stream.content).toBe('naïve words 日本 in a row');
-    expect(stream.dones).toBe(1);
+    expect(stream.doneCount).toBe(1);
     expect(stream.error).toBeUndefined();
   });
 
@@ -219,7 +219,7 @@ describe('the end of a stream', () => {
     play(behavior);
     const stream = await gateway.stream(chat);
     expect(stream.content).toBe('complete');
-    expect(stream.dones).toBe(1);
+    expect(stream.doneCount).toBe(1);
     expect(stream.text.endsWith('data: [DONE]\n\n')).toBe(true);
     expect(await gateway.record(stream.requestId)).toMatchObject({ status: 'success' });
   });
@@ -236,7 +236,7 @@ describe('the end of a stream', () => {
     const stream = await gateway.stream({ ...chat, ...withUsage, model: 'acme/brisk' });
     expect(stream.status).toBe(200);
     expect(stream.content).toBe(words(9));
-    expect(stream.dones).toBe(0);
+    expect(stream.doneCount).toBe(0);
     expect(stream.finishReasons).toEqual(['error']);
     const last = stream.chunks.at(-1);
     expect(last?.error).toMatchObject({ type: 'upstream_error', code, param: null });
@@ -257,7 +257,7 @@ describe('the end of a stream', () => {
     play(hangMidStream(6, chatAnswer('two words')));
     const stream = await gateway.stream({ ...chat, model: 'acme/brisk', ...withUsage });
     expect(stream.content).toBe('two words');
-    expect(stream.dones).toBe(1);
+    expect(stream.doneCount).toBe(1);
     expect(stream.usage).toMatchObject({ completion_tokens: 2 });
   });
 });

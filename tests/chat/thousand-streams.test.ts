@@ -110,10 +110,10 @@ test('sends the complete answer and one [DONE] to every client that stays connec
   expect(connected).toHaveLength(streams - disconnects);
   const asStream = new Response(null, { headers: { 'content-type': 'text/event-stream' } });
   for (const { body } of connected) {
-    const { content, dones, finishReasons } = parseSse(body, asStream);
-    expect({ content, dones, finishReasons }).toEqual({
+    const { content, doneCount, finishReasons } = parseSse(body, asStream);
+    expect({ content, doneCount, finishReasons }).toEqual({
       content: answer,
-      dones: 1,
+      doneCount: 1,
       finishReasons: ['stop'],
     });
   }

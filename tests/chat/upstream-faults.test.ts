@@ -123,7 +123,7 @@ describe('an unusable answer', () => {
     play(wrongContentLength(50));
     expect((await gateway.post(chat)).status).toBe(502);
     play(wrongContentLength(50, cutMidStream(4, 'connection')));
-    expect((await gateway.stream(chat)).dones).toBe(0);
+    expect((await gateway.stream(chat)).doneCount).toBe(0);
   });
 
   test('is 502 if it is a stream although JSON was requested', async () => {
@@ -139,7 +139,7 @@ describe('an unusable answer', () => {
     expect(reply.error.message).toBe('too long');
   });
 
-  test('is 502 if its JSON is cut at any byte', async () => {
+  test('is 502 if its JSON is truncated at any byte', async () => {
     const complete = JSON.stringify({
       id: 'x',
       choices: [
@@ -156,7 +156,7 @@ describe('an unusable answer', () => {
     }
   });
 
-  test('never ends with [DONE] if the stream is cut before its finish reason', async () => {
+  test('never ends with [DONE] if the stream ends before its finish reason', async () => {
     play(chatAnswer('one two'));
     const full = (await gateway.stream(chat)).text;
     const finishAt = full.indexOf('"finish_reason":"stop"');
@@ -166,8 +166,8 @@ describe('an unusable answer', () => {
     for (let index = 1; index < full.length; index += 7) {
       play(truncatedJson(index, source));
       const stream = await gateway.stream(chat);
-      if (index < finishAt) expect([stream.dones, index]).toEqual([0, index]);
-      expect(stream.dones === 1).toBe(stream.finishReasons.includes('stop'));
+      if (index < finishAt) expect([stream.doneCount, index]).toEqual([0, index]);
+      expect(stream.doneCount === 1).toBe(stream.finishReasons.includes('stop'));
     }
   });
 });
@@ -201,7 +201,7 @@ describe('an unusual but usable answer', () => {
     };
     const events = `data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`;
     play(replay(events, { contentType: 'Text/Event-Stream; Charset=UTF-8', headers }));
-    expect(await gateway.stream(chat)).toMatchObject({ content: 'loud', dones: 1 });
+    expect(await gateway.stream(chat)).toMatchObject({ content: 'loud', doneCount: 1 });
     play(replay(JSON.stringify(completion('loud')), { contentType: 'Application/JSON', headers }));
     expect(contentOf(await gateway.post(chat))).toBe('loud');
   });
@@ -213,7 +213,7 @@ describe('an unusual but usable answer', () => {
       const choices = [{ index: 0, delta: { content: 'made' }, finish_reason: 'stop' }];
       const events = `data: ${JSON.stringify({ id: 'x', choices })}\n\ndata: [DONE]\n\n`;
       play(replay(events, { status: code, contentType: 'text/event-stream' }));
-      expect(await gateway.stream(chat)).toMatchObject({ content: 'made', dones: 1 });
+      expect(await gateway.stream(chat)).toMatchObject({ content: 'made', doneCount: 1 });
     }
   });
 
@@ -233,7 +233,7 @@ describe('an unusual but usable answer', () => {
     const events = `${before}data: ${JSON.stringify({ id: 'x', choices })}\n\ndata: [DONE]\n\n`;
     for (const piece of ['whole', 'byte by byte'] as const) {
       play(replay(events, { contentType, piece }));
-      expect(await gateway.stream(chat)).toMatchObject({ content: 'plain', dones: 1 });
+      expect(await gateway.stream(chat)).toMatchObject({ content: 'plain', doneCount: 1 });
     }
   });
 
@@ -241,7 +241,7 @@ describe('an unusual but usable answer', () => {
     play(unfinishedCharacter(3));
     const stream = await gateway.stream(chat);
     expect(stream.content).toContain('half \ufffd');
-    expect(stream.dones).toBe(1);
+    expect(stream.doneCount).toBe(1);
   });
 
   test('does no harm if it is sent before the request body is read', async () => {
@@ -405,7 +405,7 @@ describe('the size of an answer', () => {
     play(manyTinyEvents(50_000));
     const stream = await gateway.stream(chat);
     expect(stream.content).toBe('x '.repeat(50_000));
-    expect(stream.dones).toBe(1);
+    expect(stream.doneCount).toBe(1);
   });
 });
 

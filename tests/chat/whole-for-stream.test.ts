@@ -269,7 +269,7 @@ describe('a non-streaming answer to a stream request', () => {
     const { usage: _, ...rest } = answers.openai;
     upstream.script('openai-up', json(200, rest));
     const stream = await gateway.stream(chat);
-    expect(stream.dones).toBe(1);
+    expect(stream.doneCount).toBe(1);
     expect((await gateway.record(stream.requestId)).usageEstimated).toBe(true);
   });
 
@@ -280,7 +280,7 @@ describe('a non-streaming answer to a stream request', () => {
     const shown = await gateway.stream(chat);
     expect(checkOpenAiStream(shown.text).reasoning).toBe('Clouds, so...');
     const hidden = await gateway.stream({ ...chat, reasoning: { exclude: true } });
-    expect(hidden).toMatchObject({ content: 'Rain.', dones: 1 });
+    expect(hidden).toMatchObject({ content: 'Rain.', doneCount: 1 });
     expect(hidden.text).not.toContain('Clouds');
   });
 
@@ -307,16 +307,19 @@ describe('a non-streaming answer to a stream request', () => {
       'Application/JSON',
     ]) {
       upstream.script('openai-up', replay(text, { contentType, piece: 'byte by byte' }));
-      expect(await gateway.stream(chat)).toMatchObject({ content: 'Let me look.', dones: 1 });
+      expect(await gateway.stream(chat)).toMatchObject({ content: 'Let me look.', doneCount: 1 });
     }
   });
 
   test('is cached for streaming and non-streaming requests', async () => {
     upstream.script('openai-up', json(200, answers.openai));
     const repeatable = { ...chat, temperature: 0, user: 'cached' };
-    expect(await gateway.stream(repeatable)).toMatchObject({ content: 'Let me look.', dones: 1 });
+    expect(await gateway.stream(repeatable)).toMatchObject({
+      content: 'Let me look.',
+      doneCount: 1,
+    });
     const again = await gateway.stream(repeatable);
-    expect(again).toMatchObject({ content: 'Let me look.', dones: 1 });
+    expect(again).toMatchObject({ content: 'Let me look.', doneCount: 1 });
     expect((await gateway.record(again.requestId)).cacheHit).toBe(true);
     expect(contentOf(await gateway.post(repeatable))).toBe('Let me look.');
     expect(upstream.requests).toHaveLength(1);
@@ -335,7 +338,7 @@ describe('a non-streaming answer to a stream request', () => {
     for (const behavior of unusable) {
       upstream.script('openai-up', behavior);
       const stream = await gateway.stream(chat);
-      expect(stream).toMatchObject({ content: 'the other one', dones: 1 });
+      expect(stream).toMatchObject({ content: 'the other one', doneCount: 1 });
       expect((await gateway.record(stream.requestId)).provider).toBe('anthropic');
     }
   });
@@ -362,7 +365,7 @@ describe('a non-streaming answer to a stream request', () => {
       const rounds = [searchRound('weather today'), answerRound('It rained [1].')];
       search.upstream.script('chat', rounds.map(jsonForStream));
       const stream = await search.gateway.stream(searching());
-      expect(stream).toMatchObject({ content: 'It rained [1].', dones: 1 });
+      expect(stream).toMatchObject({ content: 'It rained [1].', doneCount: 1 });
       // The rounds cost 100 + 2 × 10 and 300 + 2 × 20, plus 1 search.
       const bill = { model: 460, byok: 0, tool: 5_000, searches: 1 };
       expect(await search.bill(stream)).toEqual(bill);

@@ -149,10 +149,10 @@ describe('GET /v1/customer/logs/{id}', () => {
 });
 
 describe('GET /v1/customer/analytics', () => {
-  test('splits the sums by model, provider, key, and traffic mode', async () => {
-    const key = await gateway.makeTenant({ name: 'Split' });
+  test('groups the sums by model, provider, key, and traffic mode', async () => {
+    const key = await gateway.makeTenant({ name: 'Grouped' });
     for (const model of ['acme/chat', 'acme/chat', 'acme/broken']) await chat(model, key);
-    const split = async (name: string) => {
+    const groupedBy = async (name: string) => {
       const { json } = await gateway.get(`/v1/customer/analytics?group_by=${name}`, { key });
       expect(json.group_by).toBe(name);
       return rowsOf(json.groups).map(({ value, summary }) => {
@@ -160,7 +160,7 @@ describe('GET /v1/customer/analytics', () => {
         return [value, total_requests, failed_requests, total_spend];
       });
     };
-    const [models, providers] = [await split('model'), await split('provider')];
+    const [models, providers] = [await groupedBy('model'), await groupedBy('provider')];
     expect(models).toEqual([
       ['acme/chat', 2, 0, 572],
       ['acme/broken', 1, 1, 0],
@@ -169,8 +169,8 @@ describe('GET /v1/customer/analytics', () => {
       ['good', 2, 0, 572],
       ['', 1, 1, 0],
     ]);
-    expect(await split('traffic_mode')).toEqual([['shared', 3, 1, 572]]);
-    expect(await split('api_key_id')).toEqual([[expect.stringMatching(/^key_/), 3, 1, 572]]);
+    expect(await groupedBy('traffic_mode')).toEqual([['shared', 3, 1, 572]]);
+    expect(await groupedBy('api_key_id')).toEqual([[expect.stringMatching(/^key_/), 3, 1, 572]]);
   });
 
   test('returns failures and average latency per day', async () => {
@@ -256,7 +256,7 @@ describe('provider health', () => {
     upstream.script('up-good', [cutMidStream(2), hello]);
     const body = { model: 'acme/chat', messages: [{ role: 'user', content: 'Hi' }] };
     const only = { provider: { only: ['good'] } };
-    expect((await gateway.stream({ ...body, ...only })).dones).toBe(0);
+    expect((await gateway.stream({ ...body, ...only })).doneCount).toBe(0);
     expect((await gateway.post({ ...body, ...only })).status).toBe(200);
     expect((await chat('acme/broken')).status).toBe(502);
     const growth = (a: unknown, b: unknown) => Number(b) - Number(a);

@@ -14,7 +14,7 @@ export interface SseReading {
   readonly chunks: readonly Chunk[];
   readonly comments: readonly string[];
   /** The number of `[DONE]` events. */
-  readonly dones: number;
+  readonly doneCount: number;
   /** The text of choice 0. */
   readonly content: string;
   readonly finishReasons: readonly string[];
@@ -45,7 +45,7 @@ export function parseSse(text: string, response: Response): SseReading {
     text,
     chunks,
     comments,
-    dones: events.length - chunks.length,
+    doneCount: events.length - chunks.length,
     content: first.map(({ delta }) => textIn(delta)).join(''),
     finishReasons: first.map((choice) => choice.finish_reason).filter((r) => typeof r === 'string'),
     usage: chunks.map(({ usage }) => usage).find(isObject),

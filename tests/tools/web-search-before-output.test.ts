@@ -42,7 +42,7 @@ test('a round without a finish reason falls back to the next provider', async ()
   const broken = chunk(searchCall('{"query":"q"}')).trimEnd();
   rig.upstream.script('chat', [replay(broken, events), answerRound('It rained.')]);
   const reading = await rig.gateway.stream(withFallback);
-  expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
+  expect([reading.content, reading.doneCount]).toEqual(['It rained.', 1]);
   expect(rig.engine.searches).toHaveLength(0);
   const { attempts } = await rig.gateway.record(reading.requestId);
   expect(attempts.map(({ outcome }) => outcome)).toEqual(['malformed', 'answered']);
@@ -55,7 +55,7 @@ test('an error after a call falls back at once even if the connection stays open
     answerRound('It rained.'),
   ]);
   const reading = await rig.gateway.stream(withFallback);
-  expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
+  expect([reading.content, reading.doneCount]).toEqual(['It rained.', 1]);
   await rig.upstream.until((requests) => requests[0]?.outcome === 'client-disconnected');
 });
 

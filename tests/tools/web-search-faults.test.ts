@@ -133,7 +133,11 @@ test('a search runs even if the upstream connection stays open after its call', 
   rig.reset();
   rig.upstream.script('chat', [hangMidStream(allEvents, searchRound('q')), answerRound('Rain.')]);
   const reading = await rig.gateway.stream(chat());
-  expect([reading.content, reading.finishReasons, reading.dones]).toEqual(['Rain.', ['stop'], 1]);
+  expect([reading.content, reading.finishReasons, reading.doneCount]).toEqual([
+    'Rain.',
+    ['stop'],
+    1,
+  ]);
   // 100 + 2 × 10 and 300 + 2 × 20 credits, and 5,000 for the search.
   expect(await rig.bill(reading)).toEqual({ model: 460, byok: 0, tool: 5_000, searches: 1 });
   await rig.upstream.until((requests) => requests[0]?.outcome === 'client-disconnected');
@@ -358,7 +362,7 @@ describe('search round', () => {
   test('falls back to the next provider if it fails before any output', async () => {
     rig.upstream.script('chat', [searchRound('q'), status500(), answerRound('It rained.')]);
     const reading = await rig.gateway.stream(chat({ models: ['test/claude'] }));
-    expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
+    expect([reading.content, reading.doneCount]).toEqual(['It rained.', 1]);
     // 300 + 2 × 20: the work of the first provider is not charged.
     expect(await rig.bill(reading)).toEqual({ model: 340, byok: 0, tool: 0, searches: 0 });
   });
@@ -369,7 +373,7 @@ describe('search round', () => {
     rig.upstream.script('chat', [spoken, status500()]);
     const reading = await rig.gateway.stream(chat({ models: ['test/claude'] }));
     expect(reading.error).toMatchObject({ type: 'upstream_error' });
-    expect([reading.content, reading.dones]).toEqual(['Let me look.', 0]);
+    expect([reading.content, reading.doneCount]).toEqual(['Let me look.', 0]);
     expect(await rig.bill(reading)).toEqual({ model: 120, byok: 0, tool: 5_000, searches: 1 });
     expect((await rig.gateway.record(reading.requestId)).status).toBe('error');
   });
@@ -377,7 +381,7 @@ describe('search round', () => {
   test('ends the stream with an error if it breaks off', async () => {
     rig.upstream.script('chat', [searchRound('q'), cutMidStream(3)]);
     const reading = await rig.gateway.stream(chat());
-    expect([reading.error?.type, reading.dones]).toEqual(['upstream_error', 0]);
+    expect([reading.error?.type, reading.doneCount]).toEqual(['upstream_error', 0]);
     expect(await rig.bill(reading)).toMatchObject({ tool: 5_000, searches: 1 });
   });
 

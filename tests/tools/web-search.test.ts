@@ -56,7 +56,7 @@ describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (mod
       chat({ model, stream_options: { include_usage: true } }),
     );
     expect(reading.content).toBe('It rained [1].');
-    expect([reading.finishReasons, reading.dones]).toEqual([['stop'], 1]);
+    expect([reading.finishReasons, reading.doneCount]).toEqual([['stop'], 1]);
     expect(JSON.stringify(reading.chunks)).toContain('"start_index":10,"end_index":13');
     expect(await rig.bill(reading)).toEqual(oneSearch);
     expect(isObject(reading.usage) && reading.usage.cost).toBe(5_460);
@@ -83,7 +83,7 @@ describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (mod
     ]);
     const reading = await rig.gateway.stream(chat({ model }));
     expect(reading.content).toBe('Let me look.\n\nRain [1], and rain [2].');
-    expect([reading.finishReasons, reading.dones]).toEqual([['stop'], 1]);
+    expect([reading.finishReasons, reading.doneCount]).toEqual([['stop'], 1]);
     expect(queries()).toEqual(['one', 'two']);
     // 2 × (100 + 2 × 10), then 300 + 2 × 20, and two searches.
     expect(await rig.bill(reading)).toEqual({ model: 580, byok: 0, tool: 10_000, searches: 2 });

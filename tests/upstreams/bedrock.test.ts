@@ -89,7 +89,11 @@ describe('a Bedrock stream', () => {
   test("reaches an OpenAI client and is charged by the upstream's counts", async () => {
     upstream.script(modelId, chatAnswer(words(40), { reasoning: 'Let me see.' }));
     const answer = await gateway.stream(request({ stream_options: { include_usage: true } }));
-    expect([answer.content, answer.finishReasons, answer.dones]).toEqual([words(40), ['stop'], 1]);
+    expect([answer.content, answer.finishReasons, answer.doneCount]).toEqual([
+      words(40),
+      ['stop'],
+      1,
+    ]);
     expect(lastRequest()).toMatchObject({
       path: `${modelPath}/converse-stream`,
       headers: { authorization: 'Bearer bedrock-api-key-0123456789' },
@@ -176,7 +180,11 @@ describe('a Bedrock stream', () => {
   test('is complete without usage, which is estimated', async () => {
     upstream.script(modelId, withoutDone(chatAnswer(words(40))));
     const answer = await gateway.stream(request());
-    expect([answer.content, answer.finishReasons, answer.dones]).toEqual([words(40), ['stop'], 1]);
+    expect([answer.content, answer.finishReasons, answer.doneCount]).toEqual([
+      words(40),
+      ['stop'],
+      1,
+    ]);
     expect((await gateway.record(answer.requestId)).charges.modelCharge).toBeGreaterThan(0);
   });
 });
@@ -184,8 +192,8 @@ describe('a Bedrock stream', () => {
 describe('a Bedrock stream that breaks after its first text', () => {
   const behavior = chatAnswer(words(20));
   test.each([
-    ['is cut between two frames', cutMidStream(6, 'end-of-body', behavior), 'was interrupted'],
-    ['is cut inside a frame', truncatedJson(700, behavior), 'was interrupted'],
+    ['ends between two frames', cutMidStream(6, 'end-of-body', behavior), 'was interrupted'],
+    ['ends inside a frame', truncatedJson(700, behavior), 'was interrupted'],
     [
       'has a frame with a wrong checksum',
       unfinishedCharacter(6, behavior),
@@ -196,7 +204,7 @@ describe('a Bedrock stream that breaks after its first text', () => {
   ])('ends with an error for each client if it %s', async (_, brokenBehavior, message) => {
     upstream.script(modelId, brokenBehavior);
     const answer = await gateway.stream(request());
-    expect([answer.content.startsWith('w1 w2'), answer.dones]).toEqual([true, 0]);
+    expect([answer.content.startsWith('w1 w2'), answer.doneCount]).toEqual([true, 0]);
     expect(answer.finishReasons).toEqual(['error']);
     expect(answer.error?.message).toContain(message);
     // The received text is charged by an estimate, because the upstream didn't count.
@@ -279,7 +287,7 @@ describe('a non-streaming Bedrock answer', () => {
     upstream.script(modelId, replay(readBytes('bedrock/converse-text.json')));
     const answer = await gateway.stream(request());
     expect(answer.content).toStartWith('Hello! How can I assist you today?');
-    expect([answer.finishReasons, answer.dones]).toEqual([['stop'], 1]);
+    expect([answer.finishReasons, answer.doneCount]).toEqual([['stop'], 1]);
   });
 });
 

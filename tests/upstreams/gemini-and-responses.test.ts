@@ -123,7 +123,7 @@ describe('Gemini', () => {
     const answer = await gateway.stream(request);
     expect(lastRequest().path).toBe('/v1beta/models/gem-up:streamGenerateContent?alt=sse');
     expect(answer.finishReasons).toEqual(['tool_calls']);
-    expect(answer.dones).toBe(1);
+    expect(answer.doneCount).toBe(1);
     // 29 input tokens at 2 credits, 15 output and 45 reasoning tokens at 12.
     expect(answer.usage).toMatchObject({ prompt_tokens: 29, completion_tokens: 60, cost: 778 });
     expect((await gateway.record(answer.requestId)).charges.modelCharge).toBe(778);
@@ -186,11 +186,11 @@ describe('Gemini', () => {
     expect(seen.signatures).toEqual([`gemini:${signature}`]);
   });
 
-  test('ends with an error if its stream is cut', async () => {
+  test('ends with an error if its stream is cut off', async () => {
     const [first] = stream().split(/\r?\n\r?\n/);
     upstream.script('gem-up', replay(`${first}\n\n`, eventStream));
     const answer = await gateway.stream({ model: 'acme/gemini', messages: [question] });
-    expect(answer.dones).toBe(0);
+    expect(answer.doneCount).toBe(0);
     expect(answer.finishReasons).toEqual(['error']);
     expect(answer.error).toMatchObject({
       message: "The provider's answer was interrupted.",

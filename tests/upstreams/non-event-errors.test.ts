@@ -69,7 +69,7 @@ test.each(errors)(
   'a %s stream ends with the error after text',
   async (provider, error, status, message) => {
     const answer = await gateway.stream(stream(provider, openings[provider] + error));
-    expect(answer.dones).toBe(0);
+    expect(answer.doneCount).toBe(0);
     const failure = fieldsOf(fieldsOf(answer.chunks.at(-1)).error);
     expect(failure.code).toBe(status);
     expect(failure.message).toEndWith(message);
@@ -88,5 +88,9 @@ test('a JSON answer sent as an event stream is streamed to the client', async ()
   const message = { role: 'assistant', content: 'Hello you' };
   const body = JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }] });
   const answer = await gateway.stream(stream('llama', body));
-  expect([answer.content, answer.finishReasons, answer.dones]).toEqual(['Hello you', ['stop'], 1]);
+  expect([answer.content, answer.finishReasons, answer.doneCount]).toEqual([
+    'Hello you',
+    ['stop'],
+    1,
+  ]);
 });
