@@ -142,7 +142,7 @@ function customerReads({ config, store, accounting, now, readQueues }: RouteDeps
   return {
     logs: store.logs,
     analytics: store.analytics,
-    splits: store.splits,
+    usageGroups: store.usageGroups,
     wallets: {
       async totals(tenantId: string) {
         const withoutSpare = accounting.withoutSpare(tenantId);

@@ -37,7 +37,7 @@ export interface DaySums extends UsageSums {
   readonly day: number;
 }
 
-export interface GroupSums extends DaySums {
+export interface DetailedSums extends DaySums {
   readonly model: string;
   readonly provider: string;
   readonly trafficMode: string;
@@ -48,7 +48,7 @@ export interface AnalyticsReads {
   /** Returns the days with requests, in order. */
   days(filter: AnalyticsFilter): Promise<readonly DaySums[]>;
   /** Returns the most detailed sums by day, in pages. */
-  groups(filter: AnalyticsFilter): AsyncIterable<readonly GroupSums[]>;
+  details(filter: AnalyticsFilter): AsyncIterable<readonly DetailedSums[]>;
 }
 
 export const noSums: UsageSums = {
@@ -130,7 +130,9 @@ function ratio(part: number, total: number): number {
   return total === 0 ? 0 : Math.round((part / total) * 100) / 100;
 }
 
-export function analyticsCsv(pages: AsyncIterable<readonly GroupSums[]>): AsyncGenerator<string> {
+export function analyticsCsv(
+  pages: AsyncIterable<readonly DetailedSums[]>,
+): AsyncGenerator<string> {
   return csvTable(columns, pages, cellsOf);
 }
 
@@ -152,39 +154,39 @@ const columns = [
   'avg_latency_ms',
 ] as const;
 
-function cellsOf(group: GroupSums): Cell[] {
+function cellsOf(sums: DetailedSums): Cell[] {
   const flat: Record<(typeof columns)[number], Cell> = {
-    ...dayObject(group.day, group),
-    ...summaryOf(group),
-    model: group.model,
-    provider: group.provider,
-    traffic_mode: group.trafficMode,
-    api_key_id: group.keyId,
+    ...dayObject(sums.day, sums),
+    ...summaryOf(sums),
+    model: sums.model,
+    provider: sums.provider,
+    traffic_mode: sums.trafficMode,
+    api_key_id: sums.keyId,
   };
   return columns.map((name) => flat[name]);
 }
 
-/** The sums of a period by the values of one property. */
+/** The groups of an analytics report, one for each value of the `group_by` property. */
 
-/** The values with the highest spend are listed; the rest are one group. */
-export const splitValuesMax = 10;
+/** The values with the highest spend have their own groups; the rest are one group. */
+export const usageGroupsMax = 10;
 
-export interface SplitSums extends DaySums {
+export interface UsageGroupSums extends DaySums {
   /** The model, provider, key id, or traffic mode. */
   readonly value: string;
 }
 
-export interface SplitReads {
+export interface UsageGroupReads {
   /** Returns the sums by day of the values with the highest spend. */
-  splitSums(filter: AnalyticsFilter, split: GroupBy): Promise<readonly SplitSums[]>;
+  sumsBy(filter: AnalyticsFilter, groupBy: GroupBy): Promise<readonly UsageGroupSums[]>;
 }
 
 export function groupObjects(
   totals: readonly DaySums[],
-  splitSums: readonly SplitSums[],
+  groupSums: readonly UsageGroupSums[],
 ): readonly UsageGroupObject[] {
-  const byValue = Map.groupBy(splitSums, ({ value }) => value);
-  const remainder = remainderOf(totals, splitSums);
+  const byValue = Map.groupBy(groupSums, ({ value }) => value);
+  const remainder = remainderOf(totals, groupSums);
   return [
     ...[...byValue].map(([value, days]) => groupObject(value, days)),
     ...(remainder.length > 0 ? [groupObject(null, remainder)] : []),
@@ -200,12 +202,12 @@ function groupObject(value: string | null, days: readonly DaySums[]): UsageGroup
   };
 }
 
-function remainderOf(totals: readonly DaySums[], splitSums: readonly SplitSums[]): DaySums[] {
-  const byDay = Map.groupBy(splitSums, ({ day }) => day);
+function remainderOf(totals: readonly DaySums[], groupSums: readonly UsageGroupSums[]): DaySums[] {
+  const byDay = Map.groupBy(groupSums, ({ day }) => day);
   return totals.flatMap((sums) => {
     const listed = sumOf(byDay.get(sums.day) ?? []);
     const remainder = { ...subtractSums(sums, listed), day: sums.day };
-    // A request booked between the two reads may be in the parts but not in the total.
+    // A request booked between the two reads may be in the groups but not in the total.
     return remainder.requests > 0 ? [remainder] : [];
   });
 }

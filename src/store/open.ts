@@ -11,7 +11,7 @@ import type { Config } from '../config/config.ts';
 import { failureCode, GatewayError } from '../core/errors.ts';
 import type { JobObjects, JobQueue, JobStore, WebhookQueue } from '../jobs/queue.ts';
 import type { LedgerStore } from '../money/ledger.ts';
-import type { AnalyticsReads, SplitReads, TenantSumReads } from '../records/analytics.ts';
+import type { AnalyticsReads, TenantSumReads, UsageGroupReads } from '../records/analytics.ts';
 import type { AllTenantsLog, LogReads, RequestLog } from '../records/customer-log.ts';
 import type { MonthReads, StatementReads, WalletReads } from '../records/statement.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -29,7 +29,7 @@ import { SqlCredits } from './ledger/accounts.ts';
 import { SqlLedger } from './ledger/ledger.ts';
 import { SqlRequestLog } from './ledger/request-log.ts';
 import { migrate } from './migrations/migrate.ts';
-import { SqlAnalytics, SqlAnalyticsSplit } from './reports/analytics.ts';
+import { SqlAnalytics, SqlUsageGroups } from './reports/analytics.ts';
 import { SqlLogReads } from './reports/logs.ts';
 import { SqlStatement, SqlStatementMonths } from './reports/statement.ts';
 import { SqlKeySpending, SqlTenantSums, SqlWalletTotals } from './reports/totals.ts';
@@ -48,7 +48,7 @@ export interface Store {
   readonly requestLog: RequestLog & AllTenantsLog;
   readonly logs: LogReads;
   readonly analytics: AnalyticsReads;
-  readonly splits: SplitReads;
+  readonly usageGroups: UsageGroupReads;
   readonly statements: StatementReads;
   readonly statementMonths: MonthReads;
   readonly keySpending: KeySpending;
@@ -76,7 +76,7 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
     requestLog: new SqlRequestLog(database),
     logs: new SqlLogReads(reports),
     analytics: new SqlAnalytics(reports),
-    splits: new SqlAnalyticsSplit(reports),
+    usageGroups: new SqlUsageGroups(reports),
     statements: new SqlStatement(reports),
     statementMonths: new SqlStatementMonths(reports),
     keySpending: new SqlKeySpending(reports),

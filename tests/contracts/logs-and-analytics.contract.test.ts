@@ -229,7 +229,7 @@ describe.each([...engines])('logs and analytics on $name', ({ empty }) => {
     }
   });
 
-  test('AnalyticsReads.groups returns every group across pages', async () => {
+  test('AnalyticsReads.details returns every row across pages', async () => {
     const { tenantId: own, keyId } = await addCustomer(store);
     const records = Array.from({ length: 1_100 }, (_, n) =>
       makeRecord({ tenantId: own, keyId, requestedModel: `acme/chat-${n}` }),
@@ -237,14 +237,14 @@ describe.each([...engines])('logs and analytics on $name', ({ empty }) => {
     await book(store, records);
     const days = { first: 0, last: 30_000 };
     const pages = await Array.fromAsync(
-      store.analytics.groups({ tenantId: own, days, keyId: null }),
+      store.analytics.details({ tenantId: own, days, keyId: null }),
     );
     expect(pages.length).toBeGreaterThan(1);
     expect(new Set(pages.flat().map(({ model }) => model)).size).toBe(1_100);
     expect(pages.flat()).toHaveLength(1_100);
   });
 
-  test('AnalyticsReads.groups sorts groups by bytes across pages', async () => {
+  test('AnalyticsReads.details sorts rows by bytes across pages', async () => {
     const { tenantId: own, keyId } = await addCustomer(store);
     const models = ['a', 'B', 'a-b', 'ab', 'É', 'z', '_', '😀'].flatMap((start) =>
       Array.from({ length: 70 }, (_, n) => `${start}/${n % 2 ? 'X' : 'x'}${n}`),
@@ -254,26 +254,26 @@ describe.each([...engines])('logs and analytics on $name', ({ empty }) => {
       models.map((requestedModel) => makeRecord({ tenantId: own, keyId, requestedModel })),
     );
     const days = { first: 0, last: 30_000 };
-    const groups = { tenantId: own, days, keyId: null };
-    const pages = await Array.fromAsync(store.analytics.groups(groups));
+    const filter = { tenantId: own, days, keyId: null };
+    const pages = await Array.fromAsync(store.analytics.details(filter));
     expect(pages.map(({ length }) => length)).toEqual([500, 60]);
     const byBytes = models.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     expect(pages.flat().map(({ model }) => model)).toEqual(byBytes);
-    const parts = await store.splits.splitSums(groups, 'model');
-    expect(parts.map(({ value }) => value)).toEqual(byBytes.slice(0, parts.length));
+    const groups = await store.usageGroups.sumsBy(filter, 'model');
+    expect(groups.map(({ value }) => value)).toEqual(byBytes.slice(0, groups.length));
   });
 
-  test('AnalyticsReads.groups returns groups that add up to the days', async () => {
+  test('AnalyticsReads.details returns rows that add up to the days', async () => {
     const all = { tenantId, days: byDay, keyId: null };
-    const groups = (await Array.fromAsync(store.analytics.groups(all))).flat();
-    const names = groups.map(({ day, keyId, model, provider, trafficMode }) =>
+    const rows = (await Array.fromAsync(store.analytics.details(all))).flat();
+    const names = rows.map(({ day, keyId, model, provider, trafficMode }) =>
       JSON.stringify([day, keyId, model, provider, trafficMode]),
     );
-    expect(new Set(names).size).toBe(groups.length);
+    expect(new Set(names).size).toBe(rows.length);
     for (const { day, requests, modelCharge } of await store.analytics.days(all)) {
-      const ofDay = groups.filter((group) => group.day === day);
-      expect(ofDay.reduce((sum, group) => sum + group.requests, 0)).toBe(requests);
-      expect(ofDay.reduce((sum, group) => sum + group.modelCharge, 0)).toBe(modelCharge);
+      const ofDay = rows.filter((row) => row.day === day);
+      expect(ofDay.reduce((sum, row) => sum + row.requests, 0)).toBe(requests);
+      expect(ofDay.reduce((sum, row) => sum + row.modelCharge, 0)).toBe(modelCharge);
     }
   });
 

@@ -49,7 +49,7 @@ export async function readKeyId(
   return id;
 }
 
-export function readSplit(query: URLSearchParams): GroupBy | null {
+export function readGroupBy(query: URLSearchParams): GroupBy | null {
   return readParameter(query, 'group_by', groupBySchema) ?? null;
 }
 

@@ -20,9 +20,9 @@ function depsWith(change: Partial<CustomerDeps> = {}): CustomerDeps {
   return {
     settled: (read) => read(),
     logs: { ownsKey: reject, page: reject, all: failingRows },
-    analytics: { days: reject, groups: oneGroup },
+    analytics: { days: reject, details: onePage },
     wallets: { totals: reject },
-    splits: { splitSums: reject },
+    usageGroups: { sumsBy: reject },
     requests: { find: reject },
     months: { manualChanges: reject },
     statements: { frame: reject, lines: failingRows },
@@ -37,7 +37,7 @@ function depsWith(change: Partial<CustomerDeps> = {}): CustomerDeps {
 }
 
 /** Yields one page and then fails. */
-async function* oneGroup() {
+async function* onePage() {
   yield [{ ...noSums, day: 1, model: 'm', provider: 'p', trafficMode: 'shared', keyId: 'key_a' }];
   throw outage;
 }
@@ -78,7 +78,7 @@ describe('customer reports during an outage of the store', () => {
     'credits',
     'billing/usage-statement.csv',
   ])('GET /v1/customer/%s fails before the response starts', async (name) => {
-    const deps = depsWith({ analytics: { days: reject, groups: failingRows } });
+    const deps = depsWith({ analytics: { days: reject, details: failingRows } });
     await expect(get(`/v1/customer/${name}`, deps)).rejects.toBe(outage);
   });
 

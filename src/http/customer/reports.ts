@@ -20,8 +20,8 @@ import {
   analyticsCsv,
   analyticsObject,
   groupObjects,
-  type SplitReads,
   sumOf,
+  type UsageGroupReads,
 } from '../../records/analytics.ts';
 import {
   findWithRetry,
@@ -45,11 +45,11 @@ import type { TenantReadQueue } from '../read-queue.ts';
 import { json } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
 import { csvReply } from './csv.ts';
-import { datesOf, readKeyId, readLogFilter, readMonths, readSplit } from './query.ts';
+import { datesOf, readGroupBy, readKeyId, readLogFilter, readMonths } from './query.ts';
 
 export interface CustomerDeps extends CreditsDeps {
   readonly logs: LogReads;
-  readonly splits: SplitReads;
+  readonly usageGroups: UsageGroupReads;
   readonly requests: RequestLog;
   readonly statements: StatementReads;
   readonly months: MonthReads;
@@ -130,18 +130,18 @@ async function exportLogs({ logs }: CustomerDeps, exchange: Exchange, caller: Ca
 
 async function showAnalytics(deps: CustomerDeps, exchange: Exchange, caller: Caller) {
   const filter = await analyticsFilter(deps, exchange, caller);
-  const split = readSplit(exchange.query);
+  const groupBy = readGroupBy(exchange.query);
   const days = await deps.analytics.days(filter);
   const totals = analyticsObject(filter.days, days);
-  if (split === null) return json(exchange, totals);
-  const groups = groupObjects(days, await deps.splits.splitSums(filter, split));
-  const analytics: AnalyticsObject = { ...totals, group_by: split, groups };
+  if (groupBy === null) return json(exchange, totals);
+  const groups = groupObjects(days, await deps.usageGroups.sumsBy(filter, groupBy));
+  const analytics: AnalyticsObject = { ...totals, group_by: groupBy, groups };
   return json(exchange, analytics);
 }
 
 async function exportAnalytics(deps: CustomerDeps, exchange: Exchange, caller: Caller) {
   const filter = await analyticsFilter(deps, exchange, caller);
-  const chunks = analyticsCsv(deps.analytics.groups(filter));
+  const chunks = analyticsCsv(deps.analytics.details(filter));
   return csvReply(exchange, 'tollgate-analytics.csv', chunks);
 }
 

@@ -5,16 +5,16 @@ import {
   type AnalyticsFilter,
   type AnalyticsReads,
   type DaySums,
-  type GroupSums,
-  type SplitReads,
-  type SplitSums,
-  splitValuesMax,
+  type DetailedSums,
+  type UsageGroupReads,
+  type UsageGroupSums,
   type UsageSums,
+  usageGroupsMax,
 } from '../../records/analytics.ts';
 import { byBytes, charged, type Database, type Engine, SqlRepository } from '../database.ts';
 import type { UsageDailyTable } from '../schema.ts';
 
-const groupsPerPage = 500;
+const rowsPerPage = 500;
 
 const feeColumns = Object.fromEntries(feeEntries.map(([kind, { name }]) => [kind, name])) as {
   readonly [Kind in FeeKind]: FeeName;
@@ -47,20 +47,20 @@ export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
       .execute();
   }
 
-  /** Sorts groups without ties, so that a page starts where the previous one ended. */
-  async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
+  /** Sorts without ties, so that a page starts where the previous one ended. */
+  async *details(filter: AnalyticsFilter): AsyncGenerator<readonly DetailedSums[]> {
     const orderColumns = orderColumnsOf(this.database.engine);
-    let last: GroupSums | undefined;
+    let last: DetailedSums | undefined;
     do {
-      const page: GroupSums[] = await dailyRows(this.database, filter)
+      const page: DetailedSums[] = await dailyRows(this.database, filter)
         .select(['day', 'model', 'provider', 'traffic_mode as trafficMode', 'key_id as keyId'])
         .select(sumNames.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
         .$if(last !== undefined, (query) => query.where(afterRow(last, orderColumns)))
         .orderBy(sql`${sql.join(orderColumns)}`)
-        .limit(groupsPerPage)
+        .limit(rowsPerPage)
         .execute();
       if (page.length > 0) yield page;
-      last = page.length < groupsPerPage ? undefined : page.at(-1);
+      last = page.length < rowsPerPage ? undefined : page.at(-1);
     } while (last);
   }
 }
@@ -82,13 +82,13 @@ function orderColumnsOf(engine: Engine): RawBuilder<unknown>[] {
   return [sql.ref('day'), sql.ref('key_id'), ...names];
 }
 
-function afterRow(last: GroupSums | undefined, orderColumns: readonly RawBuilder<unknown>[]) {
+function afterRow(last: DetailedSums | undefined, orderColumns: readonly RawBuilder<unknown>[]) {
   const { day, keyId, model, provider, trafficMode } = last ?? {};
   return sql<boolean>`(${sql.join(orderColumns)})
     > (${day}, ${keyId}, ${model}, ${provider}, ${trafficMode})`;
 }
 
-const splitColumns = {
+const groupByColumns = {
   model: 'model',
   provider: 'provider',
   api_key_id: 'key_id',
@@ -96,16 +96,16 @@ const splitColumns = {
 } as const satisfies Record<GroupBy, keyof UsageDailyTable>;
 
 /** Daily sums by one property, limited in SQL to the number of values that are shown. */
-export class SqlAnalyticsSplit extends SqlRepository implements SplitReads {
-  async splitSums(filter: AnalyticsFilter, split: GroupBy): Promise<SplitSums[]> {
-    const column = splitColumns[split];
+export class SqlUsageGroups extends SqlRepository implements UsageGroupReads {
+  async sumsBy(filter: AnalyticsFilter, groupBy: GroupBy): Promise<UsageGroupSums[]> {
+    const column = groupByColumns[groupBy];
     const largest = await dailyRows(this.database, filter)
       .select(column)
       .groupBy(column)
       .orderBy(sql`sum(${charged})`, 'desc')
       .orderBy(sql`sum(requests)`, 'desc')
       .orderBy(byBytes(column, this.database.engine))
-      .limit(splitValuesMax)
+      .limit(usageGroupsMax)
       .execute();
     const values = largest.map((row) => String(Object.values(row)[0]));
     if (values.length === 0) return [];
@@ -117,7 +117,7 @@ export class SqlAnalyticsSplit extends SqlRepository implements SplitReads {
       .orderBy('day')
       .execute();
     const rank = new Map(values.map((value, index) => [value, index]));
-    const rankOf = ({ value }: SplitSums) => rank.get(value) ?? values.length;
+    const rankOf = ({ value }: UsageGroupSums) => rank.get(value) ?? values.length;
     return days.toSorted((a, b) => rankOf(a) - rankOf(b) || a.day - b.day);
   }
 }

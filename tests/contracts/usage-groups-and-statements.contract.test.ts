@@ -11,7 +11,7 @@ import { engines, openTwice, type TwoStores } from './engines.ts';
 const start = Date.UTC(2028, 1, 28, 12);
 const dayMs = 86_400_000;
 
-describe.each(engines)('splits and statements on $name', ({ empty }) => {
+describe.each(engines)('usage groups and statements on $name', ({ empty }) => {
   let stores: TwoStores;
   beforeAll(async () => {
     stores = await openTwice(empty);
@@ -31,7 +31,7 @@ describe.each(engines)('splits and statements on $name', ({ empty }) => {
       createdAt: index,
     });
 
-  test("sorts a split by spending and contains only the tenant's requests", async () => {
+  test("sorts groups by spending and includes only the tenant's requests", async () => {
     const { one, other } = stores;
     const { tenantId, keyId } = await addCustomer(one);
     const second = await addKey(one, tenantId);
@@ -43,29 +43,29 @@ describe.each(engines)('splits and statements on $name', ({ empty }) => {
       spent(tenantId, keyId, 'a/large', 900, start - dayMs),
       spent(otherTenant.tenantId, otherTenant.keyId, 'a/large', 7),
     ]);
-    const parts = async (split: GroupBy, key: string | null = null) =>
-      (await other.splits.splitSums({ tenantId, days, keyId: key }, split)).map(
+    const rowsBy = async (groupBy: GroupBy, key: string | null = null) =>
+      (await other.usageGroups.sumsBy({ tenantId, days, keyId: key }, groupBy)).map(
         ({ value, day, requests, modelCharge, durationMs }) =>
           [value, day - days.first, requests, modelCharge, durationMs] as const,
       );
-    expect(await parts('model')).toEqual([
+    expect(await rowsBy('model')).toEqual([
       ['a/large', 0, 1, 30, 40],
       ['a/large', 1, 1, 40, 40],
       ['a/small', 0, 1, 5, 40],
     ]);
-    expect(await parts('api_key_id')).toEqual([
+    expect(await rowsBy('api_key_id')).toEqual([
       [keyId, 0, 1, 5, 40],
       [keyId, 1, 1, 40, 40],
       [second, 0, 1, 30, 40],
     ]);
-    expect(await parts('provider', second)).toEqual([['acme', 0, 1, 30, 40]]);
-    expect(await parts('traffic_mode')).toEqual([
+    expect(await rowsBy('provider', second)).toEqual([['acme', 0, 1, 30, 40]]);
+    expect(await rowsBy('traffic_mode')).toEqual([
       ['shared', 0, 2, 35, 80],
       ['shared', 1, 1, 40, 40],
     ]);
   });
 
-  test('groups all but the 10 largest values of a split', async () => {
+  test('combines all values except the 10 largest into one group', async () => {
     const { one } = stores;
     const { tenantId, keyId } = await addCustomer(one);
     const models = Array.from({ length: 13 }, (_, i) => `m/${String(i).padStart(2, '0')}`);
@@ -76,7 +76,7 @@ describe.each(engines)('splits and statements on $name', ({ empty }) => {
     );
     const filter = { tenantId, days, keyId: null };
     const dailySums = await one.analytics.days(filter);
-    const groups = groupObjects(dailySums, await one.splits.splitSums(filter, 'model'));
+    const groups = groupObjects(dailySums, await one.usageGroups.sumsBy(filter, 'model'));
     expect(groups.map(({ value }) => value)).toEqual([...models.slice(3).reverse(), null]);
     const rest = groups.at(-1)?.summary;
     expect([rest?.total_requests, rest?.total_spend, rest?.total_tokens]).toEqual([3, 303, 33]);
