@@ -1,7 +1,7 @@
 import type { CacheMode } from '../core/caller.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Bootstrap, S3Credentials, Tracing } from './environment.ts';
-import type { EndpointFile, Feature, ModelFile, PricingFile } from './model-schema.ts';
+import type { EndpointConfig, Feature, ModelConfig, PricingConfig } from './model-schema.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
 
 /** The configuration: complete, validated, frozen, and with secrets wrapped. */
@@ -26,7 +26,7 @@ export interface Config {
   readonly creditsPerUsd: number;
   readonly limits: {
     readonly requestsPerMinute: number;
-    /** Null: no limit but the credits. */
+    /** Null: no limit other than the tenant's credits. */
     readonly tokensPerMinute: number | null;
     readonly concurrentRequests: number;
     readonly bodyBytes: number;
@@ -91,12 +91,12 @@ export interface Provider {
   readonly quirks: Quirks;
 }
 
-export interface Endpoint extends Omit<EndpointFile, 'priority' | 'pricing'> {
+export interface Endpoint extends Omit<EndpointConfig, 'priority' | 'pricing'> {
   readonly priority: number;
-  readonly pricing: PricingFile;
+  readonly pricing: PricingConfig;
 }
 
-export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
+export interface Model extends Omit<ModelConfig, 'endpoints' | 'features'> {
   readonly features: readonly Feature[];
   /** Sorted by priority. Empty if no provider serves the model, even with a tenant's key. */
   readonly endpoints: readonly Endpoint[];

@@ -3,9 +3,9 @@ import { readProviderKey, regionIn } from '../core/provider-key.ts';
 import { Secret } from '../core/secret.ts';
 import type { BuiltinProvider } from './catalog/index.ts';
 import type { Endpoint, Model, Provider } from './config.ts';
-import type { ModelFile } from './model-schema.ts';
+import type { ModelConfig } from './model-schema.ts';
 import type { ConfigProblem } from './problems.ts';
-import { type DialectName, dialectNames, type ProviderFile } from './provider-schema.ts';
+import { type DialectName, dialectNames, type ProviderConfig } from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
 import { invalidBaseUrl, invalidKeyMessage, isValidBaseUrl, isValidHeader } from './validation.ts';
 
@@ -19,7 +19,7 @@ const defaultVoices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
  */
 export function mergeProviders(
   builtin: readonly BuiltinProvider[],
-  file: Readonly<Record<string, ProviderFile>>,
+  file: Readonly<Record<string, ProviderConfig>>,
   environment: Environment,
   problems: ConfigProblem[],
 ): ReadonlyMap<string, Provider> {
@@ -36,7 +36,7 @@ export function mergeProviders(
 
 function mergeProvider(
   name: string,
-  inFile: ProviderFile,
+  inFile: ProviderConfig,
   builtIn: BuiltinProvider | undefined,
   environment: Environment,
   problems: ConfigProblem[],
@@ -120,8 +120,8 @@ function keyProblems(
 
 /** Returns all models. Those of the file replace built-in ones with the same ID. */
 export function mergeModels(
-  builtin: readonly ModelFile[],
-  file: readonly ModelFile[],
+  builtin: readonly ModelConfig[],
+  file: readonly ModelConfig[],
   providers: ReadonlyMap<string, Provider>,
 ): readonly Model[] {
   const inFile = new Map(file.map((model) => [model.id, completeModel(model, providers)]));
@@ -132,7 +132,7 @@ export function mergeModels(
   ];
 }
 
-function completeModel(model: ModelFile, providers: ReadonlyMap<string, Provider>): Model {
+function completeModel(model: ModelConfig, providers: ReadonlyMap<string, Provider>): Model {
   const { speech: speechAsWritten } = model;
   const endpoints: Endpoint[] = model.endpoints
     .filter((endpoint) => providers.has(endpoint.provider))
@@ -150,7 +150,7 @@ function completeModel(model: ModelFile, providers: ReadonlyMap<string, Provider
 }
 
 /** Adds default voices to `first_party` models, which must reject unknown voices. */
-function withVoices(speech: ModelFile['speech']): ModelFile['speech'] {
+function withVoices(speech: ModelConfig['speech']): ModelConfig['speech'] {
   if (speech?.style !== 'first_party' || speech.voices) return speech;
   return { ...speech, voices: Object.fromEntries(defaultVoices.map((voice) => [voice, voice])) };
 }

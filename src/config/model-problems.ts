@@ -1,6 +1,6 @@
 import { isObject } from '../core/json.ts';
 import { didYouMean } from '../core/text.ts';
-import type { PricingFile } from './model-schema.ts';
+import type { PricingConfig } from './model-schema.ts';
 import type { ConfigProblem } from './problems.ts';
 
 /**
@@ -74,7 +74,7 @@ function priceProblems(
 }
 
 /** Returns the problems of the price tiers for long prompts. */
-export function tierProblems(pricing: PricingFile, path: string): ConfigProblem[] {
+export function tierProblems(pricing: PricingConfig, path: string): ConfigProblem[] {
   const { long_prompts: tiers = [], prompt, completion } = pricing;
   if (tiers.length > 0 && prompt === undefined && completion === undefined) {
     const message = 'requires prompt or completion, because only token prices can have tiers';
@@ -97,7 +97,7 @@ function missingPrices(
   features: readonly unknown[],
   pricing: Readonly<Record<string, unknown>>,
 ): readonly string[] {
-  const has = (...names: (keyof PricingFile)[]) =>
+  const has = (...names: (keyof PricingConfig)[]) =>
     names.some((name) => pricing[name] !== undefined);
   if (features.includes('transcription')) return has('minute') ? [] : ['minute'];
   if (features.includes('embeddings')) return has('prompt') ? [] : ['prompt'];

@@ -36,7 +36,7 @@ const pricingSchema = strictObject({
   ...mapPrices(priceNames, () => usd()),
   long_prompts: Type.Array(longPromptSchema, { minItems: 1, maxItems: longPromptsMax }),
 });
-export type PricingFile = Static<typeof pricingSchema>;
+export type PricingConfig = Static<typeof pricingSchema>;
 
 const speechSchema = strictObject({
   /** `first_party` models reject unknown voices and invalid speeds; `mapped` ones don't. */
@@ -97,5 +97,5 @@ export const modelSchema = Type.Object(
   },
   { additionalProperties: false },
 );
-export type ModelFile = Static<typeof modelSchema>;
-export type EndpointFile = Static<typeof endpointSchema>;
+export type ModelConfig = Static<typeof modelSchema>;
+export type EndpointConfig = Static<typeof endpointSchema>;

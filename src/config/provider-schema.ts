@@ -112,4 +112,4 @@ export const providerSchema = strictObject({
   byok_base_url: Type.Boolean(),
   quirks: quirksSchema,
 });
-export type ProviderFile = Static<typeof providerSchema>;
+export type ProviderConfig = Static<typeof providerSchema>;

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test';
 import { Check } from 'typebox/schema';
-import { type ModelFile, modelSchema } from '../config/model-schema.ts';
+import { type ModelConfig, modelSchema } from '../config/model-schema.ts';
 import { demoModels } from './models.ts';
 
 test('the 5 demo models match the configuration schema', () => {
-  const models: readonly ModelFile[] = demoModels;
+  const models: readonly ModelConfig[] = demoModels;
   expect(models.map((model) => model.id)).toEqual([
     'demo/chat',
     'demo/embed',

@@ -4,11 +4,11 @@
  * newcomers see charges.
  */
 import type { Config, Model, Provider } from '../config/config.ts';
-import type { ModelFile, PricingFile } from '../config/model-schema.ts';
+import type { ModelConfig, PricingConfig } from '../config/model-schema.ts';
 
 export const demoProvider = 'demo';
 
-function servedBy(model: string, pricing: PricingFile) {
+function servedBy(model: string, pricing: PricingConfig) {
   return [{ provider: demoProvider, model, priority: 0, pricing }];
 }
 
@@ -73,7 +73,7 @@ export const demoModels = [
     features: ['image_edit', 'image_generation'],
     endpoints: servedBy('demo-image', { prompt: '0.10', completion: '0', output_image: '0.002' }),
   },
-] satisfies ModelFile[];
+] satisfies ModelConfig[];
 
 /** The demo's models while the demo is off: calls to them are rejected with the reason. */
 const disabledDemoModels: readonly Model[] = demoModels.map((model) => ({

@@ -6,7 +6,7 @@ import { Compile } from 'typebox/schema';
 import { parseDocument } from 'yaml';
 import { explain, oneOf } from '../../core/schema.ts';
 import { tierProblems } from '../model-problems.ts';
-import { type ModelFile, modelSchema, type PricingFile } from '../model-schema.ts';
+import { type ModelConfig, modelSchema, type PricingConfig } from '../model-schema.ts';
 import { dialectNames, quirksSchema } from '../provider-schema.ts';
 import { httpUrl } from '../schema-fields.ts';
 import { builtinCatalog } from './index.ts';
@@ -35,7 +35,7 @@ const shape: object = fileSchema;
 const names = readdirSync(import.meta.dir).filter((name) => name.endsWith('.yaml'));
 const { providers, models } = builtinCatalog;
 
-function modelOf(id: string): ModelFile {
+function modelOf(id: string): ModelConfig {
   const model = models.find((candidate) => candidate.id === id);
   if (!model) throw new Error(`${id} isn't in the catalog`);
   return model;
@@ -87,7 +87,7 @@ test('every endpoint names a provider of the catalog and has a unique priority',
 });
 
 /** Each of these sets of prices is enough to charge a model. */
-function priceSets(model: ModelFile): (keyof PricingFile)[][] {
+function priceSets(model: ModelConfig): (keyof PricingConfig)[][] {
   const features = model.features ?? [];
   if (features.includes('embeddings')) return [['prompt']];
   if (features.includes('transcription')) return [['minute']];
@@ -185,7 +185,7 @@ test('every price tier of the catalog is valid in a configuration file', () => {
 });
 
 test('speech models have the published prices and fallbacks', () => {
-  const table: Record<string, [provider: string, model: string, pricing: PricingFile][]> = {
+  const table: Record<string, [provider: string, model: string, pricing: PricingConfig][]> = {
     'openai/tts-1': [
       ['openai', 'tts-1', { characters: '15.00' }],
       ['siliconflow', 'FunAudioLLM/CosyVoice2-0.5B', { bytes: '7.15' }],

@@ -1,4 +1,4 @@
-import type { ModelFile } from '../model-schema.ts';
+import type { ModelConfig } from '../model-schema.ts';
 import type { DialectName, Quirks } from '../provider-schema.ts';
 import anthropic from './anthropic.yaml';
 import cohere from './cohere.yaml';
@@ -26,7 +26,7 @@ export interface BuiltinProvider {
 
 interface CatalogFile {
   readonly provider: BuiltinProvider;
-  readonly models: readonly ModelFile[];
+  readonly models: readonly ModelConfig[];
 }
 
 // catalog.test.ts checks each file against the schemas, so they are not validated at each start.
@@ -45,7 +45,7 @@ const files = [
 
 export const builtinCatalog: {
   readonly providers: readonly BuiltinProvider[];
-  readonly models: readonly ModelFile[];
+  readonly models: readonly ModelConfig[];
 } = {
   providers: files.map((file) => file.provider),
   models: files.flatMap((file) => file.models),
