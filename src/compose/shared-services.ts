@@ -35,7 +35,7 @@ import { countScripts, RedisCounts } from '../store/redis/counts.ts';
 import { Redis } from '../store/redis/redis.ts';
 import { LogRetention } from '../store/retention.ts';
 import { secretKeysOf } from '../store/secret-key.ts';
-import { ensureDeploymentId, fixCreditRate } from '../store/settings.ts';
+import { ensureDeploymentId, pinCreditRate } from '../store/settings.ts';
 import { UploadFolder } from '../store/uploads.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { Telemetry } from '../telemetry/telemetry.ts';
@@ -93,7 +93,7 @@ export async function openServices(
   log: Log,
   { worker, workerCount }: WorkerSlot,
 ): Promise<SharedServices> {
-  requireCreditRate(config, await fixCreditRate(store.database, config.creditsPerUsd));
+  requireCreditRate(config, await pinCreditRate(store.database, config.creditsPerUsd));
   const secrets = secretKeysOf(config);
   const vault = await openVault(store, secrets, log);
   const processId = randomText(16);

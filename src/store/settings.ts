@@ -79,7 +79,7 @@ const creditRateSetting = 'credits_per_usd';
  * its first entry; after that the rate is fixed, because every balance is an amount of these
  * credits.
  */
-export function fixCreditRate(database: Database, requested: number): Promise<number> {
+export function pinCreditRate(database: Database, requested: number): Promise<number> {
   return inTransaction(database, async (trx) => {
     const stored = Number(await getOrCreateSetting(trx, creditRateSetting, String(requested)));
     if (stored === requested) return requested;
@@ -91,7 +91,7 @@ export function fixCreditRate(database: Database, requested: number): Promise<nu
 }
 
 /** Returns the fixed credits per dollar, or undefined while they can still change. */
-export async function fixedCreditRate(database: ReadOnlyDatabase): Promise<number | undefined> {
+export async function pinnedCreditRate(database: ReadOnlyDatabase): Promise<number | undefined> {
   const entry = await database.read.selectFrom('ledger_entries').select('id').executeTakeFirst();
   const stored = await readSetting(database, creditRateSetting);
   return entry === undefined || stored === undefined ? undefined : Number(stored);

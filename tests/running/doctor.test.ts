@@ -310,8 +310,8 @@ describe('the doctor checks of Postgres', () => {
       const env = { DATABASE_URL };
       const before = await run(['doctor'], { env });
       expect(findingOf(before, '✓', 'store')).toBe(
-        `Postgres answers in # ms; 0 of ${migrationCount} migrations are applied, the next start applies ` +
-          `the other ${migrationCount}.`,
+        `Postgres answers in # ms; 0 of ${migrationCount} migrations are applied, and the next ` +
+          `start applies the other ${migrationCount}.`,
       );
       const inSync = "This machine's clock differs from the database's by # s.";
       expect(findingOf(before, '✓', 'clock')).toBe(inSync);
@@ -450,8 +450,8 @@ test(
     const config = { demo: true };
     const found = await run(['doctor'], { dataDir, config });
     expect(findingOf(found, '✗', 'journal')).toBe(
-      'Journals of ended processes that are not booked yet: 1. To book them, start a gateway on ' +
-        'this folder: "tollgate serve".',
+      "Ended processes left 1 journal, which may contain charges that aren't in the ledger yet. To " +
+        'record these charges, start a gateway on this folder: "tollgate serve".',
     );
     expect(findingOf(found, '✗', 'ledger')).toBe(
       '1 lease with 700 credits expired more than a day ago. To return the credits, start a ' +

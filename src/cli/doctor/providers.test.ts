@@ -79,7 +79,7 @@ describe('the provider check', () => {
     const { isHealthy, found = '' } = (await checkProvider(`${origin}/404`)) ?? {};
     expect([isHealthy, found.replace(/\d+ ms/, '# ms')]).toEqual([
       true,
-      `${host} answers in # ms, but has no model list (404), so the key isn't checked. ` +
+      `${host} answers in # ms, but doesn't support listing models (404), so the key wasn't checked. ` +
         'Check providers.fake.base_url if calls fail.',
     ]);
   });

@@ -40,8 +40,8 @@ interface ServerInfo {
   readonly hasKey: boolean;
   /** What to do if the server rejects the key, in one sentence. */
   readonly keyFix: string;
-  /** What the free call is called in findings. Without one, only reachability is checked. */
-  readonly free: string | undefined;
+  /** Completes "It doesn't support …". Without a free call, only reachability is checked. */
+  readonly freeCallName: string | undefined;
   readonly waitMs: number;
 }
 
@@ -54,21 +54,21 @@ function serverInfoOf(provider: Provider, waitMs: number): ServerInfo {
     keyFix: setKey(builtIn ? `${builtIn.api_key_env} or ${option}` : option),
     urlOption: `providers.${name}.base_url`,
     hasKey: apiKey !== null || Object.keys(headers).length > 0,
-    free: hasFreeCall(provider) ? 'model list' : undefined,
+    freeCallName: hasFreeCall(provider) ? 'listing models' : undefined,
     waitMs,
   };
 }
 
 async function searchFinding(search: WebSearch): Promise<Finding> {
-  const free = freeCallTo(search);
+  const freeCall = freeCallTo(search);
   const hasKey = search.apiKey !== null;
   const key = setKey('tools.web_search.api_key');
-  return toFinding(await pingServer(free?.request ?? keylessCall(search.url), checkTimeoutMs), {
+  return toFinding(await pingServer(freeCall?.request ?? keylessCall(search.url), checkTimeoutMs), {
     host: new URL(search.url).host,
-    keyFix: hasKey ? key : (free?.setupHint ?? key),
+    keyFix: hasKey ? key : (freeCall?.setupHint ?? key),
     urlOption: 'tools.web_search.url',
     hasKey,
-    free: free && 'free call',
+    freeCallName: freeCall && 'the free request that tests the key',
     waitMs: checkTimeoutMs,
   });
 }
@@ -102,14 +102,14 @@ function toFinding(probed: PingResult, server: ServerInfo): Finding {
       break;
   }
   const { status, ms } = probed;
-  if (server.free === undefined) {
-    const unchecked = hasKey ? "; its key isn't checked, because that would cost money" : '';
+  if (server.freeCallName === undefined) {
+    const unchecked = hasKey ? "; its key wasn't checked, because that would cost money" : '';
     return healthy(`${host} answers in ${ms} ms${unchecked}.`);
   }
   if (notFoundStatuses.has(status)) {
-    const unchecked = hasKey ? ", so the key isn't checked" : '';
-    const none = `has no ${server.free} (${status})${unchecked}`;
-    return healthy(`${host} answers in ${ms} ms, but ${none}. Check ${urlOption} if calls fail.`);
+    const unchecked = hasKey ? ", so the key wasn't checked" : '';
+    const reason = `doesn't support ${server.freeCallName} (${status})${unchecked}`;
+    return healthy(`${host} answers in ${ms} ms, but ${reason}. Check ${urlOption} if calls fail.`);
   }
   if (status < 300)
     return healthy(`${host} ${hasKey ? 'accepts the key' : 'answers'} in ${ms} ms.`);

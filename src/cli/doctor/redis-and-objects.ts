@@ -33,7 +33,7 @@ async function checkObjects(config: Config, store: StoreProbe): Promise<Finding 
   const database = await store.ready();
   if (!database || (await isObjectsLocation(database, config.objects.reveal()))) return found;
   return unhealthy(
-    'The last gateway started on this database used a different object store, or it has moved.',
+    'The object store has moved, or the last gateway started on this database used a different one.',
     shareObjectsHint,
   );
 }

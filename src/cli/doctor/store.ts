@@ -11,7 +11,7 @@ import { migrationStatus } from '../../store/migrations/migrate.ts';
 import { openReadOnly, requireTables } from '../../store/open.ts';
 import { overdueLeases } from '../../store/reports/totals.ts';
 import { knownSecretKeys } from '../../store/secret-key.ts';
-import { fixedCreditRate, readDeploymentId } from '../../store/settings.ts';
+import { pinnedCreditRate, readDeploymentId } from '../../store/settings.ts';
 import { formatCount } from '../output.ts';
 import { type Check, type Finding, folderFinding, healthy, unhealthy } from './check.ts';
 
@@ -93,7 +93,7 @@ async function checkStore(config: Config, store: StoreProbe): Promise<Finding> {
     return healthy(`${answers}; all ${known} migrations are applied.`);
   }
   const left = `the next start applies the other ${known - applied}`;
-  return healthy(`${answers}; ${applied} of ${known} migrations are applied, ${left}.`);
+  return healthy(`${answers}; ${applied} of ${known} migrations are applied, and ${left}.`);
 }
 
 /**
@@ -174,8 +174,11 @@ async function checkJournal({ dataDir }: Config, store: StoreProbe): Promise<Fin
     if (deploymentId !== undefined) journalsBelongTo(dataDir, deploymentId);
     const dead = deadJournals(journalRoot(dataDir), Date.now()).length;
     if (dead === 0) return healthy('No ended process has left a journal.');
-    const found = `Journals of ended processes that are not booked yet: ${dead}.`;
-    return unhealthy(found, 'To book them, start a gateway on this folder: "tollgate serve".');
+    const left = `Ended processes left ${formatCount(dead, 'journal')}`;
+    return unhealthy(
+      `${left}, which may contain charges that aren't in the ledger yet.`,
+      'To record these charges, start a gateway on this folder: "tollgate serve".',
+    );
   } catch (error) {
     throw journalFailure(error);
   }
@@ -187,7 +190,7 @@ async function checkLedger(
 ): Promise<Finding | undefined> {
   const database = await store.ready();
   if (!database) return undefined;
-  const rate = await fixedCreditRate(database);
+  const rate = await pinnedCreditRate(database);
   if (rate !== undefined && rate !== creditsPerUsd) {
     const found =
       `The ledger has ${rate} credits per dollar, but the configuration has ` + `${creditsPerUsd}.`;
