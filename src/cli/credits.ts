@@ -12,7 +12,7 @@ const changeOptions: Readonly<Record<string, Option>> = {
   note: { value: '<text>', summary: 'Reason, shown with the entry' },
   'idempotency-key': {
     value: '<text>',
-    summary: 'Makes retries safe: the same key is booked only once',
+    summary: 'Makes retries safe: a change with the same key is applied only once',
   },
 };
 
@@ -59,7 +59,7 @@ const grant: Command = {
 
 const correct: Command = {
   name: 'correct',
-  summary: 'Take credits back, down to 0 at most: --amount -500',
+  summary: 'Take credits back, but never below a balance of 0: --amount -500',
   options: changeOptions,
   async run(context) {
     const amount = context.args.number('amount');
@@ -79,7 +79,7 @@ export const credits: Topic = {
   commands: [show, grant, correct],
   examples: [
     'tollgate credits grant --tenant acme --amount 5000000 --note "Invoice 12"',
-    'tollgate credits correct --tenant acme --amount -500 --note "Booked twice"',
+    'tollgate credits correct --tenant acme --amount -500 --note "Granted twice"',
   ],
 };
 
@@ -93,9 +93,9 @@ async function change(context: Context, amount: unknown): Promise<void> {
   const services = await context.services();
   const { entry, repeated } = await manage.changeCredits(services, tenantIdOf(args), body);
   if (args.has('json')) return printJson(context, { data: entry });
-  const sentence = repeated ? 'was already booked; nothing changed' : 'was booked';
-  context.out(
-    `Entry ${entry.id} of ${formatCount(entry.amount, 'credit')} ${sentence}. ` +
-      `Balance after it: ${entry.balance.toLocaleString('en-US')}.`,
-  );
+  const result = repeated
+    ? 'was already recorded; nothing changed. The balance after it was'
+    : 'was recorded. New balance:';
+  const balance = entry.balance.toLocaleString('en-US');
+  context.out(`Entry ${entry.id} of ${formatCount(entry.amount, 'credit')} ${result} ${balance}.`);
 }

@@ -342,11 +342,11 @@ describe('tollgate credits', () => {
     await json('tenants', 'create', '--name', 'Rich', '--id', 'rich');
     const to = ['--tenant', 'rich', '--note', 'Invoice 12', '--idempotency-key', 'i12'];
     const grant = await tollgate('credits', 'grant', '--amount', '5000', ...to);
-    expect(grant.out).toMatch(
-      /^Entry \d+ of 5,000 credits was booked\. Balance after it: 5,000\.$/,
-    );
+    expect(grant.out).toMatch(/^Entry \d+ of 5,000 credits was recorded\. New balance: 5,000\.$/);
     const again = await tollgate('credits', 'grant', '--amount', '5000', ...to);
-    expect(again.out).toContain('was already booked; nothing changed');
+    expect(again.out).toContain(
+      'was already recorded; nothing changed. The balance after it was 5,000.',
+    );
     await json('credits', 'correct', '--tenant', 'rich', '--amount', '-1');
     const { data } = await json('credits', 'show', '--tenant', 'rich');
     expect(data).toMatchObject({ total: 4999, entries: [{ amount: -1 }, { amount: 5000 }] });
@@ -354,7 +354,7 @@ describe('tollgate credits', () => {
     expect(shown.out).toMatch(/^total +4,999$/m);
     expect(shown.out).toMatch(/grant +5,000 +5,000 +Invoice 12$/m);
     const one = await tollgate('credits', 'grant', '--tenant', 'rich', '--amount', '1');
-    expect(one.out).toMatch(/ of 1 credit was booked\. Balance after it: 5,000\.$/);
+    expect(one.out).toMatch(/ of 1 credit was recorded\. New balance: 5,000\.$/);
   });
 });
 

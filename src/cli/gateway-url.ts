@@ -13,7 +13,7 @@ export function localUrl({ host, port }: { readonly host: string; readonly port:
   return `http://${hostInUrl(host)}:${port}`;
 }
 
-/** Returns the URL in `--url`, without the final slash or `/v1` that clients' settings have. */
+/** Returns the URL in `--url`, without the trailing slash or `/v1` that clients' settings have. */
 export function urlOption(args: Args): string | undefined {
   const url = args.text('url');
   if (url === undefined) return undefined;

@@ -69,7 +69,7 @@ test('why prints the full fee and the part that was not charged', async () => {
   expect(text).toMatch(/^byok platform fee +3\.75% of .+ +526\nnot charged +-486\ncharged +40$/m);
 });
 
-test('why prints usage of a price per minute in seconds, without tokens', async () => {
+test('for models priced per minute, why prints the usage in seconds and no tokens', async () => {
   const text = await explain({
     usage: noUsage,
     units: { audioMs: 3_217 },
