@@ -287,7 +287,7 @@ describe('Authenticator.refreshKeysInUse', () => {
     await authenticator.refreshKeysInUse();
   };
 
-  test('looks up a key before its next request, when the store may be unreachable', async () => {
+  test('looks up a key in use right away, so that its next request succeeds without the store', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     await noticeChange();

@@ -6,7 +6,7 @@ import type { PeriodicTask } from '../core/periodic-task.ts';
 import { hashKey, kindByPrefix, sameHash } from './api-key.ts';
 import type { Directory, KeyMatch } from './directory.ts';
 
-/** Maximum of cached callers; the oldest is evicted. */
+/** Maximum number of cached callers. The oldest is evicted. */
 const callersMax = 50_000;
 
 /** `last_used_at` is written in batches, not per request. */
@@ -99,9 +99,9 @@ export class Authenticator {
   }
 
   /**
-   * Looks up the forgotten keys in use before their next request, when the store may be
-   * unreachable. Returns their tenants, or none if another change occurred meanwhile, which causes
-   * another refresh.
+   * Looks up the keys in use that `forget()` cleared, because the store may be unreachable when
+   * their next request arrives. Returns their tenants, or none if another change occurred
+   * meanwhile, which causes another refresh.
    */
   async refreshKeysInUse(): Promise<readonly string[]> {
     const generation = this.#generation;
@@ -185,7 +185,7 @@ export class Authenticator {
   }
 }
 
-/** Combines a key and its tenant to a caller. */
+/** Combines a key and its tenant into a caller. */
 function toKnownKey({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): KnownKey {
   const expiries = [key.expiresAt, secretExpiresAt].filter((time) => time !== null);
   const caller: Caller = Object.freeze({

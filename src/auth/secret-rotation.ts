@@ -84,7 +84,7 @@ export class SecretRotation {
 /** Without a previous key, a rotation would report success without doing anything. */
 function noPreviousKey(): GatewayError {
   const message =
-    'TOLLGATE_PREVIOUS_SECRET_KEY is not set. Set it to the secret key that you replace.';
+    'TOLLGATE_PREVIOUS_SECRET_KEY is not set. Set it to the secret key that you are replacing.';
   return new GatewayError('service_unavailable', message);
 }
 

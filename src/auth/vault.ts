@@ -5,7 +5,7 @@ import { GatewayError, unavailable } from '../core/errors.ts';
 import { labelOfKey } from '../core/provider-key.ts';
 import { derivedKey, Secret, type SecretKeys } from '../core/secret.ts';
 
-/** Maximum of tenants whose credentials are cached; the oldest is evicted. */
+/** Maximum number of tenants whose credentials are cached. The oldest is evicted. */
 const tenantsMax = 50_000;
 
 /** A stored credential. Only the provider key is encrypted. Times are epoch milliseconds. */
@@ -26,9 +26,10 @@ export interface VaultStore {
   /** Returns a tenant's credentials, sorted by provider. */
   list(tenantId: string): Promise<readonly StoredCredential[]>;
   /**
-   * Saves one credential. It is passed encrypted with each key of the process, by fingerprint; the
-   * store keeps the version of the current key. Replaces an existing one except its `createdAt`.
-   * Returns undefined, without saving, if none of these keys is current.
+   * Saves one credential. `byKey` has one copy per key of the process, encrypted with that key, by
+   * the key's fingerprint. The store saves only the copy for the current key. It replaces an
+   * existing credential except its `createdAt`. Returns undefined, without saving, if none of these
+   * keys is current.
    */
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined>;
   remove(tenantId: string, provider: string): Promise<boolean>;
@@ -109,7 +110,7 @@ export class Vault {
     this.#known.clear();
   }
 
-  /** Reads credentials before their next use, when the store may be unreachable. */
+  /** Caches credentials now, because the store may be unreachable when they are next used. */
   async refresh(tenantIds: readonly string[]): Promise<void> {
     // After a failure, the next request reads the store.
     await Promise.allSettled(tenantIds.map((tenantId) => this.credentialsOf(tenantId)));

@@ -7,14 +7,14 @@ const tooMany = {
   status: 429,
   symbol: 'rate_limit_exceeded',
   message:
-    'Too many lists and reports of this tenant are running or waiting. Send fewer at a time.',
+    'This tenant has too many list and report requests running or queued. Send fewer at a time.',
   retryAfterSeconds: 1,
 };
 /** The same error as for an outage of the store, because the caller didn't cause the delay. */
 const tooLong = {
   status: 503,
   symbol: 'service_unavailable',
-  message: 'Earlier lists and reports of this tenant are taking too long. Try again shortly.',
+  message: "This tenant's earlier list and report requests are taking too long. Try again shortly.",
   retryAfterSeconds: 2,
 };
 const waitMs = 60_000;

@@ -86,12 +86,12 @@ export class TenantReadQueue {
 
 function tooManyReads(): GatewayError {
   const message =
-    'Too many lists and reports of this tenant are running or waiting. Send fewer at a time.';
+    'This tenant has too many list and report requests running or queued. Send fewer at a time.';
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }
 
 function waitTooLong(): GatewayError {
   return unavailable(
-    'Earlier lists and reports of this tenant are taking too long. Try again shortly.',
+    "This tenant's earlier list and report requests are taking too long. Try again shortly.",
   );
 }

@@ -129,7 +129,7 @@ export class FormSource {
     const rateMin = `${bodyBytesPerSecondMin} bytes per second`;
     const tooSlowMessage = `The request body arrived more slowly than ${rateMin}.`;
     const seconds = Math.round(waitBudgetMs / 1000);
-    const stalledMessage = `No data of the request body arrived for ${seconds} seconds.`;
+    const stalledMessage = `No request body data arrived for ${seconds} seconds.`;
     return invalidRequest(waitBudgetMs < this.#stallMs / 2 ? tooSlowMessage : stalledMessage);
   }
 }

@@ -291,6 +291,7 @@ describe('readForm', () => {
   });
 
   test.each<[string, number, string]>([
+    ['', 415, 'Content-Type is missing. Send multipart/form-data.'],
     ['application/json', 415, 'Content-Type must be multipart/form-data, not application/json.'],
     [
       'multipart/mixed; boundary=XX',
@@ -338,7 +339,7 @@ describe('readForm', () => {
     });
     const source = new FormSource(new Request('http://a.test', { method: 'POST', body }), 20);
     const failure = await failureOf(source.readExactly(4));
-    expect(failure.message).toBe('No data of the request body arrived for 0 seconds.');
+    expect(failure.message).toBe('No request body data arrived for 0 seconds.');
     await source.close();
     expect(isCanceled).toBe(true);
   });
@@ -354,7 +355,7 @@ describe('readForm', () => {
     const failure = await failureOf(source.readExactly(1_000_000));
     // On a machine that pauses meanwhile, the message is the one for a stall.
     expect(failure.message).toMatch(
-      /^(?:The request body arrived more slowly|No data of the request body)/,
+      /^(?:The request body arrived more slowly|No request body data)/,
     );
     await source.close();
   });

@@ -157,8 +157,10 @@ class FormBody {
 function readBoundary(request: Request): string {
   const type = request.headers.get('content-type') ?? '';
   if (!/^multipart\/form-data\s*(?:;|$)/i.test(type)) {
-    const found = type.split(';')[0]?.trim() || 'missing';
-    const message = `Content-Type must be multipart/form-data, not ${found}.`;
+    const found = type.split(';')[0]?.trim();
+    const message = found
+      ? `Content-Type must be multipart/form-data, not ${found}.`
+      : 'Content-Type is missing. Send multipart/form-data.';
     throw invalidRequest(message, undefined, 415);
   }
   const [, quoted, plain] = /;\s*boundary=(?:"([^"]*)"|([^\s;]+))/i.exec(type) ?? [];

@@ -26,7 +26,7 @@ export function objectRoutes(deps: ObjectDeps): Route[] {
         );
       }
       const object = await deps.open(key);
-      if (!object) throw notFound('The file of this link was deleted or moved.');
+      if (!object) throw notFound('The file that this link points to was deleted or moved.');
       return sendObject(exchange, key, object);
     }),
   ];
