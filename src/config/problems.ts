@@ -22,7 +22,7 @@ export class ConfigProblems extends Error {
 }
 
 /**
- * Rejects a credit rate that differs from the one of the existing ledger: it would change what
+ * Rejects a credit rate that differs from that of the existing ledger: it would change what
  * every wallet is worth.
  */
 export function requireCreditRate(

@@ -18,7 +18,7 @@ import { circuit, endpointHealth } from './models.ts';
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-// Requests and answers for operators: tenants, credits, and the state of the installation.
+// Requests and responses for operators: tenants, credits, and the state of the installation.
 
 export const tenantsPerPage = 100;
 export const entriesPerPage = 100;

@@ -3,7 +3,7 @@ import { nameLengthMax } from '../core/bounds.ts';
 import { definedFields } from '../core/json.ts';
 import { oneOf } from '../core/schema.ts';
 
-// The building blocks of request and answer schemas.
+// The building blocks of request and response schemas.
 
 /** The JSON value that a schema describes: the return type of the function that writes it. */
 export type Shape<S extends TSchema> = DeepReadonly<Static<S>>;

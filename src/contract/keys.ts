@@ -18,14 +18,14 @@ import {
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-// The requests and answers of API key management.
+// The requests and responses of API key management.
 
 export const keysPerPage = 100;
 
 /** A week: long enough to roll out a new secret, short enough not to forget the old one. */
 const overlapSecondsMax = 604_800;
 
-/** Every alias has a brand, so a pattern without one would match nothing. */
+/** Aliases are `<brand>/<model>`, so a pattern without a slash or "*" would match nothing. */
 const modelPattern = Type.String({
   pattern: '^(?=[^/]*\\*$|.+/)(?:\\*|[\\w.:/@+~-]{1,199}\\*?)$',
   expected: 'a model alias such as "openai/gpt-4o", with "*" at the end only',

@@ -39,7 +39,7 @@ test.each<[string, number]>([
   ['{"a":1}', 1],
   ['{"a:b":"c:\\":d"}', 1],
   ['[{"a":1},{"a":{"b":[{"c":":"}]}}]', 4],
-])('exceededLimit counts in %s %d field names', (text, names) => {
+])('exceededLimit: %s has %d field names', (text, names) => {
   expect(exceededLimit(text, { levels: unlimited, names })).toBeUndefined();
   if (names > 0) expect(exceededLimit(text, { levels: unlimited, names: names - 1 })).toBe('names');
 });
@@ -50,7 +50,7 @@ test.each<[string, number]>([
   ['[1,2]', 2],
   ['[[],[[]]]', 5],
   ['{"a":1,"b":{"c":[2,3]}}', 5],
-])('exceededLimit counts in %s %d values (commas and opening brackets)', (text, values) => {
+])('exceededLimit: %s has %d values (commas and opening brackets)', (text, values) => {
   const most = { levels: unlimited, names: unlimited };
   expect(exceededLimit(text, { ...most, values })).toBeUndefined();
   if (values > 0) expect(exceededLimit(text, { ...most, values: values - 1 })).toBe('values');

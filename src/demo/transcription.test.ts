@@ -122,12 +122,12 @@ test('verbose_json has segments, or words if only words are requested', async ()
   expect(words.words.at(-1)).toMatchObject({ end: 2.4 });
 });
 
-test('line breaks in a file name are removed from subtitles', async () => {
+test('control characters in a file name become spaces in subtitles', async () => {
   const response = await post(new Uint8Array(16), 'a\tb.ogg', [['response_format', 'srt']]);
   expect(await response.text()).toContain('"a b.ogg"');
 });
 
-test('a missing or empty file and an unknown format are rejected by name', async () => {
+test('errors for a missing file, an empty file, or an unknown format name the field', async () => {
   const cases: [Parameters<typeof post>, string][] = [
     [[null, ''], 'file'],
     [[new Uint8Array(), 'a.wav'], 'file'],

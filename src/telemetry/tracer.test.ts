@@ -21,7 +21,7 @@ test('Tracer skips requests above the limit of open traces', () => {
   expect(added.length).toBe(1);
 });
 
-test('Tracer ends the span of a failed attempt at its failure and of a stream at its end', () => {
+test("Tracer ends a failed attempt's span when it fails, and a stream's span when the stream ends", () => {
   const added: Span[] = [];
   const tracer = new Tracer((spans) => added.push(...spans));
   tracer.requestStarted(called('one'));

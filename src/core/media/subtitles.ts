@@ -7,17 +7,21 @@ interface Cue {
   readonly text: string;
 }
 
-const clock = '((?:\\d+:)?\\d{1,2}:\\d{2}[.,]\\d{3})';
+const timestampPattern = '((?:\\d+:)?\\d{1,2}:\\d{2}[.,]\\d{3})';
 /** White space within a line. Across lines, the match would be retried from each line. */
 const gap = '[^\\S\\n]';
-const timing = new RegExp(`^${gap}*${clock}${gap}+-->${gap}+${clock}([^\\n]*)$`, 'm');
+const timing = new RegExp(
+  `^${gap}*${timestampPattern}${gap}+-->${gap}+${timestampPattern}([^\\n]*)$`,
+  'm',
+);
 
 export function writeSubtitles(format: 'srt' | 'vtt', cues: readonly Cue[]): string {
-  const beforeMs = format === 'srt' ? ',' : '.';
+  const decimalSeparator = format === 'srt' ? ',' : '.';
   const blocks = cues.map((cue, index) => {
     const number = format === 'srt' ? `${index + 1}\n` : '';
-    const times = `${writeClock(cue.startMs, beforeMs)} --> ${writeClock(cue.endMs, beforeMs)}`;
-    return `${number}${times}${cue.settings}\n${cue.text}\n\n`;
+    const start = formatTimestamp(cue.startMs, decimalSeparator);
+    const end = formatTimestamp(cue.endMs, decimalSeparator);
+    return `${number}${start} --> ${end}${cue.settings}\n${cue.text}\n\n`;
   });
   return `${format === 'vtt' ? 'WEBVTT\n\n' : ''}${blocks.join('')}`;
 }
@@ -31,8 +35,8 @@ export function readCues(body: string): Cue[] {
     const [line, start = '', end = '', settings = ''] = found;
     return [
       {
-        startMs: readClock(start),
-        endMs: readClock(end),
+        startMs: parseTimestamp(start),
+        endMs: parseTimestamp(end),
         settings: settings.trimEnd(),
         text: block.slice(found.index + line.length).trim(),
       },
@@ -41,14 +45,14 @@ export function readCues(body: string): Cue[] {
 }
 
 /** Parses `00:01:02,345` or `01:02,345` to milliseconds. */
-function readClock(text: string): number {
+function parseTimestamp(text: string): number {
   const [ms = 0, seconds = 0, minutes = 0, hours = 0] = text.split(/[:.,]/).reverse().map(Number);
   return ((hours * 60 + minutes) * 60 + seconds) * 1000 + ms;
 }
 
-function writeClock(ms: number, beforeMs: ',' | '.'): string {
+function formatTimestamp(ms: number, decimalSeparator: ',' | '.'): string {
   const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
   const [hours, minutes, seconds] = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60];
   const rest = String(ms % 1000).padStart(3, '0');
-  return `${two(hours)}:${two(minutes)}:${two(seconds)}${beforeMs}${rest}`;
+  return `${two(hours)}:${two(minutes)}:${two(seconds)}${decimalSeparator}${rest}`;
 }
