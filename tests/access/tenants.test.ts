@@ -174,7 +174,7 @@ describe('the credits API', () => {
     expect(named.data.id).toMatch(/^ten_[0-9a-z]{16}$/);
   });
 
-  test('rejects a correction below 0 and names the balance', async () => {
+  test('rejects a correction that would make the balance negative, and names the balance', async () => {
     await rig.addTenant('poor');
     await admin('POST', '/tenants/poor/credits', { amount: 50 });
     const { status, data } = await admin('POST', '/tenants/poor/credits', { amount: -51 });

@@ -48,7 +48,7 @@ afterAll(async () => {
   upstream.stop();
 });
 
-test('an idempotency key expires by the time of the store', async () => {
+test("an idempotency key expires according to the store's clock", async () => {
   upstream.script('chat', chatAnswer('once'));
   const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'hi' }] };
   const reply = await gateway.post(chat, { headers: { 'idempotency-key': 'order-7' } });
@@ -60,7 +60,7 @@ test('an idempotency key expires by the time of the store', async () => {
   expect(Math.abs(expires_at - (storeTime + 24 * hourMs))).toBeLessThan(minuteMs);
 });
 
-test('a charge has the time of the store', async () => {
+test("a charge gets its time from the store's clock", async () => {
   const entries = await gateway.store.database.read
     .selectFrom('ledger_entries')
     .select('created_at')
@@ -70,7 +70,7 @@ test('a charge has the time of the store', async () => {
   expect(Math.abs(Number(entries[0]?.created_at) - storeTime)).toBeLessThan(minuteMs);
 });
 
-test('an API key expires by the time of the store', async () => {
+test("an API key expires according to the store's clock", async () => {
   setSystemTime(storeTime);
   const expiresAt = storeTime + 30 * minuteMs;
   const key = await gateway.makeKey({ expires_at: new Date(expiresAt).toISOString() });
@@ -78,7 +78,7 @@ test('an API key expires by the time of the store', async () => {
   expect((await gateway.get('/v1/models', { key })).status).toBe(200);
 });
 
-test('the overlap of a rotated key ends by the time of the store', async () => {
+test("the overlap of a rotated key ends according to the store's clock", async () => {
   const rotate = async (overlap_seconds: number) => {
     const key = await gateway.makeKey({});
     const { data } = (await gateway.get('/v1/key', { key })).json;
@@ -95,7 +95,7 @@ test('the overlap of a rotated key ends by the time of the store', async () => {
   expect(Math.abs(Number(previous_until) - (storeTime + 10 * minuteMs))).toBeLessThan(minuteMs);
 });
 
-test('the age of a cached answer is measured by the time of the store', async () => {
+test("the age of a cached answer is measured with the store's clock", async () => {
   upstream.script('chat', chatAnswer('It rained.'));
   const messages = [{ role: 'user', content: 'And yesterday?' }];
   const chat = { model: 'test/chat', temperature: 0, messages };
@@ -107,7 +107,7 @@ test('the age of a cached answer is measured by the time of the store', async ()
   expect(again.headers.get('x-cache')).toBe('HIT');
 });
 
-test('a job is created at the time of the store, so that any process can start it', async () => {
+test("a job gets its creation time from the store's clock, so that any process can start it", async () => {
   const job = {
     type: 'speech',
     model: 'test/voice',
@@ -140,7 +140,7 @@ test("a request counts toward the key's limit on the day of its arrival", async 
   await accounting.close();
 });
 
-test('HTTP and the CLI print the statement of the current month of the store', async () => {
+test("HTTP and the CLI print the statement of the current month according to the store's clock", async () => {
   const config = join(gateway.folder, 'shell.yaml');
   writeFileSync(config, `database: "${settings.environment?.DATABASE_URL}"\n`);
   setSystemTime();
@@ -159,7 +159,7 @@ test('HTTP and the CLI print the statement of the current month of the store', a
   }
 });
 
-test('log rows are deleted by the time of the store', async () => {
+test("log rows are deleted according to the store's clock", async () => {
   upstream.script('chat', chatAnswer('Still here.'));
   const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'Remember this.' }] };
   const { requestId } = await gateway.post(chat);

@@ -41,7 +41,7 @@ test.each([
   ['its first request', [], journalError],
   ['a later request', ['test/before'], connectionError],
 ] as const)(
-  'without a free file descriptor, %s gets 503 without blaming a provider, and service recovers',
+  'out of file descriptors, the gateway answers %s with 503, blames no provider, and recovers',
   async (_, before, message) => {
     const models = { 'test/chat': {} };
     await using gateway = await startGateway({
