@@ -68,15 +68,15 @@ export function offsetOf({ query }: Route): number {
   return Number.isSafeInteger(offset) && offset > 0 ? offset : 0;
 }
 
-export function addressOf(page: string, changes: QueryChanges = {}): string {
+export function urlFor(page: string, changes: QueryChanges = {}): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(changes)) if (value !== null) query.set(name, value);
   const text = query.toString();
   return `${page === '' ? root : `${root}/${page}`}${text === '' ? '' : `?${text}`}`;
 }
 
-export function navigate(address: string): void {
-  history.pushState(null, '', address);
+export function navigate(url: string): void {
+  history.pushState(null, '', url);
   dispatchEvent(new Event(routeChanged));
   scrollTo(0, 0);
 }
@@ -99,9 +99,9 @@ export function setQuery(
   // A query too long for the URL goes into the history entry, which survives a reload.
   const isLong = text.length > queryMax;
   const state: State = { isOverlay, ...(isLong ? { query: text } : {}) };
-  const address = location.pathname + (isLong ? '' : text);
-  if (mode === 'push') history.pushState(state, '', address);
-  else history.replaceState(state, '', address);
+  const url = location.pathname + (isLong ? '' : text);
+  if (mode === 'push') history.pushState(state, '', url);
+  else history.replaceState(state, '', url);
   dispatchEvent(new Event(routeChanged));
 }
 

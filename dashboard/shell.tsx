@@ -12,7 +12,7 @@ import { Operator } from './pages/operator.tsx';
 import { Overview } from './pages/overview.tsx';
 import { Playground } from './pages/playground.tsx';
 import { Skills } from './pages/skills.tsx';
-import { addressOf, useRoute } from './route.ts';
+import { urlFor, useRoute } from './route.ts';
 import { hasScope, type Session, useSession } from './session.ts';
 import type { Scope } from './shapes.ts';
 import { useTheme } from './theme.ts';
@@ -103,7 +103,7 @@ function NoAccess({ requestedItem }: { readonly requestedItem: Item | undefined 
   return (
     <Page title={requestedItem ? 'No access' : 'Page not found'}>
       <p class="note">
-        {reason} <a href={addressOf('')}>Go to the home page</a>.
+        {reason} <a href={urlFor('')}>Go to the home page</a>.
       </p>
     </Page>
   );
@@ -120,7 +120,7 @@ function Navigation({ items: allowed, current }: NavigationProps) {
   return (
     <div class={`side ${isOpen ? 'open' : ''}`}>
       <div class="side-head">
-        <a class="brand" href={addressOf('')}>
+        <a class="brand" href={urlFor('')}>
           <Mark />
           <span>Tollgate</span>
         </a>
@@ -144,7 +144,7 @@ function Navigation({ items: allowed, current }: NavigationProps) {
               .map(({ page, title }) => (
                 <a
                   key={page}
-                  href={addressOf(page)}
+                  href={urlFor(page)}
                   onClick={() => setOpen(false)}
                   {...(page === current ? { 'aria-current': 'page' as const } : {})}
                 >

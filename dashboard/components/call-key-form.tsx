@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { useAction } from '../load.ts';
-import { addressOf } from '../route.ts';
+import { urlFor } from '../route.ts';
 import { kindOf, useSession, verifyKey } from '../session.ts';
 import { Form, TextField } from './field.tsx';
 import { ErrorNote } from './notes.tsx';
@@ -23,7 +23,7 @@ export function CallKeyForm({ purpose }: { readonly purpose: string }) {
     <Card title="Routing key required">
       <p>
         You're signed in with a management key, which can't {purpose}. Paste a routing key to use in
-        this tab, or <a href={addressOf('keys', { create: '1' })}>create one</a>.
+        this tab, or <a href={urlFor('keys', { create: '1' })}>create one</a>.
       </p>
       <Form onSubmit={submit} class="form row">
         <TextField

@@ -10,7 +10,7 @@ interface DialogProps {
   readonly onClose: () => void;
   readonly children: ComponentChildren;
   /** A sheet fills the right side of the window. */
-  readonly form?: 'box' | 'sheet';
+  readonly variant?: 'box' | 'sheet';
   /** The dialog closes only by its buttons, because it shows something only once. */
   readonly isPersistent?: boolean;
 }
@@ -26,7 +26,7 @@ export function Dialog({
   title,
   onClose,
   children,
-  form = 'box',
+  variant = 'box',
   isPersistent = false,
 }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -46,7 +46,7 @@ export function Dialog({
       if (target instanceof HTMLElement) target.focus();
     };
   }, []);
-  const hasFocused = useRef(form === 'sheet');
+  const hasFocused = useRef(variant === 'sheet');
   // Runs after each render until a field has had the focus, as fields may need loaded data.
   useLayoutEffect(() => {
     if (hasFocused.current) return;
@@ -57,7 +57,7 @@ export function Dialog({
   return (
     <dialog
       ref={dialog}
-      class={form}
+      class={variant}
       aria-labelledby={id}
       {...{ closedby: isPersistent ? 'none' : 'closerequest' }}
       onCancel={(event) => {

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { type Loaded, useInterval } from '../load.ts';
-import { addressOf } from '../route.ts';
+import { urlFor } from '../route.ts';
 import { CodeLine } from './copy.tsx';
 
 interface ErrorNoteProps {
@@ -61,7 +61,7 @@ export function NoModel({ kind }: { readonly kind: string }) {
   return (
     <Empty title={`This key can't call any ${kind} models`}>
       <p>
-        See <a href={addressOf('models')}>which models it can call</a>, or use another key.
+        See <a href={urlFor('models')}>which models it can call</a>, or use another key.
       </p>
     </Empty>
   );

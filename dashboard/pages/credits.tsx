@@ -9,7 +9,7 @@ import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { daysLeft, lastDays, monthOf } from '../days.ts';
 import { brief, count, date, monthName, plural, resetPeriods, usd } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { addressOf } from '../route.ts';
+import { urlFor } from '../route.ts';
 import { type Session, useSession } from '../session.ts';
 import type { Analytics, Credits, Key, StatementMonth } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -188,7 +188,7 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
 /** Links to the overview of the month, which explains its charges. */
 function Month({ month }: { readonly month: string }) {
   const { from, to } = monthOf(`${month}-01`);
-  return <a href={addressOf('', { from, to })}>{monthName(month)}</a>;
+  return <a href={urlFor('', { from, to })}>{monthName(month)}</a>;
 }
 
 function Statement({ month }: { readonly month: string }) {

@@ -48,12 +48,13 @@ const confirmations = {
   disable: {
     text: 'Disable',
     call: { method: 'PATCH', body: { disabled: true } },
-    consequence: 'Requests with this key fail within a second. You can enable it again.',
+    consequence:
+      'Within a second, requests with this key start to fail. You can enable the key again.',
   },
   enable: {
     text: 'Enable',
     call: { method: 'PATCH', body: { disabled: false } },
-    consequence: 'Requests with this key succeed again within a second.',
+    consequence: 'Within a second, requests with this key succeed again.',
   },
   delete: {
     text: 'Delete',

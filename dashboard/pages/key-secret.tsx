@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { CodeLine } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Checkbox } from '../components/field.tsx';
-import { addressOf, navigate } from '../route.ts';
+import { navigate, urlFor } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -20,7 +20,7 @@ export function SecretBox({ issued, onClose }: SecretBoxProps) {
   const isRouting = key.startsWith('sk-tg-');
   const tryIt = () => {
     setCallKey(key);
-    navigate(addressOf('playground'));
+    navigate(urlFor('playground'));
   };
   return (
     <Dialog

@@ -11,7 +11,7 @@ import { RowAction } from '../components/row-action.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { count, date, resetPeriods, time } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { addressOf, closeOverlay, offsetOf, openOverlay, setQuery, useRoute } from '../route.ts';
+import { closeOverlay, offsetOf, openOverlay, setQuery, urlFor, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -156,7 +156,7 @@ function Name({ keyObject, isOwn }: { readonly keyObject: Key; readonly isOwn: b
   return (
     <span class="two-lines">
       <span>
-        <a href={addressOf('logs', { key: id })}>{name || id}</a>{' '}
+        <a href={urlFor('logs', { key: id })}>{name || id}</a>{' '}
         {label.startsWith('sk-mgmt-') && <Badge tone="accent">management</Badge>}{' '}
         {isOwn && <Badge>your key</Badge>} {disabled && <Badge tone="warn">disabled</Badge>}{' '}
         {isExpired && <Badge tone="warn">expired</Badge>}

@@ -11,7 +11,7 @@ import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { rangeOf } from '../days.ts';
 import { count, milliseconds, shortTime } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { addressOf, goToOffset, offsetOf, openOverlay, setQuery, useRoute } from '../route.ts';
+import { goToOffset, offsetOf, openOverlay, setQuery, urlFor, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { LogPage, LogRow } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -222,8 +222,8 @@ function Rows({ page, reload }: RowsProps) {
     return (
       <Empty title="No matching requests" curl={chatCurl()} reload={reload}>
         <p>
-          <a href={addressOf('logs')}>Show all requests of the last 30 days</a>, or send a request.
-          It appears here when it completes.
+          <a href={urlFor('logs')}>Show all requests of the last 30 days</a>, or send a request. It
+          appears here when it completes.
         </p>
       </Empty>
     );

@@ -4,7 +4,7 @@ import { Dialog } from '../components/dialog.tsx';
 import { Badge, CircuitState } from '../components/notes.tsx';
 import { DescriptionList } from '../components/page.tsx';
 import { count, milliseconds, price } from '../format.ts';
-import { addressOf, closeOverlay } from '../route.ts';
+import { closeOverlay, urlFor } from '../route.ts';
 import type { Endpoint } from '../shapes.ts';
 import { chatCurl, sampleCurl } from '../snippets.ts';
 import type { CatalogModel } from './models.tsx';
@@ -41,7 +41,7 @@ export function ModelSheet({ model }: { readonly model: CatalogModel }) {
     ['Output', architecture.output_modalities.join(', ')],
   ];
   return (
-    <Dialog title={model.name} form="sheet" onClose={() => closeOverlay('model')}>
+    <Dialog title={model.name} variant="sheet" onClose={() => closeOverlay('model')}>
       <p class="id-line">
         <code>{model.id}</code>
         <CopyButton text={model.id} label="model alias" />
@@ -63,11 +63,11 @@ export function ModelSheet({ model }: { readonly model: CatalogModel }) {
       </ol>
       <p class="buttons">
         {canChat(model) && (
-          <a class="button primary" href={addressOf('playground', { model: model.id })}>
+          <a class="button primary" href={urlFor('playground', { model: model.id })}>
             Try it in the playground
           </a>
         )}
-        <a class="button secondary" href={addressOf('logs', { model: model.id })}>
+        <a class="button secondary" href={urlFor('logs', { model: model.id })}>
           View requests
         </a>
       </p>

@@ -118,7 +118,7 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
       onDone();
     });
   return (
-    <Dialog title={`Credits of ${tenant.name}`} form="sheet" onClose={onClose}>
+    <Dialog title={`Credits of ${tenant.name}`} variant="sheet" onClose={onClose}>
       <Form onSubmit={submit}>
         <p>
           <b>{count(tenant.credits.available)}</b> available, {count(tenant.credits.held)} held.

@@ -69,7 +69,7 @@ function CreditsLeft({ tenant: { credits, current_period } }: { readonly tenant:
   );
 }
 
-/** Marks error rates of a month from this percentage. */
+/** Monthly error rates at or above this percentage are highlighted. */
 const warnFromPercent = 10;
 
 function Requests({ requests, failed_requests }: Tenant['current_period']) {

@@ -1,16 +1,16 @@
 import { Chart, type Series } from '../components/chart.tsx';
 import { useKeyNames } from '../components/key-choice.tsx';
 import type { Analytics, Day } from '../shapes.ts';
-import { nameOfGroup, type SplitName, splitNames } from './overview-groups.tsx';
+import { type GroupBy, groupByNames, nameOfGroup } from './overview-groups.tsx';
 import { type Metric, type MetricName, metrics } from './overview-metrics.tsx';
 
 interface OverviewChartProps {
   readonly analytics: Analytics;
   readonly metric: MetricName;
-  readonly split: SplitName;
+  readonly groupBy: GroupBy;
 }
 
-export function OverviewChart({ analytics, metric, split }: OverviewChartProps) {
+export function OverviewChart({ analytics, metric, groupBy }: OverviewChartProps) {
   const names = useKeyNames();
   const { name, total, dailyValue, format, isAdditive }: Metric = metrics[metric];
   const days = analytics.timeseries.map(({ date }) => date);
@@ -23,7 +23,7 @@ export function OverviewChart({ analytics, metric, split }: OverviewChartProps) 
   };
   const groups = (analytics.groups ?? []).map(
     (group): Series => ({
-      name: nameOfGroup(group.value, split, names),
+      name: nameOfGroup(group.value, groupBy, names),
       values: valuesOf(group.timeseries),
       total: total(group.summary),
     }),
@@ -36,7 +36,7 @@ export function OverviewChart({ analytics, metric, split }: OverviewChartProps) 
   const series = isAdditive && groups.length > 0 ? groups : [...groups, allSeries];
   return (
     <Chart
-      label={`${name} by day and ${splitNames[split].toLowerCase()}`}
+      label={`${name} by day and ${groupByNames[groupBy].toLowerCase()}`}
       days={days}
       series={series}
       kind={isAdditive ? 'stack' : 'line'}

@@ -3,27 +3,27 @@ import { useKeyNames } from '../components/key-choice.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import type { Range } from '../days.ts';
 import { brief, count, milliseconds, percentInColumn, plural } from '../format.ts';
-import { addressOf, type QueryChanges } from '../route.ts';
+import { type QueryChanges, urlFor } from '../route.ts';
 import type { Analytics, Group, Summary } from '../shapes.ts';
 import { Change } from './overview-metrics.tsx';
 
-export const splitNames = {
+export const groupByNames = {
   model: 'Model',
   provider: 'Provider',
   api_key_id: 'Key',
   traffic_mode: 'Traffic mode',
 } as const;
 
-export type SplitName = keyof typeof splitNames;
+export type GroupBy = keyof typeof groupByNames;
 
 export function nameOfGroup(
   value: string | null,
-  split: SplitName,
+  groupBy: GroupBy,
   names: ReadonlyMap<string, string>,
 ): string {
   if (value === null) return 'All others';
-  if (value === '') return split === 'provider' ? 'no provider' : 'unnamed';
-  return split === 'api_key_id' ? (names.get(value) ?? value) : value;
+  if (value === '') return groupBy === 'provider' ? 'no provider' : 'unnamed';
+  return groupBy === 'api_key_id' ? (names.get(value) ?? value) : value;
 }
 
 /** The range and key that all numbers of the page are for. */
@@ -35,35 +35,35 @@ export interface Scope {
 
 /** Returns a link to the log with exactly the requests that a number counts. */
 export function logsLink({ range, keyId }: Scope, filter: QueryChanges = {}): string {
-  return addressOf('logs', { ...range, key: keyId || null, ...filter });
+  return urlFor('logs', { ...range, key: keyId || null, ...filter });
 }
 
 /** Returns the log filter for a group. Only models and keys have one. */
-function filterOf(value: string | null, split: SplitName): QueryChanges | undefined {
+function filterOf(value: string | null, groupBy: GroupBy): QueryChanges | undefined {
   if (value === null || value === '') return undefined;
-  if (split === 'model') return { model: value };
-  return split === 'api_key_id' ? { key: value } : undefined;
+  if (groupBy === 'model') return { model: value };
+  return groupBy === 'api_key_id' ? { key: value } : undefined;
 }
 
 interface GroupTableProps {
   readonly groups: readonly Group[];
   /** The same numbers for the previous period. */
   readonly previous: Analytics;
-  readonly split: SplitName;
+  readonly groupBy: GroupBy;
   readonly scope: Scope;
 }
 
-export function GroupTable({ groups, previous, split, scope }: GroupTableProps) {
+export function GroupTable({ groups, previous, groupBy, scope }: GroupTableProps) {
   const names = useKeyNames();
   const spent = groups.reduce((sum, { summary }) => sum + summary.total_spend, 0);
   const columns: Column<Group>[] = [
     {
-      title: splitNames[split],
+      title: groupByNames[groupBy],
       isHead: true,
       cell: (group) => {
         const { value } = group;
-        const name = nameOfGroup(value, split, names);
-        const filter = filterOf(value, split);
+        const name = nameOfGroup(value, groupBy, names);
+        const filter = filterOf(value, groupBy);
         return (
           <span class="group-name">
             <Swatch index={groups.indexOf(group)} />
@@ -75,12 +75,13 @@ export function GroupTable({ groups, previous, split, scope }: GroupTableProps) 
     numberColumn('Requests', (group) => count(group.summary.total_requests)),
     numberColumn('Errors', ({ value, summary }) => {
       const text = percentInColumn(summary.error_rate);
-      const filter = filterOf(value, split);
+      const filter = filterOf(value, groupBy);
       if (!filter || summary.failed_requests === 0) return text;
+      const name = nameOfGroup(value, groupBy, names);
       return (
         <a
           href={logsLink(scope, { ...filter, status: 'error' })}
-          aria-label={`${text}: ${failedRequests(summary)} of ${nameOfGroup(value, split, names)}`}
+          aria-label={`${text}: ${failedRequests(summary)} of ${name}`}
         >
           {text}
         </a>
@@ -95,7 +96,7 @@ export function GroupTable({ groups, previous, split, scope }: GroupTableProps) 
   ];
   return (
     <Table
-      label={`Usage by ${splitNames[split].toLowerCase()}`}
+      label={`Usage by ${groupByNames[groupBy].toLowerCase()}`}
       columns={columns}
       rows={groups}
       rowKey={({ value }) => String(value)}

@@ -9,18 +9,18 @@ import { Refresh } from '../components/refresh.tsx';
 import { daysIn, previousRange, type Range, rangeOf } from '../days.ts';
 import { plural } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { addressOf, optionIn, setQuery, useRoute } from '../route.ts';
+import { optionIn, setQuery, urlFor, useRoute } from '../route.ts';
 import { hasScope, useSession } from '../session.ts';
 import type { Analytics } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
 import { OverviewChart } from './overview-chart.tsx';
 import {
   failedRequests,
+  type GroupBy,
   GroupTable,
+  groupByNames,
   logsLink,
   type Scope,
-  type SplitName,
-  splitNames,
 } from './overview-groups.tsx';
 import { type MetricName, MetricTiles, metrics } from './overview-metrics.tsx';
 
@@ -37,7 +37,7 @@ function useOptions() {
   return {
     range: rangeOf(route, 30),
     metric: optionIn(metrics, query.get('metric'), 'spend'),
-    split: optionIn(splitNames, query.get('split'), 'model'),
+    groupBy: optionIn(groupByNames, query.get('split'), 'model'),
     keyId: query.get('key') ?? '',
   };
 }
@@ -51,13 +51,13 @@ function periodOf(range: Range): string {
 
 export function Overview() {
   const { key } = useSession();
-  const { range, metric, split, keyId } = useOptions();
-  const name = JSON.stringify([range, split, keyId]);
+  const { range, metric, groupBy, keyId } = useOptions();
+  const name = JSON.stringify([range, groupBy, keyId]);
   const loaded = useLoad(name, async (signal) => {
     const call = { key, signal };
     const [current, previous] = await Promise.all([
-      requestJson<Analytics>(analyticsPath(range, keyId, split), call),
-      requestJson<Analytics>(analyticsPath(previousRange(range), keyId, split), call),
+      requestJson<Analytics>(analyticsPath(range, keyId, groupBy), call),
+      requestJson<Analytics>(analyticsPath(previousRange(range), keyId, groupBy), call),
     ]);
     return { current, previous };
   });
@@ -80,14 +80,20 @@ export function Overview() {
         <KeyChoice value={keyId} onValue={(id) => setQuery({ key: id }, 'replace')} />
         <SelectField
           label="Group by"
-          value={split}
+          value={groupBy}
           onValue={(value) => setQuery({ split: value })}
-          options={Object.entries(splitNames)}
+          options={Object.entries(groupByNames)}
         />
       </div>
       <Loading loaded={loaded} text="Loading usage…" />
       {data && (
-        <Numbers {...data} metric={metric} split={split} scope={{ range, keyId }} reload={reload} />
+        <Numbers
+          {...data}
+          metric={metric}
+          groupBy={groupBy}
+          scope={{ range, keyId }}
+          reload={reload}
+        />
       )}
     </Page>
   );
@@ -97,12 +103,12 @@ interface NumbersProps {
   readonly current: Analytics;
   readonly previous: Analytics;
   readonly metric: MetricName;
-  readonly split: SplitName;
+  readonly groupBy: GroupBy;
   readonly scope: Scope;
   readonly reload: () => void;
 }
 
-function Numbers({ current, previous, metric, split, scope, reload }: NumbersProps) {
+function Numbers({ current, previous, metric, groupBy, scope, reload }: NumbersProps) {
   const session = useSession();
   const { total_requests, total_spend, failed_requests } = current.summary;
   if (total_requests === 0 && previous.summary.total_requests === 0) {
@@ -113,7 +119,7 @@ function Numbers({ current, previous, metric, split, scope, reload }: NumbersPro
           {hasScope(session, 'chat') && (
             <>
               {' '}
-              or the <a href={addressOf('playground')}>playground</a>
+              or the <a href={urlFor('playground')}>playground</a>
             </>
           )}
           . It appears here when it completes.
@@ -125,10 +131,15 @@ function Numbers({ current, previous, metric, split, scope, reload }: NumbersPro
     <>
       <MetricTiles current={current.summary} previous={previous.summary} metric={metric} />
       <Card title={metrics[metric].chartTitle}>
-        <OverviewChart analytics={current} metric={metric} split={split} />
+        <OverviewChart analytics={current} metric={metric} groupBy={groupBy} />
       </Card>
-      <Card title={`By ${splitNames[split].toLowerCase()}`}>
-        <GroupTable groups={current.groups ?? []} previous={previous} split={split} scope={scope} />
+      <Card title={`By ${groupByNames[groupBy].toLowerCase()}`}>
+        <GroupTable
+          groups={current.groups ?? []}
+          previous={previous}
+          groupBy={groupBy}
+          scope={scope}
+        />
         <p class="hint">
           Total: <a href={logsLink(scope)}>{plural(total_requests, 'request')}</a>,{' '}
           {plural(total_spend, 'credit')}

@@ -3,7 +3,7 @@ import { requestData } from '../api.ts';
 import { Checkbox } from '../components/field.tsx';
 import { ErrorNote } from '../components/notes.tsx';
 import { useLoad } from '../load.ts';
-import { addressOf, setQuery } from '../route.ts';
+import { setQuery, urlFor } from '../route.ts';
 import { hasScope, useSession } from '../session.ts';
 import type { SkillSummary } from '../shapes.ts';
 
@@ -41,7 +41,7 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
       </fieldset>
       <p class="hint">
         The gateway adds their instructions to the prompt.{' '}
-        <a href={addressOf('skills')}>Manage skills</a>
+        <a href={urlFor('skills')}>Manage skills</a>
       </p>
     </details>
   );

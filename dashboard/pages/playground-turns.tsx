@@ -4,7 +4,7 @@ import { CopyButton } from '../components/copy.tsx';
 import { Form, TextField } from '../components/field.tsx';
 import { Busy } from '../components/notes.tsx';
 import { count, milliseconds, plural } from '../format.ts';
-import { addressOf } from '../route.ts';
+import { urlFor } from '../route.ts';
 import { hasScope, useSession } from '../session.ts';
 import type { ToolCall } from '../shapes.ts';
 import type { Message } from '../snippets.ts';
@@ -129,7 +129,7 @@ function Costs({ answer, isStreaming }: CostsProps) {
         <span key={metric}>{metric}</span>
       ))}
       {hasScope(session, 'customer') && !isStreaming && (
-        <a href={addressOf('logs', { request: requestId })}>Receipt</a>
+        <a href={urlFor('logs', { request: requestId })}>Receipt</a>
       )}
       {text !== '' && <CopyButton text={text} label="answer" />}
     </p>

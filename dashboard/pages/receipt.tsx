@@ -9,7 +9,7 @@ import { Badge, ErrorNote, Loading } from '../components/notes.tsx';
 import { DescriptionList } from '../components/page.tsx';
 import { count, exactAmount, milliseconds, price, time, usd } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
-import { addressOf, closeOverlay } from '../route.ts';
+import { closeOverlay, urlFor } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { Receipt } from '../shapes.ts';
 import { Attempts } from './receipt-attempts.tsx';
@@ -21,7 +21,7 @@ export function ReceiptSheet({ id }: { readonly id: string }) {
   const path = `/v1/customer/logs/${encodeURIComponent(id)}`;
   const loaded = useLoad(path, (signal) => requestData<Receipt>(path, { key, signal }));
   return (
-    <Dialog title="Receipt" form="sheet" onClose={() => closeOverlay('request')}>
+    <Dialog title="Receipt" variant="sheet" onClose={() => closeOverlay('request')}>
       <Loading loaded={loaded} text="Loading receipt…" />
       {loaded.data && <Content receipt={loaded.data} />}
     </Dialog>
@@ -43,7 +43,7 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
           {cost > 0 && `, ${usd(receipt.usd)}`}
         </p>
         <p class="hint">
-          {time(created_at)} UTC, key <a href={addressOf('logs', { key: api_key_id })}>{keyName}</a>
+          {time(created_at)} UTC, key <a href={urlFor('logs', { key: api_key_id })}>{keyName}</a>
         </p>
       </div>
       <Failure receipt={receipt} />

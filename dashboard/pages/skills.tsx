@@ -29,7 +29,7 @@ export function Skills() {
   return (
     <Page
       title="Skills"
-      lead="Reusable instructions. The gateway adds those that a request names to its prompt."
+      lead="Reusable instructions. If a request names a skill, the gateway adds it to the prompt."
       actions={<AddButton text="Create a skill" onClick={() => openOverlay({ skill: ' ' })} />}
     >
       <Loading loaded={loaded} text="Loading skills…" />
