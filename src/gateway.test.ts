@@ -46,7 +46,7 @@ const defaults: Stages = {
   findReplay: () => undefined,
   plan: () => [],
   reserve: () => Promise.reject(new Error('reserve is not expected')),
-  tryOffers: () => Promise.reject(new Error('openFirst is not expected')),
+  tryOffers: () => Promise.reject(new Error('tryOffers is not expected')),
   settle: async () => ({ usage: noUsage, costCredits: 0 }),
   reportLateError() {},
 };

@@ -41,7 +41,7 @@ function tryPlan(results: readonly AttemptResult[], client = new AbortController
   return { opened, tried, attempts, health };
 }
 
-describe('openFirst', () => {
+describe('tryOffers', () => {
   test('stops at the first answer', async () => {
     const { opened, tried } = tryPlan([failed('server')]);
     expect((await opened).offer.upstreamModel).toBe('a/a@south');

@@ -104,7 +104,7 @@ function saveRecording(
 
 function recordHealth(call: Call, outcome: AnsweredOutcome, usage: Usage, deps: SettleDeps): void {
   const { kind, opened, error, metrics } = outcome;
-  // As in openFirst, don't count failures caused by the request against the offer.
+  // As in tryOffers, don't count failures caused by the request against the offer.
   const isOffersFault = error?.symbol === 'upstream_error' && metrics.failure?.kind !== 'request';
   // After a finish reason, the provider is fine, but the model's output was unusable.
   if (kind === 'interrupted' && isOffersFault && metrics.finishReason === undefined)
