@@ -9,7 +9,7 @@ import { answerId } from '../../normalize/responses/identity.ts';
 import { EndedCalls, JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
 import { writeRedacted, writeSignature } from '../reasoning-signature.ts';
 import { type Echo, isIncomplete } from './response-object.ts';
-import type { ToolForm, ToolForms } from './tools.ts';
+import type { ClientTool, ClientTools } from './tools.ts';
 import { searchArguments } from './tools.ts';
 
 interface ItemPosition {
@@ -32,14 +32,14 @@ interface ReasoningItem extends ItemPosition {
 
 interface CallItem extends ItemPosition {
   readonly callId: string;
-  readonly form: ToolForm;
+  readonly clientTool: ClientTool;
   readonly end: JsonEndScanner;
   json: string;
 }
 
 type Status = 'in_progress' | 'completed' | 'incomplete';
 
-const idPrefixes: Readonly<Record<ToolForm['type'], string>> = {
+const idPrefixes: Readonly<Record<ClientTool['type'], string>> = {
   function: 'fc',
   custom: 'ctc',
   tool_search: 'tsc',
@@ -60,7 +60,7 @@ export class OutputWriter implements AnswerSink {
   protected readonly identity: ReplyIdentity;
   protected readonly echo: Echo;
   readonly #events: EventOutput | undefined;
-  readonly #forms: ToolForms;
+  readonly #clientTools: ClientTools;
   /** The number of items that have started, finished or not. */
   #items = 0;
   readonly #calls = new Map<number, CallItem>();
@@ -71,10 +71,10 @@ export class OutputWriter implements AnswerSink {
   #partStart = 0;
   #thought: ReasoningItem | undefined;
 
-  constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo, events?: EventOutput) {
+  constructor(identity: ReplyIdentity, clientTools: ClientTools, echo: Echo, events?: EventOutput) {
     this.identity = identity;
     this.echo = echo;
-    this.#forms = forms;
+    this.#clientTools = clientTools;
     this.#events = events;
   }
 
@@ -123,11 +123,11 @@ export class OutputWriter implements AnswerSink {
   toolCall(call: number, id: string, name: string): void {
     this.#endMessage('completed');
     this.#endThought();
-    const form = this.#forms.formOf(name);
+    const clientTool = this.#clientTools.clientToolFor(name);
     const open: CallItem = {
-      ...this.#next(idPrefixes[form.type]),
+      ...this.#next(idPrefixes[clientTool.type]),
       callId: id,
-      form,
+      clientTool,
       end: new JsonEndScanner(),
       json: '',
     };
@@ -147,7 +147,7 @@ export class OutputWriter implements AnswerSink {
     const wasComplete = open.end.isComplete;
     open.end.push(json);
     // Free-form input has to be extracted from its JSON first, and a search is sent complete.
-    if (open.form.type === 'function') {
+    if (open.clientTool.type === 'function') {
       this.#events?.emit('response.function_call_arguments.delta', {
         ...itemPosition(open),
         delta: json,
@@ -286,19 +286,19 @@ export class OutputWriter implements AnswerSink {
   #endCall(call: number, open: CallItem, status: Status): void {
     this.#calls.delete(call);
     const at = itemPosition(open);
-    if (open.form.type === 'custom') {
+    if (open.clientTool.type === 'custom') {
       const input = freeFormInput(open.json);
       if (input !== '')
         this.#events?.emit('response.custom_tool_call_input.delta', { ...at, delta: input });
       this.#events?.emit('response.custom_tool_call_input.done', { ...at, input });
-    } else if (open.form.type === 'function') {
+    } else if (open.clientTool.type === 'function') {
       // A call without arguments gets an empty object. It is sent as a delta, too, because clients
       // join deltas.
       if (open.json.trim() === '' && status === 'completed') {
         open.json += '{}';
         this.#events?.emit('response.function_call_arguments.delta', { ...at, delta: '{}' });
       }
-      const { name } = open.form;
+      const { name } = open.clientTool;
       this.#events?.emit('response.function_call_arguments.done', {
         ...at,
         name,
@@ -323,8 +323,8 @@ export class OutputWriter implements AnswerSink {
 }
 
 /** True if complete JSON is a complete call. Free-form text without its wrapper may continue. */
-function isCompleteCall({ form, json }: CallItem): boolean {
-  return form.type !== 'custom' || typeof fieldsOf(parseArguments(json)).input === 'string';
+function isCompleteCall({ clientTool, json }: CallItem): boolean {
+  return clientTool.type !== 'custom' || typeof fieldsOf(parseArguments(json)).input === 'string';
 }
 
 function itemPosition({ id, index }: ItemPosition) {
@@ -360,8 +360,8 @@ function writeThought({ id, text, encrypted }: ReasoningItem): object {
   };
 }
 
-function writeCall({ id, callId, form, json }: CallItem, status: Status): object {
-  const { type, name, namespace } = form;
+function writeCall({ id, callId, clientTool, json }: CallItem, status: Status): object {
+  const { type, name, namespace } = clientTool;
   const named = namespace === undefined ? { name } : { name, namespace };
   if (type === 'custom') {
     const input = status === 'in_progress' ? '' : freeFormInput(json);

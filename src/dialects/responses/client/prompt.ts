@@ -41,11 +41,11 @@ import {
 import type { ResponsesRequest } from './request.ts';
 import { encryptedThoughts, type ResponsesBody, responsesSchema } from './schema.ts';
 import {
+  ClientTools,
   flatName,
   foundNames,
   isSearchCall,
   isSearchOutput,
-  ToolForms,
   toolSearchName,
 } from './tools.ts';
 
@@ -58,7 +58,7 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   addUnsupportedNames(body, unsupported);
   const format = body.text?.format;
   const turns = readTurns(body, unsupported);
-  const { tools } = new ToolForms(body, unsupported);
+  const { tools } = new ClientTools(body, unsupported);
   return keepLastBreakpoints({
     turns,
     ...readChoice(body.tool_choice, tools, unsupported),
@@ -236,7 +236,7 @@ function readItem(
   unsupported: UnsupportedNames,
 ): void {
   const item = orphanResultAsMessage(rawItem);
-  // `ToolForms` reads these tools together with the request's other tools.
+  // `ClientTools` reads these tools together with the request's other tools.
   if (item.type === 'additional_tools') return;
   if (isSearchCall.Check(item)) {
     const { call_id: id, arguments: rawArguments } = item;

@@ -36,8 +36,8 @@ import { type ResponsesBody, responsesSchema } from './schema.ts';
 import {
   checkAllowedTools,
   checkTools,
-  hasOwnTools,
-  isOwnTool,
+  hasClientTools,
+  isClientTool,
   searchesIn,
   type ToolList,
   toolLists,
@@ -112,8 +112,8 @@ export function rejectState(body: Readonly<Record<string, unknown>>): void {
 
 /**
  * Returns the URLs in files and audio, and in parts, items, tools, and fields that the gateway
- * doesn't know. Past calls of a model don't count, because the pages they opened aren't fetched
- * again.
+ * doesn't know. Tool calls that the model made earlier are skipped, because the pages they opened
+ * aren't fetched again.
  */
 function urlsOf(
   { tools }: ResponsesBody,
@@ -122,15 +122,15 @@ function urlsOf(
   extraFields: object,
 ): readonly UrlInput[] {
   const partTypesWithUrls = ['input_file', 'input_audio'];
-  const isForeign = ({ part }: LocatedPart) =>
+  const mayContainUrl = ({ part }: LocatedPart) =>
     !isKnownPart(part) || partTypesWithUrls.includes(part.type);
   return [
-    ...parts.filter(isForeign).flatMap(({ part, path }) => urlsIn(part, path)),
+    ...parts.filter(mayContainUrl).flatMap(({ part, path }) => urlsIn(part, path)),
     ...items.flatMap((item, index) =>
       isKnownItem(item) || item.type?.endsWith('_call') ? [] : urlsIn(item, `input[${index}]`),
     ),
     ...(tools ?? []).flatMap((tool, index) =>
-      isOwnTool(tool) ? [] : urlsIn(tool, `tools[${index}]`),
+      isClientTool(tool) ? [] : urlsIn(tool, `tools[${index}]`),
     ),
     ...urlsIn(extraFields, ''),
   ];
@@ -162,7 +162,7 @@ function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefine
 
 function accountNeedOfTools({ tools, path }: ToolList): OwnAccountNeed | undefined {
   return firstNeed(tools, (tool, index) =>
-    isOwnTool(tool) ? undefined : storedContentIn(tool, `${path}[${index}]`),
+    isClientTool(tool) ? undefined : storedContentIn(tool, `${path}[${index}]`),
   );
 }
 
@@ -185,7 +185,7 @@ function readNeeds(body: ResponsesBody, parts: readonly LocatedPart[]): ModelNee
   const has = (type: string) => parts.some(({ part }) => part.type === type);
   const format = body.text?.format?.type ?? 'text';
   return {
-    tools: hasOwnTools(body),
+    tools: hasClientTools(body),
     json: format !== 'text',
     images: has('input_image'),
     audio: has('input_audio'),

@@ -11,22 +11,22 @@ import type {
 import { keepAlive } from '../../events.ts';
 import { type EventOutput, OutputWriter } from './output-writer.ts';
 import { type Echo, ended, errorCode, failed, inProgress } from './response-object.ts';
-import { ToolForms, type WithTools } from './tools.ts';
+import { ClientTools, type WithTools } from './tools.ts';
 
 /** Returns the writers of neutral events for a Responses client. */
 export function responsesClient(body: WithTools, echo: Echo): ClientDialect {
   return {
-    writeStream: (identity) => new ResponsesStreamWriter(identity, new ToolForms(body), echo),
-    writeReply: (identity) => new ResponsesReplyWriter(identity, new ToolForms(body), echo),
+    writeStream: (identity) => new ResponsesStreamWriter(identity, new ClientTools(body), echo),
+    writeReply: (identity) => new ResponsesReplyWriter(identity, new ClientTools(body), echo),
   };
 }
 
 class ResponsesStreamWriter extends OutputWriter implements StreamWriter {
   readonly #events: EventBuffer;
 
-  constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo) {
+  constructor(identity: ReplyIdentity, clientTools: ClientTools, echo: Echo) {
     const events = new EventBuffer(identity, echo);
-    super(identity, forms, echo, events);
+    super(identity, clientTools, echo, events);
     this.#events = events;
   }
 

@@ -8,7 +8,7 @@ import { readPrompt } from './prompt.ts';
 import { readResponsesRequest } from './request.ts';
 import { echoOf } from './response-object.ts';
 import { responsesClient } from './response-writers.ts';
-import { ToolForms } from './tools.ts';
+import { ClientTools } from './tools.ts';
 
 /** Codex sends its tools to OpenAI's newest models as an item of the input. */
 const added = {
@@ -54,9 +54,9 @@ describe('tools added by the input', () => {
   });
 
   test('are called in their original form', () => {
-    const forms = new ToolForms(read({}).body);
+    const clientTools = new ClientTools(read({}).body);
     const exec = { type: 'custom', name: 'exec', namespace: 'functions' } as const;
-    expect(forms.formOf('functions__exec')).toEqual(exec);
+    expect(clientTools.clientToolFor('functions__exec')).toEqual(exec);
   });
 
   test('fix the stream mode of the answer', () => {

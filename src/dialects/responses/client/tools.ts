@@ -100,8 +100,8 @@ const addedTools = Type.Object({
 });
 type AnyTool = Static<typeof anyTyped>;
 
-const ownSchemas = { function: functionTool, custom: customTool, namespace: namespaceTool };
-const ownKinds = new SchemasByType(ownSchemas);
+const clientToolSchemas = { function: functionTool, custom: customTool, namespace: namespaceTool };
+const clientToolTypes = new SchemasByType(clientToolSchemas);
 const isSearch = Compile(searchToolSchema);
 const isAdded = Compile(addedTools);
 
@@ -112,10 +112,11 @@ export function checkTools(tools: readonly AnyTool[], path: string): void {
     if (typeof tool.type !== 'string') {
       throw validationError(Type.Object({ type: Type.String() }), tool, toolPath);
     }
-    ownKinds.check(tool.type, tool, toolPath);
+    clientToolTypes.check(tool.type, tool, toolPath);
     if (isSearchTool(tool) && !isSearch.Check(tool))
       throw validationError(searchToolSchema, tool, toolPath);
-    if (isOwnTool(tool) && tool.type === 'namespace') checkTools(tool.tools, `${toolPath}.tools`);
+    if (isClientTool(tool) && tool.type === 'namespace')
+      checkTools(tool.tools, `${toolPath}.tools`);
   }
 }
 
@@ -141,15 +142,15 @@ export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
 }
 
 /** True if there are tools that the client runs, not only the provider's own. */
-export function hasOwnTools(body: ResponsesBody): boolean {
+export function hasClientTools(body: ResponsesBody): boolean {
   return toolLists(body).some(({ tools }) =>
-    tools.some((tool) => isOwnTool(tool) || isToolSearch.Check(tool)),
+    tools.some((tool) => isClientTool(tool) || isToolSearch.Check(tool)),
   );
 }
 
 /** Checks only the type. `checkTools` validates the tool against its schema. */
-export function isOwnTool(tool: AnyTool): tool is OneOf<typeof ownSchemas> {
-  return ownKinds.has(tool.type ?? '');
+export function isClientTool(tool: AnyTool): tool is OneOf<typeof clientToolSchemas> {
+  return clientToolTypes.has(tool.type ?? '');
 }
 
 /** Replaces tools other than searches with empty objects, which keeps the indexes. */
@@ -157,8 +158,8 @@ export function searchesIn({ tools }: ResponsesBody): readonly object[] {
   return (tools ?? []).map((tool) => (isSearchTool(tool) && isSearch.Check(tool) ? tool : {}));
 }
 
-/** The client's form of a tool. */
-export interface ToolForm {
+/** A tool as the client declared it. */
+export interface ClientTool {
   readonly type: 'function' | 'custom' | 'tool_search';
   readonly name: string;
   readonly namespace?: string;
@@ -171,16 +172,16 @@ export function flatName(toolName: string, namespace: string | null | undefined)
 
 /**
  * Converts a Responses client's tools to functions, which every upstream supports, and calls back
- * to the client's form. A custom tool becomes a function with one text parameter. A tool in a
- * namespace gets a longer name.
+ * to calls of the client's tools. A custom tool becomes a function with one text parameter. A tool
+ * in a namespace gets a longer name.
  */
-export class ToolForms {
+export class ClientTools {
   readonly tools: Tool[] = [];
-  readonly #forms = new Map<string, ToolForm>();
-  readonly #foreign: UnsupportedNames | undefined;
+  readonly #clientTools = new Map<string, ClientTool>();
+  readonly #unsupported: UnsupportedNames | undefined;
 
   constructor(body: WithTools, unsupported?: UnsupportedNames) {
-    this.#foreign = unsupported;
+    this.#unsupported = unsupported;
     for (const { tools, path } of toolLists(body)) {
       for (const [index, tool] of tools.entries()) this.#add(tool, `${path}[${index}]`);
     }
@@ -188,11 +189,11 @@ export class ToolForms {
 
   /** The names of all functions, and the names of tools inside their namespaces. */
   get names(): ReadonlySet<string> {
-    return new Set([...this.#forms].flatMap(([flat, form]) => [flat, form.name]));
+    return new Set([...this.#clientTools].flatMap(([flat, { name }]) => [flat, name]));
   }
 
-  formOf(called: string): ToolForm {
-    return this.#forms.get(called) ?? { type: 'function', name: called };
+  clientToolFor(called: string): ClientTool {
+    return this.#clientTools.get(called) ?? { type: 'function', name: called };
   }
 
   #add(tool: AnyTool, path: string, namespace?: string): void {
@@ -201,9 +202,9 @@ export class ToolForms {
       this.#register({ type, name: toolSearchName }, readFunction(fields));
       return;
     }
-    if (!isOwnTool(tool) || (tool.type === 'namespace' && namespace !== undefined)) {
+    if (!isClientTool(tool) || (tool.type === 'namespace' && namespace !== undefined)) {
       // The gateway's search replaces a client's tool, which it finds by this path.
-      this.#foreign?.add(path);
+      this.#unsupported?.add(path);
       return;
     }
     if (tool.type === 'namespace') {
@@ -214,16 +215,16 @@ export class ToolForms {
     }
     const { type, name: toolName } = tool;
     const converted =
-      type === 'function' ? readFunction(tool, this.#foreign) : freeFormFunction(tool);
+      type === 'function' ? readFunction(tool, this.#unsupported) : freeFormFunction(tool);
     this.#register({ type, name: toolName, ...(namespace ? { namespace } : {}) }, converted);
   }
 
   /** Skips duplicates: a search may find a tool again, and upstreams reject duplicate names. */
-  #register(form: ToolForm, tool: Omit<Tool, 'name'>): void {
-    const flat = flatName(form.name, form.namespace);
-    if (this.#forms.has(flat)) return;
-    this.#forms.set(flat, form);
-    this.tools.push({ ...tool, name: flat });
+  #register(clientTool: ClientTool, converted: Omit<Tool, 'name'>): void {
+    const flat = flatName(clientTool.name, clientTool.namespace);
+    if (this.#clientTools.has(flat)) return;
+    this.#clientTools.set(flat, clientTool);
+    this.tools.push({ ...converted, name: flat });
   }
 }
 
@@ -248,7 +249,7 @@ function readFunction(
 export function checkAllowedTools(body: ResponsesBody): void {
   const { tool_choice: choice } = body;
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
-  const { names } = new ToolForms(body);
+  const { names } = new ClientTools(body);
   for (const [index, { type, name: allowed }] of (choice.tools ?? []).entries()) {
     if (!allowed || names.has(allowed)) continue;
     if (type && type !== 'function' && type !== 'custom') continue;
