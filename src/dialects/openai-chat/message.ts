@@ -119,22 +119,26 @@ function toImagePart(part: JsonObject): JsonObject {
 
 /** Removes the empty `function_call` that some servers send. Returns true if there was one. */
 function dropEmptyCall(fields: JsonObject): boolean {
-  const { function_call: only } = fields;
-  if (!isObject(only) || isNonEmptyString(only.name) || isNonEmptyString(only.arguments))
+  const { function_call: functionCall } = fields;
+  if (
+    !isObject(functionCall) ||
+    isNonEmptyString(functionCall.name) ||
+    isNonEmptyString(functionCall.arguments)
+  )
     return false;
   fields.function_call = undefined;
   return true;
 }
 
 /**
- * Turns a `function_call` into a tool call. Returns true if there was one. Next to `tool_calls`, it
- * only repeats the first call. `index` is for deltas of a stream.
+ * Turns a `function_call` into a tool call. Returns true if there was one. If `tool_calls` is also
+ * present, `function_call` only repeats its first call. `index` is for deltas of a stream.
  */
 export function convertFunctionCall(fields: JsonObject, index?: number): boolean {
-  const { function_call: only, tool_calls: calls } = fields;
-  if (!isObject(only)) return false;
+  const { function_call: functionCall, tool_calls: calls } = fields;
+  if (!isObject(functionCall)) return false;
   fields.function_call = undefined;
-  if (itemsOf(calls).length === 0) fields.tool_calls = [{ index, function: only }];
+  if (itemsOf(calls).length === 0) fields.tool_calls = [{ index, function: functionCall }];
   return true;
 }
 
@@ -179,8 +183,9 @@ function mediaIn({ audio, images }: JsonObject): number {
 export function charactersIn(fields: JsonObject): number {
   let characters = lengthOf(fields.content) + lengthOf(fields.reasoning) + lengthOf(fields.refusal);
   characters += mediaIn(fields);
-  const { function_call: only } = fields;
-  if (isObject(only)) characters += lengthOf(only.name) + lengthOf(only.arguments);
+  const { function_call: functionCall } = fields;
+  if (isObject(functionCall))
+    characters += lengthOf(functionCall.name) + lengthOf(functionCall.arguments);
   if (!Array.isArray(fields.tool_calls)) return characters;
   for (const call of fields.tool_calls) {
     const body: unknown = isObject(call) ? (call.function ?? call.custom) : undefined;

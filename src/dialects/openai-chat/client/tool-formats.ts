@@ -74,16 +74,16 @@ export function checkAllowedTools({ tools, tool_choice: choice }: Tools): void {
 }
 
 /**
- * Replaces custom tools and newer choices with functions. Returns the same object if there are
- * none.
+ * Converts custom tools to functions, and `custom` and `allowed_tools` choices to ones that older
+ * servers accept. Returns the same object if there are none.
  */
 export function toFunctionTools(request: {
   readonly body: MessagesBody;
   readonly source: RawBody | null;
 }): MessagesBody {
   const { tools, tool_choice: choice, messages } = request.body;
-  const isChoiceNewer = typeof choice === 'object' && choice !== null && choice.type !== 'function';
-  if (!isChoiceNewer && !tools?.some(isCustom) && !messages.some(callsCustom)) {
+  const isNewerChoice = typeof choice === 'object' && choice !== null && choice.type !== 'function';
+  if (!isNewerChoice && !tools?.some(isCustom) && !messages.some(callsCustom)) {
     return request.body;
   }
   const body = withExactNumbers(request.body, request.source);
@@ -168,10 +168,13 @@ function nest(tool: FlatTool | FlatCustomTool): FunctionTool | CustomTool {
     return nestFunction(rest);
   }
   const { type: kind, format, ...rest } = tool;
-  const { type: form, ...grammar } = format ?? {};
+  const { type: formatType, ...grammar } = format ?? {};
   return {
     type: kind,
-    custom: { ...rest, ...(form === 'grammar' ? { format: { type: form, grammar } } : {}) },
+    custom: {
+      ...rest,
+      ...(formatType === 'grammar' ? { format: { type: formatType, grammar } } : {}),
+    },
   };
 }
 
@@ -254,28 +257,32 @@ export class CustomCalls {
     choice: unknown = 0,
   ): readonly JsonObject[] {
     const converted = calls
-      .filter((call) => !this.#mustWait(call, choice))
+      .filter((call) => !this.#buffer(call, choice))
       .map((call) => toCustomCall(call, '', this.#names));
-    const waiting = isEnd ? this.#json.get(choice) : undefined;
-    for (const [index, json] of waiting ?? []) {
+    const buffered = isEnd ? this.#json.get(choice) : undefined;
+    for (const [index, json] of buffered ?? []) {
       if (json !== '') converted.push({ index, custom: { input: freeFormInput(json) } });
       // Some servers send more after the end. It belongs to the same call.
-      waiting?.set(index, '');
+      buffered?.set(index, '');
     }
     return converted;
   }
 
-  #mustWait({ index, function: body }: JsonObject, choice: unknown): boolean {
+  /**
+   * Buffers the arguments of a custom tool's call. Returns false if the delta has something to send
+   * now: the start of the call, or the call of another tool.
+   */
+  #buffer({ index, function: body }: JsonObject, choice: unknown): boolean {
     const { name, arguments: json } = fieldsOf(body);
     const isOpening = isNonEmptyString(name) && this.#names.has(name);
-    const waiting = this.#json.get(choice) ?? new Map<unknown, string>();
-    const before = isOpening ? '' : waiting.get(index);
+    const buffered = this.#json.get(choice) ?? new Map<unknown, string>();
+    const before = isOpening ? '' : buffered.get(index);
     if (before === undefined) return false;
     this.#length += lengthOf(json);
     if (this.#length > bufferedArgumentsMax) {
       throw new MalformedAnswer('more custom tool input than can be buffered');
     }
-    this.#json.set(choice, waiting.set(index, before + textOf(json)));
+    this.#json.set(choice, buffered.set(index, before + textOf(json)));
     return !isOpening;
   }
 }

@@ -164,7 +164,7 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   /**
-   * Counts the content of a choice and converts calls of custom tools back to the client's form.
+   * Counts the content of a choice and converts calls of custom tools back to the client's format.
    * Returns true if calls were changed.
    */
   #countAndConvert({ index, delta, finish_reason: reason }: JsonObject): boolean {

@@ -140,7 +140,7 @@ interface EmittedCall {
   readonly end: JsonEndScanner;
   id: string;
   name: string;
-  waiting: string;
+  bufferedArguments: string;
 }
 
 /** The fields of a message that have content other than calls. */
@@ -159,7 +159,7 @@ export class AnswerEmitter {
   readonly #sink: AnswerSink;
   readonly #calls = new Map<unknown, EmittedCall>();
   #emittedCalls = 0;
-  #waitingLength = 0;
+  #bufferedLength = 0;
   /** Emitted calls whose arguments are incomplete. */
   readonly #unfinished = new Set<EmittedCall>();
   /** Content received meanwhile. It is held, because in other dialects content ends a call. */
@@ -176,10 +176,10 @@ export class AnswerEmitter {
     else this.#emitContent(delta);
     const calls = itemsOf(delta.tool_calls);
     for (const [index, call] of calls.entries()) if (isObject(call)) this.#emitCall(call, index);
-    const { function_call: only } = delta;
-    // Next to `tool_calls`, it repeats the first of them for older clients.
-    if (isObject(only) && calls.length === 0)
-      this.#emitCall({ index: legacyCallKey, id: newCallId(), function: only }, 0);
+    const { function_call: functionCall } = delta;
+    // If `tool_calls` is also present, `function_call` only repeats its first call.
+    if (isObject(functionCall) && calls.length === 0)
+      this.#emitCall({ index: legacyCallKey, id: newCallId(), function: functionCall }, 0);
     if (!mustWait) this.#emitImages(delta);
     else if (this.#unfinished.size === 0) this.#emitHeld();
   }
@@ -261,7 +261,7 @@ export class AnswerEmitter {
       end: new JsonEndScanner(),
       id: textOf(call.id),
       name: '',
-      waiting: '',
+      bufferedArguments: '',
     };
     if (!known) {
       this.#calls.set(key, open);
@@ -272,13 +272,13 @@ export class AnswerEmitter {
     if (open.name !== '' && !open.isCustom) this.#open(open);
     if (!isNonEmptyString(body.arguments)) return;
     if (open.isEmitted) this.#emitArguments(open, body.arguments);
-    else this.#wait(open, body.arguments);
+    else this.#bufferArguments(open, body.arguments);
   }
 
-  #wait(call: EmittedCall, json: string): void {
-    call.waiting += json;
-    this.#waitingLength += json.length;
-    if (this.#waitingLength <= bufferedArgumentsMax) return;
+  #bufferArguments(call: EmittedCall, json: string): void {
+    call.bufferedArguments += json;
+    this.#bufferedLength += json.length;
+    if (this.#bufferedLength <= bufferedArgumentsMax) return;
     throw new MalformedAnswer('tool call arguments without a tool name');
   }
 
@@ -289,7 +289,7 @@ export class AnswerEmitter {
     this.#emittedCalls += 1;
     this.#unfinished.add(call);
     this.#sink.toolCall(call.number, call.id, call.name);
-    const json = call.isCustom ? freeFormArguments(call.waiting) : call.waiting;
+    const json = call.isCustom ? freeFormArguments(call.bufferedArguments) : call.bufferedArguments;
     if (json !== '') this.#emitArguments(call, json);
   }
 
