@@ -76,7 +76,7 @@ describe('readFailure finds the message in', () => {
     ],
     'only a code': [
       [{ error: { message: null, code: 'model_Broken' } }],
-      'HTTP 500 without a message, only with the code model_broken.',
+      'HTTP 500 without a message, but with the code model_broken.',
     ],
     'nothing, quoted as text': [{ error: '{}' }, 'HTTP 500 without a message.'],
     'a list of nothing': ['[{}]', 'HTTP 500 without a message.'],

@@ -35,7 +35,7 @@ function readTextBody(body: string): string | undefined {
 
 /** Returns a message for an error without one, with its code if it has one. */
 function fallbackMessage(status: number, { codes: [code] }: UpstreamErrorInfo): string {
-  const rest = code ? `, only with the code ${code}.` : '.';
+  const rest = code ? `, but with the code ${code}.` : '.';
   return `HTTP ${status} without a message${rest}`;
 }
 

@@ -1,4 +1,7 @@
-/** Answers that omit fields, and requests that other gateways break on: Codex and OpenAI's SDK. */
+/**
+ * Compatibility with Codex and OpenAI's SDK: responses with missing fields, and requests that break
+ * other gateways.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import OpenAI from 'openai';
 import { isObject } from '../../src/core/json.ts';
@@ -82,7 +85,7 @@ describe('usage of a Responses upstream', () => {
   });
 });
 
-test('adds an empty summary to reasoning that starts without one', async () => {
+test('adds an empty summary to reasoning that starts without a summary', async () => {
   const started = { id: 'rs_1', type: 'reasoning', status: 'in_progress' };
   const events = [
     { type: 'response.created', response: { ...response, status: 'in_progress', output: [] } },
@@ -96,7 +99,7 @@ test('adds an empty summary to reasoning that starts without one', async () => {
   expect(text).toContain(`"item":${JSON.stringify({ ...started, summary: [] })}`);
 });
 
-describe('a function_call_output without a call, as Codex delegates a task', () => {
+describe('a function_call_output without a call, which Codex sends to delegate a task', () => {
   const delegation = {
     type: 'function_call_output',
     id: 'fco_1',
@@ -129,7 +132,7 @@ describe('a function_call_output without a call, as Codex delegates a task', () 
   });
 });
 
-test('sets the type of a tool schema without one to object', async () => {
+test('adds type: object to a tool schema that has no type', async () => {
   upstream.script('openai-up', chatAnswer('Hello.'));
   const parameters = { type: null, properties: {} };
   const tools = [{ type: 'function', name: 'automation_update', parameters }];
@@ -139,7 +142,7 @@ test('sets the type of a tool schema without one to object', async () => {
   ]);
 });
 
-test("starts a message without content in the form that OpenAI's SDK requires", async () => {
+test("starts a message without content in the format that OpenAI's SDK requires", async () => {
   const started = { id: 'msg_1', type: 'message', role: 'assistant', status: 'in_progress' };
   const part = { type: 'output_text', text: '', annotations: [] };
   const completed = { ...started, status: 'completed', content: [{ ...part, text: 'Hi' }] };

@@ -52,7 +52,7 @@ test("countable doesn't count generated images", () => {
   expect([...countable(body as never)]).toEqual([{ tokens: 4 }, 'Here.']);
 });
 
-test("countable doesn't count thinking of earlier turns", () => {
+test("countable doesn't count thinking blocks from earlier turns", () => {
   expect(counted({ type: 'thinking', thinking: 'Hm.', signature: 's' })).toEqual([]);
 });
 

@@ -139,7 +139,7 @@ function* inBlock(block: AnyBlock): Generator<Countable> {
   else if (block.type === 'document') yield* inDocument(block.source);
   else if (block.type === 'tool_use') yield `${block.name} ${JSON.stringify(block.input)}`;
   else if (block.type === 'tool_result') yield* inContent(block.content);
-  // Thinking of earlier turns is free, because the model doesn't read it again.
+  // Thinking blocks from earlier turns are free, because the model doesn't read them again.
 }
 
 function imageTokens(url: string): number {

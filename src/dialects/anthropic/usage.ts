@@ -26,7 +26,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   const iterations = objectsIn(raw.iterations);
   const separate = iterations.filter(({ type }) => billedSeparately.has(type)).map(readCounts);
   const usage = separate.reduce<Usage>(
-    (sum, extraFields) => (extraFields ? addUsage(sum, extraFields) : sum),
+    (sum, iterationUsage) => (iterationUsage ? addUsage(sum, iterationUsage) : sum),
     top,
   );
   // No prompt is empty, so a server that reports 0 tokens hasn't counted. The exception is

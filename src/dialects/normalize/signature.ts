@@ -1,7 +1,7 @@
 import { isNonEmptyString } from '../../core/json.ts';
 
 /**
- * Providers sign their reasoning and reject the signatures of other providers, but a conversation
+ * Providers sign their reasoning and reject signatures from other providers, but a conversation
  * may move from one provider to another. So the signature that a client gets starts with a prefix
  * that names its origin. Anthropic's signatures have no prefix, because clients that used Anthropic
  * directly send them unchanged. An origin isn't a dialect: Bedrock returns Anthropic's signatures.

@@ -134,7 +134,8 @@ function validationError(value: Record<string, unknown>): GatewayError {
 /** OpenAI's maximum number of inputs per call. */
 const inputsMax = 2_048;
 /**
- * As decimal numbers, more vectors of 3,072 dimensions would exceed the maximum size of an answer.
+ * Vectors written as decimal numbers are longer: more than 512 of 3,072 dimensions would exceed the
+ * maximum response size.
  */
 const decimalInputsMax = 512;
 

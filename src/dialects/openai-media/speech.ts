@@ -35,7 +35,7 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
   const { input, speed, instructions } = value;
   rejectInvalidSpeechInput(input);
   if (value.stream_format === 'sse') {
-    const message = 'stream_format must be audio; the events of sse are not supported.';
+    const message = 'stream_format must be "audio"; "sse" is not supported.';
     throw invalidRequest(message, 'stream_format');
   }
   // Audio is always sent as it arrives, so `stream` has no effect.

@@ -215,7 +215,7 @@ function urlsInBlock({ block, path }: LocatedBlock): readonly UrlInput[] {
 
 /**
  * Returns the first reference to a file at the provider, for which the request needs the tenant's
- * own account. Results of past tool calls don't count.
+ * own account. Results of past tool calls are skipped.
  */
 function ownAccountFor(
   { tools }: CountBody,

@@ -61,7 +61,7 @@ test.each([
   expect(pass({ system }).body.system).toEqual(expected);
 });
 
-test('passMessages drops names that differ only in case, and forwards unknown ones', () => {
+test('passMessages drops fields whose names differ from known ones only in case, and forwards unknown fields', () => {
   const { body } = pass({ Model: 'expensive', Max_Tokens: 9_000, Novelty: 1 });
   const messages = [{ role: 'user', content: 'Hi' }];
   expect(body).toEqual({ model: 'chat-large', max_tokens: 90, messages, Novelty: 1 });
@@ -128,7 +128,7 @@ describe('passMessages with options that cost extra', () => {
   });
 });
 
-describe('passMessages with content of other providers', () => {
+describe('passMessages with content from other providers', () => {
   const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
 
   test.each(['', 'gemini:abc', 'responses:rs_1:abc', undefined])(
@@ -289,7 +289,7 @@ test('passMessages drops the tool choice with the tools', () => {
   expect(dropped).toEqual(['tools']);
 });
 
-test('passMessages drops known fields that are null, and keeps unknown ones', () => {
+test('passMessages drops known fields that are null, and keeps unknown fields', () => {
   const unset = { system: null, tools: null, top_k: null, metadata: null, models: null };
   const { model: _, max_tokens: __, messages: ___, ...rest } = pass({ ...unset, new: null }).body;
   expect(rest).toEqual({ new: null });
@@ -308,7 +308,7 @@ test('passMessages drops and reports generated images', () => {
   expect(fromUser.dropped).toEqual([]);
 });
 
-test('passMessages sends the effort only to models with efforts, and the format to all', () => {
+test('passMessages sends the effort only to models that support effort levels, and the format to all models', () => {
   const format = { type: 'json_schema', schema: { type: 'object' } };
   const configAt = (thinking: Target['thinking'], config: object) => {
     const { body, dropped } = pass({ output_config: config }, { thinking });

@@ -163,7 +163,7 @@ function withoutCallers(tool: AnyTool, removedTypes: ReadonlySet<unknown>): AnyT
   return changed;
 }
 
-// Drops content of other providers that Anthropic would reject, for conversations that started
+// Drops content from other providers that Anthropic would reject, for conversations that started
 // elsewhere. Returns the same list if there's nothing to drop.
 
 interface NormalizedMessages {

@@ -42,7 +42,7 @@ describe('AnthropicStreamReader', () => {
     expect([failure, sink.finishReason]).toEqual([undefined, 'length']);
   });
 
-  test('estimates the output of a cut stream at 4 characters per token', () => {
+  test('estimates the output of a truncated stream at 4 characters per token', () => {
     const { sink, reader } = read([begin, ...text(0, 'x'.repeat(40))]);
     expect(reader.finished).toBe(false);
     expect([sink.lastUsage, sink.isEstimate]).toMatchObject([

@@ -344,7 +344,7 @@ describe('writeMessages for JSON answers', () => {
     });
   });
 
-  test('writes an instruction without a schema, or if the model has no schemas', () => {
+  test("writes an instruction if there is no schema or the model doesn't support schemas", () => {
     const plain = write({ json: { schema: null, name: 'x' } });
     expect(JSON.stringify(plain.body.system)).toContain('JSON object');
     const instructed = write(
@@ -469,7 +469,7 @@ describe('writeMessages for reasoning', () => {
   });
 });
 
-test('writeMessages sends every catalog model values that its generation accepts', () => {
+test("writeMessages sends only values that each catalog model's generation accepts", () => {
   const models = builtinCatalog.models.filter(({ id }) => id.startsWith('anthropic/'));
   expect(models.length).toBeGreaterThan(5);
   const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;

@@ -50,7 +50,7 @@ describe('FrameDecoder', () => {
     }
   });
 
-  test('ignores a frame that is cut at the end', () => {
+  test('ignores a frame that is truncated at the end', () => {
     for (let length = 0; length < hello.length; length += 1) {
       expect(decode(hello, hello.subarray(0, length))).toBe(helloText);
     }
@@ -134,7 +134,7 @@ describe('FrameDecoder ends with a brokenFrame event for', () => {
     ['an unknown type', [1, 97, 10]],
     ['a string beyond the end', [1, 97, 7, 0, 9, 98]],
     ['a string without its length', [1, 97, 7, 0]],
-    ['a cut number', [1, 97, 4, 0]],
+    ['a truncated number', [1, 97, 4, 0]],
   ])('headers with %s', (_, head) => {
     const frame = withHeaders(Buffer.from(head));
     expect(decode(frame)).toBe(brokenEvent('a frame with invalid headers'));

@@ -41,7 +41,8 @@ function childOf(node: Node, step: Step): unknown {
 }
 
 /**
- * Returns false if the index can't exist: a list grows by one item, so no index can make it huge.
+ * Returns false for an index beyond the end of the list. A list grows by one item at a time, so no
+ * index can make it huge.
  */
 function setChild(node: Node, step: Step, value: unknown): boolean {
   if (!Array.isArray(node)) {
@@ -57,7 +58,10 @@ export class PartialArguments {
   readonly #root: Node = newObject();
   #size = 0;
 
-  /** True above the size limit of an event, in which complete arguments would have to fit. */
+  /**
+   * True if the fragments exceed the maximum size of an event, which the complete arguments would
+   * have to fit into.
+   */
   get isTooLarge(): boolean {
     return this.#size > eventBytesMax;
   }

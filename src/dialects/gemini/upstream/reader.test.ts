@@ -61,7 +61,7 @@ describe('GeminiStreamReader finish reasons', () => {
     expect(read({ promptFeedback: { safetyRatings: [] } }).reader.finished).toBe(false);
   });
 
-  test('usage and a cut event may follow the finish reason', () => {
+  test('usage and a truncated event may follow the finish reason', () => {
     const late = { ...chunkOf([{ text: '' }], 'STOP'), usageMetadata: { promptTokenCount: 3 } };
     const { sink, failure } = read(endChunk('STOP'), late, 'half a {');
     expect(failure).toBeUndefined();

@@ -40,7 +40,7 @@ describe('readModels', () => {
 
   test('accepts at most 16 models', () => {
     expect(readModels({ models: named(16) })).toHaveLength(16);
-    expect(() => readModels({ models: named(17) })).toThrow('name 17 models');
+    expect(() => readModels({ models: named(17) })).toThrow('lists 17 models');
     expect(() => readModels({ models: [] })).toThrow('model is required');
   });
 });

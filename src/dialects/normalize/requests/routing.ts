@@ -51,7 +51,7 @@ export function readModels({ model, models }: Routing): readonly string[] {
   const aliases = [...new Set(named.map(withoutSuffix))];
   if (aliases.length === 0) throw noModel();
   if (aliases.length > chainModelsMax) {
-    const found = `model and models name ${aliases.length} models`;
+    const found = `The request lists ${aliases.length} models in model and models`;
     const message = `${found}; at most ${chainModelsMax} are allowed.`;
     throw invalidRequest(message, 'models');
   }

@@ -111,6 +111,6 @@ export function nineCharacterCallId(id: string): string {
   return number.toString(36).padStart(9, '0').slice(-9);
 }
 
-export function digestOf(id: string): string {
+function digestOf(id: string): string {
   return new Bun.CryptoHasher('sha256').update(id).digest('hex');
 }

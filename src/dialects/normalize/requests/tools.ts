@@ -9,13 +9,13 @@ export function isForced(choice: string | object | null | undefined): boolean {
   return choice === 'required' || (typeof choice === 'object' && choice !== null);
 }
 
-/** The tool lists, each with the fields that vendors reject without it. */
+/** The tool lists, each with its dependent fields, which vendors reject if the list is missing. */
 export const listsOfTools = [
   ['tools', 'tool_choice', 'parallel_tool_calls'],
   ['functions', 'function_call'],
 ] as const;
 
-/** Adds the names of the fields that vendors reject without the named ones. */
+/** Adds the names of dependent fields, which vendors reject if the given fields are missing. */
 export function withDependents(names: readonly string[]): ReadonlySet<string> {
   const lost = listsOfTools.filter(([list]) => names.includes(list));
   return new Set([...names, ...lost.flat()]);

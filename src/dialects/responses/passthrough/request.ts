@@ -158,8 +158,8 @@ function allowedChoice(choice: Choice, target: Target): Choice {
 }
 
 /**
- * Removes the items of other providers from a conversation that OpenAI would reject. Returns the
- * same list if there is nothing to remove.
+ * Removes items from other providers that OpenAI would reject. Returns the same list if there is
+ * nothing to remove.
  */
 function normalizeInput(
   input: ResponsesBody['input'],

@@ -263,7 +263,7 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   return items;
 }
 
-/** Drops thoughts of other providers, which OpenAI rejects. */
+/** Drops thoughts from other providers, which OpenAI rejects. */
 function writeReasoning({ text, signature }: ReasoningPart): object[] {
   const split = splitSignature(signature);
   if (!split) return [];
