@@ -256,7 +256,7 @@ function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
     const longest = `${limit.max} ${limit.unit}`;
     const message =
       `response_format ${format} works only for texts of up to ${longest}: longer texts are ` +
-      `split into pieces, and ${format} pieces can't be joined. Use wav, which is lossless, too.`;
+      `split into pieces, and ${format} pieces can't be joined. Use wav, which is also lossless.`;
     throw invalidRequest(message, 'response_format');
   }
   return { type: 'speech', voice, format, speed, instructions, limit };

@@ -5,7 +5,7 @@ export interface SearchQuery {
   /** As written by the model. */
   readonly query: string;
   readonly resultsMax: number;
-  /** In `readDomain`'s form. Without any, all domains are allowed. */
+  /** In `readDomain`'s format. Without any, all domains are allowed. */
   readonly allowedDomains?: readonly string[];
   readonly excludedDomains?: readonly string[];
   /** Aborts when the client disconnects. */

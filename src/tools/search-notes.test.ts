@@ -90,7 +90,7 @@ describe('SearchNotes', () => {
     ]);
   });
 
-  test('drops the oldest notes above the limit', () => {
+  test('drops the oldest notes if they exceed the limit', () => {
     const notes = new SearchNotes(3_300);
     for (const id of ['1', '2', '3', '4'])
       notes.store('t', asking(), [callOf(id)], noteOf('x'.repeat(800)));

@@ -9,7 +9,7 @@ export const searchTool = {
     name: 'web_search',
     description:
       'Searches the web and returns a numbered list of pages with title, address and an excerpt. ' +
-      'Use it for recent events and for facts that you are not sure of. Behind every statement ' +
+      'Use it for recent events and for facts that you are not sure of. After every statement ' +
       'that rests on a result, cite its number in square brackets, such as [2].',
     parameters: {
       type: 'object',

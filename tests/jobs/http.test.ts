@@ -305,7 +305,7 @@ describe('POST /v1/jobs', () => {
       { response_format: 'flac' },
       'response_format',
       'response_format flac works only for texts of up to 20 characters: longer texts are ' +
-        "split into pieces, and flac pieces can't be joined. Use wav, which is lossless, too.",
+        "split into pieces, and flac pieces can't be joined. Use wav, which is also lossless.",
     ],
     ['a speed of 0.2', { speed: 0.2 }, 'speed', 'speed must be a number from 0.25 to 4, not 0.2.'],
     ['a speed of 5', { speed: 5 }, 'speed', 'speed must be a number from 0.25 to 4, not 5.'],

@@ -114,7 +114,7 @@ async function* joinOpus(count: number, read: ReadPiece): AsyncGenerator<Uint8Ar
     const files = readOpus(await read(number));
     if (!files) throw wrongFormatError('Opus', number);
     for (const file of files) {
-      requireSameKind(file.kind, number);
+      requireSameKind(`${file.channels} channels`, number);
       yield* writer.add(file, number === count - 1 && file === files.at(-1));
     }
   }

@@ -5,8 +5,8 @@ export interface OpusFile {
   readonly pages: readonly OggPage[];
   /** At 48 kHz, counted from the packets. The last page may declare fewer to trim the end. */
   readonly samples: bigint;
-  /** The number of channels, which must match for files to be joined. */
-  readonly kind: string;
+  /** Must match for files to be joined. */
+  readonly channels: number;
 }
 
 /** Reads the concatenated files that servers send when they speak sentence by sentence. */
@@ -34,7 +34,7 @@ function readOpusFile(pages: readonly OggPage[]): OpusFile | undefined {
     headers: pages.slice(0, headerPages),
     pages: audioPages,
     samples: packetsOf(audioPages).reduce((sum, packet) => sum + BigInt(samplesOf(packet)), 0n),
-    kind: `${head.body[9]} channels`,
+    channels: head.body[9] ?? 0,
   };
 }
 

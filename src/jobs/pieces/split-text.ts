@@ -23,7 +23,7 @@ export function splitText(
 
 function nextCut(text: string, at: number, limit: TextLimit): number {
   const end = furthestEnd(text, at, limit);
-  // Include one more character: it decides whether a full stop ends a sentence.
+  // Include one more character: it decides whether a period ends a sentence.
   return end === text.length ? end : at + bestCut(text.slice(at, end + 1), end - at);
 }
 
@@ -44,13 +44,13 @@ function afterSpace(text: string, at: number): number {
 const nextWord = /\S/gu;
 
 const closers = '["\'\\p{Pe}\\p{Pf}]*';
-/** Before a space, “ and « are closing quotes, too, as in German and Danish. */
+/** Before a space, “ and « are also closing quotes, as in German and Danish. */
 const closed = '["\'\\p{Pe}\\p{Pf}\\p{Pi}]*(?=\\s)';
-/** Covers all scripts: Hindi has the danda; Urdu and Amharic have their own full stops. */
+/** Covers all scripts: Hindi, Urdu, and Amharic have marks of their own. */
 const sentenceEnd = '[\\p{Sentence_Terminal}…]';
 const cuts = [
-  // Paragraphs and sentences. The full stop in 3.5 ends no sentence; CJK marks need no space after
-  // them. A run of marks matches only from its start, or "....." would take quadratic time.
+  // Paragraphs and sentences. The period in 3.5 doesn't end a sentence. CJK marks need no space
+  // after them. A run of marks matches only from its start, or "....." would take quadratic time.
   new RegExp(`\\n\\s*\\n|(?<!${sentenceEnd})${sentenceEnd}+${closed}|[。！？｡]+${closers}`, 'gu'),
   // Lines, such as headings and verses. After sentences, because emails break lines inside them.
   /\n/gu,
