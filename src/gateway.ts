@@ -26,7 +26,10 @@ export interface Stages {
   findReplay(call: Call, operation: Operation): Promise<Replay | undefined> | undefined;
   /** Lists the offers that can serve the request, best first. Throws 400, 403, 404, 503. */
   plan(call: Call, operation: Operation): readonly Offer[] | Promise<readonly Offer[]>;
-  /** Holds credits and journals that the request is about to be sent. Throws 402, 503. */
+  /**
+   * Holds credits, then writes to the journal that the request is about to be sent. Throws 402,
+   * 503.
+   */
   reserve(call: Call, operation: Operation, plan: readonly Offer[]): Promise<Reservation>;
   /** Tries the offers in order and returns the first answer. Throws 400, 502, 503, 504. */
   tryOffers(call: Call, operation: Operation, reservation: Reservation): Promise<OpenedAnswer>;
@@ -39,7 +42,10 @@ export interface Stages {
   reportLateError(call: Call, error: GatewayError): void;
 }
 
-/** Handles one request from admission to settlement. Every other file implements a line of it. */
+/**
+ * Handles one request from admission to settlement. Other modules implement the stages that it
+ * calls.
+ */
 export async function handleCall(
   call: Call,
   readOperation: () => Promise<Operation>,

@@ -66,7 +66,7 @@ export function imageIncompatibility(
 
 /**
  * Returns the error for a thinking budget on an adaptive model, or null. Requests from Anthropic
- * clients never set this need; see messages-request.ts.
+ * clients never set this need; see `readNeeds` in dialects/anthropic/client/request.ts.
  */
 function thinkingBudgetIncompatibility(
   { id, thinking }: Model,

@@ -7,8 +7,8 @@ import { keepAlive } from '../dialects/events.ts';
 export type Stream = AsyncIterableIterator<string>;
 
 /**
- * Starts the client's stream if the answer takes long to begin. An error within `silenceMs` is
- * answered with its own status. After that, the client gets keep-alive comments, and an error
+ * Starts the client's stream if the answer takes a long time to begin. An error within `silenceMs`
+ * is answered with its own status. After that, the client gets keep-alive comments, and an error
  * inside the stream. Other providers can still be tried in the meantime. `reportLate` is called
  * once for a late error, even if the client has disconnected.
  */

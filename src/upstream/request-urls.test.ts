@@ -94,7 +94,7 @@ test('inlineImages accepts 32 MiB of images per request and rejects more', async
   const failure = await failureOf(inline(longer.port, ['1.png', '2.png']));
   expect(failure).toMatchObject({ status: 400, param: expect.stringMatching(/^images\[[01]\]$/) });
   expect(String(failure)).toContain(
-    'The downloads of this request exceed the size limit together.',
+    "The total size of this request's downloads exceeds the limit.",
   );
 });
 

@@ -9,7 +9,7 @@ import type { GuardedFetch } from './guard/guarded-fetch.ts';
 /** The most images that are downloaded for one request. */
 const imagesMax = 16;
 const imageBytesMax = 20 * 1024 * 1024;
-/** For all images of a request together. They are in memory at once, as base64. */
+/** The limit for all images of a request, which are in memory at the same time, as base64. */
 const totalImageBytesMax = 32 * 1024 * 1024;
 const imageTimeoutMs = 15_000;
 

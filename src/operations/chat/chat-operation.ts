@@ -51,8 +51,8 @@ export class ChatOperation implements Operation {
   }
 
   /**
-   * Removes offers whose dialect can't express any part of one of the messages. If no offer is
-   * left, throws 400 and names the part.
+   * Removes offers whose dialect can't express some part of a message. If no offer is left, throws
+   * 400 and names the part.
    */
   #keepRepresentable(plan: readonly Offer[]): readonly Offer[] {
     const unsupportedPartFor = ({ dialect }: Offer) =>

@@ -3,7 +3,7 @@ import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { EmbeddingsOptions } from '../../dialects/media.ts';
 import { maxTokensIn } from '../../money/price/bounds.ts';
 
-/** Tokens of another tokenizer that one token of the client may become. */
+/** The most tokens that one token of the client can become in another tokenizer. */
 const tokensPerToken = 2;
 
 /** Returns the most tokens that the inputs may have in any tokenizer. */

@@ -70,7 +70,7 @@ describe('ImagesOperation.tryAt', () => {
     );
   });
 
-  test('fetches an image from its URL and keeps the URL if it is no image', async () => {
+  test("fetches an image from its URL and keeps the URL if it isn't an image", async () => {
     const url = 'https://pictures.example/cat.png';
     const found = (bytes: Uint8Array, status = 200): GuardedResult => ({
       ok: true,
@@ -149,7 +149,8 @@ describe('ImagesOperation.bounds', () => {
 
   test('holds the flat price, or the most tokens for the quality', () => {
     expect(held({}, { output_image: '0.04' })).toBe(40_000);
-    // 5 bytes are 2 tokens at 2; output is 2,048 and 16,384 tokens at 40.
+    // 5 bytes count as 2 tokens at $2 per million. The output is 2,048 or 16,384 tokens at $40 per
+    // million.
     expect(held({ quality: 'low' }, { prompt: '2', completion: '40' })).toBe(4 + 81_920);
     expect(held({}, { prompt: '2', completion: '40' })).toBe(4 + 655_360);
   });

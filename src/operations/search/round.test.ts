@@ -37,7 +37,7 @@ test.each<[string, boolean, (round: SearchRound) => void]>([
   expect(round.hasOutput).toBe(isSent);
 });
 
-test('SearchRound streams JSON and holds back text before it until there is no search', () => {
+test("SearchRound streams JSON, but holds back preceding text until it is clear that the model won't search", () => {
   const outputOf = (emit: (round: SearchRound) => void) => {
     const answer = new RecordingSink();
     const round = new SearchRound('search', answer, { ...options, isJson: true });

@@ -7,7 +7,7 @@ import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 /** People read about 15 bytes of text aloud per second: 15 Latin or 5 Chinese characters. */
 const textBytesPerSecond = 15;
 
-/** Typical bit rates. Raw audio has 24,000 samples of 2 bytes. */
+/** Typical data rates, in bytes per second. Raw audio has 24,000 2-byte samples per second. */
 const audioBytesPerSecond: Readonly<Record<SpeechFormat, number>> = {
   mp3: 16_000,
   opus: 4_000,

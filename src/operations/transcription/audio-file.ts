@@ -27,7 +27,9 @@ const bytesPerSecondMin = 100;
 /** Plausible for a file of any size: a codec may encode an hour of silence in a few bytes. */
 const secondsAlwaysPlausible = 3600;
 
-/** A file full of false frame starts takes long to parse, so the event loop runs in between. */
+/**
+ * A file full of false frame starts takes a long time to parse, so the event loop runs in between.
+ */
 const yieldEveryMs = 10;
 
 /**

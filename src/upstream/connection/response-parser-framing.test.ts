@@ -95,7 +95,7 @@ describe('Chunked', () => {
     ['within a chunk', '3\r\nok'],
     ['after a chunk', '2\r\nok\r\n'],
     ['before the first chunk', ''],
-  ])('stays incomplete when the body is cut %s', (_, text) => {
+  ])('stays incomplete when the body is truncated %s', (_, text) => {
     const framing = new Chunked();
     readBody(framing, [text]);
     expect(stateOf(framing)).toEqual(incomplete);

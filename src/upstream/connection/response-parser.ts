@@ -71,7 +71,7 @@ export class Chunked implements Framing {
   #state: 'size' | 'extension' | 'bytes' | 'end of bytes' | 'trailer' | 'complete' = 'size';
   #size = 0;
   #digits = 0;
-  /** Bytes of the current line, or of all trailer lines together. */
+  /** Bytes of the current line, or the total of all trailer lines. */
   #lineBytes = 0;
   /** True while the current trailer line is empty. */
   #isBlank = true;

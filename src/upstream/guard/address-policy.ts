@@ -144,7 +144,8 @@ const internalSuffixes = [
 /**
  * Ports from 1024 up are allowed, because images and webhooks are served from 3000, 8080, or 8443.
  * The exceptions are control planes and databases that need no password, and protocols that may
- * read an HTTP request as commands. They keep the gateway from being used against third parties.
+ * read an HTTP request as commands. Rejecting these ports keeps the gateway from being used to
+ * attack third parties.
  */
 const rejectedPorts: ReadonlySet<number> = new Set([
   2049, // NFS
@@ -186,8 +187,8 @@ type UrlCheck =
   | { readonly ok: false; readonly reason: string };
 
 /**
- * Checks a URL from a user. Literal addresses are decided here. Host names must still be resolved
- * and checked at every use.
+ * Checks a URL from a user. Literal addresses are accepted or rejected here. Host names must still
+ * be resolved and checked at every use.
  */
 export function checkUserUrl(text: string, policy: AddressPolicy = publicOnly): UrlCheck {
   const url = parseUserUrl(text);

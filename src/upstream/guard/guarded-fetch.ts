@@ -85,7 +85,7 @@ export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch 
   return (url, options) =>
     boundedCall(options.timeoutMs, options.signal, (signal) =>
       fetchWithRedirects(url, {
-        policy: withVouchedHost(policy, options.allowedHost),
+        policy: withAllowedHost(policy, options.allowedHost),
         resolve,
         trustedCertificates,
         options,
@@ -94,7 +94,7 @@ export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch 
     );
 }
 
-function withVouchedHost(policy: AddressPolicy, host: string | undefined): AddressPolicy {
+function withAllowedHost(policy: AddressPolicy, host: string | undefined): AddressPolicy {
   return host === undefined ? policy : { ...policy, allowHosts: [...policy.allowHosts, host] };
 }
 
@@ -173,7 +173,7 @@ async function readAnswer(response: Response, call: GuardedCall): Promise<Guarde
       if (bytesRead > bodyBytesMax) return rejected(tooLarge);
       byteBudget.bytes -= chunk.byteLength;
       if (byteBudget.bytes < 0)
-        return rejected('The downloads of this request exceed the size limit together.');
+        return rejected("The total size of this request's downloads exceeds the limit.");
       chunks.push(chunk);
     }
   } catch (error) {

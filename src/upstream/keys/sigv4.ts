@@ -20,7 +20,8 @@ const algorithm = 'AWS4-HMAC-SHA256';
 
 /**
  * Returns the headers that sign a request with AWS Signature Version 4, as documented in "Create a
- * signed AWS API request". They are valid for some minutes around `now`, in epoch milliseconds.
+ * signed AWS API request". They are valid for a few minutes before and after `now`, in epoch
+ * milliseconds.
  */
 export async function signRequest(
   { method, url, headers, body }: Signable,
@@ -61,7 +62,7 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
   return a < b ? -1 : 1;
 }
 
-/** All services except S3 sign the encoded path encoded a second time. */
+/** For all services except S3, the already encoded path is encoded again before it is signed. */
 function encodePathTwice(path: string): string {
   return path
     .split('/')
