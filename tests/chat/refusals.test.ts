@@ -259,7 +259,7 @@ describe('model capabilities', () => {
     ['the long edge in landscape', png(2577, 10)],
     ['the long edge in portrait', png(10, 2577)],
     ['megapixels', png(2000, 2000)],
-  ])('reject an image above the limit for %s, with its path', async (_, url) => {
+  ])('reject an image that exceeds the limit for %s, and name its path', async (_, url) => {
     const text = { type: 'text', text: 'Look' };
     const conversation = [...messages, { role: 'user', content: [text, image(url)] }];
     const param = 'messages[1].content[1].image_url.url';

@@ -97,7 +97,7 @@ describe('an OpenAI SDK error of the gateway', () => {
     expect(await sdk.generation(error.requestID)).toMatchObject({ id: error.requestID, usage: 0 });
   });
 
-  test('is a RateLimitError with Retry-After above the rate limit', async () => {
+  test('is a RateLimitError with Retry-After when the rate limit is exceeded', async () => {
     const apiKey = await sdk.gateway.makeKey({ requests_per_minute: 1 });
     const client = clientWith({ apiKey });
     const send = () => client.chat.completions.create({ model: modelId, messages: hello });

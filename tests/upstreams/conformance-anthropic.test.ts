@@ -65,7 +65,7 @@ describe('AnthropicPassThrough', () => {
     expect([output.includes(model), output.includes(id)]).toEqual([false, false]);
   });
 
-  test.each(streams)("doesn't complete $path cut after any event", ({ path }) => {
+  test.each(streams)("doesn't complete $path if it ends after any event", ({ path }) => {
     const messages = messagesOf(readFixture(path));
     for (let length = 0; length < messages.length; length += 1) {
       const relay = new AnthropicPassThrough(identity, 9);
@@ -157,7 +157,7 @@ test("Anthropic's web search emits each source with the range of its text", () =
 });
 
 test.each(readExpectations('openai').filter(({ expected }) => expected.stream))(
-  'a translation of $path for an Anthropic client does not complete when cut after any event',
+  'a translation of $path for an Anthropic client does not complete if the stream ends after any event',
   ({ path }) => {
     const messages = messagesOf(readFixture(path));
     const client = anthropicClient({ inputTokensEstimate: 9 });

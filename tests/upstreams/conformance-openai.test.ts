@@ -52,7 +52,7 @@ describe('OpenAiPassThrough', () => {
     expectNoUpstreamNames(raw, text, expected);
   });
 
-  test.each(streams)("doesn't complete $path cut before its finish reason", ({ path }) => {
+  test.each(streams)("doesn't complete $path if it ends before its finish reason", ({ path }) => {
     const messages = messagesOf(readFixture(path));
     const { output: complete } = relay(messages);
     for (let length = 0; length < messages.length; length += 1) {

@@ -109,10 +109,13 @@ describe('a Responses stream made from', () => {
     },
   ];
 
-  test.each(cases)('$path is read byte by byte, and is not complete when cut', (recording) => {
-    const stream = streamOf(JSON.parse(recording.raw) as FullResponse);
-    expectStream(responsesUpstream, stream, recording.expected);
-  });
+  test.each(cases)(
+    '$path is read byte by byte, and is not complete when truncated',
+    (recording) => {
+      const stream = streamOf(JSON.parse(recording.raw) as FullResponse);
+      expectStream(responsesUpstream, stream, recording.expected);
+    },
+  );
 
   test.each(cases)('$path reaches every client', ({ raw, expected }) => {
     expectTranslated(responsesUpstream, streamOf(JSON.parse(raw) as FullResponse), expected);

@@ -125,7 +125,7 @@ test("a call without arguments doesn't delay the text after it", async () => {
   expect(texts.join('')).toBe('One two');
 });
 
-test('a stream cut inside a call ends with an error', async () => {
+test('a stream that is cut off inside a call ends with an error', async () => {
   script(deltas.slice(0, 5), 'whole', false);
   const text = await postMessages();
   expect(text).toContain('event: error');
