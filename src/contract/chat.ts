@@ -7,7 +7,7 @@ import { plainError } from './errors.ts';
 import { count, credits, named, type Shape, text } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-// Chats in three formats. Answers may carry more fields than these, because providers add their
+// Chats in three formats. Responses may have more fields than these, because providers add their
 // own.
 
 // OpenAI's Chat Completions.

@@ -14,7 +14,7 @@ type DeepReadonly<T> = T extends readonly (infer Item)[]
     ? { readonly [Name in keyof T]: DeepReadonly<T[Name]> }
     : T;
 
-// Fields of answers.
+// Fields of responses.
 
 export const credits = (description = 'Whole credits.') => Type.Integer({ description });
 export const count = (description?: string) =>
@@ -40,7 +40,7 @@ export function inlineRecord<P extends TProperties>(properties: P) {
   return Type.Object(properties, { additionalProperties: false });
 }
 
-/** The envelope of most answers. */
+/** The envelope of most responses. */
 export const data = <S extends TSchema>(schema: S) => inlineRecord({ data: schema });
 
 export const deletedSchema = inlineRecord({ deleted: Type.Literal(true) });

@@ -61,7 +61,7 @@ export const transcriptionJobSchema = Type.Object({
 });
 export type TranscriptionInput = Shape<typeof transcriptionJobSchema>;
 
-// Answers.
+// Responses.
 
 const newJobSchema = record('NewJob', {
   id: text('`job_…`'),

@@ -9,7 +9,7 @@ import { transcriptionSchema } from '../dialects/openai-media/transcription.ts';
 import { count, file, form, mebibytes, named, text } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-// Embeddings, images, and audio. Answers may carry more fields than these, because providers add
+// Embeddings, images, and audio. Responses may have more fields than these, because providers add
 // their own.
 
 const embeddings = Type.Object(

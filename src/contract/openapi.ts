@@ -137,11 +137,11 @@ const statusDescriptions: Readonly<Record<string, string>> = {
 
 function responses(
   route: DocumentedRoute,
-  { responses: answers }: RouteDoc,
+  { responses: byStatus }: RouteDoc,
   components: Components,
 ): JsonObject {
-  const successes = Object.entries(answers).map(([status, answer]) => {
-    const content = Object.entries(typesOf(answer)).map(([type, schema]) => [
+  const successes = Object.entries(byStatus).map(([status, response]) => {
+    const content = Object.entries(typesOf(response)).map(([type, schema]) => [
       type,
       { schema: components.write(schema) },
     ]);

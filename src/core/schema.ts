@@ -158,8 +158,8 @@ function unlistedRule(schema: Schema, name: string): Schema | false | undefined 
 }
 
 /**
- * Explains the branch that was probably meant: the one whose constants match, or the one of its
- * type.
+ * Explains the branch that was probably meant. Among those for the value's type, it is the one
+ * whose constants match, or else the one with the fewest issues.
  */
 function explainUnion(
   schema: Schema,

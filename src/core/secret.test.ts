@@ -26,6 +26,6 @@ test('Secret shows its last 4 characters', () => {
   expect(String(secret)).toBe('•••cdef');
 });
 
-test('Secret shows nothing of a short value', () => {
+test('Secret hides all of a short value', () => {
   expect(String(new Secret('hunter2'))).toBe('•••');
 });

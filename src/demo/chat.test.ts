@@ -367,7 +367,7 @@ test('chat answers with the number and sizes of the images', async () => {
   expect(usage.prompt_tokens).toBe(2 + 3 * 85);
 });
 
-test('invalid fields are rejected by name', async () => {
+test('errors for invalid fields name the field', async () => {
   const cases: [object, string][] = [
     [{}, 'messages'],
     [{ messages: [] }, 'messages'],

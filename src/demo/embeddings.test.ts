@@ -80,7 +80,7 @@ test('tokens are counted per text', async () => {
   expect(reply.usage).toEqual({ prompt_tokens: 3, total_tokens: 3 });
 });
 
-test('invalid fields are rejected by name', async () => {
+test('errors for invalid fields name the field', async () => {
   const cases: [object, string][] = [
     [{}, 'input'],
     [{ input: '' }, 'input'],

@@ -103,7 +103,7 @@ test('the smallest and the largest image are valid', async () => {
   }
 });
 
-test('invalid fields are rejected by name', async () => {
+test('errors for invalid fields name the field', async () => {
   const cases: [object, string][] = [
     [{}, 'prompt'],
     [{ prompt: 'x', size: '2049x1' }, 'size'],

@@ -92,7 +92,7 @@ test('the body arrives in several chunks', async () => {
   expect(chunks).toBeGreaterThan(1);
 });
 
-test('invalid fields are rejected by name', async () => {
+test('errors for invalid fields name the field', async () => {
   const cases: [object, string][] = [
     [{}, 'input'],
     [{ input: '' }, 'input'],

@@ -72,7 +72,7 @@ describe('authorizeKey', () => {
 });
 
 describe('scopeError', () => {
-  test('rejects a key whose scopes do not include the one of the route', () => {
+  test('rejects a key whose scopes do not include the scope that the route requires', () => {
     expect(scopeError(route, callerOf('acme', { scopes: ['chat'] }))).toBeUndefined();
     expect(scopeError(route, callerOf('acme', { scopes: ['embeddings'] }))?.status).toBe(403);
     expect(scopeError(route, callerOf('acme', { scopes: [] }))?.status).toBe(403);

@@ -21,8 +21,8 @@ const snapshotMs = 60_000;
 const nonFailureOutcomes = new Set(['answered', 'client_disconnected', 'request']);
 
 /**
- * Derives recent calls from counters: takes a snapshot once a minute and subtracts the one of 15
- * minutes ago from the current counts. This costs requests nothing.
+ * Derives recent calls from counters: takes a snapshot once a minute and subtracts the one from
+ * 15 minutes ago from the current counts. This costs requests nothing.
  */
 export class RecentTraffic {
   readonly #read: () => CallCounts;

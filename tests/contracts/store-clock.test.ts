@@ -24,7 +24,7 @@ async function openOnPostgres(): Promise<TwoStores> {
 
 describe('StoreClock', () => {
   test.each([-hourMs, hourMs])(
-    'returns the time of the store if the clock is off by %d ms',
+    "returns the database's time if the local clock is off by %d ms",
     async (offMs) => {
       const { one } = await openOnPostgres();
       const realTime = Date.now();
@@ -34,7 +34,7 @@ describe('StoreClock', () => {
     },
   );
 
-  test('returns the time of the store after the clock is set back', async () => {
+  test("returns the database's time after the local clock is set back", async () => {
     const { one } = await openOnPostgres();
     const realTime = Date.now();
     const clock = await StoreClock.open(one.database);
@@ -52,7 +52,7 @@ describe('StoreClock', () => {
     expect(Math.abs(clock.now() - realTime)).toBeLessThan(60_000);
   });
 
-  test('returns the time of the store if the clock is set back during a reading', async () => {
+  test("returns the database's time if the local clock is set back during a reading", async () => {
     const { one } = await openOnPostgres();
     const realTime = Date.now();
     const clock = await StoreClock.open(one.database);
