@@ -15,8 +15,12 @@ import {
   type Usage,
 } from '../core/usage.ts';
 import { feesOf, pricedFee, totalCharge } from '../money/price/fee-kinds.ts';
-import { priceOf, priceTextOf, tokenPrices, unitPrices } from '../money/price/price-classes.ts';
-import { type FlatTexts, type PriceTexts, textsFor } from '../money/price/price-list.ts';
+import { priceOf, priceStringOf, tokenPrices, unitPrices } from '../money/price/price-classes.ts';
+import {
+  type FlatPriceStrings,
+  type PriceStrings,
+  priceStringsFor,
+} from '../money/price/price-list.ts';
 import { formatDecimal, parseUsd } from '../money/price/usd.ts';
 import { isoTime } from './period.ts';
 import type { AttemptRecord, RequestRecord } from './request-record.ts';
@@ -24,7 +28,7 @@ import type { AttemptRecord, RequestRecord } from './request-record.ts';
 /** Builds the receipt of one request: usage, prices, and charges. */
 
 export function receiptObject(record: RequestRecord, creditsPerUsd: number): ReceiptObject {
-  const { texts, aboveTokens } = pricesUsed(record);
+  const { priceStrings, aboveTokens } = pricesUsed(record);
   const lines = linesOf(record, creditsPerUsd);
   const cost = totalCharge(record.charges);
   return {
@@ -41,7 +45,7 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number): Rec
     tokens: tokensOf(record.usage),
     usage_estimated: record.usageEstimated,
     lines,
-    prices: texts,
+    prices: priceStrings,
     prices_above_tokens: aboveTokens,
     cost,
     usd: cost / creditsPerUsd,
@@ -101,43 +105,43 @@ const femtoPerUnit = 1_000_000_000_000_000n;
 
 /** Returns the prices of a request. With several calls, those of the longest prompt. */
 function pricesUsed({ prices: list, usage, units = noUnits }: RequestRecord): {
-  readonly texts: FlatTexts | null;
+  readonly priceStrings: FlatPriceStrings | null;
   readonly aboveTokens: number | null;
 } {
-  if (list === null) return { texts: null, aboveTokens: null };
+  if (list === null) return { priceStrings: null, aboveTokens: null };
   const { calls = [usage] } = units;
-  return textsFor(list, Math.max(...calls.map(promptTokens)));
+  return priceStringsFor(list, Math.max(...calls.map(promptTokens)));
 }
 
 /** Multiplies quantities by list prices. Unused and unpriced quantities have no line. */
 function linesOf(record: RequestRecord, creditsPerUsd: number): ReceiptLineObject[] {
   const { prices: list, usage, units = noUnits } = record;
   if (list === null) return [];
-  const linesAt = (classes: typeof tokenPrices, texts: FlatTexts, used: Usage) =>
+  const linesAt = (classes: typeof tokenPrices, priceStrings: FlatPriceStrings, used: Usage) =>
     classes.flatMap(({ name, per, quantity: quantityOf }): readonly ReceiptLineObject[] => {
-      const usd = priceTextOf(texts, name);
+      const usd = priceStringOf(priceStrings, name);
       const quantity = quantityOf(used, units);
       if (usd === undefined || quantity === 0) return [];
       const cost = priceOf(per, parseUsd(usd) ?? 0n, quantity);
       const credits = decimalOf(cost * BigInt(creditsPerUsd));
       return [{ price: name, quantity, per, usd, credits }];
     });
-  const tokenLines = usageByPrice(list, usage, units).flatMap(({ texts, used }) =>
-    linesAt(tokenPrices, texts, used),
+  const tokenLines = usageByPrice(list, usage, units).flatMap(({ priceStrings, used }) =>
+    linesAt(tokenPrices, priceStrings, used),
   );
-  return [...tokenLines, ...linesAt(unitPrices, textsFor(list, 0).texts, usage)];
+  return [...tokenLines, ...linesAt(unitPrices, priceStringsFor(list, 0).priceStrings, usage)];
 }
 
 /** Groups the usage by price, shortest prompts first. */
-function usageByPrice(list: PriceTexts, usage: Usage, { calls = [usage] }: Units) {
-  const byStep = new Map<number, { texts: FlatTexts; used: Usage }>();
+function usageByPrice(list: PriceStrings, usage: Usage, { calls = [usage] }: Units) {
+  const byTier = new Map<number, { priceStrings: FlatPriceStrings; used: Usage }>();
   for (const call of calls) {
-    const { texts, aboveTokens } = textsFor(list, promptTokens(call));
-    const step = aboveTokens ?? 0;
-    const group = byStep.get(step);
-    byStep.set(step, { texts, used: group ? addUsage(group.used, call) : call });
+    const { priceStrings, aboveTokens } = priceStringsFor(list, promptTokens(call));
+    const tier = aboveTokens ?? 0;
+    const group = byTier.get(tier);
+    byTier.set(tier, { priceStrings, used: group ? addUsage(group.used, call) : call });
   }
-  return [...byStep].sort(([a], [b]) => a - b).map(([, group]) => group);
+  return [...byTier].sort(([a], [b]) => a - b).map(([, group]) => group);
 }
 
 /** Adds up the lines of a receipt, and computes by how much the sum is rounded up. */

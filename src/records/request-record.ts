@@ -2,7 +2,7 @@ import type { TrafficMode } from '../core/caller.ts';
 import type { OperationName } from '../core/request-info.ts';
 import type { Units, Usage } from '../core/usage.ts';
 import type { Charges } from '../money/price/fee-kinds.ts';
-import type { PriceTexts } from '../money/price/price-list.ts';
+import type { PriceStrings } from '../money/price/price-list.ts';
 
 /** One row of the request log, written when the request has ended. */
 export interface RequestRecord {
@@ -33,7 +33,7 @@ export interface RequestRecord {
    * The prices of the charge, stored so that a receipt stays correct after they change. If they
    * depend on the prompt length, the usage determines which ones applied.
    */
-  readonly prices: PriceTexts | null;
+  readonly prices: PriceStrings | null;
   readonly searches: number;
   readonly skills: readonly string[];
   readonly note: string | null;

@@ -5,7 +5,7 @@ import { logText } from '../../core/text.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { OutputBudget } from '../../upstream/stream-answer.ts';
 import type { Bound, CostBounds } from '../price/bounds.ts';
-import { charactersPerOpenToken, type Growth } from '../price/bounds.ts';
+import { charactersPerHeldToken, type HoldTracker } from '../price/bounds.ts';
 import { credibleTokens } from '../price/cost.ts';
 import type { DispatchedRequest } from '../settle/journal-files.ts';
 import type { Hold } from './hold.ts';
@@ -106,12 +106,12 @@ export class Reservation {
 
   budgetFor(offer: Offer): OutputBudget {
     const maxTokens = credibleTokens(this.#bounds.contextTokensFor(offer));
-    const charactersHardLimit = maxTokens * charactersPerOpenToken;
+    const charactersHardLimit = maxTokens * charactersPerHeldToken;
     const { output } = this.#bounds;
     if (!output) return unlimitedBudget(charactersHardLimit);
     const cap = this.capFor(offer);
-    const growth = output.growthFor(offer, cap, this.#initialCredits, this.#creditsPerUsd);
-    return growingBudget(growth, this.hold, charactersHardLimit);
+    const tracker = output.trackHold(offer, cap, this.#initialCredits, this.#creditsPerUsd);
+    return growingBudget(tracker, this.hold, charactersHardLimit);
   }
 
   /** Returns false if the credits suffice for this offer, even if not for the most expensive. */
@@ -143,14 +143,20 @@ function unlimitedBudget(charactersHardLimit: number): OutputBudget {
 }
 
 /** Returns a budget that extends the hold as the answer grows. */
-function growingBudget(growth: Growth, hold: Hold, charactersHardLimit: number): OutputBudget {
+function growingBudget(
+  tracker: HoldTracker,
+  hold: Hold,
+  charactersHardLimit: number,
+): OutputBudget {
   const budget: OutputBudget = {
-    charactersMax: growth.charactersMax,
+    charactersMax: tracker.charactersMax,
     charactersHardLimit,
     async extend() {
-      const isPaid = await growth.extend((requested, minimum) => hold.extend(requested, minimum));
-      budget.charactersMax = growth.charactersMax;
-      return isPaid;
+      const isCovered = await tracker.extend((requested, minimum) =>
+        hold.extend(requested, minimum),
+      );
+      budget.charactersMax = tracker.charactersMax;
+      return isCovered;
     },
   };
   return budget;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { chatRequestInfo } from '../../../tests/support/prompts.ts';
 import type { ChatRequestInfo } from '../../core/request-info.ts';
 import { noUsage } from '../../core/usage.ts';
-import type { Growth } from './bounds.ts';
+import type { HoldTracker } from './bounds.ts';
 import { ChatBounds, FixedBounds, inputBound, type PricedOffer, textBytes } from './bounds.ts';
 import { readPriceList, readPrices } from './price-list.ts';
 
@@ -175,88 +175,88 @@ describe('ChatBounds.capWithin', () => {
   });
 });
 
-describe('Growth', () => {
+describe('HoldTracker', () => {
   // 100 prompt tokens, plus 0.5 dollars per request.
   const fixed = 100 + 500_000;
   const priced = offer('1', '2', { request: '0.5' });
-  const growth = (
+  const trackerFor = (
     request: Partial<ChatRequestInfo>,
     cap: number | null = null,
     credits = fixed + 4_096 * 2,
-  ) => new ChatBounds(chatRequestInfo(request)).growthFor(priced, cap, credits, creditsPerUsd);
+  ) => new ChatBounds(chatRequestInfo(request)).trackHold(priced, cap, credits, creditsPerUsd);
 
   /** Returns whether the hold was extended, and the requested extensions. */
-  async function extended(answer: Growth, left = Number.POSITIVE_INFINITY) {
+  async function extended(tracker: HoldTracker, left = Number.POSITIVE_INFINITY) {
     const extensions: { requested: number; minimum: number }[] = [];
-    const isPaid = await answer.extend(async (requested, minimum) => {
+    const isCovered = await tracker.extend(async (requested, minimum) => {
       extensions.push({ requested, minimum });
       return left < minimum ? null : Math.min(left, requested);
     });
-    return [isPaid, ...extensions];
+    return [isCovered, ...extensions];
   }
 
   test('allows as much text as the held tokens surely cover', () => {
-    expect(growth({}).charactersMax).toBe(12_288);
-    expect(growth({ choices: 2 }).charactersMax).toBe(24_576);
+    expect(trackerFor({}).charactersMax).toBe(12_288);
+    expect(trackerFor({ choices: 2 }).charactersMax).toBe(24_576);
   });
 
   test('allows more text if the upstream has an output cap', () => {
-    expect(growth({ outputTokensMax: 100 }).charactersMax).toBe(800);
-    expect(growth({ outputTokensMax: 4_096 }).charactersMax).toBe(32_768);
-    expect(growth({ outputTokensMax: 4_097 }).charactersMax).toBe(12_288);
-    expect(growth({}, 50).charactersMax).toBe(400);
+    expect(trackerFor({ outputTokensMax: 100 }).charactersMax).toBe(800);
+    expect(trackerFor({ outputTokensMax: 4_096 }).charactersMax).toBe(32_768);
+    expect(trackerFor({ outputTokensMax: 4_097 }).charactersMax).toBe(12_288);
+    expect(trackerFor({}, 50).charactersMax).toBe(400);
   });
 
-  test('extends the hold in parts until the whole output is paid for', async () => {
-    const answer = growth({ outputTokensMax: 5_000 });
+  test('extends the hold in parts until it covers the whole output', async () => {
+    const tracker = trackerFor({ outputTokensMax: 5_000 });
     // 904 tokens are left; an extension covers at least 16.
-    expect(await extended(answer, 31)).toEqual([false, { requested: 904 * 2, minimum: 16 * 2 }]);
-    expect(await extended(answer, 904)).toEqual([true, { requested: 904 * 2, minimum: 16 * 2 }]);
-    expect(answer.charactersMax).toBe((4_096 + 452) * 3);
-    expect(await extended(answer)).toEqual([true, { requested: 452 * 2, minimum: 16 * 2 }]);
-    expect(answer.charactersMax).toBe(5_000 * 8);
+    expect(await extended(tracker, 31)).toEqual([false, { requested: 904 * 2, minimum: 16 * 2 }]);
+    expect(await extended(tracker, 904)).toEqual([true, { requested: 904 * 2, minimum: 16 * 2 }]);
+    expect(tracker.charactersMax).toBe((4_096 + 452) * 3);
+    expect(await extended(tracker)).toEqual([true, { requested: 452 * 2, minimum: 16 * 2 }]);
+    expect(tracker.charactersMax).toBe(5_000 * 8);
     // An upstream that continues ignores the cap.
-    expect(await extended(answer)).toEqual([true, { requested: 4_096 * 2, minimum: 16 * 2 }]);
+    expect(await extended(tracker)).toEqual([true, { requested: 4_096 * 2, minimum: 16 * 2 }]);
   });
 
   test('extends the hold by less than 16 tokens if no more can follow', async () => {
-    const answer = growth({ outputTokensMax: 4_097 });
-    expect(await extended(answer)).toEqual([true, { requested: 2, minimum: 2 }]);
-    expect(answer.charactersMax).toBe(4_097 * 8);
+    const tracker = trackerFor({ outputTokensMax: 4_097 });
+    expect(await extended(tracker)).toEqual([true, { requested: 2, minimum: 2 }]);
+    expect(tracker.charactersMax).toBe(4_097 * 8);
   });
 
   test('rounds all parts of the output together', async () => {
     const cheap = offer('0.1', '0.3', {}, 10_000);
     // 10 + 1,228.8 credits are held as 1,239; all of it costs 10 + 3,000.
-    const answer = new ChatBounds(chatRequestInfo()).growthFor(cheap, null, 1_239, creditsPerUsd);
+    const tracker = new ChatBounds(chatRequestInfo()).trackHold(cheap, null, 1_239, creditsPerUsd);
     let left = 3_010 - 1_239;
-    while (answer.charactersMax < 10_000 * 8) {
-      const isPaid = await answer.extend(async (requested) => {
+    while (tracker.charactersMax < 10_000 * 8) {
+      const isCovered = await tracker.extend(async (requested) => {
         left -= requested;
         return left < 0 ? null : requested;
       });
-      expect(isPaid).toBe(true);
+      expect(isCovered).toBe(true);
     }
     expect(left).toBe(0);
   });
 
   test('requests nothing while credits held for a more expensive offer suffice', async () => {
-    const answer = growth({ outputTokensMax: 10_000 }, 6_000, fixed + 5_000 * 2);
-    expect(await extended(answer, 0)).toEqual([true]);
-    expect(answer.charactersMax).toBe(5_000 * 3);
-    expect(await extended(answer)).toEqual([true, { requested: 1_000 * 2, minimum: 16 * 2 }]);
-    expect(answer.charactersMax).toBe(6_000 * 8);
+    const tracker = trackerFor({ outputTokensMax: 10_000 }, 6_000, fixed + 5_000 * 2);
+    expect(await extended(tracker, 0)).toEqual([true]);
+    expect(tracker.charactersMax).toBe(5_000 * 3);
+    expect(await extended(tracker)).toEqual([true, { requested: 1_000 * 2, minimum: 16 * 2 }]);
+    expect(tracker.charactersMax).toBe(6_000 * 8);
   });
 
   test('allows unlimited output in parts if it is free', async () => {
-    const endless = new ChatBounds(chatRequestInfo()).growthFor(
+    const tracker = new ChatBounds(chatRequestInfo()).trackHold(
       { prices: readPrices({ prompt: '1', completion: '0' }), model: {} },
       null,
       100,
       creditsPerUsd,
     );
-    expect(await extended(endless)).toEqual([true]);
-    expect(endless.charactersMax).toBe(2 * 12_288);
+    expect(await extended(tracker)).toEqual([true]);
+    expect(tracker.charactersMax).toBe(2 * 12_288);
   });
 });
 

@@ -57,7 +57,12 @@ export interface OutputBounds {
   /** Returns the output cap if neither the client nor its credits set one, or null for none. */
   defaultCapFor(offer: PricedOffer): number | null;
   /** Tracks how much of an output with this cap is held. `credits` are held already. */
-  growthFor(offer: PricedOffer, cap: number | null, credits: number, creditsPerUsd: number): Growth;
+  trackHold(
+    offer: PricedOffer,
+    cap: number | null,
+    credits: number,
+    creditsPerUsd: number,
+  ): HoldTracker;
 }
 
 export class ChatBounds implements CostBounds, OutputBounds {
@@ -102,16 +107,16 @@ export class ChatBounds implements CostBounds, OutputBounds {
     return inputBound(this.#request) + maximum <= context_length ? maximum : null;
   }
 
-  growthFor(
+  trackHold(
     offer: PricedOffer,
     cap: number | null,
     credits: number,
     creditsPerUsd: number,
-  ): Growth {
+  ): HoldTracker {
     const { choices } = this.#request;
     const maximum = cap ?? maxOutputTokens(this.#request, offer);
     const held = Math.min(maximum, firstHoldTokens(this.#request, offer));
-    return new Growth(held * choices, maximum * choices, credits, (tokens) =>
+    return new HoldTracker(held * choices, maximum * choices, credits, (tokens) =>
       chatCost(this.#request, offer, tokens, creditsPerUsd),
     );
   }
@@ -157,7 +162,10 @@ function maxOutputTokens(request: ChatRequestInfo, { model }: PricedOffer): numb
   return Math.min(cap, model.max_completion_tokens ?? Number.POSITIVE_INFINITY);
 }
 
-/** Returns the largest cap to send. If nothing sets one, the provider might reject a larger one. */
+/**
+ * Returns the largest cap to send. If neither the client nor the model sets a limit, returns the
+ * size of one extension, because the provider might reject a higher cap.
+ */
 function outputCap(request: ChatRequestInfo, offer: PricedOffer): number {
   const maximum = maxOutputTokens(request, offer);
   return Number.isFinite(maximum) ? maximum : tokensPerExtension;
@@ -182,7 +190,7 @@ function chatCost(
   return chargeAt(offer, cost, creditsPerUsd);
 }
 
-/** Returns the assumed maximum of tokens in a text of this many bytes. */
+/** Returns the most tokens that a text of this many bytes is assumed to have. */
 export function maxTokensIn(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }
@@ -202,7 +210,7 @@ export function textBytes({ inputBytes, images }: ChatRequestInfo): number {
   return Math.max(0, bytes);
 }
 
-/** Prices to hold by. Audio input and 1-hour cache writes may cost more than other input. */
+/** Prices used to compute holds. Audio input and 1-hour cache writes may cost more than other input. */
 interface HoldPrices {
   readonly hasHigherOneHourPrice: boolean;
   readonly hasHigherAudioPrice: boolean;
@@ -278,9 +286,9 @@ const tokensPerExtension = 4_096;
 const minOutputTokens = 16;
 
 /** More text than a token can have. An upstream that sends more per token ignores its cap. */
-const charactersPerCappedToken = 8;
+const maxCharactersPerToken = 8;
 /** About the text of one token. After this much text per held token, the hold is extended. */
-export const charactersPerOpenToken = 3;
+export const charactersPerHeldToken = 3;
 
 /** Returns the most tokens between `low` and `high` that the credits pay for. */
 function maxAffordableTokens(
@@ -301,24 +309,24 @@ function maxAffordableTokens(
 type ExtendHold = (requested: number, minimum: number) => Promise<number | null>;
 
 /** Tracks how many output tokens of a growing answer are held, and extends the hold. */
-export class Growth {
+export class HoldTracker {
   readonly #maxTokens: number;
   readonly #creditsFor: (outputTokens: number) => number;
-  #paidTokens: number;
+  #heldTokens: number;
   #credits: number;
 
   /**
-   * `maxTokens` is the output cap sent upstream, or infinity. `credits` are held for `paidTokens`,
+   * `maxTokens` is the output cap sent upstream, or infinity. `credits` are held for `heldTokens`,
    * or for more if they were held for a more expensive offer. `creditsFor` takes all output tokens,
    * because the bill is rounded only once.
    */
   constructor(
-    paidTokens: number,
+    heldTokens: number,
     maxTokens: number,
     credits: number,
     creditsFor: (outputTokens: number) => number,
   ) {
-    this.#paidTokens = paidTokens;
+    this.#heldTokens = heldTokens;
     this.#maxTokens = maxTokens;
     this.#credits = credits;
     this.#creditsFor = creditsFor;
@@ -326,38 +334,38 @@ export class Growth {
 
   /** The length of output text at which the hold must be extended. */
   get charactersMax(): number {
-    const isComplete = this.#paidTokens >= this.#maxTokens;
-    return this.#paidTokens * (isComplete ? charactersPerCappedToken : charactersPerOpenToken);
+    const isComplete = this.#heldTokens >= this.#maxTokens;
+    return this.#heldTokens * (isComplete ? maxCharactersPerToken : charactersPerHeldToken);
   }
 
   /** Holds credits for the next part of the output. Returns false if too few are left. */
   async extend(extendHold: ExtendHold): Promise<boolean> {
-    const before = this.#paidTokens;
+    const before = this.#heldTokens;
     const tokens = this.#nextTokens;
-    const isPaid = this.#payUpTo(before + tokens) > before;
-    if (isPaid) return true;
+    const isCovered = this.#coverUpTo(before + tokens) > before;
+    if (isCovered) return true;
     const missing = (added: number) => this.#creditsFor(before + added) - this.#credits;
     const extension = await extendHold(missing(tokens), missing(Math.min(minOutputTokens, tokens)));
     if (extension === null) return false;
     this.#credits += extension;
-    this.#payUpTo(before + tokens);
+    this.#coverUpTo(before + tokens);
     return true;
   }
 
-  /** Raises the paid tokens toward this number, as far as the credits suffice. */
-  #payUpTo(tokens: number): number {
-    this.#paidTokens = maxAffordableTokens(
-      this.#paidTokens,
+  /** Raises the held tokens toward this number, as far as the credits suffice. */
+  #coverUpTo(tokens: number): number {
+    this.#heldTokens = maxAffordableTokens(
+      this.#heldTokens,
       tokens,
       this.#credits,
       this.#creditsFor,
     );
-    return this.#paidTokens;
+    return this.#heldTokens;
   }
 
   get #nextTokens(): number {
-    const left = this.#maxTokens - this.#paidTokens;
-    // An answer that continues past its cap is held in full parts.
+    const left = this.#maxTokens - this.#heldTokens;
+    // If an answer continues past its cap, each extension covers the full `tokensPerExtension`.
     return left > 0 ? Math.min(left, tokensPerExtension) : tokensPerExtension;
   }
 }

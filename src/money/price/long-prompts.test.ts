@@ -139,9 +139,9 @@ describe('bounds with tiers', () => {
     expect(cap(within, 500_000 + 12 * 50)).toBe(50);
     expect(cap(beyond, 800_004 + 18 * 50 + 17)).toBe(50);
     const nextAt = async (request: ChatRequestInfo, credits: number) => {
-      const growth = new ChatBounds(request).growthFor(offer, null, credits, creditsPerUsd);
+      const tracker = new ChatBounds(request).trackHold(offer, null, credits, creditsPerUsd);
       const { promise, resolve } = Promise.withResolvers<number>();
-      await growth.extend(async (requested) => {
+      await tracker.extend(async (requested) => {
         resolve(requested);
         return requested;
       });

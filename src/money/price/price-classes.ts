@@ -159,15 +159,15 @@ function entryOf(name: PriceName): Omit<NamedPriceClass, 'name'> {
   return priceClasses[name];
 }
 
-/** Returns the first text of a price and its fallbacks that is set. */
-export function priceTextOf(
-  texts: Readonly<Record<string, string | undefined>>,
+/** Returns the first price that is set: that of this class, or of one of its fallbacks. */
+export function priceStringOf(
+  priceStrings: Readonly<Record<string, string | undefined>>,
   name: PriceName,
 ): string | undefined {
-  const text = texts[name];
-  if (text !== undefined) return text;
+  const priceString = priceStrings[name];
+  if (priceString !== undefined) return priceString;
   const { fallback } = entryOf(name);
-  return fallback === undefined ? undefined : priceTextOf(texts, fallback);
+  return fallback === undefined ? undefined : priceStringOf(priceStrings, fallback);
 }
 
 /** Returns the unit of a price, as in `$3 per million`. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { perToken, pricesFor, readPriceList, readPrices, textsFor } from './price-list.ts';
+import { perToken, priceStringsFor, pricesFor, readPriceList, readPrices } from './price-list.ts';
 
 describe('readPrices', () => {
   test('returns 0 for prices that are not set', () => {
@@ -9,8 +9,10 @@ describe('readPrices', () => {
   test('reads each price from its own field', () => {
     const names = ['prompt', 'completion', 'cache_read', 'cache_write', 'request', 'image'];
     const more = ['output_image', 'minute', 'characters', 'bytes', 'cache_write_1h', 'audio'];
-    const texts = Object.fromEntries([...names, ...more].map((name, i) => [name, `${i + 1}`]));
-    expect(readPrices(texts)).toEqual({
+    const priceStrings = Object.fromEntries(
+      [...names, ...more].map((name, i) => [name, `${i + 1}`]),
+    );
+    expect(readPrices(priceStrings)).toEqual({
       prompt: 1_000_000_000n,
       completion: 2_000_000_000n,
       cache_read: 3_000_000_000n,
@@ -39,7 +41,8 @@ describe('readPrices', () => {
   });
 
   test('uses the cache-write price for 1-hour cache writes without a price', () => {
-    const oneHourPrice = (texts: object) => readPrices({ prompt: '2', ...texts }).cache_write_1h;
+    const oneHourPrice = (priceStrings: object) =>
+      readPrices({ prompt: '2', ...priceStrings }).cache_write_1h;
     expect(oneHourPrice({})).toBe(2_000_000_000n);
     expect(oneHourPrice({ cache_write: '2.5' })).toBe(2_500_000_000n);
     expect(oneHourPrice({ cache_write: '2.5', cache_write_1h: '4' })).toBe(4_000_000_000n);
@@ -60,7 +63,7 @@ describe('perToken', () => {
 });
 
 const dollar = 1_000_000_000n;
-const texts = {
+const priceStrings = {
   prompt: '2',
   completion: '12',
   cache_read: '0.2',
@@ -72,7 +75,7 @@ const texts = {
 };
 
 describe('readPriceList with tiers', () => {
-  const list = readPriceList(texts);
+  const list = readPriceList(priceStrings);
 
   test.each([
     [0, 2n, 12n, 200_000_000n],
@@ -96,13 +99,19 @@ describe('readPriceList with tiers', () => {
     expect(pricesFor(list, 1_001).cache_write).toBe(4n * dollar);
   });
 
-  test('textsFor returns the price texts of each tier', () => {
+  test('priceStringsFor returns the price strings of each tier', () => {
     const base = { prompt: '2', completion: '12', cache_read: '0.2', request: '0.01' };
     const first = { ...base, prompt: '4', completion: '18' };
-    expect(textsFor(texts, 1_000)).toEqual({ texts: base, aboveTokens: null });
-    expect(textsFor(texts, 1_001)).toEqual({ texts: first, aboveTokens: 1_000 });
+    expect(priceStringsFor(priceStrings, 1_000)).toEqual({ priceStrings: base, aboveTokens: null });
+    expect(priceStringsFor(priceStrings, 1_001)).toEqual({
+      priceStrings: first,
+      aboveTokens: 1_000,
+    });
     const second = { ...first, cache_read: '0.5' };
-    expect(textsFor(texts, 5_001)).toEqual({ texts: second, aboveTokens: 5_000 });
+    expect(priceStringsFor(priceStrings, 5_001)).toEqual({
+      priceStrings: second,
+      aboveTokens: 5_000,
+    });
   });
 });
 
@@ -110,5 +119,5 @@ test('readPriceList without tiers returns flat prices', () => {
   const flat = { prompt: '2', completion: '12' };
   expect(readPriceList(flat)).toEqual(readPrices(flat));
   expect('longPrompts' in readPriceList(flat)).toBe(false);
-  expect(textsFor(flat, 1_000_000)).toEqual({ texts: flat, aboveTokens: null });
+  expect(priceStringsFor(flat, 1_000_000)).toEqual({ priceStrings: flat, aboveTokens: null });
 });

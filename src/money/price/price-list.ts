@@ -2,7 +2,7 @@ import {
   mapPrices,
   type PriceName,
   priceNames,
-  priceTextOf,
+  priceStringOf,
   type TokenPriceName,
 } from './price-classes.ts';
 import { formatDecimal, type NanoUsd, parseUsd } from './usd.ts';
@@ -10,9 +10,9 @@ import { formatDecimal, type NanoUsd, parseUsd } from './usd.ts';
 /** What an endpoint charges for each price class, parsed once at startup. 0 where it isn't set. */
 export type Prices = Readonly<Record<PriceName, NanoUsd>>;
 
-/** Parses prices. A price that isn't set is that of its fallback in `priceClasses`, or 0. */
-export function readPrices(texts: Readonly<Record<string, string | undefined>>): Prices {
-  return mapPrices(priceNames, (name) => parseUsd(priceTextOf(texts, name) ?? '0') ?? 0n);
+/** Parses prices. An unset price defaults to that of its fallback in `priceClasses`, or to 0. */
+export function readPrices(priceStrings: Readonly<Record<string, string | undefined>>): Prices {
+  return mapPrices(priceNames, (name) => parseUsd(priceStringOf(priceStrings, name) ?? '0') ?? 0n);
 }
 
 /** Formats a price per million tokens as dollars per token, as in the model list's `pricing`. */
@@ -36,21 +36,25 @@ interface LongPromptPrices {
 }
 
 /** Prices as decimal strings in dollars, by name. */
-export type FlatTexts = Readonly<Partial<Record<PriceName | 'byok_fee_basis_points', string>>>;
+export type FlatPriceStrings = Readonly<
+  Partial<Record<PriceName | 'byok_fee_basis_points', string>>
+>;
 
-type LongPromptTexts = Readonly<Partial<Record<TokenPriceName, string>>> & {
+type LongPromptPriceStrings = Readonly<Partial<Record<TokenPriceName, string>>> & {
   readonly above_tokens: number;
 };
 
 /** Prices with tiers as in the configuration. Also stored with each request's record. */
-export type PriceTexts = FlatTexts & { readonly long_prompts?: readonly LongPromptTexts[] };
+export type PriceStrings = FlatPriceStrings & {
+  readonly long_prompts?: readonly LongPromptPriceStrings[];
+};
 
-export function readPriceList({ long_prompts: tiers, ...base }: PriceTexts): PriceList {
+export function readPriceList({ long_prompts: tiers, ...base }: PriceStrings): PriceList {
   const prices = readPrices(base);
   if (!tiers || tiers.length === 0) return prices;
   const longPrompts = tiers.map(({ above_tokens: aboveTokens }) => ({
     aboveTokens,
-    prices: readPrices(textsAbove(base, tiers, aboveTokens)),
+    prices: readPrices(priceStringsAbove(base, tiers, aboveTokens)),
   }));
   return { ...prices, longPrompts };
 }
@@ -58,32 +62,32 @@ export function readPriceList({ long_prompts: tiers, ...base }: PriceTexts): Pri
 /** Returns the prices for a prompt of this length. */
 export function pricesFor(list: PriceList, promptTokens: number): Prices {
   let prices: Prices = list;
-  for (const step of list.longPrompts ?? []) {
-    if (promptTokens > step.aboveTokens) prices = step.prices;
+  for (const tier of list.longPrompts ?? []) {
+    if (promptTokens > tier.aboveTokens) prices = tier.prices;
   }
   return prices;
 }
 
-/** Returns the price texts for a prompt of this length, and the tier's limit or null for none. */
-export function textsFor(
-  { long_prompts: tiers = [], ...base }: PriceTexts,
+/** Returns the price strings for a prompt of this length, and the tier's limit or null for none. */
+export function priceStringsFor(
+  { long_prompts: tiers = [], ...base }: PriceStrings,
   promptTokens: number,
-): { readonly texts: FlatTexts; readonly aboveTokens: number | null } {
+): { readonly priceStrings: FlatPriceStrings; readonly aboveTokens: number | null } {
   const reached = tiers.findLast((tier) => promptTokens > tier.above_tokens);
-  if (!reached) return { texts: base, aboveTokens: null };
+  if (!reached) return { priceStrings: base, aboveTokens: null };
   const aboveTokens = reached.above_tokens;
-  return { texts: textsAbove(base, tiers, aboveTokens), aboveTokens };
+  return { priceStrings: priceStringsAbove(base, tiers, aboveTokens), aboveTokens };
 }
 
 /** A tier lists only the prices it changes; the others are those of the tier before it. */
-function textsAbove(
-  base: FlatTexts,
-  tiers: readonly LongPromptTexts[],
+function priceStringsAbove(
+  base: FlatPriceStrings,
+  tiers: readonly LongPromptPriceStrings[],
   aboveTokens: number,
-): FlatTexts {
-  let texts = base;
+): FlatPriceStrings {
+  let priceStrings = base;
   for (const { above_tokens, ...changed } of tiers) {
-    if (above_tokens <= aboveTokens) texts = { ...texts, ...changed };
+    if (above_tokens <= aboveTokens) priceStrings = { ...priceStrings, ...changed };
   }
-  return texts;
+  return priceStrings;
 }
