@@ -63,7 +63,7 @@ const corruptions: [string, string[], RegExp[]][] = [
     'an edited amount',
     ["update ledger_entries set amount = -9 where kind = 'charge'"],
     [
-      /: entry \d+ has the balance 9980 after it, but 10000 and -9 make another\.$/,
+      /: entry \d+ records a balance of 9980, but 10000 - 9 = 9991\.$/,
       /: entry \d+ takes 9, but its requests add up to 20\.$/,
       /its entries add up to 9991, not 9980\.$/,
       /its charges add up to 9, not 20\.$/,
@@ -73,8 +73,8 @@ const corruptions: [string, string[], RegExp[]][] = [
     'an edited running balance',
     ["update ledger_entries set balance_after = 10001 where kind = 'grant'"],
     [
-      /: entry \d+ has the balance 10001 after it, but 0 and 10000 make another\.$/,
-      /: entry \d+ has the balance 9980 after it, but 10001 and -20 make another\.$/,
+      /: entry \d+ records a balance of 10001, but 0 \+ 10000 = 10000\.$/,
+      /: entry \d+ records a balance of 9980, but 10001 - 20 = 9981\.$/,
     ],
   ],
   [
@@ -140,7 +140,7 @@ const corruptions: [string, string[], RegExp[]][] = [
   [
     'an entry of an unknown kind',
     ["update ledger_entries set kind = 'transfer' where kind = 'grant'"],
-    [/^Account tenant:\S+: entry \d+ is a transfer of 10000\.$/],
+    [/^Account tenant:\S+: entry \d+ has the unknown kind transfer\.$/],
   ],
   [
     'grants with negative amounts',
@@ -149,10 +149,10 @@ const corruptions: [string, string[], RegExp[]][] = [
       "update ledger_entries set kind = 'grant' where kind = 'charge'",
     ],
     [
-      /: entry \d+ has the balance 0 after it, but 0 and -10000 make another\.$/,
-      /: entry \d+ is a grant of -10000\.$/,
-      /: entry \d+ has the balance 9980 after it, but 0 and -20 make another\.$/,
-      /: entry \d+ is a grant of -20\.$/,
+      /: entry \d+ records a balance of 0, but 0 - 10000 = -10000\.$/,
+      /: entry \d+ is a grant, but its amount of -10000 isn't positive\.$/,
+      /: entry \d+ records a balance of 9980, but 0 - 20 = -20\.$/,
+      /: entry \d+ is a grant, but its amount of -20 isn't positive\.$/,
       /its entries add up to -10020, not 9980\.$/,
       /its grants add up to -10020, not 10000\.$/,
       /its charges add up to 0, not 20\.$/,
@@ -183,7 +183,7 @@ const corruptions: [string, string[], RegExp[]][] = [
   [
     'a lease without an account',
     ["insert into leases values (7, 'p', 1, 9, 1, 0)"],
-    [/^Account number 7: it is missing, but 9 of it are on lease\.$/],
+    [/^Account number 7: it is missing, but 9 of its credits are leased\.$/],
   ],
   [
     'a missing tenant',

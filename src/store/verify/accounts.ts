@@ -111,13 +111,12 @@ async function checkEntries(
     const page = await entriesAfter(database, account, lastId);
     for (const entry of page) {
       if (entry.balance_after !== balance + entry.amount) {
-        const sum = `${balance} and ${entry.amount} make another`;
-        reportAccount(
-          `entry ${entry.id} has the balance ${entry.balance_after} after it, but ${sum}`,
-        );
+        const change = entry.amount < 0 ? `- ${-entry.amount}` : `+ ${entry.amount}`;
+        const sum = `${balance} ${change} = ${balance + entry.amount}`;
+        reportAccount(`entry ${entry.id} records a balance of ${entry.balance_after}, but ${sum}`);
       }
-      if (!isValidAmount(entry))
-        reportAccount(`entry ${entry.id} is a ${entry.kind} of ${entry.amount}`);
+      const problem = amountProblem(entry);
+      if (problem) reportAccount(`entry ${entry.id} ${problem}`);
       balance = entry.balance_after;
       if (entry.kind === 'charge') spent -= entry.amount;
       else granted += entry.amount;
@@ -141,17 +140,24 @@ async function checkEntries(
   return entries;
 }
 
-/** Returns whether the amount has the sign of its kind of entry. */
-function isValidAmount({
-  kind,
-  amount,
-}: {
+interface EntryAmount {
   readonly kind: string;
   readonly amount: number;
-}): boolean {
-  if (kind === 'grant') return amount > 0;
-  if (kind === 'correction' || kind === 'charge') return amount < 0;
-  return kind === 'allowance';
+}
+
+/** Returns what is wrong with an entry's kind or with the sign of its amount. */
+function amountProblem({ kind, amount }: EntryAmount): string | undefined {
+  switch (kind) {
+    case 'allowance':
+      return undefined;
+    case 'grant':
+      return amount > 0 ? undefined : `is a grant, but its amount of ${amount} isn't positive`;
+    case 'correction':
+    case 'charge':
+      return amount < 0 ? undefined : `is a ${kind}, but its amount of ${amount} isn't negative`;
+    default:
+      return `has the unknown kind ${kind}`;
+  }
 }
 
 function entriesAfter({ read }: ReadOnlyDatabase, account: Account, lastId: number) {
@@ -209,7 +215,9 @@ const referencedAccountsPerPage = 500;
 export async function checkOrphans(database: ReadOnlyDatabase, report: Report): Promise<void> {
   await checkOrphanEntries(database, report);
   for (const { account_id, credits } of await leasesWithoutAccount(database)) {
-    report(`Account number ${account_id}: it is missing, but ${credits} of it are on lease.`);
+    report(
+      `Account number ${account_id}: it is missing, but ${credits} of its credits are leased.`,
+    );
   }
   for (const { owner, tenant_id } of await accountsWithoutTenant(database)) {
     report(`Account ${owner}: there is no tenant ${tenant_id}.`);
