@@ -471,7 +471,7 @@ test(
     const database = `sqlite:${join(other.dataDir, 'tollgate.db')}`;
     const mismatched = await run(['doctor'], { dataDir, config: { ...config, database } });
     expect(findingOf(mismatched, '✗', 'journal')).toStartWith(
-      `The journal folder ${join(dataDir, 'journal')} has requests of another database. Start once with`,
+      `The journal folder ${join(dataDir, 'journal')} contains requests from another database. Start once with`,
     );
   },
   testMs,

@@ -133,8 +133,8 @@ test(
     expect([rejected.exitCode, rejected.stdout, rejected.stderr]).toEqual([
       1,
       '',
-      `The journal folder ${journal} has requests of another database. Start once with that database, or ` +
-        'move the folder away. If this database is an older copy of it, remove ' +
+      `The journal folder ${journal} contains requests from another database. Start once with that database, or ` +
+        'move the folder away. If this database is an older copy of the other one, delete ' +
         `${journal}/ledger-id.\n`,
     ]);
     for (const suffix of ['', '-wal', '-shm']) rmSync(fileIn(folder) + suffix, { force: true });

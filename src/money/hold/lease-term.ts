@@ -2,7 +2,7 @@
 const leaseMs = 120_000;
 const leaseMarginMs = 10_000;
 /**
- * After a clock jump, leases of living processes look expired until they are renewed. So expiry
+ * After a clock jump, leases of live processes look expired until they are renewed. So expiry
  * pauses until the fourth renewal after a jump. Another jump doesn't restart the count; otherwise a
  * machine that keeps going to sleep would never expire leases.
  */

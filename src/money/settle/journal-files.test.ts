@@ -34,7 +34,7 @@ test('claimJournals records the first ledger as owner and rejects others', () =>
   claimJournals(dataDir, 'ours');
   leaveJournal();
   claimJournals(dataDir, 'ours');
-  expect(() => claimJournals(dataDir, 'theirs')).toThrow(`${root} has requests of another`);
+  expect(() => claimJournals(dataDir, 'theirs')).toThrow(`${root} contains requests from another`);
   claimJournals(dataDir, 'ours');
 });
 

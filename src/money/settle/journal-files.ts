@@ -27,9 +27,8 @@ export function journalRoot(dataDir: string): string {
 }
 
 /**
- * Records which deployment the journals belong to. Throws 503 if they belong to another one:
- * replayed into an empty or mistyped database without wallets, all their charges would be written
- * off.
+ * Records which deployment the journals belong to. Throws 503 if they belong to another one. If they
+ * were replayed into the wrong database, which lacks their wallets, all charges would be written off.
  */
 export function claimJournals(dataDir: string, deploymentId: string): void {
   if (journalsBelongTo(dataDir, deploymentId)) return;
@@ -57,7 +56,7 @@ function ownerFile(root: string): string {
   return join(root, 'ledger-id');
 }
 
-/** Explains an error of the operating system about a journal. Returns other errors unchanged. */
+/** Explains an operating system error that concerns a journal. Returns other errors unchanged. */
 export function journalFailure(error: unknown): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'path' in error)) return error;
   const code = failureCode(error);
@@ -79,8 +78,8 @@ function readOwner(file: string): string | undefined {
 function foreignJournals(root: string, file: string): GatewayError {
   return new GatewayError(
     'service_unavailable',
-    `The journal folder ${root} has requests of another database. Start once with that database, or ` +
-      `move the folder away. If this database is an older copy of it, remove ${file}.`,
+    `The journal folder ${root} contains requests from another database. Start once with that ` +
+      `database, or move the folder away. If this database is an older copy of the other one, delete ${file}.`,
   );
 }
 
@@ -230,7 +229,7 @@ export function unfinishedSettlement(call: DispatchedRequest): Settlement {
   return { record, writtenOff: 0, keyAccount: null, keyCharge: 0 };
 }
 
-/** Returns the folder name of a process's journal: host, pid, and process id. */
+/** Returns the folder name of a process's journal: host, PID, and the random ID of the instance. */
 export function journalFolderName(processId: string): string {
   return `${hostname()}~${process.pid}~${processId}`;
 }

@@ -205,8 +205,8 @@ describe('replayJournals', () => {
   test.each([
     ['a pid that no process has', folderOf(deadPid), 0, true],
     ['a predecessor with our own pid', folderOf(process.pid), 0, true],
-    ['a living process', folderOf(process.ppid), 0, false],
-    ['a living process without a heartbeat', folderOf(process.ppid), 400_000, false],
+    ['a live process', folderOf(process.ppid), 0, false],
+    ['a live process without a heartbeat', folderOf(process.ppid), 400_000, false],
     ['another host with a recent heartbeat', folderOf(deadPid, 'elsewhere'), 200_000, false],
     ['another host without a heartbeat', folderOf(deadPid, 'elsewhere'), 400_000, true],
     ['a folder with another name', 'lost+found', 400_000, false],
@@ -257,7 +257,7 @@ describe('LateReplay', () => {
     );
   });
 
-  test('replays a silent journal whose pid is used by a living process', async () => {
+  test('replays a silent journal whose PID is used by a live process', async () => {
     leave(folderOf(1), [request().settled]);
     expect(await pollTimes(6)).toEqual([0, 0, 0, 0, 0, 1]);
   });

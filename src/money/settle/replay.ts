@@ -15,7 +15,7 @@ import {
 /** After this long without a heartbeat, a journal's process counts as dead. */
 const silenceMs = 300_000;
 const batchMax = 1_000;
-/** Living processes write 2 heartbeats between polls. */
+/** Live processes write 2 heartbeats between polls. */
 const pollMs = 60_000;
 
 /** Called with a folder and the number of damaged lines that were skipped. */
@@ -44,8 +44,8 @@ export function deadJournals(root: string, now: number): readonly string[] {
 
 /**
  * Replays journals whose processes turn out to be dead later. A process on another host, or whose
- * pid is used by another process, is recognized by missing heartbeats. Only polls count, because
- * after a sleep of this machine all heartbeats look old.
+ * PID is used by another process, is recognized by missing heartbeats. Silence is measured in polls,
+ * not in time: after this machine was suspended, all heartbeats look old.
  */
 export class LateReplay {
   readonly everyMs = pollMs;
@@ -143,8 +143,8 @@ function ifExists<Found>(read: () => Found, fallback: Found): Found {
 }
 
 /**
- * Returns true if a journal's process may be alive. Our own pid means a predecessor, because
- * containers start everything as process 1. Any other pid in use counts as alive, although another
+ * Returns true if a journal's process may be alive. Our own PID means a predecessor, because
+ * containers start everything as process 1. Any other PID in use counts as alive, although another
  * program may have it; `LateReplay` watches such journals. A missing heartbeat alone isn't proof
  * on this host, because the clock may have been set ahead.
  */
