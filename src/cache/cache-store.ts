@@ -24,11 +24,11 @@ const bytesPerCharacter = 2;
 const bytesPerEntry = 500;
 
 /**
- * A full store evicts this fraction of its entries at once. Finding the oldest entry of a Map scans
+ * A full store evicts 1 in this many of its entries at once. Finding the oldest entry of a Map scans
  * over all entries deleted before it: with 250,000 entries, one eviction per save took longer than
  * the rest of its request.
  */
-const entriesPerEviction = 100;
+const evictionDivisor = 100;
 
 /** Keeps recordings in this process's memory. Evicts the least recently used ones. */
 export class MemoryCacheStore implements CacheStore {
@@ -67,7 +67,7 @@ export class MemoryCacheStore implements CacheStore {
   }
 
   #evict(): void {
-    let toEvict = Math.ceil(this.#entries.size / entriesPerEviction);
+    let toEvict = Math.ceil(this.#entries.size / evictionDivisor);
     for (const [oldest, entry] of this.#entries) {
       if (this.#bytes <= this.#bytesMax && toEvict <= 0) break;
       this.#remove(oldest, entry);

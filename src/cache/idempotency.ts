@@ -62,8 +62,8 @@ interface RunningClaim {
 const keyPattern = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Returns the first answer to an idempotency key to all repeated requests for a day. Requests that
- * arrive while the first is running wait for it.
+ * Replays the first answer for an idempotency key to every repeat of its request, for a day. Requests
+ * that arrive while the first is running wait for it.
  */
 export class Idempotency {
   readonly #store: ClaimStore;
@@ -154,8 +154,8 @@ export class Idempotency {
   }
 
   /**
-   * Claims a key. A claim running in this process stays its own, even if a clock change has ended
-   * its lease.
+   * Claims a key. This process keeps a claim that it is still answering, even if a clock change has
+   * ended the claim's lease.
    */
   async #claim(claim: IdempotencyClaim): Promise<ClaimResult> {
     const local = this.#running.get(nameOf(claim))?.claim;

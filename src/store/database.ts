@@ -52,7 +52,7 @@ export function inTransaction<T>(
   return write.transaction().execute(work);
 }
 
-/** Calls that may queue for one database. More mean that it is stuck rather than busy. */
+/** Calls that may queue for one database. If more are waiting, it is stuck rather than busy. */
 export const waitingCallsMax = 1_000;
 
 /** How long a call waits in the queue before it fails with "the database is too busy". */
@@ -76,7 +76,7 @@ interface Inserts<T extends Table> {
   readonly rows: readonly Insertable<Schema[T]>[];
   /** An `on conflict` clause for rows that already exist. */
   readonly conflict?: string;
-  /** The rows bring their IDs along. Postgres needs an extra clause to accept them. */
+  /** The rows include their own IDs. Postgres needs an extra clause to accept them. */
   readonly explicitIds?: true;
 }
 

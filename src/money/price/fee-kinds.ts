@@ -27,7 +27,8 @@ export interface FeeKindEntry {
     readonly plural: string;
   };
   /**
-   * Returns the credits that an operation charges itself. Left out for fees computed from prices.
+   * Returns the fee in credits that the operation itself has counted. Absent for fees that are computed
+   * from prices.
    */
   readonly counted?: (measured: Pick<Measured, 'toolCredits'>) => number;
 }
@@ -78,7 +79,10 @@ type FeeSumName = (typeof feeKinds)[FeeKind]['sumName'];
 /** Whole credits, by fee kind. */
 export type Charges = Readonly<Record<FeeKind, number>>;
 
-/** The fee that is computed from an offer's prices, by whose provider key served the request. */
+/**
+ * The fee kind that is computed from an offer's prices. It depends on whose provider key served the
+ * request.
+ */
 export const pricedFee = {
   shared: 'modelCharge',
   byok: 'byokPlatformFee',
@@ -92,7 +96,7 @@ export const feeEntries = Object.entries(feeKinds) as readonly [
 export const feeNames: readonly FeeName[] = feeEntries.map(([, { name }]) => name);
 export const feeSumNames: readonly FeeSumName[] = feeEntries.map(([, { sumName }]) => sumName);
 
-/** Builds charges with an amount for each fee kind, called in order. */
+/** Builds charges by calling `amount` for each fee kind, in order. */
 export function byFeeKind(amount: (kind: FeeKind, entry: FeeKindEntry) => number): Charges {
   const charges: Partial<Record<FeeKind, number>> = {};
   for (const [kind, entry] of feeEntries) charges[kind] = amount(kind, entry);

@@ -33,11 +33,11 @@ export function openS3Objects(
 }
 
 /**
- * All processes on a store take jobs from one queue, so they must share one object store. The last
- * start saves the name of its object store here, and each start compares its own. An address isn't
- * enough, because every machine has its own folder ./data/objects.
+ * All processes on a store take jobs from one queue, so they must share one object store. On startup,
+ * each process compares its object store's name with the one saved here by the last startup, and then
+ * saves its own. An address isn't enough, because every machine has its own folder ./data/objects.
  */
-const objectsLocationSetting = 'objects_place';
+const objectsLocationSetting = 'objects_location';
 
 /** Saves where the objects are. Returns false if the last start had them somewhere else. */
 export function claimObjectsLocation(database: Database, address: string): Promise<boolean> {
@@ -45,7 +45,7 @@ export function claimObjectsLocation(database: Database, address: string): Promi
     // Locked, so that only one of several starting processes names the folder.
     const before = await getOrCreateSetting(trx, objectsLocationSetting, '');
     const location = knownLocation(address) ?? nameFolder(address);
-    // Not an error here: an unwritable folder shows in the jobs that need it.
+    // Not an error here: an unwritable folder causes errors in the jobs that need it.
     if (location === undefined) return true;
     if (before !== location) await replaceSetting(trx, objectsLocationSetting, location);
     return before === '' || before === location;
@@ -86,5 +86,5 @@ function nameFolder(address: string): string | undefined {
 
 /** No object key starts with a dot, so this file can't be mistaken for an object. */
 function nameFile(address: string): string {
-  return join(address.slice('file:'.length), '.place');
+  return join(address.slice('file:'.length), '.location');
 }

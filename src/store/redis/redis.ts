@@ -1,7 +1,7 @@
 import { RedisClient } from 'bun';
 import { failureCode, failureMessage } from '../../core/errors.ts';
 
-/** Limit of one command. After it, a request continues without Redis. */
+/** Time limit for one command. When it expires, the request continues without Redis. */
 const commandMs = 100;
 
 /** Pause between attempts to reconnect, and its maximum for a server that keeps failing. */
@@ -38,7 +38,7 @@ export class Redis {
   /** Set while Redis is reachable. */
   #client: RedisClient | undefined;
   #failures = 0;
-  #backAt = Number.NEGATIVE_INFINITY;
+  #connectedAt = Number.NEGATIVE_INFINITY;
   #retryMs = retryMs;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
@@ -128,7 +128,7 @@ export class Redis {
     this.#client = undefined;
     client?.close();
     if (this.#isClosed) return;
-    const wasStable = performance.now() - this.#backAt >= stableMs;
+    const wasStable = performance.now() - this.#connectedAt >= stableMs;
     this.#retryMs = wasStable ? retryMs : Math.min(this.#retryMs * 2, retryMsMax);
     this.#watcher.onUnreachable(reason);
     this.#retryLater();
@@ -144,7 +144,7 @@ export class Redis {
     this.#timer.unref();
   }
 
-  /** Connects and tests the server, which must respond within the limit of a command. */
+  /** Connects and tests the server, which must respond within the time limit for a command. */
   async #connect(): Promise<string | undefined> {
     const client = new RedisClient(this.#url, {
       connectionTimeout: Math.max(retryMs, this.#deadlines.ms),
@@ -169,7 +169,7 @@ export class Redis {
     };
     this.#client = client;
     this.#failures = 0;
-    this.#backAt = performance.now();
+    this.#connectedAt = performance.now();
     return undefined;
   }
 }

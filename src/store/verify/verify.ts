@@ -17,8 +17,8 @@ export interface Verification {
 }
 
 /**
- * Checks accounts, leases, entries, requests, and daily sums against each other. It reads in pages,
- * each one consistent statement, so it can run while gateways are writing.
+ * Checks accounts, leases, entries, requests, and daily sums against each other. It reads in pages. A
+ * single statement reads each page, so that it is consistent even while gateways are writing.
  */
 export async function verifyLedger(
   database: ReadOnlyDatabase,
@@ -150,7 +150,7 @@ async function nextDay(
   return days.length === 0 ? null : Math.min(...days);
 }
 
-/** Returns the last day of a span: a single long day, or several short ones. */
+/** Returns the last day of a span: a single busy day, or several quiet ones. */
 async function lastDay(
   { read }: ReadOnlyDatabase,
   tenantId: string,
@@ -202,7 +202,10 @@ interface Group extends Readonly<Record<DailySum, number>> {
   readonly traffic_mode: string;
 }
 
-/** Compares both sides in one statement, so at one moment. Returns only groups that differ. */
+/**
+ * Compares both sides in one statement, so that both are read at the same point in time. Returns only
+ * groups that differ.
+ */
 async function differences({ read }: ReadOnlyDatabase, span: Span): Promise<readonly Group[]> {
   const each = (write: (sum: DailySum) => string, glue: string) =>
     sql.raw(dailySums.map(write).join(glue));
