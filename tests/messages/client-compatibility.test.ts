@@ -40,7 +40,7 @@ describe("another provider's message about a full context window", () => {
     'prompt is too long: 208310 tokens > 200000 maximum',
     'input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000',
     "'max_tokens' is too large: 9000. This model's maximum context length is 8192 tokens.",
-    'tools[0].function.parameters is no valid schema.',
+    'tools[0].function.parameters is not a valid schema.',
   ])('is not added to other messages or repeated: %s', async (message) => {
     expect(await messageFor(message)).toBe(message);
   });

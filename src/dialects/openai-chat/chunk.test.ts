@@ -131,7 +131,7 @@ describe('ChunkNormalizer', () => {
       },
       { content: 'ab', reasoning: 'hm!' },
     ],
-    'drops a foreign role': [{ role: 'user', content: 'a' }, { content: 'a' }],
+    'drops a role other than assistant': [{ role: 'user', content: 'a' }, { content: 'a' }],
     'drops a null role': [{ role: null, content: 'a' }, { content: 'a' }],
     'drops an empty role': [{ role: '', content: 'a' }, { content: 'a' }],
     'drops an empty list of tool calls': [{ content: 'a', tool_calls: [] }, { content: 'a' }],

@@ -52,12 +52,13 @@ export function splitSignature(signature: string | undefined): SplitSignature | 
   return id && encrypted ? { id, encrypted } : undefined;
 }
 
-const foreignPrefixes = [anthropicPrefix, redactedPrefix, geminiPrefix];
+const otherDialectPrefixes = [anthropicPrefix, redactedPrefix, geminiPrefix];
 
 /** Returns OpenAI's original item; undefined if it isn't OpenAI's or has no encrypted content. */
 export function ownReasoning(item: ReasoningItem): ReasoningItem | undefined {
   const content = item.encrypted_content;
-  if (!content || foreignPrefixes.some((prefix) => content.startsWith(prefix))) return undefined;
+  if (!content || otherDialectPrefixes.some((prefix) => content.startsWith(prefix)))
+    return undefined;
   const split = splitSignature(content);
   return split ? { ...item, id: split.id, encrypted_content: split.encrypted } : item;
 }

@@ -91,7 +91,7 @@ export class SearchOperation implements Operation {
     this.#pages = pages;
     // The gateway runs the search for the client's search tool, so the tool does not count as
     // dropped.
-    const foreign = prompt.unsupported.filter(
+    const stillUnsupported = prompt.unsupported.filter(
       (name) => name !== options.param && name !== 'plugins',
     );
     // Several choices would need different searches, so there is only one.
@@ -99,7 +99,7 @@ export class SearchOperation implements Operation {
     this.#prompt = {
       ...prompt,
       choices: 1,
-      unsupported: [...unsupported, ...options.unsupported, ...foreign],
+      unsupported: [...unsupported, ...options.unsupported, ...stillUnsupported],
     };
     const { inputBytes } = clientRequest.request;
     const moreBytes = toolBytes + addedBytes(clientRequest.toPrompt(), prompt);

@@ -42,12 +42,12 @@ test.each<[string | string[], string[]]>([
 
 test('readPrompt reports generated images as dropped', () => {
   const image_url = { url: 'data:image/png;base64,aGk=' };
-  const foreignIn = (images: object[]) => {
+  const unsupportedIn = (images: object[]) => {
     const message = { role: 'assistant', content: 'Here.', images } as ChatMessage;
     return readPrompt({ body: { model: 'a/b', messages: [message] }, source: null }).unsupported;
   };
-  expect(foreignIn([{ type: 'image_url', image_url }])).toEqual(['messages.images']);
-  expect(foreignIn([])).toEqual([]);
+  expect(unsupportedIn([{ type: 'image_url', image_url }])).toEqual(['messages.images']);
+  expect(unsupportedIn([])).toEqual([]);
 });
 
 describe('readPrompt', () => {
@@ -145,15 +145,17 @@ test('readPrompt reports reasoning fields of other vendors', () => {
 });
 
 test("readPrompt reports a speaker's name but not a tool's", () => {
-  const foreignIn = (message: object) => {
+  const unsupportedIn = (message: object) => {
     const messages = [{ role: 'user', content: 'Hi' }, message] as ChatMessage[];
     return readPrompt({ body: { model: 'a/b', messages }, source: null }).unsupported;
   };
   for (const role of ['user', 'assistant', 'system', 'developer']) {
-    expect(foreignIn({ role, content: 'Hi', name: 'ann' })).toEqual(['messages.name']);
-    expect(foreignIn({ role, content: 'Hi', name: null })).toEqual([]);
+    expect(unsupportedIn({ role, content: 'Hi', name: 'ann' })).toEqual(['messages.name']);
+    expect(unsupportedIn({ role, content: 'Hi', name: null })).toEqual([]);
   }
-  expect(foreignIn({ role: 'tool', tool_call_id: 'a', content: 'b', name: 'look' })).toEqual([]);
+  expect(unsupportedIn({ role: 'tool', tool_call_id: 'a', content: 'b', name: 'look' })).toEqual(
+    [],
+  );
 });
 
 test('readPrompt leaves the effort to the model when reasoning is only enabled', () => {

@@ -425,7 +425,7 @@ test('ResponsesStreamWriter ends an answer with endless arguments', () => {
 });
 
 test.each(['{}', '{'])(
-  'ResponsesStreamWriter ends an answer with endless items, with the arguments %s',
+  'ResponsesStreamWriter ends an answer with too many calls whose arguments are %s',
   (json) => {
     const stream = responsesClient(body, echoOf(body)).writeStream(identity);
     const emitForever = () => {
@@ -439,7 +439,7 @@ test.each(['{}', '{'])(
   },
 );
 
-test('ResponsesStreamWriter ends an answer with endless parts', () => {
+test('ResponsesStreamWriter ends an answer with too many small parts', () => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   // Fill most of the limit first: single letters would take too long to reach it.
   const remaining = 2 * mebibyte.length;

@@ -238,7 +238,7 @@ describe('ResponsesPassThrough', () => {
     expect(passThrough.metrics.failure).toBeUndefined();
   });
 
-  test('fails at an endless number of items', () => {
+  test('fails if an answer has too many items', () => {
     const item = (at: number) =>
       `data: {"type":"response.output_item.done","output_index":${at},"item":{}}\n\n`;
     const many = Array.from({ length: 5_000 }, (_, index) => item(index)).join('');
