@@ -24,9 +24,9 @@ const bytesPerCharacter = 2;
 const bytesPerEntry = 500;
 
 /**
- * A full store evicts 1 in this many of its entries at once. Finding the oldest entry of a Map scans
- * over all entries deleted before it: with 250,000 entries, one eviction per save took longer than
- * the rest of its request.
+ * A full store evicts 1 in this many of its entries at once. Finding the oldest entry of a Map
+ * scans over all entries deleted before it: with 250,000 entries, one eviction per save took
+ * longer than the rest of its request.
  */
 const evictionDivisor = 100;
 

@@ -62,8 +62,8 @@ interface RunningClaim {
 const keyPattern = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Replays the first answer for an idempotency key to every repeat of its request, for a day. Requests
- * that arrive while the first is running wait for it.
+ * Replays the first answer for an idempotency key to every repeat of its request, for a day.
+ * Requests that arrive while the first is running wait for it.
  */
 export class Idempotency {
   readonly #store: ClaimStore;

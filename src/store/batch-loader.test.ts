@@ -3,7 +3,7 @@ import { BatchLoader } from './batch-loader.ts';
 
 const never = new Promise<never>(() => {});
 
-/** A loader whose values report the size of the batch. The keys 'hangs' and 'fails' do what they say. */
+/** A loader whose values report the size of the batch. A key can make it hang or fail. */
 const createLoader = () =>
   new BatchLoader(async (keys: readonly string[]) => {
     if (keys.includes('hangs')) await never;

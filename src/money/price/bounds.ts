@@ -210,7 +210,9 @@ export function textBytes({ inputBytes, images }: ChatRequestInfo): number {
   return Math.max(0, bytes);
 }
 
-/** Prices used to compute holds. Audio input and 1-hour cache writes may cost more than other input. */
+/**
+ * Prices used to compute holds. Audio input and 1-hour cache writes may cost more than other input.
+ */
 interface HoldPrices {
   readonly hasHigherOneHourPrice: boolean;
   readonly hasHigherAudioPrice: boolean;

@@ -27,8 +27,8 @@ export interface FeeKindEntry {
     readonly plural: string;
   };
   /**
-   * Returns the fee in credits that the operation itself has counted. Absent for fees that are computed
-   * from prices.
+   * Returns the fee in credits that the operation itself has counted. Absent for fees that are
+   * computed from prices.
    */
   readonly counted?: (measured: Pick<Measured, 'toolCredits'>) => number;
 }

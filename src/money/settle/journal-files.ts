@@ -27,8 +27,9 @@ export function journalRoot(dataDir: string): string {
 }
 
 /**
- * Records which deployment the journals belong to. Throws 503 if they belong to another one. If they
- * were replayed into the wrong database, which lacks their wallets, all charges would be written off.
+ * Records which deployment the journals belong to. Throws 503 if they belong to another one. If
+ * they were replayed into the wrong database, which lacks their wallets, all charges would be
+ * written off.
  */
 export function claimJournals(dataDir: string, deploymentId: string): void {
   if (journalsBelongTo(dataDir, deploymentId)) return;

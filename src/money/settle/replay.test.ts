@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 
 const caller = callerOf('ten_1');
-/** No process has this pid. */
+/** No process has this PID. */
 const deadPid = 2 ** 30;
 
 function recordingStore() {
@@ -203,8 +203,8 @@ describe('replayJournals', () => {
   };
 
   test.each([
-    ['a pid that no process has', folderOf(deadPid), 0, true],
-    ['a predecessor with our own pid', folderOf(process.pid), 0, true],
+    ['a PID that no process has', folderOf(deadPid), 0, true],
+    ['a predecessor with our own PID', folderOf(process.pid), 0, true],
     ['a live process', folderOf(process.ppid), 0, false],
     ['a live process without a heartbeat', folderOf(process.ppid), 400_000, false],
     ['another host with a recent heartbeat', folderOf(deadPid, 'elsewhere'), 200_000, false],

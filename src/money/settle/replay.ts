@@ -44,8 +44,8 @@ export function deadJournals(root: string, now: number): readonly string[] {
 
 /**
  * Replays journals whose processes turn out to be dead later. A process on another host, or whose
- * PID is used by another process, is recognized by missing heartbeats. Silence is measured in polls,
- * not in time: after this machine was suspended, all heartbeats look old.
+ * PID is used by another process, is recognized by missing heartbeats. Silence is measured in
+ * polls, not in time: after this machine was suspended, all heartbeats look old.
  */
 export class LateReplay {
   readonly everyMs = pollMs;

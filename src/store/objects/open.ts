@@ -33,9 +33,10 @@ export function openS3Objects(
 }
 
 /**
- * All processes on a store take jobs from one queue, so they must share one object store. On startup,
- * each process compares its object store's name with the one saved here by the last startup, and then
- * saves its own. An address isn't enough, because every machine has its own folder ./data/objects.
+ * All processes on a store take jobs from one queue, so they must share one object store. On
+ * startup, each process compares its object store's name with the one saved here by the last
+ * startup, and then saves its own. An address isn't enough, because every machine has its own
+ * folder ./data/objects.
  */
 const objectsLocationSetting = 'objects_location';
 

@@ -17,8 +17,9 @@ export interface Verification {
 }
 
 /**
- * Checks accounts, leases, entries, requests, and daily sums against each other. It reads in pages. A
- * single statement reads each page, so that it is consistent even while gateways are writing.
+ * Checks accounts, leases, entries, requests, and daily sums against each other. It reads in
+ * pages. A single statement reads each page, so that it is consistent even while gateways are
+ * writing.
  */
 export async function verifyLedger(
   database: ReadOnlyDatabase,
@@ -203,8 +204,8 @@ interface Group extends Readonly<Record<DailySum, number>> {
 }
 
 /**
- * Compares both sides in one statement, so that both are read at the same point in time. Returns only
- * groups that differ.
+ * Compares both sides in one statement, so that both are read at the same point in time. Returns
+ * only groups that differ.
  */
 async function differences({ read }: ReadOnlyDatabase, span: Span): Promise<readonly Group[]> {
   const each = (write: (sum: DailySum) => string, glue: string) =>
