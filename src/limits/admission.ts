@@ -172,7 +172,7 @@ function enforce(
 
 function tooManyRunning(limit: number): GatewayError {
   const running = pluralize(limit, 'request');
-  const message =
-    `This account already has ${running} running, which is its limit. ` + 'Wait until one ends.';
+  const wait = 'Wait until one ends.';
+  const message = `This account already has ${running} running, which is its limit. ${wait}`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }
