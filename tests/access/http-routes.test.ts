@@ -36,7 +36,7 @@ describe('authentication', () => {
     }
   });
 
-  test('accepts the key in the header of any SDK, but not 2 different keys', async () => {
+  test('accepts the key in any header that an SDK uses, but not 2 different keys', async () => {
     const { api, management } = gateway.keys;
     for (const name of ['x-api-key', 'api-key', 'x-goog-api-key']) {
       const alone = await gateway.call('GET', '/v1/models', { headers: { [name]: api } });
@@ -134,7 +134,7 @@ describe('the chat endpoint', () => {
     expect(answer.body.object).toBe('chat.completion');
   });
 
-  test('streams usage with its cost by default only under /api/v1', async () => {
+  test('includes usage and cost in streams by default only under /api/v1', async () => {
     const lastUsage = async (path: string) => {
       const call = { key: gateway.keys.api, body: { ...chatBody, stream: true } };
       const { text } = await gateway.call('POST', path, call);
@@ -148,7 +148,7 @@ describe('the chat endpoint', () => {
   });
 });
 
-/** Sends raw request lines, because health checks of load balancers omit the host. */
+/** Sends raw request lines without a host, as the health checks of some load balancers do. */
 async function sendRaw(...lines: string[]): Promise<string> {
   const { hostname, port } = new URL(gateway.url);
   const answer = Promise.withResolvers<string>();
@@ -206,7 +206,7 @@ describe('HTTP routes', () => {
     }
   });
 
-  test('allow browsers any origin and header (CORS)', async () => {
+  test('allow browser requests from any origin with any header (CORS)', async () => {
     const headers = {
       origin: 'https://app.example',
       'access-control-request-method': 'POST',
@@ -252,7 +252,7 @@ describe('HTTP routes', () => {
     ['POST', '/v1/sandboxes'],
     ['GET', '/v1/projects'],
   ])(
-    '%s %s returns a 404 that lists the nearest route without suggesting it',
+    '%s %s returns a 404 that names the nearest route but does not suggest it',
     async (method, path) => {
       const { error } = await gateway.call(method, path);
       const near = /(?:GET|POST) \/(?:api\/)?v1\/.+/.source;
@@ -319,14 +319,14 @@ describe('HTTP routes', () => {
     expect(answer.error.message).toContain("Tollgate doesn't store responses");
   });
 
-  test('return 405 with the allowed method for a wrong one', async () => {
+  test('return 405 with the allowed method if the method is wrong', async () => {
     const answer = await gateway.call('GET', '/v1/chat/completions');
     expectError(answer, 405, 'invalid_request_error');
     expect(answer.headers.get('allow')).toBe('POST');
   });
 
   test.each(['edits', 'generations'])(
-    'return 405 in the error format of images for GET /v1/images/%s',
+    'return 405 in the error format of the images API for GET /v1/images/%s',
     async (name) => {
       const answer = await gateway.call('GET', `/v1/images/${name}`);
       expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST']);
@@ -364,7 +364,7 @@ describe('HTTP routes', () => {
     expect(new Set(ids).size).toBe(answers.length);
   });
 
-  test('send Cache-Control: no-store for every authentication header', async () => {
+  test('send Cache-Control: no-store, whichever header contains the key', async () => {
     const { api, management, admin } = gateway.keys;
     const cacheControlOf = async (path: string, headers: Record<string, string> = {}) =>
       (await gateway.call('GET', path, { headers })).headers.get('cache-control');

@@ -28,7 +28,7 @@ async function statusOf(key: string): Promise<number> {
 }
 
 describe('POST /api/v1/keys', () => {
-  test('returns every field and the secret of a key that works at once', async () => {
+  test('returns every field and a secret that works immediately', async () => {
     const { data, key } = await newKey();
     const [, secret = ''] = /^sk-tg-[0-9a-z]{16}-([0-9a-z]{40})$/.exec(key) ?? [];
     expect(secret).not.toBe('');
@@ -111,7 +111,7 @@ describe('POST /api/v1/keys', () => {
     expect(data.message).toContain('100');
   });
 
-  test('creates a key that differs from one with another last character', async () => {
+  test('creates a key that is rejected if its last character is changed', async () => {
     const { id, key } = await newKey();
     const twin = key.slice(0, -1) + (key.endsWith('a') ? 'b' : 'a');
     expect(await statusOf(twin)).toBe(401);
@@ -121,7 +121,7 @@ describe('POST /api/v1/keys', () => {
 });
 
 describe('the key object', () => {
-  test('shows the spend in the period of its limit', async () => {
+  test('shows the spend in the current period of its limit', async () => {
     const { id } = await newKey({ limit: 100, limit_reset: 'daily' });
     rig.spent.set(id, { total: 500, daily: 30, weekly: 70, monthly: 400 });
     const show = async () =>
@@ -164,7 +164,7 @@ describe('GET /api/v1/keys', () => {
     expect(first).toHaveLength(100);
     expect(second).toHaveLength(1);
     expect(new Set([...first, ...second].map(({ id }) => id)).size).toBe(101);
-    // Keys created at the same time have no order, so the last one may be the key in use.
+    // Keys created in the same millisecond are in no particular order, so find this one by name.
     const app = first.concat(second).find(({ name }) => name === 'app');
     const path = `/api/v1/keys/${String(app?.id)}`;
     await rig.call('PATCH', path, { key: manager, body: { disabled: true } });
@@ -222,7 +222,7 @@ describe('POST /api/v1/keys/{id}/rotate', () => {
     expect(await statusOf(rotated.key)).toBe(200);
   });
 
-  test('invalidates the old secret at once without an overlap', async () => {
+  test('invalidates the old secret immediately if there is no overlap', async () => {
     const { id, key: old } = await newKey();
     const { key } = await rig.call('POST', `/api/v1/keys/${id}/rotate`, { key: acme.manager });
     rig.noticeChanges();
@@ -266,7 +266,7 @@ describe('a key', () => {
     expect((await rig.call('DELETE', path, { key: acme.manager })).status).toBe(404);
   });
 
-  test('is rejected from the millisecond of its expiry', async () => {
+  test('is rejected from the millisecond in which it expires', async () => {
     const expires_at = new Date(rig.time + 1000).toISOString();
     const { key } = await newKey({ expires_at });
     rig.time += 999;
@@ -281,16 +281,16 @@ describe('a key', () => {
 describe('key authentication', () => {
   const cases: [string, (key: string) => Record<string, string>][] = [
     ['without a key', () => ({})],
-    ['with an empty bearer', () => ({ authorization: 'Bearer ' })],
+    ['with an empty bearer token', () => ({ authorization: 'Bearer ' })],
     ['with another scheme', (key) => ({ authorization: `Basic ${key}` })],
     [
       'with two different keys',
       (key) => ({ authorization: `Bearer ${key}`, 'x-api-key': other.app }),
     ],
-    ['with two bearers', (key) => ({ authorization: `Bearer ${key}, Bearer ${other.app}` })],
-    ['with a key in another case', (key) => ({ authorization: `Bearer ${key.toUpperCase()}` })],
+    ['with two bearer tokens', (key) => ({ authorization: `Bearer ${key}, Bearer ${other.app}` })],
+    ['with a key in uppercase', (key) => ({ authorization: `Bearer ${key.toUpperCase()}` })],
     ['with text after the key', (key) => ({ 'x-api-key': `${key} x` })],
-    ['with an injection for a key', () => ({ authorization: "Bearer 'OR'1'='1" })],
+    ['with SQL in place of a key', () => ({ authorization: "Bearer 'OR'1'='1" })],
   ];
   test.each(cases)('returns 401 for a request %s', async (_, headersOf) => {
     const { status, data } = await rig.call('GET', '/v1/key', { headers: headersOf(acme.app) });

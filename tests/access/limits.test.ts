@@ -56,7 +56,7 @@ function rateHeaders({ headers }: Pick<Reply, 'headers'>) {
 }
 
 describe('the limit of requests per minute', () => {
-  // Windows start with the minute. A test that counts must not cross the end of one.
+  // A window is one clock minute. Tests that count requests must not run into the next window.
   const remainingMs = 42_500;
   beforeEach(() => {
     const minute = Math.ceil(Date.now() / 60_000) * 60_000;
@@ -85,7 +85,7 @@ describe('the limit of requests per minute', () => {
     });
   });
 
-  test('is reported but not counted for token counts and missing scopes', async () => {
+  test('is reported, but token counts and rejected scopes do not count against it', async () => {
     const key = await gateway.makeKey({ requests_per_minute: 100, scopes: ['chat'] });
     const count = { key, path: '/v1/messages/count_tokens' };
     const replies = [
@@ -107,7 +107,7 @@ describe('the limit of requests per minute', () => {
     expect(new Set(rates.map(({ resetAt }) => resetAt)).size).toBe(1);
   });
 
-  test('is reported but not counted for reading jobs', async () => {
+  test('is reported, but reading jobs does not count against it', async () => {
     const key = await gateway.makeKey({ requests_per_minute: 100 });
     await gateway.post(chat, { key });
     const headers = { authorization: `Bearer ${key}` };
@@ -123,7 +123,7 @@ describe('the limit of requests per minute', () => {
   });
 
   test('admits exactly the limit when requests arrive concurrently', async () => {
-    // Not above the concurrency limit, which would reject some of them.
+    // Sends no more requests than the concurrency limit, which would reject the others.
     const key = await gateway.makeKey({ requests_per_minute: concurrentMax });
     const bodies = Array.from({ length: 20 }, () => gateway.post({}, { key }));
     const statuses = (await Promise.all(bodies)).map((reply) => reply.status);
@@ -235,7 +235,7 @@ describe('the concurrency limit', () => {
     ['a stream', chatAnswer('ok'), { ...chat, stream: true }],
     ['an upstream error', status500(), chat],
     ['a rejection by the provider', status(400), chat],
-    ['a stream cut in the middle', cutMidStream(3), { ...chat, stream: true }],
+    ['a stream that is cut off in the middle', cutMidStream(3), { ...chat, stream: true }],
     ['an unknown model', chatAnswer('ok'), { ...chat, model: 'acme/none' }],
     ['an invalid body', chatAnswer('ok'), { nothing: true }],
   ];

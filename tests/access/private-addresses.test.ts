@@ -1,4 +1,4 @@
-/** Private addresses that the operator allows tenants to use, changed by reloads. */
+/** The operator's list of private addresses that tenants may use. Reloads change the list. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

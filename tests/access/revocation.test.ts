@@ -6,8 +6,9 @@ import { startPostgres } from '../support/postgres.ts';
 
 const testMs = 120_000;
 /**
- * The documentation promises a second, which auth/change-watch.test.ts checks by the polling
- * interval. This limit allows for a suspended machine and still detects a process that never polls.
+ * The documentation promises 1 second, and auth/change-watch.test.ts checks the polling interval.
+ * This limit is longer because a busy machine may stop the processes for a while, but it detects a
+ * process that never polls.
  */
 const promisedMs = 10_000;
 /** A pause between attempts, so that polling doesn't slow down the gateways. */

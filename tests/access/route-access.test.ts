@@ -9,8 +9,8 @@ const scopes = ['chat', 'embeddings', 'audio', 'images', 'jobs', 'customer'] as 
 type Scope = (typeof scopes)[number];
 
 /**
- * `anyone` needs no key. A scope requires a routing key with it, `tenant` any key of a tenant, and
- * `customer+` a routing key with that scope or a management key.
+ * `anyone` needs no key. A scope requires a routing key with that scope. `tenant` requires any key
+ * of a tenant, and `customer+` a management key or a routing key with the scope `customer`.
  */
 type Access = 'anyone' | 'tenant' | 'customer+' | 'manager' | 'operator' | Scope;
 
@@ -83,7 +83,7 @@ test.each(rows)('%s is accessible to %s only', async (route, access) => {
   const expected: Record<string, string> = {};
   for (const [caller, key] of keys) {
     const { status } = await rig.send(route, path, { key });
-    // An unsigned link returns 403 to everyone, whatever the key.
+    // A link without a signature returns 403 to every caller.
     const isDenied = status === 401 || (status === 403 && route !== 'GET /v1/objects/{key}');
     actual[caller] = isDenied ? String(status) : 'allowed';
     expected[caller] = mayCall(caller, access)

@@ -1,6 +1,6 @@
 /**
- * Unknown fields are forwarded to providers, except those that would act with the operator's
- * rights: that reach other tenants' data, a private network, or features that cost extra.
+ * Unknown fields are forwarded to providers, except fields that would use the operator's rights to
+ * reach other tenants' data, a private network, or features that cost extra.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
@@ -38,7 +38,7 @@ beforeAll(async () => {
     ],
   });
   owner = await makeByokTenant(gateway, 'owner');
-  await owner.bring('server', { api_key: 'k-own' });
+  await owner.setProviderKey('server', { api_key: 'k-own' });
 });
 afterAll(async () => {
   await gateway.stop();
@@ -137,7 +137,7 @@ describe('unknown fields of content parts', () => {
     expect(lastBody().messages).toEqual(inParts(part));
   });
 
-  test('do not name entries in a cache shared by all tenants', async () => {
+  test('are dropped if they would name an entry in a cache shared by all tenants', async () => {
     const image_url = { url: 'https://images.example/cat.png' };
     const part = { type: 'image_url', image_url, uuid: 'logo' };
     await gateway.post({ model: 'acme/chat', messages: inParts(part) });
@@ -147,15 +147,15 @@ describe('unknown fields of content parts', () => {
   });
 });
 
-describe('a known field name in other capitals', () => {
+describe('a known field name with different capitalization', () => {
   test('is dropped from speech requests, which are charged by their text', async () => {
     const body = { model: 'acme/voice', input: 'Hi', voice: 'alloy', Input: 'long '.repeat(500) };
-    await gateway.fetch({ ...body, Model: 'dearer' }, { path: '/v1/audio/speech' });
+    await gateway.fetch({ ...body, Model: 'pricier' }, { path: '/v1/audio/speech' });
     expect(Object.keys(lastBody())).toEqual(['model', 'input', 'voice', 'response_format']);
   });
 
   test('is dropped from or rejected in image requests, which are charged per image', async () => {
-    const body = { model: 'acme/painter', prompt: 'A cat', Model: 'dearer' };
+    const body = { model: 'acme/painter', prompt: 'A cat', Model: 'pricier' };
     const path = '/v1/images/generations';
     expect((await gateway.post(body, { path })).status).toBe(200);
     expect(Object.keys(lastBody())).toEqual(['model', 'prompt']);
@@ -172,7 +172,7 @@ describe('a known field name in other capitals', () => {
 
 describe('a transcription request', () => {
   test.each(['file_id', 'file_url', 'url'])(
-    'is rejected if it refers to another file by %s',
+    'is rejected if it references another file with %s',
     async (name) => {
       const form = new FormData();
       form.append('model', 'acme/ears');

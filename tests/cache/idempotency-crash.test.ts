@@ -1,6 +1,6 @@
 /**
- * A replayed answer was charged exactly once, whenever its process was killed. Most of the time
- * passes waiting for the dead process's lease to end, so the tests run concurrently.
+ * A replayed answer is charged exactly once, no matter when its process was killed. The tests
+ * mostly wait for the lease of a dead process to end, so they run concurrently.
  */
 import { afterAll, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
@@ -40,8 +40,8 @@ function newUpstream(): FakeUpstream {
 }
 
 /**
- * Sends a request to a process that is killed once the store has the answer. With a slow store, the
- * client may have received the answer, which is charged all the same.
+ * Sends a request to a process that is killed once the store has the answer. If the store is slow,
+ * the client may already have received the answer. The charge is the same either way.
  */
 async function sendUntilKilled(gateway: Gateway, stream: boolean): Promise<void> {
   await gateway.chat({ ...body, stream }, { headers }).catch(() => undefined);
@@ -51,7 +51,7 @@ async function sendUntilKilled(gateway: Gateway, stream: boolean): Promise<void>
 
 const replayed = (answer: Answer) => [answer.status, answer.headers.get('idempotent-replayed')];
 
-/** Checks that the answer is replayed and charged by the only provider call. */
+/** Checks that the answer is replayed, and that only one provider call was made and charged. */
 async function expectChargedOnce(gateway: Gateway, upstream: FakeUpstream): Promise<void> {
   expect(replayed(await gateway.chat(body, { headers }))).toEqual([200, 'true']);
   expect(upstream.requests).toHaveLength(1);
@@ -116,7 +116,7 @@ async function answerDuringOutage(
 }
 
 test.concurrent(
-  'an answer lost in a crash returns 409 and is not charged twice',
+  'a repeated request returns 409 if the answer was lost in a crash, and is not charged again',
   async () => {
     const upstream = newUpstream();
     const postgres = await startOwnPostgres({ durable: true });
@@ -137,7 +137,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'an answer is not charged again when its process restarts after another one answered',
+  'an answer is not charged again when its process restarts after another process has answered',
   async () => {
     const upstream = newUpstream();
     const postgres = await startOwnPostgres({ durable: true });
@@ -161,7 +161,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a request of a process killed while streaming is answered by another after the lease ends',
+  'a request whose process is killed while streaming is answered by another after the lease ends',
   async () => {
     const upstream = newUpstream();
     const shared = sharedStoreEnv(await (await startPostgres()).createDatabase());

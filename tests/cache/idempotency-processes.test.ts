@@ -127,7 +127,7 @@ describe('2 processes on one Postgres', () => {
   );
 
   test.each([false, true])(
-    "charge only the other's answer if one is suspended beyond its lease (streamed: %p)",
+    'charge only one answer if the process that sent the other was suspended beyond its lease (streamed: %p)',
     async (stream) => {
       upstream.script('chat', [gated('go', 0, answer), answer]);
       const ownHeaders = { 'idempotency-key': `order-9-${stream}` };

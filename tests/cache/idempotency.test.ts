@@ -1,6 +1,6 @@
 /**
- * Requests with an `Idempotency-Key` are sent and charged once and answered each time. An input
- * token costs 1 credit, an output token 2.
+ * Requests with the same `Idempotency-Key` are all answered, but sent and charged only once. An
+ * input token costs 1 credit, and an output token costs 2.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import {
@@ -120,7 +120,7 @@ describe('a repeated request', () => {
     ['/v1/chat/completions', chat({ stream_options: { include_usage: true } })],
     ['/v1/messages', chat({ max_tokens: 100 })],
     ['/v1/responses', { model: 'test/chat', input: 'Count to three.' }],
-  ])('to %s returns the ID, time, and cost of the first one, and its receipt', async (...row) => {
+  ])('to %s returns the ID, time, cost, and receipt of the first request', async (...row) => {
     const [path, body] = row;
     upstream.script('chat', callTools([{ name: 'add', arguments: { a: 1 } }], tokens(40, 5)));
     const both = [false, true].map((stream) => {
@@ -163,7 +163,7 @@ describe('a repeated request', () => {
     expect([sentCount(), await spent()]).toEqual([1, 50]);
   });
 
-  test('is replayed for Anthropic clients', async () => {
+  test('replays the answer to Anthropic clients', async () => {
     upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const path = '/v1/messages';
     const body = chat({ max_tokens: 100 });
@@ -199,7 +199,7 @@ describe('a repeated request', () => {
     expect(Number(again.headers.get('x-ratelimit-remaining'))).toBeLessThan(100_000);
   });
 
-  test('is replayed despite Cache-Control and a high temperature', async () => {
+  test('replays the answer despite Cache-Control and a high temperature', async () => {
     await gateway.post(chat({ temperature: 1 }), withKey());
     const headers = { 'cache-control': 'no-store' };
     expect(replayed(await gateway.post(chat({ temperature: 1 }), withKey({ headers })))).toBe(
@@ -264,7 +264,7 @@ describe('an Idempotency-Key', () => {
     expect(sentCount()).toBe(1);
   });
 
-  test('returns 403 for an API key that may not use the model, used before or not', async () => {
+  test('returns 403 for an API key that may not use the model, even if the answer is stored', async () => {
     const created = await gateway.post(
       { name: 'embeds only', models: ['test/embed'] },
       { path: '/api/v1/keys', key: gateway.keys.management },
@@ -340,7 +340,7 @@ describe('the first request with an Idempotency-Key', () => {
     expect([contentOf(again), replayed(again)]).toEqual(['Complete', null]);
   });
 
-  test('lets repeated requests wait while it is running, free of charge', async () => {
+  test('makes repeated requests wait for its answer, which they get free of charge', async () => {
     upstream.script('chat', gated('go', 0, chatAnswer('For all', tokens(30, 10))));
     const first = gateway.post(chat(), withKey());
     await upstream.until((requests) => requests.length > 0);

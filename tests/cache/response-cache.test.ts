@@ -297,7 +297,7 @@ describe('the response cache', () => {
     expect(again.record.charges.modelCharge).toBe(0);
   });
 
-  test('replays an answer without a finish reason without inventing one', async () => {
+  test('replays an answer that has no finish reason without adding one', async () => {
     const message = { role: 'assistant', content: 'Open end' };
     const choices = [{ index: 0, message, finish_reason: null }];
     upstream.script('chat', json(200, { id: 'x', object: 'chat.completion', choices }));
@@ -489,7 +489,7 @@ describe('a replay', () => {
       thinking: 'Where is it?',
       tools: [{ input: { place: 'here' } }],
     });
-    // An OpenAI client sends another request body, so it isn't served from this entry.
+    // An OpenAI client sends a different request body, so it isn't served from this entry.
     const other = await send({ model, max_tokens: 100, tools: [tool] });
     expect([other.cache, sentCount()]).toEqual(['MISS', 2]);
   });

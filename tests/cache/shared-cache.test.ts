@@ -18,7 +18,7 @@ let redis: TestRedis | undefined;
 let upstream: FakeUpstream;
 let one: Gateway;
 let two: Gateway;
-/** All processes but the first. */
+/** All processes except the first. */
 let others: readonly Gateway[];
 
 beforeAll(async () => {
@@ -54,7 +54,7 @@ const requestBody = (content: string, more: object = {}) => ({
 });
 const cacheOf = ({ headers }: Answer) => headers.get('x-cache');
 
-/** Waits until Redis has this many answers, because they are written while the answer is sent. */
+/** Waits until Redis has this many answers. A client can receive an answer before Redis does. */
 async function untilStored(count: number): Promise<void> {
   for (;;) {
     const keys = await redis?.command('KEYS', 'tollgate:*:answer:*');
@@ -64,7 +64,7 @@ async function untilStored(count: number): Promise<void> {
 }
 
 test(
-  'an answer of one process is a hit in the others, but never for another tenant',
+  'an answer cached by one process is a hit in the others, but never for another tenant',
   async () => {
     if (!redis) return;
     upstream.script('chat', [chatAnswer('From one'), chatAnswer('For the other tenant')]);
@@ -157,7 +157,7 @@ test('an answer with an invalid dialect or format in Redis is ignored', async ()
     await redis.command('SET', String(key), forged);
     const reply = await two.chat(requestBody('forged'));
     expect([reply.status, cacheOf(reply)]).toEqual([200, 'MISS']);
-    // Wait until the new answer has replaced it, or it would replace that of the next round.
+    // The new answer replaces the forged one. Wait for that, so it can't happen in the next round.
     while ((await redis.command('GET', String(key))) === forged) await Bun.sleep(5);
     await redis.command('FLUSHALL');
   }

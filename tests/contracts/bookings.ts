@@ -1,4 +1,4 @@
-/** Books finished requests and credits in a store. */
+/** Test helpers that book requests and credits in a store. */
 import { toSettlementEntry } from '../../src/money/ledger.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
 import type { Store } from '../../src/store/open.ts';

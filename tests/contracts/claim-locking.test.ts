@@ -18,7 +18,7 @@ const running = { state: 'running' } as const;
 const origin = { dialect: 'openai', form: 'reply', model: 'a/b', provider: 'p' };
 const recording = { ...origin, text: 'long' } as Recording;
 
-/** A plain client, because our driver ends transactions that take long on a slow machine. */
+/** A plain client, because our driver aborts the long transactions of a slow machine. */
 let writer: pg.Client;
 let store: Store;
 let tenantId: string;
@@ -116,7 +116,7 @@ describe('SqlIdempotencyClaims on Postgres while an answer is being written', ()
     await strict.database.close();
   });
 
-  test('lets another process take over from one that froze while it sent its answer', async () => {
+  test('lets another process take over from one that froze while storing its answer', async () => {
     const proxy = await startStallingProxy(url);
     const frozen = await openStore(proxy.url);
     const first = claimOf('k');
@@ -138,7 +138,7 @@ describe('SqlIdempotencyClaims on Postgres while an answer is being written', ()
     expect(await store.claims.claim(claimOf('b'), 99_999, leaseMs)).toEqual(running);
   });
 
-  test('books the charges of other requests, and that of the locked one afterward', async () => {
+  test('books the charges of other requests first, and the locked one afterward', async () => {
     const [first, other, unknown] = [claimOf('a'), claimOf('b'), claimOf('c')];
     for (const claim of [first, other]) await store.claims.claim(claim, 0, leaseMs);
     const terms = { processId: 'p', mayRepeat: false, mayDefer: true, now: 1 };

@@ -57,7 +57,7 @@ describe.each([...engines])('SqlCredentials on $name', ({ empty }) => {
     expect(await otherCredentials.list(await newTenant())).toEqual([]);
   });
 
-  test('returns each tenant its own credentials for thousands of concurrent reads', async () => {
+  test("returns only the tenant's own credentials in thousands of concurrent reads", async () => {
     const [one, two] = [tenantId, await newTenant()];
     await save(credentials, credential(), first);
     await save(credentials, credential({ tenantId: two }), first);
@@ -94,7 +94,7 @@ describe.each([...engines])('SqlCredentials on $name', ({ empty }) => {
     expect((await credentials.list(other)).length).toBe(1);
   });
 
-  test('increases the version of the directory only for changes', async () => {
+  test('increases the directory version only if something changed', async () => {
     const before = await version();
     await save(credentials, credential(), first);
     expect(await version()).toBe(before + 1);
@@ -141,7 +141,7 @@ describe.each([...engines])('SqlCredentials on $name', ({ empty }) => {
     expect(await credentials.list(tenantId)).toEqual([]);
   });
 
-  test('does not require the previous key of an interrupted rotation without credentials', async () => {
+  test('does not require the previous key after an interrupted rotation if no credentials exist', async () => {
     const { credentials: store } = stores.one;
     expect(await store.switchTo(second, [second, first])).toBe(true);
     expect(await otherCredentials.claimKeys([third], true)).toBe(true);
@@ -157,7 +157,7 @@ describe.each([...engines])('SqlCredentials on $name', ({ empty }) => {
     expect((await credentials.save(new Map(byKey)))?.label).toBe(second);
   });
 
-  test('never stores credentials of 2 keys when starts and saves race', async () => {
+  test('never stores credentials encrypted with 2 different keys when starts and saves race', async () => {
     const providers = Array.from({ length: 10 }, (_, i) => `p${i}`);
     await Promise.all(
       providers.map(async (provider, i) => {

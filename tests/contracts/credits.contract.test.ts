@@ -83,7 +83,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
     await expectBalanced(tenantId);
   });
 
-  test('books a negative amount as a correction down to a balance of 0', async () => {
+  test('books a negative amount as a correction, even if the balance becomes 0', async () => {
     const tenantId = await newTenant();
     await credits.change(change(tenantId, 500));
     const outcome = await credits.change(change(tenantId, -500));
@@ -94,7 +94,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
     await expectBalanced(tenantId);
   });
 
-  test('rejects a correction below 0 and returns the available credits', async () => {
+  test('rejects a correction that exceeds the balance, and returns the available credits', async () => {
     const tenantId = await newTenant();
     await credits.change(change(tenantId, 500));
     const outcome = await credits.change(change(tenantId, -501));
@@ -103,7 +103,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
     expect(await credits.entries(tenantId, { limit: 10, offset: 0 })).toHaveLength(1);
   });
 
-  test('does not take leased credits with a correction', async () => {
+  test('does not let a correction take leased credits', async () => {
     const tenantId = await newTenant();
     await credits.change(change(tenantId, 500));
     await lease(tenantId, 300);
@@ -141,7 +141,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
     expect(entries.map((entry) => entry.amount)).toEqual([100]);
   });
 
-  test('lists entries newest first, also within one millisecond', async () => {
+  test('lists entries newest first, even within one millisecond', async () => {
     const tenantId = await newTenant();
     for (const amount of [1, 2, 3, 4, 5]) await credits.change(change(tenantId, amount));
     const pages = [
@@ -175,7 +175,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
       await expectBalanced(tenantId);
     });
 
-    test('recognizes a repeated key although the wallet is empty', async () => {
+    test('recognizes a repeated key even if the wallet is empty', async () => {
       const tenantId = await newTenant();
       await credits.change(change(tenantId, 70));
       await credits.change(change(tenantId, -70, { idempotencyKey: 'correction' }));

@@ -82,8 +82,8 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
       expect(await directory.changeTenant('ten_nobody', { name: 'x' }, 1)).toBeUndefined();
     });
 
-    test('lists tenants oldest first, ties by the bytes of their IDs', async () => {
-      // Older than every other tenant of this suite, so that they come first.
+    test('lists tenants oldest first, with ties sorted by the bytes of their IDs', async () => {
+      // These tenants are older than all others of this suite, so that they come first.
       const ids = ['ten_B', 'ten_a', 'ten_C', 'ten_b'];
       for (const id of ids) await directory.addTenant(makeTenant({ id, createdAt: 1 }));
       await directory.addTenant(makeTenant({ id: 'ten_Z', createdAt: 0 }));
@@ -146,7 +146,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
       expect(await otherDirectory.findKey(randomHash())).toBeUndefined();
     });
 
-    test('finds other keys in one batch with a key that only a newer version can read', async () => {
+    test('finds the other keys of a batch if one key can be read only by a newer version', async () => {
       const tenant = await addedTenant();
       const newer = await addedKey(tenant.id, { scopes: ['video' as Scope] });
       const known = await addedKey(tenant.id);
@@ -219,7 +219,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
       expect((await directory.findKey(hash))?.key).toEqual(key);
     });
 
-    test("lists a tenant's keys oldest first, ties by the bytes of their IDs", async () => {
+    test("lists a tenant's keys oldest first, with ties sorted by the bytes of their IDs", async () => {
       const tenant = await addedTenant();
       const suffix = tenant.id;
       for (const name of ['b', 'A', 'a', 'B']) {
@@ -289,7 +289,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
       });
     });
 
-    test('ends the previous secret at once without an overlap', async () => {
+    test('invalidates the previous secret immediately if there is no overlap', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
       const secret = { hash: randomHash(), label: 'new', oldUntil: 42 };
@@ -298,7 +298,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
       expect((await otherDirectory.findKey(secret.hash))?.key.id).toBe(key.id);
     });
 
-    test('ends the first secret after a second rotation', async () => {
+    test('invalidates the first secret after a second rotation', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
       const second = { hash: randomHash(), label: 'two', oldUntil: 5_000 };
@@ -371,7 +371,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
   });
 
   describe('markUsed', () => {
-    test('only moves the time of last use forward and keeps the version', async () => {
+    test('only moves the time of last use forward, and does not change the version', async () => {
       const tenant = await addedTenant();
       const { key: one } = await addedKey(tenant.id);
       const { key: two } = await addedKey(tenant.id, { lastUsedAt: 500 });
@@ -432,7 +432,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
       }
     });
 
-    test('does not change if nothing was found to change', async () => {
+    test('does not change if a call changed nothing', async () => {
       const before = await directory.version();
       const secret = { hash: randomHash(), label: 'new', oldUntil: 1 };
       await directory.changeTenant('ten_nobody', { name: 'x' }, 1);

@@ -1,6 +1,7 @@
 /**
- * The confirmation of a charge with an idempotency key can get lost, or the store is unreachable.
- * The charge is then booked from the journal, possibly after another process took over the key.
+ * The confirmation of a charge with an idempotency key can get lost, or the store can be
+ * unreachable. The charge is then booked from the journal. By then, another process may have taken
+ * over the key.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -152,7 +153,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
     await expectChargedOnce();
   });
 
-  test('are booked once if their process is killed before it could book them', async () => {
+  test('are booked once if their process is killed before it books them', async () => {
     const { ledger } = stores.one;
     let isUnreachable = true;
     const killed = await openAccounting({
@@ -164,7 +165,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
     const next = await openAccounting();
     await next.close();
     await expectChargedOnce();
-    // The process was still alive and books its charges.
+    // The first process was still alive after all, and now books its charges.
     isUnreachable = false;
     await killed.close();
     await expectChargedOnce();
@@ -217,7 +218,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
       await late.flush().catch(() => late.flush());
     }
 
-    /** Closes both. Neither may have held or owed credits. */
+    /** Closes both processes. Neither may still hold credits or have charges to book. */
     async function close(): Promise<void> {
       await bookLate();
       for (const accounting of [late, other]) {
@@ -227,7 +228,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
       }
     }
 
-    test('are free if that process answered, with a note in the log', async () => {
+    test('are dropped if that process answered, with a note in the log', async () => {
       expect(await answerWith(other, otherId, now + leaseMs)).toBe('written');
       await close();
       await expectChargedOnce(2);
@@ -239,7 +240,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
       });
     });
 
-    test('are booked if that process has no answer yet, and its own are not', async () => {
+    test('are booked if that process has no answer yet, and its charges are dropped', async () => {
       expect(await takeOver(otherId, now + leaseMs)).toEqual({ state: 'ours' });
       await bookLate();
       expect(await finishWith(other, claimOf(otherId))).toBe('taken_over');
@@ -256,7 +257,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
       expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(done);
     });
 
-    test('are booked for one of the two processes if both were disconnected', async () => {
+    test('are booked for only one of the two processes if both were disconnected', async () => {
       await other.close();
       other = await openDisconnected('other');
       expect(await answerWith(other, otherId, now + leaseMs)).toBe('unwritten');

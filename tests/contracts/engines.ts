@@ -1,4 +1,4 @@
-/** The engines that each contract suite runs on, and rows to fill them with. */
+/** The database engines that each contract suite runs on, and rows for the tests to add. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -90,12 +90,12 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
     const storedBytes = async () => Number((await otherClaims.storedBytes()).get(tenantId));
     await finish(claims, first, recording, 1);
     const one = await storedBytes();
-    // The process repeats it because the confirmation was lost.
+    // The process saves the answer again because the confirmation was lost.
     expect(await finish(claims, first, recording, 1)).toBe(true);
-    // Another request with the same key is too late, so its answer isn't stored.
+    // Another request with the same key finishes too late, so its answer isn't stored.
     expect(await finish(claims, claim({ key: 'a' }), recording, 1)).toBe(false);
     expect(await storedBytes()).toBe(one);
-    // Two concurrent attempts to save the same answer.
+    // Save the same answer in two concurrent attempts.
     const tries = [claims, otherClaims].map((store) => finish(store, second, recording, hourMs));
     expect(await Promise.all(tries)).toEqual([true, true]);
     expect(await storedBytes()).toBe(2 * one);
@@ -232,7 +232,7 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
     expect(await claims.claim(claim(), leaseMs + 1, leaseMs)).toEqual(running);
     const other = { ...recording, text: 'of the successor' };
     expect(await finish(otherClaims, successor, other, dayMs)).toBe(true);
-    // Of two answers, the first one counts.
+    // Only the first of two answers is stored.
     expect(await finish(claims, late, recording, dayMs)).toBe(false);
     const repeated = await claims.claim(claim(), leaseMs + 1, leaseMs);
     expect(repeated).toEqual({ state: 'done', recording: other });
@@ -264,7 +264,7 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
     expect(await claims.claim(claim({ key: 'b' }), 5_001, leaseMs)).toEqual(ours);
   });
 
-  test('stores the answer of a running request that a clock jump had removed', async () => {
+  test('stores the answer of a running request whose row was removed after a clock jump', async () => {
     const first = claim();
     await claims.claim(first, 0, leaseMs);
     await otherClaims.removeExpired(2 * dayMs);
@@ -316,7 +316,7 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
       const first = claim();
       await claims.claim(first, 0, leaseMs);
       await charge([first]);
-      // Its process may still save it until the lease expires.
+      // The process that has the answer may still save it until its lease expires.
       expect(await otherClaims.claim(claim(), leaseMs - 1, leaseMs)).toEqual(running);
       expect(await otherClaims.claim(claim(), leaseMs, leaseMs)).toEqual(lost);
       expect(await finish(claims, first, recording, dayMs)).toBe(true);
@@ -391,7 +391,7 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
     }
   });
 
-  test('never gives a key to 2 requests while it is claimed and released', async () => {
+  test('never gives a key to 2 requests at once while requests claim and release it', async () => {
     let [owners, ownersMax, turns] = [0, 0, 0];
     const compete = async (store: ClaimStore) => {
       while (turns < 150) {

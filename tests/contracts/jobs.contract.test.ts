@@ -135,7 +135,7 @@ describe.each([...engines])('job stores on $name', ({ empty }) => {
     expect(await ids(10, 0, 'failed')).toEqual([]);
   });
 
-  test('list a job as expired from its expiry on, even before the sweep', async () => {
+  test('list a job as expired once its expiry has passed, even before the sweep', async () => {
     const { id } = await queued();
     const { lease } = await claimed();
     const output = { outputKey: 'b.mp3', outputBytes: 3, expiresAt: start + 1_000 };
@@ -357,7 +357,7 @@ describe.each([...engines])('job stores on $name', ({ empty }) => {
     expect(await claimAt(start + day)).toBeUndefined();
   });
 
-  test('reject jobs above the queue limit, also concurrent ones', async () => {
+  test('reject jobs above the queue limit, including concurrent ones', async () => {
     const bounds = { waitingMax: 5, inputBytesMax: 1_000_000 };
     const outcomes = await Promise.all(
       Array.from({ length: 12 }, (_, i) =>
@@ -398,7 +398,7 @@ describe.each([...engines])('job stores on $name', ({ empty }) => {
     expect(repeated).toMatchObject({ state: 'done', recording: { text: job.id } });
   });
 
-  test('reject jobs whose inputs exceed the limit together', async () => {
+  test('reject jobs whose inputs together exceed the limit', async () => {
     const bounds = { waitingMax: 100, inputBytesMax: 1_000 };
     const enqueue = (inputBytes: number) =>
       jobs.store.enqueue(newJob({ inputBytes }), bounds, null);
@@ -491,7 +491,7 @@ describe.each([...engines])('job stores on $name', ({ empty }) => {
     expect(await otherJobs.objects.due(start, 10)).toEqual([orphan]);
   });
 
-  test('expire outputs after their day and delete jobs after their month', async () => {
+  test('expire outputs after a day and delete jobs after a month', async () => {
     const { id } = await queued();
     const { lease } = await claimed();
     await jobs.queue.addPiece(lease, piece(0));

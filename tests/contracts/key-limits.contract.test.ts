@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { LimitReset } from '../../src/core/caller.ts';
 import { randomText } from '../../src/core/ids.ts';
-import { keyOwner, toSettlementEntry } from '../../src/money/ledger.ts';
+import { keyLimitAccount, toSettlementEntry } from '../../src/money/ledger.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
 import { discrepancies } from '../support/ledger-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
@@ -30,7 +30,7 @@ describe.each([...engines])('key limits on $name', ({ empty }) => {
     const { tenantId } = await addCustomer(stores.one, 10_000);
     const keyId = randomText(8);
     const owner = (limitCredits: number | null, limitReset: LimitReset | null) =>
-      keyOwner(callerOf(tenantId, { keyId, limitCredits, limitReset }), now);
+      keyLimitAccount(callerOf(tenantId, { keyId, limitCredits, limitReset }), now);
     return {
       async spend(
         charge: number,
@@ -52,7 +52,7 @@ describe.each([...engines])('key limits on $name', ({ empty }) => {
           now: at,
         });
       },
-      /** Leases all that is left of a limit, and returns it at once. */
+      /** Leases all the credits left in a limit, returns the lease, and returns their number. */
       async left(limit: number, reset: LimitReset | null = null): Promise<number> {
         const account = owner(limit, reset);
         if (!account) throw new Error('A key with a limit has an account.');
@@ -91,7 +91,7 @@ describe.each([...engines])('key limits on $name', ({ empty }) => {
     expect(await key.left(100)).toBe(70);
   });
 
-  test('count spending from while the limit was removed', async () => {
+  test('count spending while the limit was removed', async () => {
     const key = await newKey();
     expect(await key.left(100)).toBe(100);
     await key.spend(40, now, [100, null]);
@@ -119,7 +119,7 @@ describe.each([...engines])('key limits on $name', ({ empty }) => {
       ['2027-01-11T00:00Z', 8],
       ['2027-01-12T23:59:59.999Z', 16],
       ['2027-01-13T00:00Z', 32],
-      // Another process may book charges of the next period while this one is still leased.
+      // Another process may book charges of the next period before this period's lease ends.
       ['2027-01-14T00:00Z', 64],
       ['2027-01-18T00:00Z', 128],
       ['2027-02-01T00:00Z', 256],

@@ -81,7 +81,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         await commit([first]);
         const repeated = await commit([first, second], { mayRepeat: true });
         expect(await account(wallet)).toMatchObject({ balance: 70, leased: 30 });
-        // Null, because it is unknown from where the first commit took its credits.
+        // Null: whether the first commit took its credits from the lease is unknown.
         expect(repeated.filter(({ fromLease }) => fromLease === null)).toMatchObject([
           { account: wallet.name, charge: 10 },
         ]);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { randomText } from '../../src/core/ids.ts';
-import { keyOwner, type Owner, walletOwner } from '../../src/money/ledger.ts';
+import { keyLimitAccount, type Owner, walletOwner } from '../../src/money/ledger.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
 import { engines } from './engines.ts';
 import { later, sharedLedger } from './shared-ledger.ts';
@@ -25,7 +25,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         expect(await lease(wallet, { credits: 5, oneHold: 1 })).toMatchObject({ granted: 91 });
       });
 
-      test('grants the last credit and not one more', async () => {
+      test('grants the last credit, but no more', async () => {
         const wallet = walletOwner(await tenantWith(25));
         const granted = [];
         for (let i = 0; i < 4; i++) granted.push((await lease(wallet)).granted);
@@ -68,7 +68,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         expect([first.lease, second.lease]).toEqual([71, 71]);
       });
 
-      test('replaces the lease of the process with startNew', async () => {
+      test('replaces the lease of the process if startNew is set', async () => {
         const wallet = walletOwner(await tenantWith(100));
         await lease(wallet, { credits: 90 });
         const startNew = await lease(wallet, { credits: 95, startNew: true, number: 8_000 });
@@ -78,7 +78,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         expect(await account(wallet)).toMatchObject({ leased: 0 });
       });
 
-      test('grants at most the balance with startNew and no previous lease', async () => {
+      test('grants at most the balance if startNew is set and there is no previous lease', async () => {
         const wallet = walletOwner(await tenantWith(100));
         const startNew = await lease(wallet, { credits: 150, startNew: true });
         expect(startNew).toMatchObject({ granted: 100, leasedElsewhere: 0 });
@@ -163,7 +163,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         expect(answered).toMatchObject({ granted: 4, leasedElsewhere: 26, unanswered: 0 });
       });
 
-      test('is pending for one account although the process itself waits for another', async () => {
+      test('is pending for one account even while its process waits for another account', async () => {
         const [first, second] = [await tenantWith(1), await tenantWith(1)].map(walletOwner);
         if (!first || !second) throw new Error('Two wallets are missing.');
         const process = randomText(8);
@@ -187,7 +187,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
 
     describe('lease of a key limit', () => {
       const limited = (tenantId: string, limitCredits: number, keyId = randomText(8)): Owner => {
-        const owner = keyOwner(callerOf(tenantId, { keyId, limitCredits }), 1);
+        const owner = keyLimitAccount(callerOf(tenantId, { keyId, limitCredits }), 1);
         if (!owner) throw new Error('A key with a limit has an account.');
         return owner;
       };
@@ -235,7 +235,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         expect(await account(key)).toMatchObject({ balance: 20, granted: 60 });
       });
 
-      test('charges the key its own part, which may be less than that of the wallet', async () => {
+      test('charges the key its own amount, which may be less than that of the wallet', async () => {
         const tenant = await tenantWith(100);
         const key = limited(tenant, 50);
         const beyond = settlementOf(newId(), { tenantId: tenant, keyId: 'beyond' }, 40);

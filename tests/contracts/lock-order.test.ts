@@ -11,8 +11,8 @@ import { makeKey, makeTenant, randomHash } from './engines.ts';
 const ids = Array.from({ length: 21 }, (_, i) => `key_${String(i).padStart(2, '0')}`);
 
 /**
- * Creates a database whose plans look up each row by its ID, in the order of the query, as Postgres
- * does for large tables. In small tables it scans all rows, in the same order for every query.
+ * Creates a database whose query plans look up rows by ID, in the order of the IDs in the query, as
+ * Postgres does for large tables. It scans small tables in the same order for every query.
  */
 async function databaseWithIndexScans(): Promise<string> {
   const address = new URL(await (await startPostgres()).createDatabase());
@@ -39,8 +39,8 @@ describe('lock order on Postgres', () => {
     await store.directory.addTenant(tenant);
     for (const id of ids) await store.directory.addKey(makeKey(tenant.id, { id }), randomHash());
 
-    // Both get as far as the key in the middle. In opposite orders, each would then have locked
-    // rows that the other needs next.
+    // Both calls wait for the key in the middle. If they locked keys in opposite orders, each would
+    // already have locked rows that the other needs next.
     const blocked = await store.database.write.transaction().execute(async (change) => {
       const middle = ids[10] ?? '';
       await change
@@ -108,7 +108,7 @@ describe('lock order on Postgres', () => {
     for (const opened of [store, one, other]) await opened.database.close();
   }, 120_000);
 
-  test('does not make a free piece of a job wait for the lock of its job', async () => {
+  test("does not make a job's free piece wait for the lock on the job", async () => {
     const url = await (await startPostgres()).createDatabase();
     const [store, other] = [await openStore(url), await openStore(url)];
     const tenant = makeTenant();
@@ -119,7 +119,7 @@ describe('lock order on Postgres', () => {
     const record = makeRecord({ tenantId: tenant.id, jobId, charges: noCharges });
     const entry = toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 });
 
-    // Without a charge it locks no account, so no other transaction could wait for it there.
+    // The commit succeeds while another transaction has locked the job's row.
     await store.database.write.transaction().execute(async (change) => {
       await change.updateTable('jobs').set({ attempts: 1 }).where('id', '=', jobId).execute();
       await other.ledger.commit({ processId: 'p', entries: [entry], mayRepeat: false, now: 2 });

@@ -19,7 +19,7 @@ describe.each([...engines])('LogRetention on $name', ({ empty }) => {
     await new LogRetention(deps).run();
   }
 
-  test('shows requests from the next day on after a clock was a year ahead', async () => {
+  test('shows requests again from the next day on if a clock was a year ahead', async () => {
     stores = await openTwice(empty);
     const { one: store } = stores;
     const customer = await addCustomer(store);
@@ -46,7 +46,7 @@ describe.each([...engines])('LogRetention on $name', ({ empty }) => {
     expect(await shown()).toEqual([]);
   });
 
-  test('deletes nothing while the clock of the machine is not set', async () => {
+  test("deletes nothing while the machine's clock is not set", async () => {
     stores = await openTwice(empty);
     const { one: store } = stores;
     const customer = await addCustomer(store);

@@ -92,7 +92,7 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
   test.each([
     ['migrations', 'id bigint primary key, migration text, batch bigint'],
     ['jobs', 'id bigint primary key'],
-  ])('reject a database with the table %s of another program', async (table, columns) => {
+  ])('reject a database in which another program has a table named %s', async (table, columns) => {
     const { url, remove } = await empty();
     const open = () =>
       url.startsWith('sqlite:') ? openSqlite(url.slice('sqlite:'.length)) : openPostgres(url);

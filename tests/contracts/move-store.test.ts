@@ -99,7 +99,7 @@ const jobRow: readonly [string, Row] = [
   },
 ];
 
-/** At least one row in every moved table. */
+/** At least one row for each table that is moved. */
 const rowsOfAll: readonly (readonly [string, Row])[] = [
   tenant,
   ['tenants', { id: 'ACME', name: '', disabled: 0, requests_per_minute: 0, ...times }],
@@ -179,7 +179,7 @@ const rowsOfAll: readonly (readonly [string, Row])[] = [
 ];
 
 test(
-  'moveStore copies every row of every table and continues the numbering after the last',
+  'moveStore copies every row of every table and continues numbering after the last row',
   async () => {
     const path = await storeWith(...rowsOfAll);
     const url = await emptyPostgres();
@@ -235,7 +235,7 @@ function plain(row: object): object {
   return Object.fromEntries(entries);
 }
 
-describe('moveStore rejects and creates no table for', () => {
+describe('moveStore fails without creating a table for', () => {
   test.each([
     [
       'a NUL character',

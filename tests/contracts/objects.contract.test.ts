@@ -267,7 +267,7 @@ describe('S3Objects links', () => {
     expect(await (await fetch(link)).text()).toBe('audio');
   });
 
-  test('and writes with another secret are rejected', async () => {
+  test('are rejected if they were signed with another secret, and so are writes', async () => {
     const key = newObjectKey('mp3');
     await store.put(key, [Buffer.from('audio')]);
     const attacker = s3StoreOf({ ...server, secretKey: 'guessed' });
@@ -371,7 +371,7 @@ function storeAt(endpoint: string): S3Objects {
 }
 
 test.each([403, 503])(
-  'S3Objects reports a status %d without a body as an error of the storage',
+  'S3Objects reports a status %d without a body as a storage error',
   async (status) => {
     const fetch = () => new Response(null, { status });
     await using server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch });

@@ -79,7 +79,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('replayJournals on $name
     expect([sumOf(receipt), receipt.cost]).toEqual([2_314, 2_314]);
   });
 
-  test('explains an older request with several calls call by call', async () => {
+  test('explains each call of an older request that has several', async () => {
     // The calls have 30 and 900 prompt tokens. Only the second is above the price step.
     const calls = `{"calls":[{"inputTokens":10,"cacheReadTokens":20,"cacheWriteTokens":0,
       "outputTokens":5,"reasoningTokens":0},{"inputTokens":0,"cacheReadTokens":0,

@@ -77,7 +77,7 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       });
       expect(await readBy(after)).toEqual(allOf(3));
       expect((await failureOf(open(before))).message).toContain("doesn't match");
-      // Everything but the ciphertext is unchanged, including the scope of the circuit breaker.
+      // Everything except the ciphertext is unchanged, including the scope of the circuit breaker.
       const rest = ({ ciphertext, ...others }: (typeof rows)[number]) => others;
       const now = await stores.other.credentials.list(tenantId);
       expect(now.map(rest)).toEqual(rows.map(rest));
@@ -143,7 +143,7 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
   );
 
   test(
-    'keeps credentials that are saved meanwhile and rejects saves with the old key',
+    'keeps credentials saved during the rotation, and rejects saves with the old key',
     async () => {
       await fill(2);
       const [old, mixed] = [await open(before), await open(...both)];

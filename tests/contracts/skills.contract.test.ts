@@ -98,7 +98,7 @@ describe.each([...engines])('SqlSkills on $name', ({ empty }) => {
     expect((await skills.list(tenantId)).length).toBe(20);
   });
 
-  test('increases the version of the directory only for changes', async () => {
+  test('increases the directory version only if something changed', async () => {
     const before = await version();
     await skills.put(skill(), 100);
     await skills.put(skill(), 100);

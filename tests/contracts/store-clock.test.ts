@@ -86,7 +86,7 @@ describe('StoreClock', () => {
     const tenantId = await addTenant(one);
     const grant = { tenantId, amount: 1_000, note: '', idempotencyKey: null, now: Date.now() };
     await one.creditStore.change(grant);
-    // Its clocks stopped for an hour. Until the next reading, they are only 10 minutes further.
+    // The machine's clocks stopped for an hour. They advance 10 minutes before the next reading.
     let behindMs = hourMs;
     const now = () => Date.now() - behindMs;
     const set = async () => {

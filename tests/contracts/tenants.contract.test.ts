@@ -54,7 +54,7 @@ describe.each(engines)('SqlDirectory.listTenants on $name', ({ empty }) => {
     await add('d-late', 'Zebra!', 5_000, [{ credits: 40 }, { credits: 2, writtenOff: 9 }]);
     await add('a-early', 'acme_50%', 900, [{ credits: 10 }, failed, failed]);
     await add('c-idle', 'Ünïcode', 0, []);
-    // The first and last millisecond of the month, and the ones just outside of it.
+    // The first and last millisecond of the month, and the ones just outside it.
     await add('b-edges', 'Beta', 100_000, [
       { credits: 7_000, createdAt: Date.UTC(2028, 1, 1) - 1 },
       { credits: 3, createdAt: Date.UTC(2028, 1, 1) },
@@ -85,7 +85,7 @@ describe.each(engines)('SqlDirectory.listTenants on $name', ({ empty }) => {
     expect(await listed(by, false)).toBe(expected);
   });
 
-  test('sorts in descending order, ties still by ID', async () => {
+  test('sorts in descending order, with ties still sorted by ascending ID', async () => {
     expect(await listed('spend', true)).toBe('d-late a-early b-edges c-idle');
     expect(await listed('requests', true)).toBe('a-early b-edges d-late c-idle');
     expect(await listed('failed_requests', true)).toBe('a-early b-edges c-idle d-late');
@@ -100,7 +100,7 @@ describe.each(engines)('SqlDirectory.listTenants on $name', ({ empty }) => {
     ['EARLY', 'a-early'],
     ['zeb', 'd-late'],
     ['Ünï', 'c-idle'],
-    // Characters with a meaning in patterns.
+    // Characters that have a special meaning in patterns.
     ['_50%', 'a-early'],
     ['%', 'a-early'],
     ['e_l', ''],

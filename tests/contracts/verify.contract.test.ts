@@ -98,7 +98,7 @@ const corruptions: [string, string[], RegExp[]][] = [
     [/: 1 credit is on lease, but its leases add up to 0\.$/],
   ],
   [
-    'leased credits outside of the balance',
+    'a negative number of leased credits',
     ['update accounts set leased = -1'],
     [/: -1 of 9980 credits are on lease\.$/, /leases add up to 0\.$/],
   ],

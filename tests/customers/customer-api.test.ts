@@ -5,7 +5,7 @@ import { avoidMidnight } from '../support/clock-boundaries.ts';
 import { chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
-// Endpoints on which customers read their requests and credits.
+// Endpoints that customers use to read their requests and credits.
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -158,9 +158,9 @@ describe('GET /v1/customer/logs', () => {
     const ours = listed(await logs('limit=100'), 'logs').map((row) => row.request_id);
     expect(ours).not.toContain(own[0]?.request_id);
     const keyReply = await gateway.get('/v1/key', { key: otherTenant });
-    const foreignKey = String(part(keyReply.json, 'data').id);
+    const otherTenantKeyId = String(part(keyReply.json, 'data').id);
     for (const path of ['logs', 'logs/export.csv', 'analytics', 'analytics/export.csv']) {
-      const reply = await gateway.get(`/v1/customer/${path}?api_key_id=${foreignKey}`);
+      const reply = await gateway.get(`/v1/customer/${path}?api_key_id=${otherTenantKeyId}`);
       expect([path, reply.status, reply.error.param]).toEqual([path, 404, 'api_key_id']);
     }
   });

@@ -355,7 +355,7 @@ test('GET /v1/customer/logs returns the key of each request', async () => {
   expect(rowsOf(json.logs)).toMatchObject([{ request_id: requestId, api_key_id: about.id }]);
 });
 
-test('GET /api/v1/byok lists the providers that accept own keys', async () => {
+test("GET /api/v1/byok lists the providers that accept tenants' own keys", async () => {
   const { json } = await gateway.get('/api/v1/byok', { key: gateway.keys.management });
   expect(json.data).toEqual([]);
   const names = rowsOf(json.providers).map(({ name }) => name);

@@ -69,7 +69,7 @@ test(
     expect(JSON.stringify(data)).toContain('There is no model \\"acme/one-more\\"');
     // The name of an existing model is recorded. This tenant has no credits yet.
     expect((await chat('demo/chat')).status).toBe(402);
-    // The model is recorded before the web search it requests is rejected.
+    // The model name is recorded before the request's web search is rejected.
     expect((await chat('demo/chat:online')).status).toBe(400);
     const latest = await read('/v1/customer/logs?limit=2');
     expect(latest.logs).toMatchObject([{ model: 'demo/chat:online' }, { model: 'demo/chat' }]);

@@ -191,7 +191,7 @@ describe('CSV exports', () => {
     expect(rows.map(({ model }) => model)).toEqual(['acme/large', 'acme/large']);
   });
 
-  test('survive a client that disconnects early', async () => {
+  test('do not affect later requests if a client disconnects early', async () => {
     const client = new AbortController();
     const response = await fetch(`${gateway.url}/v1/customer/logs/export.csv`, {
       headers: { authorization: `Bearer ${key}` },

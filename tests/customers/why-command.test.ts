@@ -71,7 +71,7 @@ describe('tollgate why', () => {
       expect(text).toMatch(/^end user {5}ann$/m);
       expect(text).toMatch(/^answered by {2}second, test\/two$/m);
       expect(text).toMatch(/^ended {8}complete, finish reason "stop"$/m);
-      expect(text).toMatch(/^first byte {3}[\d,]+ ms after its attempt started$/m);
+      expect(text).toMatch(/^first byte {3}[\d,]+ ms after the attempt started$/m);
       expect(text).toMatch(/^ +1 +first +test\/two +overloaded +503 +[\d,]+ ms +Too {2}\[2Jbusy$/m);
       expect(text).toMatch(/^ +2 +second +test\/two +answered +200 +[\d,]+ ms$/m);
       expect(text).toMatch(/^input tokens +101$/m);

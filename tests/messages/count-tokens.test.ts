@@ -389,8 +389,8 @@ test("count_tokens is free and isn't logged as a request", async () => {
 
 describe("count_tokens with a tenant's own provider key", () => {
   test('uses only that key', async () => {
-    const { key, bring } = await makeByokTenant(gateway, 'own-count');
-    await bring('claude', { api_key: 'sk-own-account' });
+    const { key, setProviderKey } = await makeByokTenant(gateway, 'own-count');
+    await setProviderKey('claude', { api_key: 'sk-own-account' });
     upstream.script('claude-x', [counting(81), status(401, 'no')]);
     expect((await count({ model: 'acme/claude' }, { key })).json).toEqual({ input_tokens: 81 });
     expect(sentRequest().headers['x-api-key']).toBe('sk-own-account');
@@ -402,8 +402,8 @@ describe("count_tokens with a tenant's own provider key", () => {
   });
 
   test("doesn't use the operator's key in the mode byok_only", async () => {
-    const { key, bring } = await makeByokTenant(gateway, 'only-count');
-    await bring('open', { api_key: 'sk-own-account', mode: 'byok_only' });
+    const { key, setProviderKey } = await makeByokTenant(gateway, 'only-count');
+    await setProviderKey('open', { api_key: 'sk-own-account', mode: 'byok_only' });
     await expectEstimate({ model: 'acme/both' }, { key });
     expect(upstream.requests).toHaveLength(0);
   });

@@ -103,7 +103,7 @@ describe('BYOK credential', () => {
     const tenant = await newTenant();
     const path = '/api/v1/byok/north';
     expect((await tenant.manage('GET', path)).status).toBe(404);
-    const put = await tenant.bring('north', { api_key: 'sk-own-0123456789abcd' });
+    const put = await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789abcd' });
     expect(put.status).toBe(200);
     const object = {
       provider: 'north',
@@ -116,9 +116,13 @@ describe('BYOK credential', () => {
     expect(put.json).toEqual({ data: object });
     expect((await tenant.manage('GET', path)).json).toEqual({ data: object });
     expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([object]);
-    const only = await tenant.bring('north', { api_key: 'short', mode: 'byok_only' });
+    const only = await tenant.setProviderKey('north', { api_key: 'short', mode: 'byok_only' });
     expect(only.json.data).toMatchObject({ label: '•••', mode: 'byok_only' });
-    const reset = await tenant.bring('north', { api_key: 'short', mode: null, base_url: null });
+    const reset = await tenant.setProviderKey('north', {
+      api_key: 'short',
+      mode: null,
+      base_url: null,
+    });
     expect(reset.json.data).toMatchObject({ label: '•••', mode: 'byok_first' });
     expect((await tenant.manage('DELETE', path)).json).toEqual({ deleted: true });
     expect((await tenant.manage('DELETE', path)).status).toBe(404);
@@ -140,7 +144,7 @@ describe('BYOK credential', () => {
     ['anywhere', { api_key: 'sk-a', base_url: 'https://me:pw@1.1.1.1/v1' }, 'base_url'],
     ['anywhere', { api_key: 'sk-a', base_url: 'file:///etc/passwd' }, 'base_url'],
   ])('for %s is rejected with an invalid body: %j', async (provider, body, param) => {
-    const reply = await (await newTenant()).bring(provider, body);
+    const reply = await (await newTenant()).setProviderKey(provider, body);
     expect(reply.status).toBe(400);
     expect(reply.error.param).toBe(param);
     if (param === 'api_key') expect(reply.text).not.toContain('sk-');
@@ -149,30 +153,30 @@ describe('BYOK credential', () => {
   test('has up to 16,384 characters', async () => {
     const tenant = await newTenant();
     const longest = 'x'.repeat(16_384);
-    expect((await tenant.bring('north', { api_key: longest })).status).toBe(200);
-    expect((await tenant.bring('north', { api_key: `${longest}x` })).status).toBe(400);
+    expect((await tenant.setProviderKey('north', { api_key: longest })).status).toBe(200);
+    expect((await tenant.setProviderKey('north', { api_key: `${longest}x` })).status).toBe(400);
     // The length of a short-lived Bedrock key. Many servers reject a header of 16,384 bytes.
     const bedrockLength = 'x'.repeat(4_000);
-    await tenant.bring('north', { api_key: bedrockLength });
+    await tenant.setProviderKey('north', { api_key: bedrockLength });
     await tenant.chat();
     expect(receivedKeys(north)).toEqual([bedrockLength]);
   });
 
   test('returns 404 for an unknown provider and suggests a similar name', async () => {
     const tenant = await newTenant();
-    const put = await tenant.bring('norht', { api_key: 'sk-a' });
+    const put = await tenant.setProviderKey('norht', { api_key: 'sk-a' });
     expect(put.status).toBe(404);
     expect(put.error.message).toBe('There is no provider "norht"; did you mean "north"?');
     expect((await tenant.manage('DELETE', '/api/v1/byok/demo')).status).toBe(404);
-    expect((await tenant.bring('__proto__', { api_key: 'sk-a' })).status).toBe(404);
+    expect((await tenant.setProviderKey('__proto__', { api_key: 'sk-a' })).status).toBe(404);
   });
 });
 
 describe('BYOK requests', () => {
   test("of 2 concurrent tenants never use each other's key", async () => {
     const [one, other, neither] = [await newTenant(), await newTenant(), await newTenant()];
-    await one.bring('north', { api_key: 'sk-own-of-one-0123456789' });
-    await other.bring('north', { api_key: 'sk-own-of-other-0123456789' });
+    await one.setProviderKey('north', { api_key: 'sk-own-of-one-0123456789' });
+    await other.setProviderKey('north', { api_key: 'sk-own-of-other-0123456789' });
     const keys = new Map([
       [one.id, 'sk-own-of-one-0123456789'],
       [other.id, 'sk-own-of-other-0123456789'],
@@ -199,7 +203,7 @@ describe('BYOK requests', () => {
 
   test('fall back to shared capacity with byok_first', async () => {
     const tenant = await newTenant();
-    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(401), counted]);
     const reply = await tenant.chat();
     expect(reply.status).toBe(200);
@@ -214,7 +218,7 @@ describe('BYOK requests', () => {
 
   test('fall back to shared capacity if the account has no access to the model', async () => {
     const tenant = await newTenant();
-    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(404, 'The model does not exist'), counted]);
     expect((await tenant.chat()).status).toBe(200);
     expect(receivedKeys(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
@@ -226,7 +230,7 @@ describe('BYOK requests', () => {
     ['has no access to the model', status(404, 'The model does not exist'), 400],
   ])('report the failure of shared capacity if it %s', async (_, shared, expected) => {
     const tenant = await newTenant();
-    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(404, 'The model does not exist'), shared]);
     const reply = await tenant.chat();
     expect([reply.status, reply.headers.get('retry-after')]).toEqual([
@@ -238,7 +242,7 @@ describe('BYOK requests', () => {
 
   test('never fall back with byok_only', async () => {
     const tenant = await newTenant();
-    await tenant.bring('north', { api_key: 'sk-own-0123456789', mode: 'byok_only' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789', mode: 'byok_only' });
     north.script('chat', [status(401), counted]);
     const reply = await tenant.chat();
     expect(reply.status).toBe(502);
@@ -248,7 +252,7 @@ describe('BYOK requests', () => {
 
   test("show provider messages only about the tenant's own account", async () => {
     const tenant = await newTenant();
-    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(401, 'This key ended in May.'), status(401, 'Acme owes us 12.')]);
     const { requestId } = await tenant.chat();
     const receipt = dataOf(await tenant.manage('GET', `/v1/customer/logs/${requestId}`));
@@ -266,7 +270,7 @@ describe('BYOK requests', () => {
 
   test("use the operator's account again once the credential is deleted", async () => {
     const tenant = await newTenant();
-    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     await tenant.chat();
     await tenant.manage('DELETE', '/api/v1/byok/north');
     await tenant.chat();
@@ -275,9 +279,9 @@ describe('BYOK requests', () => {
 
   test('with a bad key open no circuit for other tenants', async () => {
     const [bad, good, plain] = [await newTenant(), await newTenant(), await newTenant()];
-    await bad.bring('north', { api_key: 'sk-bad-0123456789', mode: 'byok_only' });
-    await bad.bring('south', { api_key: 'sk-south-0123456789' });
-    await good.bring('north', { api_key: 'sk-good-0123456789' });
+    await bad.setProviderKey('north', { api_key: 'sk-bad-0123456789', mode: 'byok_only' });
+    await bad.setProviderKey('south', { api_key: 'sk-south-0123456789' });
+    await good.setProviderKey('north', { api_key: 'sk-good-0123456789' });
     const two = { model: 'acme/two' };
     north.script('two', [...Array.from({ length: 6 }, () => status(401)), counted]);
     for (let i = 0; i < 6; i++) expect((await bad.chat(two)).status).toBe(200);
@@ -290,14 +294,14 @@ describe('BYOK requests', () => {
     expect(receivedKeys(north).slice(5)).toEqual(['sk-good-0123456789', 'sk-operator-north']);
     expect(south.requests.length).toBe(6);
     // A new key is a new credential, which is tried at once.
-    await bad.bring('north', { api_key: 'sk-fixed-0123456789', mode: 'byok_only' });
+    await bad.setProviderKey('north', { api_key: 'sk-fixed-0123456789', mode: 'byok_only' });
     expect((await bad.chat(two)).status).toBe(200);
     expect(receivedKeys(north).at(-1)).toBe('sk-fixed-0123456789');
   });
 
   test('reach providers without shared capacity', async () => {
     const [owner, plain] = [await newTenant(), await newTenant()];
-    await owner.bring('private', { api_key: 'sk-own-0123456789' });
+    await owner.setProviderKey('private', { api_key: 'sk-own-0123456789' });
     const ids = async ({ key }: ByokTenant) => {
       const { json } = await gateway.get('/v1/models', { key });
       const models = Array.isArray(json.data) ? json.data.filter(isObject) : [];
@@ -328,7 +332,7 @@ describe('BYOK charge', () => {
 
   test('is the platform fee on the list price, as a charge of its own', async () => {
     const tenant = await newTenant(10_000);
-    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', counted);
     const reply = await tenant.chat({ max_tokens: 400 });
     // The list price is 1,001 × 3 + 333 × 15 = 7,998 credits, of which 5% are 399.9.
@@ -350,7 +354,7 @@ describe('BYOK charge', () => {
 
   test('has a note about the account and the estimate without usage', async () => {
     const tenant = await newTenant();
-    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', withoutUsage());
     const reply = await tenant.chat({ stream: true });
     const record = await gateway.record(reply.requestId, tenant.id);
@@ -362,7 +366,7 @@ describe('BYOK charge', () => {
 
   test('is 0 for a failed request', async () => {
     const tenant = await newTenant(100);
-    await tenant.bring('north', { api_key: 'sk-own-0123456789', mode: 'byok_only' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789', mode: 'byok_only' });
     north.script('chat', status500());
     expect((await tenant.chat({ max_tokens: 100 })).status).toBe(502);
     expect(await balance(tenant)).toBe(100);
@@ -372,7 +376,7 @@ describe('BYOK charge', () => {
     const tenant = await newTenant(100);
     // The wallet can't pay the price of 16 tokens, but it can pay the fee on 100.
     expect((await tenant.chat({ max_tokens: 16 })).status).toBe(402);
-    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [
       chatAnswer('ok', { usage: { prompt: 10, completion: 100 } }),
       status(401),
@@ -396,7 +400,7 @@ describe('BYOK charge', () => {
     try {
       const tenant = await makeByokTenant(free, 'poor', 0);
       expect((await tenant.chat()).status).toBe(402);
-      await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+      await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
       north.script('chat', counted);
       const [full, stream] = [await tenant.chat(), await tenant.chat({ stream: true })];
       expect([full.status, stream.status]).toEqual([200, 200]);
@@ -430,7 +434,10 @@ describe('BYOK base URL', () => {
   ])('is rejected when saved: %s', async (pattern) => {
     const tenant = await newTenant();
     const base_url = pattern.replace('PORT', String(north.port));
-    const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
+    const reply = await tenant.setProviderKey('anywhere', {
+      api_key: 'sk-own-0123456789',
+      base_url,
+    });
     expect(reply.status).toBe(400);
     expect(reply.error).toMatchObject({ param: 'base_url', type: 'invalid_request_error' });
     expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([]);
@@ -440,14 +447,20 @@ describe('BYOK base URL', () => {
   test('is stored if it is public', async () => {
     const tenant = await newTenant();
     const base_url = 'https://1.1.1.1/v1/';
-    const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
+    const reply = await tenant.setProviderKey('anywhere', {
+      api_key: 'sk-own-0123456789',
+      base_url,
+    });
     expect(dataOf(reply).base_url).toBe('https://1.1.1.1/v1');
   });
 
   test('is rejected without backtracking if it has 200,000 characters', async () => {
     const tenant = await newTenant();
     const base_url = `https://1.1.1.1${'/'.repeat(200_000)}x`;
-    const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
+    const reply = await tenant.setProviderKey('anywhere', {
+      api_key: 'sk-own-0123456789',
+      base_url,
+    });
     expect(reply.error).toMatchObject({ param: 'base_url', type: 'invalid_request_error' });
     expect(reply.text.length).toBeLessThan(1_000);
   });
@@ -499,8 +512,8 @@ describe('BYOK base URL', () => {
 describe('BYOK secrets', () => {
   test("can't be decrypted in another tenant's row", async () => {
     const [victim, thief] = [await newTenant(), await newTenant()];
-    await victim.bring('north', { api_key: 'sk-victim-0123456789' });
-    await thief.bring('north', { api_key: 'sk-thief-0123456789', mode: 'byok_only' });
+    await victim.setProviderKey('north', { api_key: 'sk-victim-0123456789' });
+    await thief.setProviderKey('north', { api_key: 'sk-thief-0123456789', mode: 'byok_only' });
     expect((await thief.chat()).status).toBe(200);
     const { write } = gateway.store.database;
     const [stolen] = await gateway.store.credentials.list(victim.id);
@@ -524,7 +537,7 @@ describe('BYOK secrets', () => {
   test('appear in no response, no log line, and no file', async () => {
     const tenant = await newTenant();
     const marker = 'sk-marker-7f3a9c51e2';
-    const replies = [await tenant.bring('north', { api_key: marker })];
+    const replies = [await tenant.setProviderKey('north', { api_key: marker })];
     const message = `Incorrect API key provided: ${marker}`;
     north.script('chat', [
       chatAnswer('fine'),
@@ -535,9 +548,9 @@ describe('BYOK secrets', () => {
     ]);
     for (let i = 0; i < 3; i++) replies.push(await tenant.chat());
     replies.push(await tenant.chat({ stream: true }));
-    replies.push(await tenant.bring('norht', { api_key: marker }));
-    replies.push(await tenant.bring('north', { api_key: marker, mode: 'wrong' }));
-    replies.push(await tenant.bring('north', { api_key: `${marker} ` }));
+    replies.push(await tenant.setProviderKey('norht', { api_key: marker }));
+    replies.push(await tenant.setProviderKey('north', { api_key: marker, mode: 'wrong' }));
+    replies.push(await tenant.setProviderKey('north', { api_key: `${marker} ` }));
     const reads = ['/api/v1/byok', '/api/v1/byok/north', '/api/v1/keys', '/v1/customer/logs'];
     for (const path of reads) replies.push(await tenant.manage('GET', path));
     replies.push(await gateway.get(`/v1/generation?id=${replies[1]?.requestId}`, tenant));

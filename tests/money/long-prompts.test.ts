@@ -232,7 +232,7 @@ describe('reports of price tiers', () => {
   test("the BYOK fee is a share of the tier's price", async () => {
     upstream.script('chat', answerWith(101, 7));
     const tenant = await makeByokTenant(gateway, 'byok', 1_000);
-    await tenant.bring('first', { api_key: 'sk-mine-0123456789' });
+    await tenant.setProviderKey('first', { api_key: 'sk-mine-0123456789' });
     const { requestId } = await gateway.post(bytes400('test/above-100'), { key: tenant.key });
     // 10% of 338 are 33.8.
     expect(await receiptOf(gateway, requestId, { key: tenant.key })).toMatchObject({

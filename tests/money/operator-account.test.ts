@@ -54,7 +54,7 @@ beforeAll(async () => {
     ],
   });
   owner = await makeByokTenant(gateway, 'owner');
-  for (const provider of providers) await owner.bring(provider, { api_key: 'k-own' });
+  for (const provider of providers) await owner.setProviderKey(provider, { api_key: 'k-own' });
 });
 afterAll(async () => {
   await gateway.stop();

@@ -6,7 +6,7 @@ export interface ByokTenant {
   readonly id: string;
   /** The tenant's routing key. */
   readonly key: string;
-  bring(provider: string, credential: object): Promise<Reply>;
+  setProviderKey(provider: string, credential: object): Promise<Reply>;
   manage(method: string, path: string, body?: object): Promise<Reply>;
   chat(body?: object): Promise<Reply>;
 }
@@ -40,7 +40,7 @@ export async function makeByokTenant(
     id,
     key,
     manage,
-    bring: (provider, credential) => manage('PUT', `/api/v1/byok/${provider}`, credential),
+    setProviderKey: (provider, credential) => manage('PUT', `/api/v1/byok/${provider}`, credential),
     chat: (body = {}) => gateway.post({ ...hello, ...body }, { key }),
   };
 }

@@ -324,7 +324,7 @@ describe('web searches', () => {
 
   test("cost both fees on the tenant's account", async () => {
     const tenant = await makeByokTenant(rig.gateway, 'searcher');
-    await tenant.bring('first', { api_key: 'sk-their-own-0123456789' });
+    await tenant.setProviderKey('first', { api_key: 'sk-their-own-0123456789' });
     rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
     const reply = await tenant.chat(chat());
     expect(rig.upstream.requests[1]?.headers.authorization).toBe('Bearer sk-their-own-0123456789');

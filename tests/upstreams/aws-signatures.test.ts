@@ -96,7 +96,7 @@ describe("a tenant's own AWS key", () => {
   test('signs with its session token and is not revealed', async () => {
     const tenant = await makeByokTenant(gateway, 'signing');
     const key = `${own.id}:${own.secret}:${sessionToken}`;
-    const put = await tenant.bring('aws', { api_key: key, mode: 'byok_only' });
+    const put = await tenant.setProviderKey('aws', { api_key: key, mode: 'byok_only' });
     expect(put.status).toBe(200);
     expect(put.text).not.toMatch(/ASIAI44QH8|je7MtGbC|IQoJb3Jp/);
     expect((await tenant.chat(request)).status).toBe(200);
@@ -112,7 +112,7 @@ describe("a tenant's own AWS key", () => {
 
   test('is rejected and not stored if a part is missing', async () => {
     const tenant = await makeByokTenant(gateway, 'no-session-token');
-    const put = await tenant.bring('aws', { api_key: `${own.id}:${own.secret}` });
+    const put = await tenant.setProviderKey('aws', { api_key: `${own.id}:${own.secret}` });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
     expect(put.error.message).toBe(
       'api_key must be <access key id>:<secret access key>[:<session token>]: ' +

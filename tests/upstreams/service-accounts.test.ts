@@ -229,7 +229,7 @@ describe('Claude on Vertex AI', () => {
 describe("a tenant's own service account", () => {
   test('must have the token_uri of Google', async () => {
     const tenant = await makeByokTenant(gateway, 'inside');
-    const put = await tenant.bring('shared', { api_key: account('shared') });
+    const put = await tenant.setProviderKey('shared', { api_key: account('shared') });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
     expect(put.error.message).toBe(`api_key must have the token_uri ${google}.`);
     expect(upstream.requests).toEqual([]);
@@ -238,7 +238,7 @@ describe("a tenant's own service account", () => {
   test('is rejected by the name of the invalid field, without its value', async () => {
     const tenant = await makeByokTenant(gateway, 'invalid');
     const invalid = serviceAccount(google, { client_email: `${privateLine} twice` });
-    const put = await tenant.bring('shared', { api_key: invalid });
+    const put = await tenant.setProviderKey('shared', { api_key: invalid });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
     expect(put.error.message).toContain('client_email');
     expect(put.text).not.toContain(privateLine);
@@ -247,7 +247,7 @@ describe("a tenant's own service account", () => {
   test('uses its own token', async () => {
     const tenant = await makeByokTenant(gateway, 'outside');
     const own = serviceAccount(google, { client_email: 'tenant@own.iam.gserviceaccount.com' });
-    const put = await tenant.bring('shared', { api_key: own, mode: 'byok_only' });
+    const put = await tenant.setProviderKey('shared', { api_key: own, mode: 'byok_only' });
     expect(put.status).toBe(200);
     expect(put.text).not.toContain(privateLine);
     expect(dataOf(put).label).not.toContain('\n');

@@ -40,8 +40,8 @@ export async function expectOwnAccountFee(
   credits: number,
   { provider, body, options = {} }: { provider: string; body: object; options?: SendOptions },
 ): Promise<void> {
-  const { key, bring } = await makeByokTenant(gateway, 'own-account', 10_000);
-  await bring(provider, { api_key: 'sk-mine-0123456789' });
+  const { key, setProviderKey } = await makeByokTenant(gateway, 'own-account', 10_000);
+  await setProviderKey(provider, { api_key: 'sk-mine-0123456789' });
   const { requestId } = await gateway.post(body, { ...options, key });
   expect(await receiptOf(gateway, requestId, { key })).toMatchObject({
     cost_breakdown: { model_charge: 0, byok_platform_fee: credits },
