@@ -7,7 +7,7 @@ function recording(text: string): CachedRecording {
   return { ...fields, text } as CachedRecording;
 }
 
-/** 1,000 bytes: 250 characters of 2 bytes, and 500 for the entry. */
+/** 1,000 bytes: 250 characters of 2 bytes each, plus 500 bytes for the entry. */
 const kilobyte = recording('x'.repeat(250));
 
 afterEach(() => setSystemTime());
@@ -24,7 +24,7 @@ describe('MemoryCacheStore', () => {
     expect(remaining).toEqual(['a', 'c', 'd']);
   });
 
-  test('evicts as many recordings as a large one needs', () => {
+  test('evicts several recordings to make room for a large one', () => {
     const store = new MemoryCacheStore(3_000);
     for (const name of ['a', 'b', 'c']) store.save(name, kilobyte, 60);
     store.save('large', recording('x'.repeat(750)), 60);

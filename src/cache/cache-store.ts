@@ -8,7 +8,7 @@ export interface CachedRecording extends Recording {
 
 /** Stores recordings for a limited time: in this process, or in Redis for all processes. */
 export interface CacheStore {
-  /** Never rejects: an unreachable store counts as empty. */
+  /** Never rejects: an unreachable store is treated as empty. */
   find(key: string): CachedRecording | undefined | Promise<CachedRecording | undefined>;
   save(key: string, recording: CachedRecording, ttlSeconds: number): void;
 }
@@ -24,9 +24,9 @@ const bytesPerCharacter = 2;
 const bytesPerEntry = 500;
 
 /**
- * A full store evicts 1 in this many of its entries at once. Finding the oldest entry of a Map
- * scans over all entries deleted before it: with 250,000 entries, one eviction per save took
- * longer than the rest of its request.
+ * A full store evicts 1/100 of its entries at once. To find its oldest entry, a Map scans all
+ * entries deleted before it. With 250,000 entries, evicting one entry per save took longer than the
+ * rest of the request.
  */
 const evictionDivisor = 100;
 
@@ -38,7 +38,10 @@ export class MemoryCacheStore implements CacheStore {
   readonly #entries = new Map<string, CacheEntry>();
   #bytes = 0;
 
-  /** The default clock is monotonic, because a system clock set back would extend all lifetimes. */
+  /**
+   * The default clock is monotonic, because setting the system clock back would extend all
+   * lifetimes.
+   */
   constructor(bytesMax: number, now: () => number = () => performance.now()) {
     this.#bytesMax = bytesMax;
     this.#now = now;

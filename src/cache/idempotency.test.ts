@@ -26,8 +26,8 @@ function claim(key: string, fingerprint = 'f', tenantId = 't'): IdempotencyClaim
 }
 
 /**
- * Like the real store, answers after the faster request, and doesn't know whether both are the
- * same.
+ * Like the real store, responds after the faster request has won, without knowing whether both
+ * requests are the same.
  */
 async function lostRace(): Promise<ClaimResult> {
   await nextTurn();
@@ -40,7 +40,7 @@ async function lostRace(): Promise<ClaimResult> {
 class MemoryClaims implements ClaimStore {
   isDown = false;
   hangs = false;
-  /** A key whose answers it rejects. */
+  /** A key whose answers the store rejects. */
   rejectedKey = '';
   claimCount = 0;
   readonly written: string[] = [];
@@ -106,7 +106,7 @@ class MemoryClaims implements ClaimStore {
   }
 
   async #reach(): Promise<void> {
-    // The driver of a database that hangs fails its queries after some time.
+    // If the database hangs, its driver fails the queries after some time.
     if (this.hangs) await this.#pending.promise;
     if (this.isDown) throw new Error('the store is down');
   }
@@ -152,7 +152,7 @@ describe('Idempotency with a full quota', () => {
     expect([status, param]).toEqual([429, 'Idempotency-Key']);
     expect(message).toContain(`${idempotentBytesPerTenantMax} bytes`);
     expect(await lookUp(claim('last'))).toEqual({ found: 'first' });
-    // The rejected claim is deleted, and other tenants have tsuccessor own quota.
+    // The rejected claim is deleted, and other tenants have their own quota.
     expect([...store.rows.keys()]).toEqual(['last']);
     inFlightOf(await lookUp(claim('another', 'f', 'another')));
   });
@@ -218,7 +218,7 @@ describe('Idempotency', () => {
     inFlightOf(await lookUp(claim('~'.repeat(255))));
   });
 
-  test('returns the first answer to the same request, and 409 to another one', async () => {
+  test('returns the first answer to the same request, and 409 to a different one', async () => {
     const { lookUp } = create();
     await inFlightOf(await lookUp(claim('k'))).finish(recording('first'));
     expect(await lookUp(claim('k'))).toEqual({ found: 'first' });
@@ -228,12 +228,12 @@ describe('Idempotency', () => {
     expect(other.message).toContain('different request');
   });
 
-  test('answers one of 2 different requests with the same key at the same time', async () => {
+  test('answers only one of 2 different requests that use the same key at the same time', async () => {
     const { lookUp } = create();
     const [first, other] = [lookUp(claim('k')), lookUp(claim('k', 'another request'))];
     const inFlight = inFlightOf(await first);
     const conflict = errorOf(other);
-    // Now the other request knows that it lost.
+    // By now, the other request has lost the race.
     await nextTurn();
     await inFlight.finish(recording('of the first'));
     const { status, message } = await conflict;
@@ -252,7 +252,7 @@ describe('Idempotency', () => {
 });
 
 describe('Idempotency for a repeated request while the first is running', () => {
-  test('waits for its answer without querying the store again', async () => {
+  test('waits for the answer without querying the store again', async () => {
     const { store, lookUp } = create();
     const inFlight = inFlightOf(await lookUp(claim('k')));
     const repeated = [lookUp(claim('k')), lookUp(claim('k'))];
@@ -273,7 +273,7 @@ describe('Idempotency for a repeated request while the first is running', () => 
     expect(await repeated).toEqual({ found: 'once' });
   });
 
-  test('lets one of several take over when the first fails', async () => {
+  test('lets one of several repeated requests take over when the first fails', async () => {
     const { lookUp } = create();
     const inFlight = inFlightOf(await lookUp(claim('k')));
     const repeated = [lookUp(claim('k')), lookUp(claim('k'))];
@@ -286,7 +286,7 @@ describe('Idempotency for a repeated request while the first is running', () => 
     expect(all.filter((one) => 'found' in one)).toEqual([{ found: 'second try' }]);
   });
 
-  test('waits for the successor even if the first is released again', async () => {
+  test('waits for the request that took over, even if the first is released again', async () => {
     const { store, lookUp } = create();
     const first = inFlightOf(await lookUp(claim('k')));
     await first.release();
@@ -367,7 +367,7 @@ describe('Idempotency for an answer with a charge', () => {
     expect(received).toEqual({ found: 'paid for' });
   });
 
-  test('writes an answer later that could not be written with its charge', async () => {
+  test('later writes an answer that could not be written with its charge', async () => {
     const { store, lookUp, writeLate } = create();
     const inFlight = inFlightOf(await lookUp(claim('k')));
     await inFlight.finish(
@@ -450,7 +450,7 @@ describe('Idempotency with an unreachable store', () => {
     expect(store.rows.get('two')?.done?.text).toBe('at last');
   });
 
-  test('writes short answers while a long one is being written, and each once', async () => {
+  test('writes short answers while a long one is being written, and writes each once', async () => {
     const { store, lookUp, writeShort, writeLong } = create();
     const [one, two] = [
       inFlightOf(await lookUp(claim('long'))),
@@ -473,7 +473,8 @@ describe('Idempotency with an unreachable store', () => {
     });
     await writeShort();
     expect(store.written).toEqual(['short']);
-    // Longer than an answer waits for the store, because another attempt would wait for this one.
+    // Sleep longer than the write timeout. Late writes have no timeout, because a second attempt
+    // would wait for the first.
     await Bun.sleep(60);
     expect(isWritten).toBe(false);
     accepted.resolve();
@@ -519,7 +520,7 @@ describe('Idempotency with an unreachable store', () => {
     expect(await lookUp(claim('k'))).toEqual({ found: 'paid for' });
   });
 
-  test('rejects its periodic tasks, which are retried', async () => {
+  test('lets its periodic tasks reject, because they are retried', async () => {
     const { store, lookUp, extend, removeExpired } = create();
     await lookUp(claim('k'));
     store.isDown = true;
@@ -539,7 +540,7 @@ describe('Idempotency with an unreachable store', () => {
     const waiting = lookUp(claim('two'));
     await two.finish(recording('xx'));
     expect(await waiting).toEqual({ found: 'xx' });
-    // Later requests don't get it, because that would need the memory.
+    // Later requests don't get the answer, because its text is no longer in memory.
     expect(await errorOf(lookUp(claim('two')))).toMatchObject({ status: 409 });
     store.isDown = false;
     await writeLate();

@@ -24,13 +24,13 @@ export type ClaimResult =
   | { readonly state: 'other_request' }
   /**
    * The key is in use, possibly by a different request that arrived at the same time. The next
-   * lookup decides.
+   * lookup finds out whether it is.
    */
   | { readonly state: 'running' }
   /** Null if the answer was too long to store, or was lost with its process. */
   | { readonly state: 'done'; readonly recording: Recording | null };
 
-/** Stores claims. Always in the database, because claims decide what is charged. */
+/** Stores claims, always in the database, because they decide what is charged. */
 export interface ClaimStore {
   claim(claim: IdempotencyClaim, now: number, leaseMs: number): Promise<ClaimResult>;
   /**
@@ -45,7 +45,8 @@ export interface ClaimStore {
   release(claim: IdempotencyClaim): Promise<void>;
   removeExpired(now: number): Promise<void>;
   /**
-   * Returns the bytes of stored answers per tenant. An expired answer can count for another hour.
+   * Returns the bytes of stored answers per tenant. An expired answer can still count for up to an
+   * hour.
    */
   storedBytes(): Promise<ReadonlyMap<string, number>>;
 }
@@ -86,8 +87,8 @@ export class Idempotency {
   }
 
   /**
-   * Returns the first answer, or an entry if this request has to produce it. Throws 400, 409, 429,
-   * 503.
+   * Returns the first answer, or an in-flight entry if this request has to produce the answer.
+   * Throws 400, 409, 429, 503.
    */
   async lookUp<T>(
     claim: IdempotencyClaim,
@@ -182,9 +183,9 @@ export class Idempotency {
 
   /**
    * Creates the entry for a claim. An answer and its charge survive an unreachable store. An answer
-   * that comes after the claim's lease ended isn't used, because a key is answered and charged only
-   * once. Waiting requests get the answer after the charge is written, so that a crash can't lose
-   * the charge.
+   * is discarded if another request has taken over its claim, because a key is answered and charged
+   * only once. Waiting requests get the answer only after the charge is written, so that a crash
+   * can't lose the charge.
    */
   #inFlightFor(claim: IdempotencyClaim): InFlightEntry {
     const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
@@ -239,14 +240,17 @@ export class Idempotency {
     }
   }
 
-  /** Keeps an answer to write it later. Requests waiting in this process get it in any case. */
+  /**
+   * Keeps an answer to write it later. Requests that wait in this process get the answer even if it
+   * doesn't fit in memory.
+   */
   #writeLater(running: RunningClaim, recording: Recording | null): void {
     if (this.#fitsInMemory(recording)) {
       this.#unwritten.set(running, recording);
       return;
     }
     const { claim } = running;
-    // Replace the entry, which would keep the text in memory until the store is reachable.
+    // Replace the entry. Otherwise, it would keep the text in memory until the store is reachable.
     const placeholder: RunningClaim = { claim, ended: Promise.resolve(null) };
     this.#running.set(nameOf(claim), placeholder);
     this.#unwritten.set(placeholder, null);
@@ -259,8 +263,8 @@ export class Idempotency {
   }
 
   /**
-   * Writes pending answers, and extends their claims between attempts, when their rows aren't
-   * locked.
+   * Writes pending answers. If some are left, extends all claims before the next attempt, because
+   * an attempt locks their rows.
    */
   async #writeLateOrExtend(long: boolean): Promise<void> {
     // No timeout here: the store has its own, and a second attempt would wait for the first.

@@ -26,17 +26,17 @@ interface RequestCase {
 
 let cache: ResponseCache;
 let claims: IdempotencyClaim[] = [];
-let named: Recording | undefined;
+let firstAnswer: Recording | undefined;
 let offered = new Set<string>();
 
 beforeEach(() => {
   cache = new ResponseCache(new MemoryCacheStore(1_000_000), 300, () => 0);
   claims = [];
-  named = undefined;
+  firstAnswer = undefined;
   offered = new Set(['a/one at p']);
 });
 
-/** Returns `named` as the first answer and records the claims. */
+/** Returns `firstAnswer` as the first answer and records the claims. */
 const idempotency = {
   lookUp: async (
     claim: IdempotencyClaim,
@@ -44,8 +44,8 @@ const idempotency = {
     toReplay: (recording: Recording) => unknown,
   ) => {
     claims.push(claim);
-    if (!named) return { inFlight: {} };
-    const found = toReplay(named);
+    if (!firstAnswer) return { inFlight: {} };
+    const found = toReplay(firstAnswer);
     if (found === undefined) throw new Error('The format does not match.');
     return { found };
   },
@@ -178,7 +178,7 @@ describe('findReplay with an Idempotency-Key', () => {
   });
 
   test('returns the first answer with the header idempotent-replayed', async () => {
-    named = recording;
+    firstAnswer = recording;
     const { call, replay, isRecorded } = await send(requestCase);
     expect(replay).toMatchObject({ reply: 'It rained.' });
     expect(call.headers).toMatchObject({ 'idempotent-replayed': 'true', 'x-cache': 'HIT' });
@@ -187,14 +187,14 @@ describe('findReplay with an Idempotency-Key', () => {
 
   test('returns the ID of the first request, and fails for another format', async () => {
     const first = { requestId: 'r-1', receivedAt: 7, usage: noUsage, costCredits: 12, endedAt: 8 };
-    named = { ...recording, first };
+    firstAnswer = { ...recording, first };
     expect((await send(requestCase)).call.headers).toMatchObject({ 'x-request-id': 'r-1' });
     const other = send({ ...requestCase, operation: { replay: () => undefined } });
     await expect(other).rejects.toThrow('The format does not match.');
   });
 
   test('returns nothing to a key that can use none of the models', async () => {
-    named = recording;
+    firstAnswer = recording;
     const both = { ...requestCase, request: { models: ['a/one', 'b/two'] } };
     expect((await send({ ...both, caller: { models: ['c/*'] } })).replay).toBeUndefined();
     expect(claims).toEqual([]);

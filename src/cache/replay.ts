@@ -23,7 +23,8 @@ interface ReplayDeps {
   /** For API keys without their own cache mode. */
   readonly cacheMode: CacheMode;
   /**
-   * Returns whether the provider still offers the model. Answers of removed offers aren't replayed.
+   * Returns whether the provider still offers the model. Answers from removed offers aren't
+   * replayed.
    */
   isOffered(model: string, provider: string): boolean;
 }
@@ -32,8 +33,8 @@ interface ReplayDeps {
 type ReplayableOperation = Operation & Required<Pick<Operation, 'cacheIdentity' | 'replay'>>;
 
 /**
- * Returns an earlier answer if there is one. Otherwise starts recording this one if it can be
- * reused.
+ * Returns an earlier answer if there is one. Otherwise, starts recording this request's answer if
+ * it can be reused.
  */
 export function findReplay(
   call: Call,
@@ -113,7 +114,7 @@ async function findByIdempotencyKey(
 }
 
 /**
- * Identifies a request. Includes the tenant, so that no other tenant gets its answer, and the API
+ * Identifies a request. Includes the tenant, so that no other tenant gets the answer, and the API
  * key's allow-list, because it decides which model answers.
  */
 function fingerprintOf(

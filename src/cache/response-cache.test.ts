@@ -39,7 +39,7 @@ async function soFar<T>(promise: Promise<T>): Promise<T | 'waits'> {
 }
 
 describe('ResponseCache for identical concurrent requests', () => {
-  test('lets them wait for the first one and returns its answer to all', async () => {
+  test('sends only the first one and returns its answer to all', async () => {
     const { lookUp } = create();
     const lead = inFlightOf(await lookUp('q'));
     const others = [lookUp('q'), lookUp('q'), lookUp('q')];
@@ -92,7 +92,7 @@ describe('ResponseCache for identical concurrent requests', () => {
     expect(await lookUp('q')).toEqual({ found: 'shorter' });
   });
 
-  test('does not let a different request wait', async () => {
+  test('does not make a different request wait', async () => {
     const { lookUp } = create();
     inFlightOf(await lookUp('q'));
     inFlightOf(await lookUp('another'));
@@ -109,7 +109,7 @@ describe('ResponseCache for identical concurrent requests', () => {
     expect(await third).toEqual({ found: 'at last' });
   });
 
-  test('sends all that waited for 2 failed requests', async () => {
+  test('sends all requests that have waited for 2 failed ones', async () => {
     const { lookUp } = create();
     const first = inFlightOf(await lookUp('q'));
     const [second, third, fourth] = [lookUp('q'), lookUp('q'), lookUp('q')];
@@ -145,7 +145,7 @@ describe('ResponseCache for identical concurrent requests', () => {
     expect(await later).toEqual({ found: 'for the others' });
   });
 
-  test('does not let a disconnected client wait', async () => {
+  test('does not make a disconnected client wait', async () => {
     const { lookUp } = create();
     inFlightOf(await lookUp('q'));
     inFlightOf(await lookUp('q', null, AbortSignal.abort()));
@@ -201,7 +201,7 @@ describe('ResponseCache', () => {
     inFlightOf(await lookUp('q'));
   });
 
-  test('returns an answer too long for its store to waiting requests only', async () => {
+  test('returns an answer that is too long for the store only to waiting requests', async () => {
     const { lookUp } = create(() => 0, 100);
     const lead = inFlightOf(await lookUp('q'));
     const waiting = [lookUp('q'), lookUp('q')];
@@ -228,7 +228,7 @@ describe('ResponseCache with Cache-Control', () => {
     expect(await lookUp('q')).toEqual({ found: 'new' });
   });
 
-  test('keeps another request in flight with no-cache', async () => {
+  test('does not replace a request in flight with a no-cache request', async () => {
     const { lookUp } = create();
     const lead = inFlightOf(await lookUp('q'));
     const refresh = inFlightOf(await lookUp('q', 'no-cache'));

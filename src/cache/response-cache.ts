@@ -8,7 +8,7 @@ interface Flight {
   followers: number;
 }
 
-/** How many failed requests another request waits for. Each can take a full timeout. */
+/** A request stops waiting after this many failed ones, because each can take a full timeout. */
 const failedFlightsMax = 2;
 
 /**
@@ -33,8 +33,9 @@ export class ResponseCache {
   }
 
   /**
-   * Returns a cached answer, or an entry for this request's own answer. No entry if the request
-   * must not be stored. `toReplay` returns undefined if the request can't use a recording.
+   * Returns a cached answer, or an entry for this request's own answer. The entry is undefined if
+   * the answer must not be stored. `toReplay` returns undefined if the request can't use a
+   * recording.
    */
   async lookUp<T>(
     key: string,
@@ -69,7 +70,8 @@ export class ResponseCache {
   }
 
   #isFreshEnough({ recordedAt }: CachedRecording, { maxAgeSeconds }: CacheDirectives): boolean {
-    // A recording from the future predates a clock change, so its age is unknown.
+    // A recording with a time in the future was made before the clock was set back, so its age is
+    // unknown.
     const ageMs = Math.abs(this.#now() - recordedAt);
     return maxAgeSeconds === null || ageMs <= maxAgeSeconds * 1000;
   }

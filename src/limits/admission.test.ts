@@ -34,7 +34,7 @@ async function errorOf(work: () => unknown): Promise<GatewayError> {
 }
 
 describe('Admission with a limit of requests per minute', () => {
-  test('counts requests in the headers of every answer, including the rejected one', async () => {
+  test('counts requests in the headers of every answer, including a rejection', async () => {
     const admission = defaultAdmission(noon + 15_000);
     const remaining: (string | undefined)[] = [];
     for (let i = 0; i < 2; i++) {
@@ -58,7 +58,7 @@ describe('Admission with a limit of requests per minute', () => {
     );
   });
 
-  test('writes the current state for an answer that uses no quota', async () => {
+  test('writes the current rate headers for an answer that uses no quota', async () => {
     const admission = defaultAdmission();
     await admission.countRequest(caller(), {});
     for (let i = 0; i < 2; i++) {
@@ -89,7 +89,7 @@ describe('Admission with a concurrency limit', () => {
     expect(error).toMatchObject({ status: 429, retryAfterSeconds: 1 });
     release();
     await admission.acquire(caller());
-    // Another call of `release` doesn't free someone else's slot.
+    // Another call to `release` doesn't free someone else's slot.
     release();
     expect((await errorOf(() => admission.acquire(caller()))).status).toBe(429);
   });
@@ -109,7 +109,7 @@ describe('Admission with a concurrency limit', () => {
 });
 
 describe('Admission without shared counters', () => {
-  test('returns without a promise', () => {
+  test('decides synchronously', () => {
     const admission = defaultAdmission();
     expect(admission.countRequest(caller(), {})).toBeUndefined();
     expect(admission.acquire(caller())).toBeFunction();
@@ -252,7 +252,7 @@ describe('Admission with shared counters', () => {
     expect(counts.calls.at(-1)).toBe('leave acme me:3');
     await slots.reportReleased();
     expect(counts.calls).toHaveLength(4);
-    // Half of the slots are in use, so someone may be waiting for one.
+    // More than half of the slots are in use, so someone may be waiting for one.
     counts.slotResult = { isFree: true, running: 6 };
     slots.leave('acme', (await slots.enter('acme', 10)) ?? '');
     expect(counts.calls.at(-1)).toBe('leave acme me:4');
@@ -307,7 +307,7 @@ describe('Admission with shared counters', () => {
   });
 });
 
-test('ConcurrencyLimiter admits up to the limit and frees slots on leave', () => {
+test('ConcurrencyLimiter admits up to the limit and frees slots on release', () => {
   const limiter = new ConcurrencyLimiter();
   expect([1, 2, 3].map(() => limiter.acquire('acme', 2))).toEqual([true, true, false]);
   limiter.release('acme');
@@ -323,7 +323,7 @@ test('ConcurrencyLimiter counts each tenant separately', () => {
   expect(limiter.acquire('acme', 1)).toBe(false);
 });
 
-test('ConcurrencyLimiter ignores an extra leave', () => {
+test('ConcurrencyLimiter ignores an extra release', () => {
   const limiter = new ConcurrencyLimiter();
   limiter.release('acme');
   expect(limiter.acquire('acme', 1)).toBe(true);

@@ -60,7 +60,7 @@ export class Admission {
     enforce(this.#rate.take(caller.keyId, limits, this.#sharedNow()), limits, headers);
   }
 
-  /** Writes the rate headers of an answer that uses no quota, from this process's counts. */
+  /** Writes rate headers from this process's counts for an answer that uses no quota. */
   writeRateHeaders(caller: Caller, headers: Record<string, string>): void {
     const limits = this.#limitsOf(caller);
     writeHeaders(this.#rate.peek(caller.keyId, limits, this.#sharedNow()), headers);

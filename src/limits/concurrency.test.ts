@@ -66,7 +66,7 @@ describe('SharedSlots with slots released while Redis is unreachable', () => {
     return { slots, reported, acquired, state };
   }
 
-  test('reports them as soon as it is reachable again', async () => {
+  test('reports them as soon as Redis is reachable again', async () => {
     const { slots, reported, acquired, state } = await releaseDuringOutage(2);
     await slots.renew();
     state.isUp = true;
@@ -83,7 +83,7 @@ describe('SharedSlots with slots released while Redis is unreachable', () => {
     expect(reported).toEqual([]);
   });
 
-  test('remembers them for 30 seconds of each outage', async () => {
+  test('starts the 30 seconds again with each outage', async () => {
     const { slots, reported, state } = await releaseDuringOutage(2);
     for (let seconds = 0; seconds <= 30; seconds += 10) await slots.renew();
     state.isUp = true;
@@ -97,7 +97,7 @@ describe('SharedSlots with slots released while Redis is unreachable', () => {
     expect(reported).toEqual([[slot]]);
   });
 
-  test('remembers at most as many as fit into one message', async () => {
+  test('remembers only as many as fit in one message', async () => {
     const { slots, reported, acquired, state } = await releaseDuringOutage(501);
     state.isUp = true;
     await slots.reportReleased();

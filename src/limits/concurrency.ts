@@ -1,6 +1,7 @@
 import { slotReleaseMs, slotRenewMs, slotsPerMessage, slotTtlMs } from '../core/bounds.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import type { SharedCounts } from './shared-counts.ts';
+
 /** Counts each tenant's running requests in this process. */
 export class ConcurrencyLimiter {
   readonly #running = new Map<string, number>();
@@ -25,15 +26,15 @@ interface TenantSlots {
   /** Slots released here but not reported yet. The tenant's next request reports them. */
   released: string[];
   /**
-   * True if other processes may be waiting for a slot, so that released ones are reported at once.
+   * True if other processes may be waiting for a slot. Released slots are then reported at once.
    */
   isNearLimit: boolean;
 }
 
 /**
- * Tracks this process's slots among those of all processes. Each slot is a separate entry that
- * expires unless it is renewed, so a killed process frees its slots, and the renewals restore the
- * slots of a Redis that lost its data.
+ * Tracks this process's slots among those of all processes. Each slot is a separate entry in Redis
+ * that expires unless it is renewed. So a killed process frees its slots, and renewals restore all
+ * slots if Redis has lost its data.
  */
 export class SharedSlots {
   readonly #shared: SharedCounts;
@@ -108,7 +109,8 @@ export class SharedSlots {
 
   async #reportTenant(tenantId: string): Promise<void> {
     if (!this.#shared.isUp) {
-      // Keep one message of released slots for a report after the outage. The rest expire in Redis.
+      // Keep as many released slots as fit in one message, to report them after the outage. The
+      // others expire in Redis.
       this.#tenants.get(tenantId)?.released.splice(slotsPerMessage);
       return;
     }

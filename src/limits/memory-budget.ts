@@ -2,7 +2,7 @@ import { totalmem } from 'node:os';
 import { replyBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 
-/** When a full budget may have free memory again. */
+/** How soon a full budget may have free memory again. */
 const retryAfterSeconds = 5;
 
 /** Limits the bytes of running requests across all tenants. */
@@ -18,7 +18,7 @@ export class MemoryBudget {
     this.#rejection = rejection;
   }
 
-  /** Raises the limit. Does nothing if it is higher already. */
+  /** Raises the limit. Does nothing if it is already higher. */
   raise(bytesMax: number): void {
     this.#bytesMax = Math.max(this.#bytesMax, bytesMax);
   }
@@ -29,8 +29,8 @@ export class MemoryBudget {
   }
 
   /**
-   * Reserves more bytes. A tenant's total can't exceed what is left for all others, so that one
-   * with many or slow requests can't block them. Throws 503.
+   * Reserves more bytes. A tenant's total can't exceed what then remains for all others, so that a
+   * tenant with many or slow requests can't block the others. Throws 503.
    */
   reserve(tenantId: string, bytes: number): void {
     const own = (this.#bytesByTenant.get(tenantId) ?? 0) + bytes;
@@ -50,9 +50,9 @@ export class MemoryBudget {
 }
 
 /**
- * The fraction of a process's memory for long request bodies. Long answers get the same again. As
- * measured, a request takes up to 4 times the size of its body and its answer: the bytes, their
- * text, the parsed values, and what is sent.
+ * The fraction of a process's memory that long request bodies may use. Long answers may use the
+ * same amount. In measurements, a request took up to 4 times the size of its body and answer: the
+ * bytes, their text, the parsed values, and the bytes that are sent.
  */
 const longTextsFraction = 1 / 8;
 
@@ -68,8 +68,8 @@ export function bodyMemoryBudgetFor(workerCount: number): MemoryBudget {
 }
 
 /**
- * Returns the budget for long answers. However little memory there is, it admits one request with
- * an answer of the maximum size, or with the several answers of an embeddings request.
+ * Returns the budget for long answers. However little memory there is, the budget admits one
+ * request with an answer of the maximum size, or one embeddings request with its several answers.
  */
 export function answerMemoryBudgetFor(workerCount: number): MemoryBudget {
   const budget = machineBudget('answers', workerCount);

@@ -52,7 +52,7 @@ describe('RateLimiter', () => {
 });
 
 describe('RateLimiter with a clock that is set back', () => {
-  test('keeps the counts after an hour back and resets a minute later', () => {
+  test('keeps the counts when the clock moves back an hour, and resets a minute later', () => {
     const limiter = new RateLimiter();
     const before = noon - 3_600_000;
     limiter.take('a', requests(2), noon);
@@ -63,7 +63,7 @@ describe('RateLimiter with a clock that is set back', () => {
     expect(limiter.take('a', requests(2), before + 60_000).remaining).toBe(1);
   });
 
-  test('opens no new window after less than 5 minutes back', () => {
+  test('opens no new window when the clock moves back less than 5 minutes', () => {
     const limiter = new RateLimiter();
     limiter.take('a', requests(1), noon);
     const back = limiter.take('a', requests(1), noon - 90_000);
@@ -77,7 +77,7 @@ describe('RateLimiter with a clock that is set back', () => {
   const jumps = fc.array(fc.integer({ min: -200_000, max: 200_000 }), { maxLength: 200 });
   const limitOf = fc.integer({ min: 1, max: 5 });
 
-  test('never allows more than the limit per minute for jumps of minutes', () => {
+  test('never allows more than the limit per minute if the clock jumps by minutes', () => {
     fc.assert(
       fc.property(jumps, limitOf, (steps, limit) => {
         const limiter = new RateLimiter();
@@ -95,7 +95,7 @@ describe('RateLimiter with a clock that is set back', () => {
     );
   });
 
-  test('never allows more than the limit until the reported reset for any jump', () => {
+  test('never allows more than the limit before the reported reset, whatever the jump', () => {
     fc.assert(
       fc.property(jumps, limitOf, (steps, limit) => {
         const limiter = new RateLimiter();

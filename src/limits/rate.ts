@@ -69,8 +69,8 @@ export class RateLimiter {
   }
 
   /**
-   * Moves the counts to the current minute after the clock was set back, so that nobody waits until
-   * it catches up.
+   * Moves the counts to the current minute after the clock was set back, so that callers don't wait
+   * until the clock catches up.
    */
   #rewindTo(window: number): void {
     this.#window = window;
@@ -87,7 +87,7 @@ export class RateLimiter {
   }
 }
 
-/** A key's counts in the current window. Cleared when it ends. */
+/** A key's counts in the current window. Cleared when the window ends. */
 interface KeyUsage extends WindowCount {
   window: number;
   requests: number;

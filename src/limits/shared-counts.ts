@@ -21,7 +21,7 @@ export interface SharedTake extends WindowCount {
 
 export interface SlotResult {
   readonly isFree: boolean;
-  /** Slots in use by all processes, including this one. */
+  /** Slots in use by all processes, including this process. */
   readonly running: number;
 }
 
