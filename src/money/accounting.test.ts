@@ -25,7 +25,7 @@ import { noCharges } from './price/fee-kinds.ts';
 import { Journal } from './settle/journal.ts';
 import { type JournalLine, readLines } from './settle/journal-files.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'tollgate-books-'));
+const root = mkdtempSync(join(tmpdir(), 'tollgate-accounting-'));
 afterAll(() => rmSync(root, { recursive: true }));
 
 /** The shared clock is 1 minute ahead of this process's. */
@@ -50,7 +50,7 @@ const idOf = (line: JournalLine) =>
 
 let accounting: Accounting;
 let journal = '';
-let isAway = true;
+let isStoreDown = true;
 let isTakenOver = false;
 let booked: readonly Booked[] = [];
 let beforeCommit: (batch: Batch) => Promise<void>;
@@ -65,7 +65,7 @@ let logged: string[] = [];
 /** Accounting on a store that grants every lease, but is down otherwise. */
 beforeEach(async () => {
   const dataDir = mkdtempSync(join(root, 'data-'));
-  isAway = true;
+  isStoreDown = true;
   isTakenOver = false;
   booked = [];
   beforeCommit = async () => undefined;
@@ -75,8 +75,8 @@ beforeEach(async () => {
   storingAnswers = async () => undefined;
   endedRequests = [];
   logged = [];
-  const here = async <T>(answer: T): Promise<T> => {
-    if (isAway) throw new Error('away');
+  const unlessDown = async <T>(answer: T): Promise<T> => {
+    if (isStoreDown) throw new Error('unavailable');
     return answer;
   };
   const store: LedgerStore = {
@@ -90,13 +90,13 @@ beforeEach(async () => {
         unanswered: 0,
       };
     },
-    returnCredits: async () => here(await returning()),
-    renew: () => here(new Set(['tenant:ten_1'])),
-    expire: () => here(undefined),
-    recall: () => here(undefined),
-    pendingRecalls: () => here(recalled),
+    returnCredits: async () => unlessDown(await returning()),
+    renew: () => unlessDown(new Set(['tenant:ten_1'])),
+    expire: () => unlessDown(undefined),
+    recall: () => unlessDown(undefined),
+    pendingRecalls: () => unlessDown(recalled),
     commit: async (batch) => {
-      const answer = await here(booked);
+      const answer = await unlessDown(booked);
       await beforeCommit(batch);
       committed.push(...parseBatch(batch).settlements);
       return answer;
@@ -104,7 +104,7 @@ beforeEach(async () => {
     commitWithAnswers: async (_batch, answers) => {
       await storingAnswers(answers);
       const ids = answers.map(({ claim }) => claim.requestId);
-      return here({ booked: [], requestIds: new Set(isTakenOver ? [] : ids) });
+      return unlessDown({ booked: [], requestIds: new Set(isTakenOver ? [] : ids) });
     },
   };
   const log = createLog((line) => void logged.push(line));
@@ -117,13 +117,13 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  isAway = false;
+  isStoreDown = false;
   // A try that started while the store was down may still fail.
   await accounting.flush().catch(() => undefined);
   await accounting.close();
 });
 
-test('Accounting with 100,000 unbooked requests rejects new ones and drops rejections', async () => {
+test('Accounting with 100,000 unbooked requests rejects new ones and does not record them', async () => {
   const one = settlementWith(0);
   for (let i = 0; i < 99_999; i++) void accounting.saveSettlement(one, false);
   const hold = await accounting.hold({ caller, receivedAt }, { requested: 5, minimum: 5 });
@@ -137,7 +137,7 @@ test('Accounting with 100,000 unbooked requests rejects new ones and drops rejec
   expect(() => accounting.requireCapacity()).toThrow(rejected);
 }, 120_000);
 
-test('Accounting logs failed commits at once, then once a minute, and recovery', async () => {
+test('Accounting logs a failed commit at once and then every minute, and the recovery', async () => {
   const linesOf = async (call: () => Promise<unknown>) => {
     logged = [];
     await call();
@@ -146,14 +146,14 @@ test('Accounting logs failed commits at once, then once a minute, and recovery',
       return fields;
     });
   };
-  const failed = { level: 'error', event: 'booking_failed', waiting: 1, reason: 'away' };
-  const look = () => rejection(() => accounting.flush());
+  const failed = { level: 'error', event: 'booking_failed', waiting: 1, reason: 'unavailable' };
+  const failingFlush = () => rejection(() => accounting.flush());
   const minute = () => Promise.allSettled(accounting.periodicTasks().map((task) => task.run()));
   await accounting.saveSettlement(settlementWith(0), false);
-  expect(await linesOf(look)).toEqual([failed]);
-  expect(await linesOf(look)).toEqual([]);
+  expect(await linesOf(failingFlush)).toEqual([failed]);
+  expect(await linesOf(failingFlush)).toEqual([]);
   expect(await linesOf(minute)).toEqual([failed]);
-  isAway = false;
+  isStoreDown = false;
   expect(await linesOf(flushed)).toEqual([{ level: 'info', event: 'booking_recovered' }]);
   expect(await linesOf(minute)).toEqual([]);
 });
@@ -165,7 +165,7 @@ test('Accounting owes a charge until it is committed', async () => {
   await accounting.saveSettlement(settlementWith(5), true);
   expect(accounting.state()).toMatchObject({ leasedCredits: 5, unbookedCredits: 5 });
   booked = [{ account: 'tenant:ten_1', charge: 5, fromLease: { lease: 1, credits: 5 } }];
-  isAway = false;
+  isStoreDown = false;
   await accounting.flush();
   expect(accounting.state()).toMatchObject({ leasedCredits: 0, unbookedCredits: 0 });
 });
@@ -186,7 +186,7 @@ test('Accounting journals replayed answers, but not rejections', async () => {
 });
 
 test('Accounting leaves no journal behind once a replayed answer is committed', async () => {
-  isAway = false;
+  isStoreDown = false;
   const saving = accounting.saveSettlement(
     settlementOf(crypto.randomUUID(), caller, 0, { cacheHit: true }),
     false,
@@ -218,8 +218,8 @@ test('Accounting charges nothing for a request that it cannot journal', async ()
     unbookedCredits: 0,
   });
   expect(() => accounting.requireCapacity()).toThrow("journal can't be written");
-  // Its row is committed once the store is back.
-  isAway = false;
+  // The row of the request log is committed once the store is back.
+  isStoreDown = false;
   await flushed();
   expect(committed.map(({ record }) => [record.status, record.charges])).toEqual([
     ['error', noCharges],
@@ -237,7 +237,7 @@ test('Accounting waits a moment for the journal to become writable again', async
 });
 
 test('Accounting writes heartbeats and replays the journal of a dead process', async () => {
-  isAway = false;
+  isStoreDown = false;
   const left = settlementWith(70);
   const dead = join(journal, '..', 'elsewhere~1~dead');
   mkdirSync(dead);
@@ -256,19 +256,19 @@ test('Accounting writes heartbeats and replays the journal of a dead process', a
   ]);
 });
 
-test('Accounting reads after committing, without waiting for deferred requests of others', async () => {
+test('Accounting reads after committing, without waiting for deferred requests of other tenants', async () => {
   const read = mock(async () => committed.length);
   await accounting.saveSettlement(settlementWith(0), false);
   expect(await rejection(() => accounting.readSettled(read))).toBe(
     "The database can't be reached right now.",
   );
   expect(read).not.toHaveBeenCalled();
-  isAway = false;
+  isStoreDown = false;
   await flushed();
   const theirs = settlementOf(crypto.randomUUID(), callerOf('ten_2'), 0);
   const { requestId, tenantId } = theirs.record;
-  beforeCommit = async ({ entries: slips }) => {
-    if (slips.every((slip) => slip.requestId !== requestId)) return;
+  beforeCommit = async ({ entries }) => {
+    if (entries.every((entry) => entry.requestId !== requestId)) return;
     throw new ClaimsInUse(new Map([[requestId, tenantId]]));
   };
   await accounting.saveSettlement(theirs, false);
@@ -278,13 +278,13 @@ test('Accounting reads after committing, without waiting for deferred requests o
   beforeCommit = async () => undefined;
 });
 
-test('Accounting does not show credits being returned as held', async () => {
+test('Accounting does not show credits that are being returned as held', async () => {
   const [started, back] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   returning = () => {
     started.resolve();
     return back.promise;
   };
-  isAway = false;
+  isStoreDown = false;
   const views = () => [accounting.withoutSpare('ten_1'), accounting.withoutSpares()];
   const shown = (all = views(), leased = 5) => all.map((view) => view({ leased }).leased);
   const early = views();
@@ -306,7 +306,7 @@ test('Accounting does not show credits being returned as held', async () => {
 });
 
 test('Accounting.close waits for requests after the machine was suspended', async () => {
-  isAway = false;
+  isStoreDown = false;
   const late = settlementWith(70);
   await accounting.dispatched(late.record);
   const closing = accounting.close();
@@ -315,12 +315,12 @@ test('Accounting.close waits for requests after the machine was suspended', asyn
   await Bun.sleep(100);
   await accounting.saveSettlement(late, true);
   await closing;
-  // The next start finds no unfinished request.
+  // The next startup finds no unfinished request.
   expect(existsSync(journal)).toBe(false);
 }, 120_000);
 
 test('Accounting.close leaves an unfinished request in the journal', async () => {
-  isAway = false;
+  isStoreDown = false;
   await accounting.dispatched(settlementWith(70).record);
   await accounting.close();
   expect(readdirSync(journal)).toHaveLength(1);
@@ -338,7 +338,7 @@ test('Accounting.close rejects without the store and keeps the last charges in t
 
 describe('Accounting.saveWithAnswer', () => {
   /** Saves a dispatched request's answer with a charge of 70 of 100 held credits. */
-  async function saveNamed() {
+  async function saveAnswer() {
     const settlement = settlementWith(70);
     const { requestId } = settlement.record;
     const hold = await accounting.hold({ caller, receivedAt }, { requested: 100, minimum: 100 });
@@ -348,8 +348,8 @@ describe('Accounting.saveWithAnswer', () => {
     return accounting.saveWithAnswer({ claim, recording: null, expiresAt: 1 }, settlement);
   }
 
-  test('does not wait behind a long answer', async () => {
-    isAway = false;
+  test('does not make an answer wait for a long one', async () => {
+    isStoreDown = false;
     const made = { dialect: 'openai', form: 'reply', model: 'a/b', provider: 'p' } as const;
     const [started, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     storingAnswers = async ([first]) => {
@@ -372,8 +372,8 @@ describe('Accounting.saveWithAnswer', () => {
   });
 
   test('commits at once and leaves nothing in the journal', async () => {
-    isAway = false;
-    expect(await saveNamed()).toBe('written');
+    isStoreDown = false;
+    expect(await saveAnswer()).toBe('written');
     expect(accounting.state()).toMatchObject({ requestsInFlight: 0, unbookedRequests: 0 });
     expect(endedRequests).toMatchObject([{ status: 'success' }]);
     await accounting.close();
@@ -381,7 +381,7 @@ describe('Accounting.saveWithAnswer', () => {
   });
 
   test('succeeds even if a journal segment cannot be removed', async () => {
-    isAway = false;
+    isStoreDown = false;
     const free = async () => {
       const settlement = settlementWith(0);
       const { requestId } = settlement.record;
@@ -397,21 +397,21 @@ describe('Accounting.saveWithAnswer', () => {
   });
 
   test('journals the charge while the store is down', async () => {
-    expect(await saveNamed()).toBe('unwritten');
+    expect(await saveAnswer()).toBe('unwritten');
     const state = { requestsInFlight: 0, unbookedRequests: 1, unbookedCredits: 70 };
     expect(accounting.state()).toMatchObject(state);
     const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
     expect(lines.join()).toContain('"settled"');
-    isAway = false;
+    isStoreDown = false;
     await flushed();
     // The charge is committed with its claim, and is free if another request answered.
     expect(committed).toMatchObject([{ claim: { key: 'k' } }]);
   });
 
   test('charges nothing if another process has answered, and records why', async () => {
-    isAway = false;
+    isStoreDown = false;
     isTakenOver = true;
-    expect(await saveNamed()).toBe('taken_over');
+    expect(await saveAnswer()).toBe('taken_over');
     expect(accounting.state()).toMatchObject({
       heldCredits: 0,
       unbookedCredits: 0,

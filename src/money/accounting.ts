@@ -31,15 +31,18 @@ export interface AccountingDeps {
   onEnded(request: EndedRequest): void;
 }
 
-/** Other processes replay a journal without a heartbeat for several minutes. */
+/** After several minutes without a heartbeat, other processes replay this process's journal. */
 const heartbeatMs = 30_000;
 
-/** How often the log repeats that commits fail. Every read of the request log is another try. */
+/**
+ * How often the log repeats that commits are failing. Each read of the request log tries to commit,
+ * so logging every failure would flood the log.
+ */
 const failureLogMs = 60_000;
 
 /**
  * How long closing waits for requests to settle. Answers whose clients have disconnected wait 2
- * seconds for their usage. The next start replays requests that haven't settled by then.
+ * seconds for their usage. The next startup replays requests that haven't settled by then.
  */
 const closeWaitMs = 3_000;
 const closePollMs = 10;
@@ -136,15 +139,16 @@ export class Accounting {
     return this.#journal.dispatched(call);
   }
 
-  /** Saves a settlement. Returns once it can't be lost anymore; a promise if it has to wait. */
+  /** Saves a settlement. Returns a promise if saving has to wait. */
   saveSettlement(settlement: Settlement, wasDispatched: boolean): void | Promise<void> {
     if (wasDispatched) return this.#saveDispatched(settlement);
     this.#onEnded(settlement.record);
-    // Requests never sent cost nothing, and mustn't fill memory while the database is down.
+    // Requests that were never sent cost nothing and must not fill the memory while the database is
+    // down.
     if (this.#batchWriter.isFull) return;
     const entry = toSettlementEntry(settlement);
     // Cache hits are journaled, because their clients got an answer. Rejections aren't, so that
-    // they can't fill the disk; a killed process loses those that aren't committed.
+    // they can't fill the disk. A killed process loses the rejections that it hasn't committed.
     if (settlement.record.cacheHit) return this.#saveFree(entry);
     this.#batchWriter.add(entry);
   }
@@ -201,7 +205,10 @@ export class Accounting {
     this.#finish(settlement);
   }
 
-  /** Cancels a charge that can't be journaled. The client gets an error instead of the end. */
+  /**
+   * Cancels a charge that can't be journaled. The client gets an error instead of the end of the
+   * answer.
+   */
   #failUnwritable(settlement: Settlement): never {
     this.#writeOff(settlement, journalUnwritable);
     const message = "The gateway can't write its journal, so it can't complete this answer.";
@@ -251,7 +258,7 @@ export class Accounting {
     return subtractSpare(() => this.#wallets.spareOfAll());
   }
 
-  /** Commits all settlements added so far, or those one tenant can read. Throws 503. */
+  /** Commits all settlements added so far, or only those that one tenant can read. Throws 503. */
   async flush(tenantId?: string): Promise<void> {
     try {
       await this.#batchWriter.flush(tenantId);
@@ -260,7 +267,7 @@ export class Accounting {
     }
   }
 
-  /** Reads after committing everything that has ended. Throws 503. */
+  /** Commits the settlements of ended requests, then reads. Throws 503. */
   async readSettled<T>(read: () => Promise<T>, tenantId?: string): Promise<T> {
     await this.flush(tenantId);
     return read();
@@ -286,8 +293,9 @@ export class Accounting {
 type WalletView = <W extends { readonly leased: number }>(wallet: W) => W;
 
 /**
- * Subtracts the larger of the spare credits before and after the read, because credits leased or
- * returned during the read may or may not be included. Spare credits never appear as held.
+ * Subtracts the spare credits before or after the read, whichever are more, because the read may or
+ * may not include credits that were leased or returned meanwhile. This way, spare credits never
+ * appear as held.
  */
 function subtractSpare(spare: () => number): WalletView {
   const before = spare();
@@ -309,7 +317,7 @@ const answeredElsewhere: Failure = {
 
 function failUnbooked(cause: unknown): never {
   const message = `The store isn't responding (${reason(cause)})`;
-  const note = 'The last charges are in the journal and will be committed by the next start.';
+  const note = 'The last charges are in the journal and will be committed at the next startup.';
   throw new Error(`${message}. ${note}`, { cause });
 }
 

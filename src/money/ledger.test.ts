@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../tests/support/money/settlements.ts';
-import { keyOwner, walletOf, walletOwner } from './ledger.ts';
+import { keyLimitAccount, walletOf, walletOwner } from './ledger.ts';
 
 const day = (text: string) => Date.parse(`${text}Z`);
 
@@ -23,7 +23,8 @@ describe('account owners', () => {
 
   test("name a key's account after the first day of its period, if it has a limit", () => {
     const now = day('2032-02-29T10:00');
-    const owner = (change: object) => keyOwner(callerOf('ten_1', { keyId: 'k', ...change }), now);
+    const owner = (change: object) =>
+      keyLimitAccount(callerOf('ten_1', { keyId: 'k', ...change }), now);
     expect(owner({})).toBeUndefined();
     expect(owner({ limitCredits: 0 })).toMatchObject({ name: 'key:k', allowance: { credits: 0 } });
     expect(owner({ limitCredits: 5, limitReset: 'weekly' })).toMatchObject({
@@ -40,7 +41,7 @@ describe('account owners', () => {
     ['monthly', '2032-12-31T23:59', 22_980, 23_011],
   ] as const)('return the days of a %s limit at %s', (limitReset, now, firstDay, endDay) => {
     const caller = callerOf('ten_1', { keyId: 'k', limitCredits: 5, limitReset });
-    expect(keyOwner(caller, day(now))?.allowance).toEqual({
+    expect(keyLimitAccount(caller, day(now))?.allowance).toEqual({
       credits: 5,
       keyId: 'k',
       firstDay,

@@ -16,7 +16,9 @@ export interface Owner {
   readonly allowance: Allowance | null;
 }
 
-/** A key's limit for a period. Includes what it spent in the period before the limit was set. */
+/**
+ * A key's limit for a period. What the key spent in the period before the limit was set counts too.
+ */
 export interface Allowance {
   readonly credits: number;
   readonly keyId: string;
@@ -51,7 +53,7 @@ export function walletOf(caller: Caller): Owner {
 }
 
 /** Returns the account of the key's limit, or undefined for a key without a limit. */
-export function keyOwner(caller: Caller, now: number): Owner | undefined {
+export function keyLimitAccount(caller: Caller, now: number): Owner | undefined {
   if (caller.limitCredits === null) return undefined;
   const { keyId, tenantId, limitReset, limitCredits: credits } = caller;
   const { from, until } = limitReset ? limitPeriod(limitReset, now) : allTime;
@@ -65,17 +67,23 @@ export interface LeaseRequest {
   readonly owner: Owner;
   readonly processId: string;
   /**
-   * Increases with every request of the process. A lease keeps the number of the request that
-   * started it, so that results about a lost lease aren't applied to its successor.
+   * Increases with every request of the process. A lease has the number of the request that started
+   * it, so that results about a lost lease aren't applied to the next lease.
    */
   readonly number: number;
-  /** Returns the old lease's credits and starts a new lease, which resolves any doubt about it. */
+  /**
+   * If true, the store returns the old lease's credits and starts a new lease. Set when the state
+   * of the old lease is in doubt.
+   */
   readonly startNew: boolean;
-  /** Credits needed now. The store may grant more, to save the next call, or fewer. */
+  /** Credits needed now. The store may grant fewer, or more to save the next call. */
   readonly credits: number;
-  /** The size of one request's hold. Smaller extras would remain unused. */
+  /**
+   * The size of one request's hold. The store grants extra credits in multiples of this size,
+   * because smaller extras would remain unused.
+   */
   readonly oneHold: number;
-  /** When the lease expires unless renewed, in epoch milliseconds. */
+  /** When the lease expires unless it is renewed, in epoch milliseconds. */
   readonly until: number;
   readonly now: number;
 }
@@ -84,15 +92,20 @@ export interface LeaseResult {
   readonly granted: number;
   /** The number of the lease to which the credits were added. */
   readonly lease: number;
-  /** The account's credits outside this process's lease, leased to others or free. */
+  /**
+   * The account's credits outside this process's lease, whether free or leased to other processes.
+   */
   readonly outsideLease: number;
   /** Credits that other processes have leased and might return; 0 if they aren't needed. */
   readonly leasedElsewhere: number;
-  /** The part of them whose processes haven't answered the last recall. */
+  /**
+   * The part of `leasedElsewhere` that is leased to processes that haven't answered the last
+   * recall.
+   */
   readonly unanswered: number;
 }
 
-/** Credits returned to their account, from this lease only. */
+/** Credits that a process returns from this lease to the account. */
 export interface CreditReturn {
   readonly processId: string;
   readonly owner: string;
@@ -108,13 +121,16 @@ export interface Settlement {
   /** The account of the key's limit, or null, and the charge on it. */
   readonly keyAccount: string | null;
   readonly keyCharge: number;
-  /** Set if an answer under an `Idempotency-Key` couldn't be stored and is only in memory. */
+  /** Set if an answer with an `Idempotency-Key` couldn't be stored and is only in memory. */
   readonly claim?: IdempotencyClaim;
 }
 
 /** Everything a commit needs besides the settlements. */
 interface BatchTerms {
-  /** The process whose leases pay the charges; a dead one if its journal is replayed. */
+  /**
+   * The process whose leases pay the charges. When a journal is replayed, this is the dead process
+   * that wrote it.
+   */
   readonly processId: string;
   /** True if some settlements may have been committed before and must be looked up first. */
   readonly mayRepeat: boolean;
@@ -140,7 +156,7 @@ export interface Booked {
   readonly account: string;
   readonly charge: number;
   /**
-   * The part taken from the process's lease; the rest was free in the account. Null if an earlier
+   * The part taken from the process's lease. The rest was free in the account. Null if an earlier
    * commit already took the charge from an unknown lease.
    */
   readonly fromLease: { readonly lease: number; readonly credits: number } | null;
@@ -162,8 +178,8 @@ export interface LedgerStore {
   /** Renews all leases of a process. Returns the accounts on which it still has one. */
   renew(processId: string, until: number): Promise<ReadonlySet<string>>;
   /**
-   * Frees expired leases, or only those of `deadProcessId`: while its journal is replayed, a clock
-   * jump may make all other leases look expired.
+   * Frees expired leases, or only those of `deadProcessId` if set. It is set while that process's
+   * journal is replayed, because a clock jump may make all other leases look expired.
    */
   expire(now: number, deadProcessId?: string): Promise<void>;
   /** Asks other processes to return free credits of this account. */
@@ -175,13 +191,16 @@ export interface LedgerStore {
    * claim marks its idempotency key as used, and is free if the key was used before.
    */
   commit(batch: Batch): Promise<readonly Booked[]>;
-  /** Like `commit`, with the answer of each settlement. Skips both if another has the claim. */
+  /**
+   * Like `commit`, with the answer of each settlement. Skips both if another request has the claim.
+   */
   commitWithAnswers(batch: Batch, answers: readonly IdempotentAnswer[]): Promise<BookedAnswers>;
 }
 
 /**
- * A serialized settlement, written to the journal and committed to the ledger. It is all that stays
- * in memory of a request until the commit, because hundreds wait at any time.
+ * A serialized settlement, written to the journal and committed to the ledger. Until the commit,
+ * only this is kept in memory for a request, because hundreds of settlements are pending at any
+ * time.
  */
 export interface SettlementEntry {
   readonly requestId: string;
@@ -221,13 +240,14 @@ export function chargesOf({ record, keyAccount, keyCharge }: Settlement): readon
 
 /**
  * Thrown if a batch can't be committed because another transaction is writing some of its claims.
- * `requests` maps their request ids to tenants; the rest of the batch can be committed.
+ * `requests` maps the request IDs of those claims to tenant IDs. The other entries of the batch can
+ * be committed.
  */
 export class ClaimsInUse extends Error {
   readonly requests: ReadonlyMap<string, string>;
 
   constructor(requests: ReadonlyMap<string, string>) {
-    super(`${requests.size} answers under an Idempotency-Key are being written.`);
+    super(`${requests.size} answers with an Idempotency-Key are being written.`);
     this.requests = requests;
   }
 }

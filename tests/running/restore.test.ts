@@ -163,7 +163,7 @@ test(
     gateway.signal('SIGTERM');
     const { exitCode, stderr } = await gateway.finished;
     expect(exitCode).toBe(1);
-    expect(stderr).toContain('are in the journal and will be committed by the next start.');
+    expect(stderr).toContain('are in the journal and will be committed at the next startup.');
 
     for (const name of ['secret.key', 'journal']) {
       cpSync(join(gateway.dataDir, name), join(folder, name), { recursive: true });

@@ -13,23 +13,26 @@ const key: Owner = {
 const leaseResult = { lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
 
 /** A lease balance whose store grants every request, unless it is down. */
-function unlimitedBalance(owner: Owner, isAway = (_: Owner) => false): LeaseBalance {
+function unlimitedBalance(owner: Owner, isDown = (_: Owner) => false): LeaseBalance {
   return new LeaseBalance(owner, async (target, need) => {
-    if (isAway(owner)) throw new Error('away');
+    if (isDown(owner)) throw new Error('unavailable');
     const amounts = need.creditsToRequest();
     target.granted({ ...leaseResult, granted: amounts }, amounts);
   });
 }
 
-/** A hold of 40 credits on both accounts, which can give some more; the store of `lost` is down. */
+/**
+ * A hold of 40 credits on both accounts. They can give `ofWallet` and `ofKey` more credits. The
+ * store is down for `lost`.
+ */
 async function holdOf(
   ofWallet: number | Promise<number> = 0,
   ofKey: number | Promise<number> = 0,
   lost?: Owner,
 ) {
   let isHeld = false;
-  const isAway = (owner: Owner) => isHeld && owner === lost;
-  const balances = new Map([wallet, key].map((owner) => [owner, unlimitedBalance(owner, isAway)]));
+  const isDown = (owner: Owner) => isHeld && owner === lost;
+  const balances = new Map([wallet, key].map((owner) => [owner, unlimitedBalance(owner, isDown)]));
   const balance = (owner: Owner) => balances.get(owner) ?? unlimitedBalance(owner);
   for (const owner of [wallet, key]) await balance(owner).take(40, 40);
   isHeld = true;
@@ -64,7 +67,7 @@ describe('OpenHold', () => {
   });
 
   test.each([wallet, key])(
-    'rejects with 503 instead of null if the store of $name is down',
+    'rejects with 503 instead of returning null if the store is down for $name',
     async (lost) => {
       const { hold, held } = await holdOf(0, 0, lost);
       await expect(hold.extend(50)).rejects.toMatchObject({ symbol: 'service_unavailable' });

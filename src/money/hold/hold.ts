@@ -13,14 +13,20 @@ export interface Hold {
   readonly keyAccount: string | null;
   /** True once the hold was settled. A request must not be billed twice. */
   readonly settled: boolean;
-  /** Returns the credits the hold could grow to. Asks the store if they seem too few. */
+  /**
+   * Returns the credits that the hold could grow to. Reads the balance from the store if they seem
+   * too few.
+   */
   maxCredits(needed: number): number | Promise<number>;
   /**
    * Holds `requested` more credits, or fewer, but at least `minimum`. Returns null if there are
    * too few. Throws 503.
    */
   extend(requested: number, minimum?: number): Promise<number | null>;
-  /** Ends the hold with a charge, once. Returns what the accounts could pay. */
+  /**
+   * Ends the hold with a charge and returns what the accounts could pay. Later calls return the
+   * first result.
+   */
   settle(charge: number): Charged | Promise<Charged>;
 }
 
@@ -36,7 +42,10 @@ interface HoldSource {
   balance(owner: Owner): LeaseBalance;
   /** Returns false if the lease may have expired. */
   mayExtend(): boolean | Promise<boolean>;
-  /** Returns the credits an account can still give. Asks the store if they seem too few. */
+  /**
+   * Returns the credits that an account can still give. Reads the balance from the store if they
+   * seem too few.
+   */
   available(owner: Owner, needed: number): number | Promise<number>;
 }
 
@@ -91,7 +100,7 @@ export class OpenHold implements Hold {
     // If the request ended in the meantime, its hold was released already.
     const isGranted = walletResult.kind === 'taken' && !this.settled;
     if (!isGranted) this.#balance(this.#wallet).release(granted);
-    // Wallet and key hold the same amount, the smaller of what each could give.
+    // The wallet and the key hold the same amount: the smaller of what each could give.
     if (this.#key) this.#balance(this.#key).release(maximum - (isGranted ? granted : 0));
     if (!isGranted) return noneLeft(walletResult);
     this.#credits += granted;
@@ -105,7 +114,7 @@ export class OpenHold implements Hold {
     return this.#charged;
   }
 
-  /** The usual case: the hold covers the charge, so the store isn't asked. */
+  /** The usual case: the hold covers the charge, so the store isn't needed. */
   #settleWithin(held: number, charge: number): Charged {
     this.#balance(this.#wallet).settle(held, charge);
     if (this.#key) this.#balance(this.#key).settle(held, charge);
@@ -118,7 +127,10 @@ export class OpenHold implements Hold {
     return { wallet, key: this.#key ? await this.#takeShortfall(this.#key, held, wallet) : 0 };
   }
 
-  /** Takes what exceeds the hold, as far as the account has it. Returns what is charged. */
+  /**
+   * Takes credits for the part of the charge that exceeds the hold, up to what the account has.
+   * Returns the amount charged.
+   */
   async #takeShortfall(owner: Owner, held: number, charge: number): Promise<number> {
     const shortfall = await this.#balance(owner).take(charge - held, 0);
     const onHold = held + (shortfall.kind === 'taken' ? shortfall.credits : 0);
@@ -133,7 +145,7 @@ export class OpenHold implements Hold {
   }
 }
 
-/** Distinguishes an empty account from an unreachable store. */
+/** Returns null for an empty account. Throws 503 for an unreachable store. */
 function noneLeft({ kind }: TakeResult): null {
   if (kind === 'unavailable') throw creditStoreUnavailable();
   return null;

@@ -5,7 +5,7 @@ import { type CreditNeed, LeaseBalance } from './lease-balance.ts';
 const leaseResult = { granted: 0, lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
 
 /** A lease balance whose store answers each request with the next of these grants, or is down. */
-function balanceWith(...grants: (number | 'away')[]) {
+function balanceWith(...grants: (number | 'unavailable')[]) {
   const requests: number[] = [];
   /** The number of the lease in the store. */
   const store = { lease: 1 };
@@ -15,9 +15,9 @@ function balanceWith(...grants: (number | 'away')[]) {
     requests.push(amounts);
     if (startNew) target.startNewLease();
     const granted = grants.shift() ?? 0;
-    if (granted === 'away') {
+    if (granted === 'unavailable') {
       target.markInDoubt(target.lease);
-      throw new Error('away');
+      throw new Error('unavailable');
     }
     if (startNew) store.lease += 1;
     target.granted({ ...leaseResult, granted, lease: store.lease }, amounts);
@@ -28,7 +28,7 @@ function balanceWith(...grants: (number | 'away')[]) {
 const taken = (credits: number) => ({ kind: 'taken', credits }) as const;
 
 describe('LeaseBalance', () => {
-  test('asks the store once and then grants from its lease synchronously', async () => {
+  test('calls the store once and then grants from its lease synchronously', async () => {
     const { balance, requests } = balanceWith(100);
     expect(await balance.take(30, 30)).toEqual(taken(30));
     expect(balance.take(70, 70)).toEqual(taken(70));
@@ -36,7 +36,7 @@ describe('LeaseBalance', () => {
     expect(balance.free).toBe(0);
   });
 
-  test('asks once for all waiting requests and serves them in order', async () => {
+  test('calls the store once for all waiting requests and serves them in order', async () => {
     const { balance, requests } = balanceWith(0, 25);
     const first = balance.take(10, 10);
     const rest = [balance.take(10, 10), balance.take(10, 10), balance.take(10, 10)];
@@ -93,7 +93,7 @@ describe('LeaseBalance', () => {
     expect([await large, await small]).toEqual([taken(10), { kind: 'short', available: 0 }]);
   });
 
-  test('includes requests that arrived in the meantime when it asks again', async () => {
+  test('includes requests that arrived in the meantime when it calls the store again', async () => {
     const requests: number[] = [];
     const calls = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
     const balance = new LeaseBalance(walletOwner('t'), async (_, need) => {
@@ -116,7 +116,7 @@ describe('LeaseBalance', () => {
   });
 
   describe('with a store that hangs', () => {
-    /** The store grants these, one per call, and the last call never ends. */
+    /** A balance whose store grants these amounts, one per call. The last call never ends. */
     const endless = (...grants: number[]) => {
       const refill = (target: LeaseBalance, need: CreditNeed) => {
         const granted = grants.shift();
@@ -154,7 +154,7 @@ describe('LeaseBalance', () => {
     [25, 5],
     [20, 0],
   ])(
-    'grants %i credits at once to the requests they cover and leaves %i',
+    'grants %i credits at once to the requests that they cover and leaves %i',
     async (granted, rest) => {
       const seen: number[] = [];
       const balance = new LeaseBalance(walletOwner('t'), async (target, need) => {
@@ -181,7 +181,7 @@ describe('LeaseBalance', () => {
   });
 
   test('reports an unavailable store and keeps granting from its lease', async () => {
-    const { balance } = balanceWith(20, 'away');
+    const { balance } = balanceWith(20, 'unavailable');
     await balance.take(10, 10);
     expect(await balance.take(11, 11)).toEqual({ kind: 'unavailable' });
     expect(balance.take(10, 10)).toEqual(taken(10));
@@ -288,13 +288,13 @@ describe('LeaseBalance with a lost lease', () => {
   });
 });
 
-describe('LeaseBalance in doubt', () => {
-  test('leases all its credits again and resolves the doubt', async () => {
-    const { balance, requests } = balanceWith(100, 'away', 100);
+describe('LeaseBalance with a lease in doubt', () => {
+  test('leases all its credits again and is no longer in doubt', async () => {
+    const { balance, requests } = balanceWith(100, 'unavailable', 100);
     await balance.take(60, 60);
     await balance.take(50, 50);
     expect(balance.inDoubt).toBe(true);
-    await balance.resolveDoubt();
+    await balance.replaceIfInDoubt();
     expect(balance.inDoubt).toBe(false);
     expect([balance.leased, balance.held]).toEqual([100, 60]);
     expect(requests).toEqual([60, 10, 100]);
@@ -322,14 +322,14 @@ describe('LeaseBalance in doubt', () => {
     await balance.take(100, 100);
     balance.release(100);
     balance.markInDoubt(1);
-    await balance.resolveDoubt();
+    await balance.replaceIfInDoubt();
     expect(balance.take(70, 70)).toEqual(taken(70));
     answer();
     while (balance.lease === 1) await Bun.sleep(1);
     expect(balance.free).toBe(30);
   });
 
-  test('deducts a commit from an unknown lease from the new one', async () => {
+  test('deducts a commit from the new lease if it may have taken from that one', async () => {
     const balance: LeaseBalance = new LeaseBalance(walletOwner('t'), async (target, need) => {
       const startNew = target.inDoubt;
       const granted = need.creditsToRequest();
@@ -341,22 +341,22 @@ describe('LeaseBalance in doubt', () => {
     await balance.take(100, 100);
     balance.settle(100, 60);
     balance.markInDoubt(1);
-    await balance.resolveDoubt();
+    await balance.replaceIfInDoubt();
     expect([balance.free, balance.inDoubt]).toEqual([40, true]);
   });
 
-  test('starts with a commit from an unknown lease', async () => {
+  test('is in doubt after a commit that took from an unknown lease', async () => {
     const { balance } = balanceWith(100, 70);
     await balance.take(60, 60);
     balance.settle(60, 30);
     balance.booked(30, null);
     expect([balance.leased, balance.inDoubt]).toEqual([70, true]);
-    // The commit was before the new lease, which is complete.
-    await balance.resolveDoubt();
+    // The commit came before the new lease, so nothing is deducted from the new one.
+    await balance.replaceIfInDoubt();
     expect([balance.leased, balance.inDoubt]).toEqual([70, false]);
   });
 
-  test('does not start with a result about an ended lease', async () => {
+  test('is not in doubt after a lost result about an ended lease', async () => {
     const { balance } = balanceWith(100);
     await balance.take(60, 60);
     balance.markInDoubt(0);

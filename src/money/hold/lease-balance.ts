@@ -10,7 +10,10 @@ export type TakeResult =
 
 /** The longest wait for a slow store, or for credits that other processes have leased. */
 const waitMsMax = 5_000;
-/** After that wait, the store's last result decides if it is at most this old. */
+/**
+ * A wait that times out reports a shortage if the store reported one at most this long ago.
+ * Otherwise, it reports an unavailable store.
+ */
 const shortFreshMs = 10_000;
 
 /** The credits that waiting requests need, evaluated again as credits come and go. */
@@ -33,12 +36,12 @@ interface Waiter {
 
 /**
  * The credits of one account that this process has leased. Requests take and release them in
- * memory; the store is asked for more only if they run out.
+ * memory. The store is called for more only if they run out.
  *
  * free = leased − held − owed. Owed credits are settled but not committed yet.
  */
 export class LeaseBalance {
-  /** Replaced if a key's limit changes. The store applies it with the next lease. */
+  /** Replaced when a key's limit changes. The store applies the new limit with the next lease. */
   owner: Owner;
   readonly #refill: Refill;
   readonly #waitMs: number;
@@ -84,7 +87,7 @@ export class LeaseBalance {
     return this.#owed;
   }
 
-  /** True if a result of the store was lost, so that it may count another lease. */
+  /** True if a result was lost, so the store's current lease may be a different one. */
   get inDoubt(): boolean {
     return this.#inDoubt;
   }
@@ -107,7 +110,7 @@ export class LeaseBalance {
   }
 
   /** Starts a new lease if the current one is in doubt. */
-  async resolveDoubt(): Promise<void> {
+  async replaceIfInDoubt(): Promise<void> {
     if (this.#inDoubt) await this.#queue(0, 0);
   }
 
@@ -132,7 +135,7 @@ export class LeaseBalance {
   booked(charge: number, fromLease: Booked['fromLease']): void {
     this.#owed -= charge;
     if (fromLease === null) {
-      // Until the doubt is resolved, assume that all of it came out of our lease.
+      // Until a new lease starts, assume that the entire charge came out of our lease.
       this.#leased -= charge;
       this.#unattributed += charge;
       this.#inDoubt = true;
@@ -141,7 +144,7 @@ export class LeaseBalance {
     }
   }
 
-  /** Called before a new lease is requested, which resolves all doubts so far. */
+  /** Called before a new lease is requested. Nothing is in doubt about a new lease. */
   startNewLease(): void {
     this.#inDoubt = false;
     this.#unattributed = 0;
@@ -153,7 +156,8 @@ export class LeaseBalance {
     if (requested > 0)
       this.#shortAt = granted < requested ? performance.now() : Number.NEGATIVE_INFINITY;
     if (this.#adopt(lease)) this.#leased += granted;
-    // If calls overtook each other, the store may still count a lease that has ended for us.
+    // If calls overtook each other, the store may still count a lease that this process considers
+    // ended.
     else this.#inDoubt = true;
     if (granted > 0) this.#grantWaiting();
   }
@@ -217,8 +221,8 @@ export class LeaseBalance {
       };
       const creditsToRequest = () => {
         included = [...this.#waiting];
-        // Request all credits of a lease in doubt again, because free ones may be granted
-        // meanwhile.
+        // If the lease is in doubt, request all its credits again, including the free ones, because
+        // they may be granted during the call.
         return this.#inDoubt ? this.#leased + Math.max(0, missing()) : missing();
       };
       const isAnswered = await this.#requestRefill({
@@ -244,7 +248,7 @@ export class LeaseBalance {
     }
   }
 
-  /** Grants waiters at once, because free credits may be recalled for other processes. */
+  /** Grants credits to waiters at once, because other processes may recall free credits. */
   #grantWaiting(): void {
     for (const waiter of this.#waiting) {
       if (this.free < waiter.requested) return;

@@ -9,7 +9,7 @@ import type { LedgerStore } from '../ledger.ts';
 import { LeaseTerm } from './lease-term.ts';
 import { Wallets } from './wallets.ts';
 
-test('LeaseTerm gives a lease that starts during a renewal the same end', async () => {
+test('LeaseTerm lets a lease that starts during a renewal expire no earlier than the renewed ones', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-lease-term-'));
   const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
   const caller = callerOf((await addCustomer(store, 1_000)).tenantId);
@@ -68,14 +68,14 @@ test('LeaseTerm does not use a lease beyond its end after the clock was set back
 
 test('LeaseTerm keeps leases that look expired unusable until the store responds', async () => {
   let now = Date.UTC(2030, 0, 15, 12);
-  let isStoreAway = true;
+  let isStoreDown = true;
   const renewUntil = async () => {
-    if (isStoreAway) throw new Error('away');
+    if (isStoreDown) throw new Error('unavailable');
   };
   const term = new LeaseTerm(renewUntil, () => now);
   now += 3_600_000;
   expect([await term.renewStale(), term.isStoreDown]).toEqual([false, true]);
-  isStoreAway = false;
+  isStoreDown = false;
   await term.renew();
   expect([await term.renewStale(), term.isStoreDown]).toEqual([true, false]);
 });
@@ -95,7 +95,7 @@ test('LeaseTerm renews leases at once after the machine slept', async () => {
   expect([await term.renewStale(), term.isStaleAt(awake)]).toEqual([true, false]);
 });
 
-test('LeaseTerm counts a lease from the start of its renewal, not from its end', async () => {
+test('LeaseTerm measures a lease from when its renewal starts, not from when it finishes', async () => {
   const start = Date.UTC(2030, 0, 15, 12);
   let now = start;
   const slow = async () => {

@@ -1,14 +1,14 @@
-/** How long a lease lives without renewal. It isn't used in the margin before its end. */
+/** How long a lease lives without renewal. It isn't used during the margin before its end. */
 const leaseMs = 120_000;
 const leaseMarginMs = 10_000;
 /**
- * After a clock jump, leases of live processes look expired until they are renewed. So expiry
- * pauses until the fourth renewal after a jump. Another jump doesn't restart the count; otherwise a
- * machine that keeps going to sleep would never expire leases.
+ * After a clock jump, leases of live processes look expired until they are renewed. So this process
+ * expires no leases until its fourth renewal after a jump. Another jump doesn't restart the count.
+ * Otherwise, a machine that keeps going to sleep would never expire leases.
  */
 const renewalsBeforeExpiry = 4;
 
-/** Tracks until when this process may spend leased credits. None of its leases ends earlier. */
+/** Tracks how long this process may spend leased credits. None of its leases ends earlier. */
 export class LeaseTerm {
   readonly #renewUntil: (until: number) => Promise<void>;
   readonly #now: () => number;
@@ -26,8 +26,8 @@ export class LeaseTerm {
   }
 
   /**
-   * The end of a lease that starts now. A renewal in progress may miss it, so it must last as long
-   * as the renewed leases, even if the clock was set back.
+   * The end of a lease that starts now. A renewal in progress may miss the new lease, so the new
+   * lease must last as long as the renewed ones, even if the clock was set back.
    */
   get newLeaseEnd(): number {
     return Math.max(this.#until, this.#now() + leaseMs);
@@ -38,12 +38,18 @@ export class LeaseTerm {
     return this.#isStoreDown;
   }
 
-  /** Returns true shortly before the leases end, because other processes may then get them. */
+  /**
+   * Returns true from shortly before the end of the leases, after which other processes may lease
+   * the credits.
+   */
   isStaleAt(now: number): boolean {
     return now >= this.#until - leaseMarginMs;
   }
 
-  /** Renews the leases. Returns whether leases of other processes may be expired now. */
+  /**
+   * Renews the leases. Returns true if this process may now expire the outdated leases of other
+   * processes.
+   */
   async renew(): Promise<boolean> {
     await this.#renewShared();
     this.#renewalsToWait = Math.max(0, this.#renewalsToWait - 1);
@@ -51,7 +57,7 @@ export class LeaseTerm {
   }
 
   /**
-   * Renews leases that look ended after a clock jump or sleep. Returns whether they are valid
+   * Renews leases that look expired after a clock jump or sleep. Returns whether they are valid
    * again.
    */
   async renewStale(): Promise<boolean> {

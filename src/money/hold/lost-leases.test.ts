@@ -73,7 +73,7 @@ async function lose(credits: number): Promise<void> {
   losesResults = false;
 }
 
-test('Wallets return a lease whose result was lost with the next renewal, once', async () => {
+test('With the next renewal, Wallets return a lease whose result was lost, and only once', async () => {
   await lose(1_000);
   expect(await leased()).toBe(1_000);
   await wallets.renew();
@@ -82,7 +82,7 @@ test('Wallets return a lease whose result was lost with the next renewal, once',
   expect(requestedCredits).toEqual([1_000, 0]);
 });
 
-test('Wallets return a lease whose result was lost even if it was idle', async () => {
+test('Wallets return a lease whose result was lost, even if the account is idle', async () => {
   await lose(1_000);
   now += 6_000;
   await wallets.returnIdle();
@@ -119,13 +119,13 @@ test('Wallets count a lease requested while the last credits are returned', asyn
   expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), unbookedCredits: 20 });
 });
 
-test('Wallets give a lease whose result was lost to another process that needs it', async () => {
+test('Wallets let another process have the credits of a lease whose result was lost', async () => {
   await lose(1_000);
   const poor = walletsOf('poor', store.ledger, () => wallets.answerRecalls());
   expect((await poor.hold(caller, exactly(700))).credits).toBe(700);
 });
 
-test('Wallets answer a recall with 0 credits, so that no process waits longer', async () => {
+test('Wallets answer a recall even with 0 credits, so that the other process stops waiting', async () => {
   await wallets.hold(caller, exactly(1_000));
   let pauses = 0;
   const poor = walletsOf('poor', store.ledger, () => {
@@ -137,7 +137,7 @@ test('Wallets answer a recall with 0 credits, so that no process waits longer', 
   expect(pauses).toBe(1);
 });
 
-test('Wallets read a balance without leasing credits or resolving a doubt', async () => {
+test('Wallets read a balance without leasing credits or replacing a lease in doubt', async () => {
   const hold = await wallets.hold(caller, exactly(100));
   await lose(500);
   const before = await leased();

@@ -109,8 +109,8 @@ describe('reserve', () => {
     ]);
   });
 
-  test("falls back to the caller's own provider keys if it cannot pay for shared capacity", async () => {
-    // 5% of 2 × 16 credits are 1.6.
+  test("uses only the caller's own provider keys if credits do not cover shared capacity", async () => {
+    // 5% of 2 × 16 credits is 1.6.
     const { reserved, holds } = reserveWith(2);
     const own = offer('2', 500);
     const reservation = await reserved(own, offer('2'));
@@ -163,7 +163,7 @@ test("Reservation ends an answer at 16 times its model's context", async () => {
   expect(reservation.budgetFor(large).charactersHardLimit).toBe(200_000 * 16 * 3);
 });
 
-test("Reservation returns the operator's cap if credits set none", async () => {
+test("Reservation returns the operator's cap if the credits require no lower cap", async () => {
   const short = { ...offer('2'), model: { max_completion_tokens: 500 } } as Offer;
   const reservation = await reserveWith(1_000_000).reserved(short);
   expect([reservation.capFor(short), reservation.defaultCapFor(short)]).toEqual([null, 500]);
@@ -176,7 +176,7 @@ describe('Reservation.capFor', () => {
     return reserved(...plan);
   };
 
-  test('lowers the cap to what the whole wallet pays for, not only the hold', async () => {
+  test('lowers the cap to what the entire wallet, not only the hold, can pay for', async () => {
     const one = offer('2');
     const reservation = await reserved(20_000, one);
     expect(reservation.hold.credits).toBe(8_192);
@@ -185,9 +185,9 @@ describe('Reservation.capFor', () => {
   });
 
   test('lowers the cap only for offers that are too expensive', async () => {
-    const [dear, cheap] = [offer('2'), offer('1')];
-    const reservation = await reserved(40_000, dear, cheap);
-    expect([dear, cheap].map((each) => reservation.capFor(each))).toEqual([20_000, null]);
+    const [expensive, cheap] = [offer('2'), offer('1')];
+    const reservation = await reserved(40_000, expensive, cheap);
+    expect([expensive, cheap].map((each) => reservation.capFor(each))).toEqual([20_000, null]);
   });
 
   test('lets an answer grow to a lowered cap and use all credits', async () => {
@@ -195,19 +195,19 @@ describe('Reservation.capFor', () => {
     const budget = (await reserved(20_000, one)).budgetFor(one);
     const grown = [budget.charactersMax];
     while (await budget.extend()) grown.push(budget.charactersMax);
-    // 4,096 + 4,096 + 1,808 tokens, after which the whole output is paid for.
+    // 4,096 + 4,096 + 1,808 tokens. The hold then covers the entire output.
     expect(grown).toEqual([12_288, 24_576, 80_000]);
   });
 });
 
 describe('Reservation with a hold smaller than requested', () => {
   test('caps only offers for which the hold is too small', async () => {
-    const [dear, cheap] = [offer('2'), offer('1')];
+    const [expensive, cheap] = [offer('2'), offer('1')];
     const { reserved } = reserveWith(4_096);
-    const reservation = await reserved(dear, cheap);
-    expect([dear, cheap].map((one) => reservation.capFor(one))).toEqual([2_048, null]);
-    const full = await reserveWith(8_192).reserved(dear, cheap);
-    expect([dear, cheap].map((one) => full.capFor(one))).toEqual([null, null]);
+    const reservation = await reserved(expensive, cheap);
+    expect([expensive, cheap].map((one) => reservation.capFor(one))).toEqual([2_048, null]);
+    const full = await reserveWith(8_192).reserved(expensive, cheap);
+    expect([expensive, cheap].map((one) => full.capFor(one))).toEqual([null, null]);
   });
 
   test('extends the hold by what is left, or not at all', async () => {

@@ -53,8 +53,9 @@ export async function reserve(
 }
 
 /**
- * Returns the most credits the request may cost, because an answer may cost more than its hold but
- * not more than its wallet has. A hold smaller than requested already takes all that is left.
+ * Returns the most credits that the request may cost. An answer may cost more than its hold, but
+ * not more than its wallet has. A hold smaller than requested has already taken everything that was
+ * left.
  */
 function availableCreditsFor(hold: Hold, { requested, maximum }: Bound): number | Promise<number> {
   const { credits } = hold;
@@ -72,7 +73,10 @@ export class Reservation {
   /** The most credits that the wallet and the key's limit can give. */
   readonly #availableCredits: number;
   readonly #creditsPerUsd: number;
-  /** The first hold. Searches extend the hold, but don't pay for more output. */
+  /**
+   * The credits of the first hold. Searches extend the hold, but that extension doesn't pay for
+   * more output.
+   */
   readonly #initialCredits: number;
 
   constructor(
@@ -92,14 +96,17 @@ export class Reservation {
     this.#initialCredits = hold.credits;
   }
 
-  /** Returns the output cap the caller can afford, or null if it can afford its own cap. */
+  /**
+   * Returns the output cap that the caller can afford, or null if the caller can afford the
+   * requested cap.
+   */
   capFor(offer: Offer): number | null {
     const { output } = this.#bounds;
     if (!output || !this.#isShortFor(offer)) return null;
     return output.capWithin(this.#availableCredits, offer, this.#creditsPerUsd);
   }
 
-  /** Returns the operator's output cap if the client sets none, or null. */
+  /** Returns the operator's output cap, or null if there is none or the client sets one. */
   defaultCapFor(offer: Offer): number | null {
     return this.#bounds.output?.defaultCapFor(offer) ?? null;
   }
@@ -114,7 +121,10 @@ export class Reservation {
     return growingBudget(tracker, this.hold, charactersHardLimit);
   }
 
-  /** Returns false if the credits suffice for this offer, even if not for the most expensive. */
+  /**
+   * Returns false if the credits suffice for this offer, even if they don't for a more expensive
+   * one.
+   */
   #isShortFor(offer: Offer): boolean {
     if (this.#availableCredits >= this.#maxCredits) return false;
     return this.#availableCredits < this.#bounds.boundFor([offer], this.#creditsPerUsd).maximum;

@@ -1,4 +1,7 @@
-/** A store that was down for longer than a lease lives and is back between two renewals. */
+/**
+ * Tests with a store that is down for longer than a lease lasts and comes back between two
+ * renewals.
+ */
 import { afterAll, beforeAll, beforeEach, expect, spyOn, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +11,7 @@ import { callerOf } from '../../../tests/support/money/settlements.ts';
 import { openStore, type Store } from '../../store/open.ts';
 import { Wallets } from './wallets.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-answers-again-'));
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-store-outage-'));
 const { id: tenantId, ...tenant } = makeTenant();
 const amounts = { requested: 10, minimum: 10 };
 let store: Store;
@@ -30,8 +33,8 @@ beforeEach(() => renew.mockClear());
 async function holdAfterOutage(name: string): Promise<Wallets> {
   const wallets = new Wallets(store.ledger, name, () => now);
   await wallets.hold(callerOf(tenantId), amounts);
-  renew.mockRejectedValueOnce(new Error('away'));
-  await expect(wallets.renew()).rejects.toThrow('away');
+  renew.mockRejectedValueOnce(new Error('unavailable'));
+  await expect(wallets.renew()).rejects.toThrow('unavailable');
   // Leases live for 2 minutes and aren't used in their last 10 seconds.
   now += 111_000;
   const rejected = async () => wallets.hold(callerOf(tenantId), amounts);
@@ -49,8 +52,8 @@ test('Wallets hold credits again as soon as a commit succeeds', async () => {
 });
 
 test('Wallets renew leases after a commit only while the store counts as down', async () => {
-  const wallets = await holdAfterOutage('away');
-  renew.mockRejectedValueOnce(new Error('away'));
+  const wallets = await holdAfterOutage('down');
+  renew.mockRejectedValueOnce(new Error('unavailable'));
   wallets.booked([]);
   await Bun.sleep(0);
   const rejected = async () => wallets.hold(callerOf(tenantId), amounts);

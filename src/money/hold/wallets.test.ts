@@ -13,7 +13,7 @@ let store: Store;
 let now = 0;
 let tenantId = '';
 let processes = 0;
-let isAway = false;
+let isStoreDown = false;
 
 beforeAll(async () => {
   store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
@@ -23,7 +23,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 beforeEach(async () => {
-  isAway = false;
+  isStoreDown = false;
   // A day later, so that leases of the previous test have expired.
   now = (now || Date.UTC(2030, 0, 15, 12)) + 86_400_000;
   const tenant = makeTenant();
@@ -41,19 +41,20 @@ function walletsWith(
   pause: () => Promise<void> = () => Bun.sleep(1),
 ): Wallets {
   const { ledger } = store;
-  const here = async <T>(call: () => Promise<T>): Promise<T> => {
-    if (isAway) throw new Error('away');
+  const unlessDown = async <T>(call: () => Promise<T>): Promise<T> => {
+    if (isStoreDown) throw new Error('unavailable');
     return call();
   };
   const ledgerStore: LedgerStore = {
-    lease: (amounts) => here(() => ledger.lease(amounts)),
-    returnCredits: (back) => here(() => ledger.returnCredits(back)),
-    renew: (id, until) => here(() => ledger.renew(id, until)),
-    expire: (at, dead) => here(() => ledger.expire(at, dead)),
-    recall: (owner, id) => here(() => ledger.recall(owner, id)),
-    pendingRecalls: (id) => here(() => ledger.pendingRecalls(id)),
-    commit: (batch) => here(() => ledger.commit(batch)),
-    commitWithAnswers: (batch, answers) => here(() => ledger.commitWithAnswers(batch, answers)),
+    lease: (amounts) => unlessDown(() => ledger.lease(amounts)),
+    returnCredits: (back) => unlessDown(() => ledger.returnCredits(back)),
+    renew: (id, until) => unlessDown(() => ledger.renew(id, until)),
+    expire: (at, dead) => unlessDown(() => ledger.expire(at, dead)),
+    recall: (owner, id) => unlessDown(() => ledger.recall(owner, id)),
+    pendingRecalls: (id) => unlessDown(() => ledger.pendingRecalls(id)),
+    commit: (batch) => unlessDown(() => ledger.commit(batch)),
+    commitWithAnswers: (batch, answers) =>
+      unlessDown(() => ledger.commitWithAnswers(batch, answers)),
     ...change,
   };
   return new Wallets(ledgerStore, `wallets${++processes}`, () => now, pause);
@@ -187,7 +188,7 @@ describe('Wallets.hold', () => {
     expect([wallets.totals().heldCredits, wallets.spareOfAll()]).toEqual([0, 1_000]);
   });
 
-  test('charges beyond the hold what the wallet still has', async () => {
+  test('charges more than the hold, up to what the wallet still has', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     expect(await hold.settle(1_300)).toEqual({ wallet: 1_000, key: 0 });
@@ -201,10 +202,10 @@ describe('Wallets.hold', () => {
     expect(wallets.totals()).toMatchObject({ heldCredits: 0, unbookedCredits: 2_000 });
   });
 
-  test('charges beyond the hold in full while the store is down', async () => {
+  test('charges more than the hold, in full, while the store is down', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(900));
-    isAway = true;
+    isStoreDown = true;
     expect(await hold.settle(950)).toEqual({ wallet: 950, key: 0 });
   });
 });
@@ -214,7 +215,7 @@ describe('Wallets while the store is down', () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(100));
     await hold.settle(0);
-    isAway = true;
+    isStoreDown = true;
     // The lease has 100 credits plus an eighth of the other 900, in whole holds.
     expect((await wallets.hold(callerOf(tenantId), exactly(200))).credits).toBe(200);
     expect(await rejection(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
@@ -223,11 +224,11 @@ describe('Wallets while the store is down', () => {
   test('do not use a lease that may have expired', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
-    isAway = true;
+    isStoreDown = true;
     now += 110_000;
     expect(await rejection(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
     expect(await rejection(() => hold.extend(1))).toBe(unavailable);
-    isAway = false;
+    isStoreDown = false;
     await wallets.renew();
     expect((await wallets.hold(callerOf(tenantId), exactly(1))).credits).toBe(1);
   });
@@ -237,7 +238,7 @@ describe('Wallets while the store is down', () => {
     const wallets = walletsWith({
       renew: async () => {
         renewals += 1;
-        throw new Error('away');
+        throw new Error('unavailable');
       },
     });
     await wallets.renew().catch(() => undefined);
@@ -264,7 +265,7 @@ describe('Wallets while the store is down', () => {
     expect(await leased()).toBe(0);
   });
 
-  test('keep a lost lease lost over several renewals and count the next one', async () => {
+  test('do not revive a lost lease by renewals, and count the next one', async () => {
     const wallets = walletsWith();
     const running = await wallets.hold(callerOf(tenantId), exactly(300));
     now += 130_000;
@@ -310,7 +311,7 @@ test('Wallets return idle credits after the clock was set back', async () => {
 describe('Wallets after a clock jump or sleep', () => {
   const dayMs = 86_400_000;
 
-  test('reject no new and no running request', async () => {
+  test('reject neither new nor running requests', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     now += dayMs;
@@ -392,7 +393,7 @@ describe('Hold.maxCredits', () => {
     const counter = { requests: 0 };
     const lease: LedgerStore['lease'] = (amounts) => {
       counter.requests += 1;
-      return isAway ? Promise.reject(new Error('away')) : store.ledger.lease(amounts);
+      return isStoreDown ? Promise.reject(new Error('unavailable')) : store.ledger.lease(amounts);
     };
     return { wallets: walletsWith({ lease }), counter };
   }
@@ -442,8 +443,8 @@ describe('Hold.maxCredits', () => {
     isFrozen = true;
     const reaching = [hold.maxCredits(900), hold.maxCredits(10_000)];
     // The lease covers this hold, so it doesn't wait.
-    const beside = await wallets.hold(callerOf(tenantId), exactly(1));
-    expect([beside.credits, requests]).toEqual([1, 2]);
+    const other = await wallets.hold(callerOf(tenantId), exactly(1));
+    expect([other.credits, requests]).toEqual([1, 2]);
     expect(await Promise.all(reaching)).toEqual([999, 999]);
     expect([await hold.maxCredits(900), requests]).toEqual([999, 2]);
   });
@@ -451,7 +452,7 @@ describe('Hold.maxCredits', () => {
   test('uses the last known balance while the store is down', async () => {
     const { wallets } = countedWallets();
     const hold = await wallets.hold(callerOf(tenantId), exactly(40));
-    isAway = true;
+    isStoreDown = true;
     expect(await hold.maxCredits(10_000)).toBe(1_000);
   });
 });
@@ -474,9 +475,9 @@ test('Wallets owe charges until they are committed or canceled', async () => {
 
 describe('idle credits', () => {
   test('are returned after a while, and the account is dropped', async () => {
-    let looks = 0;
+    let reads = 0;
     const pendingRecalls = async () => {
-      looks += 1;
+      reads += 1;
       return [];
     };
     const wallets = walletsWith({ pendingRecalls });
@@ -490,7 +491,7 @@ describe('idle credits', () => {
     expect(await leased()).toBe(0);
     // No account is left on which others could need credits.
     await wallets.answerRecalls();
-    expect(looks).toBe(1);
+    expect(reads).toBe(1);
     expect((await wallets.hold(callerOf(tenantId), exactly(1_000))).credits).toBe(1_000);
   });
 
@@ -567,7 +568,7 @@ describe('changed key limit', () => {
     expect(await rejection(() => wallets.hold(lowered, exactly(1)))).toContain('This key has 0');
   });
 
-  test('allows the rest of a lowered limit, even if its credits return late', async () => {
+  test('allows the rest of a lowered limit, even if the leased credits are returned late', async () => {
     const returnCredits: LedgerStore['returnCredits'] = async (back) => {
       await Bun.sleep(50);
       await store.ledger.returnCredits(back);

@@ -4,7 +4,7 @@ import { GatewayError } from '../../core/errors.ts';
 import type { PeriodicTask } from '../../core/periodic-task.ts';
 import { pluralize } from '../../core/text.ts';
 import type { AccountCharge, Booked, LedgerStore } from '../ledger.ts';
-import { keyOwner, type Owner, walletName, walletOf } from '../ledger.ts';
+import { keyLimitAccount, type Owner, walletName, walletOf } from '../ledger.ts';
 import { creditStoreUnavailable, type Hold, OpenHold } from './hold.ts';
 import { type CreditNeed, LeaseBalance, type TakeResult } from './lease-balance.ts';
 import { LeaseTerm } from './lease-term.ts';
@@ -12,7 +12,7 @@ import { LeaseTerm } from './lease-term.ts';
 const renewMs = 10_000;
 /** How often a process checks whether others need credits that it has leased. */
 const recallPollMs = 250;
-/** How long a process waits for others to return credits. Dead ones never do. */
+/** How long a process waits for others to return credits. Dead processes never do. */
 const recallMs = 2_000;
 const recallPauseMs = 200;
 const recallTries = recallMs / recallPauseMs;
@@ -23,7 +23,7 @@ const balanceWaitMs = 500;
 /** Credits unused for this long are returned to the account. */
 const idleMs = 5_000;
 
-/** The first hold of a request, and the smallest one with which it may start. */
+/** The first hold of a request, and the smallest hold with which the request may start. */
 export interface HoldAmounts {
   readonly requested: number;
   readonly minimum: number;
@@ -39,7 +39,7 @@ interface LeaseTotals {
 interface LeasedAccount {
   readonly balance: LeaseBalance;
   usedAt: number;
-  /** The account's credits outside our lease when the store was last asked. */
+  /** The account's credits outside our lease, as the store last reported them. */
   outsideLease: number;
   balanceReadAt: number;
   /** Set while the balance is read from the store. */
@@ -49,8 +49,8 @@ interface LeasedAccount {
 }
 
 /**
- * Holds credits on accounts, in memory. Each account's credits are leased from the store in slices,
- * so a process can't overdraw it, and most holds don't need the store.
+ * Holds credits on accounts, in memory. A process leases each account's credits from the store in
+ * slices. So it can't overdraw the account, and most holds don't need the store.
  */
 export class Wallets {
   readonly #store: LedgerStore;
@@ -89,7 +89,7 @@ export class Wallets {
     const now = this.#now();
     if (this.#term.isStaleAt(now)) return this.#renewAndHold(caller, amounts, arrivedAt);
     const wallet = walletOf(caller);
-    const key = keyOwner(caller, arrivedAt);
+    const key = keyLimitAccount(caller, arrivedAt);
     if (key) return this.#holdBoth(wallet, key, amounts);
     const result = this.#balance(wallet, now).take(amounts.requested, amounts.minimum);
     if (result instanceof Promise)
@@ -119,7 +119,7 @@ export class Wallets {
       amounts.minimum,
     );
     const spare = keyResult.credits - (result.kind === 'taken' ? result.credits : 0);
-    // Wallet and key hold the same amount, the smaller of what each could give.
+    // The wallet and the key hold the same amount: the smaller of what each could give.
     this.#account(key, this.#now()).balance.release(spare);
     if (result.kind !== 'taken') throw insufficientCredits(result, amounts, 'This account');
     return new OpenHold(this.#source, wallet, key, result.credits);
@@ -132,9 +132,9 @@ export class Wallets {
   };
 
   /**
-   * Returns the credits an account can still give: what is free here, plus everything outside our
-   * lease, because other processes return what they don't use. Asks the store if that is too little
-   * or not fresh.
+   * Returns the credits that an account can still give: what is free here, plus everything outside
+   * our lease, because other processes return what they don't use. Reads the balance from the store
+   * if the known one is too small or not fresh.
    */
   #available(owner: Owner, needed: number): number | Promise<number> {
     const now = this.#now();
@@ -202,11 +202,14 @@ export class Wallets {
       this.#accounts.get(account)?.balance.cancelCharge(charge);
   }
 
-  /** Renews leases, expires those of dead processes, resolves doubts, and returns idle credits. */
+  /**
+   * Renews leases, expires those of dead processes, replaces leases in doubt, and returns idle
+   * credits.
+   */
   async renew(): Promise<void> {
     const mayExpire = await this.#term.renew();
     if (mayExpire) await this.#store.expire(this.#now());
-    for (const { balance } of [...this.#accounts.values()]) await balance.resolveDoubt();
+    for (const { balance } of [...this.#accounts.values()]) await balance.replaceIfInDoubt();
     await this.returnIdle();
   }
 
@@ -218,7 +221,7 @@ export class Wallets {
     const alive = await this.#store.renew(this.#processId, until);
     for (const { name, lease } of before) {
       const balance = this.#accounts.get(name)?.balance;
-      // A lease that started during the call may be missing in its result.
+      // A lease that started during the call may be missing from its result.
       if (balance && lease > 0 && balance.lease === lease && !alive.has(name)) balance.markLost();
     }
   }
@@ -228,7 +231,7 @@ export class Wallets {
     if (this.#accounts.size === 0) return;
     for (const name of await this.#store.pendingRecalls(this.#processId)) {
       const account = this.#accounts.get(name);
-      await account?.balance.resolveDoubt();
+      await account?.balance.replaceIfInDoubt();
       // Answer even with 0 credits, because the other process waits for every answer.
       if (account) await this.#returnCredits(account, true);
     }
@@ -250,8 +253,9 @@ export class Wallets {
   }
 
   /**
-   * Returns free credits to the store. If the call fails, they can't be used until the doubt is
-   * resolved, so periodic tasks do this only right after a successful call.
+   * Returns free credits to the store. If the call fails, the lease is in doubt and its credits
+   * can't be used until it is replaced. So periodic tasks return credits only right after a
+   * successful call.
    */
   async #returnCredits(account: LeasedAccount, evenIfZero = false): Promise<void> {
     const { balance } = account;
@@ -305,9 +309,11 @@ export class Wallets {
     return account;
   }
 
-  /** Leases credits. If other processes have the rest, recalls it and tries again. */
+  /**
+   * Leases credits. If other processes have leased the missing ones, recalls them and tries again.
+   */
   async #refill(balance: LeaseBalance, need: CreditNeed): Promise<void> {
-    // Limit the time as well as the tries, because each call may take long.
+    // Limit both the time and the tries, because each call may take long.
     let until = this.#now() + recallMs;
     for (let tries = 0; ; tries++) {
       const result = await this.#leaseMissing(balance, need);
@@ -324,8 +330,8 @@ export class Wallets {
   }
 
   /**
-   * Leases the missing credits. Waits for credits that are being returned, which are counted
-   * nowhere. Tries again if the granted credits don't suffice because the lease ended or more
+   * Leases the missing credits. Waits for credits that are being returned, because neither side
+   * counts them. Tries again if the granted credits don't suffice because the lease ended or more
    * credits were returned in the meantime.
    */
   async #leaseMissing(balance: LeaseBalance, need: CreditNeed) {
