@@ -5,7 +5,7 @@ import { chatModel, InProcessGateway } from '../support/in-process.ts';
 const megabyte = 1024 * 1024;
 const chunk = Buffer.alloc(megabyte, 'x');
 
-/** Answers, by prompt, that stop before their end until the test resolves `wait`. */
+/** Answers, by prompt, that pause before their end until the test resolves `wait`. */
 const paused = new Map<string, { sent: () => void; wait: Promise<void> }>();
 
 /** Sends as many megabytes as the prompt says, without Content-Length. */
@@ -20,7 +20,7 @@ async function* answer(prompt: string, isBroken = false) {
   yield '"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}';
 }
 
-/** Resolve when the calls for paused vectors have ended. */
+/** Promises that resolve when the calls for the paused vectors have ended. */
 const vectorsEnded: Promise<void>[] = [];
 
 /** Sends an embedding with as many megabytes of padding as the input says. */
@@ -60,7 +60,8 @@ const upstream = Bun.serve({
 
 let gateway: InProcessGateway;
 beforeAll(async () => {
-  // So little memory that the budget is its minimum, 3 answers of 64 MB. A tenant alone gets half.
+  // With so little memory, the budget has its minimum size: 3 answers of 64 MB. A single tenant
+  // gets half of it.
   spyOn(process, 'constrainedMemory').mockReturnValue(256 * megabyte);
   const at = (path: string) => ({
     ...{ dialect: 'openai', base_url: upstream.url.origin + path },
@@ -112,7 +113,7 @@ test('rejects an answer above the memory budget and frees memory when answers en
   expect(refused.error).toMatchObject({ message, type: 'service_unavailable' });
   expect(refused.headers.get('retry-after')).toBe('5');
   expect((await gateway.record(refused.requestId)).charges.modelCharge).toBe(0);
-  // No tenant may use more than is left for the others, so there is room for this one.
+  // No tenant may use more than what stays free for the others, so this answer still fits.
   expect((await chat('20', neighbor)).status).toBe(200);
 
   end.resolve();
@@ -130,11 +131,11 @@ test('frees the memory of parallel calls when the request is rejected', async ()
   expect((await chat('60')).status).toBe(200);
 }, 120_000);
 
-test('frees the memory of an unusable answer for the next provider', async () => {
+test('frees the memory of an unusable answer before trying the next provider', async () => {
   expect((await chat('60', undefined, 'test/next')).status).toBe(200);
 }, 120_000);
 
-test('frees the memory of each embedding batch for the next one', async () => {
+test('frees the memory of each embedding batch before sending the next batch', async () => {
   expect((await embed(Array<string>(5).fill('20'))).status).toBe(200);
 }, 120_000);
 

@@ -26,7 +26,7 @@ beforeEach(() => {
 
 const hash = (text: string) => Bun.SHA256.hash(Buffer.from(text, 'utf16le'), 'hex');
 
-/** The gateway edits a body in place if `model` comes first, otherwise it serializes it again. */
+/** The gateway edits a body in place if `model` comes first. Otherwise, it serializes the body. */
 function bodies(content: unknown): [string, string][] {
   const messages = [{ role: 'user', content }];
   return [

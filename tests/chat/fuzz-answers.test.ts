@@ -1,7 +1,7 @@
 /**
- * Recorded answers with values replaced by unexpected JSON, truncated, or with events dropped,
- * repeated and moved. The adapters may throw only MalformedAnswer, and every event they write must
- * parse. A failure prints its seed and the shortest answer that reproduces it.
+ * Corrupts recorded answers: replaces values with unexpected JSON, truncates the answer, or drops,
+ * repeats, and moves events. The adapters may throw only MalformedAnswer, and every event that they
+ * write must parse. A failed run prints its seed and the shortest answer that reproduces it.
  */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
@@ -38,7 +38,7 @@ const usage = {
   reasoningTokens: 0,
 };
 
-/** Raw JSON, because some of it can't be represented by a parsed value. */
+/** Raw JSON, because parsed values can't represent some of it. */
 const unexpectedJson = [
   ...['null', 'true', '0', '-1', '1e9', '1e400', '9007199254740993', '-98765432109876543210'],
   ...['""', '"odd"', '"\\u0000"', '"\\ud800"', '"__proto__"', '"constructor"', '"tool_use"'],
@@ -55,7 +55,7 @@ function locationsIn(value: unknown): Location[] {
   return Object.keys(parent).flatMap((name) => [[parent, name], ...locationsIn(parent[name])]);
 }
 
-/** Replaces some values with unexpected JSON; `picks` choose which with which. */
+/** Replaces some values with unexpected JSON. A pick has the indexes of a value and of its JSON. */
 function corrupt(json: string, picks: readonly (readonly [number, number])[]): string {
   const value = parseJson(json);
   if (value === undefined) return json;
@@ -134,7 +134,7 @@ const pairs = chatDialects.flatMap((dialect) =>
 const options = { seed: 20_261_115, numRuns: 600 };
 
 test.each(pairs)(
-  'corrupted $dialect answers reach $client clients as answers or as failures',
+  'corrupted $dialect answers for $client clients are written as valid events or fail as malformed',
   ({ dialect, request }) => {
     const adapter = request.adapterFor(dialect);
     if (!adapter) throw new Error(`There is no adapter for ${dialect}.`);
@@ -211,13 +211,13 @@ describe('an upstream that never stops calling tools', () => {
     const adapter = request?.adapterFor(dialect);
     const open = openings[dialect];
     if (!open) throw new Error(`There is no opening of a call for ${dialect}.`);
-    // One call may be sent while the others wait for its end.
+    // One call may be sent while the others wait until it ends.
     expect([1_024, 1_025]).toContain(eventsAccepted(adapter, (at) => open(short(at), at)));
     // 41 of these IDs are 4 MB; the limit also includes the names.
     expect(eventsAccepted(adapter, (at) => open(long(at), at))).toBe(41);
   });
 
-  test('is rejected if calls without names have too many arguments', () => {
+  test('is rejected if the arguments of calls without names are too long', () => {
     const adapter = anthropic?.adapterFor('openai');
     expect(eventsAccepted(adapter, (at) => nameless(short(at), at))).toBe(419);
   });

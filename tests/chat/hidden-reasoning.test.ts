@@ -1,4 +1,4 @@
-/** `reasoning.exclude` hides the reasoning of every recorded answer, also in a replay. */
+/** `reasoning.exclude` hides the reasoning of every recorded answer, and of its replays. */
 import { describe, expect, test } from 'bun:test';
 import type { DialectName } from '../../src/config/provider-schema.ts';
 import { noUsage } from '../../src/core/usage.ts';

@@ -61,7 +61,7 @@ test(
 );
 
 test(
-  'rejects an opening that never ends, free of charge',
+  'rejects an opening that never ends and charges nothing',
   async () => {
     const opening = { response: { id: 'resp_1', instructions: 'x'.repeat(3_000_000) } };
     const event = `data: ${JSON.stringify({ type: 'response.in_progress', ...opening })}\n\n`;

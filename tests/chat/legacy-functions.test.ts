@@ -1,6 +1,6 @@
 /**
- * `functions`, `function_call` and the role `function`: OpenAI's tool calling before there were
- * tools. Clients that send them get calls in the same form from every upstream.
+ * `functions`, `function_call`, and the role `function`, which OpenAI used before `tools`. Clients
+ * that send them receive calls in the same format from every upstream.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
@@ -51,7 +51,7 @@ const claude = { model: 'acme/claude', ...request };
 
 function lastBody(): Record<string, unknown> {
   const body = upstream.requests.at(-1)?.json;
-  if (!isObject(body)) throw new Error('The upstream got no JSON object.');
+  if (!isObject(body)) throw new Error('The upstream received no JSON object.');
   return body;
 }
 
@@ -148,7 +148,7 @@ describe('legacy functions for upstreams with tools', () => {
     expect(stream.doneCount).toBe(1);
   });
 
-  test('are sent to Gemini by name, and a text answer stays text', async () => {
+  test('are sent to Gemini with their results, and a text answer is returned as text', async () => {
     const content = { role: 'model', parts: [{ text: 'Sunny.' }] };
     upstream.script('up', json(200, { candidates: [{ content, finishReason: 'STOP' }] }));
     const reply = await gateway.post({ model: 'acme/google', ...request, function_call: 'auto' });
@@ -254,7 +254,7 @@ describe('legacy functions for OpenAI-style upstreams', () => {
   });
 });
 
-test('rejects tool-call arguments with too many fields to parse cheaply', async () => {
+test('rejects tool-call arguments with so many fields that parsing is expensive', async () => {
   const fields = Array.from({ length: 15_001 }, (_, i) => `"f${i}":1`).join(',');
   const call = (at: number) => ({
     ...{ id: `call_${at}`, type: 'function' },

@@ -1,6 +1,6 @@
 /**
- * Images and documents with a wrong media type, which OpenAI accepts. Anthropic and Bedrock reject
- * a type that contradicts the bytes, and Gemini rejects `image/jpg`.
+ * Images and documents whose declared media type is wrong. OpenAI accepts them. Anthropic and
+ * Bedrock reject a type that contradicts the bytes, and Gemini rejects `image/jpg`.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { chatAnswer, json, startFakeUpstream } from '../support/fake-upstream.ts';

@@ -1,6 +1,6 @@
 /**
- * Custom tools, which take free text, and `allowed_tools`. OpenAI's chat API has had both since
- * GPT-5, and a client gets the same results from every upstream.
+ * Custom tools, which take free text, and `allowed_tools`. OpenAI's chat API has supported both
+ * since GPT-5. A client gets the same results from every upstream.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject, objectsIn } from '../../src/core/json.ts';
@@ -39,7 +39,7 @@ const patch = {
   type: 'custom',
   custom: { name: 'patch', description: 'Edits.', format: { type: 'grammar', grammar } },
 };
-const question = { role: 'user', content: 'Mend it.' };
+const question = { role: 'user', content: 'Fix it.' };
 const customCall = { id: 'call_1', type: 'custom', custom: { name: 'patch', input: 'say "hi"\n' } };
 const history = [
   question,
@@ -49,7 +49,7 @@ const history = [
 
 function lastBody(): Record<string, unknown> {
   const body = upstream.requests.at(-1)?.json;
-  if (!isObject(body)) throw new Error('The upstream got no JSON object.');
+  if (!isObject(body)) throw new Error('The upstream received no JSON object.');
   return body;
 }
 
@@ -193,7 +193,7 @@ test('lists the valid values if a tool or tool_choice is invalid', async () => {
   );
 });
 
-describe('a custom tool', () => {
+describe('custom tools', () => {
   const tools = [tool('look'), patch];
   const tool_choice = { type: 'custom', custom: { name: 'patch' } };
   const request = { tools, tool_choice, messages: history };
@@ -205,7 +205,7 @@ describe('a custom tool', () => {
   const more = (index: number, json: string) => ({ index, function: { arguments: json } });
   const look = { id: 'call_9', type: 'function', function: { name: 'look', arguments: '{}' } };
 
-  test('passes unchanged in both directions if the upstream supports it, delta by delta', async () => {
+  test('pass unchanged in both directions, delta by delta, if the upstream supports them', async () => {
     const begin = { index: 0, ...customCall, custom: { name: 'patch', input: '' } };
     const next = (input: string) => ({ index: 0, custom: { input } });
     scriptStream({ calls: [begin] }, { calls: [next('a"')] }, { calls: [next('b')] });
@@ -216,7 +216,7 @@ describe('a custom tool', () => {
     expect(calls).toEqual([begin, next('a"'), next('b')]);
   });
 
-  test('has the calls of a non-streaming answer streamed in index order', async () => {
+  test('are streamed in index order if the upstream returns the calls in one JSON answer', async () => {
     scriptAnswer([customCall, look]);
     const stream = await gateway.stream({ model: 'acme/newest', ...request });
     expect(Object.values(callsOf(stream.chunks))).toEqual([
@@ -226,7 +226,7 @@ describe('a custom tool', () => {
     expect(Object.keys(callsOf(stream.chunks))).toEqual(['0.0', '0.1']);
   });
 
-  test('becomes a function with a string input for other upstreams, also in the history', async () => {
+  test('are sent to other upstreams as functions with a string input, also in the history', async () => {
     scriptAnswer([]);
     expect((await gateway.post({ model: 'acme/other', ...request })).status).toBe(200);
     const sent = lastBody();
@@ -249,7 +249,7 @@ describe('a custom tool', () => {
     ]);
   });
 
-  test('has function calls converted back to custom calls in every choice', async () => {
+  test('are restored from the function calls of every choice', async () => {
     scriptAnswer([call(0, '{"input":"a\\nb"}'), look], [call(0, '{"input":"c"}')]);
     const reply = await gateway.post({ model: 'acme/other', ...request, n: 2 });
     const asCustom = (input: string) => ({ type: 'custom', custom: { name: 'patch', input } });
@@ -260,7 +260,7 @@ describe('a custom tool', () => {
     expect(reply.text).not.toContain('"input\\"');
   });
 
-  test('has streamed function calls converted back, in pieces and next to other calls', async () => {
+  test('are restored from streamed function calls, in pieces and next to other calls', async () => {
     scriptStream(
       { calls: [call(0, '')] },
       { calls: [more(0, '{"inp'), { index: 1, ...look }] },
@@ -278,7 +278,7 @@ describe('a custom tool', () => {
   });
 
   test.each(['stop', 'tool_calls'])(
-    'has streamed calls converted back if every chunk has finish_reason %s',
+    'are restored in a stream if every chunk has finish_reason %s',
     async (end) => {
       scriptStream(
         { calls: [call(0, '')], end },
@@ -296,7 +296,7 @@ describe('a custom tool', () => {
     },
   );
 
-  test('has calls converted back if the upstream answers a stream request with JSON', async () => {
+  test('are restored if the upstream answers a stream request with JSON', async () => {
     scriptAnswer([call(0, '{"input":"a"}'), look]);
     const stream = await gateway.stream({ model: 'acme/other', ...request });
     expect(callsOf(stream.chunks)).toEqual({
@@ -305,7 +305,7 @@ describe('a custom tool', () => {
     });
   });
 
-  test('ends the stream with an error if the input of a call is too long', async () => {
+  test('end the stream with an error if the input of a call is too long', async () => {
     const megabyte = 'x'.repeat(1024 * 1024);
     const pieces = Array.from({ length: 5 }, () => ({ calls: [more(0, megabyte)] }));
     scriptStream({ calls: [call(0, '{"input":"')] }, ...pieces);
@@ -317,7 +317,7 @@ describe('a custom tool', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'patch' };
     const message = { id: 'm', type: 'message', role: 'assistant', model: 'up' };
 
-    test('is converted in the request and in the answer', async () => {
+    test('are converted in the request and in the answer', async () => {
       const content = [{ ...block, input: { input: 'a\nb' } }];
       const end = { stop_reason: 'tool_use', usage: claudeUsage };
       upstream.script('up', json(200, { ...message, content, ...end }));
@@ -334,7 +334,7 @@ describe('a custom tool', () => {
       ]);
     });
 
-    test('keeps cache_control in every supported position', async () => {
+    test('keep cache_control in every supported position', async () => {
       const end = { stop_reason: 'end_turn', usage: claudeUsage };
       const content = [{ type: 'text', text: 'Hello' }];
       upstream.script('up', json(200, { ...message, content, ...end }));
@@ -349,7 +349,7 @@ describe('a custom tool', () => {
       );
     });
 
-    test('is converted in a stream', async () => {
+    test('are converted in a stream', async () => {
       const delta = (partial_json: string) => ({
         ...{ type: 'content_block_delta', index: 0 },
         delta: { type: 'input_json_delta', partial_json },
@@ -371,7 +371,7 @@ describe('a custom tool', () => {
     });
   });
 
-  test('is accepted in the Responses format, together with input items', async () => {
+  test('are accepted in the Responses format, together with input items', async () => {
     scriptAnswer([call(0, '{"input":"a"}')]);
     const flat = { type: 'custom', name: 'patch', format: { type: 'grammar', ...grammar } };
     const input = [

@@ -1,4 +1,7 @@
-/** Unusual HTTP clients: invalid Host headers, partial bodies, bodies sent before reading. */
+/**
+ * Unusual HTTP clients: they send invalid Host headers, disconnect during the body, or read nothing
+ * until they have sent the full body.
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { connect as connectTo } from 'node:net';
 import { type Gateway, startGateway } from '../support/gateway.ts';
@@ -13,7 +16,7 @@ afterAll(() => gateway.stop(), startMs);
 interface Connection {
   send(text: string): void;
   disconnect(): void;
-  /** Resolves with the text received once it is enough or the gateway has closed. */
+  /** Resolves with the received text once `isEnough` accepts it or the connection is closed. */
   until(isEnough: (text: string) => boolean): Promise<string>;
   readonly closed: Promise<void>;
 }
@@ -86,18 +89,18 @@ test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
   async (framing) => {
     const before = await gateway.balance();
     // Log lines are written in batches, so lines of earlier requests may still arrive.
-    const cancelled = () => gateway.log().filter((line) => line.cancelled);
-    const cancelledBefore = cancelled().length;
+    const canceledLines = () => gateway.log().filter((line) => line.cancelled);
+    const countBefore = canceledLines().length;
     const connection = await connect();
     connection.send(withKey('POST /v1/chat/completions HTTP/1.1\r\nHost: gateway'));
     connection.send(`Content-Type: application/json\r\n${framing}\r\n\r\n3e8\r\n{"model":`);
-    // Once this request is answered, the gateway is reading the partial one.
+    // Once this request is answered, the gateway has started to read the partial body.
     await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
     connection.disconnect();
     await connection.closed;
     // The log line attributes the failure to the client.
-    while (cancelled().length === cancelledBefore) await Bun.sleep(20);
-    expect(cancelled().at(-1)).toMatchObject({
+    while (canceledLines().length === countBefore) await Bun.sleep(20);
+    expect(canceledLines().at(-1)).toMatchObject({
       event: 'request',
       error: 'invalid_request_error',
       credits: 0,
@@ -108,7 +111,7 @@ test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
   startMs,
 );
 
-/** Sends the full body before reading, as proxies do, with `Connection: close`. */
+/** Sends the full body before it reads anything, as proxies do, with `Connection: close`. */
 async function sendBody(
   path: string,
   lines: string,

@@ -1,4 +1,4 @@
-/** A half-open circuit is probed by exactly one request that is sent to the provider. */
+/** Exactly one request probes a half-open circuit, and it must be sent to the provider. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { chatAnswer, startFakeUpstream, status, status500 } from '../support/fake-upstream.ts';
 import { InProcessGateway } from '../support/in-process.ts';
@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const body = { model: 'test/two', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 50 };
 
-/** Returns the circuit state of the provider `first`, the worst of its models. */
+/** Returns the circuit state of the provider `first`: the worst state of its models. */
 async function circuit(): Promise<string | undefined> {
   const { text } = await gateway.get('/admin/v1/providers', { key: gateway.keys.admin });
   return /"name":"first",.*?"circuit":"(\w+)"/.exec(text)?.[1];

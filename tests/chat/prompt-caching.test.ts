@@ -90,7 +90,7 @@ test('sends at most the last 4 cache marks to Anthropic', async () => {
   expect(sent).toMatchObject({ messages: [{}, {}, { content: results }] });
 });
 
-test('counts cache marks inside tool results toward the 4', async () => {
+test('counts cache marks inside tool results toward the limit of 4', async () => {
   const ids = ['call_1', 'call_2', 'call_3', 'call_4', 'call_5'];
   const content = [{ type: 'text', text: 'Rain.', cache_control }];
   const sent = await bodySentTo('anthropic', [
@@ -167,7 +167,7 @@ test("passes OpenAI's cache breakpoints unchanged to its Responses endpoint", as
   expect(JSON.stringify(upstream.requests.at(-1)?.json).match(/breakpoint/g)).toHaveLength(4);
 });
 
-test('sends each provider its own kind of mark if a part has both', async () => {
+test('sends each provider its own kind of mark if a part has both kinds', async () => {
   const hour = { type: 'ephemeral', ttl: '1h' };
   const content = [{ ...textPart('Weather?'), cache_control: hour }];
   const both = [{ role: 'user', content }];
@@ -199,7 +199,7 @@ test('moves a breakpoint on an image in a tool result to the end of the result',
   expect(JSON.stringify(sent).match(/breakpoint/g)).toHaveLength(4);
 });
 
-test('reports breakpoints as dropped by the name that the client used', async () => {
+test('reports dropped breakpoints under the name that the client used', async () => {
   const gemini = await gateway.post({ model: 'acme/gemini', messages: withBreakpoints });
   expect(gemini.headers.get('x-tollgate-dropped-params')).toBe('prompt_cache_breakpoint');
   const responses = await gateway.post({ model: 'acme/responses', messages: withBreakpoints });

@@ -3,7 +3,7 @@ import { isObject } from '../../src/core/json.ts';
 import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
-// The read-only endpoints for models and for the outcome of a request.
+// The read-only endpoints: models, and the outcome of a request.
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -193,7 +193,7 @@ describe('GET /v1/generation', () => {
     });
   });
 
-  test('returns the requested model of an invalid request, from model or models', async () => {
+  test('returns the model that an invalid request names in model or models', async () => {
     const chain = ['acme/none', 'acme/chat'];
     for (const fields of [{ model: 'acme/none' }, { model: null, models: chain }]) {
       const refused = await gateway.post({ ...chat, ...fields, temperature: 9 });

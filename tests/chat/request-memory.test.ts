@@ -28,7 +28,7 @@ const chat = (megabytes: number, more: object = {}) => {
   return { model: 'test/chat', messages: [{ role: 'user', content }], max_tokens: 5, ...more };
 };
 
-/** As long as the longest job input after escaping. The model doesn't support speech. */
+/** A job body as long as the longest input after escaping. Its model doesn't support speech. */
 const job =
   JSON.stringify({ model: 'test/chat', input: 'Hello.', voice: 'alloy' }) +
   ' '.repeat(2 * megabyte);
@@ -55,7 +55,7 @@ test('rejects large bodies above the memory budget and frees memory when answers
     gateway.post(chat(6)),
   ];
   await upstream.until((calls) => calls[2]);
-  // With this one, the first tenant has more than is left for the others.
+  // After this request, the first tenant uses more memory than is left for the others.
   pending.push(gateway.post(chat(6), { key: neighbor }));
   await upstream.until((calls) => calls[3]);
   const messages = { path: '/v1/messages' };
@@ -88,14 +88,14 @@ test('rejects large bodies above the memory budget and frees memory when answers
     await gateway.post(chat(6), count),
   ];
   expect(served.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-  // Together they are larger than the budget, but each one frees its memory when it ends.
+  // In total, these requests exceed the budget, but each one frees its memory when it ends.
   for (let n = 0; n < 12; n++) {
     const { error } = await gateway.post(job, jobs);
     expect(error).toMatchObject({ type: 'model_capability_mismatch' });
   }
 }, 120_000);
 
-test('fits the largest allowed body after a reload raised limits.body_bytes', async () => {
+test('accepts bodies of the maximum size after a reload raises limits.body_bytes', async () => {
   upstream.script('chat', chatAnswer('Now.'));
   gateway.reload({ bodyBytes: 25 * megabyte });
   const twice = [gateway.post(chat(24)), gateway.post(chat(24))];

@@ -3,7 +3,7 @@ import { isObject } from '../../src/core/json.ts';
 import { json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
-// Valid requests in every form, and the body that the upstream receives for each.
+// Valid requests in every format, and the body that the upstream receives for each of them.
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -47,7 +47,7 @@ async function forwarded(body: unknown): Promise<Record<string, unknown>> {
   const reply = await gateway.post(body);
   if (reply.status !== 200) throw new Error(`Rejected: ${reply.text}`);
   const seen = upstream.requests[before]?.json;
-  if (!isObject(seen)) throw new Error('The upstream got no JSON object.');
+  if (!isObject(seen)) throw new Error('The upstream received no JSON object.');
   return seen;
 }
 
@@ -149,7 +149,7 @@ describe('parameters', () => {
     expect(seen).toEqual({ model: 'chat-up', messages });
   });
 
-  test("prefer max_completion_tokens to max_tokens and use the provider's name for it", async () => {
+  test("contain max_completion_tokens rather than max_tokens, under the provider's name for it", async () => {
     const both = { max_tokens: 10, max_completion_tokens: 20 };
     const plain = await forwarded({ ...chat, ...both });
     expect(plain).toEqual({ model: 'chat-up', messages, max_completion_tokens: 20 });
@@ -162,7 +162,7 @@ describe('parameters', () => {
     expect(seen).toEqual({ model: 'new-up', messages, random_seed: 3 });
   });
 
-  test('omit stream_options if the request is not a stream', async () => {
+  test('do not include stream_options if the request is not a stream', async () => {
     const seen = await forwarded({ ...chat, stream_options: { include_usage: true } });
     expect(seen).not.toHaveProperty('stream_options');
   });
@@ -206,7 +206,7 @@ describe('reasoning effort', () => {
 });
 
 describe('model selection', () => {
-  test('prefers model to models and starts with the first of models otherwise', async () => {
+  test('uses model if it is set, and otherwise starts with the first entry of models', async () => {
     const alone = await forwarded({ models: ['acme/second', 'acme/chat'], messages });
     expect(alone).toEqual({ model: 'second-up', messages });
     const both = await forwarded({ ...chat, models: ['acme/second'] });
@@ -283,7 +283,7 @@ describe('a chat request in the Responses format', () => {
     usage: { input_tokens: 3, output_tokens: 2 },
   };
 
-  test('has a string input sent as one user message, after the instructions', async () => {
+  test('becomes one user message after the instructions if its input is a string', async () => {
     const input = { model: 'acme/chat', input: 'What is it?' };
     expect(await forwarded(input)).toEqual({
       model: 'chat-up',
@@ -398,7 +398,7 @@ describe('a chat request in the Responses format', () => {
     [{ previous_response_id: 'resp_1' }, 'previous_response_id'],
     [{ conversation: 'conv_1' }, 'conversation'],
     [{ background: true }, 'background'],
-  ])('is rejected like on the Responses endpoint: %j', async (more, param) => {
+  ])('is rejected as it is on the Responses endpoint: %j', async (more, param) => {
     const reply = await gateway.post({ model: 'acme/chat', input: 'Weather?', ...more });
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(upstream.requests).toHaveLength(0);

@@ -20,7 +20,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 
-// Which offers a request tries and in what order, over real sockets.
+// Which offers the gateway tries for a request, and in what order, over real sockets.
 
 const upstreamKey = 'sk-upstream-0123456789abcdef';
 const upstream = startFakeUpstream();
@@ -187,7 +187,7 @@ describe('the candidate list', () => {
     upstream.script('picky-p', gated('slow', 0, chatAnswer('at last')));
     const slow = gateway.post(bodyFor('acme/picky'));
     await upstream.until((requests) => requests.find(({ model }) => model === 'picky-p'));
-    // This call runs entirely during the slow one, so it is faster even on a busy machine.
+    // This call starts and ends during the slow call, so it is faster even on a busy machine.
     await gateway.post(bodyFor('acme/picky', { provider: { only: ['beta'] } }));
     await Bun.sleep(80);
     upstream.open('slow');
@@ -271,7 +271,7 @@ describe('fallback before the first byte', () => {
         const reply = stream ? await gateway.stream(body) : await gateway.post(body);
         expect(reply.status).toBe(200);
         expect('content' in reply ? reply.content : contentOf(reply)).toBe('from the second');
-        // A request reset on an idle connection is repeated once on a new one.
+        // If an idle connection is reset, the request is repeated once on a new connection.
         expect([...new Set(triedModels())]).toEqual([first, second]);
         expect(await attemptsOf(reply.requestId)).toEqual([`alpha ${outcome}`, 'beta answered']);
       },
@@ -399,7 +399,7 @@ describe('an answer after its first byte', () => {
     ['long', 300_000, 100_000],
     ['short', 100, 50],
   ])(
-    'may take longer than the idle timeout if each piece is in time: %s answer',
+    'may take longer than the idle timeout if each piece arrives in time: %s answer',
     async (_, count, bytes) => {
       const words = 'word '.repeat(count);
       upstream.script('long-a', slowDrip(bytes, 150, chatAnswer(words)));
@@ -557,7 +557,7 @@ describe('the circuit breaker', () => {
   }
 });
 
-test('sets model to the alias that answered in every chunk of a stream', async () => {
+test('every chunk of a stream has the alias of the model that answered', async () => {
   const { model, first, second } = freshCase();
   upstream.script(first, status500());
   upstream.script(second, status500());

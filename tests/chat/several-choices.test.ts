@@ -1,4 +1,4 @@
-/** `n` for Gemini, which calls it `candidateCount`. Its candidates become choices. */
+/** `n` is sent to Gemini as `candidateCount`, and its candidates become choices. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -123,7 +123,7 @@ test('sorts choices by index and treats a missing index as 0', async () => {
   ]);
 });
 
-test('streams several choices whose pieces are interleaved', async () => {
+test('streams several choices even if their pieces are interleaved', async () => {
   streamOf([
     [candidate(1, text('Ro'))],
     [candidate(0, text('Pa')), candidate(1, text('me'))],
@@ -192,8 +192,8 @@ test('divides the output that the balance can pay for by the number of choices',
     expect((await lowBalance.post({ ...request, n: 1 })).status).toBe(200);
     expect(configSent().maxOutputTokens).toBe(100);
     expect((await lowBalance.post(request)).status).toBe(200);
-    // The first request cost 370 credits. The other 2,630 pay for at most 219 output tokens, which
-    // is 73 per choice, and some of them are needed for input.
+    // The first request cost 370 credits. The remaining 2,630 pay for at most 219 output tokens, or
+    // 73 per choice. The input needs some of these credits.
     const limit = Number(configSent().maxOutputTokens);
     expect(limit).toBeLessThan(73);
     expect(limit).toBeGreaterThan(60);

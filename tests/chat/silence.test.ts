@@ -1,4 +1,4 @@
-/** Keep-alives and timeouts on both sides. The tests wait for many seconds, so they run at once. */
+/** Keep-alives and timeouts on both sides. The tests wait a long time, so they run concurrently. */
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
 import { connect } from 'node:net';
 import { isObject, parseJson } from '../../src/core/json.ts';
@@ -144,7 +144,7 @@ function openConnection(text: string) {
   return {
     socket,
     closed,
-    /** Resolves with the text received once it matches or the gateway has closed. */
+    /** Resolves with the received text once it matches or the gateway has closed the connection. */
     async until(pattern: RegExp): Promise<string> {
       while (!pattern.test(received) && !socket.closed) {
         await Promise.race([next('data'), closed]);
@@ -154,7 +154,7 @@ function openConnection(text: string) {
   };
 }
 
-// Bun does this regardless of its idle timeout, but a later version might not.
+// Bun does this whatever its idle timeout is, but a later version might not.
 test.concurrent(
   'closes connections without a complete request and keeps idle ones open',
   async () => {

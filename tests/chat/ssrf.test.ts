@@ -1,5 +1,5 @@
 /**
- * URLs in a request that an upstream would fetch must not point into a private network. URLs that
+ * A URL in a request must not point into a private network if an upstream would fetch it. URLs that
  * nobody fetches pass unchanged.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';

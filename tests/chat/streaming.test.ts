@@ -166,7 +166,7 @@ function sse() {
 }
 
 describe('the usage of a stream', () => {
-  test('is always requested upstream but only sent to clients that request it', async () => {
+  test('is always requested from the upstream but sent only to clients that request it', async () => {
     play(chatAnswer('one two three'));
     const without = await gateway.stream(chat);
     expect(without.usage).toBeUndefined();
@@ -193,7 +193,7 @@ describe('the usage of a stream', () => {
     expect(upstream.requests[0]?.json).toMatchObject({ stream_options: { include_usage: true } });
   });
 
-  test('is sent with its cost on /api/v1 by default, and with usage.include', async () => {
+  test('is sent with its cost by default on /api/v1, and elsewhere with usage.include', async () => {
     play(chatAnswer('one two three'));
     const path = '/api/v1/chat/completions';
     expect((await gateway.stream(chat, { path })).usage).toMatchObject({ cost: 7 });
@@ -341,14 +341,14 @@ describe('a client that does not read', () => {
     expect(activeClock.ms).toBeLessThan(1_000);
   });
 
-  /** Collects garbage first, because the amount not yet collected is random. */
+  /** Collects garbage before it measures, because the amount of garbage is random. */
   function memoryInUse(): number {
     Bun.gc(true);
     const { heapUsed, external } = process.memoryUsage();
     return heapUsed + external;
   }
 
-  /** Opens a connection that never reads, so only the kernel buffers what it receives. */
+  /** Opens a connection that never reads, so that only the kernel buffers what arrives. */
   async function silentClient(port: number) {
     const socket = await Bun.connect({
       hostname: '127.0.0.1',

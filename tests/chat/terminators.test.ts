@@ -88,7 +88,7 @@ describe.each(pairs)('a stream from %s to a client of %s', (kind, _, path, body,
     expect(upstream.requests.at(-1)?.connection).not.toBe(first.connection);
   });
 
-  test('leaves its upstream connection for reuse if the upstream ends it normally', async () => {
+  test('keeps its upstream connection for reuse if the upstream ends the stream normally', async () => {
     upstream.script(`${kind}-up`, scriptOf(streamText).behavior);
     for (const _turn of [1, 2, 3]) await streamed(kind, path, body);
     const connections = new Set(upstream.requests.map(({ connection }) => connection));

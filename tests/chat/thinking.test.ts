@@ -1,4 +1,4 @@
-/** Anthropic's `thinking` in chat requests, as LiteLLM's clients send it. */
+/** Anthropic's `thinking` parameter in chat requests, which LiteLLM clients send. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';

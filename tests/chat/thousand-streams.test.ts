@@ -1,7 +1,7 @@
 /**
  * Runs 1,000 streams at once, with every 10th client disconnecting in the middle. The upstream, the
- * gateway, and the clients are separate processes, so that the measurements are the gateway's own.
- * Their timestamps are comparable because they share the machine's clock.
+ * gateway, and the clients are separate processes, so that only the gateway is measured. Their
+ * timestamps are comparable because they share the machine's clock.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';
@@ -75,9 +75,9 @@ afterAll(async () => {
 });
 
 /**
- * Runs streams of 10 chunks per second. The upstream pauses each one at its first word until all of
- * them are open, so that all run at once. The gateway sends nothing before that word, because it
- * could still switch to another upstream.
+ * Runs streams of 10 chunks per second. The upstream pauses each stream at its first word until all
+ * streams are open, so that they run concurrently. The gateway sends nothing before that word,
+ * because it could still switch to another upstream.
  */
 async function load(count: number): Promise<readonly StreamReport[]> {
   await upstream.reset();
@@ -131,7 +131,7 @@ test('aborts the upstream call of every client that disconnects', () => {
   expect(noticed.filter((one) => !inTime(one))).toEqual([]);
 });
 
-test('leaves no upstream stream open afterwards and few connections', () => {
+test('leaves no upstream stream and only a few connections open afterwards', () => {
   expect(summary.byOutcome).toEqual({
     complete: streams - disconnects,
     'client-disconnected': disconnects,
@@ -142,7 +142,7 @@ test('leaves no upstream stream open afterwards and few connections', () => {
   expect(summary.malformed).toEqual([]);
 });
 
-test('logs every stream once, with those of disconnected clients as canceled', async () => {
+test('logs every stream once, and the streams of disconnected clients as canceled', async () => {
   const ids = new Set(reports.map(({ requestId }) => requestId));
   expect(ids.size).toBe(streams);
   const key = gateway.keys.api;

@@ -122,24 +122,24 @@ describe('a readable part', () => {
     ['chat', file({ file_data: bytes, filename: 'a.pdf' })],
     ['messages', block('image', lines)],
     ['responses', inputPart('file', { file_data: `data:application/pdf;base64,${bytes}` })],
-  ])('is accepted as clients write it: %s %j', async (client, part) => {
+  ])('is accepted in the formats that clients send: %s %j', async (client, part) => {
     expect((await send(client, part)).status).toBe(200);
     expect(upstream.requests).toHaveLength(1);
   });
 });
 
-describe('a message with only a part of an unknown type', () => {
+describe('a message whose only part has an unknown type', () => {
   const upload = { type: 'novel_upload', id: 'u_1' };
   const hologram = { type: 'input_hologram', id: 'h_1' };
   const unsupported = (type: string) =>
     `has the type "${type}", which cannot be sent to this model.`;
 
-  test('is rejected if it would be empty', async () => {
+  test('is rejected, because it would be empty without the part', async () => {
     await expectRejected('messages', upload, '', unsupported('novel_upload'));
     await expectRejected('responses', hologram, '', unsupported('input_hologram'));
   });
 
-  test('is rejected as an input item too, unless there are other items', async () => {
+  test('is also rejected if the only input item has an unknown type', async () => {
     const input = [{ type: 'hologram_call', id: 'h_1' }];
     const post = (more: object[], instructions = 'Be brief.') =>
       gateway.post(
@@ -153,7 +153,7 @@ describe('a message with only a part of an unknown type', () => {
     expect((await post([{ role: 'user', content: 'Hello' }])).status).toBe(200);
   });
 
-  test("is sent only to providers that use the client's format, despite their priority", async () => {
+  test("is sent only to providers that use the client's format, whatever their priority", async () => {
     for (const model of ['acme/claude', 'acme/either']) {
       upstream.reset();
       expect((await send('messages', upload, model)).status).toBe(200);
@@ -163,7 +163,7 @@ describe('a message with only a part of an unknown type', () => {
     }
   });
 
-  test('is sent as its text if it has one', async () => {
+  test('is sent as text if the part has a text', async () => {
     for (const client of ['messages', 'responses'] as const) {
       upstream.reset();
       const reply = await send(client, { type: 'quotation', text: 'To be.' });

@@ -31,11 +31,11 @@ import {
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 
-// Faults of upstreams, and what the client receives for each of them.
+// Upstream faults, and what the client receives for each of them.
 
 const upstream = startFakeUpstream();
 const otherServer = startFakeUpstream();
-/** A separate upstream, because connections aren't reused for a while if one often closes them. */
+/** A separate upstream. The gateway stops reusing connections to one that often closes them. */
 const steady = startFakeUpstream();
 let gateway: InProcessGateway;
 
@@ -244,7 +244,7 @@ describe('an unusual but usable answer', () => {
     expect(stream.doneCount).toBe(1);
   });
 
-  test('does no harm if it is sent before the request body is read', async () => {
+  test('does not break the gateway if it is sent before the request body is read', async () => {
     upstream.script('/v1/chat/completions', answerEarly(json(200, completion('early'))));
     const content = 'x'.repeat(4 * megabyte);
     const reply = await gateway.post({ ...chat, messages: [{ role: 'user', content }] });
@@ -309,7 +309,7 @@ describe('HTTP headers', () => {
   });
 });
 
-describe('the upstream address', () => {
+describe('the address that a request is sent to', () => {
   const fieldNames = ['api_base', 'base_url', 'baseURL', 'custom_host', 'host', 'url', 'endpoint'];
 
   test('cannot be changed by fields of the request body', async () => {
@@ -326,7 +326,7 @@ describe('the upstream address', () => {
     expect(upstream.requests).toHaveLength(2);
   });
 
-  test.each([301, 302, 303, 307, 308])('does not follow a %d redirect', async (code) => {
+  test.each([301, 302, 303, 307, 308])('is not changed by a %d redirect', async (code) => {
     play(redirect(`${otherServer.url}/v1/chat/completions`, code));
     for (const stream of [false, true]) {
       const reply = await gateway.post({ ...chat, stream });
@@ -351,7 +351,7 @@ test('passes on the param of a provider error if it is a field path', async () =
 });
 
 describe('the size of an answer', () => {
-  test('does not grow through decompression of a compression bomb', async () => {
+  test('is limited even if the answer is a compression bomb', async () => {
     play(compressionBomb(300 * megabyte));
     const before = rss();
     expect((await gateway.post(chat)).status).toBe(502);
@@ -386,7 +386,7 @@ describe('the size of an answer', () => {
     expect((await gateway.post(chat)).status).toBe(502);
   });
 
-  test('does not hide the status of a long error page', async () => {
+  test('does not hide the status of an error page that is too long', async () => {
     const page = Buffer.alloc(2 * megabyte, 'x');
     play(replay(page, { status: 429, contentType: 'text/html', headers: { 'retry-after': '3' } }));
     const reply = await gateway.post(chat);
@@ -434,7 +434,7 @@ describe('implausible usage', () => {
 
 describe('an upstream connection reset during a request', () => {
   test.each([false, true])(
-    'returns 502 if a new connection is reset too, stream: %p',
+    'returns 502 if a new connection is also reset, stream: %p',
     async (stream) => {
       play(resetBeforeHeaders());
       const reply = await gateway.post({ ...chat, stream });
@@ -445,7 +445,7 @@ describe('an upstream connection reset during a request', () => {
   );
 
   test.each([false, true])(
-    'repeats the request on a new connection if it was idle, stream: %p',
+    'repeats the request on a new connection if the reset connection was idle, stream: %p',
     async (stream) => {
       steady.script('steady-model', [
         chatAnswer('warm'),

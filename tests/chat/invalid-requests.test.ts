@@ -14,7 +14,7 @@ beforeAll(async () => {
     providers: { vendor },
     models: [
       chatModel('acme/chat', [{ provider: 'vendor', model: 'chat-up' }]),
-      chatModel('acme/small-eyes', [{ provider: 'vendor', model: 'eyes-up' }], {
+      chatModel('acme/limited-images', [{ provider: 'vendor', model: 'limited-images-up' }], {
         image_limits: { long_edge_px: 2576, megapixels: 3.75 },
       }),
       chatModel('acme/text-only', [{ provider: 'vendor', model: 'text-up' }], {
@@ -201,7 +201,7 @@ describe('the param of an error', () => {
     await expectRejected({ model: 'acme/chat', input }, param);
   });
 
-  test('is messages if there are too many, found within 5 seconds of CPU time', async () => {
+  test('is `messages` if there are too many messages, detected within 5 seconds of CPU time', async () => {
     const many = Array.from({ length: 100_000 }, () => ({ role: 'user', content: '' }));
     const cpuBefore = process.cpuUsage();
     const small = JSON.stringify({ model: 'acme/chat', messages: many.slice(0, 50_000) });
@@ -211,7 +211,7 @@ describe('the param of an error', () => {
     await expectRejected({ ...chat, messages: many }, null, 413);
   });
 
-  test('is messages if both messages and input are missing', async () => {
+  test('is `messages` if both messages and input are missing', async () => {
     await expectRejected({ model: 'acme/chat' }, 'messages');
   });
 });
@@ -244,7 +244,7 @@ describe('a body that is not a request', () => {
   });
 });
 
-describe('model capabilities', () => {
+describe('model limits and capabilities', () => {
   /** Returns only a PNG header, which is enough to read the dimensions. */
   function png(width: number, height: number): string {
     const bytes = Buffer.alloc(33);
@@ -259,18 +259,24 @@ describe('model capabilities', () => {
     ['the long edge in landscape', png(2577, 10)],
     ['the long edge in portrait', png(10, 2577)],
     ['megapixels', png(2000, 2000)],
-  ])('reject an image that exceeds the limit for %s, and name its path', async (_, url) => {
-    const text = { type: 'text', text: 'Look' };
-    const conversation = [...messages, { role: 'user', content: [text, image(url)] }];
-    const param = 'messages[1].content[1].image_url.url';
-    await expectRejected({ model: 'acme/small-eyes', messages: conversation }, param);
-    const input = [{ role: 'user', content: [{ type: 'input_image', image_url: url }] }];
-    await expectRejected({ model: 'acme/small-eyes', input }, 'input[0].content[0].image_url');
-  });
+  ])(
+    'reject an image that exceeds the limit for %s, with an error that names its path',
+    async (_, url) => {
+      const text = { type: 'text', text: 'Look' };
+      const conversation = [...messages, { role: 'user', content: [text, image(url)] }];
+      const param = 'messages[1].content[1].image_url.url';
+      await expectRejected({ model: 'acme/limited-images', messages: conversation }, param);
+      const input = [{ role: 'user', content: [{ type: 'input_image', image_url: url }] }];
+      await expectRejected(
+        { model: 'acme/limited-images', input },
+        'input[0].content[0].image_url',
+      );
+    },
+  );
 
-  test('accept an image of the maximum size, and any size if the model has no limit', async () => {
+  test('accept an image of the maximum size, or of any size if the model has no limit', async () => {
     const fits = [{ role: 'user', content: [image(png(2576, 1400))] }];
-    expect((await gateway.post({ model: 'acme/small-eyes', messages: fits })).status).toBe(200);
+    expect((await gateway.post({ model: 'acme/limited-images', messages: fits })).status).toBe(200);
     const large = [{ role: 'user', content: [image(png(9000, 9000))] }];
     expect((await gateway.post({ model: 'acme/chat', messages: large })).status).toBe(200);
     expect(upstream.requests).toHaveLength(2);

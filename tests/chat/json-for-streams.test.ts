@@ -254,7 +254,7 @@ describe('recorded non-streaming answers', () => {
         expect(check(reply.text).ended).toBe('complete');
         expect(streamed.finishReason).toBe(complete.finishReason);
         expect(streamed.usageEstimated).toBe(complete.usageEstimated);
-        // Estimates depend on the length of the request, which differs.
+        // Estimates depend on the length of the request, and the two requests differ in length.
         if (!complete.usageEstimated) expect(streamed.usage).toEqual(complete.usage);
         if (!complete.usageEstimated) expect(streamed.charges).toEqual(complete.charges);
       }
@@ -265,7 +265,7 @@ describe('recorded non-streaming answers', () => {
 describe('a non-streaming answer to a stream request', () => {
   const chat = { model: 'acme/both', messages: [question] };
 
-  test('has its usage estimated if it reports none', async () => {
+  test('is charged for estimated usage if it reports none', async () => {
     const { usage: _, ...rest } = answers.openai;
     upstream.script('openai-up', json(200, rest));
     const stream = await gateway.stream(chat);
@@ -325,7 +325,7 @@ describe('a non-streaming answer to a stream request', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  test('leads to the next provider if it is cut off, empty, or an error', async () => {
+  test('falls back to the next provider if it is cut off, empty, or an error', async () => {
     const text = JSON.stringify(answers.openai);
     const unusable = [
       truncatedJson(text.length - 2, replay(text)),
@@ -343,9 +343,9 @@ describe('a non-streaming answer to a stream request', () => {
     }
   });
 
-  // Converted to a stream, it would lose all choices but one and the log probabilities.
+  // A stream made from the answer would lack the log probabilities and all choices but the first.
   test.each([{ n: 2 }, { logprobs: true }])(
-    'fails if its stream could not support %j',
+    'fails if the stream made from it could not include %j',
     async (more) => {
       upstream.script('openai-up', json(200, answers.openai));
       const reply = await gateway.post({ ...chat, ...more, model: 'acme/openai', stream: true });
@@ -358,7 +358,7 @@ describe('a non-streaming answer to a stream request', () => {
     },
   );
 
-  test('may request a web search and continue in another round', async () => {
+  test('may request a web search, and the answer continues in another round', async () => {
     const search = await startSearchGateway();
     try {
       search.reset();

@@ -1,6 +1,6 @@
 /**
  * Answers that a client sends back with its tool results. The upstream that produced the answer
- * must receive it in its own format, with as much reasoning and signatures as the client kept.
+ * must receive it in its own format, with all the reasoning and signatures that the client kept.
  */
 import { describe, expect, test } from 'bun:test';
 import type { DialectName } from '../../src/config/provider-schema.ts';
@@ -113,7 +113,7 @@ const clients = {
   },
 } satisfies Record<string, Client>;
 
-/** Returns what the upstream receives after the question if its answer is sent back. */
+/** Returns the messages after the question that the upstream receives with its own answer. */
 function sentBack(dialect: DialectName, path: string, client: Client): readonly unknown[] {
   const question = { role: 'user', content: 'Hello!' };
   const text = readFixture(path);

@@ -1,6 +1,6 @@
 /**
- * Recorded answers with one value replaced, removed, or repeated, each value in turn. A reader must
- * not throw and must not emit events in an invalid order, for which `RecordingSink` throws.
+ * Replaces, removes, or repeats each value of recorded answers, one value at a time. A reader must
+ * not throw, and must not emit events in an invalid order. `RecordingSink` throws if it does.
  */
 import { expect, test } from 'bun:test';
 import type { SseMessage, UpstreamDialect } from '../../src/dialects/dialect.ts';
