@@ -47,7 +47,7 @@ describe('authorizeAdmin', () => {
   });
 
   test.each(['routing', 'management'] as const)(
-    'returns 401 for an unknown %s key, because a 403 would confirm a guess',
+    'returns 401, not 403, for an unknown %s key',
     async (kind) => {
       expect(await resultFor(generateKey(kind).text)).toStartWith("401 The API key isn't valid");
     },

@@ -41,7 +41,7 @@ function checkAccess(caller: Caller, route: KeyedRoute): Caller {
   return caller;
 }
 
-/** Returns the error instead of throwing it, so that the response still gets rate headers. */
+/** Returns the error instead of throwing it, so that the response still gets rate-limit headers. */
 export function scopeError(
   { scope }: KeyedRoute,
   { kind, scopes }: Caller,
@@ -59,7 +59,7 @@ export async function authorizeAdmin(
   if (kindByPrefix(token) === 'admin') {
     throw new GatewayError('invalid_api_key', "The admin token isn't valid.");
   }
-  // An unknown key gets 401. Only a valid key gets 403, so a 403 never confirms a guess.
+  // Throws 401 for an unknown key, as other routes do. Only a valid key gets the 403 below.
   await authenticator.authenticate(token);
   throw forbidden('This endpoint requires the admin token (sk-admin-…).');
 }

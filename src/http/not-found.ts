@@ -6,14 +6,14 @@ const statelessHint =
   "Tollgate doesn't store conversations. Send the full conversation to POST /v1/chat/completions " +
   'or POST /v1/responses.';
 
-/** For clients that need an endpoint URL but were given a base URL. */
+/** Shown if the path is only a base URL, without an endpoint. */
 const baseUrlHint =
   'This is a base URL. Clients append the endpoint, such as POST /v1/chat/completions or ' +
   'POST /v1/messages.';
 
 /**
- * What to use instead of endpoints of other APIs that Tollgate doesn't have. The patterns match
- * paths without their prefixes; the first match applies.
+ * Suggestions for endpoints of other APIs that Tollgate doesn't have. Each pattern is matched
+ * against the path without its prefixes. The first match applies.
  */
 const suggestions: readonly (readonly [RegExp, string])[] = [
   [
@@ -108,7 +108,7 @@ export function suggestionFor(path: string): string | undefined {
 /** Longer paths aren't typos, and comparing them would cost too much time. */
 const comparedLengthMax = 100;
 
-/** Shorter names are prefixes of too many others. */
+/** Shorter names are prefixes of too many other names. */
 const prefixLengthMin = 4;
 
 interface NearestRoute {
@@ -125,7 +125,7 @@ export function nearestRoute(
   if (path.length > comparedLengthMax) return undefined;
   const requestedSegments = segmentsOf(path);
   const sameMethod = routes.filter((route) => route.method === method);
-  // A single segment is more often a correct name in the wrong place than a misspelling.
+  // A single segment is more often a correct name at the wrong path than a misspelling.
   const similar =
     (requestedSegments.length > 1 ? similarlySpelled(requestedSegments, sameMethod) : undefined) ??
     withSharedName(requestedSegments, sameMethod) ??
@@ -139,7 +139,7 @@ export function nearestRoute(
   return fallback && { route: fallback, isSimilar: false };
 }
 
-/** Returns the names in a path, without prefixes and parameters. */
+/** Returns the segments of a path, except prefixes and parameters. */
 function segmentsOf(path: string): readonly string[] {
   const segments = path.toLowerCase().split('/');
   return segments.filter(
@@ -158,7 +158,7 @@ function countShared(some: readonly string[], others: readonly string[]): number
   return some.filter((segment) => others.some((other) => isSameName(segment, other))).length;
 }
 
-/** Finds a route that has the first name of the path, or whose names are all in the path. */
+/** Finds a route that contains the path's first name, or whose names are all in the path. */
 function withSharedName(
   requestedSegments: readonly string[],
   routes: readonly Route[],
@@ -173,7 +173,7 @@ function withSharedName(
   return mostShared(requestedSegments, candidates);
 }
 
-/** Finds the route that shares the most names with the path and has the fewest others. */
+/** Finds the route that shares the most names with the path. On a tie, the shortest route wins. */
 function mostShared(
   requestedSegments: readonly string[],
   routes: readonly Route[],

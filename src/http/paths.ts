@@ -14,30 +14,30 @@ const resources = new Set([
   'customer',
 ]);
 
-/** Prefixes that clients use, and whether only Anthropic's clients do. */
+/** Prefixes that clients send. True for those that only clients of the Anthropic API send. */
 const prefixes: Readonly<Record<string, boolean>> = { v1: false, openai: false, anthropic: true };
 
 /** Prefixes of any known API, including those that aren't supported. */
 export const prefixPattern = /^(?:v\d\w*|api|openai|anthropic)$/;
 
-/** These are routes below `/api/v1`. Anything else there is OpenRouter's form of `/v1`. */
+/** Routes of the management API at `/api/v1`. Other paths there are OpenRouter's form of `/v1`. */
 const managementResources = new Set(['keys', 'credits', 'byok']);
 
-/** Matches a full endpoint that was used as a base URL, before the one that the client appends. */
+/** Matches endpoints that a user pasted into a base URL. The client appends another endpoint. */
 const callableEndpoints = String.raw`messages|responses|embeddings|(?:chat|audio|images)/\w+`;
 const pastedEndpoints = new RegExp(
   `^(?:(?:${callableEndpoints})/(?:v1/)*)+(?=${callableEndpoints}|models)`,
 );
 
-/** Only this exact path works, because proxies block it by its path. */
+/** Only this spelling is served, because proxies block this path by an exact match. */
 const exactPath = '/metrics';
 
 interface RoutePath {
   /** The path as in the route table. */
   readonly path: string;
-  /** Below `/api/v1`. These clients expect usage and cost in the last event. */
+  /** True below `/api/v1`. OpenRouter's clients expect usage and cost in a stream's last event. */
   readonly openRouterStyle: boolean;
-  /** A path that only Anthropic's clients use; errors get their shape. */
+  /** True if only clients of the Anthropic API use this path. Its errors have Anthropic's shape. */
   readonly anthropicStyle: boolean;
 }
 

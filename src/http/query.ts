@@ -4,7 +4,7 @@ import { type Cap, limitCap, limitSchema, offsetSchema } from '../contract/query
 import { invalidRequest } from '../core/errors.ts';
 import { explain } from '../core/schema.ts';
 
-/** Reads a query parameter with the schema that OpenAPI shows. Throws 400. */
+/** Reads and validates a query parameter with the schema in the OpenAPI document. Throws 400. */
 export function readParameter<S extends TSchema>(
   query: URLSearchParams,
   name: string,
@@ -26,7 +26,7 @@ export function readLimit(query: URLSearchParams): number {
   return readCapped(query, 'limit', limitSchema, limitCap);
 }
 
-/** Reads a count and lowers it to the maximum, even if it is too long for a safe integer. */
+/** Reads a count and lowers it to the maximum, even if it is larger than any safe integer. */
 export function readCapped(
   query: URLSearchParams,
   name: string,

@@ -93,7 +93,7 @@ describe('TenantReadQueue', () => {
     expect(started).toEqual(['a', 'b', 'd']);
   });
 
-  test('rejects a read with 503 after too long a wait and removes it from the queue', async () => {
+  test('rejects a read that waits too long with 503 and removes it from the queue', async () => {
     const { started, start, end } = controlledReads({ atOnceMax: 1, waitingMax: 1, waitMs: 1 });
     const a = start('a');
     await expect(start('b')).rejects.toMatchObject(tooLong);

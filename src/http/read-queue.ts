@@ -4,13 +4,13 @@ interface ReadLimits {
   /** Concurrent reads per tenant. */
   readonly atOnceMax: number;
   readonly waitingMax: number;
-  /** Bounds the wait while the store hangs. */
+  /** How long a read may wait, in case the store hangs. */
   readonly waitMs: number;
 }
 
 /**
- * More concurrent reads wouldn't finish sooner, because one thread serializes all answers. All
- * chats wait while it does.
+ * More concurrent reads wouldn't finish sooner, because one thread serializes all responses. While
+ * it serializes a response, all chat requests wait.
  */
 const defaultLimits: ReadLimits = { atOnceMax: 2, waitingMax: 100, waitMs: 30_000 };
 
@@ -29,7 +29,7 @@ export class TenantReadQueue {
     this.#limits = limits;
   }
 
-  /** Throws 429 if the queue is full, and 503 after too long a wait. */
+  /** Throws 429 if the queue is full, and 503 if the wait is too long. */
   async run<T>(tenantId: string, clientSignal: AbortSignal, read: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(tenantId) ?? { running: 0, waiting: new Set() };
     this.#queues.set(tenantId, queue);
@@ -37,7 +37,7 @@ export class TenantReadQueue {
       queue.running += 1;
     } else {
       await this.#waitForTurn(queue, clientSignal);
-      // Back-to-back reads would starve the sockets.
+      // Let the runtime serve other connections between two reads.
       await Bun.sleep(0);
     }
     try {

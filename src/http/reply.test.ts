@@ -24,7 +24,7 @@ test('errorReply sets retry-after for temporary errors, even without a known wai
   ]);
 });
 
-test('errorReply sets no retry-after for errors that a wait does not resolve', () => {
+test('errorReply sets no retry-after for errors that waiting does not resolve', () => {
   expect(retryHeaders(new GatewayError('forbidden', 'No.'))).toEqual([null, null, 'false']);
   expect(retryHeaders(new GatewayError('internal_error', 'Oh.'))).toEqual([null, null, null]);
 });

@@ -17,7 +17,7 @@ export function json(exchange: Exchange, body: unknown, status = 200): Response 
   });
 }
 
-/** The default `retry-after`, because SDKs retry at once without one. */
+/** The default `retry-after`. Without the header, SDKs retry almost immediately. */
 const defaultRetrySeconds = 5;
 
 export function errorReply(exchange: Exchange, error: GatewayError): Response {
@@ -34,7 +34,7 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
   return new Response(JSON.stringify(body), { status, headers });
 }
 
-/** Sets the wait in seconds, and in milliseconds for clients that read that header. */
+/** Sets `retry-after` in seconds and `retry-after-ms`, which some SDKs prefer, in milliseconds. */
 export function setRetryAfter(
   headers: Record<string, string>,
   waitSeconds = defaultRetrySeconds,
@@ -43,7 +43,7 @@ export function setRetryAfter(
   headers['retry-after-ms'] = String(Math.max(1, Math.ceil(waitSeconds * 1000)));
 }
 
-/** A message may quote the request, which can be very long. */
+/** Messages are truncated, because they may quote long values from the request. */
 const messageLengthMax = 2_000;
 const paramLengthMax = 500;
 

@@ -46,7 +46,7 @@ describe('Router.match', () => {
     expect(router.match('GET', '/api/v1/keys/key_1')?.param('other')).toBe('');
   });
 
-  test('works without any route with parameters', () => {
+  test('works if no route has parameters', () => {
     const fixed = new Router([route('GET', '/a')]);
     expect(fixed.match('GET', '/a')?.route.path).toBe('/a');
     expect(fixed.match('GET', '/b')).toBeUndefined();

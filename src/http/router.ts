@@ -13,7 +13,7 @@ function patternOf({ method, path }: Route): string {
 export class Router {
   readonly #router = new RegExpRouter<Route>();
   readonly #routes: readonly Route[];
-  /** Paths without parameters, which have most of the traffic, need only a map. */
+  /** Routes without parameters. They get most of the traffic and need only a map lookup. */
   readonly #fixed = new Map<string, Match>();
 
   constructor(routes: readonly Route[]) {
@@ -40,7 +40,7 @@ export class Router {
     if (suggestion !== undefined) return ` ${suggestion}`;
     const nearest = nearestRoute(method, path, this.#routes);
     if (!nearest) return '';
-    // Without the patterns of path parameters, such as `{.+}`.
+    // Remove the patterns of path parameters, such as `{.+}`.
     const name = patternOf(nearest.route).replace(/\{[^}]*\}/g, '');
     if (nearest.isSimilar) return ` Did you mean ${name}?`;
     const docsRoute = 'GET /docs';

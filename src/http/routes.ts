@@ -9,7 +9,9 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 interface RouteShape {
   readonly method: Method;
-  /** Normalized by paths.ts. `:name` is one segment; a final `:name{.+}` is the rest. */
+  /**
+   * Normalized by paths.ts. `:name` is one segment; a final `:name{.+}` is the rest of the path.
+   */
   readonly path: string;
   readonly errorShape?: ErrorShape;
   /** Describes the route in OpenAPI. A test fails if it is missing. */
@@ -69,7 +71,7 @@ export interface Match {
   param(name: string): string;
 }
 
-/** One HTTP request and the state of its answer, independent of the web framework. */
+/** One HTTP request and the state of its response, independent of the web framework. */
 export class Exchange {
   readonly request: Request;
   readonly requestId = newRequestId();
@@ -77,7 +79,10 @@ export class Exchange {
   readonly path: string;
   /** True if the client used OpenRouter's form of the path. */
   readonly openRouterStyle: boolean;
-  /** True for Anthropic clients. Known before the route, so that every error has its shape. */
+  /**
+   * True for clients of the Anthropic API. Set before the route is matched, so that every error,
+   * even a 404, has the shape that these clients expect.
+   */
   readonly isAnthropicClient: boolean;
   errorShape: ErrorShape;
   /** Headers of the response, including error responses. */
@@ -102,7 +107,7 @@ export class Exchange {
     this.errorShape = this.isAnthropicClient ? 'messages' : 'plain';
     this.headers = {
       'x-request-id': this.requestId,
-      // Anthropic's SDKs read this one.
+      // Anthropic's SDKs read this header.
       'request-id': this.requestId,
       // Keys are bearer tokens and there are no cookies, so every origin is allowed.
       'access-control-allow-origin': '*',
@@ -117,7 +122,7 @@ export class Exchange {
     this.errorShape = match.route.errorShape ?? this.errorShape;
   }
 
-  /** The pattern of the route, for metrics: never the client's own path. */
+  /** The pattern of the route, for metrics. It never contains the client's own path. */
   get pattern(): string {
     return this.#match?.pattern ?? 'none none';
   }
@@ -142,14 +147,14 @@ export class Exchange {
 
   get #url(): URL {
     const { url } = this.request;
-    // The host may be invalid, such as `:80`, while path and query are valid.
+    // The host may be invalid, such as `:80`, even if the path and query are valid.
     return URL.parse(url, defaultOrigin) ?? new URL(defaultOrigin + afterHost(url));
   }
 }
 
 function ignoreLateError(): void {}
 
-/** For requests without a host: load balancers send health checks as HTTP/1.0. */
+/** For requests without a Host header, such as HTTP/1.0 health checks of load balancers. */
 const defaultOrigin = 'http://localhost';
 
 const pathEnd = /[?#]/;

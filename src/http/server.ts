@@ -20,8 +20,8 @@ import { Exchange, type KeyedRoute, type Route } from './routes.ts';
 import { healthRoutes } from './system/probes.ts';
 
 /**
- * How long a connection may be idle between requests, or keep sending a rejected body. Longer than
- * the idle timeout of load balancers, which must be the first to close.
+ * How long a connection may be idle between requests, or keep sending a rejected body. It exceeds
+ * the idle timeout of load balancers, because they must close idle connections first.
  */
 const defaultIdleSeconds = 120;
 
@@ -37,7 +37,7 @@ interface ServerDeps {
   readonly log: Log;
   readonly responseCounts?: ResponseCounts;
   readonly idleSeconds?: number;
-  /** Writes rate-limit headers for a request that isn't counted. */
+  /** Writes rate-limit headers for a request that doesn't count toward the limit. */
   writeRateHeaders?(caller: Caller, headers: Record<string, string>): void;
   /** Maps an unexpected error, such as an outage; undefined means an internal error. */
   mapError?(error: unknown): GatewayError | undefined;
@@ -89,8 +89,8 @@ export class HttpServer {
   }
 
   /**
-   * Rejects new requests, waits for running ones up to the limit, aborts the rest with an error
-   * for their clients, then closes all connections.
+   * Rejects new requests and waits up to the limit for running ones. Then aborts the remaining ones
+   * with an error for their clients, and closes all connections.
    */
   async drain(seconds: number, abortRequests: () => void = () => {}): Promise<void> {
     this.#draining = true;
@@ -109,8 +109,8 @@ export class HttpServer {
     for (let remainingMs = withinMs; this.openRequests > 0 && remainingMs > 0; ) {
       const startedAt = performance.now();
       await Bun.sleep(drainPollMs);
-      // Bound the elapsed time of one poll, so that clients still get their last events after the
-      // machine was suspended.
+      // Count at most 4 intervals per poll. Otherwise, if the machine is suspended, the time would
+      // be over before clients get their last events.
       remainingMs -= Math.min(performance.now() - startedAt, 4 * drainPollMs);
     }
   }
@@ -126,7 +126,7 @@ export class HttpServer {
     } catch (error) {
       response = this.#toErrorResponse(exchange, error);
       await discardUnread(exchange);
-      // The rest of the body may never arrive.
+      // Limit the wait, because the rest of the body may never arrive.
       exchange.setIdleTimeout(this.#idleSeconds);
     }
     this.#deps.responseCounts?.count(exchange.pattern, response.status);
@@ -164,19 +164,20 @@ export class HttpServer {
     caller: Caller,
   ): Response | Promise<Response> {
     const rejection = scopeError(route, caller);
-    // The handlers of POST routes write the rate headers themselves, usually after counting.
+    // Handlers of POST routes write the rate-limit headers, usually after they count the request.
     const writesRateLater = route.method === 'POST' && !rejection;
     if (route.access === 'routing' && !writesRateLater)
       this.#deps.writeRateHeaders?.(caller, exchange.headers);
     if (rejection) throw rejection;
-    // Models may be silent for minutes. Upstream calls have their own deadlines.
+    // A model may send nothing for minutes. Upstream calls have their own deadlines.
     exchange.setIdleTimeout(0);
     return route.handle(exchange, caller);
   }
 
   /**
    * Restores the idle timeout after a response. Large responses get more time, because Bun counts
-   * the time to send them as idle. Bun's maximum is `clientStallMs`; above it, use no limit.
+   * the time to send them as idle. There is no limit if the time exceeds Bun's maximum,
+   * `clientStallMs`.
    */
   #extendIdleTimeout({ responseLength, setIdleTimeout }: Exchange): void {
     if (responseLength === undefined) return;
@@ -226,12 +227,12 @@ export class HttpServer {
   #reportError({ requestId, path }: Exchange, error: GatewayError): void {
     const { symbol, cause } = error;
     const request = { request_id: requestId, path, symbol };
-    // The cause explains an internal error; the message explains an outage.
+    // For an internal error, the cause has the reason. For an outage, the message has it.
     if (symbol === 'internal_error') {
       this.#deps.log.error('request_failed', { ...request, reason: reason(cause ?? error) });
     } else if (symbol === 'service_unavailable') {
       const fields = { ...request, reason: reason(error) };
-      // Rolling restarts reject some clients, who retry elsewhere. Don't log these as an outage.
+      // During a rolling restart, rejected clients retry elsewhere. That is not an outage.
       if (this.#draining && cause === undefined) this.#deps.log.info('request_failed', fields);
       else this.#outages.failed(error.message, fields);
     }
@@ -305,7 +306,7 @@ export class StartupServer {
     return this.#server.port ?? port;
   }
 
-  /** Returns the server with new handlers, or undefined if it never listened. */
+  /** Installs the handlers and returns the server, or undefined if it never listened. */
   handOff(handlers: Handlers): Bun.Server<undefined> | undefined {
     this.#server?.reload(handlers);
     return this.#server;
@@ -321,7 +322,7 @@ export class StartupServer {
     const { path } = exchange;
     const probe = this.#probes.match(request.method === 'HEAD' ? 'GET' : request.method, path);
     if (probe?.route.access === 'public') return probe.route.handle(exchange);
-    // There are no routes yet, but clients of images expect this error shape.
+    // There are no routes yet, but clients of the images API expect this error shape.
     if (path.startsWith('/v1/images/')) exchange.errorShape = 'images';
     return errorReply(exchange, unavailable(startingMessage));
   }

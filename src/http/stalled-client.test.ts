@@ -58,7 +58,7 @@ describe('disconnectWhenStalled', () => {
     });
     await slowUpstream.chunks.next();
     const step = slowUpstream.chunks.next();
-    // A stall that started later is detected, so the first one would have been, too.
+    // This later stall is detected, so an earlier one would have been detected, too.
     const stalled = sendChunks(twoChunks());
     await stalled.chunks.next();
     await stalled.disconnected;
@@ -88,7 +88,8 @@ describe('disconnectWhenStalled', () => {
       await stalled.chunks.next();
       await stalled.disconnected;
       expect(idleTimeouts).toEqual([0, stallSeconds]);
-      // The runtime also calls it after an end, when the connection may serve another request.
+      // The runtime also calls `return` after an answer's end. By then, the connection may serve
+      // another request.
       expect(await chunks.return?.()).toEqual({ done: true, value: undefined });
       expect(idleTimeouts).toEqual([0, stallSeconds]);
     },

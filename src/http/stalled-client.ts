@@ -7,7 +7,8 @@ const defaultStallSeconds = clientStallMs / 1000;
 /**
  * Passes chunks through and disconnects a client that stops reading: otherwise its answer would
  * hold credits, a slot, and a connection forever. Bun requests the next chunk once the previous one
- * is sent. The wait for a slow provider doesn't count; that has its own deadlines.
+ * is sent. The time that a provider takes doesn't count, because provider calls have their own
+ * deadlines.
  */
 export function disconnectWhenStalled<Chunk>(
   exchange: Exchange,
@@ -19,7 +20,7 @@ export function disconnectWhenStalled<Chunk>(
 
 const deadlines = new DeadlineWatcher();
 
-/** Sets a field per chunk, because Bun's own idle timeout would cost two calls per chunk. */
+/** Sets only a field per chunk. Changing Bun's idle timeout would take two calls per chunk. */
 class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator<Chunk> {
   readonly #exchange: Exchange;
   readonly #chunks: AsyncIterator<Chunk>;
@@ -76,7 +77,7 @@ class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator
     throw reason;
   };
 
-  /** The last bytes get the same time as any chunk; then the connection is idle. */
+  /** Limits the time to read the last bytes, and then the time that the connection is idle. */
   #stopMonitoring(): void {
     if (deadlines.remove(this)) this.#exchange.setIdleTimeout(this.#stallSeconds);
   }

@@ -69,12 +69,12 @@ describe('invalid image request', () => {
     [
       'a mask with a different size',
       { mask: mask(['##', '##']) },
-      /^mask is 2x2; it must have the size of image, which is 4x3/,
+      /^mask is 2x2, but it must be the same size as the image, which is 4x3/,
     ],
     [
       'a mask with a different width',
       { mask: mask(['##', '##', '##']) },
-      /^mask is 2x3; it must have/,
+      /^mask is 2x3, but it must be/,
     ],
     [
       'a mask that is not a PNG',

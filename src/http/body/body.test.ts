@@ -161,7 +161,7 @@ describe('readBytes with a slow client', () => {
     });
   });
 
-  test('allows a slow body at the minimum rate more time than a pause', async () => {
+  test('lets a body at the minimum rate take longer than the stall timeout', async () => {
     let chunksLeft = 12;
     const slow = new ReadableStream<Uint8Array>({
       async pull(controller) {
@@ -257,7 +257,7 @@ test('readJson limits the number of fields across all objects', async () => {
   expect(await outcome(post(wide(fieldsLeft + 1)), bytes)).toBe(tooManyFields);
 });
 
-test('readJson accepts 1,000,000 values at most, in flat and nested lists', async () => {
+test('readJson accepts at most 1,000,000 values, in flat and nested lists', async () => {
   // Each unit counts its comma and its opening brackets; the two outer brackets add 2.
   const flat = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
   const nested = `${'['.repeat(99)}${']'.repeat(99)},`;

@@ -40,7 +40,7 @@ export async function readJson(incoming: IncomingRequest, bytesMax: number): Pro
   if (isLong) rejectExcess(text);
   const value = parse(text);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
-  // A short text can't nest too deeply, and a long one was scanned above.
+  // A text that is shorter than the limit can't nest too deeply, and a long one was scanned above.
   const mayBeDeep = !isLong && text.length > jsonDepthMax;
   if (mayBeDeep && isDeeperThan(jsonDepthMax, value)) throw tooDeep();
   const { model, models } = value;
@@ -99,10 +99,10 @@ export async function readBytes(
   }
 }
 
-/** Bun reads bodies of up to this length faster than we do. They must arrive within 94 s. */
+/** Bun reads bodies of up to this length in one call, which is faster. They have 94 s to arrive. */
 const shortBytesMax = 1024 * 1024;
 
-/** Returns null for a repeated header, which arrives as `5, 5`; then the bytes are counted. */
+/** Returns null if the header is repeated, as in `5, 5`. The bytes are then counted instead. */
 export function declaredLength(request: Request): number | null {
   const length = request.headers.get('content-length');
   return length !== null && integerPattern.test(length) ? Number(length) : null;
@@ -121,7 +121,7 @@ class PendingBody extends Deadline {
   readonly #stallMs: number;
   isTimedOut = false;
 
-  /** `bytes` is the length of a body that Bun reads at once, otherwise 0. */
+  /** `bytes` is the length of a body that Bun reads in one call, otherwise 0. */
   constructor(stallMs: number, bytes: number) {
     super();
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
@@ -149,7 +149,7 @@ class PendingBody extends Deadline {
   }
 }
 
-/** How long this many bytes may take: at the minimum rate, with one long pause. */
+/** Returns how long this many bytes may take at the minimum rate, plus one pause. */
 export function deadlineMs(bytes: number, stallMs: number): number {
   return stallMs + (bytes / bodyBytesPerSecondMin) * 1000;
 }
@@ -168,7 +168,7 @@ async function readChunks(
   for await (const chunk of request.body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
-    // After a timeout, the reservation would never be released.
+    // Reserve nothing after a timeout, because it would never be released.
     if (size > Math.max(reservedBytes, shortBytesMax) && !pendingBody.isTimedOut) {
       incoming.reserveMemory?.(size - reservedBytes);
       reservedBytes = size;

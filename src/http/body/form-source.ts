@@ -6,10 +6,10 @@ import { deadlineMs, discardRest } from './body.ts';
 /** Reads the body of a form up to delimiters, buffering only a small part of it. */
 export class FormSource {
   readonly #request: Request;
-  /** Not the stream's iterator, which can't be closed while it waits for a chunk. */
+  /** A reader, because the stream's iterator can't be closed while it waits for a chunk. */
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #stallMs: number;
-  /** How long we have waited for the client, without our own processing time. */
+  /** The time spent waiting for the client. Excludes our own processing time. */
   #waitedMs = 0;
   #bytes = 0;
   #buffer: Buffer = Buffer.alloc(0);
@@ -28,7 +28,10 @@ export class FormSource {
     return this.#consume(bytes);
   }
 
-  /** Returns the bytes before the delimiter and skips it; undefined if it's beyond `bytesMax`. */
+  /**
+   * Returns the bytes before the delimiter and skips the delimiter. Returns undefined if there are
+   * more than `bytesMax` bytes before it, or if there is no delimiter.
+   */
   async readUntil(delimiter: Buffer, bytesMax: number): Promise<Buffer | undefined> {
     for (;;) {
       const index = this.#buffer.indexOf(delimiter);
@@ -43,7 +46,7 @@ export class FormSource {
     }
   }
 
-  /** Returns some bytes before the delimiter; at the end, skips the delimiter. */
+  /** Returns the next bytes before the delimiter. At the delimiter, skips it and sets `isEnd`. */
   async readBefore(
     delimiter: Buffer,
   ): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }> {
@@ -119,7 +122,7 @@ export class FormSource {
     }
   }
 
-  /** How long to wait for the next chunk: less for a client below the minimum rate. */
+  /** How long to wait for the next chunk. Shorter if the client is below the minimum rate. */
   get #waitBudgetMs(): number {
     const leftMs = deadlineMs(this.#bytes, this.#stallMs) - this.#waitedMs;
     return Math.min(this.#stallMs, Math.max(0, leftMs));

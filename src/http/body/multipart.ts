@@ -92,7 +92,10 @@ class FormBody {
     }
   }
 
-  /** A delimiter is followed by a line break and a part, or by two hyphens and the end. */
+  /**
+   * Returns whether another part follows the delimiter: a line break precedes a part, and two
+   * hyphens mark the end of the form.
+   */
   async hasPart(): Promise<boolean> {
     const next = await this.#afterPadding();
     if (next === '\r\n') {
@@ -123,7 +126,7 @@ class FormBody {
       const max = formHeaderBytesMax;
       throw invalidRequest(`The headers of a part are longer than ${max} bytes.`);
     }
-    // The headers have no end before the next delimiter.
+    // The headers don't end before the next delimiter.
     if (found.includes(this.#delimiter)) throw malformedForm();
     return found.toString('utf8');
   }
@@ -165,7 +168,7 @@ function readBoundary(request: Request): string {
   }
   const [, quoted, plain] = /;\s*boundary=(?:"([^"]*)"|([^\s;]+))/i.exec(type) ?? [];
   const boundary = quoted ?? plain ?? '';
-  // RFC 2046 allows fewer characters, but clients use others as well.
+  // RFC 2046 allows fewer characters, but clients also use others.
   if (/^[\x21-\x7e ]{0,199}[\x21-\x7e]$/.test(boundary)) return boundary;
   throw invalidRequest('The Content-Type of the form must have a boundary of 1 to 200 characters.');
 }

@@ -83,7 +83,7 @@ describe('csvReply', () => {
     const { body: failed } = await csvReply(exchange, 'x.csv', failing());
     const complete = (await csvReply(exchange, 'x.csv', succeeding())).text();
     const failure = await Array.fromAsync(failed ?? []).catch((error: unknown) => error);
-    // The runtime prints any other error over several lines, between those of the log.
+    // For any other error, the runtime would print several lines in the middle of the log.
     expect(failure).toBeNull();
     expect(await complete).toBe('one\r\ntwo\r\n');
   });

@@ -32,7 +32,7 @@ async function* continueFrom(
       yield chunk.value;
   } catch (error) {
     exchange.reportLateError(exchange, error);
-    // Bun prints the error that a body rejects with. This one is in the log already.
+    // Reject with null, because Bun prints any error, and this one is already in the log.
     await Promise.reject(null);
   } finally {
     await rest.return(undefined);

@@ -53,7 +53,7 @@ export interface CustomerDeps extends CreditsDeps {
   readonly requests: RequestLog;
   readonly statements: StatementReads;
   readonly months: MonthReads;
-  /** The clock that dates ledger entries; `now` dates the arrival of requests. */
+  /** The clock for ledger entries. `now` is the clock for the arrival of requests. */
   accountingNow(): number;
   /** Runs a read once the tenant's ended requests are booked, so that it includes them. */
   settled<T>(read: () => Promise<T>, tenantId: string): Promise<T>;
@@ -63,8 +63,8 @@ export interface CustomerDeps extends CreditsDeps {
 interface ReadQueues {
   readonly lists: TenantReadQueue;
   /**
-   * Separate from lists, because a download waits for the downloads of all tenants (csv.ts), and
-   * lists must not wait for those.
+   * Separate from `lists`, because a download waits for the downloads of all tenants (csv.ts), and
+   * a list must not wait for a download.
    */
   readonly files: TenantReadQueue;
 }
@@ -74,7 +74,7 @@ type ReadHandler = (deps: CustomerDeps, exchange: Exchange, caller: Caller) => P
 const either = routesFor({ access: 'either', scope: 'customer' });
 const management = routesFor({ access: 'management' });
 
-/** Reads of a tenant's own requests and credits. */
+/** Routes that return a tenant's own requests and credits. */
 export function customerRoutes(deps: CustomerDeps): Route[] {
   const unqueued = (read: ReadHandler) => (exchange: Exchange, caller: Caller) =>
     deps.settled(() => read(deps, exchange, caller), caller.tenantId);

@@ -60,9 +60,9 @@ export function responsesRoutes(deps: ChatDeps): Route[] {
 }
 
 export interface MessagesDeps extends ChatDeps {
-  /** Counting tokens doesn't use the key's rate limit, but it uses a concurrency slot. */
+  /** A token count doesn't count toward the key's rate limit, but it uses a concurrency slot. */
   readonly admission: Pick<Admission, 'writeRateHeaders' | 'acquire'>;
-  /** Lets the provider count. Returns undefined if it can't. Throws 400, 403. */
+  /** Has the provider count the tokens. Returns undefined if it can't. Throws 400, 403. */
   countUpstream(
     count: TokenCountRequest,
     caller: Caller,

@@ -139,8 +139,9 @@ async function inspectImage(content: Upload, param: string) {
 async function readMask(upload: Upload, image: ImageSize | undefined): Promise<UploadedMask> {
   const { size } = await inspectImage(upload, 'mask');
   if (image && (size.width !== image.width || size.height !== image.height)) {
-    const sizes = [size, image].map(({ width, height }) => `${width}x${height}`);
-    const message = `mask is ${sizes[0]}; it must have the size of image, which is ${sizes[1]}.`;
+    const [maskSize, imageSize] = [size, image].map(({ width, height }) => `${width}x${height}`);
+    const rule = 'it must be the same size as the image';
+    const message = `mask is ${maskSize}, but ${rule}, which is ${imageSize}.`;
     throw invalidRequest(message, 'mask');
   }
   return { mask: await Mask.read(upload), sha256: upload.sha256 };

@@ -37,7 +37,7 @@ describe('callModel', () => {
     expect(idleTimeouts).toEqual([]);
   });
 
-  test('lifts the idle timeout during a stream and limits the read of its end', async () => {
+  test('removes the idle timeout during a stream and sets one after its end', async () => {
     const { text, idleTimeouts, exchange } = await callReplayed(true);
     expect(text).toBe(body);
     expect(exchange.responseLength).toBeUndefined();

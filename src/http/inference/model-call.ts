@@ -75,7 +75,9 @@ class HttpCall implements Call, IncomingRequest {
     this.#bodyMemoryBudget = bodyMemoryBudget;
   }
 
-  /** Reserves until the request ends, because a fallback or an estimate may need the body. */
+  /**
+   * Reserves memory until the request ends, because a fallback or an estimate may need the body.
+   */
   reserveMemory(bytes: number): void {
     this.#bodyReservation ??= reserveForRequest(this, this.#bodyMemoryBudget);
     this.#bodyReservation.reserve(bytes);
@@ -124,7 +126,9 @@ export async function callModelWithFiles(
   }
 }
 
-/** Logs rejected requests that don't call a model themselves, such as creating a job. */
+/**
+ * Logs the rejection of a request that doesn't call a model itself, such as one that creates a job.
+ */
 export async function withLoggedRejection<Result>(
   exchange: Exchange,
   caller: Caller,
@@ -167,9 +171,9 @@ export function respond(exchange: Exchange, answer: Answer): Response {
 const flushMs = 20;
 
 /**
- * Cuts the connection if the bytes end early: after a clean end, the client would treat the partial
- * file as complete. Bun prints the error that a body rejects with; this one is in the log already,
- * so the body rejects with null.
+ * Cuts the connection if the bytes end early. After a clean end, the client would treat the partial
+ * file as complete. The body rejects with null, because Bun prints any error, and this one is
+ * already in the log.
  */
 function abortOnFailure(bytes: BytesAnswer): AsyncIterator<Uint8Array> {
   const abort = async () => {

@@ -24,7 +24,7 @@ const unknownCreated = 0;
 interface ModelDeps {
   readonly catalogOf: CatalogOf;
   readonly health: Pick<Health, 'state' | 'observed'>;
-  /** Returns the request parameters that some offer of the model supports. */
+  /** Returns the request parameters that at least one offer of the model supports. */
   supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
   /** Returns the error for a model that no provider serves. */
   unknownModel(alias: string, caller: Caller, catalog: CallableModels): GatewayError;
@@ -84,7 +84,7 @@ async function listEndpoints(exchange: Exchange, caller: Caller, deps: ModelDeps
   return json(exchange, { data });
 }
 
-/** Doesn't include the provider's own name of the model, which is for operators only. */
+/** Omits the provider's own name for the model, which only operators see. */
 function endpointObject(offer: Offer, { health }: ModelDeps): ModelEndpointObject {
   const { long_prompts, ...pricing } = offer.pricing;
   return {

@@ -22,8 +22,8 @@ const runLengths: Readonly<Record<CharacterKind, number>> = {
 };
 
 /**
- * Estimates the number of tokens of a text. Every model has its own tokenizer, and the tables of
- * one take half a second to load; this estimate reads each character once and is close enough.
+ * Estimates the number of tokens in a text. Every model has its own tokenizer, and its tables take
+ * half a second to load. This estimate reads each character once and is close enough.
  */
 export function estimateTokens(text: string): number {
   let tokens = 0;

@@ -38,7 +38,7 @@ const jsonBytesMax = jobTextLengthMax * 12 + 64 * 1024;
 const routing = routesFor({ access: 'routing', scope: 'jobs' });
 const management = routesFor({ access: 'management' });
 
-/** Audio jobs, which outlive their request. Another tenant's job returns 404. */
+/** Audio jobs, which outlive their request. Another tenant's job gets a 404. */
 export function jobRoutes(deps: JobDeps): Route[] {
   return [
     routing.post('/v1/jobs', jobDocs.create, (exchange, caller) => create(exchange, caller, deps)),
@@ -98,7 +98,7 @@ async function createTranscription(
 ) {
   const { service } = deps;
   const received = await service.receive(caller.tenantId, readForm(incoming, jobFileBytesMax));
-  // The bytes of the body differ each time a form is sent, because its boundary does.
+  // The same form has different bytes each time it is sent, because its boundary is new.
   const content = {
     fields: Object.fromEntries(received.fields),
     sha256: received.upload?.sha256,

@@ -44,7 +44,7 @@ function sendObject(exchange: Exchange, key: string, { bytes, body }: StoredObje
     'accept-ranges': 'bytes',
   };
   const requestHeaders = exchange.request.headers;
-  // `If-Range` names a version, but these files have no version, so it gets the full file.
+  // `If-Range` names a version. These files have no version, so send the full file.
   const range = requestHeaders.has('if-range')
     ? undefined
     : readRange(requestHeaders.get('range'), bytes);
@@ -61,7 +61,7 @@ function sendObject(exchange: Exchange, key: string, { bytes, body }: StoredObje
   return new Response(range ? body.slice(from, to) : body, { status, headers });
 }
 
-/** Reads a single byte range. Any other Range header gets the full file. */
+/** Reads a single byte range. For any other Range header, the full file is sent. */
 function readRange(
   header: string | null,
   bytes: number,

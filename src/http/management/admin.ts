@@ -154,7 +154,7 @@ interface StateDeps {
   accountingState(): AccountingState;
 }
 
-/** The state of this process only; other processes may be in a better or worse state. */
+/** Routes that describe only this process. Other processes may be in a different state. */
 export function stateRoutes(deps: StateDeps): Route[] {
   return [
     admin.get('/admin/v1/providers', adminDocs.providers, (exchange) =>

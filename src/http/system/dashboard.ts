@@ -70,7 +70,7 @@ interface Assets {
   readonly files: ReadonlyMap<string, Asset>;
 }
 
-/** A file in a single executable; `gzip` is base64. */
+/** A file as it is packed into a single executable. `gzip` is base64. */
 interface PackedFile {
   readonly name: string;
   readonly contentType: string;
@@ -151,8 +151,8 @@ async function buildAssets(): Promise<Assets> {
 }
 
 /**
- * Names a file by the hash of its content. Bun's own hashes depend on the working directory, but
- * every process must serve the file names that another one has put into a page.
+ * Names a file by the hash of its content. Bun's own hashes depend on the working directory, but a
+ * process must be able to serve a file that another process has named in a page.
  */
 function nameByContent(name: string, bytes: Uint8Array): string {
   const hash = new Bun.CryptoHasher('sha256').update(bytes).digest('hex').slice(0, 12);
