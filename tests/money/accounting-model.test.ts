@@ -165,8 +165,8 @@ const awaitedSteps: ReadonlySet<Step['do']> = new Set([
   'idle',
 ]);
 
-/** One run: the processes, their tenant, and the test's own records. */
-class World {
+/** One run of random steps: the processes, their tenant, and the test's own records. */
+class RandomRun {
   readonly tenantId: string;
   readonly #store: Store;
   readonly #folder = newFolder();
@@ -309,7 +309,7 @@ class World {
     await process.renew().catch(() => undefined);
     if (process.open.length > 0) return;
     await process.waitForCalls();
-    // The first renewal resolves a lease in doubt, which counts as a use; the second returns it.
+    // The first renewal settles an uncertain lease, which counts as a use. The second returns it.
     for (let round = 0; round < 2; round++) {
       this.#now += 6_000;
       this.#updateExpectations();
@@ -366,8 +366,8 @@ class World {
       unbookedCredits: 0,
     });
     const wallet = leases.find(({ owner }) => owner === `tenant:${this.tenantId}`)?.credits ?? 0;
-    // After a lost lease or a charge beyond its hold, more may be held than leased. Then nothing is
-    // spare.
+    // If a lease was lost or a charge exceeded its hold, more credits may be held than leased. None
+    // are spare in that case.
     expect(process.wallets.spare(this.tenantId)).toBe(Math.max(0, wallet - inUse));
   }
 
@@ -395,7 +395,7 @@ class World {
   async #end(): Promise<void> {
     await this.#compare();
     for (const process of this.#processes) {
-      // The lease may have expired; a renewal makes the process usable again.
+      // The lease may have expired. After a renewal, the process can lease again.
       await process.renew();
       while (process.open.length > 0) await process.finish(0, (held) => held);
       await process.flush();
@@ -465,7 +465,7 @@ class World {
     }
   }
 
-  /** Returns true for the second answer under one idempotency key, which isn't charged. */
+  /** Returns true for the second answer with the same idempotency key, which isn't charged. */
   #isSecondAnswer({ details }: { readonly details: string }): boolean {
     return this.#claimMayHaveExpired && details.includes('Another answer to its Idempotency-Key');
   }
@@ -537,13 +537,13 @@ describe.each(engines.map((engine) => ({ ...engine })))(
       database.remove();
     });
 
-    test('gains or loses no credit in any order of requests, crashes, and faults', async () => {
+    test('neither gains nor loses credits, whatever the order of requests, crashes, and faults', async () => {
       const property = fc.asyncProperty(
         fc.array(step, { minLength: 10, maxLength: 70, size: 'max' }),
         async (steps) => {
           const tenant = makeTenant();
           await store.directory.addTenant(tenant);
-          const world = new World(store, tenant.id, clock);
+          const world = new RandomRun(store, tenant.id, clock);
           await world.play(steps);
           clock = world.now + 24 * 60 * minute;
         },

@@ -1,7 +1,7 @@
 /**
- * Output caps that follow from a wallet. A hold covers the first 4,096 output tokens, but no answer
- * may cost more than the wallet has. An input token costs 1 credit, an output token 2. A request of
- * 400 bytes is held with 134 input tokens.
+ * Output caps that depend on the wallet. A hold covers the first 4,096 output tokens, but no answer
+ * may cost more than the wallet has. An input token costs 1 credit, and an output token costs 2.
+ * The hold for a request of 400 bytes covers 134 input tokens.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
@@ -124,7 +124,7 @@ describe('output cap', () => {
   });
 });
 
-test('admin reports count leased credits as part of the wallet, as for tenants', async () => {
+test('admin reports count leased credits as part of the wallet', async () => {
   const { id, key } = await tenantWith(5_000);
   await sentCap({ model: 'test/open', max_tokens: 100 }, key);
   const data = async (path: string) =>
@@ -214,7 +214,7 @@ describe('answer that reaches its output cap', () => {
     );
     const answer = await gateway.stream(bytes400({ model: 'test/open' }), { key });
     expect(answer.error?.type).toBe('insufficient_credits');
-    // 6,000 tokens of 3 characters are held. The chunk that exceeds them is the last.
+    // The credits cover 6,000 tokens of 3 characters. The chunk that exceeds them is the last.
     expect(answer.content.length).toBeWithin(18_000, 18_000 + 3_000);
   });
 });

@@ -125,7 +125,7 @@ describe.each([
 });
 
 describe('reports of audio tokens', () => {
-  test('OpenAI clients get the audio tokens of a Google model', async () => {
+  test('OpenAI clients get the audio token count of a Google model', async () => {
     script('gemini/cached-audio-stream.sse');
     const streaming = { stream: true, stream_options: { include_usage: true } };
     const { text } = await gateway.post(chatBody('acme/google', streaming));
@@ -186,7 +186,7 @@ function bytes600(model: string, parts: readonly object[]): string {
 
 describe('hold', () => {
   test.each<[string, string, readonly object[], number]>([
-    // If everything were audio, it would be 20 tokens: 20 × 40 + 16 × 10.
+    // If all the bytes were audio, they would be 20 tokens: 20 × 40 + 16 × 10.
     ['with audio', 'acme/hearing', [audioPart], 960],
     // 200 × 2.5 + 16 × 10
     ['without audio', 'acme/hearing', [], 660],

@@ -84,8 +84,8 @@ function receivedKeys(at: FakeUpstream): string[] {
 }
 
 /**
- * Polls until a change in the store takes effect, which is promised within a second. Pauses between
- * polls, or a fast machine would exceed the key's 600 requests per minute.
+ * Polls until a change in the store takes effect, which the documentation promises within 1 second.
+ * Without a pause between polls, a fast machine would exceed the key's 600 requests per minute.
  */
 async function within(ms: number, isDone: () => Promise<boolean>): Promise<void> {
   using activeClock = new ActiveClock();
@@ -155,7 +155,7 @@ describe('BYOK credential', () => {
     const longest = 'x'.repeat(16_384);
     expect((await tenant.setProviderKey('north', { api_key: longest })).status).toBe(200);
     expect((await tenant.setProviderKey('north', { api_key: `${longest}x` })).status).toBe(400);
-    // The length of a short-lived Bedrock key. Many servers reject a header of 16,384 bytes.
+    // A short-lived Bedrock key is about this long. Many servers reject a header of 16,384 bytes.
     const bedrockLength = 'x'.repeat(4_000);
     await tenant.setProviderKey('north', { api_key: bedrockLength });
     await tenant.chat();
@@ -261,7 +261,7 @@ describe('BYOK requests', () => {
       { outcome: 'credential', message: null },
     ]);
     await tenant.chat();
-    // The operator's log has only its own account, and not for every request.
+    // The operator's log names only the operator's account, and not for every request.
     const warnings = gateway.logLines.filter((line) => line.includes('provider_account_rejected'));
     expect(warnings.map((line) => JSON.parse(line))).toMatchObject([
       { level: 'warn', provider: 'north', reason: 'credential' },
@@ -277,7 +277,7 @@ describe('BYOK requests', () => {
     expect(receivedKeys(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
   });
 
-  test('with a bad key open no circuit for other tenants', async () => {
+  test('with a rejected key do not open the circuit for other tenants', async () => {
     const [bad, good, plain] = [await newTenant(), await newTenant(), await newTenant()];
     await bad.setProviderKey('north', { api_key: 'sk-bad-0123456789', mode: 'byok_only' });
     await bad.setProviderKey('south', { api_key: 'sk-south-0123456789' });
@@ -285,7 +285,7 @@ describe('BYOK requests', () => {
     const two = { model: 'acme/two' };
     north.script('two', [...Array.from({ length: 6 }, () => status(401)), counted]);
     for (let i = 0; i < 6; i++) expect((await bad.chat(two)).status).toBe(200);
-    // The sixth request found its circuit open and tried the other provider first.
+    // The sixth request found the tenant's circuit open and tried the other provider first.
     expect(north.requests.length).toBe(5);
     expect(south.requests.length).toBe(6);
     north.script('two', counted);
@@ -330,7 +330,7 @@ describe('BYOK charge', () => {
     return dataOf(await gateway.get(`/admin/v1/tenants/${id}/credits`, { key })).total;
   }
 
-  test('is the platform fee on the list price, as a charge of its own', async () => {
+  test('is the platform fee on the list price, in a separate field', async () => {
     const tenant = await newTenant(10_000);
     await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', counted);
@@ -352,7 +352,7 @@ describe('BYOK charge', () => {
     expect(await balance(tenant)).toBe(9_600);
   });
 
-  test('has a note about the account and the estimate without usage', async () => {
+  test("has a note about the tenant's account, and about the estimate if usage is missing", async () => {
     const tenant = await newTenant();
     await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', withoutUsage());
@@ -372,7 +372,7 @@ describe('BYOK charge', () => {
     expect(await balance(tenant)).toBe(100);
   });
 
-  test('requires credits for the fee with an own key, and for the price without', async () => {
+  test("requires credits for the fee with the tenant's own key, and for the full price without one", async () => {
     const tenant = await newTenant(100);
     // The wallet can't pay the price of 16 tokens, but it can pay the fee on 100.
     expect((await tenant.chat({ max_tokens: 16 })).status).toBe(402);

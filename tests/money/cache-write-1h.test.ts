@@ -91,7 +91,7 @@ describe.each([
     ['a million tokens for 1 hour without a price for it', 'acme/one-price', only1h, 3_750_000],
     // 3,000 + 600 + 400 × 3.75 + 500 × 6 + 1,500
     ['both lifetimes', 'acme/claude', usageWith(400, 500), 9_600],
-    // 3,000 + 600 + 900 × 3.75 + 1,500, also below.
+    // 3,000 + 600 + 900 × 3.75 + 1,500. The next two cases cost the same.
     ['only 5 minutes', 'acme/claude', usageWith(900, 0), 8_475],
     ['both lifetimes without a price for 1 hour', 'acme/one-price', usageWith(400, 500), 8_475],
     [
@@ -138,7 +138,7 @@ describe('reports of cache writes', () => {
     expect(streamed.text.split(`"cache_creation":${JSON.stringify(parts)}`)).toHaveLength(3);
   });
 
-  test('OpenAI clients get the number of usageOf tokens', async () => {
+  test('OpenAI clients get the number of cache write tokens', async () => {
     upstream.script('claude-x', rawUsage(usageWith(400, 500), chatAnswer('hi')));
     const { json } = await gateway.post(requestBody('acme/claude'));
     expect(json.usage).toMatchObject({
@@ -248,9 +248,9 @@ describe('OpenAI cache writes for 12 hours', () => {
   test.each<[string, object, number]>([
     // 300 × 3 + 100 × 0.3 + 200 × 3.75 + 400 × 6 + 1,500
     ['some of the tokens', usageOf(400), 5_580],
-    // 300 × 3 + 100 × 0.3 + 600 × 3.75 + 1,500, also below.
+    // 300 × 3 + 100 × 0.3 + 600 × 3.75 + 1,500. The next case costs the same.
     ['none of the tokens', usageOf(0), 4_680],
-    ['more tokens than were usageOf', usageOf(601), 4_680],
+    ['more tokens than were written', usageOf(601), 4_680],
   ])('are charged at the price for 1 hour: %s', async (_, usage, credits) => {
     upstream.script('gpt-x', answer(usage));
     expect(await chargeFor(gateway, withTtl('12h'), responses)).toBe(credits);

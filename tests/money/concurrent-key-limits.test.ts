@@ -1,4 +1,4 @@
-/** Concurrent requests of 2 keys whose limits, like their wallet, cover only some of them. */
+/** Concurrent requests of 2 keys. Neither the keys' limits nor the wallet cover all of them. */
 import { expect, test } from 'bun:test';
 import { makeByokTenant } from '../support/byok.ts';
 import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';

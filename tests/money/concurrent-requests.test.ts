@@ -17,7 +17,7 @@ import { startPostgres } from '../support/postgres.ts';
 const testMs = 240_000;
 const requestCount = 500;
 const affordable = 50;
-/** A word costs 1 credit and a prompt none, so a hold equals its charge. */
+/** An output word costs 1 credit, and prompts are free. A hold therefore equals its charge. */
 const wordsPerAnswer = 10;
 const price = { prompt: '0', completion: '1' };
 const fee = wordsPerAnswer;
@@ -91,7 +91,7 @@ async function expectExactly(
 const inFile = (gateway: Gateway) => `sqlite:${join(gateway.dataDir, 'tollgate.db')}`;
 
 test(
-  'answers 50 requests on a wallet for 50 and returns 402 for the others',
+  'answers 50 requests if the wallet covers 50, and returns 402 for the others',
   async () => {
     const gateway = await startGateway(settings(affordable * fee));
     const answers = await sendAll([gateway]);
@@ -102,7 +102,7 @@ test(
 );
 
 test(
-  'answers 50 requests of a key whose limit covers 50, though the wallet has more',
+  "answers 50 requests if the key's limit covers 50 and the wallet covers more",
   async () => {
     const gateway = await startGateway(settings(10 * requestCount * fee));
     const created = await gateway.manage('POST', '/api/v1/keys', {

@@ -1,4 +1,4 @@
-/** Log rows of replayed answers, which are free of charge, after a crash. */
+/** The log has rows for replayed answers, which are free of charge, even after a crash. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
 import { chatAnswer, type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';

@@ -85,35 +85,38 @@ test.each(cases)('$dialect to $client: charges output after the last usage', asy
   const { dialect, path } = each;
   const chunk = chunkOf[dialect];
   const chunks = [chunk('One', [10, 1]), chunk('x'.repeat(400))];
-  // 10 input tokens, 1 counted output token, and 400 characters that are estimated as 100 tokens.
+  // 10 input tokens, 1 counted output token, and 400 characters estimated as 100 tokens.
   expect(await chargeInterrupted(dialect, path, chunks)).toEqual({
     charge: 212,
     usageEstimated: true,
   });
 });
 
-test.each(cases)('$dialect to $client: charges the usage of the last output', async (each) => {
-  const { dialect, path } = each;
-  const chunk = chunkOf[dialect];
-  const chunks = [chunk('One', [10, 1]), chunk('x'.repeat(400), [10, 90])];
-  expect(await chargeInterrupted(dialect, path, chunks)).toEqual({
-    charge: 190,
-    usageEstimated: false,
-  });
-});
+test.each(cases)(
+  '$dialect to $client: charges the usage that is reported with the last output',
+  async (each) => {
+    const { dialect, path } = each;
+    const chunk = chunkOf[dialect];
+    const chunks = [chunk('One', [10, 1]), chunk('x'.repeat(400), [10, 90])];
+    expect(await chargeInterrupted(dialect, path, chunks)).toEqual({
+      charge: 190,
+      usageEstimated: false,
+    });
+  },
+);
 
 test.each(cases)('$dialect to $client: estimates all output if none was counted', async (each) => {
   const { dialect, path } = each;
   const chunk = chunkOf[dialect];
   const chunks = [chunk('x'.repeat(200), [10, 0]), chunk('x'.repeat(200))];
-  // 10 input tokens, and 400 characters that are estimated as 100 tokens.
+  // 10 input tokens, and 400 characters estimated as 100 tokens.
   expect(await chargeInterrupted(dialect, path, chunks)).toEqual({
     charge: 210,
     usageEstimated: true,
   });
 });
 
-test.each(cases)('$dialect to $client: ignores a later usage of zeros', async (each) => {
+test.each(cases)('$dialect to $client: ignores a later usage report of zeros', async (each) => {
   const { dialect, path } = each;
   const chunk = chunkOf[dialect];
   const chunks = [chunk('One', [10, 1]), chunk('x'.repeat(400), [0, 0])];
@@ -124,16 +127,19 @@ test.each(cases)('$dialect to $client: ignores a later usage of zeros', async (e
   });
 });
 
-test.each(cases)('$dialect to $client: adds no estimate to a sufficient count', async (each) => {
-  const { dialect, path } = each;
-  const chunk = chunkOf[dialect];
-  const chunks = [chunk('One', [10, 500]), chunk('x'.repeat(400))];
-  // The count exceeds the estimate, so it covers the complete answer or hidden reasoning.
-  expect(await chargeInterrupted(dialect, path, chunks)).toEqual({
-    charge: 1_010,
-    usageEstimated: false,
-  });
-});
+test.each(cases)(
+  '$dialect to $client: adds no estimate to a count that exceeds the estimate',
+  async (each) => {
+    const { dialect, path } = each;
+    const chunk = chunkOf[dialect];
+    const chunks = [chunk('One', [10, 500]), chunk('x'.repeat(400))];
+    // The count exceeds the estimate, so it covers the complete answer or hidden reasoning.
+    expect(await chargeInterrupted(dialect, path, chunks)).toEqual({
+      charge: 1_010,
+      usageEstimated: false,
+    });
+  },
+);
 
 test.each(cases)(
   '$dialect to $client: estimates a complete answer if only the prompt was counted',
@@ -141,14 +147,14 @@ test.each(cases)(
     const { dialect, path } = each;
     const chunk = chunkOf[dialect];
     const chunks = [chunk('', [10, 0]), chunk('x'.repeat(400)), finishOf[dialect]];
-    // 10 input tokens, and 400 characters that are estimated as 100 tokens.
+    // 10 input tokens, and 400 characters estimated as 100 tokens.
     const expected = { charge: 210, usageEstimated: true };
     expect(await send(dialect, path, chunks)).toMatchObject(expected);
   },
 );
 
 test.each(cases)(
-  '$dialect to $client: charges no output that the provider counts as 0',
+  '$dialect to $client: does not charge output that the provider counts as 0 tokens',
   async (each) => {
     const { dialect, path } = each;
     const chunk = chunkOf[dialect];
@@ -158,16 +164,19 @@ test.each(cases)(
   },
 );
 
-test.each(cases)('$dialect to $client: charges output after dense output', async (each) => {
-  const { dialect, path } = each;
-  const chunk = chunkOf[dialect];
-  const chunks = [chunk('好'.repeat(400), [10, 300]), chunk('好'.repeat(400))];
-  // 10 input tokens, 300 counted ones, and 400 characters that are estimated as 100 tokens.
-  expect(await chargeInterrupted(dialect, path, chunks)).toEqual({
-    charge: 810,
-    usageEstimated: true,
-  });
-});
+test.each(cases)(
+  '$dialect to $client: charges output after counted text with few characters per token',
+  async (each) => {
+    const { dialect, path } = each;
+    const chunk = chunkOf[dialect];
+    const chunks = [chunk('好'.repeat(400), [10, 300]), chunk('好'.repeat(400))];
+    // 10 input tokens, 300 counted output tokens, and 400 characters estimated as 100 tokens.
+    expect(await chargeInterrupted(dialect, path, chunks)).toEqual({
+      charge: 810,
+      usageEstimated: true,
+    });
+  },
+);
 
 const secondChoice = {
   openai: { choices: [{ index: 1, delta: { content: 'x'.repeat(400) }, finish_reason: null }] },

@@ -1,6 +1,6 @@
 /**
  * Kills the gateway 30 times under load, each time at a different moment, and restarts it on the
- * same data. Clients and upstream record what they received and sent; at the end, all must agree.
+ * same data. At the end, the charges must match what the clients and the upstream recorded.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -23,9 +23,9 @@ import {
 import { Traffic } from '../support/money/traffic.ts';
 
 const kills = 30;
-/** The most answers that complete between a start and its kill. */
+/** The maximum number of completed answers to wait for between a start and the next kill. */
 const completedMax = 40;
-/** Covers one start and one kill. */
+/** The time limit for one start and one kill. */
 const roundMs = 120_000;
 const seed = Number(crypto.getRandomValues(new Uint32Array(1))[0]);
 
@@ -61,7 +61,7 @@ beforeAll(async () => {
 
 afterAll(() => upstream.stop());
 
-/** Returns a number from 0 to 1 that follows from the seed, which failures print. */
+/** Returns a number from 0 to 1 that is derived from the seed. Failures print the seed. */
 function randomOf(name: string): number {
   return Number(BigInt.asUintN(32, Bun.hash.wyhash(`${seed} ${name}`))) / 2 ** 32;
 }
@@ -81,7 +81,7 @@ test.each(Array.from({ length: kills }, (_, kill) => kill))(
 );
 
 test(
-  'shuts down, and its ledger can be read',
+  'shuts down, and the ledger can be read',
   async () => {
     await gateway.stop();
     verification = await gateway.command('ledger', 'verify');
@@ -109,7 +109,7 @@ test('answers were in progress at the kills', () => {
   expect(interrupted.length).toBeGreaterThan(kills);
 });
 
-test('charges every completed request once, by what the upstream sent', () => {
+test('charges every completed request once, according to the tokens that the upstream sent', () => {
   const rowsById = Map.groupBy(rows, (row) => row.requestId);
   const wrongly = traffic.ends.flatMap(({ user, requestId }) => {
     const found = rowsById.get(requestId.replaceAll('-', '')) ?? [];
@@ -132,7 +132,7 @@ test('charges no request twice, and none that was not sent', () => {
   expect({ seed, wrongly }).toEqual({ seed, wrongly: [] });
 });
 
-test('logs interrupted requests as errors that are free of charge', () => {
+test('logs interrupted requests as errors and does not charge them', () => {
   const failed = rows.filter(({ status }) => status === 'error');
   expect(failed.length).toBeGreaterThan(kills);
   for (const { charge, note } of failed) {
@@ -145,7 +145,7 @@ test('logs interrupted requests as errors that are free of charge', () => {
   expect(rows.length).toBeGreaterThanOrEqual(sent.size);
 });
 
-test('the ledger verifies, and the balance is the grants less the charges', () => {
+test('the ledger is consistent, and the balance is the grants minus the charges', () => {
   expect(verification).toMatchObject({ exitCode: 0 });
   expect(problems).toEqual([]);
   expect(balance).toBe(credits - rows.reduce((sum, { charge }) => sum + charge, 0));

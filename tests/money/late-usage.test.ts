@@ -4,16 +4,16 @@ import { chatAnswer, gated, startFakeUpstreamProcess } from '../support/fake-ups
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
 const testMs = 120_000;
-/** Longer than the 5 seconds in which usage must follow a finished answer. */
+/** Longer than the 5 seconds that the gateway waits for usage after the finish reason. */
 const stoppedMs = 5_500;
 
-const said = chatAnswer('one two three', { usage: { prompt: 1_000, completion: 70 } });
+const finishedAnswer = chatAnswer('one two three', { usage: { prompt: 1_000, completion: 70 } });
 
 /** Starts an upstream per test, because the tests run concurrently. */
 async function newUpstream() {
   const upstream = await startFakeUpstreamProcess();
   // 5 events up to the finish reason: the opening, 3 words, and the reason itself.
-  await upstream.script('chat', gated('usage', 5, said));
+  await upstream.script('chat', gated('usage', 5, finishedAnswer));
   const price = { prompt: '1', completion: '2' };
   const options = { upstreams: { fake: { url: upstream.url, models: { 'test/chat': price } } } };
   return { upstream, options };

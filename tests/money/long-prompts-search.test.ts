@@ -1,4 +1,4 @@
-/** Price tiers for long prompts apply to each round of a web search by its own length. */
+/** Each round of a web search has the price tier for the length of its own prompt. */
 import { afterEach, expect, test } from 'bun:test';
 import { dataOf } from '../support/byok.ts';
 import { contentOf } from '../support/in-process.ts';
@@ -55,7 +55,7 @@ test('the receipt lists the tokens of each round at its price', async () => {
   ]);
 });
 
-test('the hold of another round covers the tier that its search results may reach', async () => {
+test('the hold of the next round covers the tier that the search results may reach', async () => {
   // The first prompt has a few hundred tokens. The results of one search may have 8,000.
   await start([{ above_tokens: 4_000, prompt: '1000' }]);
   const broke = await rig.gateway.post(chat(), {

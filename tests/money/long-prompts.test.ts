@@ -136,12 +136,12 @@ describe('interrupted answer', () => {
       const { charges } = await gateway.record(requestId);
       return { type: error?.type, charge: charges.modelCharge };
     };
-    // 13,000 characters are 3,250 tokens. The prompt of 318 characters is a short one of 80 tokens.
+    // 13,000 characters are 3,250 tokens. The prompt of 318 characters is short: 80 tokens.
     expect(await streamWithLimit(first + more)).toEqual({
       type: undefined,
       charge: 80 + 3_250 * 2,
     });
-    // A hold counts 3 characters as a token: 4,334 tokens are 238 more, at 5 credits each.
+    // A hold counts 3 characters per token: 4,334 tokens, 238 more than the first hold covers.
     expect((await streamWithLimit(first + 238 * 5)).type).toBeUndefined();
     expect((await streamWithLimit(first + 237 * 5)).type).toBe('insufficient_credits');
   });
@@ -194,7 +194,7 @@ describe('fallback', () => {
   });
 
   test.each(['test/tiered-first', 'test/flat-first'])(
-    'is held at the price of the more expensive offer: %s',
+    'holds the price of the more expensive offer: %s',
     async (model) => {
       upstream.script('broken', status500());
       upstream.script('works', answerWith(134, 16));

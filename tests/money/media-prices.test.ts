@@ -54,7 +54,7 @@ describe('charge of an image edit', () => {
     ['black-forest-labs/flux-kontext-pro', 40_000],
     ['black-forest-labs/flux-kontext-max', 80_000],
     ['qwen/qwen-image-edit', 40_000],
-  ])('is the price per image at %s: %i credits', async (model, credits) => {
+  ])('is the price per image for %s: %i credits', async (model, credits) => {
     upstream.script('*', json(200, { images: [{ b64_json: png }], timings: { inference: 9 } }));
     expect(await edit(model)).toBe(credits);
   });
@@ -70,13 +70,16 @@ describe('charge of an image edit', () => {
     ['openai/gpt-image-1.5', 350, 272, 2_800 + 8_704],
     // 101 × 10 + 272 × 40
     ['openai/gpt-image-1', 101, 272, 1_010 + 10_880],
-  ])('is by tokens at %s: %i input, %i output', async (model, input, output, credits) => {
-    const usage = { input_tokens: input, output_tokens: output, total_tokens: input + output };
-    upstream.script('*', json(200, { data: [{ b64_json: png }], usage }));
-    expect(await edit(model)).toBe(credits);
-  });
+  ])(
+    'is calculated from tokens for %s: %i input, %i output',
+    async (model, input, output, credits) => {
+      const usage = { input_tokens: input, output_tokens: output, total_tokens: input + output };
+      upstream.script('*', json(200, { data: [{ b64_json: png }], usage }));
+      expect(await edit(model)).toBe(credits);
+    },
+  );
 
-  test('uses the price of cached input where the catalog has one', async () => {
+  test('uses the price of cached input if the catalog has one', async () => {
     const usage = {
       input_tokens: 1_000,
       input_tokens_details: { cached_tokens: 400 },
@@ -88,7 +91,7 @@ describe('charge of an image edit', () => {
     expect(await edit('openai/gpt-image-2')).toBe(4_800 + 800 + 3_000);
   });
 
-  test('is by tokens at Gemini Nano Banana, rounded up once', async () => {
+  test('is calculated from tokens for Gemini Nano Banana, and rounded up once', async () => {
     const inlineData = { mimeType: 'image/png', data: png };
     upstream.script(
       '*',
@@ -120,7 +123,7 @@ describe('charge of embeddings', () => {
     ['openai/text-embedding-3-large', 123_456, 16_050],
     ['mistralai/mistral-embed', 123_456, 12_346],
     ['mistralai/codestral-embed', 7, 2],
-  ])('is by tokens at %s: %i tokens', async (model, tokens, credits) => {
+  ])('is calculated from tokens for %s: %i tokens', async (model, tokens, credits) => {
     const data = [{ object: 'embedding', index: 0, embedding: [0.5] }];
     const usage = { prompt_tokens: tokens, total_tokens: tokens };
     upstream.script('*', json(200, { object: 'list', data, usage }));
@@ -149,7 +152,7 @@ describe('charge of embeddings', () => {
     expect(await embed('cohere/embed-v4.0', ['ab'.repeat(502), '把天空变成绿色'])).toBe(31);
   });
 
-  test('is estimated at 4 characters per token at Gemini', async () => {
+  test('is estimated at 4 characters per token for Gemini', async () => {
     upstream.script('*', json(200, { embeddings: [{ values: [0.5] }] }));
     // 4,004 characters, one of them an emoji, are 1,001 tokens at 0.20.
     expect(await embed('google/gemini-embedding-2', `${'a'.repeat(4_003)}😀`)).toBe(201);

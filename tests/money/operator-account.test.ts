@@ -1,6 +1,6 @@
 /**
- * Options that vendors charge separately, and references to data stored in a vendor account. Both
- * are unavailable with the operator's account and available with a tenant's own key (BYOK).
+ * Options that vendors charge separately, and references to data stored in a vendor account.
+ * Tenants can use both only with their own provider key (BYOK), not with the operator's account.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
@@ -268,7 +268,7 @@ describe('option without a separate price', () => {
   });
 });
 
-test('separately_priced: keep forwards priced options but no references', async () => {
+test('separately_priced: keep forwards priced options, but rejects references', async () => {
   const more = {
     model: 'acme/mine',
     service_tier: 'priority',

@@ -1,6 +1,6 @@
 /**
- * A Postgres outage under load. Requests continue within the leased credits, and the ledger finally
- * contains each of them once.
+ * A Postgres outage under load. Requests continue within the leased credits. After the outage, the
+ * ledger contains each request once.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import pg from 'pg';
@@ -26,7 +26,7 @@ interface Rig {
   readonly postgres: OwnPostgres;
 }
 
-/** One per outage, so that both outages run concurrently. */
+/** There is one rig per outage, so that both outages can run concurrently. */
 let stoppedRig: Rig;
 let frozenRig: Rig;
 
@@ -154,7 +154,7 @@ test.concurrent(
 );
 
 test(
-  '/readyz returns 503 while Postgres is read-only, as after a failover',
+  '/readyz returns 503 while Postgres is read-only, which happens after a failover',
   async () => {
     const { postgres } = stoppedRig;
     const DATABASE_URL = await postgres.createDatabase();
@@ -187,7 +187,7 @@ async function execute(url: string, statement: string): Promise<void> {
 }
 
 test(
-  'a shutdown during an outage leaves the journal to the next start',
+  'a shutdown during an outage leaves the journal for the next start to book',
   async () => {
     const { upstream, postgres } = stoppedRig;
     const DATABASE_URL = await postgres.createDatabase();

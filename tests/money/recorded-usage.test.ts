@@ -1,7 +1,7 @@
 /**
  * Charges for recorded answers, computed by hand. An input token costs 2 credits, a cached one 0.2,
  * a cache write 2.5, and an output token 8, including reasoning. Tokens that a provider reports
- * twice are charged once, and so are tokens that it reports only in a total.
+ * twice or only in a total are charged once.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
@@ -63,9 +63,9 @@ test.each([
   ['groq/reasoning.json', 17 * 2 + 649 * 8],
   ['zai/reasoning.json', 13 * 2 + 437 * 8],
   ['moonshot/reasoning-stream.sse', 9 * 2 + 12 * 8],
-  // Of 109 in total, 62 thinking tokens are in neither count.
+  // The total of 109 includes 62 thinking tokens that are in neither count.
   ['gemini/openai-compat-tool-empty-id.json', 35 * 2 + (12 + 62) * 8],
-])('charges %s with %d credits', (file, credits) => expectCost(file, credits));
+])('charges for %s: %d credits', (file, credits) => expectCost(file, credits));
 
 test.each([
   // 7,351 cache reads are not part of the 10 input tokens: 20 + 1470.2 + 32.
@@ -78,7 +78,7 @@ test.each([
   // 504 + 409.6 + 112.
   ['gemini/cached-modalities-stream.sse', 1_026],
   ['gemini/thinking-stream.sse', 9 * 2 + (29 + 256) * 8],
-])('charges %s in its own dialect with %d credits', (file, credits) =>
+])('charges for %s in its own dialect: %d credits', (file, credits) =>
   expectCost(file, credits, file.split('/')[0]),
 );
 
@@ -97,7 +97,7 @@ test.each([
   ['0.2 credits', { prompt_tokens: 1, completion_tokens: 0, ...cacheDetails(1) }, 1],
   ['1.0 credits', { prompt_tokens: 5, completion_tokens: 0, ...cacheDetails(5) }, 1],
   ['1.2 credits', { prompt_tokens: 6, completion_tokens: 0, ...cacheDetails(6) }, 2],
-])('rounds up once, at the end: %s', async (_, usage, credits) => {
+])('rounds up only once, at the end: %s', async (_, usage, credits) => {
   upstream.script('chat', rawUsage(usage, chatAnswer('hi')));
   for (const stream of [false, true]) {
     expect((await recordOf(stream)).charges.modelCharge).toBe(credits);
@@ -119,10 +119,12 @@ describe('implausible usage', () => {
     ['astronomical', { prompt_tokens: 1e308, completion_tokens: 5 }],
     ['beyond 2⁵³', { prompt_tokens: 5, completion_tokens: 2 ** 64 - 22_904_832 }],
     ['zero', { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
-  ])('is replaced by a noted estimate: %s', (_, usage) => expectEstimate(usage, unusableNote));
+  ])('is replaced by an estimate, with a note: %s', (_, usage) =>
+    expectEstimate(usage, unusableNote),
+  );
 
-  // The model has a context of 128,000 tokens, of which 16 times are 2,048,000.
-  test("is replaced by a noted estimate: more than 16 times the model's context", () =>
+  // The model has a context of 128,000 tokens. 16 times that is 2,048,000.
+  test("is replaced by an estimate, with a note: more than 16 times the model's context", () =>
     expectEstimate({ prompt_tokens: 2_047_000, completion_tokens: 1_001 }, excessiveNote));
 
   async function expectEstimate(usage: Record<string, unknown>, note: string): Promise<void> {
@@ -139,7 +141,7 @@ describe('implausible usage', () => {
   }
 });
 
-test("accepts usage of up to 16 times the model's context, as of several choices", async () => {
+test("accepts usage of up to 16 times the model's context, which several choices can add up to", async () => {
   const usage = { prompt_tokens: 2_047_000, completion_tokens: 1_000 };
   upstream.script('chat', rawUsage(usage, chatAnswer('12345678')));
   expect(await recordOf(false)).toMatchObject({

@@ -55,7 +55,7 @@ afterAll(async () => {
 });
 beforeEach(() => upstream.reset());
 
-/** Returns a body of 400 bytes, of which 240 are text: at most 134 tokens, estimated as 60. */
+/** Returns a body of 400 bytes with 240 bytes of text: at most 134 tokens, estimated as 60. */
 function bytes400(fields: object): string {
   const messages = [{ role: 'user', content: 'x'.repeat(240) }];
   const body = (filler: string) =>
@@ -91,7 +91,7 @@ describe('complete answer', () => {
   test.each([
     ['non-streaming', {}],
     ['streaming', streaming],
-  ])('is charged by the reported usage, %s', async (_, fields) => {
+  ])('is charged for the reported usage, %s', async (_, fields) => {
     const usage = { prompt: 10, completion: 4 };
     const record = await recordOf(chatAnswer('one two three four', { usage }), fields);
     expect(charge(record)).toBe(10 * 1 + 4 * 2);
@@ -102,7 +102,7 @@ describe('complete answer', () => {
   test.each([
     ['whole', {}],
     ['streaming', streaming],
-  ])('without usage is charged by an estimate, with a note, %s', async (_, fields) => {
+  ])('without usage is charged for an estimate, with a note, %s', async (_, fields) => {
     const record = await recordOf(withoutUsage(chatAnswer('12345678')), fields);
     expect(charge(record)).toBe(60 * 1 + 2 * 2);
     expect(record).toMatchObject({
@@ -139,12 +139,12 @@ describe('complete answer', () => {
     );
   });
 
-  test('without output is not an estimate if the prompt was counted', async () => {
+  test('without output is charged only for the prompt if the provider counted it', async () => {
     const record = await recordOf(rawUsage(promptOnly, chatAnswer('')));
     expect(charge(record)).toBe(10 * 1);
   });
 
-  test('starts with the final estimate of input tokens in a stream for Anthropic', async () => {
+  test('starts an Anthropic stream with the same estimate of input tokens as at the end', async () => {
     upstream.script('chat', withoutUsage(chatAnswer('12345678')));
     const body = bytes400({ max_tokens: 100, stream: true });
     const { text } = await gateway.post(body, { path: '/v1/anthropic/messages' });
@@ -171,21 +171,18 @@ describe('complete answer', () => {
     ['/v1/chat/completions', messagesOf('hi')],
     ['/v1/messages', { ...messagesOf('hi'), max_tokens: 100 }],
     ['/v1/responses', { input: 'hi' }],
-  ])(
-    'without usage is charged 1 token for "hi", whatever JSON surrounds it, at %s',
-    async (path, body) => {
-      for (const fields of [{}, streaming]) {
-        upstream.script('chat', withoutUsage(chatAnswer('12345678')));
-        const { requestId } = await gateway.post(
-          { model: 'test/chat', ...body, ...fields },
-          { path },
-        );
-        expect(charge(await gateway.record(requestId))).toBe(1 * 1 + 2 * 2);
-      }
-    },
-  );
+  ])('without usage is charged 1 input token for "hi", in the JSON of %s', async (path, body) => {
+    for (const fields of [{}, streaming]) {
+      upstream.script('chat', withoutUsage(chatAnswer('12345678')));
+      const { requestId } = await gateway.post(
+        { model: 'test/chat', ...body, ...fields },
+        { path },
+      );
+      expect(charge(await gateway.record(requestId))).toBe(1 * 1 + 2 * 2);
+    }
+  });
 
-  test('is never charged more than its hold by an estimate', async () => {
+  test('is never charged more than its hold if usage is estimated', async () => {
     const longAnswer = withoutUsage(chatAnswer('y'.repeat(4_000)));
     const record = await recordOf(longAnswer, { max_tokens: 1 });
     // The answer has 1,000 tokens; the hold covers 134 input tokens and 1 output token.
@@ -196,7 +193,7 @@ describe('complete answer', () => {
     );
   });
 
-  test('is charged more than its hold by reported usage if the wallet can pay', async () => {
+  test('is charged more than its hold if usage is reported and the wallet can pay', async () => {
     const usage = { prompt: 10, completion: 5_000 };
     const record = await recordOf(chatAnswer('hello', { usage }), { max_tokens: 1 });
     expect(charge(record)).toBe(10 * 1 + 5_000 * 2);
@@ -255,7 +252,7 @@ describe('failed request', () => {
   });
 
   test.each(['/v1/chat/completions', '/v1/anthropic/messages', '/v1/responses'])(
-    'is charged by an estimate, with a note, if output is counted last, %s',
+    'is charged for an estimate, with a note, if output would be counted at the end, %s',
     async (path) => {
       const usage = { prompt: 70, completion: 24 };
       // 3 events, then 1 for each of 39 words: 146 characters, which are 36 tokens.
@@ -269,7 +266,7 @@ describe('failed request', () => {
     },
   );
 
-  test('is charged only for the input if that was counted beyond the hold', async () => {
+  test('is charged only for the input if the counted input exceeds the hold', async () => {
     const usage = { prompt: 7_000, completion: 24 };
     upstream.script('chat', cutMidStream(42, 'end-of-body', chatAnswer(words(50), { usage })));
     const fields = { ...messagesOf('Hello'), max_tokens: 100, ...streaming };
@@ -353,7 +350,7 @@ describe('request canceled before the first byte', () => {
 describe('request canceled before the usage', () => {
   const usage = { prompt: 10, completion: 24 };
 
-  /** Resolves when the gateway notices a disconnect, after which it waits briefly for the usage. */
+  /** Resolves when the gateway notices a disconnect and starts its brief wait for the usage. */
   async function whenNoticed(): Promise<void> {
     const { linger } = UpstreamCall.prototype;
     const noticed = Promise.withResolvers<void>();
@@ -367,9 +364,9 @@ describe('request canceled before the usage', () => {
     spy.mockRestore();
   }
 
-  /** Disconnects after reading `last`. The upstream sends the rest once that was noticed. */
-  async function cancelAt(model: string, last: string, events: number, said: Behavior) {
-    upstream.script('chat', gated('left', events, said));
+  /** Disconnects after reading `last`. Then lets the upstream send the other events. */
+  async function cancelAt(model: string, last: string, events: number, answer: Behavior) {
+    upstream.script('chat', gated('left', events, answer));
     const client = await connectRaw(gateway.port);
     const body = JSON.parse(bytes400({ ...streaming, model }));
     const authorization = `authorization: Bearer ${gateway.keys.routing}\r\n`;
@@ -386,9 +383,9 @@ describe('request canceled before the usage', () => {
 
   test.each([
     ['after the last output', 'test/chat', '"stop"', 26],
-    ['amid the output', 'test/chat', 'w20', 21],
-    ['amid the output of a provider that counts it last', 'test/claude', 'w20', 24],
-  ])('is charged by the usage that still arrives, %s', async (_, model, last, events) => {
+    ['in the middle of the output', 'test/chat', 'w20', 21],
+    ['in the middle of output that is counted at the end', 'test/claude', 'w20', 24],
+  ])('is charged for the usage that still arrives, %s', async (_, model, last, events) => {
     const record = await cancelAt(model, last, events, chatAnswer(words(24), { usage }));
     expect(charge(record)).toBe(10 * 1 + 24 * 2);
     expect(record).toMatchObject({ status: 'success', cancelled: true, usageEstimated: false });
@@ -472,7 +469,7 @@ describe('image of 2 MB without usage', () => {
     ['/v1/chat/completions', {}, 60],
     ['/v1/messages', { max_tokens: 1_500 }, 60],
     ['/v1/responses', { messages: undefined, input: 'x' }, 1],
-  ])('is charged by an estimate for images at %s', async (path, more, prompt) => {
+  ])("is charged for an estimate of the image's tokens at %s", async (path, more, prompt) => {
     const key = await gateway.makeKey({ limit: 4_000 });
     upstream.script('chat', replay(answer, { contentType: 'text/event-stream' }));
     const short = JSON.stringify({ ...JSON.parse(bytes400(streaming)), ...more });
@@ -499,7 +496,7 @@ describe('request that runs out of credits', () => {
     expect(entry?.json).toMatchObject({ max_tokens: 133 });
   });
 
-  test('is interrupted if the upstream exceeds its cap, and charged its hold', async () => {
+  test('is interrupted if the upstream exceeds the output cap, and charged its full hold', async () => {
     const key = await gateway.makeKey({ limit: 400 });
     // The upstream sends 2,000 characters and hangs, so only the gateway can end the stream.
     const long = withoutUsage(chatAnswer('word '.repeat(800), { chunks: 40 }));
@@ -525,7 +522,7 @@ describe('request that runs out of credits', () => {
     expect(next.status).toBe(402);
   });
 
-  test('is charged what the wallet has, and the rest is written off', async () => {
+  test('is charged as much as the wallet has, and the other credits are written off', async () => {
     const created = await gateway.post({ name: 'Small' }, admin('/admin/v1/tenants'));
     const tenant = isObject(created.json.data) ? String(created.json.data.id) : '';
     const path = `/admin/v1/tenants/${tenant}`;

@@ -1,6 +1,6 @@
 /**
- * Holds of web searches. Each search leads to another round, whose input contains the results, and
- * which has only the credits that earlier rounds left.
+ * Holds for web searches. Each search leads to another round, whose input contains the results. A
+ * round can use only the credits that earlier rounds left.
  */
 import { afterEach, expect, test } from 'bun:test';
 import { callTools, chatAnswer } from '../support/fake-upstream.ts';
@@ -19,7 +19,7 @@ afterEach(() => rig.stop());
 
 const search = { name: 'web_search', arguments: { query: 'weather today' }, id: 'call_1' };
 
-/** Returns how often a key with this limit searched after a first round of this length. */
+/** Returns how many searches a key with this limit made after a first round of this length. */
 async function countSearches(limit: number, completion: number, prices: object): Promise<number> {
   rig = await startSearchGateway({}, prices);
   rig.reset();
@@ -29,7 +29,7 @@ async function countSearches(limit: number, completion: number, prices: object):
   return rig.engine.searches.length;
 }
 
-// The first round needs less than a million credits, the results of a search about 8 million.
+// The first round needs fewer than a million credits. Search results need about 8 million.
 test.each([
   [2_000_000, 0],
   [20_000_000, 1],
@@ -46,9 +46,9 @@ test.each([
 });
 
 // Before the last search, rounds have cost 360 credits and searches 10,000. The last search may
-// cost 13,000 and its round about 9,000. The limit couldn't cover 4 rounds of that size.
+// cost 13,000, and its round about 9,000. The limit couldn't cover 4 rounds of that size.
 test.each(['post', 'stream'] as const)(
-  'uses the credits that earlier rounds left for later ones: %s',
+  'uses the credits left by earlier rounds in later rounds: %s',
   async (method) => {
     rig = await startSearchGateway();
     rig.reset();
@@ -62,8 +62,8 @@ test.each(['post', 'stream'] as const)(
   },
 );
 
-// Before the last round, 100 + 2 × 5,000 and a search of 5,000 are spent, which leaves 24,900. The
-// prompt has more than 100 tokens, and fewer than 1,000 with its results.
+// Before the last round, 100 + 2 × 5,000 credits for a round and 5,000 for a search are spent, so
+// 24,900 are left. The last prompt has between 100 and 1,000 tokens, including the results.
 test.each(['post', 'stream'] as const)(
   'lowers the output cap of a round to the remaining credits: %s',
   async (method) => {
@@ -110,8 +110,8 @@ test('does not lower the output cap of a round that the credits cover', async ()
   expect([await capAt(enough), await capAt(enough + 1)]).toEqual([16, 16]);
 });
 
-// 10,000 bytes are held as 3,334 tokens. A cap of 4,000 fits beside them into the context, but not
-// with 2,000 bytes more.
+// 10,000 bytes are held as 3,334 tokens. The context has room for them and a cap of 4,000, but not
+// for another 2,000 bytes of search results.
 test.each(['post', 'stream'] as const)(
   "sends the operator's output cap only if it fits into the context: %s",
   async (method) => {
@@ -129,13 +129,13 @@ test.each(['post', 'stream'] as const)(
   },
 );
 
-// The first round needs about 1,200 credits, the next 1,100, and a search 13,000.
+// The first round needs about 1,200 credits, the next round 1,100, and a search 13,000.
 test.each([
   ['post', 1_400, 'The credits ran out'],
   ['stream', 1_400, 'The credits ran out'],
   ['post', 4_000, 'I could not look.'],
 ] as const)(
-  'does not cache an answer that a lack of credits shortened: %s with %d credits',
+  'does not cache an answer that was shortened by a lack of credits: %s with %d credits',
   async (method, limit, shortened) => {
     rig = await startSearchGateway();
     rig.reset();

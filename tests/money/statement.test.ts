@@ -104,7 +104,7 @@ describe.each([...engines])('statement on $name', ({ empty }) => {
     expect(rows.at(-1)?.time).toBe('2028-02-29T23:59:59.999Z');
   });
 
-  test('lists a charge in the month of its booking', async () => {
+  test('lists a charge in the month in which it was booked', async () => {
     const own = await addCustomer(store, 0);
     await grant(store, own.tenantId, 100, Date.UTC(2028, 0, 31, 23, 59, 59));
     const arrived = Date.UTC(2028, 1, 29, 23, 59, 59, 900);
@@ -173,7 +173,7 @@ describe.each([...engines])('statement on $name', ({ empty }) => {
   test('adds up while requests are being booked and over many pages', async () => {
     const own = await addCustomer(store, 1_000_000);
     const at = Date.UTC(2028, 3, 2);
-    // Pages have 500 lines, so some end within an entry.
+    // Pages have 500 lines, so some pages end in the middle of an entry.
     for (let batch = 0; batch < 10; batch += 1) {
       const records = Array.from({ length: 450 }, (_, n) => charged(own, 1 + (n % 3), at + batch));
       await book(store, records, at + batch);
@@ -191,7 +191,7 @@ describe.each([...engines])('statement on $name', ({ empty }) => {
     expect(new Set(ids).size).toBe(4_500);
   });
 
-  test('is empty for a tenant without a wallet, and contains no other tenant', async () => {
+  test('is empty for a tenant without a wallet, and contains no data of other tenants', async () => {
     const own = await addCustomer(store, 0);
     const other = await addCustomer(store, 50);
     await book(store, [charged(other, 5, Date.UTC(2028, 2, 2))]);
@@ -203,7 +203,7 @@ describe.each([...engines])('statement on $name', ({ empty }) => {
     expect(await statement(other.tenantId, '2028-03')).toHaveLength(3);
   });
 
-  test('numbers entries per tenant and month, which reveals nothing about others', async () => {
+  test('numbers entries per tenant and month, so that they reveal nothing about other tenants', async () => {
     const [own, other] = [await addCustomer(store, 100), await addCustomer(store, 100)];
     const at = Date.UTC(2028, 2, 5);
     const entryIds = async () =>

@@ -1,4 +1,4 @@
-/** A gateway whose clock is an hour ahead of Postgres must use the time of Postgres. */
+/** A gateway whose clock is an hour ahead of Postgres must use the time from Postgres. */
 import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -100,7 +100,7 @@ test("the age of a cached answer is measured with the store's clock", async () =
   const messages = [{ role: 'user', content: 'And yesterday?' }];
   const chat = { model: 'test/chat', temperature: 0, messages };
   expect((await gateway.post(chat)).headers.get('x-cache')).toBe('MISS');
-  // Read the cache entry like a machine with the correct time.
+  // Set the correct time and read the cache entry, as another machine would.
   setSystemTime(storeTime);
   const again = await gateway.post(chat, { headers: { 'cache-control': 'max-age=60' } });
   setSystemTime(storeTime + hourMs);
@@ -121,7 +121,7 @@ test("a job gets its creation time from the store's clock, so that any process c
   expect(Math.abs(createdAt - storeTime)).toBeLessThan(minuteMs);
 });
 
-test("a request counts toward the key's limit on the day of its arrival", async () => {
+test("a request counts toward the key's limit of the day on which it arrived", async () => {
   const { store, folder } = gateway;
   const log = createLog(() => undefined);
   const accounting = await Accounting.open({
@@ -165,7 +165,7 @@ test("log rows are deleted according to the store's clock", async () => {
   const { requestId } = await gateway.post(chat);
   setSystemTime(storeTime + 30 * 24 * hourMs);
   const ahead = await InProcessGateway.start({ ...settings, logs: { keep_days: 7 } });
-  // It deletes old rows when it starts, and a stop waits for that.
+  // The gateway deletes old rows when it starts, and stop() waits for that.
   await ahead.stop();
   setSystemTime(storeTime + hourMs);
   const { logs } = (await gateway.get('/v1/customer/logs')).json;

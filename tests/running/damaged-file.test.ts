@@ -1,4 +1,4 @@
-/** Commands and starts on a damaged database file print its path. */
+/** Commands and starts that find a damaged database file print its path. */
 import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';

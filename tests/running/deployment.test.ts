@@ -1,6 +1,6 @@
 /**
  * The deployment artifacts: the executable runs in an empty folder, and the container files match
- * the documentation. Without a container engine, those files are only read.
+ * the documentation. The container files are only parsed, so no container engine is needed.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -95,7 +95,7 @@ describe('the executable', () => {
     expect(String(listed.stdout)).not.toContain('groq');
   });
 
-  test('prints a command without npm for creating keys', async () => {
+  test('prints a command that creates keys without npm', async () => {
     const second = Bun.spawn([program, 'serve', '--port', '0'], {
       cwd: folder,
       env: { PATH: '' },
@@ -135,7 +135,7 @@ describe('the container files', () => {
     for (const name of ['.env', 'tollgate.yaml', 'data', '.git']) expect(ignored).toContain(name);
   });
 
-  test('set only existing variables, and pass the key of every provider', () => {
+  test('set only variables that exist, and pass on the API key of every provider', () => {
     const known = new Set(
       [...read('docs/configuration.md').matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name]) => name),
     );
@@ -155,7 +155,7 @@ describe('the container files', () => {
       expect(known).toContain(name);
   });
 
-  test('publish ports on loopback only, because they have no TLS', () => {
+  test('publish ports only on loopback, because the gateway has no TLS', () => {
     const { services } = parse(read('compose.yaml')) as {
       services: Record<string, { ports?: string[] }>;
     };

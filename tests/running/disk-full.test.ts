@@ -1,6 +1,6 @@
 /**
- * The disk of the data directory fills up under load and is freed again. The disk is a real, small
- * mount. Mounting requires root, so without root the file runs itself again in a user namespace.
+ * The data directory's disk fills up under load and then has space again. The disk is a real, small
+ * mount. Mounting requires root. Without root, this file runs itself again in a user namespace.
  */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
@@ -165,7 +165,7 @@ function writePartialLine(): void {
   const segment = new Segment(path, false);
   segment.write('{"first":1}\n');
   const ballast = fillUp(join(disk, 'ballast'));
-  // The page with the first line has space for a part of this one.
+  // The page with the first line has space for the beginning of this line.
   expect(() => segment.write(`{"long":"${'x'.repeat(100_000)}"}\n`)).toThrow();
   expect(readFileSync(path, 'utf8')).toBe('{"first":1}\n');
   ballast.free();

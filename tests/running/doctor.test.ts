@@ -1,4 +1,4 @@
-/** Runs `tollgate doctor` on real stores and servers. It must change nothing. */
+/** Runs `tollgate doctor` on real stores and servers. The command must not change them. */
 import { Database } from 'bun:sqlite';
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
@@ -66,7 +66,7 @@ test(
       "✓ clock           This machine's clock says # UTC.",
       "✓ providers       No provider has a key, so the demo is on. Set a provider's key, such as " +
         'OPENAI_API_KEY.',
-      '✓ journal         No ended process has left a journal.',
+      '✓ journal         No journals were left behind by processes that have exited.',
       'All 6 checks passed.',
       '',
     ]);
@@ -92,7 +92,7 @@ test(
       "✓ clock           This machine's clock says # UTC.",
       '✓ secret key      Tenants have no provider keys to decrypt.',
       '✓ provider fake   host accepts the key in # ms.',
-      '✓ journal         No ended process has left a journal.',
+      '✓ journal         No journals were left behind by processes that have exited.',
       '✓ ledger          No lease expired more than a day ago. To check every balance, run ' +
         '"tollgate ledger verify".',
       'All 8 checks passed.',
@@ -193,7 +193,7 @@ test(
 );
 
 test(
-  'doctor shifts only the line of a provider with a long name',
+  'doctor changes the alignment only in the line of a provider with a long name',
   async () => {
     await using provider = startProvider();
     const long = 'a-name-of-one-hundred-characters'.padEnd(100, '-');
@@ -211,7 +211,7 @@ describe('the doctor checks of folders', () => {
   const asUnprivileged =
     process.getuid?.() === 0 ? ['setpriv', '--bounding-set', '-dac_override,-dac_read_search'] : [];
 
-  /** Runs the doctor inside another command, which restricts its permissions or disk space. */
+  /** Runs the doctor inside a command that restricts its permissions or disk space. */
   async function runInside(
     wrapper: readonly string[],
     dataDir: string,
@@ -230,7 +230,7 @@ describe('the doctor checks of folders', () => {
   test(
     'fail for a folder of another user, with the command that changes its owner',
     async () => {
-      // Only root can create such a folder. For other users, `/` is one.
+      // Only root can create a folder of another user. For other users, `/` is such a folder.
       const isRoot = process.getuid?.() === 0;
       const closed = isRoot ? newFolder() : '/';
       if (isRoot) {
@@ -263,7 +263,7 @@ describe('the doctor checks of folders', () => {
   );
 
   test(
-    'include the database folder outside the data directory, before and after the first start',
+    'include a database folder outside the data directory, before and after the first start',
     async () => {
       const dataDir = newFolder();
       const folder = join(newFolder(), 'database');
@@ -347,8 +347,8 @@ describe('the doctor checks of Postgres', () => {
       const env = { DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/ledger' };
       const found = await run(['doctor'], { env });
       expect(findingOf(found, '✗', 'store')).toBe(
-        'Postgres at host/ledger cannot be reached: connection refused. Check database ' +
-          '(DATABASE_URL), and that this machine can reach it.',
+        'Postgres at host/ledger cannot be reached: connection refused. Check the database ' +
+          'option (DATABASE_URL), and make sure that this machine can reach the server.',
       );
       expect([found.exitCode, found.stderr]).toEqual([1, '1 of 5 checks failed.\n']);
       expect(found.stdout).not.toContain('hunter2');
@@ -366,17 +366,17 @@ test(
     expect(findingOf(await run(['doctor'], options), '✓', 'redis')).toBe('Redis answers in # ms.');
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     expect(findingOf(await run(['doctor'], options), '✗', 'redis')).toMatch(
-      /^Redis can't be used: OOM .*\. It is running but rejects the command\. .* maxmemory .*\.$/,
+      /^Redis can't be used: OOM .*\. Redis is running but rejects the command\. .* maxmemory .*\.$/,
     );
     await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     const outOfRange = await run(['doctor'], { env: { REDIS_URL: `${redis.url}/99` } });
     expect(findingOf(outOfRange, '✗', 'redis')).toMatch(
-      /^Redis can't be used: ERR DB index is out of range\. It is running but rejects the command/,
+      /^Redis can't be used: ERR DB index is out of range\. Redis is running but rejects the command/,
     );
     await redis[Symbol.asyncDispose]();
     const found = await run(['doctor'], options);
     expect(findingOf(found, '✗', 'redis')).toMatch(
-      /^Redis can't be used: \S.*\. Start it, or set redis \(REDIS_URL\) to its URL\.$/,
+      /^Redis can't be used: \S.*\. Start Redis, or set the redis option \(REDIS_URL\) to its URL\.$/,
     );
     expect(found.exitCode).toBe(1);
   },
@@ -424,11 +424,11 @@ test(
     const own = { TOLLGATE_SECRET_KEY: '' };
     expect((await run(words, { dataDir, config, env: own })).stderr).toBe('');
     const matching = await run(['doctor'], { dataDir, config });
-    const decrypts = 'The secret key decrypts 1 provider key of tenants.';
+    const decrypts = "The secret key can decrypt all tenants' provider keys (1).";
     expect(findingOf(matching, '✓', 'secret key')).toBe(decrypts);
     const found = await run(['doctor'], { dataDir, config, env });
     expect(findingOf(found, '✗', 'secret key')).toStartWith(
-      'The secret key decrypts only 0 of 1 provider key. ' +
+      'The secret key can decrypt only 0 of 1 provider key. ' +
         "The secret key doesn't match the stored provider keys.",
     );
     expect((await run(['serve', '--port', '0'], { dataDir, config, env })).exitCode).toBe(1);
@@ -450,8 +450,9 @@ test(
     const config = { demo: true };
     const found = await run(['doctor'], { dataDir, config });
     expect(findingOf(found, '✗', 'journal')).toBe(
-      "Ended processes left 1 journal, which may contain charges that aren't in the ledger yet. To " +
-        'record these charges, start a gateway on this folder: "tollgate serve".',
+      "Processes that have exited left 1 journal, which may contain charges that aren't in the " +
+        'ledger yet. To record these charges, start a gateway with this data directory: ' +
+        '"tollgate serve".',
     );
     expect(findingOf(found, '✗', 'ledger')).toBe(
       '1 lease with 700 credits expired more than a day ago. To return the credits, start a ' +

@@ -259,7 +259,7 @@ test(
     expect(isObject(shown.body.error) && shown.body.error.message).toBe(
       `The model "demo/embed" ${off}; use "acme/embed".`,
     );
-    // This one is configured, under the name of a demo model.
+    // The configuration has a model with the name of this demo model.
     expect((await rejection('demo/speech')).status).toBe(502);
 
     const { body } = await gateway.call('GET', '/v1/models', { key });

@@ -1,4 +1,4 @@
-/** A gateway that starts before its Postgres waits for it and logs that it waits. */
+/** A gateway that starts before Postgres waits for the database and logs that it is waiting. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -164,7 +164,7 @@ test(
     await other.connect();
     await other.query('select pg_advisory_lock(7316205114)');
     const { process: child, finished } = await startWaiting(url);
-    // Two signals of the same kind may be delivered as one.
+    // Uses another signal, because the system may deliver two signals of the same kind as one.
     child.kill('SIGTERM');
     child.kill('SIGINT');
     expect((await finished).exitCode).toBe(0);
@@ -199,7 +199,7 @@ function fatal(code: string, message: string): Uint8Array {
   return Buffer.concat([head, fields]);
 }
 
-// These tests are concurrent, because each waits for a server of its own.
+// These tests are concurrent, because each one only waits for its own server.
 describe.concurrent('a gateway waits and can be stopped if the database', () => {
   test.each([
     ['is starting up', fatal('57P03', 'the database system is starting up'), 'starting up'],
@@ -251,7 +251,7 @@ test(
   testMs,
 );
 
-describe('exits at once with 1 and one sentence for', () => {
+describe('exits immediately with 1 and one sentence for', () => {
   async function configured(change: (url: URL) => void): Promise<string> {
     const url = new URL(await postgres.createDatabase());
     change(url);
@@ -337,7 +337,7 @@ describe('workers that wait for the database', () => {
   }
 
   test(
-    'start after the first has connected, and a replacement does not listen while it waits',
+    'start after the first one has connected, and a replacement does not listen while it waits',
     async () => {
       const url = await postgres.createDatabase();
       await postgres.halt('fast');
@@ -357,7 +357,7 @@ describe('workers that wait for the database', () => {
         return found.length > 1 ? found : undefined;
       });
       expect(lines.map((line) => 'port' in line)).toEqual([true, false]);
-      // The remaining worker serves this page without the database.
+      // The remaining worker can serve this page without the database.
       for (let i = 0; i < 20; i++) expect((await send(baseUrl, '/', 'GET')).status).toBe(200);
       await postgres.start();
       await until('stderr', (text) => linesOf(text, 'database_connected')[1]);

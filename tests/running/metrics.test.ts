@@ -1,4 +1,4 @@
-/** Compares the metrics with numbers computed by hand from the requests. */
+/** Compares the metrics with numbers that were calculated from the requests by hand. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -135,7 +135,7 @@ describe('metrics of failed requests', () => {
     expect(state('first', 'test/chat')).toBe(0);
   });
 
-  test('count rejections before the handler by route and status', async () => {
+  test('count rejections that occur before the handler, by route and status', async () => {
     await gateway.post(
       { model: 'test/chat', messages },
       { key: 'sk-tg-unknown-key-00000000000000' },
@@ -172,7 +172,7 @@ describe('gauges', () => {
     await upstream.until((requests) => requests.find((entry) => entry.model === 'slow'));
     const busy = await scrape();
     expect(busy.value('tollgate_requests_in_flight')).toBe(1);
-    // The running request and the scrape.
+    // The running chat request and the scrape itself.
     expect(busy.value('tollgate_open_requests')).toBe(2);
     expect(busy.value('tollgate_leases')).toBe(1);
     expect(busy.value('tollgate_held_credits') ?? 0).toBeGreaterThanOrEqual(2000);

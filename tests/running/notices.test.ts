@@ -1,4 +1,4 @@
-/** THIRD_PARTY_NOTICES.md against package-lock.json. If one fails: `npm run notices`. */
+/** Compares THIRD_PARTY_NOTICES.md with package-lock.json. To fix a failure: `npm run notices`. */
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { productionDependencies, thirdPartyNotices } from '../../deploy/notices.
 const page = readFileSync(join(import.meta.dir, '../../THIRD_PARTY_NOTICES.md'), 'utf8');
 
 describe('the third-party notices', () => {
-  test('list the locked version of every production dependency and of nothing else', () => {
+  test('list the locked version of every production dependency, and no other packages', () => {
     const listed = [...page.replace(/^```[\s\S]*?^```$/gm, '').matchAll(/^## (.+)$/gm)];
     const locked = productionDependencies().map(({ name, version }) => `${name} ${version}`);
     expect(listed.map(([, heading]) => heading)).toEqual(locked);

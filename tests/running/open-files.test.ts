@@ -41,7 +41,7 @@ test.each([
   ['its first request', [], journalError],
   ['a later request', ['test/before'], connectionError],
 ] as const)(
-  'out of file descriptors, the gateway answers %s with 503, blames no provider, and recovers',
+  'without free file descriptors, the gateway rejects %s with 503, blames no provider, and recovers',
   async (_, before, message) => {
     const models = { 'test/chat': {} };
     await using gateway = await startGateway({
@@ -70,7 +70,7 @@ test.each([
     expect(rejected.toLowerCase()).toContain('\r\nretry-after: ');
     expect(rejected).toContain(message);
     expect(upstream.requests).toHaveLength(0);
-    // Give the batch writer time to fail as well.
+    // Wait until the batch writer has failed as well.
     await Bun.sleep(500);
 
     for (const socket of [first, ...others]) socket.destroy();

@@ -1,4 +1,4 @@
-/** What `npm pack` contains, and that it runs where it is installed. */
+/** Checks what `npm pack` packs, and that the package runs after it is installed. */
 import { beforeAll, describe, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -70,7 +70,7 @@ describe('the package, installed in an empty folder', () => {
     npm('install', '--prefer-offline', '--no-audit', '--ignore-scripts', tarball);
   }, timeoutMs);
 
-  test('runs before the install script of Bun did, as with pnpm', () => {
+  test('runs even if the install script of Bun has not run, as with pnpm', () => {
     const { exitCode, stdout } = Bun.spawnSync([program, '--version'], { cwd: project, env });
     expect(exitCode).toBe(0);
     expect(stdout.toString()).toBe(`${manifest.version}\n`);
@@ -121,7 +121,7 @@ test.each([bunfig, tsconfig])('the command ignores the %s of the current folder'
   expect(stdout.toString()).toMatch(/^\d+\.\d+\.\d+\n$/);
 });
 
-test('the dashboard ignores the tsconfig.json of the folder the gateway is started in', () => {
+test('the dashboard ignores the tsconfig.json of the folder in which the gateway is started', () => {
   const settings = ['--config=/dev/null', `--tsconfig-override=${join(root, 'tsconfig.json')}`];
   const script = `import { packDashboard } from '${root}/src/http/system/dashboard.ts';
     console.log(JSON.parse(await packDashboard()).length);`;

@@ -10,7 +10,7 @@ import { newFolder } from '../support/gateway.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 
 const testMs = 120_000;
-/** Timeout for servers that answer, which may be slow on a busy machine. */
+/** Timeout for servers that answer. On a busy machine, they may be slow. */
 const longTimeoutMs = 10_000;
 /** Timeout for servers that don't answer. */
 const shortTimeoutMs = 1_000;
@@ -30,14 +30,14 @@ async function connect(
 ): Promise<{ redis: Redis; events: string[] }> {
   const events: string[] = [];
   const watcher = {
-    onUnreachable: () => events.push('away'),
-    onReconnected: () => events.push('back'),
+    onUnreachable: () => events.push('unreachable'),
+    onReconnected: () => events.push('reconnected'),
   };
   const redis = await Redis.open(url, watcher, countScripts, 'here', timeoutMs);
   return { redis, events };
 }
 
-/** Connects a client and records why it lost the server. */
+/** Connects a client and records why the server was unreachable. */
 async function connectForReasons(url: string): Promise<{ redis: Redis; reasons: string[] }> {
   const reasons: string[] = [];
   const watcher = {
@@ -94,7 +94,7 @@ describe('the Redis client', () => {
   });
 
   test(
-    'does not count time in which its own machine was suspended as a timeout',
+    'does not time out because its own machine was suspended',
     withServer(async (own) => {
       const { redis } = await connect(own.url, shortTimeoutMs);
       own.pause();
@@ -108,7 +108,7 @@ describe('the Redis client', () => {
     testMs,
   );
 
-  // These tests are concurrent, because each waits for a server of its own.
+  // These tests are concurrent, because each one only waits for its own server.
   test.concurrent(
     'returns undefined while the server is down, and reconnects by itself',
     withServer(async (own) => {
@@ -122,21 +122,21 @@ describe('the Redis client', () => {
       await own.start();
       await until(() => redis.isUp);
       expect(await redis.run(double, [], [1])).toBe(2);
-      expect(events).toEqual(['away', 'back']);
+      expect(events).toEqual(['unreachable', 'reconnected']);
       redis.close();
     }),
     testMs,
   );
 
   test.concurrent(
-    'marks a frozen server as down after a few commands, and as up when it answers again',
+    'marks a frozen server as down after a few commands, and as up once it answers again',
     withServer(async (own) => {
       const { redis, events } = await connect(own.url, shortTimeoutMs);
       own.pause();
       const answers = await Promise.all(Array.from({ length: 50 }, () => redis.get('a')));
       expect(answers.every((answer) => answer === undefined)).toBe(true);
       expect(redis.isUp).toBe(false);
-      expect(events).toEqual(['away']);
+      expect(events).toEqual(['unreachable']);
       own.resume();
       await until(() => redis.isUp);
       expect(await redis.get('a')).toBeNull();
@@ -182,25 +182,25 @@ describe('the Redis client', () => {
       expect(redis.isUp).toBe(false);
       await own.start();
       await until(() => redis.isUp);
-      expect(events).toEqual(['away', 'back']);
+      expect(events).toEqual(['unreachable', 'reconnected']);
       redis.close();
     }),
     testMs,
   );
 
   test.concurrent(
-    'marks a full server as down, although it still reads, until it has memory again',
+    'marks a server without free memory as down until it has memory again',
     withServer(async (own) => {
       const { redis, events } = await connect(own.url);
       await own.command('CONFIG', 'SET', 'maxmemory', '1');
       await redis.set('a', new Uint8Array(1), 60_000);
       expect(redis.isUp).toBe(false);
-      // Long enough for a few checks. A server that reads but can't count is still down.
+      // Long enough for a few checks. A full server can read but not count, so it is still down.
       await Bun.sleep(1_500);
-      expect(events).toEqual(['away']);
+      expect(events).toEqual(['unreachable']);
       await own.command('CONFIG', 'SET', 'maxmemory', '0');
       await until(() => redis.isUp);
-      expect(events).toEqual(['away', 'back']);
+      expect(events).toEqual(['unreachable', 'reconnected']);
       redis.close();
     }),
     testMs,
@@ -247,7 +247,7 @@ describe('the Redis client', () => {
   );
 
   test.concurrent(
-    'reports that other nodes of a cluster have some of the keys',
+    'reports that some keys belong to other nodes of a cluster',
     async () => {
       const [one, other] = [await startNode('0', '8191'), await startNode('8192', '16383')];
       if (!one || !other) return;
@@ -273,8 +273,8 @@ describe('the Redis client', () => {
         await Bun.sleep(10);
       }
       // It reconnects after 0.5, 1, 2, and 4 seconds. Without backoff, it would do so 12 times.
-      expect(events.filter((event) => event === 'back').length).toBeLessThanOrEqual(4);
-      expect(events.filter((event) => event === 'back').length).toBeGreaterThanOrEqual(1);
+      expect(events.filter((event) => event === 'reconnected').length).toBeLessThanOrEqual(4);
+      expect(events.filter((event) => event === 'reconnected').length).toBeGreaterThanOrEqual(1);
       redis.close();
     }),
     testMs,
@@ -296,7 +296,7 @@ describe('RedisCounts', () => {
     };
   }
 
-  /** Waits for the next minute if the current window ends soon. */
+  /** Waits for the next minute if the current one ends soon. */
   async function earlyInTheMinute(): Promise<void> {
     const leftMs = 60_000 - (Date.now() % 60_000);
     if (leftMs < 15_000) await Bun.sleep(leftMs + 50);
@@ -360,7 +360,7 @@ describe('RedisCounts', () => {
   );
 
   test(
-    'continues from the counts of a process after the server lost them',
+    'continues from the counts that a process knows after the server lost its data',
     async () => {
       const group = await counters(1);
       const [counts] = group?.counts ?? [];
@@ -383,7 +383,7 @@ describe('RedisCounts', () => {
   );
 
   test(
-    'stays in the later window if the clock steps back',
+    'stays in the later window if the clock is set back',
     async () => {
       const group = await counters(1);
       const [counts] = group?.counts ?? [];
@@ -418,7 +418,7 @@ describe('RedisCounts', () => {
         window: minute,
         requests: 8,
       });
-      // It expires after the minute, like any other.
+      // The count expires after the minute, like all counts.
       expect(Number(await server.command('PTTL', name))).toBeWithin(1, 120_001);
       group.close();
     },
@@ -433,7 +433,7 @@ describe('concurrency slots in Redis', () => {
     return server && new RedisCounts((await connect(server.url)).redis);
   }
 
-  test('are limited, and a released slot is free', async () => {
+  test('are limited, and a released slot is free again', async () => {
     const slots = await counts();
     if (!slots) return;
     const enter = async (slot: string, ...released: string[]) =>
@@ -459,7 +459,7 @@ describe('concurrency slots in Redis', () => {
     expect(await slots.acquire('acme', 'a:1', 1, [])).toEqual({ isFree: false, running: 1 });
     const endsAt = Number(await server.command('ZSCORE', name, 'dead:1'));
     expect(endsAt).toBeWithin(before + slotTtlMs, after + slotTtlMs);
-    // Simulate the passage of that time.
+    // Set an expiry in the past instead of waiting.
     await server.command('ZADD', name, String(Date.now() - 1), 'dead:1');
     expect(await slots.acquire('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
   });
@@ -469,12 +469,12 @@ describe('concurrency slots in Redis', () => {
     if (!server || !slots) return;
     await server.command('ZADD', name, String(Date.now() + 3_600_000), 'dead:1', 'inf', 'odd');
     expect(await slots.acquire('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
-    // After a small step back of the clock, slots of running requests are still occupied.
+    // If the clock is set back a little, the slots of running requests are still occupied.
     await server.command('ZADD', name, String(Date.now() + slotTtlMs + 5_000), 'a:1');
     expect(await slots.acquire('acme', 'a:2', 1, [])).toEqual({ isFree: false, running: 1 });
   });
 
-  test('are renewed and restored on a server that lost them', async () => {
+  test('are renewed, and restored if the server lost them', async () => {
     const slots = await counts();
     if (!server || !slots) return;
     await slots.acquire('acme', 'a:1', 3, []);

@@ -60,7 +60,7 @@ describe('an invalid configuration', () => {
   );
 
   test(
-    'with another credits_per_usd than the ledger is rejected without losing data',
+    'with a different credits_per_usd than the ledger is rejected without losing data',
     async () => {
       const first = await startGateway({ config: { credits_per_usd: 1000, demo: true } });
       await first.stop();
@@ -79,7 +79,7 @@ describe('an invalid configuration', () => {
   );
 
   test(
-    'with a missing provider key stops the gateway but not the management commands',
+    'with a missing provider key prevents a start, but not the management commands',
     async () => {
       const dataDir = newFolder();
       const config = {
@@ -113,7 +113,7 @@ describe('an invalid configuration', () => {
   );
 
   test(
-    'that is not YAML is reported with line and column',
+    'that is not YAML is reported with its line and column',
     async () => {
       const { exitCode, stderr } = await run(['serve'], { config: 'server: {\nport: ]' });
       expect(exitCode).toBe(2);
@@ -124,7 +124,7 @@ describe('an invalid configuration', () => {
   );
 
   test(
-    'is reported without its credentials',
+    'is reported without the credentials it contains',
     async () => {
       const { exitCode, stderr } = await run(['serve'], {
         config: {

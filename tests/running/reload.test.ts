@@ -25,7 +25,7 @@ const settings = (models: Models, options: object = {}) => ({
 });
 const chatOf = (model: string) => ({ model, messages: [{ role: 'user', content: 'one two' }] });
 
-/** Writes the file, sends SIGHUP, and returns the log lines of this event. */
+/** Writes the file, sends SIGHUP, and returns the log lines of the given event. */
 async function reload(gateway: Gateway, config: object | string, event: string, lines = 1) {
   const count = () => gateway.log().filter((line) => line.event === event).length;
   const before = count();
@@ -92,7 +92,7 @@ test(
 );
 
 test(
-  'models come and go, and what was counted goes on under the new limits',
+  'a reload adds and removes models, and keeps request counts under the new limits',
   async () => {
     await using gateway = await startGateway({
       config: settings({ 'test/old': { name: 'chat' } }, { limits: { requests_per_minute: 50 } }),
@@ -165,7 +165,7 @@ test.each<[string, string[]]>([
 );
 
 test(
-  'settings that need a restart stay the same and are logged',
+  'settings that need a restart do not change, and their names are logged',
   async () => {
     const models = { 'test/chat': {} };
     await using gateway = await startGateway({ config: settings(models) });
@@ -263,20 +263,23 @@ test.each<[string, (end: Promise<never>) => { readonly mock: { readonly calls: u
       }),
   ],
   ['/v1/jobs', (end) => spyOn(SqlJobs.prototype, 'list').mockReturnValue(end)],
-])('a reload does not raise the concurrency limit of pending reads of %s', async (path, hold) => {
-  const gateway = await InProcessGateway.start({ providers: {}, models: [] });
-  const end = Promise.withResolvers<never>();
-  const { calls } = hold(end.promise).mock;
-  const send = () => [1, 2, 3].map(() => gateway.get(path));
-  const reads = send();
-  while (calls.length < 2) await Bun.sleep(1);
-  gateway.reload();
-  reads.push(...send());
-  // These are answered after the reads above have been received.
-  for (let i = 0; i < 5; i += 1) await gateway.get('/v1/customer/credits');
-  const startedReads = calls.length;
-  end.reject(new Error('The test is over.'));
-  await Promise.all(reads);
-  await gateway.stop();
-  expect(startedReads).toBe(2);
-});
+])(
+  'pending reads of %s still count against the concurrency limit after a reload',
+  async (path, hold) => {
+    const gateway = await InProcessGateway.start({ providers: {}, models: [] });
+    const end = Promise.withResolvers<never>();
+    const { calls } = hold(end.promise).mock;
+    const send = () => [1, 2, 3].map(() => gateway.get(path));
+    const reads = send();
+    while (calls.length < 2) await Bun.sleep(1);
+    gateway.reload();
+    reads.push(...send());
+    // By the time these are answered, the gateway has received the reads above.
+    for (let i = 0; i < 5; i += 1) await gateway.get('/v1/customer/credits');
+    const startedReads = calls.length;
+    end.reject(new Error('The test is over.'));
+    await Promise.all(reads);
+    await gateway.stop();
+    expect(startedReads).toBe(2);
+  },
+);

@@ -34,8 +34,8 @@ const options = () => ({
 const fileIn = (folder: string) => join(folder, 'tollgate.db');
 
 /**
- * Runs the statement from the page, which copies a snapshot while the gateway keeps writing.
- * `.backup` of `sqlite3` would start again with each write and never finish for a large file.
+ * Runs the statement from that page, which copies a snapshot while the gateway keeps writing. The
+ * `.backup` command of `sqlite3` would start over with each write and never finish a large file.
  */
 function backUp({ dataDir }: Gateway, copy: string): void {
   const page = readFileSync(join(import.meta.dir, '../../docs/deployment.md'), 'utf8');
@@ -44,7 +44,7 @@ function backUp({ dataDir }: Gateway, copy: string): void {
   database.run(statement.replace('copy.db', copy));
 }
 
-/** Backs up while the gateway answers requests before and after the snapshot. */
+/** Makes a backup while the gateway is answering requests, before and after the snapshot. */
 async function backUpUnderLoad(gateway: Gateway, copy: string): Promise<Traffic> {
   const traffic = new Traffic();
   const sending = traffic.send(gateway, 6, 'test/chat', 'test/plain');
@@ -63,7 +63,7 @@ async function expectConsistentLedger(dataDir: string): Promise<void> {
 }
 
 test(
-  'a backup made under load has a consistent ledger and serves from an empty folder',
+  'a backup made under load has a consistent ledger, and a gateway can start on it',
   async () => {
     const folder = join(newFolder(), 'restored');
     mkdirSync(folder);
@@ -87,7 +87,7 @@ test(
 );
 
 test(
-  'a journal is booked once into an older backup',
+  'the charges of a journal are booked once in an older backup',
   async () => {
     const folder = join(newFolder(), 'restored');
     mkdirSync(folder);
@@ -115,7 +115,7 @@ test(
 );
 
 test(
-  'a start with the journal of another database is rejected, and its own database books it',
+  'a start with the journal of another database fails, and a start on that database books it',
   async () => {
     const folder = newFolder();
     const copy = join(newFolder(), 'copy.db');
@@ -127,7 +127,7 @@ test(
     for (const name of ['secret.key', 'journal']) {
       cpSync(join(gateway.dataDir, name), join(folder, name), { recursive: true });
     }
-    // A first start would write off all charges of the journal, because there are no wallets.
+    // A first start would write off all charges of the journal, because its wallets don't exist.
     const journal = join(folder, 'journal');
     const rejected = await run(['serve', '--port', '0'], { ...options(), dataDir: folder });
     expect([rejected.exitCode, rejected.stdout, rejected.stderr]).toEqual([
@@ -146,7 +146,7 @@ test(
 );
 
 test(
-  'a gateway whose file is replaced keeps charges in its journal for the next start',
+  'a gateway whose database file is replaced keeps its charges in the journal for the next start',
   async () => {
     const gateway = await startGateway(options());
     const folder = join(newFolder(), 'restored');

@@ -1,6 +1,6 @@
 /**
- * Four processes share only a Postgres and a Redis, like on four machines. Limits and charges hold
- * across all of them, even if one of them or a server is killed.
+ * Four processes share only a Postgres and a Redis, as on four machines. Limits and charges are
+ * correct across all of them, even if one process or server is killed.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
@@ -47,7 +47,7 @@ beforeAll(async () => {
   await upstream.script('chat', chatAnswer(words(20), { chunkDelayMs: 4 }));
   await upstream.script('plain', chatAnswer(words(7)));
   options = {
-    // Streams are held open for as long as four starts take.
+    // Streams stay open while four gateways start.
     upstreams: { fake: { url: upstream.url, idle_timeout_ms: testMs, models } },
     config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 1_000 } },
     env: {
@@ -123,7 +123,7 @@ describe('four gateways', () => {
   );
 
   test(
-    'admit exactly 10 of 40 concurrent requests and free the slots afterwards',
+    'admit exactly 10 of 40 concurrent requests and free the slots afterward',
     async () => {
       if (!redis) return;
       await upstream.script('gated', gated('ten', 0, chatAnswer('done')));
@@ -156,7 +156,7 @@ describe('four gateways', () => {
   );
 
   test(
-    'free a slot on all processes before the answer ends',
+    'free a slot in all processes before the answer ends',
     async () => {
       if (!redis) return;
       const tenant = { id: 'single', name: 'Single', concurrent_requests: 1 };
@@ -205,7 +205,7 @@ describe('four gateways', () => {
   );
 
   test(
-    'charge exactly 50 requests to a wallet for 50',
+    'charge exactly 50 requests if the wallet covers 50',
     async () => {
       if (!redis) return;
       await gatewayAt(0).admin('POST', '/admin/v1/tenants', { id: 'fifty', name: 'Fifty' });
@@ -226,7 +226,7 @@ describe('four gateways', () => {
   );
 
   test(
-    'reject a revoked key on all processes',
+    'reject a revoked key in all processes',
     async () => {
       if (!redis) return;
       const { id, key } = await createKey({ name: 'revoked' });
@@ -270,7 +270,7 @@ describe('four gateways under load', () => {
   }
 
   test.each(['killed and restarted', 'frozen and resumed'])(
-    'answer every request while Redis is %s, and count exactly again afterwards',
+    'answer every request while Redis is %s, and count exactly again afterward',
     async (fault) => {
       if (!redis) return;
       const server = redis;
@@ -312,7 +312,7 @@ describe('four gateways under load', () => {
       const passed = (answers: readonly Answer[]) =>
         answers.filter(({ status }) => status === 200).length;
       expect(passed(before)).toBe(8);
-      // Their last known counts are 5, 6, 7, and 8 of 12.
+      // The gateways' last known counts are 5, 6, 7, and 8 of 12.
       expect(passed(alone)).toBe(7 + 6 + 5 + 4);
       // The new Redis is empty, but the gateways remember their counts.
       expect(passed(after)).toBe(0);
@@ -321,7 +321,7 @@ describe('four gateways under load', () => {
   );
 
   test(
-    'lose only the open requests of a killed gateway, and the ledger stays consistent',
+    'lose only the open requests of a killed gateway, and keep the ledger consistent',
     async () => {
       if (!redis) return;
       const [victim, ...others] = gateways.toReversed();
@@ -339,7 +339,7 @@ describe('four gateways under load', () => {
       expect(traffic.broken).toEqual([]);
       const env = options.env ?? {};
       expect(await run(['ledger', 'verify'], { env })).toMatchObject({ exitCode: 0 });
-      // Its replacement books its journal, and interrupted requests cost nothing.
+      // The replacement books the journal of the killed gateway. Interrupted requests are free.
       gateways = [...others, await startGateway({ ...options, dataDir: victim.dataDir })];
       await gateways.at(-1)?.untilLogged('journal_replayed');
       expect(await run(['ledger', 'verify'], { env })).toMatchObject({ exitCode: 0 });

@@ -121,7 +121,7 @@ test(
 );
 
 test(
-  'a second SIGTERM ends the gateway at once without damaging its data',
+  'a second SIGTERM ends the gateway immediately without damaging its data',
   async () => {
     const fixture = newUpstream();
     fixture.upstream.script('slow', hangMidStream(3));
@@ -215,7 +215,7 @@ test.concurrent(
 );
 
 test(
-  'SIGINT ends the gateway, too',
+  'SIGINT also ends the gateway',
   async () => {
     const gateway = await startGateway();
     expect(await gateway.stop('SIGINT')).toBe(0);
@@ -224,12 +224,12 @@ test(
 );
 
 test(
-  'SIGTERM during a start ends the gateway after the start, whose secrets are printed',
+  'SIGTERM during a start ends the gateway after the start has finished and printed its secrets',
   async () => {
     const DATABASE_URL = await (await startPostgres()).createDatabase();
     const other = new pg.Client({ connectionString: DATABASE_URL });
     await other.connect();
-    // Creating the same table has to wait for this transaction.
+    // The gateway creates the same table, so it has to wait for this transaction.
     await other.query('begin; create table migrations (number int)');
     const starting = spawnTollgate(['serve', '--port', '0'], { env: { DATABASE_URL } });
     await untilLockWait(DATABASE_URL);
@@ -248,7 +248,7 @@ test(
 );
 
 test(
-  'SIGTERM before a start ends the process, and the next start is the first one',
+  "SIGTERM before the gateway's code runs ends the process, and the next start is a first start",
   async () => {
     // The process stops itself before it runs any of our code.
     const early = join(newFolder(), 'early.js');

@@ -1,6 +1,6 @@
 /**
- * Traces, received by a collector on loopback. They are exported once per second, so tests that
- * wait for one are concurrent.
+ * Traces that a collector on loopback receives. They are exported once per second, so tests that
+ * wait for an export are concurrent.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { tracesWaitingMax } from '../../src/core/bounds.ts';
@@ -177,7 +177,7 @@ describe('trace export', () => {
     expect(events.length).toBe(1);
   }, 120_000);
 
-  test('does not use a proxy for a collector on this machine', async () => {
+  test('does not use a proxy for a collector on the same machine', async () => {
     const local = new TraceCollector();
     const proxy = new TraceCollector();
     const tracing = { url: `${local.url}/v1/traces`, headers: {}, serviceName: 'a' };
@@ -218,7 +218,7 @@ describe('trace export', () => {
   const counted = (traces: TraceExport) =>
     traces.families().map(({ samples }) => samples[0]?.value);
 
-  test('drops traces beyond its limit', async () => {
+  test('drops traces that exceed the queue limit', async () => {
     const send = () => Promise.reject(new Error('away'));
     const traces = new TraceExport({ resource, send, log: noLog });
     for (let added = 0; added < tracesWaitingMax + 3; added += 1) traces.add(spans());
@@ -226,7 +226,7 @@ describe('trace export', () => {
     await traces.stop();
   });
 
-  test.concurrent('logs once if the collector is still unreachable at the stop', async () => {
+  test.concurrent('logs once if the collector is still unreachable at shutdown', async () => {
     const events: string[] = [];
     const tried = Promise.withResolvers<void>();
     const send = async () => {

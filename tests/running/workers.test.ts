@@ -32,7 +32,7 @@ function start(workers: number, options: GatewayOptions = {}): Promise<Gateway> 
   return startGateway({ upstreams, args: ['--workers', String(workers)], ...options });
 }
 
-/** Returns the IDs of its running workers. */
+/** Returns the process IDs of the gateway's running workers. */
 function workersOf(gateway: Gateway): number[] {
   return childrenOf(gateway.process.pid);
 }
@@ -78,7 +78,7 @@ test.each<[string, () => Promise<Record<string, string>>]>([
     expect(gateway.output().match(/ is ready at /g)).toHaveLength(1);
     expect(gateway.output().match(/ Routing key /g)).toHaveLength(1);
     expect(gateway.output()).toContain(
-      '3 workers counts limits separately, so up to 3 times each limit is allowed. ' +
+      '3 workers counts limits separately, so together they allow up to 3 times each limit. ' +
         'Set REDIS_URL to share the limits.\n',
     );
     // Each worker admits 1 request, which proves that all of them answer.
@@ -90,7 +90,7 @@ test.each<[string, () => Promise<Record<string, string>>]>([
 );
 
 test(
-  'a request answered by one worker can be looked up at the others',
+  'the other workers can look up a request that one worker answered',
   async () => {
     await using gateway = await start(3);
     for (let i = 0; i < 12; i++) {
@@ -201,7 +201,7 @@ test(
 );
 
 test(
-  'a replacement uses the same store and the last reloaded configuration as the others',
+  'a replacement uses the same store and the same reloaded configuration as the other workers',
   async () => {
     await using gateway = await start(2);
     const file = join(gateway.folder, 'tollgate.yaml');
@@ -213,7 +213,7 @@ test(
     write('test/new', { database: 'sqlite:{data_dir}/other.db', credits_per_usd: 5 });
     gateway.signal('SIGHUP');
     await until(() => gateway.errors().split('"event":"config_reloaded"').length === 3);
-    // This file is not reloaded.
+    // The gateway doesn't reload this version of the file.
     write('test/later', { models: 7 });
     const before = workersOf(gateway);
     for (const pid of before) process.kill(pid, 'SIGKILL');
@@ -235,7 +235,7 @@ test(
   'SIGHUP during a start does not end the workers',
   async () => {
     const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);
-    // Before the program installs its handler, SIGHUP would end it.
+    // SIGHUP would end the program before it has installed its signal handler.
     const { process: parent } = starting;
     await until(() => childrenOf(parent.pid).length > 0 || parent.exitCode !== null);
     let isReady = false;
@@ -286,7 +286,7 @@ test(
   testMs,
 );
 
-describe('a first start with workers prints its secrets although', () => {
+describe('a first start with workers prints its secrets even if', () => {
   const secrets = / Routing key +sk-tg-.* Management key +sk-mgmt-.* Admin token +sk-admin-/s;
 
   /** Resolves when the second worker exists: the first is ready and has created the secrets. */

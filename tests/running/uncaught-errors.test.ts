@@ -28,7 +28,7 @@ test('uncaught errors are logged, and the gateway keeps running', async () => {
   expect((await gateway.finished).exitCode).toBe(0);
 }, 120_000);
 
-test('a full disk of the log does not stop the gateway', async () => {
+test('a full disk for the log does not stop the gateway', async () => {
   const key = `sk-tg-${'a'.repeat(40)}`;
   const full = openSync('/dev/full', 'w');
   const child = Bun.spawn([process.execPath, program, 'serve', '--port', '0'], {

@@ -152,7 +152,7 @@ test(
 );
 
 test(
-  'move rejects a database that a gateway has used, and changes nothing there',
+  'move rejects a target database that a gateway has used, and does not change it',
   async () => {
     const url = await emptyPostgres();
     await using other = await startGateway({ ...options(), env: { DATABASE_URL: url } });
@@ -182,7 +182,7 @@ test(
     const refusal = (owner: Gateway) =>
       `Process ${owner.process.pid} on ${hostname()} has a journal in ` +
       `${join(owner.dataDir, 'journal')}. Stop that gateway. If it was killed, start a gateway ` +
-      'there to book its last requests, then stop it.\n';
+      'there to book its last charges, then stop the new gateway.\n';
     const running = await move(url, gateway.dataDir);
     expect([running.exitCode, running.stdout, running.stderr]).toEqual([1, '', refusal(gateway)]);
     await gateway.kill9();
