@@ -48,7 +48,7 @@ export function sameHash(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Returns the kind that a prefix stands for. The key isn't verified. */
+/** Returns the kind of key that the text's prefix names. The key itself isn't verified. */
 export function kindByPrefix(text: string): KeyKind | 'admin' | undefined {
   if (text.startsWith(prefixes.routing)) return 'routing';
   if (text.startsWith(prefixes.management)) return 'management';

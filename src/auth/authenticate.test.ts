@@ -160,7 +160,7 @@ describe('Authenticator', () => {
 });
 
 describe('Authenticator with expiring keys', () => {
-  test('rejects a cached key from its expiry on, without a new lookup', async () => {
+  test('rejects a cached key once it has expired, without a new lookup', async () => {
     const key = addKey({ id: 'key_1', expiresAt: start + 1_000 });
     expect(await outcome(key)).toBe('key_1');
     time = start + 999;
@@ -239,7 +239,7 @@ describe('Authenticator with unknown keys', () => {
 });
 
 describe('Authenticator.forget', () => {
-  test('makes the next requests notice revoked and new keys', async () => {
+  test('makes the next requests see revoked and new keys', async () => {
     const key = addKey({ id: 'key_1' });
     const late = generateKey('routing');
     expect(await outcome(key)).toBe('key_1');
@@ -281,7 +281,7 @@ describe('Authenticator.forget', () => {
 });
 
 describe('Authenticator.refreshKeysInUse', () => {
-  /** Runs what happens as soon as a change is noticed, before the next request. */
+  /** Does what the gateway does when it detects a change, before the next request. */
   const noticeChange = async () => {
     authenticator.forget();
     await authenticator.refreshKeysInUse();
@@ -508,7 +508,7 @@ describe('callerForKey', () => {
     expect(await jobOutcome(keyOf({ expiresAt: start + 1 }), tenant)).toBe('ten_1 key_1');
   });
 
-  test('rejects a key that is deleted, disabled, or expired, or whose tenant is', async () => {
+  test('rejects a deleted, disabled, or expired key and keys of a disabled tenant', async () => {
     const deleted = 'The API key of this job has been deleted.';
     expect(await jobOutcome(undefined, tenant)).toBe(deleted);
     expect(await jobOutcome(keyOf(), undefined)).toBe(deleted);

@@ -18,15 +18,21 @@ const inUseMs = 600_000;
 /** Bounds the lookups after a change. */
 const refreshedKeysMax = 2_000;
 
-/** Not at each change: creating 1,000 keys would otherwise refresh all keys 1,000 times. */
+/**
+ * Keys are refreshed at this interval, not after each change. Otherwise, creating 1,000 keys would
+ * refresh all keys 1,000 times.
+ */
 const refreshMs = 1_000;
 
-/** A request with an unknown key waits for one batch at most. */
+/** A request with a key that isn't cached waits for at most one batch. */
 const refreshBatchSize = 256;
 
 interface KnownKey {
   readonly caller: Caller;
-  /** Why the key is rejected, such as disabled. Expiry is checked at every request instead. */
+  /**
+   * Why the key is rejected, for example because it is disabled, or null. Expiry is checked on
+   * every request instead.
+   */
   readonly rejection: string | null;
 }
 
@@ -44,7 +50,7 @@ export class Authenticator {
   readonly #directory: KeyStore;
   readonly #now: () => number;
   readonly #known = new Map<string, CachedKey>();
-  /** The keys before the last `forget()`; those in use are looked up again. */
+  /** The keys that the last `forget()` cleared. Those in use are looked up again. */
   #forgotten = new Map<string, CachedKey>();
   readonly #unknown = new Map<string, number>();
   /** Concurrent requests with the same key share one lookup. */
@@ -60,7 +66,7 @@ export class Authenticator {
     this.#now = now;
   }
 
-  /** Returns without a store lookup for a cached key. Throws 401, 503. */
+  /** A cached key needs no store lookup. Throws 401, 503. */
   authenticate(key: string): Caller | Promise<Caller> {
     const hash = hashKey(key);
     // Use the full hash: with a shortened one, a key could pass as another.
@@ -218,7 +224,7 @@ function keyStoreUnavailable(cause: unknown): never {
   );
 }
 
-/** The usual cause is a provider's own key. */
+/** Usually, the client sent a key of a provider. */
 function notTollgateKey(): GatewayError {
   return new GatewayError(
     'invalid_api_key',

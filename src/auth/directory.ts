@@ -15,7 +15,7 @@ export interface Tenant {
   readonly updatedAt: number;
 }
 
-/** A key without its secret, of which only the hash is stored. */
+/** A key without its secret. Only the hash of the secret is stored. */
 export interface ApiKey {
   readonly id: string;
   readonly tenantId: string;
@@ -118,7 +118,7 @@ export interface Directory {
   ): Promise<ApiKey | undefined>;
   /** Deletes the key; logs and ledger keep its id. */
   deleteKey(tenantId: string, id: string, now: number): Promise<boolean>;
-  /** Replaces the secret; id and usage stay. */
+  /** Replaces the secret. The ID and the usage stay the same. */
   rotateKey(
     tenantId: string,
     id: string,
@@ -139,8 +139,8 @@ export interface Directory {
 }
 
 /**
- * Detects changes of keys, tenants, credentials, and skills by any process within half a second.
- * It polls, because a pushed notification could get lost; a poll is one cheap read. While the store
+ * Detects changes to keys, tenants, credentials, and skills by any process within half a second. It
+ * polls, because a notification could get lost, and a poll is only one cheap read. While the store
  * is unreachable, cached data stays in force.
  */
 export class ChangeWatcher {

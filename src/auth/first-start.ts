@@ -35,7 +35,7 @@ interface FirstStartDeps {
 }
 
 /**
- * Ensures that there is a tenant with credits and keys. Every step is idempotent, also across
+ * Ensures that there is a tenant with credits and keys. Every step is idempotent, even across
  * concurrent processes: only one of them generates secrets.
  */
 export async function firstStart(

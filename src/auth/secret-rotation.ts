@@ -66,7 +66,7 @@ export class SecretRotation {
     return visitAll(this.#store, this.#keys, async () => undefined);
   }
 
-  /** Re-encrypts all readable credentials. Returns the counts from before. */
+  /** Re-encrypts all readable credentials. Returns the counts from before the rotation. */
   async rotate(): Promise<KeyCounts> {
     const [current, previous] = this.#keys;
     if (!previous) throw noPreviousKey();

@@ -94,7 +94,7 @@ describe('Vault', () => {
     expect(undecryptable).toEqual([`${moved.tenantId} ${moved.provider}`]);
   });
 
-  test('gives a replaced credential a new circuit breaker credentialVersion', async () => {
+  test('gives a replaced credential a new credentialVersion', async () => {
     const { vault } = await openVault();
     await vault.save(acme, 7);
     const [before] = await vault.credentialsOf('acme');
@@ -103,7 +103,7 @@ describe('Vault', () => {
     expect(after?.credentialVersion).not.toBe(before?.credentialVersion);
   });
 
-  test('gives credentials of different tenants different circuit breaker credentialVersions', async () => {
+  test('gives credentials of different tenants different credentialVersions', async () => {
     const { vault } = await openVault();
     for (const tenantId of ['acme', 'other']) await vault.save({ ...acme, tenantId }, 7);
     const [mine] = await vault.credentialsOf('acme');

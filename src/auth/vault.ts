@@ -53,7 +53,7 @@ export interface NewCredential {
 export interface VaultDeps {
   readonly store: VaultStore;
   readonly secrets: SecretKeys;
-  /** Only a gateway's start may set a new key, not a command next to a running gateway. */
+  /** True for a gateway. Its start may set a new key; a command beside it must not. */
   readonly isStart: boolean;
   /** Called once per read for a row that was tampered with or encrypted with another key. */
   onUndecryptable?(tenantId: string, provider: string): void;
@@ -84,7 +84,7 @@ export class Vault {
     return vault;
   }
 
-  /** Returns without a store read for a cached tenant. */
+  /** A cached tenant needs no store read. */
   credentialsOf(tenantId: string): readonly Credential[] | Promise<readonly Credential[]> {
     return this.#known.get(tenantId) ?? this.#known.set(tenantId, this.#read(tenantId));
   }
@@ -156,10 +156,10 @@ function cannotSave(): GatewayError {
 
 export function wrongKey(): GatewayError {
   const message =
-    "The secret key doesn't match the stored provider keys. Set TOLLGATE_SECRET_KEY (or restore " +
-    'secret.key) to the key that encrypted them, the same for every process. During a rotation, ' +
-    'set TOLLGATE_PREVIOUS_SECRET_KEY to the replaced key until "tollgate secret rotate" ' +
-    'is done. Or delete the provider keys with "tollgate byok delete".';
+    "The secret key doesn't match the stored provider keys. Set TOLLGATE_SECRET_KEY to the key " +
+    'that encrypted them, or restore secret.key. Use the same key for every process. During a ' +
+    'rotation, set TOLLGATE_PREVIOUS_SECRET_KEY to the replaced key until "tollgate secret ' +
+    'rotate" is done. Or delete the provider keys with "tollgate byok delete".';
   return new GatewayError('service_unavailable', message);
 }
 

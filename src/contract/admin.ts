@@ -62,9 +62,11 @@ export const tenantSorts = [
 export const tenantQuery = {
   search: Type.String({ ...lineField(0, 200), description: 'Part of the name or ID.' }),
   sort: Type.Enum([...tenantSorts], {
-    description: 'The sort order; sums are those of the current month.',
+    description: 'The field to sort by. Sums are those of the current month.',
   }),
-  order: Type.Enum(['asc', 'desc'], { description: 'Smallest or largest first.' }),
+  order: Type.Enum(['asc', 'desc'], {
+    description: '`asc` for smallest first, `desc` for largest first.',
+  }),
   ...offsetQuery,
 };
 
@@ -146,9 +148,9 @@ const overviewSchema = record('Overview', {
 export type OverviewObject = Shape<typeof overviewSchema>;
 
 const recentCallsSchema = inlineRecord({
-  window_seconds: count('The period covered: 15 minutes, or less after a start.'),
+  window_seconds: count('The period covered: 15 minutes, or the time since startup if shorter.'),
   calls: count('Calls to the provider; a request that falls back makes several.'),
-  failed_calls: count('Calls that failed for a reason other than the request itself.'),
+  failed_calls: count('Calls that failed for a reason other than an invalid request.'),
   failures: Type.Record(Type.String(), Type.Integer(), {
     description: 'How often each kind of failure occurred.',
   }),
@@ -182,7 +184,7 @@ const backlogSchema = record('Backlog', {
 export type BacklogObject = Shape<typeof backlogSchema>;
 
 const id = { id: 'The ID of a tenant.' };
-const processDetails = 'Describes only the process that answers.';
+const processDetails = 'Describes only the process that handles the request.';
 
 export const adminDocs = {
   createTenant: {

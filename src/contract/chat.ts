@@ -48,7 +48,7 @@ const toolCallDelta = Type.Object({
   function: Type.Optional(
     Type.Object({
       name: Type.Optional(text('Only in the first chunk of a call.')),
-      arguments: Type.Optional(text('A part of the arguments; all parts joined are JSON.')),
+      arguments: Type.Optional(text('A part of the arguments. All parts together are JSON.')),
     }),
   ),
 });
@@ -56,7 +56,7 @@ const toolCallDelta = Type.Object({
 const completionIdentity = {
   id: text('`chatcmpl-` and the request ID without hyphens.'),
   created: count('Unix seconds.'),
-  model: text('The alias that answered.'),
+  model: text('The alias of the model that answered.'),
   provider: Type.Optional(text('The provider that answered.')),
 };
 const finishReason = nullable(text('`stop`, `length`, `tool_calls`, or `content_filter`.'));
@@ -138,7 +138,7 @@ const response = Type.Object(
     object: Type.Literal('response'),
     created_at: count('Unix seconds.'),
     status: oneOf('completed', 'incomplete', 'in_progress', 'failed'),
-    model: text('The alias that answered.'),
+    model: text('The alias of the model that answered.'),
     output: Type.Array(item),
     error: nullable(Type.Object({ code: text(), message: text() })),
     incomplete_details: nullable(
@@ -168,7 +168,7 @@ const responseEvent = Type.Object(
   },
   {
     title: 'ResponseEvent',
-    description: 'The JSON of each event of the stream; `event:` has its type.',
+    description: 'The JSON of each event in the stream. The `event:` line has its type.',
   },
 );
 
@@ -209,7 +209,7 @@ const message = Type.Object(
     id: text('`msg_` and the request ID without hyphens.'),
     type: Type.Literal('message'),
     role: Type.Literal('assistant'),
-    model: text('The alias that answered.'),
+    model: text('The alias of the model that answered.'),
     content: Type.Array(block),
     stop_reason: nullable(
       text(
@@ -242,7 +242,7 @@ const messageEvent = Type.Object(
   },
   {
     title: 'MessageEvent',
-    description: 'The JSON of each event of the stream; `event:` has its type.',
+    description: 'The JSON of each event in the stream. The `event:` line has its type.',
   },
 );
 
@@ -273,9 +273,9 @@ export const messagesDocs = {
     summary: 'Count the input tokens of a message',
     alsoAt: '/v1/anthropic/messages/count_tokens',
     details:
-      'An Anthropic-style provider counts the tokens itself, and receives the request for that. ' +
-      "For other providers, and if that call fails, the count is the gateway's estimate. The " +
-      'call is free.',
+      'For an Anthropic-style provider, the request is sent to the provider, which counts the ' +
+      'tokens. For other providers, and if that call fails, the gateway estimates the number. ' +
+      'The call is free.',
     body: named('CountTokensRequest', countSchema),
     example: { model: 'demo/chat', messages },
     responses: { 200: tokenCountSchema },

@@ -20,7 +20,7 @@ import { csv, type RouteDoc } from './route-doc.ts';
 
 // Query parameters.
 
-/** Ten years: each month costs the store a few lookups. */
+/** Ten years. Limited because each month takes the store a few lookups. */
 export const monthsCap: Cap = { defaultValue: 12, max: 120 };
 export const monthsSchema = cappedSchema(monthsCap);
 
@@ -32,7 +32,7 @@ export const groupBySchema = Type.Enum([...groupByProperties], {
   description: 'Also return the sums for each value of this property.',
 });
 
-const keyQuery = { api_key_id: Type.String({ description: 'Only requests of this key.' }) };
+const keyQuery = { api_key_id: Type.String({ description: 'Only requests with this key.' }) };
 const datesQuery = {
   start_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
   end_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
@@ -89,7 +89,7 @@ const daySchema = record('UsageDay', {
 export type UsageDayObject = Shape<typeof daySchema>;
 
 const groupSchema = record('UsageGroup', {
-  value: nullable(text('The value; null for the sums of all values that are not listed.')),
+  value: nullable(text('The value, or null for the sums of all values that are not listed.')),
   summary: summarySchema,
   timeseries: Type.Array(daySchema),
 });

@@ -5,7 +5,7 @@ import { oneOf } from '../core/schema.ts';
 
 // The building blocks of request and response schemas.
 
-/** The JSON value that a schema describes: the return type of the function that writes it. */
+/** The type of the JSON value that a schema describes. The code that builds the value uses it. */
 export type Shape<S extends TSchema> = DeepReadonly<Static<S>>;
 
 type DeepReadonly<T> = T extends readonly (infer Item)[]
@@ -61,8 +61,8 @@ export const mebibytes = (bytes: number) => `${bytes / 2 ** 20} MiB`;
 /**
  * One line of text that is safe in a terminal, a log line, and a spreadsheet: no control
  * characters, line separators, bidirectional overrides, or lone surrogates (databases can't store
- * those). With a minimum length, it must also have a visible character: a blank name looks like a
- * gap.
+ * those). If there is a minimum length, at least one character must be visible, because a blank
+ * name looks like a gap in a list.
  */
 export function lineField(lengthMin: number, lengthMax: number) {
   const visible = '[^\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]';

@@ -31,7 +31,7 @@ export const jobStatusSchema = Type.Enum([...jobStatuses], {
 
 export const metadataNameLengthMax = 64;
 
-/** The same bounds as OpenAI's, so that clients of both can send the same metadata. */
+/** The same limits as OpenAI's, so that a client can send the same metadata to both. */
 const metadata = Type.Record(
   Type.String({ pattern: `^[\\s\\S]{1,${metadataNameLengthMax}}$` }),
   Type.String({ maxLength: 512 }),

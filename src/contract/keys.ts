@@ -22,7 +22,7 @@ import type { RouteDoc } from './route-doc.ts';
 
 export const keysPerPage = 100;
 
-/** A week: long enough to roll out a new secret, short enough not to forget the old one. */
+/** A week. Long enough to roll out a new secret, short enough that the old one isn't forgotten. */
 const overlapSecondsMax = 604_800;
 
 /** Aliases are `<brand>/<model>`, so a pattern without a slash or "*" would match nothing. */

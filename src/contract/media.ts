@@ -25,7 +25,7 @@ const embeddings = Type.Object(
         ]),
       }),
     ),
-    model: text('The alias that answered.'),
+    model: text('The alias of the model that answered.'),
     usage: Type.Object({ prompt_tokens: count(), total_tokens: count() }),
   },
   { title: 'Embeddings' },
@@ -49,7 +49,7 @@ const tokenKinds = Type.Object({
 const images = Type.Object(
   {
     created: count('Unix seconds.'),
-    model: text('The alias that answered.'),
+    model: text('The alias of the model that answered.'),
     data: Type.Array(
       Type.Object({
         b64_json: Type.Optional(text('The image in base64; PNG by default.')),
@@ -79,7 +79,7 @@ export const imagesDocs = {
     summary: 'Edit an image',
     details:
       'Opaque pixels of the mask are edited; transparent pixels are preserved. The answer has ' +
-      `1 image. The body may have up to ${mebibytes(imageEditBytesMax)}, and each attempt may ` +
+      `1 image. The body may be up to ${mebibytes(imageEditBytesMax)}, and each attempt may ` +
       'take 5 minutes.',
     body: {
       types: form('ImageEditRequest', {
@@ -110,7 +110,8 @@ const transcript = Type.Object(
     text: text('The transcript.'),
     duration: Type.Optional(
       Type.Number({
-        description: 'Seconds of audio, if the provider reports them. They are what is charged.',
+        description:
+          'Duration of the audio in seconds, if the provider reports it. Charges are based on it.',
       }),
     ),
     task: Type.Optional(text('With `verbose_json`.')),

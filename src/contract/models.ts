@@ -15,8 +15,8 @@ import type { RouteDoc } from './route-doc.ts';
 
 // Models and the endpoints that serve them.
 
-const usd = text('US dollars, a decimal number.');
-const usdPerToken = text('US dollars per token, a decimal number.');
+const usd = text('US dollars, as a decimal number.');
+const usdPerToken = text('US dollars per token, as a decimal number.');
 const stringList = Type.Array(Type.String());
 
 const longPrompts = <P extends TProperties>(prices: P, description: string) =>
@@ -80,7 +80,7 @@ export type AnthropicModelListObject = Shape<typeof anthropicModelListSchema>;
 export const circuit = oneOf('closed', 'open', 'half_open');
 export type Circuit = Shape<typeof circuit>;
 
-/** Measured by the process that answers; null before the first request. */
+/** Measured by the process that handles the request; null until there is a measurement. */
 export const endpointHealth = {
   first_byte_ms: nullable(Type.Number()),
   tokens_per_second: nullable(Type.Number()),
@@ -111,7 +111,7 @@ export type ServedModelObject = Shape<typeof servedModelSchema>;
 export const modelDocs = {
   list: {
     summary: 'List the models that this key can call',
-    details: 'Clients that send `anthropic-version` get the list in the shape they expect.',
+    details: "Clients that send `anthropic-version` get the list in Anthropic's shape.",
     responses: { 200: Type.Union([modelListSchema, anthropicModelListSchema]) },
   },
   show: {
@@ -121,7 +121,7 @@ export const modelDocs = {
   },
   endpoints: {
     summary: 'List the endpoints of each model',
-    details: 'Includes prices, and health as measured by the process that answers.',
+    details: 'Includes prices, and health as measured by the process that handles the request.',
     responses: { 200: data(Type.Array(servedModelSchema)) },
   },
 } satisfies Record<string, RouteDoc>;

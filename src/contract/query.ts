@@ -7,7 +7,7 @@ export interface Cap {
   readonly max: number;
 }
 
-/** A count whose maximum is applied silently: a larger value is accepted and lowered to it. */
+/** A count with a maximum. A larger value is not rejected but lowered to the maximum. */
 export const cappedSchema = ({ defaultValue, max }: Cap) =>
   Type.Integer({
     minimum: 1,

@@ -13,7 +13,7 @@ import {
   trafficMode,
 } from './fields.ts';
 
-// The receipt of one request: every number that its charge was computed from.
+// The receipt for one request: every number that its charge was computed from.
 
 export const costBreakdownSchema = record('CostBreakdown', {
   ...mapFees(
@@ -41,8 +41,8 @@ const receiptLineSchema = record('ReceiptLine', {
   price: text('The name of the price in the configuration.'),
   quantity: Type.Number({ description: 'Tokens, characters, bytes, images, or seconds.' }),
   per: count('How many units the price is for.'),
-  usd: text('The price, a decimal number.'),
-  credits: text('The exact amount, a decimal number. Only the sum of a fee is rounded, up.'),
+  usd: text('The price, as a decimal number.'),
+  credits: text('The exact amount. Only the total of each fee is rounded up to whole credits.'),
 });
 export type ReceiptLineObject = Shape<typeof receiptLineSchema>;
 
@@ -80,7 +80,7 @@ export const receiptSchema = record(
     cost: credits(),
     usd: Type.Number({ description: 'The cost in US dollars.' }),
     cost_breakdown: costBreakdownSchema,
-    not_charged: credits('The part of the lines that was not charged, such as write-offs.'),
+    not_charged: credits('The credits in these lines that were not charged, such as write-offs.'),
     search_requests: count(),
     skills_used: Type.Array(Type.String()),
     billing_note: nullable(text()),
@@ -93,7 +93,7 @@ export const receiptSchema = record(
     user: nullable(text('The end user that the request named.')),
     attempts: Type.Array(attemptSchema),
     created_at: time(),
-    generation_url: text('The same request as GET /v1/generation returns it.'),
+    generation_url: text('The URL of this request at GET /v1/generation.'),
   },
   'Every number that the charge was computed from.',
 );

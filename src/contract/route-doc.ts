@@ -6,7 +6,7 @@ export interface RouteDoc {
   readonly summary: string;
   /** Full sentences below the heading. */
   readonly details?: string;
-  /** A second path of the same route, which is also documented. */
+  /** A second path for the same route. It is documented, too. */
   readonly alsoAt?: string;
   /** Descriptions of the path parameters, by name. */
   readonly path?: Readonly<Record<string, string>>;
@@ -16,7 +16,7 @@ export interface RouteDoc {
   readonly body?: ContentDoc;
   /** A valid request body. */
   readonly example?: unknown;
-  /** By status. */
+  /** The content of each response, by status. */
   readonly responses: Readonly<Record<number, ContentDoc>>;
 }
 

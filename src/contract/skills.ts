@@ -6,7 +6,7 @@ import type { RouteDoc } from './route-doc.ts';
 
 // Skills: instructions that a chat request can name.
 
-/** The service checks the lengths, because it trims them first. */
+/** The service checks the lengths, because it trims the text first. */
 export const newSkillSchema = record('NewSkill', {
   description: text(`One line of 1 to ${skillDescriptionMax} characters.`),
   instructions: text(`1 to ${skillInstructionsMax} characters.`),

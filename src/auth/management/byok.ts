@@ -126,7 +126,7 @@ async function checkBaseUrl(
   if (rejection !== null) throw invalidRequest(`base_url isn't allowed: ${rejection}`, 'base_url');
 }
 
-/** Also finds a key of a provider that the operator has removed since. Throws 404. */
+/** Also finds a key for a provider that the operator has since removed. Throws 404. */
 async function findCredential(
   service: ByokService,
   tenantId: string,

@@ -12,7 +12,7 @@ import { pluralize } from '../../core/text.ts';
 import type { Page } from '../directory.ts';
 import { findTenant, type TenantService, unknownTenant } from './tenants.ts';
 
-/** Grants and corrections of credits, as the HTTP API and the command line use them. */
+/** Grants and corrections of credits, for the HTTP API and the command line. */
 
 const creditChangeCheck = Compile(creditChangeSchema);
 
@@ -20,7 +20,7 @@ export interface CreditService extends TenantService {
   readonly credits: CreditStore;
 }
 
-/** Books a grant or a correction. `repeated`: this idempotency key was booked before. */
+/** Books a grant or a correction. `repeated` is true if this idempotency key was booked before. */
 export async function changeCredits(
   { credits, directory, now }: CreditService,
   tenantId: string,
@@ -143,7 +143,10 @@ interface SettledReads {
   withoutSpare(tenantId: string): (balance: Balance) => Balance;
 }
 
-/** A credit store whose reads include every ended request and hold only running ones. */
+/**
+ * Returns a store whose reads include every ended request. Only the credits of running requests
+ * count as held.
+ */
 export function settledCreditStore(
   store: CreditStore,
   accounting: SettledReads,
@@ -168,8 +171,8 @@ const recallTries = 5;
 const recallPauseMs = 150;
 
 /**
- * Books a change, and recalls leased credits first if a correction needs them: credits that are
- * leased but unused count as available.
+ * Books a change. If a correction needs leased credits, recalls them first, because credits that
+ * are leased but unused count as available.
  */
 export async function changeWithRecall(
   store: Pick<CreditStore, 'change' | 'balance'>,

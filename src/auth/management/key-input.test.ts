@@ -235,7 +235,7 @@ describe('readKeyChange', () => {
     expect(changeError({ scopes: ['chat'] }, manager).param).toBe('scopes');
   });
 
-  test('allows changes to a key whose rate limit exceeds the current one of its tenant', () => {
+  test("allows changes to a key whose rate limit exceeds its tenant's current rate limit", () => {
     const fast = { ...key, requestsPerMinute: 500 };
     expect(readKeyChange({ name: 'b' }, fast, tenant, now)).toEqual({ name: 'b' });
     expect(changeError({ requests_per_minute: 500 }, fast).param).toBe('requests_per_minute');

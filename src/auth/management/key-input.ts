@@ -44,7 +44,7 @@ export function readKeyChange(body: unknown, key: ApiKey, tenant: Tenant, now: n
   return change;
 }
 
-/** Returns for how many seconds the previous secret keeps working. */
+/** Returns the number of seconds for which the previous secret keeps working. */
 export function readOverlap(body: unknown): number {
   return validate(rotationCheck, rotationSchema, body).overlap_seconds ?? 0;
 }

@@ -8,7 +8,7 @@ import type { ApiKey, Directory, KeyPage } from '../directory.ts';
 import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
 import { findTenant } from './tenants.ts';
 
-/** Key management, as the HTTP API and the command line use it. */
+/** Key management, for the HTTP API and the command line. */
 
 type KeyDirectory = Pick<
   Directory,
@@ -184,7 +184,7 @@ function isoTime(time: number): string {
   return new Date(time).toISOString();
 }
 
-/** Whole credits spent by a key: in total, and in the current UTC day, week and month. */
+/** Whole credits spent by a key: in total, and in the current UTC day, week, and month. */
 export interface Spending {
   readonly total: number;
   readonly daily: number;

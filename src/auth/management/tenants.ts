@@ -12,7 +12,7 @@ import { definedFields } from '../../core/json.ts';
 import { validate } from '../../core/schema.ts';
 import type { Directory, Tenant, TenantPage } from '../directory.ts';
 
-/** Tenant management, as the HTTP API and the command line use it. */
+/** Tenant management, for the HTTP API and the command line. */
 
 const isTenantId = new RegExp(tenantIdPattern);
 const newTenantCheck = Compile(newTenantSchema);
