@@ -29,7 +29,7 @@ import type {
 import { EventStreamReader } from './events.ts';
 import { MalformedAnswer } from './failure.ts';
 import { longNumbersIn } from './normalize/exact-json.ts';
-import { withExactNumbers } from './normalize/requests/exact-body.ts';
+import { withExactNumbers } from './normalize/requests/exact-numbers.ts';
 import { withFetchedImages } from './normalize/requests/inline-data.ts';
 import { ToolNames } from './normalize/requests/tool-identifiers.ts';
 import { withCurrentSchemas } from './normalize/requests/tool-schema.ts';
@@ -43,7 +43,7 @@ class TranslatedStream implements StreamTransform {
   readonly #writer: StreamWriter;
   readonly #sink: MeteringSink;
   readonly #reader: StreamReader;
-  /** Set after a failure or the end of the answer. Later messages are ignored. */
+  /** True after a failure or the end of the answer. Later messages are ignored. */
   #isOver = false;
 
   constructor(writer: StreamWriter, sink: MeteringSink, reader: StreamReader) {
@@ -120,8 +120,8 @@ export class Translation implements Adapter {
     const normalized = withCurrentSchemas(this.#toolNames.shortenIn(withImages));
     const request = this.#upstream.write(normalized, target);
     const dropped = [...(request.dropped ?? []), ...(isToolChoiceInvalid ? ['tool_choice'] : [])];
-    // Known names are first, because the header has room for only some names, and clients may send
-    // any number.
+    // List known names first: the header has room for only some names, and a client may send any
+    // number of unknown ones.
     return { ...request, dropped: [...new Set([...dropped, ...prompt.unsupported])] };
   }
 
@@ -174,7 +174,7 @@ function toReply(writer: ReplyWriter, { metrics }: MeteringSink): TransformedRep
 
 /**
  * Replays a recorded stream as a reply, or a recorded reply as a stream. Returns undefined if the
- * recording can't be translated; then the request goes to the upstream again.
+ * recording can't be translated. The request is then sent upstream again.
  */
 export function replayRecording(
   recording: Recording,
@@ -225,7 +225,7 @@ interface ParsedRequest {
 }
 
 /**
- * Removes the routing fields from a cache key, which has the resolved models and preferences
+ * Removes the routing fields from a cache key. The key contains the resolved models and preferences
  * instead. JSON omits undefined fields.
  */
 const noRoutingFields = {
@@ -236,8 +236,8 @@ const noRoutingFields = {
 };
 
 /**
- * Base of all client requests. The subclass passes the client's own body through to upstreams of
- * the same dialect. Other upstreams get a translation.
+ * The base class of all client requests. Subclasses forward the client's own body to upstreams of
+ * the same dialect. For other upstreams, the request is translated.
  */
 export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
   implements ClientRequest, Adapter
@@ -268,7 +268,10 @@ export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
     return false;
   }
 
-  /** Returns the parsed request with added instructions and without the client's text. */
+  /**
+   * Returns the parsed request with added instructions. Its `source` is null, because the client's
+   * text no longer matches the body.
+   */
   protected appendInstructions(
     text: string,
     write: (body: Parsed['body'], text: string) => Parsed['body'],
@@ -280,7 +283,10 @@ export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
     return { ...parsed, request, body: write(body, text), source: null };
   }
 
-  /** Combines everything that determines the answer, with the numbers that JavaScript rounds. */
+  /**
+   * Combines everything that determines the answer, including the exact digits of numbers that
+   * JavaScript rounds.
+   */
   protected cacheKeyInputFor(dialect: string, fields: object, extra?: unknown): unknown {
     const { source } = this.parsed;
     return [

@@ -163,7 +163,7 @@ describe('a known field name with different capitalization', () => {
       const several = await gateway.post({ ...body, [name]: 10 }, { path });
       expect([several.status, several.error.message]).toEqual([
         400,
-        `${name} is 10, but a request generates one image.`,
+        `${name} is 10, but each request can generate only one image.`,
       ]);
     }
     expect(upstream.requests.length).toBe(1);

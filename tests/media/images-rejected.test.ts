@@ -26,7 +26,7 @@ beforeAll(startImageGateway);
 afterAll(stopImageGateway);
 afterEach(() => upstream.reset());
 
-describe('invalid image request', () => {
+describe('an invalid image request', () => {
   const cases: readonly [string, Parts, RegExp][] = [
     ['no model', { model: [] }, /^model is required/],
     ['no prompt', { prompt: [] }, /^prompt is required/],
@@ -46,14 +46,14 @@ describe('invalid image request', () => {
       { image: Array.from({ length: 17 }, () => sourceImage) },
       /^image has more than 16 files/,
     ],
-    ['n = 2', { n: '2' }, /^n is 2, but a request generates one image/],
+    ['n = 2', { n: '2' }, /^n is 2, but each request can generate only one image/],
     ['n = 0', { n: '0' }, /^n must be a whole number/],
     ['n = -1', { n: '-1' }, /^n must be a whole number/],
-    ['n beyond the integer range', { n: '18446744073686646784' }, /generates one image/],
+    ['n beyond the integer range', { n: '18446744073686646784' }, /only one image/],
     [
       'n under the name batch_size',
       { batch_size: '4' },
-      /^batch_size is "4", but a request generates one image/,
+      /^batch_size is "4", but each request can generate only one image/,
     ],
     ['n = many', { n: 'many' }, /^n must be a whole number/],
     ['a size that is a word', { size: 'large' }, /^size must be "auto" or WIDTHxHEIGHT/],
@@ -83,7 +83,7 @@ describe('invalid image request', () => {
     ],
     ['a mask without alpha', { mask: opaquePng(4, 3) }, /^mask has no alpha channel/],
     [
-      'a mask that edits nothing',
+      'a mask without an area to edit',
       { mask: mask(['....', '--..', '....']) },
       /transparent everywhere/,
     ],
@@ -95,7 +95,7 @@ describe('invalid image request', () => {
     ],
   ];
 
-  /** Returns the start of a JPEG up to its size. */
+  /** Returns the start of a JPEG, up to and including its size. */
   function jpeg(width: number, height: number): Uint8Array {
     return Uint8Array.of(
       0xff,
@@ -240,7 +240,7 @@ describe('invalid image request', () => {
   });
 });
 
-describe('provider error for images', () => {
+describe('a provider error for an image request', () => {
   test.each([
     [
       'openai/image-edit-error-url-404.json',
@@ -256,7 +256,7 @@ describe('provider error for images', () => {
     expect(uploadsOnDisk()).toEqual([]);
   });
 
-  test('about response_format is avoided by not sending it', async () => {
+  test('about response_format is avoided, because the field is not sent', async () => {
     const body = { model: 'test/image', prompt: 'a', response_format: 'b64_json' };
     upstream.script('gpt-image', images());
     expect((await generate(body)).status).toBe(200);

@@ -1,17 +1,19 @@
 /**
- * Parses JSON without losing digits. Some servers send integers beyond 2^53, such as a `seed`,
- * which a float would change, so such numbers keep their original digits.
+ * Parses JSON without losing digits. Some servers send integers beyond 2^53, such as a `seed`. A
+ * float would round them, so they keep their original digits.
  */
 import { answerValuesMax, jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { exceededLimit, isDeeperThan, type JsonLimits, scanAboveLength } from '../../core/json.ts';
 
-/** Matches digits inside strings too, which only costs time. */
+/** May also match digits inside a string. That only costs time. */
 export const longNumber = /\d{16}/;
 
 /** Shorter JSON can't be nested deeply enough to matter. */
 const depthCheckMinLength = 4_096;
 
-/** Returns the numbers that a float may change, including digits inside strings. */
+/**
+ * Returns the numbers that a float may not represent exactly. May include digits inside strings.
+ */
 export function longNumbersIn(text: string): readonly string[] {
   return text.match(/\d[\d.eE+-]{15,}/g) ?? [];
 }
@@ -23,7 +25,7 @@ interface ParseContext {
 const rawJson: unknown = Reflect.get(JSON, 'rawJSON');
 
 function preserveLongInteger(key: string, value: unknown, context?: ParseContext): unknown {
-  // `JSON.stringify` would call a function under this key.
+  // `rawNumber` returns a function, which `JSON.stringify` would call under this key.
   if (key === 'toJSON') return value;
   if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
   const source = context?.source;
@@ -31,8 +33,8 @@ function preserveLongInteger(key: string, value: unknown, context?: ParseContext
 }
 
 /**
- * Wraps the number in a function. The runtime's raw JSON is a frozen object, which could be
- * mistaken for part of the answer and can't be changed.
+ * Wraps the number in a function. The runtime represents raw JSON as a frozen object, which can't
+ * be changed and could be mistaken for part of the answer.
  */
 function rawNumber(source: string, value: number): unknown {
   if (typeof rawJson !== 'function') return value;
@@ -42,7 +44,7 @@ function rawNumber(source: string, value: number): unknown {
   return number;
 }
 
-/** Answers may have any number of fields: a token with 20 alternatives has 60. */
+/** Answers may have any number of fields: the log probabilities of a single token have 60. */
 const answerLimits = {
   levels: jsonDepthMax,
   names: Number.POSITIVE_INFINITY,
@@ -58,8 +60,8 @@ export function parseArguments(json: string): unknown {
 }
 
 /**
- * Parses like `JSON.parse`, but numbers are written back exactly. Returns undefined for text that
- * isn't JSON or is nested too deeply: writing 200,000 levels takes seconds and overflows the stack.
+ * Parses like `JSON.parse`, but keeps long numbers exact. Returns undefined for text that isn't
+ * JSON or is nested too deeply: serializing 200,000 levels takes seconds and overflows the stack.
  */
 export function parseExact(text: string, limits: JsonLimits = answerLimits): unknown {
   if (text.length > scanAboveLength && exceededLimit(text, limits)) return undefined;

@@ -1,10 +1,11 @@
 import { isNonEmptyString } from '../../core/json.ts';
 
 /**
- * Providers sign their reasoning and reject signatures from other providers, but a conversation
- * may move from one provider to another. So the signature that a client gets starts with a prefix
- * that names its origin. Anthropic's signatures have no prefix, because clients that used Anthropic
- * directly send them unchanged. An origin isn't a dialect: Bedrock returns Anthropic's signatures.
+ * Providers sign their reasoning and reject signatures from other providers, but a conversation may
+ * move from one provider to another. So the signature that a client gets starts with a prefix that
+ * names its origin. Anthropic's signatures have no prefix, because clients that used Anthropic
+ * directly before send its signatures without one. An origin isn't a dialect: Bedrock returns
+ * Anthropic's signatures.
  */
 const originPrefixes = { anthropic: '', gemini: 'gemini:', responses: 'responses:' } as const;
 export type SignatureOrigin = keyof typeof originPrefixes;
@@ -14,7 +15,8 @@ export function prefixSignature(origin: SignatureOrigin, signature: string): str
 }
 
 /**
- * Returns the signature without its prefix; undefined if there is none or it has another origin.
+ * Returns the signature without its prefix; undefined if there is no signature or it has another
+ * origin.
  */
 export function ownSignature(
   origin: SignatureOrigin,
@@ -37,7 +39,7 @@ export function prefixEncrypted(format: unknown, data: string): string {
   return `${plainFormat.test(format) ? format : 'unknown'}:${data}`;
 }
 
-/** Splits encrypted reasoning into its data and OpenRouter's `format`, which Anthropic's lacks. */
+/** Splits encrypted reasoning into its data and OpenRouter's `format`, if it has one. */
 export function splitEncrypted(prefixed: string): {
   readonly data: string;
   readonly format?: string;

@@ -1,6 +1,6 @@
 /**
- * Parses the answers of OpenAI-style upstreams. `passthrough/` and `upstream/` both use it, so they
- * agree on usage, failures, invalid events, and how an answer ended.
+ * Parses the answers of OpenAI-style upstreams. `passthrough/` and `upstream/` both use this
+ * parser, so they agree on usage, failures, invalid events, and how an answer ended.
  */
 import { isObject, type JsonObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
@@ -25,7 +25,7 @@ export interface ParsedChunk {
   readonly hasUsage: boolean;
 }
 
-/** What one event of a stream contains. `hasUsage`: it updated the parser's `usage`. */
+/** One parsed event of a stream. `hasUsage`: the event updated the parser's `usage`. */
 export type ChunkEvent =
   | ParsedChunk
   | { readonly kind: 'failed'; readonly failure: UpstreamFailure; readonly hasUsage: boolean }
@@ -37,11 +37,14 @@ const terminator: ChunkEvent = { kind: 'terminator', hasUsage: false };
 
 export class ChunkParser {
   readonly normalizer: ChunkNormalizer;
-  /** The choices that have started and not finished, and those that had a finish reason. */
+  /**
+   * `open`: choices that have started and not finished. `finished`: choices that had a finish
+   * reason.
+   */
   readonly choices = { open: new Set<number>(), finished: new Set<number>() };
   /** All usage reports so far, merged. */
   usage: Usage | undefined;
-  /** The last report counted no output. */
+  /** True if the last report counted no output. */
   isPromptOnly = false;
   /** The upstream's own breakdown of the output tokens. */
   outputDetails: JsonObject | undefined;
@@ -95,7 +98,7 @@ export class ChunkParser {
     return { kind: 'failed', failure: invalidJsonEvent(data), hasUsage: false };
   }
 
-  /** Some servers send the usage after their terminator. Nothing else is read there. */
+  /** Some servers send the usage after the terminator. Nothing else is read after it. */
   #parseLateUsage(data: string): ChunkEvent {
     const chunk = this.usage === undefined ? parseExact(data) : undefined;
     return isObject(chunk) ? { kind: 'ignored', hasUsage: this.#readUsage(chunk) } : ignored;

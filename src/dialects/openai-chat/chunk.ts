@@ -9,12 +9,13 @@ import {
 import { ToolCallAssembly } from './tool-calls.ts';
 
 /**
- * Removes the fields that reveal the upstream's request, account, prompt, or models. Returns true
- * if there were any. All other unknown fields pass, since providers add fields all the time.
+ * Removes the fields that reveal the upstream's request ID, account, prompt, or models. Returns
+ * true if there were any. All other unknown fields are forwarded, because providers add fields all
+ * the time.
  */
 export function removePrivateFields(body: JsonObject): boolean {
   const { x_groq: groq, request_id: request, user_id: user, prompt, model } = body;
-  // Groq lists the models that worked on an answer by name.
+  // Groq lists the names of the models that worked on an answer.
   const isListed = body.usage_breakdown !== undefined;
   if (isListed) body.usage_breakdown = undefined;
   // LM Studio's fingerprint is the name of its model.
@@ -32,8 +33,8 @@ export function removePrivateFields(body: JsonObject): boolean {
 }
 
 /**
- * True if a delta has text or a fragment of a call. A finish reason next to content may not be the
- * end: some servers write one into every chunk.
+ * True if a delta has text or a fragment of a call. A finish reason in the same chunk as content
+ * may not be the end: some servers write one into every chunk.
  */
 function hasContent(delta: JsonObject): boolean {
   return charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0;
@@ -46,7 +47,10 @@ export class ChunkNormalizer {
   readonly #started = new Set<number>();
   readonly #ended = new Set<number>();
   #hasDeltaContent = false;
-  /** Content followed a finish reason. Then only the terminator ends the answer. */
+  /**
+   * True once content has followed a finish reason. From then on, only the terminator ends the
+   * answer.
+   */
   continuesAfterFinish = false;
   readonly #toolNames: readonly string[] | undefined;
   readonly #acceptsTools: boolean;
@@ -60,7 +64,7 @@ export class ChunkNormalizer {
   /** Returns true if anything changed. */
   normalize(chunk: JsonObject, choices: readonly JsonObject[]): boolean {
     let changed = removePrivateFields(chunk);
-    // This `error` reports no failure, but OpenAI's SDKs throw for any `error`.
+    // This `error` doesn't report a failure, but OpenAI's SDKs throw for any `error`.
     if (chunk.error) {
       chunk.error = undefined;
       changed = true;
@@ -126,8 +130,8 @@ export class ChunkNormalizer {
   }
 
   /**
-   * Some servers send `message` instead of a delta, with a fragment or with the complete answer. A
-   * message that follows deltas repeats them.
+   * Some servers send a `message` instead of a delta. It contains a fragment or the complete
+   * answer. A message after deltas only repeats them.
    */
   #deltaOf({ delta, message }: JsonObject): JsonObject {
     const deltaFields = fieldsOf(delta);
@@ -172,10 +176,10 @@ export class ChunkNormalizer {
   }
 }
 
-// The finish chunk of a choice. Servers send the finish reason with the last content, with empty
-// text, twice, or in every chunk. Clients get all content first, and then one finish chunk with
-// only the last reason. Later chunks without content, such as Azure's late filter results, are
-// dropped.
+// Separates the finish reason of a choice from its content. Servers send the finish reason with the
+// last content, with empty text, twice, or in every chunk. Clients get all content first, and then
+// one finish chunk that contains only the last reason. Later chunks without content, such as
+// Azure's late filter results, are dropped.
 
 type Choice = Record<string, unknown>;
 
@@ -184,11 +188,13 @@ export interface SplitFinish {
   readonly content: readonly Choice[];
   /** Choices that end with this chunk and have no content: their finish chunks are sent at once. */
   readonly closed: readonly Choice[];
-  /** Finish chunks of choices that have content, too: held, because more content may follow. */
+  /**
+   * Finish chunks of choices that also have content here. They are held: more content may follow.
+   */
   readonly held: readonly Choice[];
 }
 
-/** The choices before this chunk. `pending` has the finish chunks that are held. */
+/** The state of the choices before this chunk. `pending` contains the held finish chunks. */
 interface ChoiceStates {
   readonly open: ReadonlySet<unknown>;
   readonly finished: ReadonlySet<unknown>;
@@ -232,7 +238,7 @@ export function splitFinish(
   return isClean ? undefined : { content, closed, held };
 }
 
-/** Removes the delta and its log probabilities, which are sent separately. */
+/** Removes the delta and its log probabilities, which are sent in the content chunk. */
 function finishOnly(choice: Choice): Choice {
   return { ...choice, delta: {}, ...(choice.logprobs === undefined ? {} : { logprobs: null }) };
 }

@@ -12,7 +12,7 @@ import {
 import { charactersPerImage } from '../../core/usage.ts';
 import { completeToolCalls, normalizeToolCalls } from './tool-calls.ts';
 
-/** Maps other servers' finish reasons to OpenAI's. Unlisted ones pass unchanged. */
+/** Maps other servers' finish reasons to OpenAI's. Unlisted reasons are forwarded unchanged. */
 const finishReasons: ReadonlyMap<string, string> = new Map([
   // OpenAI's own reasons are listed because some servers write them in capitals.
   ['stop', 'stop'],
@@ -25,12 +25,12 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['stop_sequence', 'stop'],
   ['pause_turn', 'stop'],
   ['complete', 'stop'],
-  // Baidu: the answer was neither cut off nor replaced.
+  // Baidu: the answer wasn't cut off or replaced.
   ['normal', 'stop'],
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
-  // Legacy: clients that send `functions` expect it.
+  // Clients that send the legacy `functions` expect this reason.
   ['function_call', 'function_call'],
   ['tool_use', 'tool_calls'],
   ['tool_call', 'tool_calls'],
@@ -50,9 +50,9 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Returns the finish reason for the client; null while there is none. Local servers report `stop`
- * with tool calls, and clients would never run them. Others report `tool_calls` without any call,
- * and clients would search for one.
+ * Returns the finish reason for the client, or null if there is none yet. Some local servers report
+ * `stop` for an answer with tool calls, so clients wouldn't run the calls. Other servers report
+ * `tool_calls` for an answer without any call.
  */
 export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | null {
   // Some servers write the string "null".
@@ -69,7 +69,8 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
 export function stopSequenceIn({ stop_reason: sequence }: JsonObject): string | null {
   if (!isNonEmptyString(sequence)) return null;
   const word = sequence.toLowerCase();
-  // Other servers put a finish reason there. Baidu doesn't, so `normal` is a stop sequence.
+  // Other servers put a finish reason in this field. Baidu doesn't, so `normal`, which only Baidu
+  // uses as a finish reason, is a stop sequence here.
   return finishReasons.has(word) && word !== 'normal' ? null : sequence;
 }
 
@@ -85,7 +86,7 @@ export function thoughtIn({ text, summary }: JsonObject): string {
   return partText(text ?? summary);
 }
 
-/** Returns reasoning from fields other than `reasoning`. The first with text wins. */
+/** Returns reasoning from fields other than `reasoning`. The first field with text wins. */
 function reasoningElsewhere(fields: JsonObject): string {
   const { reasoning_content: content, reasoning_details: details } = fields;
   if (isNonEmptyString(content)) return content;
@@ -93,9 +94,9 @@ function reasoningElsewhere(fields: JsonObject): string {
 }
 
 /**
- * Splits content that is a list of parts: Mistral and Databricks send one when a model thinks,
- * others when it generates images. Images move to `images`, where OpenRouter's clients look for
- * them.
+ * Splits content that is a list of parts. Mistral and Databricks send a list when a model thinks.
+ * Other vendors send one when a model generates images. Images are moved to `images`, where
+ * OpenRouter's clients look for them.
  */
 function splitParts(fields: JsonObject): void {
   const parts = Array.isArray(fields.content) ? fields.content : [fields.content];
@@ -195,7 +196,7 @@ export function charactersIn(fields: JsonObject): number {
   return characters;
 }
 
-/** True for a valid index of a choice. Absurd ones would make holes in clients' arrays. */
+/** True for a valid index of a choice. An absurd index would leave holes in clients' arrays. */
 export function isChoiceIndex(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
 }

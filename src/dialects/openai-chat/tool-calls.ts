@@ -23,8 +23,9 @@ function uniqueId(id: unknown, isUsed: boolean): string {
 }
 
 /**
- * Makes the arguments a string: some servers send the object itself, or null for none. GLM on vLLM
- * sends the string "null" for none; in later deltas it is part of the arguments.
+ * Makes the arguments a string: some servers send the object itself, or null if there are none. GLM
+ * on vLLM sends the string "null" if there are none. In later deltas, "null" is part of the
+ * arguments.
  */
 function normalizeArguments(body: JsonObject, isBeginning: boolean): boolean {
   const { arguments: json } = body;
@@ -49,7 +50,7 @@ function hasBody({ function: body, custom }: JsonObject): boolean {
   return isObject(body) || isObject(custom);
 }
 
-/** Some servers send an empty call instead of none. In a stream, the name may follow. */
+/** Some servers send an empty call if there is no call. In a stream, the name may follow. */
 function isEmpty({ custom }: JsonObject, { name, arguments: json }: JsonObject): boolean {
   return !isNonEmptyString(name) && !json && !custom;
 }
@@ -71,12 +72,12 @@ export function normalizeToolCalls(calls: readonly unknown[]): JsonObject[] {
   });
 }
 
-/** The arguments of a call without parameters. Clients can't parse an empty string. */
+/** The arguments of a call that has none. Clients can't parse an empty string. */
 const noArguments = '{}';
 
 /**
- * Completes the calls of a message that ended with them. A message that was cut off may have lost
- * the arguments.
+ * Fills in missing arguments for the calls of a message that finished normally. Not for messages
+ * that were cut off, whose arguments may have been lost.
  */
 export function completeToolCalls(calls: readonly JsonObject[]): void {
   for (const { function: body } of calls) {
@@ -89,22 +90,21 @@ function hasIndex({ index }: JsonObject): boolean {
 }
 
 interface AssembledCall {
-  /** The upstream's ID, '' if it sent none. */
+  /** The upstream's ID, or '' if it sent none. */
   readonly upstreamId: string;
-  /** The client's index, undefined while the call is buffered until its name arrives. */
+  /** The index sent to the client; undefined while the call is buffered until its name arrives. */
   index: number | undefined;
   name: string;
   /** The fields received before the name. */
-  waiting: JsonObject;
+  bufferedFields: JsonObject;
   /**
-   * An empty object: either the complete arguments, which are sent at the end, or a placeholder,
-   * which is never sent.
+   * An empty object, or the start of one, that hasn't been sent. If it is the complete arguments,
+   * it is sent at the end. If it is a placeholder before the real arguments, it is never sent.
    */
   held: string;
-  /**
-   * About the arguments sent so far: whether there are any, and whether they start as an object.
-   */
+  /** True once any arguments have been sent. */
   hasArguments: boolean;
+  /** True if the arguments start with `{`. */
   isObject: boolean;
   readonly end: JsonEndScanner;
 }
@@ -156,7 +156,7 @@ export class ToolCallAssembly {
   #last: AssembledCall | undefined;
   #sentCalls = 0;
   #namesLength = 0;
-  #waitingLength = 0;
+  #bufferedLength = 0;
   readonly #offered: readonly string[];
 
   /** `offered`: the names of all tools, to recognize a name that arrives in fragments. */
@@ -174,7 +174,7 @@ export class ToolCallAssembly {
   }
 
   /**
-   * Normalizes the `tool_calls` of one delta, without calls that have no name yet. Returns the same
+   * Normalizes the `tool_calls` of one delta. Omits calls that have no name yet. Returns the same
    * list if nothing changed.
    */
   normalize(calls: readonly JsonObject[]): readonly JsonObject[] {
@@ -214,15 +214,17 @@ export class ToolCallAssembly {
   }
 
   /**
-   * Returns the missing parts of the calls of a choice that ended. If it was cut off, returns only
-   * held arguments.
+   * Returns the missing parts of the calls of a choice that has ended. If the choice was cut off,
+   * returns only held arguments.
    */
   complete(isCut: boolean): JsonObject[] {
     const calls: JsonObject[] = [];
     for (const call of this.#calls) {
       const isNameless = call.index === undefined;
       if (isNameless && (isCut || !hasStarted(call))) continue;
-      const opening = isNameless ? { ...call.waiting, index: this.#assignIndex(call) } : undefined;
+      const opening = isNameless
+        ? { ...call.bufferedFields, index: this.#assignIndex(call) }
+        : undefined;
       const json = call.hasArguments ? '' : call.held || (isCut ? '' : noArguments);
       if (opening === undefined && json === '') continue;
       calls.push(withArguments(opening ?? { index: call.index }, json));
@@ -231,7 +233,10 @@ export class ToolCallAssembly {
     return calls;
   }
 
-  /** `position`: the call's position in a delta of several, if it has no index, ID, or name. */
+  /**
+   * `position`: the call's position in a delta with several calls, for calls without index, ID, or
+   * name.
+   */
   #find(
     call: JsonObject,
     body: JsonObject,
@@ -246,9 +251,9 @@ export class ToolCallAssembly {
 
   /**
    * True if a delta opens a call other than the known one. Some servers send every parallel call
-   * with index 0, even with the same ID. Only a delta with a name can open a call, because some
-   * servers change the ID within a call. Gemini's OpenAI-style endpoint opens each of its calls
-   * with a name and the ID ''.
+   * with index 0, and some of them even with the same ID. Only a delta with a name can open a call,
+   * because some servers change the ID within a call. Gemini's OpenAI-style endpoint opens each of
+   * its calls with a name and the ID ''.
    */
   #startsAnother(
     known: AssembledCall,
@@ -268,7 +273,7 @@ export class ToolCallAssembly {
       upstreamId: textOf(call.id),
       index: undefined,
       name: textOf(body.name),
-      waiting: {},
+      bufferedFields: {},
       held: '',
       // A free-form call has text instead of arguments.
       hasArguments: isFreeForm,
@@ -288,7 +293,7 @@ export class ToolCallAssembly {
     const index = this.#sentCalls;
     this.#sentCalls += 1;
     open.index = index;
-    open.waiting = {};
+    open.bufferedFields = {};
     return index;
   }
 
@@ -297,23 +302,24 @@ export class ToolCallAssembly {
    * Returns the merged call, or undefined while there is no name.
    */
   #takeName(open: AssembledCall, call: JsonObject, body: JsonObject) {
-    const { waiting, name } = open;
-    this.#waitingLength += lengthOf(body.arguments);
-    if (this.#waitingLength > bufferedArgumentsMax) {
+    const { bufferedFields, name } = open;
+    this.#bufferedLength += lengthOf(body.arguments);
+    if (this.#bufferedLength > bufferedArgumentsMax) {
       throw new MalformedAnswer('tool call arguments without a tool name');
     }
-    const before = fieldsOf(waiting.function);
+    const before = fieldsOf(bufferedFields.function);
     const json = [before.arguments, body.arguments].filter(isNonEmptyString).join('');
     const named = { ...body, ...before, name, arguments: json };
-    const merged: JsonObject = { ...call, ...waiting, function: named };
+    const merged: JsonObject = { ...call, ...bufferedFields, function: named };
     const isNamed = this.#isNamed(open);
     if (isNamed) this.#assignIndex(open);
-    else open.waiting = merged;
+    else open.bufferedFields = merged;
     return isNamed ? merged : undefined;
   }
 
   /**
-   * Moonshot may send a long name in fragments. Until arguments arrive, the rest of it may follow.
+   * True if the call's name is complete. Moonshot may send a long name in fragments, so more of the
+   * name may follow until the arguments arrive.
    */
   #isNamed({ name, held, hasArguments }: AssembledCall): boolean {
     if (name === '' || held !== '' || hasArguments) return name !== '';
@@ -359,10 +365,12 @@ export class ToolCallAssembly {
   }
 }
 
-// The field in which Google's OpenAI-style endpoint puts the signature of a call. Clients that keep
-// calls unchanged send it back, even if they drop everything else.
+// Google's OpenAI-style endpoint puts the signature of a call in `extra_content`. Clients that keep
+// calls unchanged send the signature back, even if they drop everything else.
 
-/** Returns the field with a call's signature; an empty object unless the signature is Google's. */
+/**
+ * Returns the field with a call's signature, or an empty object if the signature isn't Google's.
+ */
 export function signedCall(signature: string): object {
   const original = ownSignature('gemini', signature);
   return original === undefined

@@ -11,13 +11,14 @@ import {
 import { readCount, uncachedAudio } from '../normalize/responses/counts.ts';
 
 /**
- * Returns undefined if the numbers can't be trusted; the caller then estimates. All zeros are a
- * placeholder that some servers put into every chunk: no request has an empty prompt.
+ * Returns undefined if the numbers can't be trusted; the caller then estimates the usage. If all
+ * counts are 0, the report is a placeholder, which some servers put into every chunk: no request
+ * has an empty prompt.
  */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
   const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
-  // Mistral sometimes sends this name in the singular.
+  // Mistral sometimes sends this field name in the singular.
   const promptDetails = fieldsOf(inPrompt ?? raw.prompt_token_details);
   const outputDetails = fieldsOf(inOutput);
   const prompt = readCount(raw.prompt_tokens);
@@ -34,7 +35,8 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(raw.cached_tokens),
     readCount(raw.num_cached_tokens),
     readCount(raw.prompt_cache_hit_tokens),
-    // Gateways in front of Anthropic add its names to OpenAI's; Perplexity has them in the details.
+    // Gateways in front of Anthropic add Anthropic's field names to OpenAI's. Perplexity sends
+    // those names in the details.
     readCount(raw.cache_read_input_tokens),
     readCount(promptDetails.cache_read_input_tokens),
   );
@@ -42,7 +44,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(promptDetails.cache_write_tokens),
     readCount(promptDetails.cache_creation_tokens),
     readCount(raw.cache_creation_input_tokens),
-    // Alibaba uses Anthropic's name in the details, too.
+    // Alibaba also uses Anthropic's name in the details.
     readCount(promptDetails.cache_creation_input_tokens),
   );
   if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
@@ -50,10 +52,10 @@ export function readUsage(raw: unknown): Usage | undefined {
   }
   if (prompt + completion + total === 0) return undefined;
 
-  // The prompt's count includes cached tokens, unless they exceed it.
+  // The prompt count includes cached tokens, unless there are more cached tokens than that.
   const isSeparate = cacheRead > prompt || cacheWrite > prompt;
-  // A total above prompt and completion includes output that `completion_tokens` lacks (xAI,
-  // Gemini), or the cached tokens again.
+  // If the total exceeds the sum of prompt and completion, it includes output that isn't in
+  // `completion_tokens` (xAI, Gemini), or cached tokens that aren't in the prompt count.
   const surplus = Math.max(0, total - prompt - completion);
   const cached = cacheRead + cacheWrite;
   const isCachedInTotal = isSeparate && surplus !== reasoning && surplus >= cached;
@@ -75,8 +77,8 @@ export function readUsage(raw: unknown): Usage | undefined {
 }
 
 /**
- * Returns how many cache writes have a long TTL: Anthropic's 1 hour, under LiteLLM's name or its
- * own, or OpenAI's 12 hours. A count above all cache writes is ignored.
+ * Returns how many tokens were written to a cache with a long TTL: Anthropic's 1 hour, in LiteLLM's
+ * field or Anthropic's own, or OpenAI's 12 hours. A count that exceeds all cache writes is ignored.
  */
 function writtenForHours(raw: JsonObject, details: JsonObject, written: number): number {
   const forHours = Math.max(
@@ -99,8 +101,8 @@ export function readMediaUsage(raw: unknown): Usage | undefined {
 }
 
 /**
- * Returns the usage of a chunk or a body. Groq may have it only among its own fields, Moonshot only
- * in the choice that ends. `earlier` is the usage that the same stream has reported so far.
+ * Returns the usage of a chunk or a body. Groq may send it only in `x_groq`, and Moonshot only in
+ * the choice that ends. `earlier` is the usage that the same stream has reported so far.
  */
 export function usageIn(body: JsonObject, earlier?: Usage): Usage | undefined {
   const { usage: raw } = body;
@@ -112,7 +114,7 @@ export function usageIn(body: JsonObject, earlier?: Usage): Usage | undefined {
   return readUsage(fieldsOf(body.x_groq).usage) ?? readUsage(fieldsOf(choice).usage);
 }
 
-/** True if a report has no count of the output. A count of 0 is one. */
+/** True if a report has no output count at all, not even 0. */
 export function isPromptOnly({ usage: raw }: JsonObject, { outputTokens }: Usage): boolean {
   if (outputTokens > 0 || !isObject(raw)) return false;
   return (raw.completion_tokens ?? raw.output_tokens ?? null) === null;
@@ -120,8 +122,8 @@ export function isPromptOnly({ usage: raw }: JsonObject, { outputTokens }: Usage
 
 /**
  * Renames the counts `input_tokens` and `output_tokens`, which mlx-vlm and proxies in front of
- * Anthropic send in chats. The proxies count cached tokens in addition to the input, and the last
- * report of a stream has only the output.
+ * Anthropic send in chat completions. The proxies don't include cached tokens in the input count,
+ * and their last report in a stream has only the output count.
  */
 function toPromptCounts(raw: JsonObject, earlier: Usage | undefined): JsonObject {
   const { input_tokens: input, output_tokens: completion_tokens, ...rest } = raw;
@@ -138,8 +140,8 @@ function toPromptCounts(raw: JsonObject, earlier: Usage | undefined): JsonObject
 }
 
 /**
- * Merges two reports of one stream. The later one counts, but some servers leave out the details or
- * the prompt; then those of the earlier report are used.
+ * Merges two reports of one stream. The later report wins. But some servers leave out its details
+ * or prompt count. In that case, the earlier report's details and prompt count are used.
  */
 export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   if (earlier === undefined) return later;
@@ -153,7 +155,7 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
 }
 
-/** Writes cache writes, which aren't part of OpenAI's format, and audio only if there are any. */
+/** Writes cache writes, which OpenAI's format lacks, and audio tokens only if there are any. */
 function writePromptDetails(usage: Usage) {
   const written = writtenTokens(usage);
   const { inputAudioTokens: audio = 0 } = usage;
@@ -170,7 +172,10 @@ export function outputDetailsIn({ usage }: JsonObject): JsonObject | undefined {
   return isObject(details) ? details : undefined;
 }
 
-/** Merges the upstream's details with the settled numbers. Counts above the output are dropped. */
+/**
+ * Merges the upstream's details with the settled numbers. Counts that exceed the output tokens are
+ * dropped.
+ */
 function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: JsonObject) {
   const counts = Object.entries(reported).filter(
     ([, count]) => count !== null && readCount(count) <= outputTokens,

@@ -80,7 +80,7 @@ function problemOfTokens(item: unknown, path: string): ValidationIssue | undefin
 
 // Embeddings requests in OpenAI's format, as clients send them.
 
-/** Some models have 4,096. This only keeps absurd numbers out. */
+/** Far above any model's maximum. This bound only rejects absurd numbers. */
 const dimensionsMax = 65_536;
 
 const tokens = Type.Array(Type.Integer({ minimum: 0, maximum: tokenMax }), { minItems: 1 });
@@ -182,7 +182,8 @@ function read(body: JsonObject): ReadResult<EmbeddingBatch> {
 }
 
 /**
- * Embeddings have no output tokens, so the total, which is all that Voyage reports, is the prompt.
+ * Returns the prompt tokens. Voyage reports only the total, which is the same number, because
+ * embeddings have no output tokens.
  */
 function promptTokensIn(raw: unknown): number | null {
   const isTotal = isObject(raw) && (raw.prompt_tokens ?? null) === null;

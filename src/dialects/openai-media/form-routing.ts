@@ -12,8 +12,9 @@ interface SortedForm {
 }
 
 /**
- * Separates the routing fields. Lists and objects are sent as JSON in one field, or the way
- * OpenAI's libraries write them: `models[]`, `provider[order][]`, `provider[max_price][prompt]`.
+ * Separates the routing fields from the other fields. Clients send lists and objects as JSON in one
+ * field, or as OpenAI's libraries do: `models[]`, `provider[order][]`,
+ * `provider[max_price][prompt]`.
  */
 export function sortForm(fields: FormFields): SortedForm {
   const rest = new Map<string, readonly string[]>();

@@ -23,7 +23,7 @@ import { type FileField, writeForm } from '../streamed-body.ts';
 
 // Image requests in OpenAI's format, as clients send them.
 
-/** Models accept about 30,000 characters. This only limits memory. */
+/** Models accept about 30,000 characters. This bound only limits memory. */
 const promptLengthMax = 500_000;
 
 export const imagesSchema = Type.Object({
@@ -53,7 +53,7 @@ export interface ImagesRequest {
   readonly extraFields: Readonly<Record<string, unknown>>;
 }
 
-/** The fields in which vendors accept the number of images. Each image is charged. */
+/** The fields that vendors read the number of images from. Each image is charged. */
 const countFields = [
   'n',
   'batch_size',
@@ -63,19 +63,19 @@ const countFields = [
   'samples',
 ];
 
-function rejectSeveral(body: Readonly<Record<string, unknown>>): void {
+function rejectMultipleImages(body: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(body)) {
     // `Number`, because form values are strings.
     if (!countFields.includes(foldCase(name)) || !(Number(value ?? 1) > 1)) continue;
     const found = `${name} is ${JSON.stringify(value)}`;
-    throw invalidRequest(`${found}, but a request generates one image.`, name);
+    throw invalidRequest(`${found}, but each request can generate only one image.`, name);
   }
 }
 
 export function readImagesRequest(value: Record<string, unknown>): ImagesRequest {
   if (!validator.Check(value)) throw validationError(imagesSchema, value);
   const { stream, user } = value;
-  rejectSeveral(value);
+  rejectMultipleImages(value);
   if (stream) {
     throw invalidRequest('stream is not supported for images. Leave it out.', 'stream');
   }
@@ -120,7 +120,7 @@ function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
   return { name, filename, contentType: mediaType, content };
 }
 
-/** Reads an answer's images. SiliconFlow's list is under `images`. */
+/** Reads an answer's images. SiliconFlow sends the list in `images`. */
 export function readImages(body: JsonObject): ReadResult<GeneratedImages> {
   const failure = failureInside(body);
   if (failure !== undefined) return { ok: false, failure };
@@ -134,7 +134,7 @@ export function readImages(body: JsonObject): ReadResult<GeneratedImages> {
   const metadata = Object.entries({ size, quality, background, output_format });
   const value: GeneratedImages = {
     images,
-    // Some servers report image usage under the field names of chats.
+    // Some servers report image usage in the fields that chat completions use.
     usage: isObject(usage) && 'input_tokens' in usage ? readMediaUsage(usage) : readUsage(usage),
     metadata: Object.fromEntries(metadata.filter(([, value]) => isPlainValue(value))),
     usageDetails: detailsIn(usage),

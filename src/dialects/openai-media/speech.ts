@@ -25,7 +25,7 @@ export const speechSchema = Type.Object({
 });
 const validator = Compile(speechSchema);
 
-/** `voice` is the client's name of the voice. */
+/** `voice` is the client's name for the voice. */
 export interface SpeechRequest extends Omit<SpeechOptions, 'asEvents'> {
   readonly request: RequestInfo;
 }
@@ -71,7 +71,7 @@ export const openAiSpeech: SpeechDialect = {
   openEvents: () => new SpeechEvents(),
 };
 
-/** Reads `speech.audio.delta` with audio in base64, then `speech.audio.done` with usage. */
+/** Reads `speech.audio.delta` events with base64 audio, then `speech.audio.done` with usage. */
 class SpeechEvents implements AudioEvents {
   finished = false;
   usage: Usage | undefined;

@@ -21,12 +21,12 @@ test.each([
 test.each([
   ['text', '<!DOCTYPE html><title>Bad gateway</title>', 'The provider returned a web page.'],
   ['srt', ' <html>', 'The provider returned a web page.'],
-  ['vtt', '{"text":"ok"}', 'The provider returned JSON in place of vtt.'],
+  ['vtt', '{"text":"ok"}', 'The provider returned JSON instead of vtt.'],
 ] as const)('readTranscript rejects a transcript in format %s: %s', (format, answer, message) => {
   expect(failureIn(readTranscript(answer, format))).toMatchObject({ kind: 'malformed', message });
 });
 
-test('readTranscript reads the text from JSON in place of plain text', () => {
+test('readTranscript reads the text from JSON instead of plain text', () => {
   const read = (answer: string) => valueIn(readTranscript(answer, 'text'));
   expect(read('{"text":"ok"}')).toMatchObject({ kind: 'fields', text: 'ok' });
   expect(read('{braces}, she said')).toEqual({

@@ -63,8 +63,9 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
 }
 
 /**
- * Fields in which vendors (Groq, Mistral) accept the URL or ID of an audio file. They are rejected:
- * only the uploaded file was measured, and an ID may be another tenant's.
+ * Fields that vendors (Groq, Mistral) read the URL or ID of an audio file from. They are rejected,
+ * because only the duration of the uploaded file is measured, and an ID may belong to another
+ * tenant.
  */
 const otherAudioField = /^(?:ur[il]|(?:audio|file|media)_?(?:ur[il]|id|data))s?(?:\[\])?$/i;
 
@@ -112,7 +113,9 @@ export const openAiTranscription: TranscriptionDialect = {
 
 const htmlPage = /^\s*<(?:!doctype|html)/i;
 
-/** Reads a transcript. Text formats are plain text, but some servers always send JSON. */
+/**
+ * Reads a transcript. Formats other than JSON are plain text, but some servers always send JSON.
+ */
 export function readTranscript(text: string, format: TranscriptFormat): ReadResult<Transcript> {
   if (format === 'json' || format === 'verbose_json') return readAnswer(text, readFields);
   const body = text.trimStart().startsWith('{') ? parseJson(text) : undefined;
@@ -122,14 +125,14 @@ export function readTranscript(text: string, format: TranscriptFormat): ReadResu
   }
   const read = readFields(body);
   if (!read.ok || format === 'text') return read;
-  const message = `The provider returned JSON in place of ${format}.`;
+  const message = `The provider returned JSON instead of ${format}.`;
   return { ok: false, failure: malformed(message) };
 }
 
 function readFields(body: JsonObject): ReadResult<Transcript> {
   const failure = failureInside(body);
   if (failure) return { ok: false, failure };
-  // Drop the raw `duration`: clients get the one that `readSeconds` could read, or none.
+  // Drop the raw `duration`: clients get the duration that `readSeconds` read, or none.
   const { text, duration: _, ...fields } = body;
   if (typeof text !== 'string') {
     return { ok: false, failure: malformed('The provider returned no transcript.') };

@@ -1,6 +1,6 @@
 /**
- * Parses the answers of Responses upstreams. `passthrough/` and `upstream/` both use it, so they
- * agree on failures, invalid events, and how an answer ended.
+ * Parses the answers of Responses upstreams. `passthrough/` and `upstream/` both use this parser,
+ * so they agree on failures, invalid events, and how an answer ended.
  */
 import type { FinishReason } from '../../core/answer.ts';
 import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../core/json.ts';
@@ -14,7 +14,9 @@ import {
 } from '../failure.ts';
 import { parseExact } from '../normalize/exact-json.ts';
 
-/** An event with the response object: before its first item (`opening`), or after its last. */
+/**
+ * An event with the response object, before the first item (`opening`) or after the last (`end`).
+ */
 interface ResponseEvent {
   readonly kind: 'opening' | 'end';
   readonly type: string;
@@ -24,7 +26,7 @@ interface ResponseEvent {
 
 export type ParsedEvent =
   | ResponseEvent
-  /** An event about one item, or one of an unknown type. */
+  /** An event about one item, or an event of an unknown type. */
   | { readonly kind: 'item'; readonly type: string; readonly fields: JsonObject }
   | { readonly kind: 'failed'; readonly failure: UpstreamFailure }
   | { readonly kind: 'ignored' };
@@ -69,7 +71,7 @@ function failed(failure: UpstreamFailure): ParsedEvent {
   return { kind: 'failed', failure };
 }
 
-/** Returns the status that the type of a stream's last event claims, such as `completed`. */
+/** Returns the status in the type of a stream's last event, such as `completed`. */
 export function statusIn(type: string): string {
   return type.slice('response.'.length);
 }
@@ -82,7 +84,7 @@ export function parseReply(text: string): ReadResult<JsonObject> {
   return failure ? { ok: false, failure } : { ok: true, value: response };
 }
 
-/** Returns the failure that a response of this status is; undefined if it isn't one. */
+/** Returns a failure if a response with this status is one, or undefined. */
 export function statusFailure(response: JsonObject, status: unknown): UpstreamFailure | undefined {
   if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
   if (status === 'completed' || status === 'incomplete') return undefined;

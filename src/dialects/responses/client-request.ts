@@ -40,7 +40,7 @@ class ResponsesClientRequest extends AbstractClientRequest<ResponsesRequest> {
     return readPrompt(this.parsed);
   }
 
-  /** Keeps the echo: a response repeats the client's instructions, not ours. */
+  /** Keeps the echo: a response repeats the client's instructions, not the gateway's. */
   override withInstructions(text: string): ClientRequest {
     const request = this.appendInstructions(text, withInstructions);
     return new ResponsesClientRequest(request, this.#echo);
@@ -64,7 +64,9 @@ class ResponsesClientRequest extends AbstractClientRequest<ResponsesRequest> {
   }
 }
 
-/** Appends `text` to the client's `instructions`, or inserts it after those in the input. */
+/**
+ * Appends `text` to the client's `instructions`, or inserts it after the instructions in the input.
+ */
 function withInstructions(body: ResponsesBody, text: string): ResponsesBody {
   const { input, instructions } = body;
   const isInstruction = (item: object) =>

@@ -13,7 +13,7 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import { nonEmptyStops } from '../../normalize/requests/generation-options.ts';
 import { cacheBreakpoint } from '../../normalize/requests/prompt-cache.ts';
 import { unknownFields } from '../../normalize/requests/unknown-fields.ts';

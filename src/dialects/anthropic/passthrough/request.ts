@@ -7,7 +7,7 @@ import {
   gatewayFields,
   sameIfUnchanged,
 } from '../../normalize/requests/edit-body.ts';
-import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import { nonEmptyStops, outputLimit } from '../../normalize/requests/generation-options.ts';
 import {
   dropSurcharged,

@@ -1,8 +1,8 @@
 import type { Prompt, Sampling, Turn } from '../../../core/prompt.ts';
 import { isForced } from './tools.ts';
 
-// Removes the parameters that an upstream doesn't support from a prompt. They are named as clients
-// name them.
+// Removes the parameters that an upstream doesn't support from a prompt. The names are those that
+// clients use.
 
 const samplingFields: Readonly<Record<string, keyof Sampling>> = {
   temperature: 'temperature',
@@ -19,7 +19,10 @@ const samplingFields: Readonly<Record<string, keyof Sampling>> = {
 const removeReasoning = ({ reasoning }: Prompt) =>
   reasoning === null ? undefined : { reasoning: null };
 
-/** How to remove each other parameter from a prompt; undefined if the prompt doesn't set it. */
+/**
+ * Functions that remove one parameter from a prompt. They return undefined if the prompt doesn't
+ * set it.
+ */
 const removals: Readonly<Record<string, (prompt: Prompt) => Partial<Prompt> | undefined>> = {
   stop: ({ stop }) => (stop.length > 0 ? { stop: [] } : undefined),
   user: ({ user }) => (user === null ? undefined : { user: null }),

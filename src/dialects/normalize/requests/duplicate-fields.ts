@@ -1,9 +1,11 @@
 import { cacheKeyFields } from './prompt-cache.ts';
 import { surchargedParameters } from './restricted-parameters.ts';
 
-// Finds duplicate fields: the gateway reads the last of them, but a server may read the first.
+// Finds duplicate fields. The gateway reads the last one, but a server may read the first.
 
-/** Fields that decide the model, the price, or the billed account, or that were checked. */
+/**
+ * Fields that determine the model, the price, or the billed account, and fields that were checked.
+ */
 const checkedNames = [
   'model',
   'messages',
@@ -28,13 +30,16 @@ const checkedNames = [
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
 
 const anyEscape = Buffer.from('\\u00');
-/** Escaped letters, which could hide such a name. Legitimate clients don't escape letters. */
+/**
+ * Escaped letters, which could hide one of these names. Legitimate clients don't escape letters.
+ */
 const escapedLetters = ['\\u005', '\\u006', '\\u007'].map((letter) => Buffer.from(letter));
 
 /**
- * Returns true if the body may contain one of these fields twice. A server that reads the first
- * one, or a second `model` after the gateway's, would run something that wasn't checked or priced.
- * Nested fields count too: a false positive only costs the time to serialize the body again.
+ * Returns true if the body may contain one of these fields twice. If a server reads the first one,
+ * or a second `model` after the one that the gateway wrote, it runs something that wasn't checked
+ * or priced. Nested fields count too: a false positive only costs the time to serialize the body
+ * again.
  */
 export function hasDuplicateNames(bytes: Uint8Array, body: object): boolean {
   const segments = excludeLongestString(bytes, body);
@@ -48,9 +53,9 @@ export function hasDuplicateNames(bytes: Uint8Array, body: object): boolean {
 
 /**
  * Returns the bytes that can contain field names. Most of a large body may be a single string, such
- * as a document or an image, with at least one byte per character. If `others` bytes are outside of
- * it, everything before it is within the first `others` bytes of the body, and everything after it
- * is within the last.
+ * as a document or an image. Each of its characters takes at least one byte, so at most `others`
+ * bytes are outside the string. Everything before it is within the first `others` bytes of the
+ * body, and everything after it is within the last `others` bytes.
  */
 function excludeLongestString(bytes: Uint8Array, body: object): readonly Uint8Array[] {
   if (bytes.length < largeBytesMin) return [bytes];
@@ -61,7 +66,7 @@ function excludeLongestString(bytes: Uint8Array, body: object): readonly Uint8Ar
 
 /** Searching a smaller body is faster than finding its longest string. */
 const largeBytesMin = 16 * 1024;
-/** In a body with more values than this, a single string is rarely most of it. */
+/** If a body has more values than this, a single string rarely makes up most of it. */
 const valuesMax = 200;
 
 /** Returns the length of the longest string among the first values of a body. */

@@ -1,6 +1,6 @@
 import type { Edits, RawBody, SplicedBody } from '../../dialect.ts';
 import { hasDuplicateNames } from './duplicate-fields.ts';
-import { parseExactBody } from './exact-body.ts';
+import { parseExactBody } from './exact-numbers.ts';
 
 // Edits a client's request body for an upstream of the same dialect.
 
@@ -17,7 +17,7 @@ export const gatewayFields: ReadonlySet<string> = new Set([
 
 /**
  * Removes the fields with these names, and known fields that are null: clients write null for unset
- * fields, and some servers reject it.
+ * fields, and some servers reject null.
  */
 export function dropFields(
   body: Body,
@@ -39,8 +39,8 @@ interface EditableRequest {
 
 /**
  * Returns the body with the edits applied. Serializing a large body costs more than all other work
- * on a request. So if the edits only change the model, which SDKs write first, or add fields, only
- * the start is rewritten, and the rest of the client's text is sent unchanged.
+ * on a request. So if the edits only add fields or change the model, which SDKs write first, only
+ * the start of the body is rewritten. The rest of the client's text is sent unchanged.
  */
 export function editBody({ body, source }: EditableRequest, edits: Edits): string | SplicedBody {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
@@ -90,8 +90,8 @@ function modelField(text: string, model: unknown): number | undefined {
 }
 
 /**
- * Returns `before` itself if nothing changed. Writers compare identities to know whether they can
- * send the client's own text.
+ * Returns `before` itself if `after` has the same items. If a writer gets the same object back, it
+ * can send the client's own text.
  */
 export function sameIfUnchanged<List extends readonly unknown[]>(before: List, after: List): List {
   const isSame =

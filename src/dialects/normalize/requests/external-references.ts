@@ -19,31 +19,37 @@ export const imageUrl = Type.String({
 
 /**
  * Names of fields whose strings may be fetched: `file_url`, `server_url`, `videoUri`,
- * `input_image`. `documents` isn't one of them: it contains the text that a model answers from.
+ * `input_image`. `documents` isn't included, because it contains the text that a model answers
+ * from.
  */
 const fetched = 'image|audio|video|file|mask|media|server|document(?=s?_?ur)';
 const fetchedName = new RegExp(`(?:^|_)(?:${fetched})s?(?:_?ur[il]|_data|_id)?s?$`, 'i');
 
-/** The URL field of a source. Some servers accept a URL in the `data` of audio, too. */
+/**
+ * The name of a source's URL field. Some servers also accept a URL in the `data` field of audio.
+ */
 const sourceName = /^(?:ur[il]|data)$/i;
 
-/** Names of fields with labels, which vendors only store: `metadata`, `client_metadata`. */
+/**
+ * Names of fields with the client's labels, which vendors only store: `metadata`,
+ * `client_metadata`.
+ */
 const labelsName = /(?:^|_)metadata$/;
 
 /**
- * The start of a URL that a server may fetch, possibly after invisible characters, which programs
- * skip. A string that starts with "File: " isn't a URL.
+ * The start of a URL that a server may fetch, possibly after spaces or invisible characters, which
+ * programs skip. A string that starts with "File: " isn't a URL.
  */
 const fetchableUrl = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
 
 export function tooManyUrls(param: string): GatewayError {
-  const message = `${param} is one URL too many; at most ${requestUrlsMax} are allowed.`;
+  const message = `The request has more than ${requestUrlsMax} URLs. The first one over the limit is ${param}.`;
   return invalidRequest(message, param);
 }
 
 /**
- * Finds the URLs in `value`, which is at `path`. `isFetched` is true if a string at `path` itself
- * is fetched.
+ * Finds the URLs in `value`, which is at `path`. `isFetched`: a string at `path` itself may be
+ * fetched.
  */
 export function urlsIn(value: unknown, path: string, isFetched = false): readonly UrlInput[] {
   const found: UrlInput[] = [];
@@ -85,24 +91,27 @@ function pathOf(step: Step | undefined): string {
   return pathOf(parent) + (typeof name === 'number' ? `[${name}]` : `.${name}`);
 }
 
-// Finds references to content in the vendor account that pays: IDs of files, vector stores, and
-// containers, and of tunnels into the account owner's network. Tenants share the operator's
-// accounts, so an ID may be another tenant's.
+// Finds IDs of content in the vendor account that is billed: files, vector stores, containers, and
+// tunnels into the account owner's network. Tenants share the operator's accounts, so an ID may
+// belong to another tenant.
 
 const storedIdName =
   /^(?:(?:file|vector_?store|collection|container|tunnel)_?ids?|cached_?content)$/i;
-/** Azure's field of data sources, which it searches with the account's permissions. */
+/** Azure's field for data sources. Azure searches them with the account's permissions. */
 const sourcesName = /^data_?sources$/i;
 /**
- * Fields that contain only text for the model, in which no vendor looks up IDs: JSON schema
- * samples, template values, and documents to answer from.
+ * Fields that contain only text for the model: JSON Schema samples, template values, and documents
+ * to answer from. Vendors don't look up IDs in them.
  */
 const freeFieldName =
   /^(?:default|const|enum|examples?|dependentRequired|chat_template_kwargs|documents)$/;
 
 const storedContentProblem = "references content in the provider's account";
 
-/** Returns the path of the first such ID in `value`, which is at `path`. */
+/**
+ * Returns the need for the tenant's own account if `value`, which is at `path`, contains such an
+ * ID.
+ */
 export function storedContentIn(value: object, path: string): OwnAccountNeed | undefined {
   const container = containerAt(fieldsOf(value).container);
   if (container === undefined) return storedContentOutsideContainer(value, path);
@@ -110,7 +119,8 @@ export function storedContentIn(value: object, path: string): OwnAccountNeed | u
 }
 
 /**
- * Works like `storedContentIn`, but ignores `container`, which is a file format outside of chats.
+ * Works like `storedContentIn`, but ignores `container`, which is a file format in requests other
+ * than chat.
  */
 export function storedContentOutsideContainer(
   value: object,
@@ -125,8 +135,8 @@ function paramAt(path: string, idPath: string): string {
 }
 
 /**
- * Returns the path of a container's ID. Only this field is checked: deeper in a request, the name
- * can mean anything, such as a video format.
+ * Returns the path of a container's ID. Only the top-level `container` is checked: deeper in a
+ * request, a field with this name can mean anything, such as a video format.
  */
 function containerAt(value: unknown): string | undefined {
   if (isNonEmptyString(value)) return '.container';
@@ -177,7 +187,7 @@ export function storedContentAt(param: string): OwnAccountNeed {
   return { param, why: `${storedContentProblem}: send the content itself` };
 }
 
-/** A URL in the storage of an account: `gs:`, `s3:`, `ms:`. */
+/** The start of a URL in an account's storage: `gs:`, `s3:`, `ms:`. */
 const storageUrl = /^[^!-~]*(?!https?:|data:)[a-z][a-z\d+.-]{1,30}:/i;
 
 /** Checks a field with base64 or a URL. A URL in an account's storage needs that account. */
@@ -204,6 +214,6 @@ export function programNeed({ access_programs: programs }: Readonly<JsonObject>)
   if (chosen.every((program) => (program ?? 'standard') === 'standard')) return undefined;
   return {
     param: 'access_programs',
-    why: 'is allowed only for the verified account: leave it out',
+    why: 'is allowed only for accounts that the provider has verified: leave it out',
   };
 }

@@ -8,8 +8,8 @@ import { unknownFields } from './unknown-fields.ts';
 export const outputLimitSchema = Type.Integer({ minimum: 1, maximum: 100_000_000 });
 
 /**
- * Returns the output cap to send, or null for none. It is lowered to the model's limit, because
- * clients that don't know the model may request more and would be rejected.
+ * Returns the output cap to send, or null for none. The cap is lowered to the model's limit.
+ * Otherwise, the provider would reject requests of clients that don't know that limit.
  */
 export function outputLimit(requested: number | null, target: Target): number | null {
   const { outputTokensMax: affordable, modelOutputTokensMax: modelMax } = target;
@@ -17,7 +17,9 @@ export function outputLimit(requested: number | null, target: Target): number | 
   return limit === null || modelMax === null ? limit : Math.min(limit, modelMax);
 }
 
-/** Removes empty stop sequences, which forms send for a blank field and vendors reject. */
+/**
+ * Removes empty stop sequences. Some apps send one for a blank input field, and vendors reject it.
+ */
 export function nonEmptyStops(
   stop: string | readonly string[] | null | undefined,
 ): readonly string[] {
@@ -38,8 +40,8 @@ export function effortOf(options: ReasoningOptions | null): Effort | null {
 }
 
 /**
- * Returns the effort for a model that has only effort levels. Adaptive thinking becomes the middle
- * level.
+ * Returns the effort for a model that has only effort levels. Adaptive thinking becomes medium
+ * effort.
  */
 export function levelOf(options: ReasoningOptions | null): Effort | null {
   return effortOf(options) ?? (options?.isAdaptive ? 'medium' : null);
@@ -52,8 +54,8 @@ export function vendorEffort(effort: Effort | null, { efforts }: Quirks): string
 }
 
 /**
- * Returns true if sampling parameters are rejected at this effort. Without an effort, a model with
- * effort levels reasons by default, unless its quirk says otherwise.
+ * Returns true if sampling parameters are rejected at this effort. If no effort is set, a model
+ * with effort levels is assumed to reason, unless the quirk is `drop_when_requested`.
  */
 export function rejectsSampling(
   effort: string | undefined,
@@ -100,7 +102,7 @@ export function readJsonFormat(
   };
 }
 
-/** The start of the instruction for a model that may call tools too. */
+/** The start of the instruction for a model that may also call tools. */
 export const unlessCallingTools = 'When you answer without calling a tool, answer';
 
 /** Returns the instruction for a model without a JSON mode. A null schema allows any object. */
@@ -108,5 +110,5 @@ export function jsonInstruction(schema: object | null, prefix = 'Answer'): strin
   const instruction = `${prefix} only with a JSON object, without any other text.`;
   return schema === null
     ? instruction
-    : `${instruction} It satisfies this JSON Schema:\n${JSON.stringify(schema)}`;
+    : `${instruction} It must conform to this JSON Schema:\n${JSON.stringify(schema)}`;
 }

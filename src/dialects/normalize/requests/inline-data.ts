@@ -11,7 +11,7 @@ interface InlineData {
 
 const dataUrlPrefix = /^data:([^;,]*)((?:;[^;,]*)*),/i;
 
-/** Reads a `data:` URL. Returns undefined for other URLs and for an invalid one. */
+/** Reads a `data:` URL. Returns undefined for other URLs and for invalid `data:` URLs. */
 export function readDataUrl(url: string): InlineData | undefined {
   // Search only the start, because the content may be megabytes long.
   const match = dataUrlPrefix.exec(url.slice(0, 4096));
@@ -25,8 +25,9 @@ export function readDataUrl(url: string): InlineData | undefined {
 }
 
 /**
- * Images often have a wrong media type. OpenAI ignores that, but Anthropic rejects a type that
- * contradicts the bytes, and Gemini rejects `image/jpg`. Browsers have no type for some files.
+ * Corrects the media type of an image, which is often wrong. OpenAI ignores a wrong type, but
+ * Anthropic rejects a type that contradicts the bytes, and Gemini rejects `image/jpg`. Browsers
+ * send `application/octet-stream` for files whose type they don't know.
  */
 function typeOf(declared: string, base64: string): string {
   if (!declared.startsWith('image/') && declared !== 'application/octet-stream') return declared;
@@ -64,7 +65,7 @@ function isSingleLineBase64(text: string): boolean {
   const length = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
   // A single character after the last group of 4 has only 6 bits, and a byte needs 8.
   if (length % 4 === 1) return false;
-  // Of a character beyond Latin-1, the runtime reads only the lower byte, which may be valid
+  // The runtime reads only the low byte of a character beyond Latin-1, and that byte may be valid
   // base64.
   if (Buffer.byteLength(text) !== text.length) return false;
   for (let index = 0; index < length; index += chunkLength) {
@@ -75,7 +76,10 @@ function isSingleLineBase64(text: string): boolean {
   return true;
 }
 
-/** Returns true for base64 in lines, as in emails. Removing the line breaks first is far slower. */
+/**
+ * Returns true for base64 that is split into lines, as in emails. Removing the line breaks first
+ * would be far slower.
+ */
 function isWrappedBase64(text: string): boolean {
   try {
     return atob(text) !== '';
@@ -92,7 +96,7 @@ export function checkDataUrl(url: string, param: string): void {
   else throw invalidRequest(`${param} is not a valid data: URL.`, param);
 }
 
-/** The start of a URL, which some servers accept in place of base64. */
+/** The start of a URL, which some servers accept instead of base64. */
 const urlStart = /^[^!-~]*[a-z][a-z\d+.-]{1,30}:/i;
 
 /** Validates base64 or a `data:` URL. Other URLs pass. */
@@ -118,7 +122,7 @@ export function withFetchedImages(prompt: Prompt, images: FetchedImages): Prompt
   return { ...prompt, turns: prompt.turns.map(inTurn) };
 }
 
-/** Returns a text document with its title above it, for vendors without a title field. */
+/** Returns a document's text with its title above it, for vendors without a title field. */
 export function documentText(text: string, title: string | undefined): string {
   return title ? `${title}\n\n${text}` : text;
 }

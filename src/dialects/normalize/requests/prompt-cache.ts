@@ -2,7 +2,7 @@ import { fieldsOf, isObject } from '../../../core/json.ts';
 import type { Cacheable, CacheControl, Prompt, Turn } from '../../../core/prompt.ts';
 import type { Edits, RawBody } from '../../dialect.ts';
 
-// Cache breakpoints: Anthropic's `cache_control`, which clients of other dialects may set too, and
+// Cache breakpoints: Anthropic's `cache_control`, which clients of other dialects may also set, and
 // OpenAI's `prompt_cache_breakpoint` on a part.
 
 const breakpoint = 'prompt_cache_breakpoint';
@@ -17,8 +17,8 @@ export function cacheBreakpoint(value: object): { cacheControl?: CacheControl } 
 }
 
 /**
- * Returns the breakpoint in Anthropic's format. OpenAI's becomes one of 5 minutes, which costs the
- * same.
+ * Returns the breakpoint in Anthropic's format. An OpenAI breakpoint becomes a 5-minute breakpoint,
+ * which costs the same.
  */
 export function cacheField({ cacheControl }: Cacheable): object {
   if (cacheControl === undefined) return {};
@@ -57,7 +57,7 @@ const breakpointsMax = 4;
 
 /**
  * Keeps only the last breakpoints of a prompt that has too many, because each one covers everything
- * before it. Libraries copy a message's breakpoint to every tool result in it.
+ * before it. Some libraries copy a message's breakpoint to each of its tool results.
  */
 export function keepLastBreakpoints(prompt: Prompt): Prompt {
   let surplus = [...breakpointsIn(prompt)].length - breakpointsMax;
@@ -74,12 +74,16 @@ export function keepLastBreakpoints(prompt: Prompt): Prompt {
   return { ...prompt, tools: remainingTools, turns: turns.map(inTurn) };
 }
 
-/** An escaped character of `ttl`, `1h`, or `12h`. Its only use is to hide the TTL. */
+/**
+ * An escaped character of `ttl`, `1h`, or `12h`. Clients have no other reason to escape it than to
+ * hide the TTL.
+ */
 const escapedTtl = /\\u00(?:31|32|68|6c|74)/i;
 
 /**
- * Returns a function that checks the entire body for 1-hour caching or OpenAI's 12-hour caching. It
- * searches the text at most once, and isn't called if longer caching costs nothing extra.
+ * Returns a function that checks the entire body for 1-hour caching or OpenAI's 12-hour caching.
+ * The function searches the text at most once. It isn't called if longer caching costs nothing
+ * extra.
  */
 export function usesLongCacheTtl({ text }: RawBody): () => boolean {
   let found: boolean | undefined;
@@ -98,9 +102,10 @@ export const cacheKeyFields = [
 ];
 
 /**
- * Isolates the prompt caches of tenants, who share the operator's accounts. A tenant that used
- * another tenant's cache key would learn from the speed and the price what was requested with it.
- * So each key is replaced with a hash of tenant and key: 43 characters, where OpenAI allows 64.
+ * Isolates the prompt caches of tenants, who share the operator's accounts. A tenant that sent
+ * another tenant's cache key could tell from an answer's speed and price what was requested with
+ * that key. So each key is replaced with a hash of the tenant ID and the key. The hash has 43
+ * characters; OpenAI allows 64.
  */
 export function isolateCaches(
   body: Readonly<Record<string, unknown>>,

@@ -1,9 +1,9 @@
 import { fieldsOf, isNonEmptyString, textOf } from '../../../core/json.ts';
 import type { Edits, Target } from '../../dialect.ts';
 
-// Fields that the machines of one inference server (vLLM, SGLang, TensorRT-LLM, llama.cpp, LoRAX)
-// send to each other. Such a server trusts every caller, and the operator's credential is used for
-// all tenants, so tenants may send these fields only to their own servers.
+// Fields that control an inference server (vLLM, SGLang, TensorRT-LLM, llama.cpp, LoRAX) or that
+// its machines send to each other. Such a server trusts every caller, and all tenants use the
+// operator's credential, so tenants may send these fields only to their own servers.
 
 export const serverParameters: ReadonlySet<string> = new Set([
   // Which machine to call, which cache to read, and where to write.
@@ -14,7 +14,7 @@ export const serverParameters: ReadonlySet<string> = new Set([
   'bootstrap_pair_key',
   'disaggregated_params',
   'http_worker_ipc',
-  // Which conversation to continue, by a request ID on that server.
+  // Which conversation to continue, identified by a request ID on that server.
   'session_params',
   'request_id',
   'rid',
@@ -24,8 +24,8 @@ export const serverParameters: ReadonlySet<string> = new Set([
   'data_parallel_rank',
   'routed_dp_rank',
   'disagg_prefill_dp_rank',
-  // Output beyond `max_tokens` and `n`, and candidates that are generated, discarded, and not
-  // counted.
+  // Output beyond `max_tokens` and `n`, and candidates that are generated and discarded without
+  // being counted.
   'n_predict',
   'auto_max_new_tokens',
   'best_of',
@@ -38,8 +38,8 @@ export const serverParameters: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Removes server parameters and returns their names. A null is removed without being named: the
- * body may have the field twice, and a server may read the first.
+ * Removes server parameters and returns their names. A null field is removed too, but its name
+ * isn't returned: the body may contain the field twice, and a server may read the first value.
  */
 export function dropServerParameters(
   body: Readonly<Record<string, unknown>>,
@@ -54,15 +54,18 @@ export function dropServerParameters(
   return dropped;
 }
 
-// Removes fields that make a vendor charge more than its token price. An endpoint has only that
-// price, so these fields are removed if the operator's account pays and kept if the tenant's own
-// account does.
+// Removes fields that make a vendor charge more than its token price. An endpoint has no other
+// price, so these fields are removed if the operator's account is billed, and kept if the tenant's
+// own account is billed.
 
 type BilledAccount = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;
 type IsSurcharged = (value: unknown, billedAccount: BilledAccount) => boolean;
 
 const whenSet: IsSurcharged = (value) => (value ?? false) !== false;
-/** Audio costs many times more than text. Only models listed with audio are priced for it. */
+/**
+ * Audio costs many times more than text. Only models that are listed with audio output have a price
+ * for it.
+ */
 const unlessAudioModel = (isSurcharged: IsSurcharged): IsSurcharged => {
   return (value, billedAccount) =>
     isSurcharged(value, billedAccount) && !billedAccount.outputModalities?.includes('audio');
@@ -85,7 +88,8 @@ export const surchargedParameters: ReadonlyMap<string, IsSurcharged> = new Map<
   ['service_tier', (value) => isNonEmptyString(value) && !standardTiers.has(value)],
   ['speed', (value) => value === 'fast'],
   // Searches by the vendor, priced per search: xAI, Alibaba, Baidu. Models that support
-  // `web_search_options` search without it too, so their `request` price covers it.
+  // `web_search_options` search even without that field, so their `request` price covers the
+  // searches.
   ['search_parameters', whenSet],
   ['enable_search', whenSet],
   ['web_search', whenSet],
@@ -106,9 +110,9 @@ function allowsSurcharges({ isOwnAccount, quirks }: BilledAccount): boolean {
 }
 
 /**
- * Removes surcharged fields and returns the names of those that weren't removed before. Server
- * parameters are removed even if nothing costs extra, because tenants must not control the
- * operator's servers.
+ * Removes the fields that cost extra and that `edits` doesn't contain yet. Returns their names.
+ * Server parameters are removed even if the endpoint keeps fields that cost extra, because tenants
+ * must not control the operator's servers.
  */
 export function dropSurcharged(
   body: Readonly<Record<string, unknown>>,
@@ -142,8 +146,7 @@ const paidTool = new RegExp(`^(?:[a-z]+:|${paidTools.join('|')})`);
 
 function isPaid(tool: object): boolean {
   const { type, environment } = fieldsOf(tool);
-  // If the client doesn't run the shell itself, the vendor runs it on a machine that it charges
-  // for.
+  // A shell tool with a container runs on a machine that the vendor charges for.
   const isRented = textOf(fieldsOf(environment).type).startsWith('container');
   return typeof type === 'string' && (isRented || paidTool.test(type));
 }

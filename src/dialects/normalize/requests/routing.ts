@@ -1,4 +1,4 @@
-/** Routing fields: how a request chooses models and providers, on every endpoint. */
+/** Routing fields, which a request on any endpoint uses to choose models and providers. */
 import { type Static, type TObject, Type } from 'typebox';
 import { chainModelsMax } from '../../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
@@ -31,7 +31,7 @@ const preferencesSchema = Type.Object({
 
 const alias = Type.String({ minLength: 1, maxLength: 200 });
 
-/** A string with which a client identifies its end user or its prompt. */
+/** A string that a client uses to identify its end user or its prompt. */
 export const label = optional(Type.String({ maxLength: 1000 }));
 
 export const routingFields = {
@@ -51,7 +51,7 @@ export function readModels({ model, models }: Routing): readonly string[] {
   const aliases = [...new Set(named.map(withoutSuffix))];
   if (aliases.length === 0) throw noModel();
   if (aliases.length > chainModelsMax) {
-    const found = `The request lists ${aliases.length} models in model and models`;
+    const found = `The request lists ${aliases.length} models in "model" and "models"`;
     const message = `${found}; at most ${chainModelsMax} are allowed.`;
     throw invalidRequest(message, 'models');
   }

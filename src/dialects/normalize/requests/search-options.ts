@@ -1,6 +1,6 @@
 /**
- * Reads the options of managed web search, which has three forms: a tool, a plugin, or a suffix of
- * the model name.
+ * Reads the options of managed web search, which a request enables with a tool, a plugin, or a
+ * suffix of the model name.
  */
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
@@ -9,8 +9,8 @@ import { oneOf, optional, validationError } from '../../../core/schema.ts';
 import { unknownFields } from './unknown-fields.ts';
 
 /**
- * Unlimited here, because a vendor's own tool may be forwarded. Managed searches check a limit
- * later.
+ * The number of domains isn't limited here, because a vendor's own tool may be forwarded. Managed
+ * search checks its limit later.
  */
 const domains = optional(Type.Array(Type.String()));
 
@@ -18,10 +18,7 @@ const domains = optional(Type.Array(Type.String()));
 const filters = { allowed_domains: domains, blocked_domains: domains };
 
 const optionFields = {
-  /**
-   * Unlimited here, because vendors have no maximum. The operator's limit applies to managed
-   * searches.
-   */
+  /** No maximum here, because vendors have none. The operator's limit applies to managed search. */
   max_uses: optional(Type.Integer({ minimum: 1 })),
   max_results: optional(Type.Integer({ minimum: 1, maximum: 100 })),
   allowed_domains: domains,
@@ -77,8 +74,8 @@ interface SearchSources {
 }
 
 /**
- * Returns the options in the first of these forms that the request uses; null if it requests no
- * search.
+ * Returns the options of the search tool, of the first plugin, or of the model suffix, whichever is
+ * found first. Returns null if the request doesn't enable search.
  */
 export function readSearchOptions({
   model,
@@ -124,14 +121,17 @@ function toSearchOptions(fields: OptionFields, param: string): SearchOptions {
   };
 }
 
-/** Returns the first nonempty list. A search ignores the others. */
+/** Returns the first nonempty list, and the names of the others, which a search ignores. */
 function firstFilled(lists: Readonly<Record<string, readonly string[] | null | undefined>>) {
   const filled = Object.entries(lists).filter(([, domains]) => domains?.length);
   const [[name, domains] = ['', []], ...others] = filled;
   return { name, domains: domains ?? [], others: others.map(([other]) => other) };
 }
 
-/** All supported fields of a tool or plugin. Those with 0 only name it or need no handling. */
+/**
+ * All supported fields of a tool or plugin. The fields with the value 0 identify the tool or need
+ * no validation.
+ */
 const supportedFields = {
   ...optionFields,
   type: 0,

@@ -68,7 +68,7 @@ export class ToolNames {
   }
 }
 
-/** OpenAI accepts two tools of the same name; Anthropic and Google reject them. */
+/** OpenAI accepts two tools with the same name; Anthropic and Google reject them. */
 function isFirstOfName({ name }: Tool, at: number, tools: readonly Tool[]): boolean {
   return tools.findIndex((tool) => tool.name === name) === at;
 }
@@ -89,14 +89,14 @@ function shorten(name: string, lengthMax: number): string {
 }
 
 /**
- * Replaces the call IDs of one provider with IDs that another accepts. The same ID always gets the
- * same replacement, so calls and results still match.
+ * Replaces a call ID that is too long for a provider. The same ID always gets the same replacement,
+ * so calls and results still match.
  */
 export function shortCallId(id: string, lengthMax: number): string {
   return id.length <= lengthMax ? id : `call_${digestOf(id).slice(0, 24)}`;
 }
 
-/** Replaces the dots, colons, and other characters that some providers use in IDs. */
+/** Replaces dots, colons, and other characters in a call ID that not every provider accepts. */
 export function plainCallId(id: string): string {
   if (/^[\w-]+$/.test(id)) return id;
   return `${id.replace(/[^\w-]/g, '_')}_${digestOf(id).slice(0, 8)}`;

@@ -1,8 +1,8 @@
 import { isObject, type JsonObject } from '../../../core/json.ts';
 import type { Prompt, Tool } from '../../../core/prompt.ts';
 
-// Converts schemas to JSON Schema 2020-12. Tool servers write older versions, and Anthropic,
-// OpenAI, and others reject the entire request because of one such schema.
+// Converts schemas to JSON Schema 2020-12. Some tool servers send schemas of older versions, and
+// Anthropic, OpenAI, and others reject the entire request because of one older schema.
 
 type Schema = Readonly<JsonObject>;
 
@@ -16,13 +16,14 @@ const literalKeys: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Keys whose values map arbitrary names to schemas. Such a name may be the same as a schema key.
+ * Keys whose values map arbitrary names to schemas. One of these names may be the same as a schema
+ * key.
  */
 export const schemasByName: ReadonlySet<string> = new Set([
   ...['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'],
 ]);
 
-/** Returns the same prompt object if it has no schema of an older version. */
+/** Converts the schemas of tools and JSON output. Returns the same object if no schema is old. */
 export function withCurrentSchemas(prompt: Prompt): Prompt {
   const { tools, json } = prompt;
   if (!tools.some(({ parameters }) => isOld(parameters)) && !isOld(json?.schema)) return prompt;
@@ -57,7 +58,7 @@ function isFlag(value: unknown): value is boolean {
   return typeof value === 'boolean';
 }
 
-/** OpenAI rejects an array without `items`, even if it may contain anything. */
+/** OpenAI requires `items`, even if the array may contain anything. */
 function lacksItems({ type, items, prefixItems }: Schema): boolean {
   return type === 'array' && items === undefined && prefixItems === undefined;
 }
@@ -103,8 +104,8 @@ function toCurrentBound(schema: JsonObject, name: 'Minimum' | 'Maximum'): JsonOb
 // Converts function parameters for OpenAI, which is stricter than other providers.
 
 /**
- * Regular expression syntax that JavaScript supports but OpenAI, which expects Python's, rejects.
- * One of Claude Code's tools uses it.
+ * Regular expression syntax that JavaScript supports but OpenAI rejects, because OpenAI expects
+ * Python's syntax. One of Claude Code's tools uses it.
  */
 const unsupportedSyntax = /\\[pP]\{|\\u\{|\\k<|\(\?<[A-Za-z_]/;
 

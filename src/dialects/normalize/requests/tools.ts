@@ -9,13 +9,16 @@ export function isForced(choice: string | object | null | undefined): boolean {
   return choice === 'required' || (typeof choice === 'object' && choice !== null);
 }
 
-/** The tool lists, each with its dependent fields, which vendors reject if the list is missing. */
+/**
+ * The fields with tool lists, each followed by its dependent fields, which vendors reject without
+ * the list.
+ */
 export const listsOfTools = [
   ['tools', 'tool_choice', 'parallel_tool_calls'],
   ['functions', 'function_call'],
 ] as const;
 
-/** Adds the names of dependent fields, which vendors reject if the given fields are missing. */
+/** Adds the fields that depend on a removed tool list. */
 export function withDependents(names: readonly string[]): ReadonlySet<string> {
   const lost = listsOfTools.filter(([list]) => names.includes(list));
   return new Set([...names, ...lost.flat()]);
@@ -29,8 +32,9 @@ export function callsIn(turns: readonly Turn[]): readonly ToolCallPart[] {
 const fieldLengthMin = 5;
 
 /**
- * Throws 400 if the arguments of all calls have too many fields. They are JSON inside JSON, so
- * their fields weren't counted with the request's, and some upstreams need them parsed.
+ * Throws 400 if the arguments of all calls together have too many fields. Arguments are JSON inside
+ * a JSON string, so their fields weren't counted with those of the request. Some upstreams require
+ * the arguments as objects.
  */
 export function rejectTooManyArguments({ turns }: Prompt): void {
   const texts = callsIn(turns).map((call) => call.arguments);
@@ -83,7 +87,7 @@ export function freeFormArguments(input: string): string {
 }
 
 /**
- * Returns the custom tool's input from the arguments of such a function call. A model may write the
+ * Returns the custom tool's input from the arguments of the function call. A model may write the
  * text without the JSON around it.
  */
 export function freeFormInput(json: string): string {

@@ -19,12 +19,12 @@ export function forwardableFields(body: object, known: object): Readonly<Record<
   return Object.fromEntries(unknown.filter(([name]) => !isLookalike(name, known)));
 }
 
-/** Matches nearly every name. A name without uppercase letters can't be a look-alike. */
+/** Matches nearly every name. Such a name has no case to fold, so it can't be a look-alike. */
 const lowercaseName = /^[a-z0-9_]*$/;
 
 /**
  * Returns true if a name differs from a known one only in case. A server written in Go reads
- * `Model` as `model` and uses the last of the two, which wasn't checked or priced.
+ * `Model` as `model` and uses the last of the two fields, which wasn't checked or priced.
  */
 function isLookalike(name: string, known: object): boolean {
   if (lowercaseName.test(name) || Object.hasOwn(known, name)) return false;

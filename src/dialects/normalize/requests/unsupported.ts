@@ -16,7 +16,7 @@ export class UnsupportedNames {
     if (this.#names.size < unsupportedNamesMax) this.#names.add(name);
   }
 
-  /** Records the first part without a neutral form.  */
+  /** Records the first part that has no neutral form. */
   noteUnsupported<Part extends AnyPart>(
     parts: readonly Part[],
     isRepresentable: (part: Part) => boolean,

@@ -3,7 +3,7 @@ import { fieldsOf } from '../../../core/json.ts';
 import type { MediaTarget } from '../../dialect.ts';
 import { serverParameters } from './restricted-parameters.ts';
 
-/** The chat parameters that every dialect with chat can express. */
+/** The chat parameters that every chat dialect supports. */
 export const commonParameters = [
   'max_tokens',
   'max_completion_tokens',
@@ -34,7 +34,7 @@ export function presentParameterNames(parameters: object): readonly string[] {
   return present.filter((field) => !isDefaultToolChoice(field)).map(([name]) => name);
 }
 
-/** `auto` is the default of every model, even of one that can't be forced to call a tool. */
+/** `auto` is the default of every model, even of models that can't be forced to call a tool. */
 function isDefaultToolChoice([name, value]: readonly [string, unknown]): boolean {
   return name === 'tool_choice' && (value === 'auto' || fieldsOf(value).type === 'auto');
 }

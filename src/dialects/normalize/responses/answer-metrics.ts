@@ -7,18 +7,18 @@ import type { ToolNames } from '../requests/tool-identifiers.ts';
 /** Collects what billing and logging need to know about an answer while it arrives. */
 export class RecordedMetrics implements AnswerMetrics {
   finishReason: string | undefined = undefined;
-  /** True if other choices continue after the first. `finishReason` is the first choice's. */
+  /** True while choices other than the first are open. `finishReason` is the first choice's. */
   hasOpenChoice = false;
   outputCharacters = 0;
   failure: UpstreamFailure | undefined = undefined;
   #usage: Usage | undefined = undefined;
   #isReportedEstimate = false;
-  /** The characters that the last usage report covers. */
+  /** The number of characters that the last usage report covers. */
   #countedCharacters = 0;
 
   /**
-   * Returns the last report plus an estimate of later output. An interrupted answer has no final
-   * report.
+   * Returns the last report plus an estimate of the output after it. An interrupted answer has no
+   * final report.
    */
   get usage(): Usage | undefined {
     const uncounted = this.#uncounted;
@@ -44,24 +44,24 @@ export class RecordedMetrics implements AnswerMetrics {
   }
 
   /**
-   * Returns the number of characters that no report covers. A report without output is about the
-   * prompt alone and covers none. After the answer has ended, any report counts as complete, unless
-   * it has no output and content followed it.
+   * Returns the number of output characters that the last report doesn't cover. A report with 0
+   * output tokens is only about the prompt, so it covers none. Once the answer has ended, a report
+   * counts as complete, unless it has 0 output tokens and content arrived after it.
    */
   get #uncounted(): number {
     const uncovered = this.outputCharacters - this.#countedCharacters;
-    const isOfPrompt = this.#usage?.outputTokens === 0;
+    const isPromptOnly = this.#usage?.outputTokens === 0;
     const hasEnded = this.finishReason !== undefined && !this.hasOpenChoice;
-    if (hasEnded && !(isOfPrompt && uncovered > 0)) return 0;
-    return isOfPrompt ? this.outputCharacters : uncovered;
+    if (hasEnded && !(isPromptOnly && uncovered > 0)) return 0;
+    return isPromptOnly ? this.outputCharacters : uncovered;
   }
 }
 
 /**
  * Adds an estimate of the output that followed a reported count. Text rarely has more than one
- * token per character, so a count above the number of characters before it may include later
- * output. Then only the difference between the estimate of all output and the count is added, so
- * that nothing is billed twice.
+ * token per character, so a count that exceeds the number of characters before it may include later
+ * output. In that case, only the difference between the estimate of all output and the count is
+ * added, so that no output is billed twice.
  */
 function addUncounted(usage: Usage, counted: number, uncounted: number): Usage {
   const { outputTokens } = usage;
@@ -76,7 +76,7 @@ function tokensIn(characters: number): number {
 }
 
 /**
- * Emits an image by its URL. Clients whose format has images only as bytes get a Markdown image
+ * Emits an image by its URL. Clients whose format supports only image bytes get a Markdown image
  * instead, which most of them render.
  */
 export function emitImageUrl(url: string, sink: AnswerSink): void {
@@ -108,7 +108,7 @@ export class MeteringSink implements AnswerSink {
   readonly #names: ToolNames | undefined;
   /** The first choice's sink, which holds the totals of all choices. */
   readonly #root: MeteringSink;
-  /** Used only by the first choice's sink: the other choices that have begun and not ended. */
+  /** The other choices that have started and not ended. Only the first choice's sink uses this. */
   readonly #openChoices = new Set<MeteringSink>();
 
   constructor(sink: AnswerSink, names?: ToolNames, root?: MeteringSink) {
@@ -144,7 +144,8 @@ export class MeteringSink implements AnswerSink {
   }
 
   /**
-   * Throws for a call without a name: it can't be run, and upstreams reject a conversation with it.
+   * Throws for a call without a name. No client can run it, and upstreams reject requests that
+   * contain it.
    */
   toolCall(call: number, id: string, name: string): void {
     if (name === '') throw new MalformedAnswer('a tool call without a name');

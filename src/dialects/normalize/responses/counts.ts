@@ -2,7 +2,10 @@
 /** No single answer reaches this. A larger number is a bug that must not be billed. */
 const tokensMax = 1_000_000_000;
 
-/** Returns a count: 0 if absent, NaN if invalid, so that checking a sum finds any invalid count. */
+/**
+ * Returns a count: 0 if it is absent, or NaN if it is invalid. A sum with an invalid count is NaN
+ * too.
+ */
 export function readCount(value: unknown): number {
   if (value === undefined || value === null) return 0;
   const isCount = typeof value === 'number' && Number.isInteger(value);
@@ -19,7 +22,7 @@ interface PromptCounts {
 
 /**
  * Returns the uncached audio tokens of a prompt. Cached audio costs as much as other cached input.
- * Implausible counts are ignored, and then all input counts as text.
+ * If the counts are implausible, returns 0, so that all input is charged as text.
  */
 export function uncachedAudio(audio: number, cachedAudio: number, counts: PromptCounts): number {
   const { prompt, cacheRead, uncached } = counts;

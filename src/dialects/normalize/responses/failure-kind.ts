@@ -1,8 +1,8 @@
 import type { FailureKind } from '../../dialect.ts';
 import type { UpstreamErrorInfo } from './upstream-error.ts';
 
-// Classifies upstream errors, which decides where a failed request goes next. Codes take precedence
-// over the status, because the status is often less specific.
+// Classifies upstream errors. The kind of an error determines where the failed request is sent
+// next. Codes take precedence over the status, because the status is often less specific.
 
 /** Codes with one meaning regardless of the status. */
 const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
@@ -36,7 +36,7 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['throttlingexception', 'rate_limited'],
 ]);
 
-/** Codes with which OpenAI ends a response because the request itself is invalid. */
+/** Codes that OpenAI ends a response with because the request itself is invalid. */
 const invalidInputCodes = [
   ...['invalid_prompt', 'bio_policy', 'misalignment_policy_violation'],
   ...['invalid_image', 'invalid_image_format', 'invalid_image_mode', 'invalid_image_url'],
@@ -77,7 +77,7 @@ const fallbackCodes: ReadonlyMap<string, FailureKind> = new Map([
   ...invalidInputCodes.map((code): [string, FailureKind] => [code, 'request']),
 ]);
 
-/** Error numbers of MiniMax and Baidu, which have status 200. */
+/** Error numbers that MiniMax and Baidu send with status 200. */
 export const kindsByNumericCode: ReadonlyMap<number, FailureKind> = new Map([
   [1001, 'timeout'],
   [1002, 'rate_limited'],
@@ -101,7 +101,8 @@ export const kindsByNumericCode: ReadonlyMap<number, FailureKind> = new Map([
 ]);
 
 /**
- * Anchored, so that request text quoted in an error can't be mistaken for an invalid credential.
+ * Matches only the start of a message, so that request text quoted in an error can't be mistaken
+ * for an invalid credential.
  */
 const invalidKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
 /** xAI rejects content with 403, as if the account were at fault. */
@@ -125,15 +126,15 @@ export const closedAccount = new RegExp(
     '^you have reached your specified (?:workspace )?api usage limits',
     '^this organization has been disabled',
     '^user location is not supported for the api use',
-    // After another sentence, but not inside a quotation.
+    // May follow another sentence, but not a quotation mark.
     '^[^"“`]*please enable billing on your project',
   ].join('|'),
   'i',
 );
 
 /**
- * Statuses that blame how or when a request was sent, such as a wrong URL or a proxy, rather than
- * its content.
+ * Statuses caused by how or when a request was sent, such as a wrong URL or a proxy, and not by its
+ * content.
  */
 const nonRequestStatuses: ReadonlySet<number> = new Set([
   405, 406, 407, 409, 421, 424, 425, 426, 499,
@@ -172,7 +173,7 @@ export function kindOf(error: UpstreamErrorInfo, status: number | null): Failure
   if ((status === null || status < 500) && invalidKey.test(message)) return 'credential';
   if (status === 400 && closedAccount.test(message)) return 'quota';
   if (error.isModeration || rejectedContent.test(message)) return 'request';
-  // Fireworks returns 412 if its bill hasn't been paid.
+  // Fireworks returns 412 if the account has an unpaid bill.
   const isRejection = status === 403 || status === 412 || status === 429;
   if (isRejection && insufficientFunds.test(message)) return 'quota';
   if (status !== null) return kindOfStatus(status);

@@ -1,11 +1,11 @@
 import { randomText } from '../../../core/ids.ts';
 import { isNonEmptyString } from '../../../core/json.ts';
 
-// Ids that the gateway creates: for answers, their items, and calls without an upstream ID.
+// Creates IDs for answers, for their items, and for calls that have no upstream ID.
 
 /**
- * Returns `msg_…` for `chatcmpl-…`. The rest stays the same, so that the request can be found by
- * any of its IDs.
+ * Returns `msg_…` for `chatcmpl-…`. The part after the prefix stays the same, so that the request
+ * can be found by any of its IDs.
  */
 export function answerId(kind: string, completionId: string): string {
   return `${kind}_${completionId.replace(/^chatcmpl-/, '')}`;

@@ -27,8 +27,9 @@ function readWait(text: string | null, nowMs: number): number | null {
 }
 
 /**
- * Returns the wait until OpenAI's request and token limits reset. If limits are reported as
- * exhausted, the longest of their waits counts; otherwise the shortest of all.
+ * Returns how long to wait for OpenAI's request and token limits to reset. If any limit is reported
+ * as exhausted, this is the longest wait of the exhausted limits. Otherwise, it is the shortest
+ * wait.
  */
 function readResets(headers: Pick<Headers, 'get'>, nowMs: number): number | null {
   const resets = ['requests', 'tokens'].flatMap((limit) => {

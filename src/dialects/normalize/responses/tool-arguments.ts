@@ -17,8 +17,9 @@ function isClosing(code: number): boolean {
 }
 
 /**
- * Detects the end of a JSON object or list in text that arrives in fragments. Text that starts
- * differently never ends: a model may write code in place of JSON.
+ * Detects the end of a JSON object or list in text that arrives in fragments. Text that doesn't
+ * start with a brace or a bracket is never considered complete, because a model may write code
+ * instead of JSON.
  */
 export class JsonEndScanner {
   #isNotContainer = false;
@@ -63,7 +64,9 @@ const blank = /^\s*$/;
  * Tracks calls that were reported as complete although more of their arguments may still arrive.
  */
 export class EndedCalls {
-  /** By call: a pattern of the fragments that may still arrive without changing the input. */
+  /**
+   * For each call, a pattern for the fragments that may still arrive without changing the input.
+   */
   readonly #allowedRest = new Map<number, RegExp>();
 
   /** `isEmpty`: the call has had no arguments so far. */
@@ -74,7 +77,7 @@ export class EndedCalls {
   /** Throws if a call's arguments continue: a tool that runs with half of its input may do harm. */
   rejectTrailing(call: number, json: string): void {
     if (this.#allowedRest.get(call)?.test(json) ?? true) return;
-    throw new MalformedAnswer('arguments of a tool call after its end');
+    throw new MalformedAnswer('more arguments for a tool call that had already ended');
   }
 }
 

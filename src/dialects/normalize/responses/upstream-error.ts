@@ -31,7 +31,8 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
 }
 
 /**
- * Returns the request path that FastAPI puts in `loc`. Its message may be just "Field required".
+ * Returns the path of the request field, which FastAPI puts in `loc`. FastAPI's message may be only
+ * "Field required".
  */
 function pathPrefix({ loc }: JsonObject): string {
   if (!Array.isArray(loc)) return '';
@@ -42,7 +43,10 @@ function pathPrefix({ loc }: JsonObject): string {
   return plainPath.test(path) ? `${path}: ` : '';
 }
 
-/** Returns the first listed error if the message is only a heading such as "Validation Error". */
+/**
+ * Returns the first error in `errors`, because the message may be only a heading such as
+ * "Validation Error".
+ */
 function listedDetail({ errors }: JsonObject, heading: string, depth: number): string {
   const listed = findMessage(errors, depth + 1) ?? firstSentence(errors, depth);
   if (listed === undefined || heading.includes(listed)) return '';
@@ -57,7 +61,7 @@ function messageInText(text: string, depth: number): string | undefined {
   return quoted === undefined ? text || undefined : findMessage(quoted, depth + 1);
 }
 
-/** Returns the first string of several words, for errors of an unknown shape. */
+/** Returns the first string with several words, for errors of an unknown shape. */
 function firstSentence(raw: unknown, depth = 0): string | undefined {
   if (typeof raw === 'string') return /\S\s/.test(raw.trim()) ? raw.trim() : undefined;
   if (depth > 2 || typeof raw !== 'object' || raw === null) return undefined;
@@ -77,7 +81,7 @@ function quotedMessage({ raw }: JsonObject): string | undefined {
   return quoted?.startsWith('<') ? undefined : quoted;
 }
 
-/** Matches only paths of fields, not text that someone put in place of a path. */
+/** Matches only field paths, not other text that a server put there. */
 const plainPath = /^[\w.[\]-]{1,100}$/;
 
 export interface UpstreamErrorInfo {
@@ -122,7 +126,7 @@ export function readUpstreamError(
   };
 }
 
-/** Returns the name of Amazon's error, which may be between a namespace and a URL. */
+/** Returns the name of Amazon's error, without the namespace before it and the URL after it. */
 function shapeName(name: string): string {
   return name.replaceAll(/^[^#:]*#|:.*$/g, '');
 }

@@ -10,7 +10,7 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import {
   nonEmptyStops,
   readJsonFormat,
@@ -85,12 +85,12 @@ export function readPrompt(request: OpenAiRequest): Prompt {
   });
 }
 
-/** Returns the paths of search tools, which other dialects don't get. */
+/** Returns the paths of search tools, which aren't sent to upstreams of other dialects. */
 function searchesIn(tools: ChatBody['tools']): readonly string[] {
   return (tools ?? []).flatMap((tool, index) => (isSearchTool(tool) ? [`tools[${index}]`] : []));
 }
 
-/** Returns what other dialects can't represent: names of speakers, and generated images. */
+/** Returns the paths that other dialects can't represent: message names and generated images. */
 function unrepresentableIn(messages: readonly ToolMessage[]): readonly string[] {
   const images = generatedImageUrls(messages).length > 0 ? ['messages.images'] : [];
   return [...images, ...messageNamePaths(messages)];
@@ -98,14 +98,14 @@ function unrepresentableIn(messages: readonly ToolMessage[]): readonly string[] 
 
 const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };
 
-/** Returns the fields of `reasoning` that no upstream gets. */
+/** Returns the fields of `reasoning` that aren't sent to any upstream. */
 export function unsupportedReasoningFields({
   reasoning,
 }: Pick<ChatBody, 'reasoning'>): readonly string[] {
   return reasoning ? [...unknownReasoningFields(reasoning, reasoningFields)] : [];
 }
 
-/** Fields that are part of the prompt or handled by the gateway. All others are the vendors'. */
+/** Fields that are part of the prompt or handled by the gateway. All others are vendor-specific. */
 const knownFields = { ...chatSchema.properties, top_k: null, cache_control: null };
 
 function readTool(tool: FunctionTool): Tool {
@@ -136,7 +136,7 @@ export function readReasoningOptions({
   };
 }
 
-/** Reads Anthropic's `thinking`, which LiteLLM's clients send in chats. */
+/** Reads Anthropic's `thinking`, which LiteLLM's clients send in chat requests. */
 function readThinking(body: object): ReasoningOptions | null {
   const { type, budget_tokens: budget } = fieldsOf(fieldsOf(body).thinking);
   if (type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
@@ -226,8 +226,8 @@ function readUserPart(part: UserContent): UserPart {
 }
 
 /**
- * Moves a cache breakpoint on a part of a result to the result, because requests may have only 4
- * breakpoints.
+ * Moves the first cache breakpoint of a tool result's parts to the result itself, because a request
+ * may have only 4 breakpoints.
  */
 function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
   const { content, tool_call_id: callId } = message;
@@ -253,9 +253,10 @@ function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[
   const callSignatures = new Set(
     calls.flatMap((part) => (part.kind === 'reasoning' ? part.signature : [])),
   );
-  // A signature that occurs on a call belongs to the call, and so does its thought.
+  // If a signature is also on a call, the thought with that signature belongs to the call.
   const thoughts = reasoning.filter(({ signature }) => !callSignatures.has(signature));
-  // If an answer has only signed calls, a signature that isn't on any of them arrived after them.
+  // If an answer has signed calls and no content, a signature that isn't on any call arrived after
+  // the calls.
   const isAfterCalls = ({ text, signature }: ReasoningPart) =>
     callSignatures.size > 0 && contentParts.length === 0 && text === '' && signature !== undefined;
   return [
@@ -284,14 +285,15 @@ function readCall(
   const signature = googleSignature(call);
   if (signature === undefined) return [read];
   const signedThought = signedThoughts.get(signature);
-  // Only once: repeating a long thought before every call with its signature could exhaust memory.
+  // Use each thought only once: repeating a long one before every call with its signature could
+  // exhaust memory.
   signedThoughts.delete(signature);
   return [signedThought ?? { kind: 'reasoning', text: '', signature }, read];
 }
 
 /**
  * Reads thoughts from `reasoning_details`, where a streamed thought may still be split into its
- * deltas. Clients that send no details have only the plain text.
+ * deltas. If a client sends no details, reads the plain text instead.
  */
 function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[] {
   const { reasoning_details: details } = message as { reasoning_details?: unknown };

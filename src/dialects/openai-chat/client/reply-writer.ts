@@ -13,17 +13,20 @@ export interface OpenAiClientOptions {
   readonly includeUsage: boolean;
   /** True if reasoning is billed but not shown. */
   readonly hidesReasoning?: boolean;
-  /** The number of choices it requested. */
+  /** The number of choices that the client requested. */
   readonly choices?: number;
-  /** True if it sent `functions`, OpenAI's older form of tools, and expects one `function_call`. */
+  /**
+   * True if the client sent `functions`, OpenAI's older form of tools. It expects one
+   * `function_call`.
+   */
   readonly usesLegacyFunctions?: boolean;
-  /** Names of its custom tools, whose calls have text instead of JSON arguments. */
+  /** Names of the client's custom tools, whose calls have text instead of JSON arguments. */
   readonly customTools?: ReadonlySet<string> | undefined;
-  /** Names of all its tools. */
+  /** Names of all of the client's tools. */
   readonly toolNames?: readonly string[] | undefined;
 }
 
-/** Options for a reply, which always has its usage. */
+/** Options for a non-streaming reply, which always includes the usage. */
 export type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
 
 interface Call {
@@ -44,7 +47,7 @@ interface Thought {
 export class OpenAiReplyWriter implements ReplyWriter {
   readonly #identity: ReplyIdentity;
   readonly #options: ReplyOptions;
-  readonly #number: number;
+  readonly #choiceIndex: number;
   readonly #others: OpenAiReplyWriter[] = [];
   readonly #calls: Call[] = [];
   readonly #details: object[] = [];
@@ -63,7 +66,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   constructor(identity: ReplyIdentity, options: ReplyOptions, choiceIndex = 0) {
     this.#identity = identity;
     this.#options = options;
-    this.#number = choiceIndex;
+    this.#choiceIndex = choiceIndex;
   }
 
   choice(choiceIndex: number): OpenAiReplyWriter | undefined {
@@ -135,7 +138,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
 
   write(settled: SettledUsage): string {
     const { id, created, model, provider } = this.#identity;
-    const others = this.#others.toSorted((a, b) => a.#number - b.#number);
+    const others = this.#others.toSorted((a, b) => a.#choiceIndex - b.#choiceIndex);
     const choices = [this, ...others].map((choice) => choice.#write());
     const usage = writeUsage(settled.usage, settled.costCredits);
     const completion = { id, object: 'chat.completion', created, model, provider, choices };
@@ -165,7 +168,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
       images: nonEmpty(this.#images),
     };
     convertCustomCalls(message, customTools);
-    return { index: this.#number, message, finish_reason: this.#finishReason };
+    return { index: this.#choiceIndex, message, finish_reason: this.#finishReason };
   }
 }
 
@@ -173,7 +176,7 @@ function nonEmpty(list: readonly object[]): readonly object[] | undefined {
   return list.length > 0 ? list : undefined;
 }
 
-/** True if the client requested another choice with this index. */
+/** True if the client requested this choice in addition to the first one. */
 export function isRequestedChoice(choiceIndex: number, { choices = 1 }: ReplyOptions): boolean {
   return choiceIndex > 0 && choiceIndex < choices;
 }

@@ -9,7 +9,7 @@ import type {
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody } from '../../dialect.ts';
-import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import {
   firstNeed,
   storedBytes,
@@ -45,7 +45,7 @@ export interface ChatRequest {
   readonly includeUsage: boolean;
   /** Separates the tenants' prompt caches; null if there are no other tenants. */
   readonly tenantId: string | null;
-  /** Fields of a request with `input` that chat lacks. */
+  /** Fields of a request with `input` that the chat format lacks. */
   readonly unsupported: readonly string[];
 }
 
@@ -159,7 +159,7 @@ interface LocatedPart {
   readonly path: string;
 }
 
-/** Returns the parts of all messages that aren't plain text. */
+/** Returns all message parts that aren't plain text. */
 function locateParts(messages: readonly ChatMessage[]): readonly LocatedPart[] {
   const found: LocatedPart[] = [];
   for (let i = 0; i < messages.length; i += 1) {
@@ -185,12 +185,12 @@ function imageAt({ part, path }: LocatedPart): readonly UrlInput[] {
   return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
 }
 
-/** Bytes that count as 2,000 tokens, which are held for any image. */
+/** This many bytes count as 2,000 tokens, which are held for any image. */
 const imageReserveBytes = 6_000;
 
 /**
- * Returns how many bytes of generated images exceed the reserve. An image's tokens don't depend on
- * its bytes.
+ * Returns how many bytes of generated images exceed this reserve. They aren't counted, because an
+ * image's tokens don't depend on its size in bytes.
  */
 function generatedImageBytes(messages: readonly ChatMessage[]): number {
   let bytes = 0;
@@ -229,7 +229,7 @@ function urlsInOtherFields({ part, path }: LocatedPart): readonly UrlInput[] {
   return hasOtherFields(part) ? urlsIn({ ...part, [part.type]: undefined }, path) : none;
 }
 
-/** Clients send an audio answer back by its ID alone. OpenAI stores the audio. */
+/** Clients send back only the ID of an audio answer, because OpenAI stores the audio. */
 function storedAudioNeed(messages: readonly ChatMessage[]): OwnAccountNeed | undefined {
   const at = messages.findIndex(
     (message) => 'audio' in message && isNonEmptyString(fieldsOf(message.audio).id),
@@ -264,7 +264,8 @@ function readNeeds(body: ChatRequest['body'], content: ContentSummary): ModelNee
 }
 
 /**
- * Fields that every dialect supports or that only the gateway handles, so any provider is suitable.
+ * Fields that any provider can receive, because every dialect supports them or only the gateway
+ * handles them.
  */
 const universalFields = new Set([
   'model',

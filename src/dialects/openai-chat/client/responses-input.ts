@@ -57,7 +57,7 @@ const optionsSchema = Type.Pick(responsesSchema, [
 ]);
 const optionsValidator = Compile(optionsSchema);
 
-/** Fields that chat lacks and that OpenAI's own chat endpoint rejects. */
+/** Fields that the chat format lacks and that OpenAI's own chat endpoint rejects. */
 const unsupportedFields: ReadonlySet<string> = new Set([
   'background',
   'client_metadata',
@@ -80,7 +80,7 @@ export function toChatBody(body: ChatBody): ChatBody {
   return { ...Object.fromEntries(supported), ...formatField } as ChatBody;
 }
 
-/** Returns the names of requested features that chat lacks. */
+/** Returns the names of requested features that the chat format lacks. */
 export function unsupportedIn(body: object): readonly string[] {
   const names = optionsValidator.Check(body) ? [...responsesOnlyFields(body)] : [];
   return fieldsOf(body).client_metadata ? [...names, 'client_metadata'] : names;
@@ -118,7 +118,7 @@ function validated(input: readonly object[]): readonly AnyItem[] {
   return items;
 }
 
-/** Drops encrypted reasoning, which has no equivalent in chat. */
+/** Adds an item to the messages. Drops encrypted reasoning, which has no equivalent in chat. */
 function addItem(messages: ChatMessage[], rawItem: AnyItem): void {
   const item = orphanResultAsMessage(rawItem);
   if (isMessage(item)) addMessage(messages, item);
@@ -158,8 +158,8 @@ function addMessage(messages: ChatMessage[], { role, content }: ItemOf<'message'
 }
 
 /**
- * Adds text that follows calls to the message with the calls, because no message may be between
- * calls and results.
+ * Adds an answer. If it follows tool calls, its text is added to the message with the calls,
+ * because no message may come between calls and their results.
  */
 function addAnswer(messages: ChatMessage[], content: Content): void {
   const text = joinTexts(content, '');

@@ -8,8 +8,9 @@ import { addedFields, searchToolSchema } from '../../normalize/requests/search-o
 import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-identifiers.ts';
 import { grammarFields, customTool as responsesTool } from '../../responses/client/tools.ts';
 
-// What a client may send to `/v1/chat/completions`. Known fields are validated. Unknown ones pass
-// to OpenAI-style upstreams. Every optional field allows `null`, which SDKs send for "not set".
+// What a client may send to `/v1/chat/completions`. Known fields are validated. Unknown fields are
+// forwarded to OpenAI-style upstreams. Every optional field allows `null`, which SDKs send for
+// unset fields.
 
 const textPart = Type.Object({ type: Type.Literal('text'), text: Type.String() });
 const imagePart = Type.Object({

@@ -158,7 +158,7 @@ export class OpenAiStreamWriter implements StreamWriter {
     return openAiStreamFormat.fail(error, this.#identity);
   }
 
-  /** OpenAI's clients don't run a tool before its call is complete. */
+  /** Clients of the OpenAI API don't run a tool before its call is complete. */
   get hasOpenToolCall(): boolean {
     return false;
   }
@@ -205,7 +205,10 @@ export const openAiStreamFormat: StreamFormat = {
   },
 };
 
-/** Returns the end of a complete answer. `settled` is null if the client doesn't want usage. */
+/**
+ * Returns the last events of a complete answer. `settled` is null if the client didn't request
+ * usage.
+ */
 export function closingEvents(
   identity: StreamIdentity,
   settled: SettledUsage | null,

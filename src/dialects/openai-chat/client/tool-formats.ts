@@ -10,7 +10,7 @@ import {
 } from '../../../core/json.ts';
 import type { RawBody } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
-import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import {
   freeFormArguments,
   freeFormFunction,
@@ -29,9 +29,10 @@ import type {
   ToolCall,
 } from './schema.ts';
 
-// Custom tools, whose input is text instead of JSON, and choices that allow only some tools.
-// OpenAI's own chat endpoint has had both since GPT-5; few other servers do. Other servers get a
-// custom tool as a function with one text parameter, and only the tools that may be called.
+// Converts custom tools, whose input is text instead of JSON, and choices that allow only some
+// tools. OpenAI's own chat endpoint has supported both since GPT-5, but few other servers do. Other
+// servers get each custom tool as a function with one text parameter, and they get only the tools
+// that the choice allows.
 
 const functionType = 'function' as const;
 
@@ -74,8 +75,8 @@ export function checkAllowedTools({ tools, tool_choice: choice }: Tools): void {
 }
 
 /**
- * Converts custom tools to functions, and `custom` and `allowed_tools` choices to ones that older
- * servers accept. Returns the same object if there are none.
+ * Converts custom tools to functions, and `custom` and `allowed_tools` choices to choices that
+ * older servers accept. Returns the same object if there is nothing to convert.
  */
 export function toFunctionTools(request: {
   readonly body: MessagesBody;
@@ -186,15 +187,15 @@ function nestFunction({ parameters, ...rest }: Omit<FlatTool, 'type'>): Function
 }
 
 // `functions`, `function_call`, and messages with the role `function`: OpenAI's tool calling before
-// it had `tools`. OpenAI-style upstreams get them unchanged. For all others they are converted to
-// tools, and a call in the answer is converted back.
+// it had `tools`. OpenAI-style upstreams get them unchanged. For all other upstreams, they are
+// converted to tools, and a call in the answer is converted back.
 
 /** A message that doesn't have the legacy role `function`. */
 export type ToolMessage = Exclude<ChatMessage, { readonly role: 'function' }>;
 
 type ToolsBody = Omit<ChatBody, 'messages'> & { readonly messages: readonly ToolMessage[] };
 
-/** True if the client expects a call as a `function_call`. */
+/** True if the client expects a tool call as a `function_call`. */
 export function usesLegacyFunctions({ functions, tools }: Pick<ChatBody, 'functions' | 'tools'>) {
   return (functions?.length ?? 0) > 0 && (tools?.length ?? 0) === 0;
 }
@@ -215,7 +216,9 @@ export function toTools(body: MessagesBody): ToolsBody {
   };
 }
 
-/** Assigns IDs to legacy calls, which have none: a result belongs to the last call of its name. */
+/**
+ * Assigns IDs to legacy calls, which have none. A result belongs to the last call with its name.
+ */
 function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[] {
   const ids = new Map<string, string>();
   return messages.map((message, index): ToolMessage => {
@@ -235,7 +238,7 @@ function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[
 }
 
 // Upstreams get custom tools as functions, so the calls are converted back for the client. The
-// input is wrapped in JSON and can be extracted only once it is complete.
+// input is wrapped in JSON and can be extracted only once the JSON is complete.
 
 type CustomTools = ReadonlySet<string>;
 
@@ -262,7 +265,7 @@ export class CustomCalls {
     const buffered = isEnd ? this.#json.get(choice) : undefined;
     for (const [index, json] of buffered ?? []) {
       if (json !== '') converted.push({ index, custom: { input: freeFormInput(json) } });
-      // Some servers send more after the end. It belongs to the same call.
+      // Some servers send more input after the end. It belongs to the same call.
       buffered?.set(index, '');
     }
     return converted;

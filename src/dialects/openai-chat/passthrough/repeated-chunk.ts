@@ -1,11 +1,14 @@
 /**
  * Recognizes chunks that differ from an earlier one only in their text, as nearly all chunks of a
- * stream do. Such a chunk needs no parsing.
+ * stream do. Such a chunk doesn't need to be parsed.
  */
 import { fieldsOf, itemsOf } from '../../../core/json.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
 
-/** How often a template is learned. Some upstreams' chunks all differ, so learning never pays. */
+/**
+ * How many times a template is learned. If all chunks of an upstream differ, learning more is
+ * useless.
+ */
 const templatesMax = 4;
 
 const contentKey = '"content":"';
@@ -40,12 +43,14 @@ export class RepeatedChunk {
     return isPlainText(content) ? content : undefined;
   }
 
-  /** Returns the client's version of the chunk with another text. */
+  /** Returns the client's version of the chunk with `content` as its text. */
   write(content: string): string {
     return this.#clientBefore + content + this.#clientAfter;
   }
 
-  /** Learns a chunk with only the text `content`, which was sent to the client as `output`. */
+  /**
+   * Learns a chunk that contains only the text `content` and was sent to the client as `output`.
+   */
   learn(data: string, output: string, content: string): void {
     if (this.#templates >= templatesMax || !isPlainText(content)) return;
     this.#templates += 1;
@@ -75,7 +80,7 @@ function cutOut(content: string, text: string): ChunkTemplate | undefined {
 
 const eventStart = 'data: ';
 
-/** True if the cut is at the delta's own content, not at a field that looks like it. */
+/** True if the cut is at the delta's own `content`, not at another field with that name. */
 function isDeltaContent([before, after]: ChunkTemplate): boolean {
   const start = before.startsWith(eventStart) ? eventStart.length : 0;
   const chunk = parseExact(before.slice(start) + marker + after);

@@ -1,7 +1,7 @@
 /**
- * Passes an OpenAI-style stream to an OpenAI client. Nearly every chunk is forwarded as the
- * upstream wrote it with only its first fields replaced, which keeps unknown fields and long
- * numbers intact and costs little.
+ * Passes an OpenAI-style stream to an OpenAI client. In nearly every chunk, only the first fields
+ * are replaced, and the rest is forwarded as the upstream wrote it. This keeps unknown fields and
+ * long numbers intact and costs little.
  */
 import type { GatewayError } from '../../../core/errors.ts';
 import { fieldsOf, isObject, type JsonObject, objectsIn } from '../../../core/json.ts';
@@ -143,7 +143,7 @@ export class OpenAiPassThrough implements StreamTransform {
     // Reasoning is hidden only after it is counted, because hidden reasoning is billed too.
     const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
     if (split) return this.#rewriteSplit(chunk, split);
-    // Clients get usage only at the end, so a placeholder of zeros is removed as well.
+    // Clients get usage only at the end, so a placeholder of zeros is also removed.
     const hasUsageField = hasUsage || (chunk.usage ?? null) !== null;
     if (isHidden || hasUsageField) return this.#rewrite(chunk);
     const output = isChanged ? this.#rewrite(chunk) : this.#forward(data, chunk);
@@ -174,7 +174,7 @@ export class OpenAiPassThrough implements StreamTransform {
     if (!this.#customCalls) return false;
     const calls = objectsIn(deltaFields.tool_calls);
     const mayEnd = typeof reason === 'string';
-    // A finish reason next to content may not be the end, so the input stays buffered.
+    // A finish reason in the same chunk as content may not be the end, so the input stays buffered.
     const converted = this.#customCalls.convert(
       calls,
       mayEnd && characters + calls.length === 0,
@@ -190,8 +190,8 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   /**
-   * Writes the missing parts of tool calls, even of choices whose finish chunk was sent, and the
-   * held finish chunks. Called when nothing more can follow.
+   * Writes the held finish chunks and the missing parts of tool calls, even for choices whose
+   * finish chunk was already sent. Called when nothing more can follow.
    */
   #emitFinishChunks(): string {
     let output = '';
@@ -221,8 +221,8 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   /**
-   * Returns the text of a chunk whose only choice contains nothing else. The first chunk of a
-   * choice is excluded: it also has the role, so later chunks don't repeat it.
+   * Returns the text of a chunk that has one choice with nothing but text. The first chunk of a
+   * choice is excluded, because it also has the role, which later chunks don't repeat.
    */
   #plainTextIn(choices: readonly JsonObject[]): string | undefined {
     const [choice] = choices;

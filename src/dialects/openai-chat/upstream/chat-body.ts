@@ -21,9 +21,9 @@ import type { ChatBody, ChatMessage } from '../client/schema.ts';
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
 
 /**
- * Returns the body and the names of dropped parameters. Coding agents request reasoning from every
- * model, and some servers reject it for models that don't reason, so it is dropped for those.
- * Requests of OpenAI clients don't take this path: `passChat` handles them.
+ * Returns the body and the names of dropped parameters. Reasoning is dropped for models that don't
+ * reason: coding agents request it from every model, and some servers reject it. Requests from
+ * OpenAI clients skip this step and go to `passChat` directly.
  */
 export function writeBody(
   prompt: Prompt,
@@ -35,7 +35,8 @@ export function writeBody(
   if (!isReasoningModel && effort !== null && effort !== 'none') dropped.add('reasoning');
   const messages = prompt.turns.flatMap((turn) => writeTurn(turn, dropped));
   const fields: Partial<ChatBody> = {
-    // Many servers lack the newer `max_completion_tokens`. A quirk names the vendors that want it.
+    // Many servers don't support the newer `max_completion_tokens`. A quirk marks the vendors that
+    // require it.
     max_tokens: prompt.outputTokensMax,
     stop: prompt.stop.length > 0 ? [...prompt.stop] : null,
     tools: prompt.tools.length > 0 ? prompt.tools.map(writeTool) : null,
@@ -44,7 +45,7 @@ export function writeBody(
     response_format: writeFormat(prompt),
     reasoning_effort: isReasoningModel ? effort : null,
     ...writeSampling(prompt),
-    // OpenAI accepts 64 characters. Claude Code sends longer JSON with IDs.
+    // OpenAI accepts at most 64 characters. Claude Code sends JSON with IDs, which is longer.
     user: prompt.user?.slice(0, 64) ?? null,
     stream: prompt.stream ? true : null,
   };
@@ -130,7 +131,7 @@ function writeDocument({ source, name }: DocumentPart, dropped: Set<string>): Co
   if (/^data:/i.test(source.url)) {
     return [{ type: 'file', file: { filename, file_data: source.url } }];
   }
-  // Chat completions accept documents only as bytes.
+  // The chat format supports documents only as bytes.
   dropped.add('document.url');
   return [{ type: 'text', text: `Document: ${source.url}` }];
 }

@@ -2,7 +2,7 @@ import type { Quirks } from '../../../config/provider-schema.ts';
 import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../../core/json.ts';
 import type { FetchedImages } from '../../dialect.ts';
 import { sameIfUnchanged } from '../../normalize/requests/edit-body.ts';
-import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import { nineCharacterCallId, shortCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { ownSignature } from '../../normalize/signature.ts';
 import type { OpenAiRequest } from '../client/request.ts';
@@ -70,7 +70,7 @@ function putImages(images: FetchedImages): Change {
  * cache among all callers, so one tenant could get another's content. Without it, vLLM identifies a
  * part by its content.
  */
-export function withoutNamedParts(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+export function withoutPartUuids(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   return changed(messages, dropUuids);
 }
 
@@ -81,7 +81,7 @@ const dropUuids: Change = (message) => {
   return { ...message, content: unnamed } as ChatMessage;
 };
 
-/** Drops null and empty lists of calls, which libraries send and OpenAI rejects. */
+/** Drops empty call fields, which some libraries send and OpenAI rejects. */
 const dropEmptyCalls: Change = (message) => {
   if (message.role !== 'assistant') return message;
   const { tool_calls: calls, function_call: called } = message;
@@ -114,8 +114,8 @@ const joinTexts: Change = (message) => {
 };
 
 /**
- * Returns the path of dropped `name` fields. The name in a tool result is the tool's, so it isn't
- * dropped.
+ * Returns the path of dropped `name` fields. The name in a tool result isn't reported, because it
+ * only repeats the tool's name.
  */
 export function messageNamePaths(messages: readonly ChatMessage[]): readonly string[] {
   const isNamed = ({ role, name }: LooseMessage) =>
@@ -130,7 +130,9 @@ const dropName: Change = (message) => {
   return rest as ChatMessage;
 };
 
-/** Moves a refusal to the content: vendors without that field would see an empty answer. */
+/**
+ * Moves a refusal to the content: vendors without the `refusal` field would see an empty answer.
+ */
 const refusalAsContent: Change = (message) => {
   if (message.role !== 'assistant' || !message.refusal || message.content?.length) return message;
   const { refusal: content, ...rest } = message;
@@ -139,13 +141,13 @@ const refusalAsContent: Change = (message) => {
 
 const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'];
 
-/** Fields of an answer that are sent back to the upstream. `prefix` is Mistral's own. */
+/** Fields of earlier answers that are sent back to the upstream. `prefix` is Mistral's own. */
 const answerFields: ReadonlySet<string> = new Set([
   ...['role', 'content', 'name', 'tool_calls', 'function_call', 'prefix'],
   ...reasoningFields,
 ]);
 
-/** Drops all other fields, because clients send back everything their library adds. */
+/** Drops all other fields. Clients send back every field that their library adds. */
 const dropLeftovers: Change = (message) => {
   if (message.role !== 'assistant') return message;
   const all = Object.entries(message);
@@ -155,7 +157,10 @@ const dropLeftovers: Change = (message) => {
 
 type ReasoningField = NonNullable<Quirks['replay_reasoning']>;
 
-/** Sends earlier reasoning back in the vendor's own field, and in no other. */
+/**
+ * Sends earlier reasoning back only in the vendor's own field. `missing`: the text if there is
+ * none.
+ */
 function replayReasoning(field: ReasoningField, missing?: string): Change {
   return (message) => {
     if (message.role !== 'assistant') return message;
@@ -176,8 +181,8 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
 }
 
 /**
- * Drops signatures with a prefix of the gateway: they are from another dialect, and vendors reject
- * them.
+ * Drops signatures with one of the gateway's prefixes. They are from another dialect, and vendors
+ * reject them.
  */
 function withoutForeignSignatures(details: unknown): unknown {
   if (!Array.isArray(details)) return details;
@@ -205,8 +210,8 @@ const dropCallSignatures: Change = (message) => {
 const replayChanges: Readonly<Record<ReasoningField, Change>> = {
   drop: replayReasoning('drop'),
   reasoning: replayReasoning('reasoning'),
-  // With tools, a turn without this field is rejected. Many clients drop it, and an empty one is
-  // enough.
+  // If a conversation has tools, vendors with this field reject a turn without it. Many clients
+  // drop the field, but an empty one is enough.
   reasoning_content: replayReasoning('reasoning_content', ''),
   reasoning_details: replayReasoning('reasoning_details'),
 };
@@ -224,7 +229,7 @@ function shortenCallIds(shorten: (id: string) => string): Change {
   };
 }
 
-/** OpenAI rejects longer call IDs, which vLLM generates. */
+/** OpenAI rejects longer call IDs, such as those that vLLM generates. */
 const callIdLengthMax = 40;
 
 const shortenLongCallIds = shortenCallIds((id) => shortCallId(id, callIdLengthMax));
@@ -267,8 +272,9 @@ function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[]
 const continueMessage: ChatMessage = { role: 'user', content: 'Continue.' };
 
 /**
- * Appends a request to continue if the last message is an answer or an instruction. Not after tool
- * calls, which wait for results, nor with `prefix`, which makes Mistral continue by itself.
+ * Appends a request to continue if the last message is an answer or an instruction. Appends nothing
+ * after tool calls, which wait for results, or after an answer with `prefix`, which makes Mistral
+ * continue by itself.
  */
 function continueLast(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const last = messages.at(-1);

@@ -90,8 +90,9 @@ export class OpenAiStreamReader implements StreamReader {
   }
 
   /**
-   * Emits the missing parts of tool calls once the terminator has arrived. A finish reason next to
-   * a fragment of a call may not be the end, so this can't happen earlier.
+   * Emits the missing parts of tool calls once the terminator has arrived. A finish reason in the
+   * same chunk as a fragment of a call may not be the end, so the missing parts can't be emitted
+   * earlier.
    */
   #emitMissing(): void {
     const choice = this.#finishedChoice;
@@ -105,7 +106,7 @@ export class OpenAiStreamReader implements StreamReader {
   }
 }
 
-/** Emits a non-streaming reply. Returns the failure if the reply is one. */
+/** Emits a non-streaming reply. Returns a failure if the reply is one. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
   const parsed = parseReply(text);
   if (!parsed.ok) return parsed.failure;
@@ -128,13 +129,15 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['content_filter', 'content_filter'],
 ]);
 
-/** The key of a `function_call`, which older servers send, in fragments, instead of tool calls. */
+/** The key of a `function_call`. Older servers send one, in fragments, instead of tool calls. */
 const legacyCallKey = 'function_call';
 
 interface EmittedCall {
   /** False until the name is known or, for a free-form call, until the answer ends. */
   isEmitted: boolean;
-  /** Assigned in the order of emission: clients keep calls in an array without holes. */
+  /**
+   * Numbers are assigned in the order of emission: clients keep calls in an array without holes.
+   */
   number: number;
   readonly isCustom: boolean;
   readonly end: JsonEndScanner;
@@ -162,7 +165,10 @@ export class AnswerEmitter {
   #bufferedLength = 0;
   /** Emitted calls whose arguments are incomplete. */
   readonly #unfinished = new Set<EmittedCall>();
-  /** Content received meanwhile. It is held, because in other dialects content ends a call. */
+  /**
+   * Content received while calls are unfinished. It is held, because content ends a call in other
+   * dialects.
+   */
   #held: JsonObject[] = [];
   #heldLength = 0;
 
@@ -215,7 +221,7 @@ export class AnswerEmitter {
     for (const image of itemsOf(images)) this.#emitImage(image);
   }
 
-  /** Ends the answer. `word` is the upstream's finish reason, null if it sent none. */
+  /** Ends the answer. `word` is the upstream's finish reason, or null if it sent none. */
   finish(word: string | null, stopSequence: string | null = null): void {
     this.#emitHeld();
     for (const call of this.#calls.values()) this.#open(call);

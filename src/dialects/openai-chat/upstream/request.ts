@@ -27,12 +27,12 @@ import {
   messageNamePaths,
   normalizeMessages,
   withoutCacheBreakpoints,
-  withoutNamedParts,
+  withoutPartUuids,
 } from './messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 
-/** Fields that are the gateway's own, or that are written in each upstream's format. */
+/** Fields that only the gateway uses, or that are rewritten in each upstream's format. */
 const replaced: ReadonlySet<string> = new Set([
   ...gatewayFields,
   'input',
@@ -75,7 +75,7 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
   dropEmptyLists(body, edits);
   dropEmptyStops(body, edits);
   const instruction = writeFormat(body, quirks, edits);
-  const named = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
+  const named = target.isOwnAccount ? body.messages : withoutPartUuids(body.messages);
   const all = instruction ? [{ role: 'system' as const, content: instruction }, ...named] : named;
   const messages = normalizeMessages(all, quirks, target.images);
   if (messages !== body.messages) edits.messages = messages;
@@ -84,7 +84,8 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
   const droppedNames: readonly string[] = isUnsampled ? [...unsupported, ...sampling] : unsupported;
   if (droppedNames.length > 0) dropNames(withDependents(droppedNames), body, edits);
   rename(body, quirks, edits);
-  // Anthropic's `thinking` passes unchanged, so a request with it loses nothing.
+  // Anthropic's `thinking` is forwarded unchanged, so a request that has it keeps its reasoning
+  // options.
   const isReasoningDropped =
     edits.reasoning_effort === undefined && (isReasoningOff || !body.thinking);
   const dropped = [
@@ -163,7 +164,7 @@ function limitOutput(body: Body, target: Target, edits: Edits): void {
   if (other in body) edits[other] = undefined;
 }
 
-/** Always requests usage, whatever the client requested, because the bill depends on it. */
+/** Always requests usage, even if the client doesn't, because the charge depends on it. */
 function requestUsage(body: Body, quirks: Quirks, edits: Edits): void {
   if (body.stream !== true || quirks.stream_usage === 'always') {
     if ('stream_options' in body) edits.stream_options = undefined;
@@ -173,8 +174,8 @@ function requestUsage(body: Body, quirks: Quirks, edits: Edits): void {
 }
 
 /**
- * True if reasoning must be turned off with the vendor's `thinking` field: because the client
- * requests it, or because the model can be forced to call a tool only without reasoning.
+ * True if reasoning must be turned off with the vendor's `thinking` field. Either the client turns
+ * it off, or the client forces a tool call, which these models support only without reasoning.
  */
 function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boolean {
   if (switchedBy !== 'thinking') return false;
@@ -187,7 +188,10 @@ function requestsReasoning(body: Body): boolean {
   return effort !== null && effort !== 'none';
 }
 
-/** Writes the vendor's response format. Returns an instruction if the vendor has none. */
+/**
+ * Writes the vendor's response format. If the vendor doesn't support the requested format, returns
+ * an instruction for the model.
+ */
 function writeFormat(body: Body, quirks: Quirks, edits: Edits): string | undefined {
   const { response_format: format, tools } = body;
   if (!format || format.type === 'text') return undefined;
@@ -207,8 +211,8 @@ function writeFormat(body: Body, quirks: Quirks, edits: Edits): string | undefin
 
 /**
  * Writes the vendor's reasoning effort. Returns true if the vendor rejects sampling parameters with
- * it. A request for reasoning without a level gets the middle level only if the catalog says that
- * the model reasons.
+ * this effort. If the client requests reasoning without a level, medium effort is sent only if the
+ * catalog says that the model reasons.
  */
 function setEffort(body: Body, { quirks, isReasoningModel = true }: Target, edits: Edits): boolean {
   const options = dropsParameter(quirks, 'reasoning_effort') ? null : readReasoningOptions(body);

@@ -1,4 +1,4 @@
-/** Validates the items of `input`, each by the schema of its type. */
+/** Validates the items of `input`, each against the schema of its type. */
 import { type Static, Type } from 'typebox';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import type { UrlInput } from '../../../core/request-info.ts';
@@ -99,7 +99,7 @@ export function isMessage(item: AnyItem): item is ItemOf<'message'> {
 
 export type ResultItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>;
 
-/** Checks only the type, because an item may have fields of other types. */
+/** Checks only the type, because an item may also have the fields of another type. */
 export function isResult(item: AnyItem): item is ResultItem {
   const type = typeOf(item);
   return type === 'function_call_output' || type === 'custom_tool_call_output';

@@ -48,7 +48,10 @@ const idPrefixes: Readonly<Record<ClientTool['type'], string>> = {
 /** Receives the events of a streamed response. A non-streaming reply has none. */
 export interface EventOutput {
   emit(type: string, fields: object): void;
-  /** Counts what is stored until the end. Throws if that, or the number of items, is too much. */
+  /**
+   * Counts the content that is stored until the end. Throws if the content or the items exceed
+   * their limit.
+   */
   trackSize(characters: number, items: number): void;
 }
 
@@ -61,7 +64,7 @@ export class OutputWriter implements AnswerSink {
   protected readonly echo: Echo;
   readonly #events: EventOutput | undefined;
   readonly #clientTools: ClientTools;
-  /** The number of items that have started, finished or not. */
+  /** The number of items that have started, including finished ones. */
   #items = 0;
   readonly #calls = new Map<number, CallItem>();
   readonly #ended = new EndedCalls();
@@ -160,7 +163,7 @@ export class OutputWriter implements AnswerSink {
   citation({ url, title, range }: Citation): void {
     const message = this.#message;
     const part = message?.content.at(-1);
-    // A citation belongs to the part with its text, which may be closed by now.
+    // A citation belongs to the text part that it refers to, which may already be closed.
     if (!message || part?.type !== 'output_text') return;
     const { start, end } = range ?? { start: this.#partStart, end: this.#textLength };
     const [start_index, end_index] = [start, end].map((at) => Math.max(0, at - this.#partStart));
@@ -187,7 +190,7 @@ export class OutputWriter implements AnswerSink {
     this.reason = reason;
   }
 
-  /** Ends all open items. Nothing follows the finish reason. */
+  /** Ends all open items. Called when no more content can follow. */
   protected endItems(): void {
     this.#endAll(isIncomplete(this.reason) ? 'incomplete' : 'completed');
   }
@@ -322,7 +325,10 @@ export class OutputWriter implements AnswerSink {
   }
 }
 
-/** True if complete JSON is a complete call. Free-form text without its wrapper may continue. */
+/**
+ * True if a call with complete JSON is complete. Free-form text without the JSON wrapper may
+ * continue.
+ */
 function isCompleteCall({ clientTool, json }: CallItem): boolean {
   return clientTool.type !== 'custom' || typeof fieldsOf(parseArguments(json)).input === 'string';
 }

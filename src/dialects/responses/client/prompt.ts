@@ -12,7 +12,7 @@ import type {
   Turn,
   UserPart,
 } from '../../../core/prompt.ts';
-import { withExactNumbers } from '../../normalize/requests/exact-body.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import {
   readJsonFormat,
   unknownReasoningFields,
@@ -77,7 +77,7 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   });
 }
 
-/** `cache_control` is Anthropic's, but clients may send it here too. */
+/** `cache_control` is Anthropic's, but clients may also send it here. */
 const knownFields = { ...responsesSchema.properties, cache_control: null };
 
 /** Adds the fields that a prompt can't represent, unless they have default values. */
@@ -152,9 +152,10 @@ function readTurns(
 }
 
 /**
- * OpenAI's summary of a long conversation, which no other provider can read, and the request for
- * one. Such a request isn't sent to other upstreams. Without the summary, they would lack the
- * conversation. Without the request for one, the client would get an answer instead of a summary.
+ * Items with OpenAI's summary of a long conversation, which no other provider can read, or with the
+ * request for such a summary. A request with one of these items isn't sent to other upstreams.
+ * Without the summary, the upstream would lack the conversation. Without the request for a summary,
+ * the client would get an answer instead.
  */
 const compactions: ReadonlySet<unknown> = new Set([
   'compaction',
@@ -163,7 +164,9 @@ const compactions: ReadonlySet<unknown> = new Set([
   'compaction_trigger',
 ]);
 
-/** Groups consecutive items of one role into a turn. Results precede the user's content. */
+/**
+ * Groups consecutive items with the same role into a turn. Tool results come before user content.
+ */
 class TurnBuilder {
   readonly #turns: Turn[] = [];
   #assistantParts: AssistantPart[] = [];
@@ -191,9 +194,9 @@ class TurnBuilder {
   }
 
   /**
-   * Starts a new turn for another assistant message, because its text would be joined to the
-   * previous one otherwise. After calls, it stays in their turn, because nothing may be between
-   * calls and results.
+   * Starts a new turn for another assistant message, because its text would otherwise be joined to
+   * the previous message's. If tool calls precede the message, it stays in their turn, because
+   * nothing may come between calls and their results.
    */
   addAssistantMessage(parts: readonly AssistantPart[]): void {
     const before = this.#assistantParts;

@@ -97,7 +97,7 @@ const stateful: Readonly<Record<string, string>> = {
     'Send the full conversation as input.',
   conversation:
     "references a stored conversation, but this gateway doesn't store conversations. " +
-    'Send all of it as input.',
+    'Send the full conversation as input.',
   background: "isn't supported because this gateway doesn't store responses. Leave it out.",
   prompt: 'references a stored prompt. Send its text as instructions and input.',
 };
@@ -136,7 +136,9 @@ function urlsOf(
   ];
 }
 
-/** Returns why the request needs the tenant's own account: it refers to content stored there. */
+/**
+ * Returns why the request needs the tenant's own account, if it refers to content stored in one.
+ */
 function ownAccountFor(
   body: ResponsesBody,
   items: readonly AnyItem[],
@@ -154,7 +156,7 @@ function ownAccountFor(
 function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefined {
   const { type } = item;
   const isImage = type === 'image_generation_call';
-  // A client may send back a generated image by its ID alone.
+  // A client may send back only the ID of a generated image.
   if (isImage && !fieldsOf(item).result) return storedContentAt(`input[${at}].id`);
   const isPast = isKnownItem(item) || /_call$|^additional_tools$/.test(type ?? '');
   return isPast ? undefined : storedContentIn(item, `input[${at}]`);

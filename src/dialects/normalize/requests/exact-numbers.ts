@@ -4,10 +4,9 @@ import type { RawBody } from '../../dialect.ts';
 import { longNumber, parseExact } from '../exact-json.ts';
 
 // Keeps integers beyond 2^53 exact, such as a limit in a tool's schema or an ID in a call's
-// arguments. The gateway validates them as floats, but sends upstream the digits that the client
-// sent.
+// arguments. The gateway validates them as floats, but sends the client's original digits upstream.
 
-/** Exact parsing costs time for each value, so bodies with too many values are sent with floats. */
+/** Exact parsing costs time for each value, so a body with too many values is sent with floats. */
 const bodyLimits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };
 
 /** Returns the body with exact numbers; undefined if it has no long numbers. */
