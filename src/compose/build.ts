@@ -33,7 +33,10 @@ export interface WorkerContext extends WorkerSlot {
   readonly stopped: Promise<void>;
 }
 
-/** Builds the gateway once its database is reachable. Returns undefined if stopped before. */
+/**
+ * Builds the gateway once its database is reachable. Returns undefined if the process is stopped
+ * first.
+ */
 export async function buildWhenReachable(
   config: Config,
   log: Log,
@@ -63,13 +66,13 @@ async function assemble(
   startupServer: StartupServer,
 ): Promise<Tollgate> {
   const services = await openServices(config, store, log, slot);
-  // After everything that can fail, because the secrets created here are shown only once.
+  // Do this after everything that can fail, because the secrets created here are shown only once.
   const firstSecrets = await firstStart(config.bootstrap, {
     directory: store.directory,
     grantOnce: (tenantId, credits) => grantOnce(store, tenantId, credits),
     now: Date.now(),
   });
-  // Before anything is cached, because the first check clears all caches.
+  // Do this before anything is cached, because the first check clears all caches.
   await services.changes.check();
   const { authenticator, accounting, counters, demo, health, redis, retention, telemetry } =
     services;
@@ -114,7 +117,7 @@ async function assemble(
       periodicTasks.stop();
       await retention?.stop();
       await accounting.close();
-      // After accounting, because the last requests may still have answers to write.
+      // Close this after accounting, because the last requests may still have answers to write.
       await services.idempotency.close();
       await authenticator.markUsed();
       await demo.stop();

@@ -34,7 +34,8 @@ export function configure(
       ? credentials.then(withCredentials)
       : withCredentials(credentials);
   };
-  // However little memory there is, a single tenant may send two bodies of the maximum size.
+  // A tenant may use at most half of the budget. With room for four bodies, even a single tenant
+  // can send two bodies of the maximum size, however little memory there is.
   bodyMemoryBudget.raise(4 * config.limits.bodyBytes);
   const admission = new Admission({ ...counters, defaults: config.limits });
   const addressPolicy = policyWith(config.privateAddresses, () => listenPort.port);

@@ -98,7 +98,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
   return routes;
 }
 
-/** Returns what the routes that manage keys, credits, and tenants need. */
+/** Returns the dependencies of the routes that manage keys, credits, and tenants. */
 function managementDepsOf({ store, accounting, authenticator, changes, now }: RouteDeps) {
   return {
     directory: store.directory,
@@ -111,7 +111,7 @@ function managementDepsOf({ store, accounting, authenticator, changes, now }: Ro
     },
     now,
     markUsed: () => authenticator.markUsed(),
-    // The change is committed. If this check fails, the next periodic one finds it.
+    // The change is committed. If this check fails, the next periodic check detects the change.
     applyChanges: () => changes.check().catch(() => undefined),
   };
 }
@@ -122,7 +122,10 @@ async function ping({ accounting, store }: RouteDeps): Promise<void> {
   await store.database.ping();
 }
 
-/** Reads the operator's overview. Settles first, so that its numbers agree with other pages. */
+/**
+ * Reads the operator's overview. Books ended requests first, so that the numbers agree with those
+ * on other pages.
+ */
 function overviewOf({ accounting, store: { database } }: RouteDeps) {
   return accounting.readSettled(async () => {
     const withoutSpares = accounting.withoutSpares();
@@ -137,7 +140,7 @@ function overviewOf({ accounting, store: { database } }: RouteDeps) {
   });
 }
 
-/** What tenants can read about their own requests and credits. */
+/** Returns the dependencies of the routes that show tenants their own requests and credits. */
 function customerReads({ config, store, accounting, now, readQueues }: RouteDeps): CustomerDeps {
   return {
     logs: store.logs,
@@ -163,8 +166,8 @@ function customerReads({ config, store, accounting, now, readQueues }: RouteDeps
 }
 
 /**
- * Without a public URL, the API description has a relative one, which tools resolve against the
- * URL they loaded it from. Examples to copy need an absolute URL.
+ * Without a public URL, the OpenAPI document has a relative URL, which tools resolve against the
+ * URL of the document. Examples to copy need an absolute URL.
  */
 function publicUrlsOf({ server }: Config): {
   readonly url: string;

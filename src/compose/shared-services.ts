@@ -172,7 +172,7 @@ function createCache({ cache }: Config, redis: Redis | undefined, { now }: Store
   return new ResponseCache(store, cache.ttlSeconds, now);
 }
 
-/** Warns if the object store has changed, because jobs fail if their files are somewhere else. */
+/** Warns if the object store has changed, because jobs whose files are in another store fail. */
 async function checkObjectStorage({ objects }: Config, store: Store, log: Log): Promise<void> {
   if (await claimObjectsLocation(store.database, objects.reveal())) return;
   log.warn('object_store_changed', {
@@ -214,7 +214,10 @@ interface Counters {
   readonly shared: SharedLimits | undefined;
 }
 
-/** Logs one line when Redis becomes unreachable and one when it is back, however long it takes. */
+/**
+ * Opens Redis if it is configured. Logs one line when it becomes unreachable and one when it is
+ * back.
+ */
 async function openRedis(
   { redis }: Config,
   { database }: Store,

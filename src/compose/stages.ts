@@ -16,7 +16,9 @@ import { checkBy } from '../upstream/guard/pinned-call.ts';
 import { rejectPrivateUrls } from '../upstream/request-urls.ts';
 import type { SharedServices } from './shared-services.ts';
 
-/** The shared services, and what depends on the configuration and is rebuilt by a reload. */
+/**
+ * The shared services, and the objects that depend on the configuration. A reload rebuilds those.
+ */
 export interface StageDeps extends SharedServices {
   readonly config: Config;
   readonly catalog: Catalog;

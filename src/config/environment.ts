@@ -33,7 +33,7 @@ export interface Tracing {
   readonly serviceName: string;
 }
 
-/** Returns null if no endpoint is set. Nothing is traced then. */
+/** Returns null if no endpoint is set. Tracing is then off. */
 export function readTracing(environment: Environment, problems: ConfigProblem[]): Tracing | null {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } =
     environment;
@@ -81,7 +81,7 @@ export interface Bootstrap {
 const defaultCredits = 10_000_000;
 
 /**
- * Reads the keys for an unattended start from the environment. Their form is validated, because a
+ * Reads the keys for an unattended start from the environment. Their format is validated, because a
  * short key could be guessed.
  */
 export function readBootstrap(environment: Environment, problems: ConfigProblem[]): Bootstrap {
@@ -105,7 +105,7 @@ export function readBootstrap(environment: Environment, problems: ConfigProblem[
 
 const secretKeyLengthMin = 32;
 
-/** Reads a key that encrypts tenants' credentials. Null means that a file has it instead. */
+/** Reads a key that encrypts tenants' credentials. Null means that the key is in a file instead. */
 export function readSecretKey(
   path: 'TOLLGATE_SECRET_KEY' | 'TOLLGATE_PREVIOUS_SECRET_KEY',
   environment: Environment,

@@ -199,7 +199,7 @@ test('a problem in the file is reported even if an override hides it', () => {
   expect(() => load({ server: 'gw.example' }, { PORT: '8080' })).toThrow(section);
 });
 
-test('a variable can set a number of a provider, and an empty one counts as not set', () => {
+test('a variable can set a numeric option, and an empty variable counts as not set', () => {
   const mine = { ...provider, timeout_ms: `\${PATIENCE}` };
   const { providers } = load({ providers: { mine } }, { PATIENCE: '5000' });
   expect(providers.get('mine')?.timeoutMs).toBe(5_000);
@@ -207,7 +207,7 @@ test('a variable can set a number of a provider, and an empty one counts as not 
   expect(() => load({ providers: { mine } }, { PATIENCE: '' })).toThrow(problem);
 });
 
-test('quirks of a built-in provider are merged with those of the file', () => {
+test('quirks of a built-in provider are merged with those in the file', () => {
   const openai = { api_key: 'sk-of-mine', quirks: { developer_role: 'system' } };
   expect(load({ providers: { openai } }).providers.get('openai')?.quirks).toEqual({
     output_limit: 'max_completion_tokens',
@@ -215,14 +215,14 @@ test('quirks of a built-in provider are merged with those of the file', () => {
   });
 });
 
-test('a price with too many digits is rejected with the number allowed', () => {
+test('the error for a price with too many digits states the maximum', () => {
   const model = {
     provider: 'mine',
     model: 'x',
     pricing: { prompt: '0.1234567891', completion: '0' },
   };
   const problem =
-    'prompt must be dollars with at most 9 digits before and 9 digits after the decimal point';
+    'prompt must be a dollar amount with at most 9 digits before and 9 after the decimal point';
   const models = [{ id: 'acme/chat', name: 'Acme', endpoints: [model] }];
   expect(() => load({ providers: { mine: provider }, models })).toThrow(problem);
 });

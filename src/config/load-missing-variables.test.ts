@@ -70,7 +70,8 @@ describe('missing variables', () => {
   test('are ignored by commands that use only the store', () => {
     const config = load(everywhere, storeSections);
     expect(config.database.reveal()).toBe('sqlite:/var/lib/tollgate/tollgate.db');
-    // Tenants bring keys for these. A command without calls needs no base URL.
+    // Tenants bring their own keys for these providers. A command that calls no provider needs no
+    // base URL.
     expect(config.providers.get('mine')?.byokBaseUrl).toBe(true);
     expect(config.providers.get('groq')?.dialect).toBe('openai');
   });
@@ -139,7 +140,7 @@ test('a section with a scalar value is rejected with the expected fields', () =>
 });
 
 test.each(['OPENAI_KEY:-none', 'openai key', 'OPENAI-KEY', ''])(
-  'a place for a variable without a valid name is a problem: %p',
+  'a substitution without a valid variable name is rejected: %p',
   (name) => {
     const mine = { dialect: 'openai', base_url: 'http://127.0.0.1:1/v1', api_key: variable(name) };
     expect(problems({ providers: { mine } })).toEqual([
@@ -173,7 +174,7 @@ test('thousands of models can share prices by an alias', () => {
   expect(last?.endpoints[0]?.pricing).toMatchObject({ completion: '0.000002' });
 });
 
-test('an alias without an anchor is reported by position, without its text', () => {
+test('an alias without an anchor is reported by line and column, without its text', () => {
   const config = join(folder, 'stars.yaml');
   writeFileSync(config, 'private_addresses:\n  - gpu-1\n  - *.corp.lan\nredis: *secret\n');
   const sentence = 'this alias (*name) has no anchor; a string that begins with * must be quoted';
@@ -183,7 +184,7 @@ test('an alias without an anchor is reported by position, without its text', () 
   );
 });
 
-test('a circular alias is reported by position', () => {
+test('a circular alias is reported by line and column', () => {
   const config = join(folder, 'circle.yaml');
   writeFileSync(config, 'limits: &all\n  cache: *all\nredis: &url redis://cache\nobjects: *url\n');
   const sentence = 'line 2, column 10: this alias (*name) refers to a value that contains it';

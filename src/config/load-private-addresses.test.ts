@@ -36,10 +36,9 @@ test.each([
   '*.corp.lan',
   '',
 ])('private_addresses rejects %j and reports its path', (entry) => {
-  const problem =
-    'private_addresses[1] must be a full host name without * or a port, or an IP address or range';
+  const problem = `private_addresses[1] must not be "${entry}". Use a full host name without *`;
   const loading = () => load(['10.1.0.0/16', entry]);
   expect(loading).toThrow(ConfigProblems);
   expect(loading).toThrow(problem);
-  expect(loading).toThrow(`not "${entry}"`);
+  expect(loading).toThrow('A metadata service is never allowed.');
 });

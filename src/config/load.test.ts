@@ -121,7 +121,7 @@ describe('loadConfig precedence', () => {
     expect(config.objects.reveal()).toBe('s3://env/prefix');
   });
 
-  test('prefers the command line over both', () => {
+  test('prefers the command line over the environment and the file', () => {
     const config = load(written, env, { host: 'localhost', port: '0', dataDir: '/var/flag' });
     expect(config.server).toMatchObject({ host: 'localhost', port: 0 });
     expect(config.dataDir).toBe('/var/flag');

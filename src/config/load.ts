@@ -26,7 +26,7 @@ const shape: object = configFileSchema;
 
 /**
  * Merges file, environment, and command line into a frozen configuration. Throws all problems at
- * once. A command that uses only some sections (`used`) needs only the variables of those: a shell
+ * once. `used` lists the sections that a command uses. Only their variables must be set: a shell
  * that verifies the ledger may have no provider keys.
  */
 export function loadConfig(
@@ -171,9 +171,9 @@ function assemble(
 }
 
 const privateAddressRule =
-  'must be a full host name without * or a port, or an IP address or range inside 10.0.0.0/8, ' +
-  '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7, or ::1, and must not be ' +
-  'a metadata service';
+  'Use a full host name without * or a port, or an IP address or range inside 10.0.0.0/8, ' +
+  '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7, or ::1. A metadata ' +
+  'service is never allowed.';
 
 /** Reads `private_addresses`. Entries must be private host names, addresses, or ranges. */
 function readPrivateAddresses(file: ConfigFile, problems: ConfigProblem[]): readonly string[] {
@@ -182,7 +182,7 @@ function readPrivateAddresses(file: ConfigFile, problems: ConfigProblem[]): read
     if (parsePrivateTarget(entry)) return true;
     problems.push({
       path: `private_addresses[${index}]`,
-      message: `${privateAddressRule}, not "${entry}"`,
+      message: `must not be "${entry}". ${privateAddressRule}`,
     });
     return false;
   });
@@ -201,7 +201,7 @@ function environmentIn(environment: Environment, problems: ConfigProblem[]) {
   return settings;
 }
 
-/** Adds the option or variable that set the invalid value. */
+/** Adds the name of the option or variable that set the invalid value. */
 function nameOverride(problem: ConfigProblem, overrides: readonly Override[]): ConfigProblem {
   const origin = overrides.findLast(({ path }) => path.join('.') === problem.path);
   if (!origin) return problem;

@@ -10,12 +10,12 @@ import type { Environment } from './read-file.ts';
 import { invalidBaseUrl, invalidKeyMessage, isValidBaseUrl, isValidHeader } from './validation.ts';
 
 const defaultTimeoutMs = 120_000;
-/** Voices of `first_party` speech models that list none. */
+/** Default voices of `first_party` speech models that list no voices. */
 const defaultVoices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
 
 /**
  * Returns the file's providers and the built-in ones. A built-in provider without a key is kept for
- * tenants who bring their inFile.
+ * tenants who bring their own key.
  */
 export function mergeProviders(
   builtin: readonly BuiltinProvider[],
@@ -46,7 +46,7 @@ function mergeProvider(
     problems.push({ path: `${path}.${field}`, message });
   const dialect = inFile.dialect ?? builtIn?.dialect;
   const baseUrl = inFile.base_url ?? builtIn?.base_url ?? '';
-  // Null means no key: the key in the environment must not be sent to that server.
+  // Null means that no key is sent: the key in the environment must not go to that server.
   const written =
     inFile.api_key === undefined ? environment[builtIn?.api_key_env ?? ''] : inFile.api_key;
   // A key read from a file often ends with a line break.
@@ -58,7 +58,7 @@ function mergeProvider(
   const shared = inFile.shared ?? true;
   if (builtIn && inFile.api_key === undefined && !apiKey && shared) {
     const variable = builtIn.api_key_env;
-    const message = `is required: set it here or as ${variable}, or to null if no key is needed`;
+    const message = `is required: set it here or in ${variable}; set null if no key is needed`;
     const missing: ConfigProblem = { path: `${path}.api_key`, message, variable };
     problems.push(missing);
   }
@@ -102,7 +102,7 @@ interface KeyTarget {
   readonly region?: string;
 }
 
-/** Returns why requests can't be sent with this key. Empty if they can. */
+/** Returns the reasons why requests can't be sent with this key, or an empty list. */
 function keyProblems(
   path: string,
   text: string,
@@ -118,7 +118,7 @@ function keyProblems(
   return [{ path: `${path}.region`, message }];
 }
 
-/** Returns all models. Those of the file replace built-in ones with the same ID. */
+/** Returns all models. Models in the file replace built-in models with the same ID. */
 export function mergeModels(
   builtin: readonly ModelConfig[],
   file: readonly ModelConfig[],
@@ -140,8 +140,8 @@ function completeModel(model: ModelConfig, providers: ReadonlyMap<string, Provid
       ...endpoint,
       priority: endpoint.priority ?? 0,
       pricing: endpoint.pricing ?? {},
-      // Without the default voices added below: those are for clients, and each dialect maps them
-      // to its provider's voices.
+      // Omit the default voices added below. They are for clients, and each dialect maps them to
+      // its provider's voices.
       ...(speechAsWritten && { speech: endpoint.speech ?? speechAsWritten }),
     }))
     .sort((a, b) => a.priority - b.priority);

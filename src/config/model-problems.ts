@@ -4,7 +4,7 @@ import type { PricingConfig } from './model-schema.ts';
 import type { ConfigProblem } from './problems.ts';
 
 /**
- * Returns problems of models that the schema can't detect. Even models that don't match the schema
+ * Returns problems in models that the schema can't detect. Even models that don't match the schema
  * are checked, so that all problems are reported together.
  */
 export function modelProblems(

@@ -28,7 +28,7 @@ const longPromptSchema = Type.Object(
   { additionalProperties: false },
 );
 
-/** Vendors have 1 or 2 tiers. Limited because each request at such an endpoint checks all tiers. */
+/** Vendors have 1 or 2 tiers. The number is limited because each request checks all tiers. */
 const longPromptsMax = 10;
 
 /** US dollars as decimal text. Prices of tokens, characters, and bytes are per million. */

@@ -2,7 +2,7 @@ import type { ValidationIssue } from '../core/schema.ts';
 
 /** A problem in the configuration. */
 export interface ConfigProblem extends ValidationIssue {
-  /** The variable that would solve it. Commands that don't use the section ignore the problem. */
+  /** The unset variable that causes it. Commands that don't use the section ignore the problem. */
   readonly variable?: string;
   /** Set if the problem is not in the file. */
   readonly origin?: 'command line' | 'environment';

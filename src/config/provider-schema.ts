@@ -18,13 +18,13 @@ export type DialectName = (typeof dialectNames)[number];
  * endpoint's quirks override those of its provider.
  */
 export const quirksSchema = strictObject({
-  /** The output cap's parameter. OpenAI's newer models reject `max_tokens`. */
+  /** The name of the output cap's parameter. OpenAI's newer models reject `max_tokens`. */
   output_limit: oneOf('max_tokens', 'max_completion_tokens'),
   /** Parameters to leave out because the vendor rejects them. Groq: logprobs, logit_bias. */
   drop_params: Type.Array(Type.String()),
   /** Anthropic betas to leave out because the host rejects them. `*` means all. */
   drop_betas: Type.Array(Type.String()),
-  /** Parameters with another name at the vendor. Mistral: seed is random_seed. */
+  /** Parameters that the vendor calls by another name. Mistral calls seed random_seed. */
   rename_params: Type.Record(Type.String(), Type.String()),
   /** Most vendors know the role `system`, but not `developer`. */
   developer_role: oneOf('keep', 'system'),
@@ -37,7 +37,9 @@ export const quirksSchema = strictObject({
   text_parts: oneOf('keep', 'join'),
   /** Groq rejects `messages[].name`. */
   message_names: oneOf('keep', 'drop'),
-  /** Mistral and Groq reject other fields of earlier answers, such as OpenAI's `refusal: null`. */
+  /**
+   * Mistral and Groq reject unknown fields in earlier answers, such as OpenAI's `refusal: null`.
+   */
   answer_fields: oneOf('keep', 'known'),
   /**
    * Mistral requires tool call IDs of 9 letters and digits. By default, only IDs longer than
@@ -46,24 +48,25 @@ export const quirksSchema = strictObject({
   tool_call_ids: oneOf('keep', 'nine_characters'),
   /** Mistral rejects a user message right after tool results; `answer` inserts an answer. */
   after_tool_results: oneOf('keep', 'answer'),
-  /** Mistral and xAI reject earlier answers without text and tool calls. */
+  /** Mistral and xAI reject earlier answers that have neither text nor tool calls. */
   empty_answers: oneOf('keep', 'drop'),
   /**
    * Mistral rejects a prompt that ends with an assistant or system message; `continue` adds a user
-   * message that asks to continue. Not after tool calls, and not for messages with `prefix`.
+   * message that asks to continue. It isn't added after tool calls or after a message with
+   * `prefix`.
    */
   last_answer: oneOf('keep', 'continue'),
   /** The vendor's value for `tool_choice: required`. Older Mistral: any. */
   tool_choice_required: oneOf('required', 'any'),
   /** LM Studio rejects a named `tool_choice`; `only_tool` sends only that tool and `required`. */
   tool_choice_named: oneOf('keep', 'only_tool'),
-  /** Free-form tools and `allowed_tools`, which OpenAI supports since GPT-5. */
+  /** Free-form tools and `allowed_tools`, which OpenAI has supported since GPT-5. */
   newer_tools: oneOf('translate', 'keep'),
   /** Whether streams report usage only if the request asks for it. */
   stream_usage: oneOf('on_request', 'always'),
   /** The vendor's values for our effort levels. A level that isn't listed is omitted. */
   efforts: Type.Record(Type.String(), Type.String()),
-  /** DeepSeek turns reasoning off with `thinking`, which is needed to force a tool call. */
+  /** DeepSeek turns reasoning off with `thinking`. A forced tool call requires this. */
   reasoning_off: oneOf('effort', 'thinking'),
   /**
    * OpenAI's models reject sampling parameters while they reason. `drop_when_requested` is for
@@ -83,8 +86,8 @@ export const quirksSchema = strictObject({
   /** The most inputs in one call. Text Embeddings Inference accepts 32 by default. */
   embedding_batch: integer(1, 2048),
   /**
-   * Tools and parameters that vendors charge separately are dropped. `keep` is for self-hosted
-   * servers such as vLLM and SGLang, and for prices that cover them.
+   * By default, tools and parameters for which vendors charge separately are dropped. `keep` is for
+   * self-hosted servers such as vLLM and SGLang, and for prices that cover these charges.
    */
   separately_priced: oneOf('drop', 'keep'),
   /** Vertex AI serves Claude's Messages API at other paths, with the version in the body. */
@@ -106,7 +109,7 @@ export const providerSchema = strictObject({
   timeout_ms: integer(1, 3_600_000),
   /** The longest wait between two bytes of an answer. */
   idle_timeout_ms: integer(1, 3_600_000),
-  /** False: only tenants who bring their own key can use it. */
+  /** False: only tenants who bring their own key can use this provider. */
   shared: Type.Boolean(),
   /** Whether a tenant's key may have its own base URL. */
   byok_base_url: Type.Boolean(),

@@ -35,7 +35,7 @@ export function usd() {
     expected: 'a decimal number of dollars in quotes, such as "0.50"',
     nearly: {
       pattern: '^\\d+(\\.\\d+)?$',
-      expected: 'dollars with at most 9 digits before and 9 digits after the decimal point',
+      expected: 'a dollar amount with at most 9 digits before and 9 after the decimal point',
     },
   });
 }

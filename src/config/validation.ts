@@ -3,11 +3,12 @@ export const invalidBaseUrl = 'must be an http(s) URL without a user name, query
 /** Returns whether a path can be appended to the URL. */
 export function isValidBaseUrl(text: string): boolean {
   const url = URL.parse(text);
-  // Search the text: `url.search` is empty for a final `?`, but a path after it would be a query.
+  // Search the text itself: `url.search` is empty for a final `?`, but a path appended to that
+  // would become a query.
   return url !== null && url.username === '' && !/[?#]/.test(text);
 }
 
-/** Set by the client for each request. A second value would allow request smuggling. */
+/** The HTTP client sets these for each request. A second value would allow request smuggling. */
 const bodyHeaders = /^(?:content-length|transfer-encoding)$/i;
 
 /** Returns whether a header can be sent. Otherwise every request would fail. */

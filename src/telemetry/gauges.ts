@@ -42,7 +42,7 @@ export function accountingFamilies(state: AccountingState): Family[] {
     gauge('tollgate_held_credits', 'Credits held for running requests.', state.heldCredits),
     gauge(
       'tollgate_unbooked_credits',
-      'Credits charged, not yet in the ledger.',
+      'Credits charged but not yet in the ledger.',
       state.unbookedCredits,
     ),
     gauge(
@@ -63,7 +63,7 @@ export function accountingFamilies(state: AccountingState): Family[] {
     ),
     gauge(
       'tollgate_settlement_lag_seconds',
-      'How long the oldest of these requests has waited.',
+      'How long the oldest ended request has waited to be written to the ledger.',
       state.bookingLagMs / 1000,
     ),
   ];

@@ -12,8 +12,8 @@ export interface Log {
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /**
- * Creates a log. If the reader is too slow, lines are dropped instead of kept in memory, because a
- * bug may write one for each request.
+ * Creates a log. If the reader is too slow, lines are dropped instead of being kept in memory,
+ * because a bug may write a line for each request.
  */
 export function createLog(write: (line: string) => unknown): Log {
   let [pending, dropped] = [0, 0];

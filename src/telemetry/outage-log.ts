@@ -4,7 +4,10 @@ import type { Log, LogFields } from './log.ts';
 /** How often the log reports the requests that failed since its last report. */
 const outageReportMs = 60_000;
 
-/** Outages tracked at once. Each service has its own message; some name a provider or a path. */
+/**
+ * Maximum number of outages tracked at once. Each has its own message, which may name a provider or
+ * a path.
+ */
 const outagesMax = 100;
 
 interface Outage {
@@ -44,7 +47,7 @@ export class OutageLog {
     return [{ everyMs: outageReportMs, run: async () => this.#reportAll() }];
   }
 
-  /** Logs what is left. Called before the process exits. */
+  /** Logs the failures that were not reported yet. Called before the process exits. */
   flush(): void {
     for (const outage of this.#outages.values()) this.#reportNew(outage);
   }

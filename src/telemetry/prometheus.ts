@@ -51,7 +51,7 @@ function escapeLabel(text: string): string {
   return text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
 }
 
-/** Counts observations by size. Bounds are the largest values of their buckets, ascending. */
+/** Counts observations by size. `bounds` are the inclusive maximums of the buckets, ascending. */
 export class Histogram {
   readonly #bounds: readonly number[];
   readonly #counts: Float64Array;
@@ -92,7 +92,7 @@ export const durationBounds = [
   327.68,
 ] as const;
 
-/** Seconds to the first output, up to 2 minutes because reasoning models need 1. */
+/** Seconds to the first output. Up to 2 minutes, because reasoning models may take a minute. */
 export const firstTokenBounds = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120,
 ] as const;
@@ -107,7 +107,7 @@ export type MetricSource = () => readonly Family[];
 
 /**
  * A page is reused for 10 times as long as it took to write, at most 1 s. The route needs no key,
- * and scrapes must not use more than a tenth of the process.
+ * so scrapes must not use more than a tenth of the process's time.
  */
 const reuseFactor = 10;
 const reuseMsMax = 1_000;

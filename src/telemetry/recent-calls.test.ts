@@ -5,7 +5,7 @@ import { Traffic } from './traffic.ts';
 
 const minuteMs = 60_000;
 
-/** Traffic with a snapshot every minute of a simulated clock. */
+/** Creates traffic that takes a snapshot every minute of a simulated clock. */
 function make() {
   let nowMs = 5_000;
   const traffic = new Traffic(() => true);

@@ -2,7 +2,7 @@ import type { PeriodicTask } from '../core/periodic-task.ts';
 
 /** The outcomes of recent calls to one provider. */
 export interface RecentCalls {
-  /** The period covered. Shorter than the window after a start. */
+  /** The period covered. Shorter than the window if the process started recently. */
   readonly windowSeconds: number;
   readonly calls: number;
   readonly failedCalls: number;
@@ -10,7 +10,7 @@ export interface RecentCalls {
   readonly failures: Readonly<Record<string, number>>;
 }
 
-/** Counts of calls since the start. The key is the provider, a line break, and the outcome. */
+/** Counts of calls since startup. The key is the provider, a line break, and the outcome. */
 export type CallCounts = ReadonlyMap<string, number>;
 
 /** Long enough to see an outage begin, short enough to see it end. */
@@ -21,8 +21,8 @@ const snapshotMs = 60_000;
 const nonFailureOutcomes = new Set(['answered', 'client_disconnected', 'request']);
 
 /**
- * Derives recent calls from counters: takes a snapshot once a minute and subtracts the one from
- * 15 minutes ago from the current counts. This costs requests nothing.
+ * Derives recent calls from counters: takes a snapshot once a minute and subtracts the one from 15
+ * minutes ago from the current counts. This adds no work to requests.
  */
 export class RecentTraffic {
   readonly #read: () => CallCounts;

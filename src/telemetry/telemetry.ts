@@ -16,9 +16,9 @@ import { TraceExport } from './trace-export.ts';
 import { type TracedCall, Tracer } from './tracer.ts';
 import { ResponseCounts, Traffic } from './traffic.ts';
 
-/** How long a stop waits for a log that is not read. */
+/** How long a shutdown waits for the request log if nothing reads it. */
 const logFlushMs = 1_000;
-/** Collectors respond at once. A slower one counts as unreachable. */
+/** A collector that takes longer than this to respond counts as unreachable. */
 const collectorMs = 5_000;
 
 const dataAfterAnswerReason =
@@ -108,7 +108,9 @@ export class Telemetry {
     }
   }
 
-  /** Logs an internal error in an answer that had begun. The server logs earlier ones. */
+  /**
+   * Logs an internal error that occurs after an answer has begun. The server logs earlier errors.
+   */
   reportLateError(requestId: string, error: GatewayError): void {
     const { symbol, cause } = error;
     if (symbol !== 'internal_error') return;
@@ -146,7 +148,9 @@ function createExport({ url, headers, serviceName }: Tracing, log: Log, instance
   });
 }
 
-/** Returns circuits of shared capacity only: tenants' own accounts are too many for labels. */
+/**
+ * Returns only the circuits of shared capacity. There are too many tenants' accounts for labels.
+ */
 function circuitsOf(catalog: Catalog, health: Health): OfferCircuit[] {
   return catalog.callable().flatMap(({ id }) =>
     catalog.offers(id).map((offer) => ({
@@ -157,7 +161,9 @@ function circuitsOf(catalog: Catalog, health: Health): OfferCircuit[] {
   );
 }
 
-/** One line per provider in this time, because every request to it fails the same way. */
+/**
+ * Write at most one line per provider in this time, because every request to it fails the same way.
+ */
 const accountReportMs = 60_000;
 
 /** Logs providers that reject the operator's account, which clients can't fix. */

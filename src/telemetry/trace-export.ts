@@ -90,7 +90,7 @@ interface TraceExportDeps {
 /** Sends spans to a collector in the background, without affecting requests. */
 export class TraceExport {
   readonly #deps: TraceExportDeps;
-  /** The spans of one request stay together. */
+  /** Each element has the spans of one request, which are sent together. */
   #waiting: (readonly Span[])[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #sending: Promise<boolean> | undefined;

@@ -14,10 +14,10 @@ interface TraceParent {
 
 const shape = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** Returns undefined for an invalid header. The trace then begins here. */
+/** Returns undefined for an invalid header. A new trace then begins at this gateway. */
 export function readTraceParent(header: string | null | undefined): TraceParent | undefined {
   const [, version, traceId = '', spanId = '', flags = '', more] = shape.exec(header ?? '') ?? [];
-  // Later versions may have more fields after these four. Version 00 must not.
+  // Later versions may have more fields after these four, but version 00 must not.
   if (version === undefined || version === 'ff' || (version === '00' && more)) return undefined;
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };

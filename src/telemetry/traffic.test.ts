@@ -8,7 +8,7 @@ import { Traffic } from './traffic.ts';
 const scrapeOf = (traffic: Traffic) => new Scrape(writeFamilies(traffic.families()));
 
 describe('Traffic', () => {
-  test('counts series above the limit as other', () => {
+  test('groups series beyond the limit under the label "other"', () => {
     const traffic = new Traffic(() => true);
     const extra = 50;
     for (let index = 0; index < metricSeriesMax + extra; index += 1) {
@@ -39,16 +39,16 @@ describe('Traffic', () => {
       ms: 200,
     };
     traffic.ended(endedRequest({ streamed: true, firstByteMs: 200, attempts: [failed, answered] }));
-    const theirs = {
+    const genAiLabels = {
       gen_ai_operation_name: 'chat',
       gen_ai_request_model: 'test/chat',
       gen_ai_provider_name: 'first',
     };
     const seen = scrapeOf(traffic);
     const name = 'gen_ai_server_time_to_first_token_seconds';
-    expect(seen.value(`${name}_sum`, theirs)).toBe(2.1);
-    expect(seen.value(`${name}_bucket`, { ...theirs, le: '1' })).toBe(0);
-    expect(seen.value(`${name}_bucket`, { ...theirs, le: '2.5' })).toBe(1);
+    expect(seen.value(`${name}_sum`, genAiLabels)).toBe(2.1);
+    expect(seen.value(`${name}_bucket`, { ...genAiLabels, le: '1' })).toBe(0);
+    expect(seen.value(`${name}_bucket`, { ...genAiLabels, le: '2.5' })).toBe(1);
   });
 
   test('counts cached answers separately and without tokens', () => {
@@ -57,9 +57,13 @@ describe('Traffic', () => {
     traffic.ended(endedRequest());
     traffic.ended(endedRequest({ cacheHit: true, attempts: [], firstByteMs: null, charges }));
     const seen = scrapeOf(traffic);
-    const ours = { operation: 'chat', model: 'test/chat', provider: 'first' };
-    expect(seen.value('tollgate_cache_requests_total', { ...ours, result: 'hit' })).toBe(1);
-    expect(seen.value('tollgate_cache_requests_total', { ...ours, result: 'miss' })).toBe(1);
+    const tollgateLabels = { operation: 'chat', model: 'test/chat', provider: 'first' };
+    expect(seen.value('tollgate_cache_requests_total', { ...tollgateLabels, result: 'hit' })).toBe(
+      1,
+    );
+    expect(seen.value('tollgate_cache_requests_total', { ...tollgateLabels, result: 'miss' })).toBe(
+      1,
+    );
     const input = {
       gen_ai_operation_name: 'chat',
       gen_ai_request_model: 'test/chat',
@@ -81,9 +85,10 @@ describe('Traffic', () => {
       reasoningTokens: 600_000,
     };
     traffic.ended(endedRequest({ usage }));
-    const ours = { operation: 'chat', model: 'test/chat', provider: 'first' };
+    const tollgateLabels = { operation: 'chat', model: 'test/chat', provider: 'first' };
     const seen = scrapeOf(traffic);
-    const of = (name: string) => seen.value('tollgate_tokens_total', { ...ours, class: name });
+    const of = (name: string) =>
+      seen.value('tollgate_tokens_total', { ...tollgateLabels, class: name });
     expect(['input', 'cache_read', 'cache_write', 'output', 'reasoning'].map(of)).toEqual([
       8, 20, 4300, 50_000, 600_000,
     ]);
@@ -95,14 +100,16 @@ describe('Traffic', () => {
     traffic.ended(endedRequest());
     traffic.ended(endedRequest({ trafficMode: 'byok', charges, usageEstimated: true }));
     const seen = scrapeOf(traffic);
-    const ours = { operation: 'chat', model: 'test/chat', provider: 'first' };
+    const tollgateLabels = { operation: 'chat', model: 'test/chat', provider: 'first' };
     for (const traffic_mode of ['shared', 'byok']) {
-      const one = { ...ours, traffic_mode, outcome: 'success' };
+      const one = { ...tollgateLabels, traffic_mode, outcome: 'success' };
       expect(seen.value('tollgate_requests_total', one)).toBe(1);
     }
-    expect(seen.value('tollgate_credits_charged_total', { ...ours, fee: 'model' })).toBe(18);
-    const fee = { ...ours, fee: 'byok_platform' };
+    expect(seen.value('tollgate_credits_charged_total', { ...tollgateLabels, fee: 'model' })).toBe(
+      18,
+    );
+    const fee = { ...tollgateLabels, fee: 'byok_platform' };
     expect(seen.value('tollgate_credits_charged_total', fee)).toBe(3);
-    expect(seen.value('tollgate_estimated_usage_total', ours)).toBe(1);
+    expect(seen.value('tollgate_estimated_usage_total', tollgateLabels)).toBe(1);
   });
 });

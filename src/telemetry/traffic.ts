@@ -47,7 +47,7 @@ class Series {
   readonly provider: string;
   /** Counts by traffic mode and outcome (`success` or an error symbol), joined by a space. */
   readonly outcomes = new Map<string, number>();
-  /** Durations by error symbol, '' for requests that succeeded. */
+  /** Durations by error symbol, or '' for successful requests. */
   readonly durations = new Map<string, Histogram>();
   readonly firstToken = new Histogram(firstTokenBounds);
   readonly promptTokens = new Histogram(tokenBounds);
@@ -60,7 +60,10 @@ class Series {
   );
   readonly cache = { hit: 0, miss: 0 };
   estimated = 0;
-  /** Whether any of these requests was answered. Otherwise there is only a count. */
+  /**
+   * True once any of these requests was answered. Otherwise, only outcomes and durations are
+   * written.
+   */
   answered = false;
 
   constructor(operation: string, model: string, provider: string) {
@@ -136,7 +139,9 @@ export class Traffic {
     return trafficFamilies([...this.#series.values()], [...this.#attempts.values()]);
   }
 
-  /** Returns outcomes of calls to providers. An answer that broke off counts as `interrupted`. */
+  /**
+   * Returns the outcomes of calls to providers. An answer that ended early counts as `interrupted`.
+   */
   calls(): CallCounts {
     const counts = new Map<string, number>();
     const add = (provider: string, outcome: string, count: number) => {

@@ -86,7 +86,7 @@ test('every endpoint names a provider of the catalog and has a unique priority',
   }
 });
 
-/** Each of these sets of prices is enough to charge a model. */
+/** Each of these sets of prices is sufficient to bill a model. */
 function priceSets(model: ModelConfig): (keyof PricingConfig)[][] {
   const features = model.features ?? [];
   if (features.includes('embeddings')) return [['prompt']];
@@ -137,8 +137,9 @@ test("Anthropic's cache writes cost 1.25 times the input price for 5 minutes and
   }
 });
 
-test('models with price tiers have the published ones and no others have any', () => {
-  // [above, input, output, cached input, cache writes, those for an hour], in dollars per million.
+test('models with price tiers have the published tiers, and other models have none', () => {
+  // [above, input, output, cached input, cache writes, 1-hour cache writes], in dollars per million
+  // tokens.
   type Step = [above: number, prompt: string, completion: string, ...cache: string[]];
   const grok: Step = [200_000, '4.00', '12.00', '1.00'];
   const table: Record<string, Step> = {
@@ -169,7 +170,7 @@ test('models with price tiers have the published ones and no others have any', (
   expect(found).toHaveLength(Object.keys(table).length);
 });
 
-test('models with audio prices have the published ones and no others have any', () => {
+test('models with audio prices have the published prices, and other models have none', () => {
   const endpoints = models.flatMap(({ endpoints: places }) => places);
   const priced = endpoints.filter(({ pricing }) => pricing?.audio !== undefined);
   expect(priced.map(({ model, pricing }) => [model, pricing?.prompt, pricing?.audio])).toEqual([
