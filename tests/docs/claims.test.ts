@@ -46,8 +46,8 @@ describe('docs/api.md', () => {
     expect((await chat({ models: chain(fallbacksMax + 1) })).status).toBe(400);
   });
 
-  test('names a Responses field that chat completions drop next to `input`', async () => {
-    const [, field = ''] = /beside `input`, what only[^.]*, such as `(\w+)`/.exec(api) ?? [];
+  test('names a Responses field that is dropped from a chat completion with `input`', async () => {
+    const [, field = ''] = /fields that exist only in\s+the Responses API, such as `(\w+)`/.exec(api) ?? [];
     const more = { messages: undefined, input: 'Hello!', [field]: 4 };
     const dropped = async (fields: object) =>
       (await chat(fields)).headers.get('x-tollgate-dropped-params');
