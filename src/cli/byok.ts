@@ -38,7 +38,7 @@ const set: Command = {
     'api-key': {
       value: '<key>',
       summary:
-        'The key; leave it out to enter it on stdin, which keeps it out of the shell history',
+        'The key; omit it to enter the key on stdin, so that it stays out of the shell history',
     },
     mode: {
       value: byokModes.join('|'),

@@ -20,7 +20,7 @@ import { readInput } from './input.ts';
 
 // Each write handles its own failure. Without this listener, a closed stdout would end the process.
 process.stdout.on('error', () => undefined);
-// Don't log a failed write to the log: that would fail again.
+// Ignore failed writes to the log, because logging the failure would fail as well.
 process.stderr.on('error', () => undefined);
 let printed: Promise<unknown> = Promise.resolve();
 
@@ -58,7 +58,7 @@ export const commandEnvironment: CommandEnvironment = {
       credentials,
       providers: config.providers,
       vault: async () => {
-        // Don't generate a key if provider keys are stored: it couldn't decrypt them.
+        // If provider keys are stored, don't generate a secret key. It couldn't decrypt them.
         const isInUse = await credentials.hasKey();
         const secrets = isInUse ? knownSecretKeys(config) : secretKeysOf(config);
         if (!secrets) throw wrongKey();

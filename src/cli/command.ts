@@ -111,7 +111,7 @@ export class Args {
     return this.#values.get(name);
   }
 
-  /** Parses a whole number. Returns other text as it is, for the field's validation to reject. */
+  /** Parses a whole number. Returns other text unchanged, so that the validation rejects it. */
   number(name: string): number | string | undefined {
     const text = this.text(name);
     return text !== undefined && /^-?\d+$/.test(text) ? Number(text) : text;
@@ -131,7 +131,7 @@ type ParsedArgs =
 
 export function readArgs(command: Command, argv: readonly string[]): ParsedArgs {
   const options = { ...commonOptions, ...command.options };
-  // Strict mode would reject `--amount -5` as ambiguous, and it has its own error messages.
+  // Strict mode would reject `--amount -5` as ambiguous, and its error messages differ from ours.
   const { tokens } = parseArgs({
     args: [...argv],
     options: Object.fromEntries(
@@ -198,10 +198,10 @@ export const tenantOption = {
 } as const;
 
 export const offsetOption: Readonly<Record<string, Option>> = {
-  offset: { value: '<n>', summary: 'Skip the first n' },
+  offset: { value: '<n>', summary: 'Number of rows to skip (default: 0)' },
 };
 
-/** Returns the ID in --tenant, or that of the tenant that the first start creates. */
+/** Returns the ID in --tenant, or the ID of the tenant that the first start creates. */
 export function tenantIdOf(args: Args): string {
   return args.text('tenant') ?? 'default';
 }

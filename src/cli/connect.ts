@@ -95,7 +95,7 @@ function trialText({ answer, cost, request_id }: Trial): string {
 
 const keyPlaceholder = 'sk-tg-…';
 
-/** Used if a model's limits are unknown. Few models have lower ones. */
+/** Used if a model's limits are unknown. Few models have lower limits. */
 const defaultLimits = { contextLength: 128_000, outputTokens: 4_096 };
 
 type ModelInfo = Pick<Model, 'id' | 'name' | 'context_length' | 'max_completion_tokens'>;
@@ -171,9 +171,9 @@ interface Trial {
 const trialTimeoutMs = 60_000;
 const question = 'Say hello in one short sentence.';
 const messages = [{ role: 'user', content: question }];
-/** Leaves room for a model that reasons before it answers. */
+/** Enough for an answer even if the model reasons first. */
 const outputTokens = 512;
-/** Characters of the answer that are printed: enough to recognize it. */
+/** Maximum number of characters printed of the answer. */
 const shownMax = 80;
 
 interface TrialFormat {

@@ -94,7 +94,7 @@ async function change(context: Context, amount: unknown): Promise<void> {
   const { entry, repeated } = await manage.changeCredits(services, tenantIdOf(args), body);
   if (args.has('json')) return printJson(context, { data: entry });
   const result = repeated
-    ? 'was already recorded; nothing changed. The balance after it was'
+    ? 'was already recorded; nothing changed. The balance after that entry was'
     : 'was recorded. New balance:';
   const balance = entry.balance.toLocaleString('en-US');
   context.out(`Entry ${entry.id} of ${formatCount(entry.amount, 'credit')} ${result} ${balance}.`);

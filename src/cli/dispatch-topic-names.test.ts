@@ -42,7 +42,7 @@ describe('an unknown command', () => {
     expect(await tollgate('help', word)).toEqual({ code: 2, out: '', err });
   });
 
-  test('after an option gets a hint about the order', async () => {
+  test('that comes after an option prints a hint to put the command first', async () => {
     const { code, err } = await tollgate('--config', 'my.yaml', 'keys', 'list');
     expect(code).toBe(2);
     expect(err).toStartWith('Put the command before its options: tollgate <command> [options]. ');

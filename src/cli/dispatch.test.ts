@@ -162,7 +162,7 @@ describe('a usage error', () => {
     expect(await tollgate(...args)).toEqual({ code: 2, out: '', err });
   });
 
-  test('for a missing subcommand lists all of them', async () => {
+  test('for a missing subcommand lists the subcommands', async () => {
     const { code, err } = await tollgate('keys');
     expect(code).toBe(2);
     expect(err).toContain('list, create, show, change, rotate, disable, enable, delete');
@@ -282,7 +282,7 @@ describe('tollgate keys', () => {
     expect((await tollgate('keys', 'show', id)).code).toBe(1);
   });
 
-  test('changes only the settings of the options, and removes restrictions', async () => {
+  test('changes only the settings that have an option, and removes restrictions', async () => {
     const args = ['--limit', '500', '--limit-reset', 'daily', '--models', 'demo/*'];
     const { data: created } = await json('keys', 'create', '--name', 'CI', ...args);
     const change = (...options: string[]) => tollgate('keys', 'change', created.id, ...options);
@@ -317,7 +317,7 @@ describe('tollgate keys', () => {
     }
   });
 
-  test('changes nothing without an option or with an invalid one', async () => {
+  test('changes nothing if no option is set or one of them is invalid', async () => {
     const { data } = await json('keys', 'create', '--name', 'CI', '--limit', '500');
     expect(await tollgate('keys', 'change', data.id, '--tenant', 'default')).toEqual({
       code: 2,
@@ -345,7 +345,7 @@ describe('tollgate credits', () => {
     expect(grant.out).toMatch(/^Entry \d+ of 5,000 credits was recorded\. New balance: 5,000\.$/);
     const again = await tollgate('credits', 'grant', '--amount', '5000', ...to);
     expect(again.out).toContain(
-      'was already recorded; nothing changed. The balance after it was 5,000.',
+      'was already recorded; nothing changed. The balance after that entry was 5,000.',
     );
     await json('credits', 'correct', '--tenant', 'rich', '--amount', '-1');
     const { data } = await json('credits', 'show', '--tenant', 'rich');
@@ -401,7 +401,7 @@ describe('tollgate byok', () => {
     expect(err).not.toContain('two words');
   });
 
-  test('lists and deletes keys with a wrong secret key, but saves none', async () => {
+  test('with the wrong secret key, lists and deletes keys but rejects new keys', async () => {
     await json('byok', 'set', 'openai', '--api-key', 'sk-first-0123456789');
     const original = secretKey;
     secretKey = 'another-secret-key-of-the-command-line';

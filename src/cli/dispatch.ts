@@ -26,7 +26,7 @@ export interface CommandEnvironment
 
 type OpenStore = CommandServices & { close(): Promise<void> };
 
-/** The usual ways to ask a program for its version. */
+/** The arguments with which programs usually print their version. */
 const versionArgs = new Set(['version', '--version', '-v', '-V']);
 
 /** Names that other programs use for the same command. They are only suggested. */
@@ -37,7 +37,7 @@ const commandAliases: ReadonlyMap<string, string> = new Map([
   ['status', 'health'],
 ]);
 
-/** Options that must not be empty, because the command would silently use the default. */
+/** Options that must not be empty. Otherwise, the command would silently use the default. */
 const nonEmptyOptions = ['config', 'data-dir', 'host', 'port'];
 
 /** Runs a command and returns the exit code: 0 for success, 1 for a failure, 2 for wrong usage. */
@@ -139,7 +139,7 @@ function isNotFound(error: unknown): boolean {
   return error instanceof GatewayError && error.status === 404 && error.param === null;
 }
 
-/** Returns a hint to append if the default tenant was used, because it may be the wrong one. */
+/** If --tenant isn't set, returns a hint to append, because the default may be the wrong tenant. */
 function tenantHint({ options }: Command, args: Args): string {
   if (!Object.hasOwn(options, 'tenant') || args.has('tenant')) return '';
   return ' Only the tenant "default" was searched. Set --tenant to search another.';
@@ -163,7 +163,7 @@ function usageError(environment: CommandEnvironment, message: string, help: stri
   return 2;
 }
 
-// The help pages: of all topics, of one topic, and of one command.
+// The help pages for all topics, for one topic, and for one command.
 
 export function overviewHelp(topics: readonly Topic[]): string {
   return [

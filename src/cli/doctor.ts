@@ -76,7 +76,7 @@ function configFinding(config: Config): Finding {
   return healthy(`Settings from ${config.source}: ${formatCount(live.length, 'model')}${demo}.`);
 }
 
-/** The maximum width of the name column. A longer name shifts only its own line. */
+/** The maximum width of the name column. A longer name moves only the text on its own line. */
 const nameWidthMax = 24;
 
 /** Prints each finding as soon as it is known, or all of them at the end as JSON. */
@@ -127,7 +127,7 @@ function formatLine(name: string, { isHealthy, found, fix }: Finding): string {
   return `${mark} ${name}  ${text}`;
 }
 
-/** Colors a mark, unless the output isn't a terminal or the user turned colors off. */
+/** Colors a mark if the output is a terminal and the user hasn't turned colors off. */
 function colored(mark: string, color: string): string {
   const useColor = process.stdout.isTTY && Bun.enableANSIColors;
   return useColor ? `\u001b[${color}m${mark}\u001b[0m` : mark;

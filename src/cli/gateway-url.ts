@@ -4,8 +4,8 @@ import { hostInUrl } from '../core/network-address.ts';
 import type { Args } from './command.ts';
 
 /**
- * Returns the URL for calling a gateway on this machine. A gateway that listens on all addresses is
- * called on loopback.
+ * Returns the URL for calling a gateway on this machine. If the gateway listens on all addresses,
+ * returns a loopback URL.
  */
 export function localUrl({ host, port }: { readonly host: string; readonly port: number }) {
   if (host === '0.0.0.0') return `http://127.0.0.1:${port}`;

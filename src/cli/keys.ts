@@ -8,7 +8,7 @@ import { fields, formatMinute, hintAtNextPage, printJson, printTable } from './o
 
 const positional = '<key id>';
 
-/** Shown for a key without the restriction, and accepted by the option to remove it. */
+/** What `show` prints for a key without the restriction. `change` accepts it to remove one. */
 const unrestricted = {
   limit: 'none',
   'limit-reset': 'never',
@@ -156,7 +156,7 @@ const rotate: Command = {
     ...tenantOption,
     'overlap-seconds': {
       value: '<n>',
-      summary: 'How long the old secret keeps working (default: 0)',
+      summary: 'Seconds until the old secret stops working (default: 0)',
     },
   },
   async run(context) {

@@ -6,7 +6,7 @@ import type { Command, Context, Topic } from './command.ts';
 import { servicesForTenant, tenantOption } from './command.ts';
 import { formatCount, printJson } from './output.ts';
 
-/** The most discrepancies listed as JSON. With more of them, a repair can start with these. */
+/** Maximum number of discrepancies in the JSON output. A repair can start with these. */
 const listedMax = 1_000;
 
 const verify: Command = {

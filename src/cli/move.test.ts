@@ -50,7 +50,7 @@ describe('tollgate move', () => {
     });
   });
 
-  test('fails if there is no database file or none is configured', async () => {
+  test('fails if the database file does not exist or Postgres is configured', async () => {
     const none = join(folder, 'none');
     expect(await tollgate(['move', '--to', unreachable], '', none)).toEqual({
       code: 1,
@@ -93,8 +93,8 @@ describe('tollgate move', () => {
     expect(out).toContain(`Account ${owner}: its entries add up to 986, not 1486.\n`);
     expect(out).not.toContain('DATABASE_URL');
     expect(err).toBe(
-      'All data was copied unchanged. For the file, "tollgate ledger verify" should report the ' +
-        'same discrepancies.\nThe ledger has 2 discrepancies.\n',
+      'These discrepancies were already in the SQLite file: "tollgate ledger verify" reports the ' +
+        'same ones for it.\nThe ledger has 2 discrepancies.\n',
     );
   }, 120_000);
 });

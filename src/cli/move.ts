@@ -62,7 +62,7 @@ async function openSource({ database, dataDir }: Config): Promise<ReadOnlyDataba
   throw new Error(`There is no database in ${dataDir}. Set --data-dir to its folder.`);
 }
 
-/** Throws if requests wait in the journal, because their charges would be missing in the copy. */
+/** Throws if there is a journal, because the charges in it would be missing from the copy. */
 function requireEmptyJournal({ dataDir }: Config): void {
   const root = journalRoot(dataDir);
   const names = existsSync(root) ? readdirSync(root) : [];
@@ -70,7 +70,7 @@ function requireEmptyJournal({ dataDir }: Config): void {
   if (!owner) return;
   throw new Error(
     `Process ${owner.pid} on ${owner.host} has a journal in ${root}. Stop that gateway. If it was ` +
-      'killed, start a gateway there to book its last requests, then stop it.',
+      'killed, start a gateway there to book its last charges, then stop the new gateway.',
   );
 }
 
@@ -90,8 +90,8 @@ async function reportMove(
   }
   if (found.discrepancies > 0) {
     err(
-      'All data was copied unchanged. For the file, "tollgate ledger verify" should report the ' +
-        'same discrepancies.',
+      'These discrepancies were already in the SQLite file: "tollgate ledger verify" reports the ' +
+        'same ones for it.',
     );
   }
   const summary = verificationSummary(found);

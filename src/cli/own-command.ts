@@ -17,8 +17,8 @@ export function configOptions({ config, dataDir }: Flags): string[] {
 }
 
 /**
- * Returns a Tollgate command for a user to type, for the same configuration and data. Where the
- * compiled executable runs, npm may not be installed.
+ * Returns a Tollgate command that a user can type, for the same configuration and data. It doesn't
+ * use npm if this is the compiled executable, because npm may not be installed.
  */
 export function commandLine(command: string, options: string, flags: Flags): string {
   const program = isCompiled ? 'tollgate' : 'npm run tollgate --';
@@ -34,14 +34,14 @@ const settings = {
   // By default, Bun's `fetch` makes at most 256 calls at once. Behind a proxy, the 257th stream
   // would wait.
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
-  // Milliseconds until freed memory is returned to the system. Under load it is soon needed again,
-  // and returning it earlier costs a few percent of CPU time.
+  // Milliseconds until freed memory is returned to the system. Under load, the process soon needs
+  // the memory again, and returning it earlier costs a few percent of CPU time.
   MIMALLOC_PURGE_DELAY: '1000',
 };
 
 /**
- * Replaces this process with the same program and these variables, unless the operator set them.
- * The process ID stays the same, and it takes a few milliseconds.
+ * Restarts this program in the same process with these variables, unless the operator set them. The
+ * process ID stays the same, and the restart takes a few milliseconds.
  */
 export function setUpRuntime(argv: readonly string[], environment: Environment): void {
   if (argv[0] !== 'serve' || typeof process.execve !== 'function') return;

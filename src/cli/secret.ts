@@ -38,7 +38,7 @@ const rotate: Command = {
   },
 };
 
-/** Returns the counts in both JSON outputs. Scripts read these names, so they must not change. */
+/** Returns the counts that both JSON outputs share. Scripts rely on these field names. */
 function countsFor(current: number, undecryptable: number): [string, number][] {
   return [
     ['current', current],

@@ -28,7 +28,7 @@ export const serve = singleCommandTopic('serve', 'Start the gateway', {
     port: { value: '<number>', summary: 'Port to listen on; 0 picks a free one' },
     workers: {
       value: '<number>',
-      summary: 'Processes that share the port, on Linux only (default: 1)',
+      summary: 'Number of processes that share the port; Linux only (default: 1)',
     },
     worker: {
       value: '<number>',
@@ -137,14 +137,14 @@ interface ServeOptions extends ServeContext {
 async function serveOne(options: ServeOptions): Promise<void> {
   const { config, flags, log, stop, hup, member } = options;
   let running = config;
-  // Imported late, because the other commands start in half the time without it.
+  // Imported late. Without this module, the other commands start in half the time.
   const { buildWhenReachable } = await import('../compose/build.ts');
   const building = buildWhenReachable(config, log, member).catch((error) => {
     throw failureCode(error) === 'EADDRINUSE'
       ? new Error(listenError(config, flags, error))
       : error;
   });
-  // A second stop signal aborts the start. Migrations that are not applied yet stay unapplied.
+  // A second stop signal aborts the start. The remaining migrations are then not applied.
   const tollgate = await Promise.race([building, stop.forced]);
   if (!tollgate) return;
   if (options.reloaded) running = tollgate.reload(options.reloaded).config;
@@ -210,8 +210,8 @@ function workerArgs(flags: Flags, port: number, workers: number): string[] {
 }
 
 /**
- * Checks that the port is free before anything else happens. A first start prints its secrets only
- * once, which must not happen if it then can't listen.
+ * Checks that the port is free before anything else happens. The first start prints secrets that
+ * are shown only once, so it must not print them and then fail to listen.
  */
 function probePort(config: Config, flags: Flags): number {
   const { host: hostname, port } = config.server;
@@ -239,7 +239,7 @@ function listenError(config: Config, flags: Flags, error: unknown): string {
   // A host name that can't be resolved gives an error without a code. An invalid name, such as
   // `[::1]` or a space, gives ENOTFOUND.
   if (code === 'EADDRNOTAVAIL' || code === undefined || code === 'ENOTFOUND') {
-    const other = 'Set --host to 127.0.0.1, or to 0.0.0.0 for all its addresses.';
+    const other = 'Set --host to 127.0.0.1, or to 0.0.0.0 to listen on all addresses.';
     return `Can't listen on ${where}: "${host}" isn't an address of this machine. ${other}`;
   }
   return `Can't listen on ${where}: ${failureMessage(error)}`;

@@ -29,7 +29,7 @@ export function readyOf(tollgate: Tollgate, port: number): Ready {
   };
 }
 
-/** Returns the text that is printed when the gateway is ready. Only the first start has secrets. */
+/** Returns the text printed when the gateway is ready. Only the first start prints secrets. */
 export function startupBanner(ready: Ready, config: Config, flags: Flags, workers = 1): string {
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
@@ -62,7 +62,7 @@ export function startupBanner(ready: Ready, config: Config, flags: Flags, worker
   ].join('\n');
 }
 
-/** Returns a curl command that chats, or one that lists the models if none of them can chat. */
+/** Returns a curl command for a chat request. If no model can chat, the command lists models. */
 function tryItLines(url: string, key: string, model: string | null): string[] {
   const authorization = `    -H "Authorization: Bearer ${key}"`;
   if (model === null) return [`  curl ${url}/v1/models \\`, authorization];
@@ -78,7 +78,7 @@ function tryItLines(url: string, key: string, model: string | null): string[] {
 function aboutWorkers(workers: number, { redis }: Config): string {
   if (redis !== null) return `${workers} workers share their limits through Redis.`;
   return (
-    `Each of the ${workers} workers counts limits separately, so up to ${workers} times each ` +
-    'limit is allowed. Set REDIS_URL to share the limits.'
+    `Each of the ${workers} workers counts limits separately, so together they allow up to ` +
+    `${workers} times each limit. Set REDIS_URL to share the limits.`
   );
 }

@@ -9,12 +9,12 @@ import { commandLine } from './own-command.ts';
 
 const name = { value: '<text>', summary: 'Display name' } as const;
 
-/** Shown for a tenant without the limit, and accepted by `change` to remove it. */
+/** What `show` prints for a limit that isn't set. `change` accepts the same word to remove one. */
 const unrestricted = 'default';
 
 const limits = {
-  'requests-per-minute': { value: '<n>', summary: 'Default rate limit of its keys' },
-  'concurrent-requests': { value: '<n>', summary: 'Maximum number of requests at the same time' },
+  'requests-per-minute': { value: '<n>', summary: "Default rate limit of the tenant's keys" },
+  'concurrent-requests': { value: '<n>', summary: 'Maximum number of concurrent requests' },
 } as const;
 
 const list: Command = {

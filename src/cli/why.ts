@@ -82,7 +82,7 @@ function head(receipt: ReceiptObject, { tenant, key }: CallerNames): string {
     'answered by': by.provider === null ? null : `${by.provider}, ${by.model}`,
     ended: outcomeText(receipt),
     'first byte':
-      firstByteMs === null ? null : `${formatMs(firstByteMs)} after its attempt started`,
+      firstByteMs === null ? null : `${formatMs(firstByteMs)} after the attempt started`,
     'total time': formatMs(receipt.latency_ms),
   });
 }
@@ -133,7 +133,7 @@ function formatMs(ms: number): string {
 
 type BillRow = readonly [label: string, detail: string, credits: string];
 
-/** Formats the charge line by line. Every column of amounts adds up to its last line exactly. */
+/** Formats the charge line by line. The last line of each column is the exact sum of the others. */
 function bill(receipt: ReceiptObject): string {
   const { lines, cost, cost_breakdown: fees, not_charged: notCharged, prices } = receipt;
   const isOwn = receipt.traffic_mode === 'byok';
@@ -180,13 +180,13 @@ function columns(title: string, rows: readonly BillRow[]): string {
   return table(['CHARGE', '', title], shown);
 }
 
-/** Returns the part before the decimal point, at which a column of amounts is aligned. */
+/** Returns the part before the decimal point, because columns of amounts are aligned there. */
 function integerPart(amount: string): string {
   return amount.split('.')[0] ?? '';
 }
 
 function rate({ quantity, usd, per }: ReceiptLineObject): string {
   const used = quantity.toLocaleString('en-US');
-  // The usage of a price per minute is in seconds, so the price is per 60 units.
+  // For prices per minute, the quantity is in seconds, so the price is per 60 units.
   return `${used}${per === 60 ? ' s' : ''} × $${usd} ${perLabel(per)}`;
 }

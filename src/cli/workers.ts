@@ -4,7 +4,7 @@ import type { Log } from '../telemetry/log.ts';
 import { programCommand } from './own-command.ts';
 import type { Ready } from './startup-banner.ts';
 
-/** Delay before a dead worker is replaced. It doubles each time the replacement dies early. */
+/** Delay before a dead worker is replaced. It doubles each time a worker dies early. */
 const restartMsFirst = 200;
 const restartMsMax = 30_000;
 /** A worker that ran this long has started successfully, so the delay is reset. */
@@ -104,7 +104,7 @@ export class WorkerPool {
     return areReady || ready?.firstSecrets ? ready : undefined;
   }
 
-  /** Starts a worker. If others already serve the port, it listens once it reaches the database. */
+  /** Starts a worker. If others already serve the port, it waits for the database and listens. */
   #spawn(number: number, isJoining = true): Worker {
     const { promise: ready, resolve } = Promise.withResolvers<Ready | undefined>();
     const child = Bun.spawn(
@@ -171,7 +171,7 @@ function hasEnded({ exitCode, signalCode }: Bun.Subprocess): boolean {
   return exitCode !== null || signalCode !== null;
 }
 
-/** The first signal finishes running requests and stops. The second one stops at once. */
+/** On the first signal, the process finishes running requests. On the second, it stops at once. */
 export interface StopSignal {
   readonly requested: Promise<void>;
   readonly forced: Promise<void>;
@@ -190,9 +190,9 @@ export function stopSignal(): StopSignal {
 }
 
 /**
- * Handles SIGHUP, which reloads the configuration. By default it would end a process that is still
- * starting. If it was sent because the terminal closed, the process stops, because otherwise it
- * would keep running unnoticed.
+ * Reloads the configuration on SIGHUP. Without this handler, the signal would end a process that is
+ * still starting. If the signal means that the terminal was closed, the process stops: otherwise,
+ * it would keep running unnoticed.
  */
 export function reloadSignal(stop: StopSignal): { onReload(reload: () => void): void } {
   const hadTerminal = isatty(0);

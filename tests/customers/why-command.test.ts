@@ -115,7 +115,7 @@ describe('tollgate why', () => {
       const rejected = await gateway.chat({ model: 'test/none', messages });
       expect(rejected.status).toBe(404);
       const text = await explain(idOf(rejected));
-      const sentence = 'There is no model "test/none"; GET /v1/models lists those that exist.';
+      const sentence = 'There is no model "test/none"; GET /v1/models lists the available models.';
       expect(text).toMatch(
         new RegExp(`^ended +invalid_request_error\\. ${RegExp.escape(sentence)}$`, 'm'),
       );

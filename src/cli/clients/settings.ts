@@ -15,7 +15,7 @@ export interface Client {
   readonly speaks: 'chat' | 'messages' | 'responses';
   /** The path that follows the gateway's address in the client's settings. */
   readonly base: string;
-  /** The path that the client appends to it. */
+  /** The path that the client appends to the gateway's address and `base`. */
   readonly appends: string;
   readonly steps: readonly Step[];
   /** A mistake that users are likely to make with this client, in Markdown. */
@@ -72,8 +72,8 @@ export function stepsOf(client: Client, values: SettingValues): Step[] {
 }
 
 const stepHeadings: { readonly [Kind in Step['kind']]: string } = {
-  shell: 'In the shell that starts it:',
-  click: 'In its settings:',
+  shell: 'In the shell that starts the client:',
+  click: "In the client's settings:",
   file: 'In the file',
   program: 'In your program:',
 };

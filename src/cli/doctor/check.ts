@@ -78,8 +78,8 @@ function nearestExisting(path: string): string {
 }
 
 /**
- * Returns the first path that this user can't write, or undefined. Files may belong to root after
- * a command was run as root.
+ * Returns the first path that this user can't write to, or undefined. If a command was run as root,
+ * its files belong to root.
  */
 function unwritableIn(folder: string, names?: readonly string[]) {
   const code = accessError(folder);
@@ -92,7 +92,7 @@ function unwritableIn(folder: string, names?: readonly string[]) {
   return undefined;
 }
 
-/** Returns the fix for a path that this user can't write. */
+/** Returns the fix for a path that this user can't write to. */
 function permissionFix({ path, code }: { path: string; code: string }, option: string): string {
   if (code === 'EROFS') {
     return `Remount its disk as writable, or set ${option} to a folder on another disk.`;

@@ -77,14 +77,14 @@ function setKey(where: string): string {
   return `Set ${where} to a valid key.`;
 }
 
-/** Includes 400, which some vendors return for a wrong key. Nothing else can be wrong here. */
+/** Includes 400, which some vendors return for a wrong key. The rest of the call is valid. */
 const rejectionStatuses: ReadonlySet<number> = new Set([400, 401, 403]);
 /** Statuses of a server that is reachable but doesn't support the free call. */
 const notFoundStatuses: ReadonlySet<number> = new Set([404, 405, 501]);
 
 function toFinding(probed: PingResult, server: ServerInfo): Finding {
   const { host, keyFix, urlOption, hasKey } = server;
-  const reachFix = `Check ${urlOption}, and that this machine can reach it.`;
+  const reachFix = `Check ${urlOption}, and make sure that this machine can reach the server.`;
   switch (probed.kind) {
     case 'silent':
       return unhealthy(`${host} didn't respond within ${server.waitMs / 1000} s.`, reachFix);

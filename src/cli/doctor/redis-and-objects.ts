@@ -38,12 +38,12 @@ async function checkObjects(config: Config, store: StoreProbe): Promise<Finding 
   );
 }
 
-/** An error from the server itself starts with its kind: `OOM`, `READONLY`, `NOPERM`. */
+/** An error from the server itself starts with an error code, such as `OOM` or `NOPERM`. */
 const redisErrorPrefix = /^[A-Z]{3,}:? /;
 const serverErrorFix =
-  "It is running but rejects the command. Check its maxmemory and its user's permissions, and " +
+  "Redis is running but rejects the command. Check its maxmemory and the user's permissions, and " +
   "make sure that it isn't a replica or a cluster node.";
-const startFix = 'Start it, or set redis (REDIS_URL) to its URL.';
+const startFix = 'Start Redis, or set the redis option (REDIS_URL) to its URL.';
 
 /** Reads one key under the doctor's own prefix, so that no gateway's counts change. */
 async function redisFinding(url: string): Promise<Finding> {
@@ -100,7 +100,7 @@ async function roundTrip(url: string, credentials: Config['s3Credentials']): Pro
     const variables = 'AWS_ACCESS_KEY_ID, and AWS_SECRET_ACCESS_KEY';
     return unhealthy(
       `Objects can't be stored: ${reason}`,
-      `Check objects (OBJECTS_URL), ${variables}.`,
+      `Check the objects option (OBJECTS_URL), ${variables}.`,
     );
   }
 }

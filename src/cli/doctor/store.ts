@@ -16,8 +16,8 @@ import { formatCount } from '../output.ts';
 import { type Check, type Finding, folderFinding, healthy, unhealthy } from './check.ts';
 
 /**
- * A larger difference is reported, because signatures for AWS and S3 and the validity of
- * certificates depend on the time.
+ * The doctor reports a larger difference. AWS and S3 signatures would be rejected, and certificates
+ * could seem invalid.
  */
 const clockSkewMsMax = 30_000;
 
@@ -55,7 +55,7 @@ export class StoreProbe {
       await requireTables(database);
       return database;
     } catch {
-      // The store's own check reports the failure.
+      // The store check reports the failure.
       return undefined;
     }
   }
@@ -77,7 +77,9 @@ export function storeChecks(config: Config, store: StoreProbe): readonly Check[]
 async function checkStore(config: Config, store: StoreProbe): Promise<Finding> {
   const database = await store.open().catch((error: Error) => error);
   if (database instanceof Error) {
-    const reach = 'Check database (DATABASE_URL), and that this machine can reach it.';
+    const reach =
+      'Check the database option (DATABASE_URL), and make sure that this machine can reach the ' +
+      'server.';
     return unhealthy(database.message, store.isServer ? reach : null);
   }
   const folderProblem = store.isServer ? undefined : unwritableFolder(config, store.label);
@@ -97,8 +99,8 @@ async function checkStore(config: Config, store: StoreProbe): Promise<Finding> {
 }
 
 /**
- * Returns why a database file can't be written. Skips the data directory, which has a check of its
- * own.
+ * If the database file can't be written to, returns the reason. Skips the data directory, which has
+ * its own check.
  */
 function unwritableFolder({ dataDir }: Config, file: string): Finding | undefined {
   const folder = dirname(file);
@@ -110,7 +112,7 @@ function unwritableFolder({ dataDir }: Config, file: string): Finding | undefine
 
 async function checkClock(store: StoreProbe): Promise<Finding | undefined> {
   if (!store.isServer) return localClock();
-  // If the store cannot be opened, its own check reports why.
+  // If the store can't be opened, the store check reports why.
   const database = await store.open().catch(() => undefined);
   if (!database) return undefined;
   const { aheadMs } = await StoreClock.open(database);
@@ -128,7 +130,7 @@ async function checkClock(store: StoreProbe): Promise<Finding | undefined> {
   );
 }
 
-/** Shows the time for the user to check, because there is no other clock to compare it with. */
+/** Shows the time so that the user can check it. There is no other clock to compare it with. */
 function localClock(): Finding {
   const now = new Date().toISOString().slice(0, 19).replace('T', ' ');
   return healthy(`This machine's clock says ${now} UTC.`);
@@ -148,16 +150,16 @@ async function checkSecretKey(config: Config, store: StoreProbe): Promise<Findin
   const decryptable = current + previous;
   if (undecryptable > 0) {
     const all = formatCount(decryptable + undecryptable, 'provider key');
-    return unhealthy(`The secret key decrypts only ${decryptable} of ${all}.`, wrongKey().message);
+    const found = `The secret key can decrypt only ${decryptable} of ${all}.`;
+    return unhealthy(found, wrongKey().message);
   }
   if (decryptable === 0) return healthy('Tenants have no provider keys to decrypt.');
-  const byPrevious = previous > 0 ? `, ${previous} of them with the previous secret key` : '';
-  return healthy(
-    `The secret key decrypts ${formatCount(decryptable, 'provider key')} of tenants${byPrevious}.`,
-  );
+  const old = formatCount(previous, 'key is', 'keys are');
+  const note = previous > 0 ? ` ${old} still encrypted with the previous secret key.` : '';
+  return healthy(`The secret key can decrypt all tenants' provider keys (${decryptable}).${note}`);
 }
 
-/** Leases last for minutes. One that is overdue by this much belongs to a dead process. */
+/** Leases last for minutes. If a lease is overdue by this much, its process is dead. */
 const overdueMs = 24 * 3_600_000;
 
 export function ledgerChecks(config: Config, store: StoreProbe): readonly Check[] {
@@ -173,11 +175,11 @@ async function checkJournal({ dataDir }: Config, store: StoreProbe): Promise<Fin
     const deploymentId = database && (await readDeploymentId(database));
     if (deploymentId !== undefined) journalsBelongTo(dataDir, deploymentId);
     const dead = deadJournals(journalRoot(dataDir), Date.now()).length;
-    if (dead === 0) return healthy('No ended process has left a journal.');
-    const left = `Ended processes left ${formatCount(dead, 'journal')}`;
+    if (dead === 0) return healthy('No journals were left behind by processes that have exited.');
+    const left = `Processes that have exited left ${formatCount(dead, 'journal')}`;
     return unhealthy(
       `${left}, which may contain charges that aren't in the ledger yet.`,
-      'To record these charges, start a gateway on this folder: "tollgate serve".',
+      'To record these charges, start a gateway with this data directory: "tollgate serve".',
     );
   } catch (error) {
     throw journalFailure(error);
