@@ -31,7 +31,7 @@ export interface Call {
   readonly receivedAt: number;
   /** Milliseconds on the monotonic clock, for durations. */
   readonly startedAt: number;
-  /** The client's `traceparent` header. Attempts of this call continue its trace. */
+  /** The client's `traceparent` header. The spans of this call's attempts continue that trace. */
   readonly traceparent?: string | null;
   /** Response headers; the stages add to them. */
   readonly headers: Record<string, string>;
@@ -48,7 +48,7 @@ export interface Call {
   releaseSlot: (() => void) | undefined;
   /** The hold on the caller's credits; set once `reserve` has run. */
   hold: Hold | undefined;
-  /** What the client's headers say about replaying and storing answers. */
+  /** Whether the client allows replays of its answer, from the headers below. */
   readonly replayOptions: ReplayOptions;
   /** Set while the answer is recorded for later replays. */
   recordingSession: RecordingSession | undefined;
@@ -78,7 +78,10 @@ export interface Operation {
   readonly skills?: readonly string[];
   /** Writes keep-alives and errors into a stream. Absent for operations that never stream. */
   readonly streamFormat?: StreamFormat;
-  /** Returns why an offer can't serve the request, as a phrase after its model's name, or null. */
+  /**
+   * If an offer can't serve the request, returns the reason, as a phrase that follows the model's
+   * name. Otherwise, returns null.
+   */
   incompatibility(offer: Offer): string | null;
   /**
    * Returns the offers that accept the request's content, such as its image sizes. Throws if there
@@ -112,7 +115,7 @@ export interface CacheIdentity {
 export interface Replay {
   readonly recording: Recording;
   readonly reply: TransformedReply;
-  /** For an `Idempotency-Key`: the first request, whose ID and cost are reported again. */
+  /** The first request with the same `Idempotency-Key`. Its ID and cost are reported again. */
   readonly first?: FirstRequest;
 }
 
@@ -136,7 +139,7 @@ export type RequestOutcome =
 /** Response header listing the parameters that were not sent to the answering provider. */
 export const droppedParamsHeader = 'x-tollgate-dropped-params';
 
-/** Returns the ID, model, and time shown to the client, which never sees the provider's own. */
+/** Returns the ID, model, and time that the client sees instead of the provider's. */
 export function identityOf(
   { requestId, receivedAt }: Pick<Call, 'requestId' | 'receivedAt'>,
   model: string,

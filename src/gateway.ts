@@ -22,7 +22,7 @@ export interface Stages {
   countRequest(call: Call): void | Promise<void>;
   /** Takes one of the tenant's concurrency slots; returns a function that frees it. Throws 429. */
   acquireSlot(call: Call): (() => void) | Promise<() => void>;
-  /** Finds a cached answer, or the first answer to an idempotency key. Throws 400, 409, 503. */
+  /** Finds a cached answer, or the first answer for an idempotency key. Throws 400, 409, 503. */
   findReplay(call: Call, operation: Operation): Promise<Replay | undefined> | undefined;
   /** Lists the offers that can serve the request, best first. Throws 400, 403, 404, 503. */
   plan(call: Call, operation: Operation): readonly Offer[] | Promise<readonly Offer[]>;
@@ -36,8 +36,8 @@ export interface Stages {
   /** Charges what the request used and records its outcome. */
   settle(call: Call, outcome: RequestOutcome): Promise<SettledUsage>;
   /**
-   * Logs an error of ours that broke an answer after it had started. The status line was already
-   * sent, so it can't report the error.
+   * Logs a gateway error that interrupted an answer after it had started. The status line was
+   * already sent, so it can't report the error.
    */
   reportLateError(call: Call, error: GatewayError): void;
 }
@@ -54,7 +54,7 @@ export async function handleCall(
   let operation: Operation;
   try {
     await stages.countRequest(call);
-    // The slot comes before the body, so that the concurrency limit also bounds bodies in memory.
+    // Take the slot before reading the body, so that the concurrency limit also applies to bodies.
     call.releaseSlot = await stages.acquireSlot(call);
     operation = await readOperation();
     call.operation = operation;
@@ -149,14 +149,14 @@ function eventsOf(answer: Answer): Stream {
   return answer.events;
 }
 
-/** Settles a request that failed before it had an answer: it costs nothing but is still logged. */
+/** Settles a request that failed before an answer started. It is free, but it is logged. */
 async function reject(call: Call, cause: unknown, stages: Stages): Promise<never> {
   const error = asGatewayError(cause);
   await settle(call, { kind: 'rejected', error }, stages);
   throw error;
 }
 
-/** Frees the slot first, so that another request can start while this one is recorded. */
+/** Settles a request. Its slot is freed first, so that another request can start meanwhile. */
 function settle(call: Call, outcome: RequestOutcome, stages: Stages): Promise<SettledUsage> {
   call.releaseSlot?.();
   call.releaseSlot = undefined;

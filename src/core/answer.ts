@@ -2,8 +2,8 @@ import type { Usage } from './usage.ts';
 
 /**
  * Receives an answer as neutral events. Provider dialects parse both streams and full replies into
- * these calls, and client dialects write them. Methods rather than event objects, because a stream
- * has thousands of them.
+ * these calls, and client dialects write them. The events are method calls rather than objects,
+ * because a stream has thousands of them.
  *
  * Calls arrive in order. Parts don't interleave, except the arguments of parallel tool calls.
  */
@@ -25,11 +25,11 @@ export interface AnswerSink {
   refusal(text: string): void;
   /** Receives the source of a statement in the text. */
   citation(citation: Citation): void;
-  /** Receives an image the model generated. */
+  /** Receives an image that the model generated. */
   image(mediaType: string, base64: string): void;
   /**
-   * Receives the URL of an image hosted by the provider. Absent if the client's format needs it as
-   * text.
+   * Receives the URL of an image hosted by the provider. Absent if the client's format has no field
+   * for such a URL, which is then sent as text.
    */
   imageAt?(url: string): void;
   /**
@@ -43,13 +43,14 @@ export interface AnswerSink {
    */
   usage?(usage: Usage, isEstimate?: boolean): void;
   /**
-   * Returns the sink of another choice, called once per choice with its number, from 1 on. The
-   * methods above receive the first choice. Undefined or absent if only one choice is requested.
+   * Returns the sink of another choice. Called once for each choice except the first, which the
+   * methods above receive; its number starts at 1. Undefined or absent if the client requested only
+   * one choice.
    */
   choice?(number: number): AnswerSink | undefined;
 }
 
-/** The field in which many OpenAI-compatible providers send reasoning, where clients expect it. */
+/** The field in which many OpenAI-compatible providers send reasoning and clients expect it. */
 export type ReasoningName = 'reasoning_content';
 
 export interface Citation {
@@ -57,7 +58,7 @@ export interface Citation {
   readonly title: string;
   /** The quoted text of the source, or '' if the provider sent none. */
   readonly quote: string;
-  /** The characters of the answer's text that it supports, or null if unknown. */
+  /** The range of characters in the answer's text that the source supports, or null if unknown. */
   readonly range: { readonly start: number; readonly end: number } | null;
 }
 

@@ -12,7 +12,7 @@ export const jsonNamesMax = 150_000;
 
 /**
  * Values in one request, including arrays and objects: 7 million empty arrays are 20 MB of text and
- * 1 GB of memory. Embedding inputs can be tokens, of which OpenAI accepts 300,000.
+ * 1 GB of memory. Embedding inputs can be lists of token IDs, and OpenAI accepts 300,000 of them.
  */
 export const jsonValuesMax = 1_000_000;
 
@@ -25,7 +25,7 @@ export const answerValuesMax = 6_000_000;
 /** Arrays and objects in any other answer. A long transcript has about 100,000 words. */
 export const answerBracketsMax = 1_000_000;
 
-/** Aliases in one fallback chain. More would only add latency. */
+/** Aliases in one fallback chain. More aliases would only add latency. */
 export const chainModelsMax = 16;
 
 /** Upstream calls per request, however long the plan is. Enough for a full fallback chain. */
@@ -34,16 +34,16 @@ export const attemptsMax = 16;
 /** Dropped parameters listed in a header. Longer headers break clients and proxies. */
 export const droppedNamesMax = 50;
 
-/** One event of an upstream stream. Real ones stay below 2 MB (a signature with an image). */
+/** The size of one upstream event. Real events, such as a signed image, stay below 2 MB. */
 export const eventBytesMax = 4 * 1024 * 1024;
 
 /**
- * Bytes of a stream before its first content. Keep-alive comments are less than 1 MB per hour, and
- * the opening of an answer to a coding agent is 2 events.
+ * Bytes of a stream before its first content. Keep-alive comments add up to less than 1 MB per
+ * hour, and an answer to a coding agent opens with 2 events.
  */
 export const bytesWithoutOutputMax = 4 * eventBytesMax;
 
-/** A non-streaming upstream answer. Images arrive as base64 in JSON. */
+/** The size of a non-streaming upstream answer, in which images arrive as base64 in JSON. */
 export const replyBytesMax = 64 * 1024 * 1024;
 
 /** The status line and headers of an upstream's answer. Most servers send no more than 16 KB. */
@@ -106,8 +106,8 @@ export const journalWaitMs = 5_000;
 export const metricSeriesMax = 1_000;
 
 /**
- * Unknown model names remembered per tenant and day, and the tenants they are remembered for. Each
- * name leaves a permanent row in the daily sums, and a person makes few typos.
+ * Unknown model names recorded per tenant and day, and the number of tenants. Each name adds a
+ * permanent row to the daily sums, and a person makes only a few typos.
  */
 export const unknownModelNamesMax = 100;
 export const unknownModelTenantsMax = 1_000;
@@ -115,7 +115,7 @@ export const unknownModelTenantsMax = 1_000;
 /** Request log lines waiting for a slow reader, about 5 MB. Above this, lines are dropped. */
 export const requestLinesMax = 10_000;
 
-/** Other log lines waiting, about 1 MB. They are longer, but few unless something is wrong. */
+/** Other log lines that are waiting, about 1 MB. They are longer, but there are few of them. */
 export const logLinesMax = 1_000;
 
 /** Finished requests waiting for an unreachable trace collector. Above this, traces are dropped. */
@@ -124,7 +124,7 @@ export const tracesWaitingMax = 2_000;
 /** Skills per tenant, more than anyone will browse. */
 export const skillsPerTenantMax = 100;
 
-/** Skills per request. With the next limit, this bounds how much skills add to a prompt. */
+/** Skills per request. This limit and the next one bound how much skills add to a prompt. */
 export const skillsPerRequestMax = 10;
 export const skillInstructionsMax = 20_000;
 export const skillDescriptionMax = 500;
@@ -135,10 +135,10 @@ export const cachedSkillsMax = 1_000;
 /** A search engine's full response: 50 KB for each of up to 20 results. */
 export const searchAnswerBytesMax = 1024 * 1024;
 
-/** One search from query to results. The model and the client wait meanwhile. */
+/** How long one search can take. The model and the client wait for its results. */
 export const searchMsMax = 10_000;
 
-/** Characters and words of one query. Brave and Tavily reject longer ones. */
+/** Characters and words of one query. Brave and Tavily reject longer queries. */
 export const searchQueryMax = 400;
 export const searchTermsMax = 50;
 
@@ -146,8 +146,9 @@ export const searchTermsMax = 50;
 export const searchResultsMax = 20;
 
 /**
- * Search results made alongside a client's own tool calls, kept until the client's next request.
- * The oldest are dropped first.
+ * The total length of stored search results. If the model calls the search tool and the client's
+ * tools together, the results are stored until the client's next request. The oldest are dropped
+ * first.
  */
 export const searchNotesLengthMax = 32 * 1024 * 1024;
 
@@ -159,7 +160,7 @@ export const citationsMax = 200;
 
 /**
  * In minutes. If the clock is set back by less than this, rate limits wait for it to catch up. If
- * by more, it was wrong before, so they start over.
+ * it is set back further, it was wrong before, so the limits start over.
  */
 export const rateWindowsBackMax = 5;
 
@@ -229,11 +230,12 @@ export const rejectedBodyMsMax = 10_000;
 /** The minimum speed of long bodies in both directions: 128 kbit/s, a phone with a weak signal. */
 export const bodyBytesPerSecondMin = 16 * 1024;
 
-/** Tool arguments buffered until an earlier call ends. 1 MB is a complete file. */
+/** Tool arguments buffered until an earlier call ends. Arguments with a large file take 1 MB. */
 export const bufferedArgumentsMax = 4 * 1024 * 1024;
 
 /**
- * Tool calls of one streamed answer, and the total length of their IDs and names. Both are stored.
+ * Tool calls of one streamed answer, and the total length of their IDs and names, which are
+ * buffered.
  */
 export const toolCallsPerAnswerMax = 1_024;
 export const toolCallNamesLengthMax = 4 * 1024 * 1024;
@@ -265,12 +267,12 @@ export const unwrittenLengthMax = 64 * 1024 * 1024;
 /** How often a repeated request checks whether the first one is done. */
 export const idempotencyPollMs = 150;
 
-/** Images are base64. Of a longer answer, only the claim is stored. */
+/** Long enough for images as base64. If an answer is longer, only its claim is stored. */
 export const idempotentLengthMax = 32 * 1024 * 1024;
 
 /**
- * Stored answers to idempotency keys per tenant: 2 million short ones or 2,000 images a day. Above
- * this, requests with a new key are rejected until old answers expire.
+ * Stored answers for idempotency keys per tenant: 2 million short answers or 2,000 images a day.
+ * Above this, requests with a new key are rejected until old answers expire.
  */
 export const idempotentBytesPerTenantMax = 4 * 1024 * 1024 * 1024;
 
@@ -283,7 +285,7 @@ export const outputItemsMax = 4_096;
 /** The last event of a streamed response repeats the full response, with images as base64. */
 export const streamedResponseLengthMax = 32 * 1024 * 1024;
 
-/** Inputs per embeddings request, as at OpenAI. */
+/** Inputs per embeddings request, the same limit as OpenAI's. */
 export const embeddingsInputsMax = 2_048;
 
 /** Concurrent calls of one embeddings request, for providers with a small batch size. */
@@ -292,7 +294,7 @@ export const concurrentEmbeddingCalls = 4;
 /** An image edit request including its files. */
 export const imageEditBytesMax = 100 * 1024 * 1024;
 
-/** Images per edit request, as at OpenAI. */
+/** Images per edit request, the same limit as OpenAI's. */
 export const editImagesMax = 16;
 
 /** One image attempt, whatever the provider's timeouts are. The slowest images take 3 minutes. */
@@ -304,7 +306,9 @@ export const maskPixelsMax = 32 * 1024 * 1024;
 /** An image that a provider returned as a URL. */
 export const imageBytesMax = 32 * 1024 * 1024;
 
-/** How long measuring an audio file can take. Without a length, more credits are held. */
+/**
+ * How long measuring an audio file can take. If its length stays unknown, more credits are held.
+ */
 export const audioMeasureMs = 500;
 
 /** One attempt at a long audio file. Providers need at most a tenth of its duration. */
@@ -313,8 +317,8 @@ export const transcriptionAttemptMsMax = 900_000;
 /** How long a provider can take to count tokens. After that, an estimate is used. */
 export const countMsMax = 5_000;
 
-/** A token count is one number, an error one sentence. */
+/** A provider's response to a token count: a number or an error message. */
 export const countAnswerLengthMax = 16 * 1024;
 
-/** Concurrent token counts at providers per tenant. They are free, so others are estimated. */
+/** Concurrent token counts by providers, per tenant. They are free, so any others are estimated. */
 export const concurrentCountsMax = 32;

@@ -11,7 +11,7 @@ test.each([
   [['acme/chat'], 'acme/chat-large', false],
   [['acme/chat'], 'other/acme/chat', false],
   [['other/*', 'acme/chat*'], 'acme/chat-large', true],
-])('mayUseModel with allow-list %j returns for %s: %p', (models, alias, mayUse) => {
+])('mayUseModel with allow-list %j, given %s, returns %p', (models, alias, mayUse) => {
   expect(mayUseModel(callerOf('acme', { models }), alias)).toBe(mayUse);
 });
 
@@ -29,7 +29,7 @@ test.each([
   ['weekly', '2033-01-01T12:00', '2032-12-27T00:00', '2033-01-03T00:00'],
   ['monthly', '2026-12-31T23:59:59.999', '2026-12-01T00:00', '2027-01-01T00:00'],
   ['monthly', '2032-02-29T23:59:59.999', '2032-02-01T00:00', '2032-03-01T00:00'],
-] as const)('limitPeriod of a %s limit at %s returns %s until %s', (reset, now, from, until) => {
+] as const)('limitPeriod of a %s limit at %s is from %s until %s', (reset, now, from, until) => {
   const at = (text: string) => Date.parse(`${text}Z`);
   expect(limitPeriod(reset, at(now))).toEqual({ from: at(from), until: at(until) });
 });

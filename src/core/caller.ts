@@ -72,7 +72,7 @@ export type TrafficMode = 'shared' | 'byok';
 /** A tenant's decrypted provider key. Exists only in memory. */
 export interface Credential {
   readonly provider: string;
-  /** Null if the stored key can't be decrypted. The credential is unusable then. */
+  /** Null if the stored key can't be decrypted. The credential can't be used then. */
   readonly apiKey: Secret | null;
   /** Null means the provider's configured URL. */
   readonly baseUrl: string | null;

@@ -7,7 +7,9 @@ export const defaultHeaders: Readonly<Record<string, string>> = {
   'user-agent': 'tollgate',
 };
 
-/** Returns fetch options for a call to a configured server. The runtime's types lack some. */
+/**
+ * Returns fetch options for a call to a configured server. The runtime's types omit some options.
+ */
 export function defaultFetchOptions(url: string): BunFetchRequestInit {
   const options = {
     // Our own deadlines apply. The runtime's timeout would interrupt image edits.
@@ -42,8 +44,8 @@ export function callConfiguredServer(call: ServerCall, signal: AbortSignal): Pro
     method,
     signal,
     headers: { accept: 'application/json', ...defaultHeaders, ...headers },
-    // A POST needs a new connection: on a reused one that the server has just closed, it would
-    // fail, and the runtime doesn't retry it.
+    // Send a POST on a new connection. A reused connection may just have been closed by the server,
+    // and the runtime doesn't retry a POST that fails because of that.
     ...(body === undefined ? {} : { body, keepalive: false }),
   };
   return fetch(url, init);

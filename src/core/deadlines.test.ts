@@ -30,7 +30,7 @@ class TestDeadline extends Deadline {
 const sleep = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 describe('DeadlineWatcher', () => {
-  test('fires deadlines that passed, but not those that were moved', async () => {
+  test('fires deadlines that have passed, but not deadlines that were moved', async () => {
     const watcher = new DeadlineWatcher();
     const [soon, moved] = [new TestDeadline(50), new TestDeadline(50)];
     watcher.add(soon);
@@ -153,7 +153,7 @@ test('boundedCall aborts the call when the client disconnects', async () => {
   expect(await call).toBe('aborted');
 });
 
-test('boundedCall passes an aborted signal if the client has disconnected before', async () => {
+test('boundedCall passes an aborted signal if the client has already disconnected', async () => {
   expect(await boundedCall(hourMs, AbortSignal.abort(), untilAborted)).toBe('aborted at the start');
 });
 

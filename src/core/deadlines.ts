@@ -1,5 +1,5 @@
-// All deadlines share one ticker: restarting a timer for each chunk would cost more than forwarding
-// the chunk, while moving a deadline only sets a field.
+// All deadlines share one ticker. Restarting a timer for each chunk would cost more than forwarding
+// the chunk, but moving a deadline only sets a field.
 
 const tickMs = 100;
 
@@ -7,8 +7,9 @@ const tickMs = 100;
 const lateMs = 2 * tickMs;
 
 /**
- * Ticks to skip after a late one, so that other threads wake up and received data is read. Counted
- * in ticks rather than time, because a process that is suspended again hasn't read anything.
+ * Ticks to skip after a late tick, so that other threads wake up and received data is read. This is
+ * a number of ticks rather than a time, because no data is read while the process is suspended
+ * again.
  */
 const catchUpTicks = 2;
 
@@ -39,7 +40,7 @@ export class DeadlineWatcher {
   #ticksToSkip = 0;
   #wasDelayed = false;
 
-  /** True once the watcher has ended, for current and later deadlines. */
+  /** True once the watcher has ended. Deadlines that are added later must check it. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -82,7 +83,8 @@ export class DeadlineWatcher {
 
   /**
    * Returns true if deadlines must wait because the process was suspended: data received meanwhile
-   * hasn't been read yet. Never twice in a row, or deadlines of a busy process would never fire.
+   * hasn't been read yet. Late ticks in a row cause only one delay. Otherwise, the deadlines of a
+   * busy process would never fire.
    */
   #isLate(now: number): boolean {
     const isLate = now - this.#tickedAt > lateMs;
@@ -131,8 +133,8 @@ export async function unlessAborted<T>(
 }
 
 /**
- * Makes a call with a signal that aborts on timeout, when the client disconnects, and when the call
- * has ended, which closes the connection of an answer that wasn't read to its end.
+ * Makes a call with a signal that aborts on timeout and when the client disconnects. It also aborts
+ * when the call has ended, to close the connection of an answer that wasn't read to its end.
  */
 export async function boundedCall<T>(
   ms: number,

@@ -79,7 +79,7 @@ export interface LongBytes {
 /** A client's file, stored until its request has ended. */
 export interface Upload extends LongBytes {
   readonly sha256: string;
-  /** Reads up to this many of its first bytes. */
+  /** Reads up to this many bytes from the start. */
   start(bytesMax: number): Promise<Uint8Array>;
 }
 

@@ -56,7 +56,7 @@ describe('newRequestId', () => {
     (now) => expect(newRequestId(now)).toMatch(requestIdPattern),
   );
 
-  test('encodes a second that requestIdTime reads, which returns NaN for other text', () => {
+  test('encodes the time for requestIdTime, which returns NaN for other text', () => {
     expect(requestIdTime(newRequestId(Date.UTC(2026, 0, 1, 0, 0, 7) + 999))).toBe(
       1_767_225_607_000,
     );

@@ -15,9 +15,10 @@ export function randomText(length: number): string {
 }
 
 /**
- * Creates a request ID, as in `x-request-id`, the log, the ledger, and `GET /v1/generation`. A
- * version 4 UUID that starts with the current second, followed by 90 random bits. Requests of the
- * same time share index pages, where random IDs would each touch another page.
+ * Creates a request ID, which appears in `x-request-id`, the log, the ledger, and `GET
+ * /v1/generation`. It is a version 4 UUID that starts with the time in seconds, followed by 90
+ * random bits. IDs from the same time share index pages in the database. Completely random IDs
+ * would each touch a different page.
  */
 export function newRequestId(now = Date.now()): string {
   return hexSecond(Math.floor(now / 1000)) + crypto.randomUUID().slice(8);
@@ -25,7 +26,7 @@ export function newRequestId(now = Date.now()): string {
 
 let lastSecond = { second: 0, text: '00000000' };
 
-/** Formats the second. Cached, because many requests share it. */
+/** Formats a time in seconds as hex digits. Cached, because many requests share a second. */
 function hexSecond(second: number): string {
   if (lastSecond.second !== second) {
     // Always 8 digits, because a wrong clock can be before 1970 or after 2106.
@@ -34,7 +35,10 @@ function hexSecond(second: number): string {
   return lastSecond.text;
 }
 
-/** Returns the second of a request ID in epoch milliseconds, or NaN for other text. */
+/**
+ * Returns the time encoded in a request ID as epoch milliseconds, rounded down to the second.
+ * Returns NaN for other text.
+ */
 export function requestIdTime(requestId: string): number {
   return /^[0-9a-f]{8}-/.test(requestId) ? Number.parseInt(requestId, 16) * 1000 : Number.NaN;
 }

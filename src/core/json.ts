@@ -51,7 +51,7 @@ export function definedFields<F extends object>(fields: F): DefinedFields<F> {
   return Object.fromEntries(defined) as DefinedFields<F>;
 }
 
-/** Longer text is scanned before parsing, because parsing it would block for longer. */
+/** Longer text is scanned before it is parsed, because parsing blocks the process for longer. */
 export const scanAboveLength = 256 * 1024;
 
 export interface JsonLimits {
@@ -63,8 +63,8 @@ export interface JsonLimits {
 
 /**
  * Returns the first limit that a JSON text exceeds, or undefined. Counts brackets and colons
- * outside of strings: a million levels would parse to 100 MB, and a million distinct names would
- * take seconds. `totals` carries the count of names from one text to the next.
+ * outside strings: a million levels would take 100 MB once parsed, and parsing a million distinct
+ * names would take seconds. `totals` carries the count of names from one text to the next.
  */
 export function exceededLimit(
   text: string,
@@ -92,8 +92,8 @@ export function exceededLimit(
 }
 
 /**
- * Returns the index of a string's closing quote. The runtime finds a distant quote much faster than
- * this loop, and a near one slower.
+ * Returns the index of a string's closing quote. For the first characters, a loop is faster than
+ * `indexOf`. For a distant quote, `indexOf` is much faster.
  */
 function endOfString(text: string, start: number): number {
   let at = start + 1;

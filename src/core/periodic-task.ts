@@ -5,7 +5,7 @@ export interface PeriodicTask {
   run(): Promise<void>;
 }
 
-/** Repeats tasks until stopped. The pause before a round starts when the previous one has ended. */
+/** Repeats tasks until stopped. The pause between two rounds starts when the first has ended. */
 export function runPeriodically(tasks: readonly PeriodicTask[]): { stop(): void } {
   let isStopped = false;
   const timers = new Set<ReturnType<typeof setTimeout>>();

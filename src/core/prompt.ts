@@ -1,7 +1,7 @@
 /**
  * A chat request in neutral form. Client dialects parse into it and provider dialects write from
- * it, so N clients and M providers need N + M translators. Not used if both sides have the same
- * dialect, which forwards bytes.
+ * it, so N clients and M providers need N + M translators. Not used if both sides speak the same
+ * dialect. In that case, the request is forwarded.
  */
 export interface Prompt {
   /** System messages stay at their position. Those at the start are the instructions. */
@@ -142,12 +142,12 @@ export interface ToolCallPart extends Cacheable {
   readonly arguments: string;
 }
 
-/** Reasoning of an earlier turn. Right before a tool call, it belongs to that call. */
+/** Reasoning of an earlier turn. If it comes right before a tool call, it belongs to that call. */
 export interface ReasoningPart {
   readonly kind: 'reasoning';
   /** Can be empty if there is a signature. */
   readonly text: string;
-  /** The provider's signature; signature.ts marks which provider's. */
+  /** The provider's signature. signature.ts adds a prefix that names the provider. */
   readonly signature?: string | undefined;
   /** Complete encrypted reasoning instead of text, marked in the same way. */
   readonly redacted?: string | undefined;
@@ -174,11 +174,13 @@ export function promptTextBytes({ turns, tools, json }: Prompt): number {
 
 type Part = Turn['parts'][number];
 
-/** A PDF page is about 50 KB of base64 and 2,000 tokens, so 8 characters count as a byte. */
+/** Base64 characters per byte of text: a PDF page is about 50 KB of base64 and 2,000 tokens. */
 const fileCharactersPerByte = 8;
-/** A second of audio is about 20 KB of MP3 in base64, 64 KB of samples, and at least 10 tokens. */
+/**
+ * A second of audio is at least 10 tokens, and in base64 about 20 KB as MP3 or 64 KB as samples.
+ */
 const audioCharactersPerByte = 500;
-/** An image's bytes don't determine its tokens. The least that any provider counts is 85. */
+/** An image's tokens don't depend on its size in bytes. Every provider counts at least 85. */
 const imageTextBytes = 340;
 
 function partBytes(part: Part): number {

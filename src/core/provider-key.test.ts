@@ -59,7 +59,7 @@ describe('readProviderKey for Google service accounts', () => {
     }
   });
 
-  test('defaults to the token URL of Google and accepts a missing key ID', () => {
+  test("defaults to Google's token URL and accepts a missing key ID", () => {
     const bare = serviceAccount(google, { token_uri: undefined, private_key_id: undefined });
     expect(readProviderKey(bare, 'gemini')).toMatchObject({ tokenUrl: google, keyId: null });
   });
@@ -99,7 +99,7 @@ test.each([
   ['https://bedrock.acme.example', undefined],
   ['https://bedrock-runtime.us-east-1.amazonaws.com.evil.example', undefined],
   ['', undefined],
-])('regionIn returns for %p the region %p', (url, region) => {
+])('regionIn, given %p, returns %p', (url, region) => {
   expect(regionIn(url)).toBe(region);
 });
 

@@ -33,14 +33,15 @@ export interface ServiceAccount {
 /** Session tokens have no documented limit. A service account's JSON has about 2,400 characters. */
 export const providerKeyLengthMax = 16_384;
 
-/** Google's token endpoint. Only operators can configure another one. */
+/** Google's token endpoint. Only operators can configure a different one. */
 export const googleTokenUrl = 'https://oauth2.googleapis.com/token';
 
 /** Dialects whose requests are signed as AWS requires, unless the key is a plain API key. */
 const signedByAws: ReadonlySet<string> = new Set(['bedrock']);
 
 /**
- * Parses a provider key. Returns an error message that continues the field's name if it is invalid.
+ * Parses a provider key. If the key is invalid, returns an error message phrased to follow the
+ * field's name.
  */
 export function readProviderKey(text: string, dialect: string): ProviderKey | string {
   if (text.length > providerKeyLengthMax) {
@@ -102,8 +103,8 @@ function readServiceAccount(text: string): ServiceAccount | string {
 }
 
 /**
- * Parses an RSA key. Google creates 2,048 bits. Above 4,096 bits, each signature would block the
- * process for too long.
+ * Parses an RSA key. Google issues 2,048-bit keys. With a key above 4,096 bits, each signature
+ * would block the process for too long.
  */
 function readPrivateKey(pem: unknown): KeyObject | undefined {
   if (typeof pem !== 'string') return undefined;

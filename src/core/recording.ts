@@ -19,7 +19,7 @@ export interface Recording {
   readonly first?: FirstRequest;
 }
 
-/** Storing more characters than this can take seconds, so shorter recordings don't wait for it. */
+/** Storing a recording longer than this can take seconds. Shorter recordings don't wait for it. */
 const longLength = 500_000;
 
 export function isLongRecording(recording: Recording | null): boolean {
@@ -54,12 +54,12 @@ export interface IdempotentAnswer {
   readonly expiresAt: number;
 }
 
-/** The store has the answer, was unreachable, or has given the claim to another request. */
+/** The store has the answer, was unreachable, or has assigned the claim to another request. */
 export type AnswerWriteResult = 'written' | 'unwritten' | 'taken_over';
 
 /**
- * Held by the request whose answer others wait for. Must be ended by `finish` or `release`, or by
- * `release` after a failed `finish`.
+ * Held by the request whose answer others wait for. Its holder must call `finish` or `release`. If
+ * `finish` fails, the holder must call `release`.
  */
 export interface InFlightEntry {
   /**

@@ -25,12 +25,12 @@ export interface ChatRequestInfo extends RequestInfo {
   readonly outputTokensMax: number | null;
   readonly choices: number;
   readonly needs: ModelNeeds;
-  /** An upper bound of the input tokens: no tokenizer yields more tokens than bytes. */
+  /** An upper bound on the input tokens: no tokenizer yields more tokens than bytes. */
   readonly inputBytes: number;
   /** True if some of the input requests a cache lifetime of 1 hour. */
   readonly usesLongCacheTtl: () => boolean;
   readonly images: readonly UrlInput[];
-  /** Set if the request asks for web searches. */
+  /** Null if the client requested no web searches. */
   readonly search: SearchOptions | null;
   /** Names of the skills to add, as the client wrote them. */
   readonly skills: readonly string[];
@@ -38,9 +38,9 @@ export interface ChatRequestInfo extends RequestInfo {
 
 /** A client's options for web searches. Null means the operator's setting. */
 export interface SearchOptions {
-  /** The field that asks for searches, for error messages. */
+  /** The field that requests searches, for error messages. */
   readonly param: string;
-  /** Requested by a vendor's tool name. The vendor searches if no search engine is configured. */
+  /** True if a vendor's own tool was requested, which searches if no engine is configured here. */
   readonly isProviderTool: boolean;
   readonly callsMax: number | null;
   readonly resultsMax: number | null;
@@ -64,9 +64,9 @@ export interface ModelNeeds {
   readonly thinkingBudget: boolean;
 }
 
-/** A URL from the client. That of an image can be a `data:` URL. */
+/** A URL from the client. An image's URL can be a `data:` URL. */
 export interface UrlInput {
-  /** Its field in the request, for the error message. */
+  /** The request field that contains the URL, for error messages. */
   readonly param: string;
   readonly url: string;
 }
@@ -74,7 +74,7 @@ export interface UrlInput {
 /** A field that requires the tenant's own provider key. */
 export interface OwnAccountNeed {
   readonly param: string;
-  /** The reason, as a phrase after the field's name. */
+  /** The reason, as a phrase that follows the field's name. */
   readonly why: string;
 }
 

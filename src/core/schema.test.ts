@@ -49,7 +49,7 @@ describe('explain for a single value', () => {
       'a string for an array of constants',
       { type: 'array', items: { enum: ['text', 'image'] } },
       'text',
-      'must be a list of "text", "image", not "text"',
+      'must be a list with values from "text", "image", not "text"',
     ],
     [
       'a union with a description of its own',

@@ -3,7 +3,7 @@ import { GatewayError } from './errors.ts';
 import { isObject } from './json.ts';
 import { didYouMean, pluralize } from './text.ts';
 
-/** Returns the typed value. Throws 400 and names the first invalid field otherwise. */
+/** Returns the typed value. If it is invalid, throws 400 and names the first invalid field. */
 export function validate<T>(
   compiled: { Check(value: unknown): value is T },
   schema: object,
@@ -21,7 +21,7 @@ const unknownIssue: ValidationIssue = { path: '', message: 'does not have the ex
  */
 export function validationError(schema: object, value: unknown, basePath = ''): GatewayError {
   const issues = explain(schema, value);
-  // A misspelled field explains a missing one better than the other way around.
+  // If a field is misspelled, report that first. It is often the reason why a field is missing.
   const issue = issues.find(({ message }) => message.includes('did you mean')) ?? issues[0];
   const { path, message, unquoted = message } = issue ?? unknownIssue;
   const param = [basePath, path].filter((segment) => segment !== '').join('.');
@@ -68,7 +68,7 @@ export interface Schema {
   readonly not?: object | undefined;
   /** Describes a pattern: `a decimal number in quotes`. */
   readonly expected?: string | undefined;
-  /** Describes what a nearly correct string, which matches this pattern, is missing. */
+  /** If an invalid string matches this pattern, the message uses this description instead. */
   readonly nearly?: { readonly pattern: string; readonly expected: string } | undefined;
   /** The value can be a credential, so error messages never quote it. */
   readonly hidden?: boolean | undefined;
@@ -118,7 +118,7 @@ function explainObject(
 ): ValidationIssue[] {
   const issues: ValidationIssue[] = [];
   const known = schema.properties ?? {};
-  // Invalid fields come before missing ones: a mistyped `type` explains what seems to be missing.
+  // Report invalid fields before missing ones, because a mistyped `type` can make others required.
   for (const [name, field] of Object.entries(value)) {
     if (issues.length >= issuesMax) break;
     if (field === undefined) continue;
@@ -212,7 +212,7 @@ function fitsType(schema: Schema, value: unknown): boolean {
   return type === undefined || (typeChecks[type]?.(value) ?? typeof value === type);
 }
 
-/** Checks of types for which `typeof` isn't enough. */
+/** Checks for types that `typeof` doesn't distinguish. */
 const typeChecks: Readonly<Record<string, (value: unknown) => boolean>> = {
   object: isObject,
   array: Array.isArray,
@@ -244,8 +244,8 @@ function mismatch(schema: Schema, value: unknown, path: string): ValidationIssue
 }
 
 /**
- * Returns whether an invalid value can be quoted: not if any part of the schema is hidden, because
- * a string in place of a section can be a key pasted one level too high.
+ * Returns whether a message can quote an invalid value. If any part of the schema is hidden, it
+ * can't: a string in place of a section may be a key that was pasted one level too high.
  */
 function mayQuote(schema: Schema): boolean {
   if (schema.hidden) return false;
@@ -270,7 +270,9 @@ function describe(schema: Schema, value?: unknown): string {
     const parts = listed ? [listed, ...others] : others;
     return [...new Set(parts)].join(' or ');
   }
-  if (schema.items?.enum) return `a list of ${schema.items.enum.map(formatValue).join(', ')}`;
+  if (schema.items?.enum) {
+    return `a list with values from ${schema.items.enum.map(formatValue).join(', ')}`;
+  }
   const { type = 'anything' } = schema;
   return `${typeNames[type] ?? type}${describeRange(schema, value)}`;
 }
@@ -317,7 +319,7 @@ const quotedLengthMax = 60;
 function quote(text: string): string {
   const fullText = JSON.stringify(text.slice(0, quotedLengthMax));
   if (text.length <= quotedLengthMax && fullText.length <= quotedLengthMax) return fullText;
-  // Drop whole characters, so that no escape or surrogate pair is cut.
+  // Drop entire characters, so that no escape or surrogate pair is split.
   const characters = [...text.slice(0, quotedLengthMax)];
   let start: string;
   do {

@@ -30,8 +30,8 @@ export class Secret {
 }
 
 /**
- * The operator's secret key, followed by its predecessors. The first encrypts and signs; all are
- * accepted.
+ * The operator's secret key, followed by the previous ones. Only the first key encrypts and signs.
+ * All of them decrypt and verify.
  */
 export type SecretKeys = readonly [Secret, ...Secret[]];
 

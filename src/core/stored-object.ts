@@ -11,7 +11,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   vtt: 'text/vtt; charset=utf-8',
 };
 
-/** 26 of 36 symbols are 134 bits, so keys can't be guessed. */
+/** 26 characters from an alphabet of 36 have 134 random bits, so keys can't be guessed. */
 const randomLength = 26;
 const keyPattern = /^[0-9a-z]{26}\.([0-9a-z]{2,5})$/;
 
@@ -30,8 +30,8 @@ export function contentTypeOf(key: string): string {
 
 /** Advice for processes that share a database but not their objects. */
 export const shareObjectsHint =
-  'Processes that share a database must share an object store: set objects (OBJECTS_URL) to S3 ' +
-  'or to a folder that all of them can access.';
+  'Processes that share a database must share an object store. Set the objects option ' +
+  '(OBJECTS_URL) to S3 or to a folder that all of them can access.';
 
 /**
  * Creates the error for an object that only another process can read. That process may make the

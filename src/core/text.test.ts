@@ -15,7 +15,7 @@ test.each([
   ['\ud800\ue000', 2],
   ['\ue000\udc00', 2],
   ['\ud7ff\udc00', 2],
-])('countCharacters counts in %j %i code points', (text, count) =>
+])('countCharacters: %j has %i code points', (text, count) =>
   expect(countCharacters(text)).toBe(count),
 );
 
@@ -52,11 +52,11 @@ test.each([
   ['body_byte', 'body_bytes'],
   ['bdoy_bytes', 'body_bytes'],
   ['body_bytes', 'body_bytes'],
-])('nearest suggests for %s the word %s', (word, expected) => {
+])('nearest, given %s, suggests %s', (word, expected) => {
   expect(nearest(word, known)).toBe(expected);
 });
 
-test('nearest returns the closest word, whatever their order', () => {
+test('nearest returns the closest word, whatever the order of the known words', () => {
   expect(nearest('chst', ['chart', 'chat', 'cat'])).toBe('chat');
   expect(nearest('chst', ['cat', 'chat', 'chart'])).toBe('chat');
 });

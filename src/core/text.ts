@@ -27,7 +27,7 @@ const loggedLengthMax = 200;
 
 /**
  * Makes text from clients and providers storable. Postgres rejects NUL characters and lone
- * surrogates, and one rejected row would block all others of its batch.
+ * surrogates, and one rejected row would block all other rows in its batch.
  */
 export function logText(text: string): string {
   return text.slice(0, loggedLengthMax).toWellFormed().replaceAll('\0', '\ufffd');

@@ -11,7 +11,7 @@ const all = {
   reasoningTokens: 7,
 };
 
-test('promptTokens adds all input, totalTokens also output but not reasoning twice', () => {
+test('promptTokens adds all input; totalTokens adds output, but not reasoning twice', () => {
   expect(promptTokens(all)).toBe(54_321);
   expect(totalTokens(all)).toBe(654_321);
 });

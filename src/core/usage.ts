@@ -10,7 +10,7 @@ export interface Usage {
   readonly cacheReadTokens: number;
   /** Written to the provider's cache with its default lifetime. */
   readonly cacheWriteTokens: number;
-  /** Written with a lifetime of 1 hour (12 at OpenAI). Absent if none, and in older records. */
+  /** Written with a lifetime of 1 hour (OpenAI: 12 hours). Absent if 0 and in older records. */
   readonly cacheWrite1hTokens?: number | undefined;
   /** All output, including reasoning. */
   readonly outputTokens: number;
@@ -44,7 +44,9 @@ export function totalTokens(usage: Usage): number {
   return promptTokens(usage) + usage.outputTokens;
 }
 
-/** The estimate for an image until its tokens are known. Models bill about 1,300. */
+/**
+ * The characters counted for an image until its tokens are known. Models bill about 1,300 tokens.
+ */
 export const charactersPerImage = 5_200;
 
 /** Units other than tokens that an operation can be priced by. */
@@ -61,16 +63,18 @@ export interface Units {
 
 export const noUnits: Units = {};
 
-/** For estimates if no provider counted. A rule of thumb for prose in all major tokenizers. */
+/**
+ * Estimates tokens that no provider reported. A rule of thumb for prose in all major tokenizers.
+ */
 export const charactersPerToken = 4;
 
 /** The measured or estimated usage of an answer. */
 export interface Measured {
   readonly usage: Usage;
   readonly units: Units;
-  /** True if the gateway estimated it because the provider didn't report usage. */
+  /** True if the gateway estimated the usage because the provider didn't report it. */
   readonly isEstimate: boolean;
-  /** The part of an estimate that the provider did report. */
+  /** The usage that the provider did report, if the rest is an estimate. */
   readonly reported?: Usage;
   /** A sentence for the receipt, or null. */
   readonly note: string | null;

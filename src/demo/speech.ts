@@ -1,7 +1,7 @@
 import { invalidRequest } from '../core/errors.ts';
 import { isObject, type JsonObject } from '../core/json.ts';
 import { audioTypes } from '../core/media/audio.ts';
-import { writeWavHead } from '../core/media/audio-files.ts';
+import { writeWavHeader } from '../core/media/audio-files.ts';
 import { countCharacters } from '../core/text.ts';
 import {
   type Bytes,
@@ -54,7 +54,10 @@ function readFormat(body: JsonObject): keyof typeof noteIn {
   );
 }
 
-/** Reads the voice. Any is accepted and has its own melody. Custom voices have the form `{id}`. */
+/**
+ * Reads the voice. Any voice is accepted, and each has its own melody. Custom voices have the form
+ * `{id}`.
+ */
 function readVoice(body: JsonObject): string {
   const voice = isObject(body.voice) ? body.voice.id : (body.voice ?? 'demo');
   if (typeof voice === 'string') return voice;
@@ -145,5 +148,5 @@ export function wavHeader(notes: number): Bytes {
   format.writeUInt32LE(sampleRateHz * bytesPerSample, 8);
   format.writeUInt16LE(bytesPerSample, 12);
   format.writeUInt16LE(bytesPerSample * 8, 14);
-  return writeWavHead(format, notes * noteSamples * bytesPerSample);
+  return writeWavHeader(format, notes * noteSamples * bytesPerSample);
 }

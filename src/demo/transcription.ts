@@ -1,6 +1,6 @@
 import { invalidRequest } from '../core/errors.ts';
 import { transcriptFormats } from '../core/media/audio.ts';
-import { id3Bytes, mp3FrameAt, readWavHead } from '../core/media/audio-files.ts';
+import { id3Bytes, mp3FrameAt, readWavHeader } from '../core/media/audio-files.ts';
 import { writeSubtitles } from '../core/media/subtitles.ts';
 import {
   choiceField,
@@ -78,7 +78,7 @@ function roundToMs(seconds: number): number {
   return Math.round(seconds * 1_000) / 1_000;
 }
 
-/** As at OpenAI, segments are included unless only words are requested. */
+/** As in OpenAI's API, segments are included unless only words are requested. */
 function timestamps(form: Form, sentences: readonly string[], duration: number) {
   const granularities = [
     ...form.getAll('timestamp_granularities'),
@@ -122,7 +122,7 @@ function subtitles(format: 'srt' | 'vtt', spans: readonly Span[]): string {
 /** 128 kbit/s, typical for compressed audio. */
 const guessedBytesPerSecond = 16_000;
 
-/** The most bytes before the first MP3 frame. */
+/** The maximum number of bytes before the first MP3 frame. */
 const resyncBytesMax = 64 * 1024;
 
 function audioSeconds(file: Uint8Array): number {
@@ -131,7 +131,7 @@ function audioSeconds(file: Uint8Array): number {
 }
 
 function wavSeconds(file: Uint8Array): number | undefined {
-  const head = readWavHead(file);
+  const head = readWavHeader(file);
   return head && Math.min(head.dataBytes, file.length - head.dataStart) / head.bytesPerSecond;
 }
 

@@ -81,7 +81,7 @@ describe('jobs API', () => {
     expect(server.counted.length).toBe(before + 1);
   });
 
-  test('links a finished job to one audio file that needs no key', async () => {
+  test('links a finished job to one audio file that can be downloaded without a key', async () => {
     const id = await created(speech({ metadata: { order: '№ 7' } }));
     await server.runJobs();
     const { json } = await show(id);
@@ -173,7 +173,7 @@ describe('jobs API', () => {
     server.harness.now += 23 * 3_600_000 + 1_800_000;
     const { json } = await show(id);
     const output = isObject(json.output) ? json.output : {};
-    // The output expires in half an hour, and the link with it.
+    // The output expires in half an hour, and so the link expires then.
     expect(output.url_expires_at).toBe(String(json.expires_at));
     server.harness.now += 1_800_000;
     expect((await show(id)).json).toMatchObject({ status: 'expired', output: null, progress: 1 });
@@ -189,7 +189,7 @@ describe('jobs API', () => {
     const ids: string[] = [];
     for (let index = 0; index < 3; index += 1) {
       server.harness.now += 1;
-      // Includes the lowest and highest speed.
+      // The speeds include the minimum and the maximum.
       ids.unshift(await created(speech({ speed: [0.25, 1, 4][index] })));
     }
     const list = async (query: string) => {
@@ -357,7 +357,7 @@ describe('POST /v1/jobs', () => {
     expect(await contents()).toBe(before);
   });
 
-  test('accepts a text of the maximum length in characters, whatever its bytes', async () => {
+  test('accepts a text of the maximum length in characters, however many bytes it has', async () => {
     server.harness.speechModel = {
       limit: { unit: 'bytes', max: 1_000 },
       isStrict: true,
@@ -390,7 +390,7 @@ describe('POST /v1/jobs', () => {
     };
     const reply = await server.post(speech());
     expect(reply.error).toMatchObject({
-      message: 'voice must be one of echo, nova with test/speech.',
+      message: 'voice must be one of echo, nova for test/speech.',
       param: 'voice',
     });
     server.harness.speechModel = {

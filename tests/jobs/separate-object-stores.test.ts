@@ -8,10 +8,10 @@ import { startPostgres } from '../support/postgres.ts';
 
 const testMs = 120_000;
 const advice =
-  'Processes that share a database must share an object store: set objects (OBJECTS_URL) to S3 ' +
-  'or to a folder that all of them can access.';
+  'Processes that share a database must share an object store. Set the objects option ' +
+  '(OBJECTS_URL) to S3 or to a folder that all of them can access.';
 
-test('a job whose text is in the folder of another process is left to that process', async () => {
+test("a job whose text is in another process's folder is left to that process", async () => {
   const harness = await JobHarness.open();
   const caller = await harness.newCaller();
   const id = await harness.speech(caller, 'Short.');
@@ -26,7 +26,7 @@ test('a job whose text is in the folder of another process is left to that proce
   await harness.close();
 });
 
-test('a job whose text is never found fails, free of charge, and names the setting', async () => {
+test('a job whose text is never found fails free of charge with an error that names the setting', async () => {
   const harness = await JobHarness.open();
   const caller = await harness.newCaller();
   const id = await harness.speech(caller, 'Short.');

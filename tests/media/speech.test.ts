@@ -28,7 +28,7 @@ const ownVoice = {
   endpoints: [{ provider: 'openai', model: 'plain-voice', pricing: { bytes: '1' } }],
 };
 
-/** A first-party-style model without a list of voices. */
+/** A model with the style `first_party` and no list of voices. */
 const unlisted = { ...ownVoice, id: 'test/unlisted', speech: { style: 'first_party' } };
 
 /** A model whose configuration names only the default voice. */
@@ -107,7 +107,7 @@ test('forwards recorded audio byte for byte', async () => {
   expect(reply.headers.get('content-type')).toBe('audio/mpeg');
 });
 
-describe('charge of speech', () => {
+describe('the charge for speech', () => {
   test('is 15 dollars per million characters for tts-1', async () => {
     audio.openai.script('tts-1', speech());
     const latin = await speak({});
@@ -202,7 +202,7 @@ describe('charge of speech', () => {
   });
 });
 
-describe('speech audio', () => {
+describe('the audio of a speech request', () => {
   test.each([
     ['mp3', 'audio/mpeg'],
     ['opus', 'audio/ogg'],
@@ -265,7 +265,7 @@ describe('speech audio', () => {
     });
   });
 
-  test("has any requested voice if the model's voices are unknown", async () => {
+  test("has whichever voice the client requests if the model's voices are unknown", async () => {
     audio.openai.script('plain-voice', speech());
     const reply = await speak({ model: 'test/plain', voice: 'aria', instructions: 'Sing.' });
     expectNoise(reply, 4096);
@@ -306,7 +306,7 @@ describe('speech audio', () => {
   });
 });
 
-describe('speech fallback', () => {
+describe('the fallback of a speech request', () => {
   freshGatewayPerTest();
 
   test.each([
@@ -331,7 +331,7 @@ describe('speech fallback', () => {
     expect([credits, provider]).toEqual([108, 'siliconflow']);
   });
 
-  test('does not exist for tts-1-hd, so the request fails', async () => {
+  test('is impossible for tts-1-hd, so the request fails', async () => {
     audio.openai.script('tts-1-hd', status(500));
     const reply = await speak({ model: 'openai/tts-1-hd' });
     expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
@@ -358,7 +358,7 @@ describe('speech fallback', () => {
     expect((await audio.bill(reply)).credits).toBe(0);
   });
 
-  test('is not tried after a 400, whose message the client gets', async () => {
+  test('is not tried after a 400, and the client receives the error message', async () => {
     audio.openai.script('tts-1', status(400, 'This text cannot be spoken'));
     const reply = await speak({});
     expect([reply.status, reply.error.message]).toEqual([400, 'This text cannot be spoken']);
@@ -397,12 +397,12 @@ describe('interrupted speech', () => {
     return { bytes, isComplete: false };
   }
 
-  test('is charged in proportion to its estimated length', async () => {
+  test('is charged in proportion to its estimated full length', async () => {
     audio.openai.script('tts-1', hangMidStream(2, speech()));
     const received = await receive();
     expect(received).toMatchObject({ status: 200, bytes: 2048, isComplete: false });
-    // 19 bytes take 19/15 seconds to speak, which are 20,267 bytes of MP3. 12 × 2048 / 20267 = 1.2
-    // characters, rounded up to 2 at 15 credits.
+    // 19 bytes of text take 19/15 seconds to speak, or 20,267 bytes of MP3. 2,048 of these bytes are
+    // 12 × 2,048 / 20,267 = 1.2 of the 12 characters, rounded up to 2, at 15 credits each.
     expect(await audio.bill(received)).toEqual({
       credits: 30,
       provider: 'openai',
@@ -425,7 +425,7 @@ describe('interrupted speech', () => {
     expect(bill.note).toContain('4096 of 8192 bytes');
   });
 
-  test('is detected if the stream lacks its final event', async () => {
+  test('is detected by the missing final event of a stream', async () => {
     const events = eventsOf(noise(3000), null).replace(/data: \{"type":"speech.audio.done.*$/s, '');
     audio.openai.script('gpt-4o-mini-tts', replay(events, { contentType: 'text/event-stream' }));
     const received = await receive({ model: 'openai/mini-tts' });
@@ -433,7 +433,7 @@ describe('interrupted speech', () => {
     expect((await audio.bill(received)).status).toBe('error');
   });
 
-  test('is detected if the stream contains megabytes of comments', async () => {
+  test('is detected even if the stream contains megabytes of comments', async () => {
     const comments = `: ${'x'.repeat(1_021)}\n`.repeat(17 * 1_024);
     const events = eventsOf(noise(3000), null).replace('\n\n', `\n\n${comments}`);
     audio.openai.script('gpt-4o-mini-tts', replay(events, { contentType: 'text/event-stream' }));
@@ -443,7 +443,7 @@ describe('interrupted speech', () => {
   });
 });
 
-describe('speech for a client that disconnects', () => {
+describe('speech for a client that disconnects early', () => {
   test('is charged in proportion and canceled upstream', async () => {
     audio.openai.script('tts-1', gated('never', 3, speech()));
     const client = new AbortController();
@@ -463,7 +463,7 @@ describe('speech for a client that disconnects', () => {
   });
 });
 
-describe('invalid speech request', () => {
+describe('an invalid speech request', () => {
   const long = 'x'.repeat(4096);
   test.each([
     ['no model', { model: undefined }, 'model'],
@@ -488,7 +488,7 @@ describe('invalid speech request', () => {
     ['an unknown voice', { voice: 'gandalf' }, 'voice'],
     ['a voice named like an object method', { voice: 'toString' }, 'voice'],
     [
-      'an unknown voice of a first-party-style model without a list',
+      'an unknown voice of a first_party model without a list',
       { model: 'test/unlisted', voice: 'gandalf' },
       'voice',
     ],
@@ -504,31 +504,31 @@ describe('invalid speech request', () => {
     ['instructions that are not a string', { instructions: 5 }, 'instructions'],
     ['a stream of events', { stream_format: 'sse' }, 'stream_format'],
   ])('is rejected: %s', async (_, body, param) => {
-    await audio.expectRefusal(await speak(body), 400, param);
+    await audio.expectRejection(await speak(body), 400, param);
   });
 
-  test('is not one with a default voice of a first-party-style model', async () => {
+  test('does not include a request for a default voice of a first_party model', async () => {
     for (const voice of ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer']) {
       audio.openai.script('plain-voice', speech());
       expectNoise(await speak({ model: 'test/unlisted', voice }), 4096);
     }
   });
 
-  test('returns the same error messages as a job', async () => {
+  test('has the same error messages as an invalid job', async () => {
     const slow = await speak({ speed: 0.24 });
     expect(slow.error.message).toBe('speed must be a number from 0.25 to 4, not 0.24.');
     const { error } = await speak({ model: 'test/unlisted', voice: 'gandalf' });
     const six = 'alloy, echo, fable, onyx, nova, shimmer';
-    expect(error.message).toBe(`voice must be one of ${six} with test/unlisted.`);
+    expect(error.message).toBe(`voice must be one of ${six} for test/unlisted.`);
   });
 
-  test('returns an error that suggests jobs for a long text', async () => {
+  test('has an error that suggests a job if its text is too long', async () => {
     const { error } = await speak({ input: `${long}y` });
     expect(error.message).toContain('/v1/jobs');
     expect(error.message).toContain('4097 characters');
   });
 
-  test('is not one with a text of the maximum length', async () => {
+  test('does not include a request with a text of the maximum length', async () => {
     audio.openai.script('tts-1', speech());
     // 4,096 characters of 4 bytes.
     expectNoise(await speak({ input: '😀'.repeat(4096) }), 4096);
@@ -540,7 +540,7 @@ describe('invalid speech request', () => {
   test('is rejected for a model without speech and for an unknown model', async () => {
     const noSpeech = await speak({ model: 'openai/stt-1' });
     expect([noSpeech.status, noSpeech.error.type]).toEqual([400, 'model_capability_mismatch']);
-    await audio.expectRefusal(await speak({ model: 'openai/tts-9' }), 404, 'model');
+    await audio.expectRejection(await speak({ model: 'openai/tts-9' }), 404, 'model');
   });
 
   test('is rejected without enough credits', async () => {

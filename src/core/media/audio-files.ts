@@ -33,7 +33,7 @@ export function mp3FrameAt(bytes: Uint8Array, at: number): Mp3Frame | undefined 
   };
 }
 
-/** Returns the size of an ID3v2 tag that starts here, or 0. Its 4 bytes hold 7 bits each. */
+/** Returns the size of an ID3v2 tag at this offset, or 0. The size field is 4 bytes of 7 bits. */
 export function id3Bytes(bytes: Uint8Array, at = 0): number {
   const isTag = bytes[at] === 0x49 && bytes[at + 1] === 0x44 && bytes[at + 2] === 0x33;
   if (!isTag || at + 10 > bytes.length) return 0;
@@ -44,8 +44,8 @@ export function id3Bytes(bytes: Uint8Array, at = 0): number {
 }
 
 /**
- * Returns whether a frame holds the length and seek table of its file instead of audio. After other
- * frames, or in a joined file, that table is wrong.
+ * Returns whether a frame contains the length and seek table of its file instead of audio. If other
+ * frames precede it, or the file is joined to others, that table is wrong.
  */
 export function isTableFrame(frame: Uint8Array): boolean {
   const text = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
@@ -63,7 +63,7 @@ export function bytesToNextFrame(bytes: Uint8Array, at: number): number {
   return (next === -1 ? bytes.length : next) - at;
 }
 
-/** Bytes outside of frames, such as tags and damage. A file with more isn't MP3. */
+/** Maximum bytes outside frames, such as tags and corrupt data. A file with more isn't MP3. */
 export const junkBytesMax = 4 * 1024 * 1024;
 
 /**
@@ -78,7 +78,7 @@ export function extractFrames(
   let junkBytes = 0;
   for (let index = 0; index < file.length && junkBytes <= junkBytesMax; ) {
     index += id3Bytes(file, index);
-    // Skip garbage between tag and audio. Two consecutive frames prove that it has ended.
+    // Skip garbage between tag and audio. Two consecutive frames prove that the garbage has ended.
     const run = isFrameStart(file, index) ? runAt(file, index) : undefined;
     const step = run && run.end > index ? run.end - index : bytesToNextFrame(file, index);
     if (run && run.end > run.start) {
@@ -115,7 +115,7 @@ function isFrameStart(file: Uint8Array, at: number): boolean {
 }
 
 /** The part of a WAV file before the samples. */
-export interface WavHead {
+export interface WavHeader {
   /** The `fmt ` chunk, which describes the sample format. */
   readonly format: Uint8Array;
   /** Bytes per sample across all channels, the smallest unit to cut at. */
@@ -130,7 +130,7 @@ export interface WavHead {
 }
 
 /** Reads the chunks before the samples. Returns undefined if the file isn't WAV. */
-export function readWavHead(start: Uint8Array): WavHead | undefined {
+export function readWavHeader(start: Uint8Array): WavHeader | undefined {
   const bytes = Buffer.from(start.buffer, start.byteOffset, start.byteLength);
   const isWav =
     bytes.toString('latin1', 0, 4) === 'RIFF' && bytes.toString('latin1', 8, 12) === 'WAVE';
@@ -139,13 +139,13 @@ export function readWavHead(start: Uint8Array): WavHead | undefined {
     const kind = bytes.toString('latin1', index, index + 4);
     const size = bytes.readUInt32LE(index + 4);
     if (kind === 'fmt ') format = bytes.subarray(index + 8, index + 8 + size);
-    if (kind === 'data') return format && headOf(format, index + 8, size);
+    if (kind === 'data') return format && headerOf(format, index + 8, size);
     index += 8 + size + (size % 2);
   }
   return undefined;
 }
 
-function headOf(format: Buffer, dataStart: number, declared: number): WavHead | undefined {
+function headerOf(format: Buffer, dataStart: number, declared: number): WavHeader | undefined {
   if (format.length < 16) return undefined;
   const [bytesPerSecond, blockBytes] = [format.readUInt32LE(8), format.readUInt16LE(12)];
   if (bytesPerSecond === 0 || blockBytes === 0) return undefined;
@@ -155,18 +155,18 @@ function headOf(format: Buffer, dataStart: number, declared: number): WavHead | 
 }
 
 /** Writes the header for this many bytes of samples. */
-export function writeWavHead(format: Uint8Array, dataBytes: number): Uint8Array<ArrayBuffer> {
-  const head = Buffer.alloc(20 + format.length + 8);
-  head.write('RIFF', 0, 'latin1');
+export function writeWavHeader(format: Uint8Array, dataBytes: number): Uint8Array<ArrayBuffer> {
+  const header = Buffer.alloc(20 + format.length + 8);
+  header.write('RIFF', 0, 'latin1');
   // Odd data is followed by a padding byte, which the file's size includes.
-  head.writeUInt32LE(head.length - 8 + dataBytes + (dataBytes % 2), 4);
-  head.write('WAVEfmt ', 8, 'latin1');
-  head.writeUInt32LE(format.length, 16);
-  head.set(format, 20);
-  head.write('data', 20 + format.length, 'latin1');
-  head.writeUInt32LE(dataBytes, 24 + format.length);
-  return head;
+  header.writeUInt32LE(header.length - 8 + dataBytes + (dataBytes % 2), 4);
+  header.write('WAVEfmt ', 8, 'latin1');
+  header.writeUInt32LE(format.length, 16);
+  header.set(format, 20);
+  header.write('data', 20 + format.length, 'latin1');
+  header.writeUInt32LE(dataBytes, 24 + format.length);
+  return header;
 }
 
-/** Sizes in a WAV file have 4 bytes. */
+/** Sizes in a WAV file are 4-byte numbers, and the file's size includes the header. */
 export const wavDataBytesMax = 0xffff_ffff - 1024;

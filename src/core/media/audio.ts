@@ -58,7 +58,7 @@ export function speechStyleError(
   model: string,
 ): GatewayError | null {
   if (voices && !voices.includes(voice)) {
-    return invalidRequest(`voice must be one of ${voices.join(', ')} with ${model}.`, 'voice');
+    return invalidRequest(`voice must be one of ${voices.join(', ')} for ${model}.`, 'voice');
   }
   if (speed === null || (speed >= slowest && speed <= fastest)) return null;
   const range = `from ${slowest} to ${fastest}`;
@@ -82,7 +82,7 @@ export const transcriptFields = {
   timestamp_granularities: optional(Type.Array(oneOf('word', 'segment'), { maxItems: 2 })),
 };
 
-/** Throws 400 for timestamps in a format other than verbose_json, the only one with times. */
+/** Throws 400 for timestamps in a format other than verbose_json, the only format with them. */
 export function rejectUnsupportedTimestamps(
   format: TranscriptFormat | null | undefined,
   granularities: readonly string[] | null | undefined,
@@ -132,8 +132,8 @@ export function readAudioKind(start: Uint8Array): AudioKind {
 }
 
 /**
- * Returns the media type of generated speech. Some servers ignore the requested format and players
- * trust the header, so the first bytes decide if they are recognized.
+ * Returns the media type of generated speech. Some servers ignore the requested format, and players
+ * trust the header. If the first bytes are recognized, they therefore determine the type.
  */
 export function speechContentType(start: Uint8Array, requested: SpeechFormat): string {
   const kind = sniffAudio(start);

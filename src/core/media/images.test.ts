@@ -52,7 +52,7 @@ test('readImageSize returns no wrong size for truncated files', () => {
   expect(readImageSize(bytes([0xff, 0xd8, 0xff, 0xe0, 0, 0, 0, 0, 0, 0, 0, 0]))).toBeUndefined();
 });
 
-test('readDataUrlImageSize stops after 256 KB of metadata, readImageSize does not', () => {
+test('readDataUrlImageSize stops after 256 KB of metadata, but readImageSize does not', () => {
   const segment = bytes([0xff, 0xe1, 0xff, 0xff], '\0'.repeat(0xfffd));
   const bury = (segments: number) =>
     Buffer.concat([jpeg.subarray(0, 2), ...Array(segments).fill(segment), jpeg.subarray(2)]);

@@ -8,7 +8,7 @@ interface Cue {
 }
 
 const timestampPattern = '((?:\\d+:)?\\d{1,2}:\\d{2}[.,]\\d{3})';
-/** White space within a line. Across lines, the match would be retried from each line. */
+/** White space within a line. If it matched line breaks, each line would start another match. */
 const gap = '[^\\S\\n]';
 const timing = new RegExp(
   `^${gap}*${timestampPattern}${gap}+-->${gap}+${timestampPattern}([^\\n]*)$`,

@@ -52,7 +52,7 @@ describe('joinSpeech', () => {
     other.writeUInt32LE(44_100, 24);
     const failure = await failureOf(join('wav', [wavFile(1), other]));
     expect(failure.message).toBe(
-      "The audio can't be joined: piece 2 is a different kind of WAV than the first.",
+      "The audio can't be joined: the first piece and piece 2 are in different WAV formats.",
     );
   });
 
@@ -79,7 +79,7 @@ describe('joinSpeech', () => {
     const file = await join('opus', chunks);
     const format = await measure(file, 'audio/ogg');
     expect(format).toMatchObject({ container: 'Ogg', codec: 'Opus' });
-    // Only the last trim remains: 85 packets of 960 samples, less 100 and the pre-skip.
+    // Only the last trim remains: 85 packets of 960 samples, minus 100 and the pre-skip.
     expect(format.duration).toBeCloseTo((85 * 960 - 100 - opusPreSkip) / 48_000, 3);
     const granules = readOggPages(file)?.map(({ granule }) => Number(granule) / 960);
     expect(granules?.slice(0, -1)).toEqual([0, 0, 10, 20, 25, 35, 45, 55, 65, 75]);
@@ -142,10 +142,10 @@ describe('joinSpeech', () => {
     ['MP3', 'mp3', mp3File(1), others.mp3],
     ['Opus', 'opus', opusFile(1), others.opus],
     ['AAC', 'aac', aacFile(1), others.aac],
-  ] as const)('rejects %s pieces of different kinds', async (name, format, first, other) => {
+  ] as const)('rejects %s pieces in different formats', async (name, format, first, other) => {
     const failure = await failureOf(join(format, [first, other]));
     expect(failure.message).toBe(
-      `The audio can't be joined: piece 2 is a different kind of ${name} than the first.`,
+      `The audio can't be joined: the first piece and piece 2 are in different ${name} formats.`,
     );
   });
 
@@ -185,7 +185,7 @@ describe('joinSpeech', () => {
     expect(await join('mp3', [taggedMp3(2)])).toEqual(Buffer.from(taggedMp3(2)));
   });
 
-  test('joins every format but FLAC, whose frames contain their numbers', () => {
+  test('joins every format except FLAC, whose frames contain their numbers', () => {
     const formats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;
     expect(formats.filter((format) => !canJoin(format))).toEqual(['flac']);
   });

@@ -2,9 +2,9 @@ import { GatewayError } from '../../core/errors.ts';
 import type { SpeechFormat } from '../../core/media/audio.ts';
 import {
   extractFrames,
-  readWavHead,
+  readWavHeader,
   wavDataBytesMax,
-  writeWavHead,
+  writeWavHeader,
 } from '../../core/media/audio-files.ts';
 import { type OggPage, type OpusFile, readOpus, writeOggPage } from './ogg-opus.ts';
 
@@ -12,8 +12,8 @@ import { type OggPage, type OpusFile, readOpus, writeOggPage } from './ogg-opus.
 type ReadPiece = (number: number) => Promise<Uint8Array>;
 
 /**
- * Join pieces into one valid file as a stream, with one piece in memory at a time. Formats that
- * can't be joined without decoding are missing; JobService rejects them.
+ * Functions that join pieces into one valid file, as a stream, with one piece in memory at a time.
+ * JobService rejects the other formats, because their pieces can't be joined without decoding.
  */
 const joiners: Partial<Record<SpeechFormat, Joiner>> = {
   mp3: joinMp3,
@@ -49,7 +49,7 @@ async function* concatenate(count: number, read: ReadPiece): AsyncGenerator<Uint
   for (let number = 0; number < count; number += 1) yield await read(number);
 }
 
-/** Yields the frames of all pieces without tags and seek tables, which describe single pieces. */
+/** Yields the frames of all pieces. Omits tags and seek tables, because they describe one piece. */
 async function* joinMp3(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const requireSameKind = kindGuard('MP3');
   for (let number = 0; number < count; number += 1) {
@@ -65,18 +65,18 @@ async function* joinWav(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
   const requireSameKind = kindGuard('WAV');
   const samplesOf = async (number: number) => {
     const file = await read(number);
-    const head = readWavHead(file);
-    if (!head) throw wrongFormatError('WAV', number);
-    requireSameKind(Buffer.from(head.format.subarray(0, 16)).toString('hex'), number);
-    const present = Math.min(head.dataBytes, file.length - head.dataStart);
-    const completeBytes = present - (present % head.blockBytes);
-    return { head, samples: file.subarray(head.dataStart, head.dataStart + completeBytes) };
+    const header = readWavHeader(file);
+    if (!header) throw wrongFormatError('WAV', number);
+    requireSameKind(Buffer.from(header.format.subarray(0, 16)).toString('hex'), number);
+    const present = Math.min(header.dataBytes, file.length - header.dataStart);
+    const completeBytes = present - (present % header.blockBytes);
+    return { header, samples: file.subarray(header.dataStart, header.dataStart + completeBytes) };
   };
   let dataBytes = 0;
   let format: Uint8Array = new Uint8Array();
   for (let number = 0; number < count; number += 1) {
-    const { head, samples } = await samplesOf(number);
-    if (number === 0) format = new Uint8Array(head.format);
+    const { header, samples } = await samplesOf(number);
+    if (number === 0) format = new Uint8Array(header.format);
     dataBytes += samples.length;
   }
   if (dataBytes > wavDataBytesMax) {
@@ -85,12 +85,14 @@ async function* joinWav(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
       'The audio is too long for a WAV file. Use mp3, or a shorter text.',
     );
   }
-  yield writeWavHead(format, dataBytes);
+  yield writeWavHeader(format, dataBytes);
   for (let number = 0; number < count; number += 1) yield (await samplesOf(number)).samples;
   if (dataBytes % 2 === 1) yield new Uint8Array(1);
 }
 
-/** ADTS frames are self-contained and can follow each other, but tags between them can't. */
+/**
+ * Yields the pieces unchanged, because ADTS frames are self-contained. Rejects pieces with tags.
+ */
 async function* joinAac(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const requireSameKind = kindGuard('AAC');
   for (let number = 0; number < count; number += 1) {
@@ -104,8 +106,8 @@ async function* joinAac(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
 }
 
 /**
- * Writes all pages as one stream, with one serial and continuous sequence numbers and times. A
- * piece counts with all of its packets, because only the end of a stream can be trimmed.
+ * Writes all pages as one stream, with one serial number and continuous sequence numbers and times.
+ * All packets of a piece count toward the times, because only the end of a stream can be trimmed.
  */
 async function* joinOpus(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const requireSameKind = kindGuard('Opus');
@@ -142,13 +144,13 @@ class OggStreamWriter {
   }
 }
 
-/** Returns a check that all pieces have the same sample rate and channels, as players require. */
+/** Returns a check that all pieces have the same format, such as sample rate and channels. */
 function kindGuard(name: string): (kind: string, number: number) => void {
   let first: string | undefined;
   return (kind, number) => {
     first ??= kind;
     if (kind === first) return;
-    throw joinError(`piece ${number + 1} is a different kind of ${name} than the first`);
+    throw joinError(`the first piece and piece ${number + 1} are in different ${name} formats`);
   };
 }
 

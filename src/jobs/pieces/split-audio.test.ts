@@ -38,7 +38,7 @@ describe('planCuts', () => {
     expect(Buffer.concat(samples).equals(allSamples)).toBe(true);
   });
 
-  test('limits the number of cuts for a WAV header that claims 1 byte per second', async () => {
+  test('limits the number of cuts if a WAV header declares 1 byte per second', async () => {
     const bytes = Buffer.from(wavFile(3_000));
     // Bytes per second, and bytes per sample of all channels.
     bytes.writeUInt32LE(1, 28);

@@ -7,9 +7,9 @@ import {
   junkBytesMax,
   type Mp3Frame,
   mp3FrameAt,
-  readWavHead,
-  type WavHead,
-  writeWavHead,
+  readWavHeader,
+  type WavHeader,
+  writeWavHeader,
 } from '../../core/media/audio-files.ts';
 import { readObject, type StoredObject } from '../object-storage.ts';
 
@@ -17,11 +17,11 @@ import { readObject, type StoredObject } from '../object-storage.ts';
 interface AudioCut {
   readonly from: number;
   readonly to: number;
-  /** Its start in the audio file, which is added to the timestamps of its transcript. */
+  /** Where the range starts in the audio file. It is added to the transcript's timestamps. */
   readonly startMs: number;
 }
 
-/** Leaves 1 MiB for the other fields of a request. */
+/** Leaves 1 MiB of the limit for the other fields of a request. */
 const cutBytes = transcriptionBytesMax - 1024 * 1024;
 /** Some providers accept at most an hour of audio per call. */
 const cutSeconds = 50 * 60;
@@ -32,14 +32,14 @@ const bytesPerSecondMin = 1_000;
 /** How much is read at once while looking for cuts. */
 const windowBytes = 1024 * 1024;
 /** Covers metadata chunks before the samples of a WAV file, such as tags and cover images. */
-const wavHeadBytes = 4 * 1024 * 1024;
+const wavHeaderBytes = 4 * 1024 * 1024;
 
-/** Returns the cuts of a file, which are always the same. Small files stay in one piece. */
+/** Returns the cuts of a file, which are the same on every call. Small files stay in one piece. */
 export async function planCuts(file: StoredObject): Promise<readonly AudioCut[]> {
   if (file.bytes <= transcriptionBytesMax) return [{ from: 0, to: file.bytes, startMs: 0 }];
-  const start = await readObject(file, 0, wavHeadBytes);
-  const head = readWavHead(start);
-  const cuts = head ? cutWav(head, file.bytes) : await cutMp3(file, id3Bytes(start));
+  const start = await readObject(file, 0, wavHeaderBytes);
+  const header = readWavHeader(start);
+  const cuts = header ? cutWav(header, file.bytes) : await cutMp3(file, id3Bytes(start));
   if (cuts.length > 0) return cuts;
   const mebibytesMax = transcriptionBytesMax / 1024 / 1024;
   throw invalidRequest(
@@ -52,14 +52,14 @@ export async function planCuts(file: StoredObject): Promise<readonly AudioCut[]>
 export async function readCut(file: StoredObject, { from, to }: AudioCut): Promise<Uint8Array> {
   const part = await readObject(file, from, to);
   if (from === 0 && to === file.bytes) return part;
-  const head = readWavHead(await readObject(file, 0, wavHeadBytes));
-  if (!head) return part;
-  return Buffer.concat([writeWavHead(head.format, part.length), part]);
+  const header = readWavHeader(await readObject(file, 0, wavHeaderBytes));
+  if (!header) return part;
+  return Buffer.concat([writeWavHeader(header.format, part.length), part]);
 }
 
-function cutWav(head: WavHead, fileBytes: number): AudioCut[] {
-  const { blockBytes, bytesPerSecond, dataStart } = head;
-  const end = Math.min(fileBytes, dataStart + head.dataBytes);
+function cutWav(header: WavHeader, fileBytes: number): AudioCut[] {
+  const { blockBytes, bytesPerSecond, dataStart } = header;
+  const end = Math.min(fileBytes, dataStart + header.dataBytes);
   const bytesMax = Math.min(cutBytes, cutSeconds * Math.max(bytesPerSecond, bytesPerSecondMin));
   const step = Math.max(blockBytes, bytesMax - (bytesMax % blockBytes));
   const cuts: AudioCut[] = [];
@@ -94,14 +94,14 @@ class Mp3Cutter {
     this.at = firstByte;
   }
 
-  /** `window` holds the bytes from `at` on. */
+  /** Reads the frames in `window`, the bytes that start at `at`. */
   readFrames(window: Uint8Array): void {
     for (let offset = 0; offset + 4 <= window.length; ) {
       const frame = mp3FrameAt(window, offset);
       const step = frame?.bytes ?? bytesToNextFrame(window, offset);
       const isFirst = this.audioBytes === 0;
       const isTable = frame && isFirst && isTableFrame(window.subarray(offset, offset + step));
-      // Skip the seek table: it holds the full duration, which providers would charge for.
+      // Skip the seek table. It contains the full duration, which providers would charge for.
       if (isTable) this.#from = this.at + step;
       else if (frame) this.#addFrame(frame);
       else this.junkBytes += step;

@@ -26,7 +26,7 @@ export function speechRejection(
   }
   const formats = dialects[dialect].speech?.formats ?? [];
   if (!formats.includes(request.format)) {
-    const message = `response_format must be one of ${formats.join(', ')} with ${model.id}.`;
+    const message = `response_format must be one of ${formats.join(', ')} for ${model.id}.`;
     return invalidRequest(message, 'response_format');
   }
   return null;

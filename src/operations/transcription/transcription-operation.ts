@@ -61,7 +61,7 @@ export class TranscriptionOperation implements Operation {
     const [first] = plan;
     if (fitting.length > 0 || !first) return fitting;
     const supported = formatsFor(first).join(', ');
-    const message = `response_format must be one of ${supported} with ${first.model.id}.`;
+    const message = `response_format must be one of ${supported} for ${first.model.id}.`;
     throw invalidRequest(message, 'response_format');
   }
 
