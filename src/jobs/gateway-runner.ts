@@ -87,7 +87,7 @@ export class GatewayJobRunner implements JobRunner {
     };
     const bill: PieceBill = { costCredits: 0, provider: '', seconds: null };
     const charge = await this.chargeOf(tenantId, piece.requestId);
-    // Another worker was charged and crashed before it stored the result.
+    // The piece was charged to the tenant, but its worker crashed before it stored the result.
     const isPaid = charge.kind === 'charged';
     const read = async () => {
       const operation = await operationOf(piece);
@@ -107,7 +107,7 @@ export class GatewayJobRunner implements JobRunner {
     return credits > 0 ? { kind: 'charged', credits } : { kind: 'free' };
   }
 
-  /** Corrects the bill if the ledger accepted this id from another worker while the piece ran. */
+  /** Corrects the bill if the ledger accepted this ID from another worker while the piece ran. */
   async #checkCharge({ caller, requestId, receivedAt }: Call, bill: PieceBill): Promise<void> {
     if (bill.costCredits === 0) return;
     const record = await this.#findRecord(caller.tenantId, requestId);
@@ -155,7 +155,7 @@ function withBilling(stages: Stages, bill: PieceBill): Stages {
   };
 }
 
-/** Limits the audio of a piece, which is held in memory. Longer audio counts as interrupted. */
+/** Limits the size of a piece's audio, which is held in memory. Longer audio is interrupted. */
 function withByteLimit(opened: OpenedAnswer): OpenedAnswer {
   const { answer } = opened;
   if (answer.kind !== 'bytes') return opened;
@@ -170,8 +170,8 @@ function withByteLimit(opened: OpenedAnswer): OpenedAnswer {
 }
 
 /**
- * Removes the usage of an interrupted piece, whose audio is discarded. Charging it would also use
- * up the id of the piece, so the complete piece couldn't be charged when another worker runs it.
+ * Removes the usage of an interrupted piece, because its audio is discarded. A charge would also
+ * use up the ID of the piece. The complete piece couldn't be charged when another worker runs it.
  */
 function withoutLostUsage({ clientSignal }: Call, outcome: RequestOutcome): RequestOutcome {
   const isCanceled = clientSignal.reason === ('cancelled' satisfies StopReason);

@@ -25,7 +25,7 @@ export function readSpeechInput(body: unknown): SpeechInput {
   rejectMetadata(body);
   const input = validate(speechCheck, speechJobSchema, body);
   if (countCharacters(input.input) > jobTextLengthMax) {
-    const message = `input is too long: a job takes up to ${jobTextLengthMax} characters.`;
+    const message = `input is too long: a job accepts at most ${jobTextLengthMax} characters.`;
     throw invalidRequest(message, 'input');
   }
   rejectInvalidSpeechInput(input.input);
@@ -74,7 +74,7 @@ function rejectRouting(body: unknown): void {
   }
 }
 
-/** Runs before the schema, which would report a key of the wrong length as an unknown field. */
+/** Runs before the schema check, which would report a key of invalid length as an unknown field. */
 function rejectMetadata(body: unknown): void {
   const names = isObject(body) && isObject(body.metadata) ? Object.keys(body.metadata) : [];
   if (names.length > metadataEntriesMax) {

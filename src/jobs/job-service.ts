@@ -40,16 +40,16 @@ interface JobServiceDeps {
   readonly storage: ObjectStorage;
   /** Returns the model if this caller may use it. Throws 400, 403, 404. */
   speechModel(caller: Caller, alias: string): Promise<SpeechModel & CreditCheck>;
-  /** Does the same for transcription models. Throws 400, 403, 404. */
+  /** Resolves if this caller may use the transcription model. Throws 400, 403, 404. */
   transcriptionModel(caller: Caller, alias: string): Promise<CreditCheck>;
-  /** Returns why the address policy rejects a URL, or null if it doesn't. */
+  /** Returns why the address policy rejects a URL, or null if the URL is allowed. */
   urlRejection(url: string): Promise<string | null>;
   /** Called after a job was canceled. */
   onCanceled(jobId: string): void;
   now(): number;
 }
 
-/** Runs after all other checks, so that an invalid field is reported before missing credits. */
+/** Runs after all other checks, so that invalid fields are reported before missing credits. */
 interface CreditCheck {
   /** Resolves if the caller has enough credits for these texts. Throws 402. */
   checkCredits(texts: readonly string[]): Promise<void>;
@@ -72,8 +72,8 @@ interface ReceivedForm {
 }
 
 /**
- * How many forms a tenant may upload at the same time. Validity and credits can be checked only
- * at the end of a form, so until then its file takes disk space without being paid for.
+ * How many forms a tenant may upload at the same time. The fields and the credits can be checked
+ * only at the end of a form. Until then, its file takes disk space without being paid for.
  */
 const formsPerTenantMax = 32;
 
@@ -108,7 +108,7 @@ export class JobService {
     }
   }
 
-  /** Streams the file into storage. The fields may come before or after it. */
+  /** Reads a form. Streams its file into storage. The fields may precede or follow the file. */
   async receive(tenantId: string, form: AsyncIterable<FormPart>): Promise<ReceivedForm> {
     if (tenantsAtLimit([...this.#receiving.values()], formsPerTenantMax).includes(tenantId)) {
       const message =
@@ -277,7 +277,7 @@ function newJobId(): string {
   return `job_${randomText(24)}`;
 }
 
-/** Skips the lookup of malformed IDs, whose bytes the database may reject. Throws 404. */
+/** Doesn't look up malformed IDs, because the database may reject their bytes. Throws 404. */
 async function requireJob(id: string, find: () => Promise<Job | undefined>): Promise<Job> {
   const job = /^job_[0-9a-z]{24}$/.test(id) ? await find() : undefined;
   if (!job) throw notFound('There is no job with this ID.', 'id');

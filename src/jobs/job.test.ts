@@ -16,7 +16,7 @@ function view(job: Partial<Job>, now = finishedAt) {
 }
 
 describe('jobObject', () => {
-  test('reports progress as the share of finished pieces, rounded to hundredths', () => {
+  test('reports progress as the fraction of finished pieces, rounded to hundredths', () => {
     const progressOf = (piecesDone: number, piecesTotal: number | null) =>
       view({ status: 'running', piecesDone, piecesTotal, output: null }).progress;
     expect(progressOf(0, null)).toBe(0);
@@ -41,7 +41,7 @@ describe('jobObject', () => {
     });
   });
 
-  test('reports a job as expired, without output, from the expiry on', () => {
+  test('reports a job as expired, without output, once it has expired', () => {
     expect(view({}, expiresAt - 1).status).toBe('succeeded');
     expect(view({}, expiresAt)).toMatchObject({ status: 'expired', output: null });
     expect(view({ status: 'failed' }, expiresAt).status).toBe('failed');

@@ -87,7 +87,7 @@ interface JobObjectContext {
   readonly storage: Pick<ObjectStorage, 'link'>;
 }
 
-/** Returns the JSON object that answers the creation of a job. */
+/** Returns the JSON object in the response to a request that creates a job. */
 export function newJobObject(job: JobSummary, baseUrl: string): NewJobObject {
   return {
     id: job.id,

@@ -44,7 +44,7 @@ interface JobsDeps {
   readonly secrets: SecretKeys;
   readonly log: Log;
   readonly listenPort: ListenPort;
-  /** The database's clock: all processes need the same time for leases and link expiry. */
+  /** The database's clock, because leases and links expire at the same time for all processes. */
   now(): number;
 }
 
@@ -205,7 +205,7 @@ interface OnceDeps {
   now(): number;
 }
 
-/** Creates the job, or returns the id of the one that the claim already points to. */
+/** Creates the job. If an earlier request with the same key created one, returns that job's ID. */
 async function createOnce(
   { caller, key, body, requestId, clientSignal }: IdempotentJobRequest,
   create: CreateJob,
@@ -235,7 +235,7 @@ interface OfferDeps extends Pick<JobContext, 'catalogOf'> {
   readonly health: Health;
 }
 
-/** Returns the offer of a model; fails like a direct call would. Throws 400, 403, 404. */
+/** Returns the model's first offer. Throws 400, 403, or 404, like a direct request. */
 async function offerFor(
   caller: Caller,
   alias: string,
@@ -264,7 +264,7 @@ function creditCheckFor(offer: Offer, caller: Caller, chargeContext: ChargeConte
 }
 
 /**
- * Rejects a job that the tenant can't pay in full. Credits are held per piece, so without this
+ * Rejects a job that the tenant can't pay for in full. Credits are held per piece, so without this
  * check the tenant would pay for the first pieces of a job that can't finish. Throws 402.
  */
 async function checkCredits(

@@ -5,8 +5,8 @@ import { isObjectKey } from '../core/stored-object.ts';
 /** Stores the inputs and outputs of jobs as files or in S3. Clients never choose a key. */
 export interface ObjectStorage {
   /**
-   * Streams the bytes into an object and returns its size. Atomic: if the source fails, no object
-   * is stored and the error is passed on.
+   * Streams the bytes into an object and returns its size. If the source fails, no object is
+   * stored, and the error is rethrown.
    */
   put(key: string, chunks: Chunks): Promise<number>;
   /** Returns undefined if there is no such object. */
@@ -27,7 +27,7 @@ export interface StoredObject {
 
 /**
  * Reads a range of an object, or all of it. Checks the length, because a proxy in front of the
- * storage may ignore the range or truncate it, and the tenant would pay for half a text.
+ * storage may ignore or truncate the range. The tenant would then pay for incomplete input.
  */
 export async function readObject(
   { bytes, body }: StoredObject,
@@ -62,7 +62,7 @@ export class ObjectLinks {
     return `${baseUrl}/v1/objects/${key}?${queryOf(this.#keys[0], key, expires)}`;
   }
 
-  /** `query` is the raw query string without the question mark. Extra parameters invalidate it. */
+  /** `query` is the raw query string, without `?`. With extra parameters, the link is invalid. */
   isValid(key: string, query: string, now: number): boolean {
     const [, expires = ''] = /^expires=(\d{1,12})&/.exec(query) ?? [];
     if (!isObjectKey(key) || expires === '') return false;

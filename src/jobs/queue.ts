@@ -5,9 +5,9 @@ import type { Job, JobFailure, Piece } from './job.ts';
 /** The jobs of one tenant, as clients create, read, and cancel them. */
 export interface JobStore {
   /**
-   * Queues the job unless the tenant's queue is full. The same transaction completes the claim: a
-   * process that has lost the claim queues nothing, and one that queues the job has completed the
-   * claim even if it crashes right after.
+   * Queues the job unless the tenant's queue is full. The same transaction completes the claim. A
+   * process that has lost the claim queues nothing. If a process queues the job, the claim is
+   * complete even if the process crashes right after that.
    */
   enqueue(
     job: NewJob,
@@ -67,12 +67,14 @@ export interface Lease {
 
 /** The jobs as workers process them. Writes return false if the lease was lost. */
 export interface JobQueue {
-  /** Takes the next job, preferring the tenant served longest ago. Retakes expired leases. */
+  /**
+   * Claims the next job of the tenant that has waited longest, even a job with an expired lease.
+   */
   claim(options: ClaimOptions): Promise<ClaimedJob | undefined>;
   renew(lease: Lease, until: number): Promise<boolean>;
-  /** Returns true if a lost lease ended in a cancellation, false if another worker took over. */
+  /** Returns whether a lease was lost because the job was canceled, not because of a takeover. */
   isCanceled(jobId: string): Promise<boolean>;
-  /** Returns the job to the queue. `isAttempt` is false for a worker that shuts down. */
+  /** Returns the job to the queue. `isAttempt` is false if the worker is shutting down. */
   release(lease: Lease, requeue: { notBefore: number; isAttempt: boolean }): Promise<boolean>;
   setPieces(lease: Lease, total: number): Promise<boolean>;
   /** Stores a finished piece and resets the count of attempts. */
@@ -87,7 +89,7 @@ export interface JobQueue {
 /** How a process claims the next job or webhook. */
 export interface ClaimOptions {
   readonly now: number;
-  /** After this time another process may claim it, unless it was renewed or has ended. */
+  /** After this time, another process may claim the item unless it was renewed or has ended. */
   readonly until: number;
   /** Tenants that already use their full share of this process. */
   readonly exceptTenants: readonly string[];
@@ -112,7 +114,9 @@ export type JobOutcome =
       readonly now: number;
     };
 
-/** The registry of stored job objects, from before the upload until after the deletion. */
+/**
+ * The registry of stored job objects. It lists an object from before its upload to its deletion.
+ */
 export interface JobObjects {
   register(key: string, jobId: string, deleteAt: number): Promise<void>;
   due(now: number, limit: number): Promise<readonly string[]>;
@@ -127,7 +131,7 @@ export interface JobObjects {
 
 /** Webhooks that wait for delivery. */
 export interface WebhookQueue {
-  /** Takes the next webhook that is due. */
+  /** Claims the next webhook that is due. */
   claim(options: ClaimOptions): Promise<Webhook | undefined>;
   retry(id: string, dueAt: number): Promise<void>;
   remove(id: string): Promise<void>;

@@ -8,15 +8,14 @@ import type { SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
  *
  * Contract of an implementation:
  * - `requestId` identifies the call in the journal, the log, and the ledger. The ledger accepts
- *   each id once, so a piece that runs twice under one id is charged once.
+ *   each ID once, so a piece that runs twice under one ID is charged once.
  * - `run` resolves after the call is settled, when its charge can't be lost anymore.
- * - `run` rejects with `RequestIdUsedError` if the ledger accepted the id from another worker, free
- *   of charge, while the piece ran. The caller must run the piece again under the next id.
- * - Otherwise `run` rejects with a `GatewayError`. Unless the caller is to blame, the job is
- * retried
- *   later, whatever `retryHelps` says to waiting clients.
+ * - `run` rejects with `RequestIdUsedError` if the ledger accepted the ID from another worker, free
+ *   of charge, while the piece ran. The caller must run the piece again under the next ID.
+ * - For other failures, `run` rejects with a `GatewayError`. The job is retried later unless the
+ *   error is the caller's fault. `retryHelps` doesn't matter, because it is for waiting clients.
  * - An interrupted piece costs nothing, because its audio is discarded and another worker may run
- *   it under the same id. Only a canceled piece is charged for what was delivered.
+ *   it under the same ID. Only a canceled piece is charged for the audio that was delivered.
  * - `run` ends soon after `signal` aborts with a `StopReason`.
  */
 export interface JobRunner {
@@ -26,17 +25,17 @@ export interface JobRunner {
 }
 
 export type PieceCharge =
-  /** The call isn't recorded, or not yet: its id is still free. */
+  /** The call hasn't been recorded so far, so its ID can still be used. */
   | { readonly kind: 'unrecorded' }
-  /** The call was recorded free of charge, so its id can't be charged anymore. */
+  /** The call was recorded free of charge, so its ID can't be charged anymore. */
   | { readonly kind: 'free' }
-  /** The call was charged, though its result may be lost. `credits` is at least 1. */
+  /** The call was charged, but its result may be lost. `credits` is at least 1. */
   | { readonly kind: 'charged'; readonly credits: number };
 
 /** Why a run was aborted. `lost`: another worker has the job. */
 export type StopReason = 'cancelled' | 'lost' | 'timeout' | 'shutdown';
 
-/** Another worker ran the piece under this id and crashed; the ledger recorded its call first. */
+/** Another worker ran the piece under this ID and crashed; the ledger recorded its call first. */
 export class RequestIdUsedError extends Error {
   override readonly name = 'RequestIdUsedError';
 }
@@ -44,7 +43,7 @@ export class RequestIdUsedError extends Error {
 /** The inputs that differ between runs of the same piece. */
 export interface PieceRun {
   readonly requestId: string;
-  /** Set from the second piece on, so that the voice doesn't change within a text. */
+  /** The first piece's provider, so that the voice doesn't change. Null for the first piece. */
   readonly provider: string | null;
   readonly signal: AbortSignal;
 }
@@ -52,7 +51,7 @@ export interface PieceRun {
 interface JobPiece extends PieceRun {
   readonly jobId: string;
   readonly tenantId: string;
-  /** The key that created the job. If it was revoked since, `run` rejects: `invalid_api_key`. */
+  /** The key that created the job. If it has been revoked, `run` rejects with `invalid_api_key`. */
   readonly keyId: string;
   readonly model: string;
 }
@@ -77,13 +76,13 @@ export interface FinishedPiece {
   readonly provider: string;
 }
 
-/** Bounds the search for a free id. A job can't have this many failed attempts of one piece. */
+/** Bounds the search for an unused ID. A piece can't have this many failed attempts. */
 const idsPerPieceMax = 100;
 
 /**
- * Returns the request id for a piece, which is the same for every worker. If a worker crashes after
- * the charge but before storing the result, the next one reuses the id, and the ledger charges an
- * id only once. Ids recorded free of charge are skipped.
+ * Returns the request ID for a piece, which is the same for every worker. If a worker crashes after
+ * the charge but before storing the result, the next worker reuses the ID, and the ledger charges
+ * an ID only once. IDs that were recorded free of charge are skipped.
  */
 export async function pieceRequestId(
   job: JobIdentity,

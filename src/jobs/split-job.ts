@@ -18,7 +18,7 @@ import type { FinishedPiece, JobRunner, PieceRun } from './runner.ts';
 /** Pieces of one job that run at the same time. */
 const concurrentPiecesMax = 3;
 
-/** The pieces of a job. Splitting the same job again gives the same pieces. */
+/** The pieces of a job. Splitting the same job again returns the same pieces. */
 export interface SplitJob {
   readonly count: number;
   /** Pieces that may run at the same time, once the first has determined the provider. */
@@ -26,7 +26,7 @@ export interface SplitJob {
   run(number: number, pieceRun: PieceRun): Promise<PieceResult>;
   /** The file extension of the pieces and of the output. */
   readonly extension: string;
-  /** Rejects if the first piece can't be joined to others. Absent if every piece can be. */
+  /** Rejects if the first piece can't be joined to others. Absent if any pieces can be joined. */
   readonly checkJoinable?: (chunk: Uint8Array) => Promise<void>;
   join(read: (number: number) => Promise<Uint8Array>): Chunks;
 }
@@ -51,8 +51,8 @@ export async function splitJob(
 }
 
 /**
- * Splits the text like the version of the gateway that started the job. The leading finished pieces
- * show its cuts; for a piece after a gap, only the length can be compared.
+ * Splits the text at the same positions as the gateway version that started the job. The leading
+ * finished pieces show where it cut. For a finished piece after a gap, only the length is compared.
  */
 function splitTexts(text: string, { limit }: SpeechJobRequest, done: readonly Piece[]): string[] {
   const consecutive = done.filter(({ number }, index) => number === index);

@@ -4,7 +4,7 @@ import { JobSweep } from './sweep.ts';
 
 const hourMs = 3_600_000;
 
-/** Creates a sweep over objects that are all due. The storage can't delete stuck ones. */
+/** Creates a sweep over objects that are all due. The storage can't delete stuck objects. */
 function createSweep(keys: readonly string[], isStuck: (key: string) => boolean) {
   const dueAt = new Map(keys.map((key) => [key, 0]));
   const clock = { now: 0 };
@@ -45,7 +45,7 @@ function createSweep(keys: readonly string[], isStuck: (key: string) => boolean)
 const names = (start: string, count: number) => Array.from({ length: count }, (_, i) => start + i);
 
 describe('JobSweep', () => {
-  test('deletes other objects if some cannot be deleted, and reports those once', async () => {
+  test('deletes other objects if some cannot be deleted, and reports the failure once', async () => {
     const stuck = names('stuck', 150);
     const { sweep, clock, reported, remaining } = createSweep(
       [...stuck, ...names('free', 150)],
@@ -61,7 +61,7 @@ describe('JobSweep', () => {
     ]);
   });
 
-  test('retries an object that could not be deleted after 1 hour', async () => {
+  test('after 1 hour, retries an object that could not be deleted', async () => {
     let isLocked = true;
     const { sweep, clock, reported, remaining, tries } = createSweep(['one'], () => isLocked);
     await sweep.run();

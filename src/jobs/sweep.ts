@@ -13,7 +13,7 @@ interface SweepDeps {
 
 const everyMs = 60_000;
 const batchObjects = 100;
-/** An object that can't be deleted is retried after this time, so that it doesn't block others. */
+/** Delay before an object that couldn't be deleted is retried, so that it doesn't block others. */
 const retryMs = 3_600_000;
 
 /** Deletes expired inputs, pieces, and outputs of jobs, and old rows. */

@@ -5,7 +5,7 @@ import { wavFile } from '../../tests/support/audio-files.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { storeAudio, storeText } from './upload.ts';
 
-/** Returns the error for a client whose input meets this storage failure. */
+/** Returns the error for the client if storing its input fails with this error. */
 function failureWith(error: Error): Promise<unknown> {
   const nothing = async () => undefined;
   const storage = {
@@ -30,7 +30,7 @@ describe('job uploads', () => {
     });
   });
 
-  test('passes on an error that the client caused', async () => {
+  test('returns an error that the client caused unchanged', async () => {
     const rejection = invalidRequest('file is too long.', 'file', 413);
     expect(await failureWith(rejection)).toBe(rejection);
   });

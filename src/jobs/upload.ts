@@ -19,7 +19,7 @@ export interface StoredAudio extends StoredInput {
   readonly sha256: string;
 }
 
-/** The sweep deletes an upload without a job after this time if nothing else did. */
+/** An upload that has no job after this time is deleted by the sweep. */
 const orphanMs = 24 * 3_600_000;
 
 /** Streams an audio file into storage. Detects its type from the first bytes before storing any. */
@@ -61,8 +61,8 @@ export async function storeText(
 }
 
 /**
- * Deletes an upload that no job was created from. The store decides, because a job may have been
- * created even though its confirmation was lost.
+ * Deletes an upload if no job was created from it. Only the store knows that for certain: a job may
+ * have been created even though its confirmation was lost.
  */
 export async function discardUpload(key: string, { storage, objects }: UploadDeps): Promise<void> {
   try {
@@ -74,7 +74,7 @@ export async function discardUpload(key: string, { storage, objects }: UploadDep
   }
 }
 
-/** Passes on client errors and reports all others as unavailable storage. Throws 503. */
+/** Rethrows client errors. Reports all other errors as unavailable storage, with 503. */
 function rethrowAsUnavailable(cause: unknown): never {
   if (cause instanceof GatewayError) throw cause;
   const message = "The input can't be stored right now. Retry in a few seconds.";

@@ -35,10 +35,10 @@ interface WebhookDeps {
 
 const everyMs = 1_000;
 
-/** If a process crashes while sending, another one sends the webhook again after this time. */
+/** If a process crashes while sending, another process resends the webhook after this time. */
 const claimMs = 60_000;
 
-/** Delays between attempts, as Standard Webhooks recommends. After the last, it is dropped. */
+/** Delays between attempts, as in Standard Webhooks. After the last attempt, it is dropped. */
 const retryDelaysMs = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000].map(
   (seconds) => seconds * 1000,
 );
@@ -127,7 +127,7 @@ export class WebhookSender {
 
 /**
  * Signs webhooks as Standard Webhooks specifies, with one secret per tenant. The secrets are
- * derived from the server's secret, so they aren't stored and every process can compute them.
+ * derived from the operator's secret key, so every process can compute them, and none are stored.
  */
 export class WebhookSigner {
   readonly #keys: ReturnType<typeof derivedKeys>;
@@ -136,7 +136,7 @@ export class WebhookSigner {
     this.#keys = derivedKeys(secrets, 'webhook secrets');
   }
 
-  /** Returns the secret with which the tenant verifies signatures. */
+  /** Returns the secret that the tenant needs to verify signatures. */
   secretOf(tenantId: string): string {
     return `whsec_${secretFrom(this.#keys[0], tenantId).toString('base64')}`;
   }
@@ -144,7 +144,7 @@ export class WebhookSigner {
   headers(tenantId: string, id: string, sentAt: number, body: string): Record<string, string> {
     const timestamp = String(Math.floor(sentAt / 1000));
     const signed = `${id}.${timestamp}.${body}`;
-    // One signature per server secret, so that receivers can verify with the previous one, too.
+    // One signature per secret key, so that receivers can also verify with their previous secret.
     const signatures = this.#keys.map((key) => {
       const hmac = createHmac('sha256', secretFrom(key, tenantId));
       return `v1,${hmac.update(signed).digest('base64')}`;

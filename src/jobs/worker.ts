@@ -20,7 +20,7 @@ const concurrentJobsPerTenantMax = 3;
 
 const claimEveryMs = 1_000;
 const renewEveryMs = 15_000;
-/** Long enough for several renewals to fail before another worker takes the job over. */
+/** Long enough that several renewals can fail before another worker takes over the job. */
 const leaseMs = 60_000;
 
 /** Retries follow after 15 seconds and 5 minutes, which gives providers time to recover. */
@@ -62,7 +62,8 @@ export class JobWorker {
   async #claimJobs(): Promise<void> {
     while (!this.#isStopping && this.#running.size < concurrentJobsMax) {
       const now = this.#deps.now();
-      // After a clock jump or a sleep, renew first, or this process would claim its own jobs.
+      // After a clock jump or a suspension, leases seem expired. Renew them first, so that this
+      // process doesn't claim its own jobs.
       if ([...this.#running].some(({ until }) => until <= now)) await this.renew();
       const until = now + leaseMs;
       const tenants = [...this.#running].map(({ job }) => job.tenantId);
@@ -83,7 +84,7 @@ export class JobWorker {
     await Promise.all([...this.#running].map((running) => this.#renewOne(running)));
   }
 
-  /** Aborts a job canceled by this process. Other processes notice at their next renewal. */
+  /** Aborts a job that was canceled here. Another process would notice at its next renewal. */
   abortCanceled(jobId: string): void {
     for (const { job, stop } of this.#running) {
       if (job.id === jobId) stop.abort('cancelled' satisfies StopReason);
@@ -91,8 +92,8 @@ export class JobWorker {
   }
 
   /**
-   * Stops claiming, waits for running pieces, then aborts the rest. Unfinished jobs return to the
-   * queue, and another process continues them.
+   * Stops claiming jobs and waits for running pieces, then aborts those that are still running.
+   * Unfinished jobs return to the queue, and another process continues them.
    */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
@@ -101,7 +102,7 @@ export class JobWorker {
     await this.idle();
   }
 
-  /** Runs before connections are closed, so that their failures don't count as attempts. */
+  /** Call this before closing connections, so that the failures don't count as attempts. */
   abortAll(): void {
     for (const { stop } of this.#running) stop.abort('shutdown' satisfies StopReason);
   }
@@ -129,7 +130,7 @@ export class JobWorker {
       if (await queue.renew(lease, until)) running.until = until;
       else stop.abort(await this.#lossReason(job));
     } catch {
-      // The store is unreachable. Once the lease expires, another worker may have the job.
+      // The store is unreachable. After the lease expires, another worker may run the job.
       if (now() >= running.until) stop.abort('lost' satisfies StopReason);
     }
   }
@@ -189,8 +190,8 @@ function requireRunnable(job: Job, now: number): void {
 }
 
 /**
- * Returns true if a later attempt may succeed. `retryHelps` is meant for waiting clients; a job has
- * more time. A model unknown to this process may exist in the configuration of another one.
+ * Returns whether a later attempt may succeed. Doesn't use `retryHelps`, which is for waiting
+ * clients, because a job has more time. If this process doesn't know the model, another may.
  */
 function isTransient({ symbol, status, param }: GatewayError): boolean {
   if (status === 404 && param === 'model') return true;
@@ -214,7 +215,7 @@ interface WorkDeps {
   now(): number;
 }
 
-/** The job was canceled or another worker has it, so this worker must not change it. */
+/** The job was canceled or taken over, so this worker must not change it. */
 class LeaseLostError extends Error {
   override readonly name = 'LeaseLostError';
 }
@@ -239,8 +240,8 @@ class PermanentFailure extends Error {
 const unfinishedObjectMs = jobOutputMs;
 
 /**
- * Runs the missing pieces of a job and joins all of them. Rejects if a piece fails, after storing
- * the pieces that were running concurrently, since those are charged.
+ * Runs the missing pieces of a job and joins all pieces. If one fails, waits for the others that
+ * are running and stores them, because they are charged. Then rejects.
  */
 async function runJob(
   job: Job,
@@ -263,7 +264,8 @@ async function runJob(
   };
   const read = async (number: number) => readPiece(done.get(number), storage);
   if (done.size === 0) await runOne(missing.shift() ?? 0);
-  // Check the format of the first piece before paying for pieces that couldn't be joined to it.
+  // Check the first piece's format before the others run. They cost credits even if they can't be
+  // joined.
   if (split.checkJoinable && missing.length > 0 && done.has(0)) {
     await split.checkJoinable(await read(0)).catch(rethrowAsPermanent);
   }
@@ -307,8 +309,8 @@ async function runPiece(
   await objects.register(objectKey, job.id, now() + unfinishedObjectMs);
   await storage.put(objectKey, [result.bytes]);
   const piece: Piece = { number, objectKey, costCredits, units, provider: result.provider };
-  // Retry once, because the piece is already charged. The first transaction may have been rolled
-  // back; if it was committed instead, the retry fails and the next worker finds the piece.
+  // Retry once, because the piece is already charged and the first transaction may have been rolled
+  // back. If it was committed instead, the retry fails, and the next worker finds the piece.
   const holdsLease = await queue.addPiece(lease, piece).catch(() => queue.addPiece(lease, piece));
   if (!holdsLease) {
     await queue.addLateUnits(job.id, units);
@@ -318,7 +320,7 @@ async function runPiece(
   return piece;
 }
 
-/** Runs up to `concurrency` pieces at a time. Starts none after a failure, then throws it. */
+/** Runs up to `concurrency` pieces at a time. After a failure, starts no more and throws it. */
 async function runAll(
   numbers: readonly number[],
   concurrency: number,

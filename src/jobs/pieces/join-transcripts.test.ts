@@ -91,7 +91,7 @@ describe('joinTranscripts', () => {
     );
   });
 
-  test('returns an empty text for SRT parts of nothing but blank lines', () => {
+  test('returns an empty text for SRT parts that contain only blank lines', () => {
     expect(join('srt', ' \n'.repeat(500_000), '\t\r\n '.repeat(300_000))).toBe('');
   });
 

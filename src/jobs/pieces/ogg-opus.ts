@@ -3,9 +3,9 @@ export interface OpusFile {
   /** `OpusHead` and `OpusTags`, on separate pages as the format requires. */
   readonly headers: readonly OggPage[];
   readonly pages: readonly OggPage[];
-  /** At 48 kHz, counted from the packets. The last page may declare fewer to trim the end. */
+  /** At 48 kHz, counted in the packets. The last page may declare fewer samples to trim the end. */
   readonly samples: bigint;
-  /** Must match for files to be joined. */
+  /** Only files with the same number of channels can be joined. */
   readonly channels: number;
 }
 
@@ -25,7 +25,7 @@ function isHead(page: OggPage | undefined): boolean {
 function readOpusFile(pages: readonly OggPage[]): OpusFile | undefined {
   const [head, tags] = pages;
   if (!head || !tags || !startsWith(tags.body, 'OpusTags')) return undefined;
-  // Tags with an image span several pages. The audio starts on the next one.
+  // Tags with an image span several pages. The audio starts on the page after them.
   let headerPages = 2;
   while (pages[headerPages]?.isContinued) headerPages += 1;
   const audioPages = pages.slice(headerPages);
@@ -86,7 +86,7 @@ export interface OggPage {
 
 const headBytes = 27;
 
-/** Half an hour of speech at one packet per page. Pieces are a few minutes long. */
+/** At one packet per page, this is half an hour of speech. Pieces are a few minutes long. */
 const pagesMax = 100_000;
 
 /** Returns the pages of a file, or undefined if it isn't a valid Ogg file. */

@@ -6,7 +6,7 @@ const characters = (max: number) => ({ unit: 'characters', max }) as const;
 const bytes = (max: number) => ({ unit: 'bytes', max }) as const;
 
 describe('splitText', () => {
-  test('keeps a text within the limit in one piece', () => {
+  test('returns a text within the limit as one piece', () => {
     expect(splitText('One. Two. Three.', characters(16))).toEqual(['One. Two. Three.']);
   });
 
@@ -32,7 +32,7 @@ describe('splitText', () => {
     ]);
   });
 
-  test('cuts after Chinese and Japanese punctuation, which no space follows', () => {
+  test('cuts after Chinese and Japanese punctuation, which has no space after it', () => {
     expect(splitText('今天天气很好。我们去公园吧！好的。', characters(12))).toEqual([
       '今天天气很好。',
       '我们去公园吧！好的。',
@@ -77,7 +77,7 @@ describe('splitText', () => {
     expect(splitText(verses, characters(25))).toEqual(['a rose, a tree', 'a house, a road']);
   });
 
-  test('cuts a long sentence after a clause, or else between words', () => {
+  test('cuts a long sentence after a clause if possible, otherwise between words', () => {
     expect(splitText('first part, second part and more', characters(15))).toEqual([
       'first part,',
       'second part and',
@@ -93,7 +93,7 @@ describe('splitText', () => {
     expect(splitText('👨‍👩‍👧‍👦👨‍👩‍👧‍👦', characters(13))).toEqual(['👨‍👩‍👧‍👦', '👨‍👩‍👧‍👦']);
   });
 
-  test('returns no pieces of only white space', () => {
+  test('returns no pieces that contain only white space', () => {
     expect(splitText(`One.${' '.repeat(50)}\n\n\nTwo.`, characters(10))).toEqual(['One.', 'Two.']);
     expect(splitText(' \n ', characters(10))).toEqual([]);
   });

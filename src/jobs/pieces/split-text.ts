@@ -1,10 +1,10 @@
 import type { TextLimit } from '../../core/media/audio.ts';
 
 /**
- * Splits a text into pieces within the limit of one call: after a paragraph or sentence, else after
- * a line or clause, else between words, else inside a word. Drops only the white space at the cuts.
- * `doneLengths` are the character counts of the leading pieces that are already finished, possibly
- * by a version that split differently.
+ * Splits a text into pieces within the limit of one call. It cuts after a paragraph or sentence if
+ * possible, otherwise after a line, then after a clause, then between words, then inside a word.
+ * Drops only the white space at the cuts. `doneLengths` are the character counts of the leading
+ * pieces that are already finished, possibly by a version that split differently.
  */
 export function splitText(
   text: string,
@@ -46,11 +46,12 @@ const nextWord = /\S/gu;
 const closers = '["\'\\p{Pe}\\p{Pf}]*';
 /** Before a space, “ and « are also closing quotes, as in German and Danish. */
 const closed = '["\'\\p{Pe}\\p{Pf}\\p{Pi}]*(?=\\s)';
-/** Covers all scripts: Hindi, Urdu, and Amharic have marks of their own. */
+/** Covers all scripts: Hindi, Urdu, and Amharic have their own punctuation marks. */
 const sentenceEnd = '[\\p{Sentence_Terminal}…]';
 const cuts = [
   // Paragraphs and sentences. The period in 3.5 doesn't end a sentence. CJK marks need no space
-  // after them. A run of marks matches only from its start, or "....." would take quadratic time.
+  // after them. A run of marks matches only from its start. Otherwise, "....." would take quadratic
+  // time.
   new RegExp(`\\n\\s*\\n|(?<!${sentenceEnd})${sentenceEnd}+${closed}|[。！？｡]+${closers}`, 'gu'),
   // Lines, such as headings and verses. After sentences, because emails break lines inside them.
   /\n/gu,
@@ -74,7 +75,7 @@ function bestCut(window: string, lengthMax: number): number {
 
 /** Returns the index after the last character that fits, but at least one character. */
 function furthestEnd(text: string, at: number, { unit, max }: TextLimit): number {
-  // UTF-16 units are the highest count of characters that a provider can arrive at.
+  // No provider counts more characters than a text has UTF-16 units.
   if (unit === 'characters') return Math.min(text.length, at + Math.max(2, max));
   let bytes = 0;
   let end = at;
