@@ -1,4 +1,4 @@
-/** Requests to AWS are signed with the operator's or the tenant's key, which isn't revealed. */
+/** Requests to AWS are signed with the operator's or the tenant's key. The key isn't revealed. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { checkSignature } from '../support/aws-signature.ts';
 import { makeByokTenant } from '../support/byok.ts';
@@ -93,7 +93,7 @@ test('a rejected AWS key falls back to the next provider and is redacted', async
 });
 
 describe("a tenant's own AWS key", () => {
-  test('signs with its session token and is not revealed', async () => {
+  test('signs requests together with its session token and is not revealed', async () => {
     const tenant = await makeByokTenant(gateway, 'signing');
     const key = `${own.id}:${own.secret}:${sessionToken}`;
     const put = await tenant.setProviderKey('aws', { api_key: key, mode: 'byok_only' });

@@ -62,7 +62,7 @@ beforeEach(() => {
   turn += 1;
 });
 
-/** Creates a request with another question for each test, so that tests share no cache entries. */
+/** Returns a request whose question differs in each test, so that tests share no cache entries. */
 const request = (fields: object = {}) => ({
   model: 'acme/claude',
   messages: [{ role: 'user', content: `Question ${turn}` }],
@@ -79,14 +79,14 @@ function lastRequest() {
   return { path: entry.path, headers: entry.headers, body: entry.json, tokens: entry.tokens };
 }
 
-/** Returns the charge for the last answer by the upstream's own token counts. */
+/** Returns the charge for the last answer, computed from the upstream's token counts. */
 function price(): number {
   const { prompt, completion } = lastRequest().tokens;
   return prompt * 2 + completion * 12;
 }
 
 describe('a Bedrock stream', () => {
-  test("reaches an OpenAI client and is charged by the upstream's counts", async () => {
+  test("reaches an OpenAI client and is charged according to the upstream's counts", async () => {
     upstream.script(modelId, chatAnswer(words(40), { reasoning: 'Let me see.' }));
     const answer = await gateway.stream(request({ stream_options: { include_usage: true } }));
     expect([answer.content, answer.finishReasons, answer.doneCount]).toEqual([
@@ -177,7 +177,7 @@ describe('a Bedrock stream', () => {
     expect((await gateway.record(again.requestId)).charges.modelCharge).toBe(0);
   });
 
-  test('is complete without usage, which is estimated', async () => {
+  test('is complete even without usage, which is then estimated', async () => {
     upstream.script(modelId, withoutDone(chatAnswer(words(40))));
     const answer = await gateway.stream(request());
     expect([answer.content, answer.finishReasons, answer.doneCount]).toEqual([
@@ -207,7 +207,7 @@ describe('a Bedrock stream that breaks after its first text', () => {
     expect([answer.content.startsWith('w1 w2'), answer.doneCount]).toEqual([true, 0]);
     expect(answer.finishReasons).toEqual(['error']);
     expect(answer.error?.message).toContain(message);
-    // The received text is charged by an estimate, because the upstream didn't count.
+    // The charge for the received text is estimated, because the upstream reported no counts.
     const { modelCharge } = (await gateway.record(answer.requestId)).charges;
     expect(modelCharge).toBeGreaterThan(0);
     const response = await gateway.fetch(request({ stream: true, max_tokens: 99 }), anthropic);
@@ -229,14 +229,14 @@ describe('a Bedrock stream that breaks before its first text', () => {
     ['text instead of frames', Buffer.from('data: {"choices":[]}\n\n')],
     ['half a frame', opening.subarray(0, 40)],
     ['nothing at all', Buffer.alloc(0)],
-  ])('falls back to the next provider for %s', async (_, bytes) => {
+  ])('falls back to the next provider after %s', async (_, bytes) => {
     upstream.script(modelId, replay(bytes, frames));
     upstream.script('other-up', chatAnswer('Here I am.'));
     const answer = await gateway.stream(request({ model: 'acme/both' }));
     expect([answer.content, answer.finishReasons]).toEqual(['Here I am.', ['stop']]);
   });
 
-  test('is a free 502 without another provider', async () => {
+  test('returns 502 free of charge if there is no other provider', async () => {
     upstream.script(modelId, replay(wrongChecksum, frames));
     const reply = await gateway.post(request({ stream: true }));
     expect(reply.status).toBe(502);
@@ -245,7 +245,7 @@ describe('a Bedrock stream that breaks before its first text', () => {
 });
 
 describe('a non-streaming Bedrock answer', () => {
-  test("reaches every client and is charged by the upstream's counts", async () => {
+  test("reaches every client and is charged according to the upstream's counts", async () => {
     upstream.script(modelId, callTools([{ name: 'weather', arguments: { city: 'Oslo' } }]));
     const chat = await gateway.post(request());
     expect(lastRequest().path).toBe(`${modelPath}/converse`);
@@ -298,9 +298,9 @@ describe('a Bedrock error', () => {
 
   test.each([
     ['application/json', false],
-    // Errors are JSON even for requests with frames.
+    // Errors are JSON even if the content type of the answer says that it has frames.
     ['application/vnd.amazon.eventstream', true],
-  ])('for an invalid request is quoted and free: %s', async (type, stream) => {
+  ])('for an invalid request is passed on free of charge: %s', async (type, stream) => {
     const body = JSON.parse(readBytes('bedrock/error-400-context.json').toString()) as unknown;
     const headers = { ...errorType('ValidationException'), 'content-type': type };
     upstream.script(modelId, json(400, body, headers));
@@ -325,7 +325,7 @@ describe('a Bedrock error', () => {
   test.each([
     ['http://pictures.invalid/cat.png', "The image can't be fetched"],
     ['data:image/tiff;base64,SUkq', 'This model accepts only PNG, JPEG, GIF, and WebP images.'],
-  ])('for the image %s is free and sends nothing upstream', async (url, message) => {
+  ])('for the image %s is free, and nothing is sent upstream', async (url, message) => {
     const content = [{ type: 'image_url', image_url: { url } }];
     const reply = await gateway.post(request({ messages: [{ role: 'user', content }] }));
     expect(reply.status).toBe(400);

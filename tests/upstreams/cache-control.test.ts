@@ -1,5 +1,5 @@
 /**
- * Clients set `cache_control` for Anthropic and `prompt_cache_key` for OpenAI. Built-in models of
+ * Clients set `cache_control` for Anthropic and `prompt_cache_key` for OpenAI. Built-in models from
  * other vendors receive the request without the fields that their vendor rejects.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
@@ -45,7 +45,7 @@ const messages = [
 ];
 
 test.each(strict)(
-  '%s receives a request that falls back from Claude without cache_control',
+  '%s receives a request without cache_control after a fallback from Claude',
   async (name) => {
     upstream.reset();
     upstream.script('claude', status(529, 'Overloaded'));
@@ -74,24 +74,27 @@ test.each<[string, object]>([
     'a function',
     { messages: plain, tools: [{ type: 'function', function: { ...weather, ...cacheControl } }] },
   ],
-])('Groq and Mistral receive %s without cache_control, which is reported', async (_, fields) => {
-  upstream.reset();
-  for (const name of strict) {
-    upstream.script(name, chatAnswer('Rain.'));
-    const reply = await gateway.post({ model: `acme/${name}`, ...fields });
-    expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([
-      200,
-      'cache_control',
+])(
+  'Groq and Mistral receive %s without cache_control, which is reported as dropped',
+  async (_, fields) => {
+    upstream.reset();
+    for (const name of strict) {
+      upstream.script(name, chatAnswer('Rain.'));
+      const reply = await gateway.post({ model: `acme/${name}`, ...fields });
+      expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([
+        200,
+        'cache_control',
+      ]);
+    }
+    const bodies = upstream.requests.map(({ raw }) => new TextDecoder().decode(raw));
+    expect(
+      bodies.map((body) => [body.includes('Weather?'), body.includes('cache_control')]),
+    ).toEqual([
+      [true, false],
+      [true, false],
     ]);
-  }
-  const bodies = upstream.requests.map(({ raw }) => new TextDecoder().decode(raw));
-  expect(bodies.map((body) => [body.includes('Weather?'), body.includes('cache_control')])).toEqual(
-    [
-      [true, false],
-      [true, false],
-    ],
-  );
-});
+  },
+);
 
 test('prompt_cache_key is sent to Mistral but not to Groq, which rejects it', async () => {
   upstream.reset();

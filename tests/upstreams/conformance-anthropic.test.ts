@@ -1,6 +1,6 @@
 /**
- * Recorded answers of Anthropic, translated and forwarded to Anthropic clients. Every stream is
- * validated by `stream-checks.ts`.
+ * Recorded answers from Anthropic, translated and forwarded to Anthropic clients.
+ * `stream-checks.ts` validates every stream.
  */
 import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
@@ -41,7 +41,7 @@ function forwardAll(relay: StreamTransform, messages: readonly SseMessage[]): st
   return opening + relay.close({ usage: relay.metrics.usage ?? noUsage, costCredits: 7 });
 }
 
-/** Returns the block events of a recording, which must be in the output unchanged. */
+/** Returns the data of the block events in a recording. The output must contain it unchanged. */
 function dataIn(raw: string): string[] {
   const data = [...raw.matchAll(/^data: ?(.*)$/gm)].map((match) => match[1] ?? '');
   return data.filter((line) => /"content_block_(?:start|delta|stop)"/.test(line));
@@ -65,7 +65,7 @@ describe('AnthropicPassThrough', () => {
     expect([output.includes(model), output.includes(id)]).toEqual([false, false]);
   });
 
-  test.each(streams)("doesn't complete $path if it ends after any event", ({ path }) => {
+  test.each(streams)("doesn't complete $path if it ends early, after any event", ({ path }) => {
     const messages = messagesOf(readFixture(path));
     for (let length = 0; length < messages.length; length += 1) {
       const relay = new AnthropicPassThrough(identity, 9);
@@ -90,24 +90,27 @@ describe('AnthropicPassThrough', () => {
 });
 
 describe('readReply', () => {
-  test.each(replies)('forwards $path and replaces only its names', ({ path, expected }) => {
-    const raw = readFixture(path);
-    const reply = valueIn(readReply(raw, identity));
-    const { usage, finishReason } = reply.metrics;
-    expect(finishReason ?? null).toBe(expected.openai.finish_reason);
-    const output: unknown = JSON.parse(reply.write({ usage: usage ?? noUsage, costCredits: 7 }));
-    const recorded: unknown = JSON.parse(raw);
-    if (!isObject(recorded)) throw new Error("The recording isn't an object.");
-    const names = { id: 'msg_0123456789abcdef', model: identity.model };
-    const renamed: unknown = JSON.parse(
-      JSON.stringify({ ...recorded, ...names, content: [] }).replaceAll(
-        `"${String(recorded.model)}"`,
-        `"${identity.model}"`,
-      ),
-    );
-    expect(output).toEqual({ ...(renamed as object), content: recorded.content });
-    expect(output).toMatchObject({ usage: expected.anthropic.usage });
-  });
+  test.each(replies)(
+    'forwards $path and replaces only its id and model name',
+    ({ path, expected }) => {
+      const raw = readFixture(path);
+      const reply = valueIn(readReply(raw, identity));
+      const { usage, finishReason } = reply.metrics;
+      expect(finishReason ?? null).toBe(expected.openai.finish_reason);
+      const output: unknown = JSON.parse(reply.write({ usage: usage ?? noUsage, costCredits: 7 }));
+      const recorded: unknown = JSON.parse(raw);
+      if (!isObject(recorded)) throw new Error("The recording isn't an object.");
+      const names = { id: 'msg_0123456789abcdef', model: identity.model };
+      const renamed: unknown = JSON.parse(
+        JSON.stringify({ ...recorded, ...names, content: [] }).replaceAll(
+          `"${String(recorded.model)}"`,
+          `"${identity.model}"`,
+        ),
+      );
+      expect(output).toEqual({ ...(renamed as object), content: recorded.content });
+      expect(output).toMatchObject({ usage: expected.anthropic.usage });
+    },
+  );
 });
 
 test('AnthropicPassThrough forwards unknown events', () => {
@@ -124,7 +127,7 @@ test('AnthropicPassThrough forwards unknown events', () => {
   }
 });
 
-test('AnthropicPassThrough keeps earlier counts if the last report has null', () => {
+test('AnthropicPassThrough keeps earlier counts if the last usage report has null', () => {
   const relay = new AnthropicPassThrough(identity, 9);
   for (const message of messagesOf(readFixture('anthropic/usage-null-stream.sse'))) {
     relay.push(message);
@@ -143,7 +146,7 @@ test('Anthropic replies report the matched stop sequence', () => {
   expect([sink.finishReason, sink.stopSequence]).toEqual(['stop_sequence', 'Paris']);
 });
 
-test("Anthropic's web search emits each source with the range of its text", () => {
+test('the Anthropic reader emits each source of a web search with the range of the text that cites it', () => {
   const sink = new RecordingSink();
   const reader = anthropicUpstream.readStream(sink, []);
   const raw = readFixture('anthropic/web-search-stream.sse');
@@ -157,7 +160,7 @@ test("Anthropic's web search emits each source with the range of its text", () =
 });
 
 test.each(readExpectations('openai').filter(({ expected }) => expected.stream))(
-  'a translation of $path for an Anthropic client does not complete if the stream ends after any event',
+  'a translation of $path for an Anthropic client is not complete if the stream ends early',
   ({ path }) => {
     const messages = messagesOf(readFixture(path));
     const client = anthropicClient({ inputTokensEstimate: 9 });

@@ -1,4 +1,4 @@
-/** Recorded answers of Bedrock, translated for every client. */
+/** Recorded answers from Bedrock, translated for every client. */
 import { expect, test } from 'bun:test';
 import { bedrockUpstream } from '../../src/dialects/bedrock/upstream/upstream.ts';
 import { RecordingSink } from '../support/recording-sink.ts';

@@ -1,4 +1,4 @@
-/** Recorded errors of Cohere. Its embeddings are tested in `embeddings.test.ts`. */
+/** Recorded errors from Cohere. Its embeddings are tested in `embeddings.test.ts`. */
 import { testRecordedErrors } from '../support/upstream-conformance.ts';
 
 testRecordedErrors('cohere');

@@ -1,4 +1,4 @@
-/** Recorded answers of Gemini, translated for every client. */
+/** Recorded answers from Gemini, translated for every client. */
 import { expect, test } from 'bun:test';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
 import {
@@ -39,7 +39,7 @@ test('Gemini emits the signature of a text after the text', () => {
   expect(sinkOf(path).signatures).toEqual(signaturesIn(path).map((own) => `gemini:${own}`));
 });
 
-test('Gemini usage in a separate chunk after the finish is counted', () => {
+test('Gemini usage in a separate chunk after the finish reason is counted', () => {
   expectTranslated(geminiUpstream, readFixture('gemini/usage-last-chunk-stream.sse'), {
     ...{ dialect: 'gemini', kind: 'chat', stream: true },
     ...{ text: 'One two', reasoning: '', tool_calls: [] },

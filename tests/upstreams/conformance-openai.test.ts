@@ -1,5 +1,5 @@
 /**
- * Recorded answers of OpenAI-style providers, translated and forwarded to OpenAI clients.
+ * Recorded answers from OpenAI-style providers, translated and forwarded to OpenAI clients.
  */
 import { describe, expect, test } from 'bun:test';
 import { noUsage } from '../../src/core/usage.ts';

@@ -1,4 +1,4 @@
-/** Recorded answers of OpenAI's Responses endpoint, translated for every client. */
+/** Recorded answers from OpenAI's Responses endpoint, translated for every client. */
 import { describe, expect, test } from 'bun:test';
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
 import { type FullResponse, streamOf } from '../support/response-events.ts';
@@ -46,7 +46,7 @@ test('the Responses reader reports the first error of a stream', () => {
 });
 
 /** Streams made from recorded non-streaming answers, because no complete stream was recorded. */
-describe('a Responses stream made from', () => {
+describe('a Responses stream made from the answer in', () => {
   const thinking = {
     id: 'resp_thinking',
     model: 'gpt-thinking-2026',
@@ -110,7 +110,7 @@ describe('a Responses stream made from', () => {
   ];
 
   test.each(cases)(
-    '$path is read byte by byte, and is not complete when truncated',
+    '$path is read byte by byte and is not complete if it is truncated',
     (recording) => {
       const stream = streamOf(JSON.parse(recording.raw) as FullResponse);
       expectStream(responsesUpstream, stream, recording.expected);

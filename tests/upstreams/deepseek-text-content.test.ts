@@ -1,4 +1,4 @@
-/** DeepSeek rejects lists of texts: "invalid type: sequence, expected a string". */
+/** DeepSeek rejects arrays of text parts: "invalid type: sequence, expected a string". */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { fieldsOf, objectsIn } from '../../src/core/json.ts';
@@ -37,7 +37,7 @@ const texts = [
 ];
 const joined = 'Be brief.\n\nWeather?';
 
-test('DeepSeek receives lists of texts in a chat as strings, including tool results', async () => {
+test('converts arrays of text parts in chat requests, including tool results, to strings for DeepSeek', async () => {
   const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } };
   const { status } = await gateway.post({
     model: 'acme/flash',
@@ -52,7 +52,7 @@ test('DeepSeek receives lists of texts in a chat as strings, including tool resu
   expect(sentContents()).toEqual([joined, joined, null, joined]);
 });
 
-test('DeepSeek receives lists of texts in messages as strings', async () => {
+test('converts arrays of text blocks in Messages API requests to strings for DeepSeek', async () => {
   const body = {
     model: 'acme/flash',
     max_tokens: 100,

@@ -1,6 +1,6 @@
 /**
- * OpenRouter forwards encrypted reasoning with its vendor's format. When a conversation moves
- * between providers, each vendor receives its own reasoning. Anthropic rejects any other.
+ * OpenRouter labels encrypted reasoning with the format of its vendor. When a conversation moves
+ * between providers, each vendor receives only its own reasoning. Anthropic rejects any other.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { chatAnswer, json, startFakeUpstream } from '../support/fake-upstream.ts';

@@ -57,7 +57,7 @@ async function send({ behavior, path = '/v1/chat/completions', extra = {} }: Sen
   return { reply, text, entry: last };
 }
 
-/** Returns the data of an event stream in its plainest syntax. */
+/** Returns the data of the events in a stream that uses only the simplest syntax. */
 function payloads(text: string): readonly string[] {
   return text
     .split('\n\n')
@@ -68,7 +68,7 @@ function payloads(text: string): readonly string[] {
 const streaming = { stream: true };
 const withUsage = { stream: true, stream_options: { include_usage: true } };
 
-test('FakeUpstream answers "ok" for an unscripted model and counts words as tokens', async () => {
+test('FakeUpstream answers "ok" for a model without a script, and counts words as tokens', async () => {
   const { text, entry } = await send({});
   expect(JSON.parse(text)).toMatchObject({
     object: 'chat.completion',
@@ -209,7 +209,7 @@ test('FakeUpstream counts tokens for Anthropic requests, without recording usage
   expect(JSON.parse(refused.text)).toMatchObject({ type: 'error', error: { message: 'no' } });
 });
 
-test('FakeUpstream can omit, repeat, or continue after [DONE]', async () => {
+test('FakeUpstream can omit or repeat [DONE], or send data after it', async () => {
   const missing = await send({ behavior: withoutDone(), extra: streaming });
   expect(missing.text).toContain('"finish_reason":"stop"');
   expect(missing.text).not.toContain('[DONE]');
@@ -221,7 +221,7 @@ test('FakeUpstream can omit, repeat, or continue after [DONE]', async () => {
   expect(after.entry.text).toBe('complete');
 });
 
-test('FakeUpstream ends a status 200 with an error in the format of the endpoint', async () => {
+test('FakeUpstream ends a stream with status 200 with an error in the format of the endpoint', async () => {
   const data = await send({ behavior: errorInside200(2), extra: streaming });
   expect(payloads(data.text)).toHaveLength(3);
   expect(payloads(data.text)[2]).toStartWith('{"error":{');

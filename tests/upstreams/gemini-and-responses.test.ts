@@ -186,7 +186,7 @@ describe('Gemini', () => {
     expect(seen.signatures).toEqual([`gemini:${signature}`]);
   });
 
-  test('ends with an error if its stream is cut off', async () => {
+  test('ends the stream to the client with an error if the upstream stream is cut off', async () => {
     const [first] = stream().split(/\r?\n\r?\n/);
     upstream.script('gem-up', replay(`${first}\n\n`, eventStream));
     const answer = await gateway.stream({ model: 'acme/gemini', messages: [question] });
@@ -201,7 +201,7 @@ describe('Gemini', () => {
   test.each([
     ['a malformed call', { candidates: [{ finishReason: 'MALFORMED_FUNCTION_CALL' }] }],
     ['an error object', { error: { code: 503, message: 'Overloaded.', status: 'UNAVAILABLE' } }],
-  ])('falls back to the next provider for %s', async (_, chunk) => {
+  ])('is replaced by the next provider after %s', async (_, chunk) => {
     upstream.script('gem-up', replay(`data: ${JSON.stringify(chunk)}\r\n\r\n`, eventStream));
     upstream.script('other-up', chatAnswer('Here I am.'));
     const answer = await gateway.stream({ model: 'acme/both', messages: [question] });
@@ -227,7 +227,7 @@ describe('Gemini', () => {
     expect(reply.json.choices).toMatchObject([{ finish_reason: 'content_filter' }]);
   });
 
-  test('quotes its message for an invalid request, which is free', async () => {
+  test('returns its own error message for an invalid request, free of charge', async () => {
     const body = readFixture('gemini/error-400-too-many-tokens-vertex.json');
     upstream.script('gem-up', replay(body, { status: 400 }));
     const reply = await gateway.post({ model: 'acme/gemini', messages: [question] });
@@ -283,7 +283,7 @@ describe('the Responses upstream', () => {
     });
   });
 
-  test('receives parameters that only OpenAI has, which are dropped for Gemini', async () => {
+  test('receives parameters that only OpenAI has, and that are dropped for Gemini', async () => {
     const options = { verbosity: 'low', prompt_cache_key: 'case-4711', safety_identifier: 'ann' };
     upstream.script('ans-up', replay(readFixture('openai/responses-tool-final.json')));
     const sent = await gateway.post({ model: 'acme/answers', messages: [question], ...options });
@@ -306,7 +306,7 @@ describe('the Responses upstream', () => {
     ]);
   });
 
-  test('falls back to the next provider if it fails before the first text', async () => {
+  test('is replaced by the next provider if it fails before the first text', async () => {
     const broken = readFixture('openai/responses-error-stream.sse');
     upstream.script('ans-up', replay(broken, { ...eventStream, piece: 'event by event' }));
     upstream.script('other-up', chatAnswer('Here I am.'));

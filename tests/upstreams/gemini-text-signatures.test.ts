@@ -1,7 +1,7 @@
 /**
- * Gemini may sign its text in a part that contains only the signature. A chat client receives it
- * and returns it to Gemini. A Messages client receives it only before a call, because it takes the
- * last block as the answer.
+ * Gemini may sign its text in a part that contains only the signature. A chat client receives the
+ * signature and sends it back to Gemini. A Messages client receives it only before a tool call,
+ * because such a client treats the last block as the answer.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -31,7 +31,7 @@ const chunk = (parts: readonly object[], finishReason?: string) => ({
 const textPart = { text: 'Hi' };
 const signature = { thoughtSignature: 'c2lnbmVk' };
 
-/** Answers with the signature in different places. */
+/** Answers with the signature at different positions. */
 const answers = {
   'a stream': { chunks: [chunk([textPart]), chunk([signature]), chunk([], 'STOP')], stream: true },
   'the last chunk of a stream': {
@@ -89,7 +89,7 @@ describe.each(Object.entries(answers))('a Gemini text signature in %s', (_, answ
     expect(partsSent()).toEqual(signedText);
   });
 
-  test('is not sent after the text of a message', async () => {
+  test('is not sent to a Messages client after the text', async () => {
     script(answer);
     const path = '/v1/messages';
     const { text } = await gateway.post({ ...request, messages: [question], stream }, { path });

@@ -1,7 +1,7 @@
 /**
  * Anthropic-style upstreams with malformed blocks: text inside a call, missing start or stop
- * events, repeated or skipped indexes. Every client receives all content once, in valid blocks,
- * and a truncated answer is never complete.
+ * events, or repeated or skipped indexes. Every client receives all content once, in valid blocks,
+ * and a truncated answer never looks complete.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import {

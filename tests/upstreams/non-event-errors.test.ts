@@ -1,5 +1,5 @@
 /**
- * Streams that end with an error outside of an event: bare JSON, as Google and proxies write it, or
+ * Streams that end with an error outside any event: bare JSON, as Google and proxies write it, or
  * an `error:` line, as older llama.cpp servers write it. The client receives the message.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
@@ -52,7 +52,7 @@ const contextExceeded = {
   type: 'server_error',
 };
 
-/** Google writes its errors in several lines. */
+/** The provider, the text of the error, its status, and its message. Google uses several lines. */
 const errors: [keyof typeof openings, string, number, string][] = [
   ['google', JSON.stringify({ error: unavailable }, null, 2), 503, unavailable.message],
   ['claude', JSON.stringify({ type: 'error', error: overloaded }), 503, overloaded.message],

@@ -4,7 +4,7 @@ import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { readFixture } from '../support/upstream-conformance.ts';
 
-/** The fields that the effort `low` becomes, by upstream model. */
+/** The fields that the effort `low` is converted to, by upstream model. */
 const fieldsByModel: Readonly<Record<string, object>> = {
   'claude-sonnet-4-5': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
   'claude-opus-4-20250514': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
@@ -72,15 +72,18 @@ async function sentReasoning(model: string, path: string): Promise<unknown[]> {
 
 const paths = ['/v1/chat/completions', '/v1/responses'];
 
-test.each(paths)('a model with the reasoning feature receives the effort from %s', async (path) => {
-  expect(await sentReasoning('acme/thinker', path)).toEqual([
-    'low',
-    ['reasoning.encrypted_content'],
-  ]);
-});
+test.each(paths)(
+  'a model with the reasoning feature receives the effort from a request to %s',
+  async (path) => {
+    expect(await sentReasoning('acme/thinker', path)).toEqual([
+      'low',
+      ['reasoning.encrypted_content'],
+    ]);
+  },
+);
 
 test.each(paths)(
-  'a model without the reasoning feature receives no effort from %s',
+  'a model without the reasoning feature receives no effort from a request to %s',
   async (path) => {
     expect(await sentReasoning('acme/talker', path)).toEqual([undefined, undefined]);
   },

@@ -1,6 +1,6 @@
 /**
- * Checks that a random prompt, written as a request of a dialect and read back as that dialect's
- * clients send it, is unchanged.
+ * Writes random prompts as requests in a dialect and reads each request back as if a client had
+ * sent it. The prompt must be unchanged.
  */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
@@ -74,7 +74,7 @@ function throughOpenAi(prompt: Prompt, target: Target): Prompt {
 
 /**
  * Applies what Anthropic requires: an output limit, and no numeric bounds in the schemas that it
- * enforces, those of answers and strict tools.
+ * enforces, which are the schemas of answers and of strict tools.
  */
 function withAnthropicLimits(prompt: Prompt): Prompt {
   const { json, tools, outputTokensMax } = prompt;
@@ -191,7 +191,7 @@ describe('a prompt that an OpenAI-style provider can express', () => {
       fc.assert(
         fc.property(randomPrompts(openai), (prompt) => {
           expect(openAiUpstream.write(prompt, target).dropped ?? []).toEqual([]);
-          // The gateway itself decides how much reasoning the client receives.
+          // The gateway, not the provider, decides how much reasoning the client receives.
           const { reasoning } = prompt;
           const visible = { ...prompt, reasoning: reasoning && { ...reasoning, visible: true } };
           const read = throughOpenAi(prompt, target);

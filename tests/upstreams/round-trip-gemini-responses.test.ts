@@ -1,4 +1,4 @@
-/** Checks that a random prompt, written as a request and read back, is unchanged. */
+/** Writes random prompts as requests and reads them back. The prompt must be unchanged. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { Prompt, Turn } from '../../src/core/prompt.ts';
@@ -169,7 +169,7 @@ describe('a prompt that the Responses endpoint can express', () => {
 const clientFeatures = { ...responsesFeatures, resultErrors: false };
 
 test(
-  'a Responses request is read as the prompt that it was written from',
+  'reading a Responses request returns the prompt that it was written from',
   () => {
     fc.assert(
       fc.property(randomPrompts(clientFeatures), (prompt) => {

@@ -109,7 +109,7 @@ test('a service account renews a token in its last minute', async () => {
   ]);
 });
 
-test('a service account renews a token once after a 401 for a token that worked before', async () => {
+test('a service account renews a token once after a 401 if the token worked before', async () => {
   upstream.script('/token/renewed', [token('ya29.old'), token('ya29.new')]);
   await chat('renewed');
   upstream.script(gemPath, [status(401), gemini('After all.'), status(401)]);
@@ -215,7 +215,7 @@ describe('Claude on Vertex AI', () => {
     expect(lastRequest()?.json).not.toHaveProperty('model');
   });
 
-  test('counts tokens at one path for all models, without betas', async () => {
+  test('counts tokens for all models at the same path, and without betas', async () => {
     upstream.script(path('count-tokens:rawPredict'), json(200, { input_tokens: 42 }));
     const body = { model: 'acme/claude', messages };
     const headers = { 'anthropic-beta': 'some-beta-2026' };
@@ -227,7 +227,7 @@ describe('Claude on Vertex AI', () => {
 });
 
 describe("a tenant's own service account", () => {
-  test('must have the token_uri of Google', async () => {
+  test("must have Google's token_uri", async () => {
     const tenant = await makeByokTenant(gateway, 'inside');
     const put = await tenant.setProviderKey('shared', { api_key: account('shared') });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
@@ -235,7 +235,7 @@ describe("a tenant's own service account", () => {
     expect(upstream.requests).toEqual([]);
   });
 
-  test('is rejected by the name of the invalid field, without its value', async () => {
+  test('is rejected with the name of the invalid field, but not its value', async () => {
     const tenant = await makeByokTenant(gateway, 'invalid');
     const invalid = serviceAccount(google, { client_email: `${privateLine} twice` });
     const put = await tenant.setProviderKey('shared', { api_key: invalid });

@@ -1,5 +1,5 @@
 /**
- * An upstream that sends a tool's name in pieces, as Moonshot does with long names since August
+ * An upstream that sends a tool's name in pieces, as Moonshot has done with long names since August
  * 2026. Every client receives one call with the full name.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';

@@ -1,6 +1,6 @@
 /**
- * An OpenAI-style upstream that sends text between the pieces of a call. Every client receives the
- * complete call and the complete text.
+ * An OpenAI-style upstream that sends text between the pieces of a tool call. Every client receives
+ * the complete call and the complete text.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';

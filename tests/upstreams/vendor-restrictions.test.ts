@@ -1,6 +1,6 @@
 /**
- * Requests that clients send although a vendor rejects them with 400. Built-in models receive them
- * in a form that their vendor accepts. Test names quote the vendors' messages.
+ * Requests that clients send even though a vendor rejects them with 400. Built-in models receive
+ * them in a form that their vendor accepts. Test names quote the vendors' messages.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
@@ -137,7 +137,7 @@ test('Google: "Invalid function name. Must start with a letter or an underscore"
   const body = await sentBody('acme/gemini', { tools });
   const [offered] = objectsIn(body.tools);
   const names = objectsIn(offered?.functionDeclarations).map(({ name }) => String(name));
-  // Google's message for the last one: "Duplicate function declaration found".
+  // Google's message for the last tool is "Duplicate function declaration found".
   expect(names).toHaveLength(2);
   for (const name of names) expect(name).toMatch(/^[A-Za-z_][\w.:-]{0,63}$/);
 });

@@ -33,13 +33,13 @@ interface Expected {
   /** Null for a failure. */
   readonly finish_reason: string | null;
   readonly stop_reason: string | null;
-  /** Null if the upstream reports no usage, so that it's estimated. */
+  /** Null if the upstream reports no usage, which is then estimated. */
   readonly usage: Readonly<Record<string, number>> | null;
   /** Part of the error message. */
   readonly error?: string;
-  /** The number of events after which the answer is complete; never if omitted. */
+  /** The number of events after which the answer is complete. If omitted, it never is. */
   readonly whole_after?: number;
-  /** The same for clients that read only one choice. */
+  /** The same number for clients that read only one choice. */
   readonly first_whole_after?: number;
   /** True if the first event alone looks like a complete answer. */
   readonly alone_looks_whole?: boolean;
