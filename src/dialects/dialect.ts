@@ -6,8 +6,8 @@ import type { Prompt, UnsupportedPart } from '../core/prompt.ts';
 import type { ChatRequestInfo } from '../core/request-info.ts';
 import type { Usage } from '../core/usage.ts';
 
-// Types shared by all dialects. A dialect is pure, synchronous code; a provider is data. An adapter
-// joins the client's dialect with the upstream's for one request.
+// Types shared by all dialects. A dialect is pure, synchronous code. A provider is configuration.
+// For one request, an adapter converts between the client's dialect and the upstream's.
 
 /** One message of an event stream. */
 export interface SseMessage {
@@ -16,7 +16,7 @@ export interface SseMessage {
   readonly data: string;
 }
 
-/** The names that an answer to the client contains in place of the upstream's. */
+/** The identifying fields of an answer to the client. They replace the upstream's. */
 export interface ReplyIdentity {
   /** `chatcmpl-…` */
   readonly id: string;
@@ -31,24 +31,27 @@ export interface ReplyIdentity {
 /** An error reported by an upstream, before the gateway decides how to handle it. */
 export interface UpstreamFailure {
   readonly kind: FailureKind;
-  /** The HTTP status, or the one an in-stream error claims. Null for a broken connection. */
+  /**
+   * The HTTP status, or the status that an error in the answer claims. Null if there is neither,
+   * for example after a broken connection.
+   */
   readonly status: number | null;
   /** The upstream's message, at most 500 characters. May name upstream models or hosts. */
   readonly message: string;
-  /** The request field that the upstream rejected, by the upstream's name for it. */
+  /** The upstream's name for the request field that it rejected. */
   readonly param?: string | undefined;
-  /** How long the upstream asks to wait, from a header or its body. */
+  /** How long to wait before a retry, from a response header or the body. */
   readonly retryAfterSeconds: number | null;
 }
 
-/** A value read from an answer, or the failure that took its place. */
+/** A value read from an answer, or the failure found instead of it. */
 export type ReadResult<Value> =
   | { readonly ok: true; readonly value: Value }
   | { readonly ok: false; readonly failure: UpstreamFailure };
 
 /**
- * Decides where a failed request goes next. `request` means that the request itself is invalid, so
- * other providers of the same model would reject it too.
+ * The kind of a failure, which decides where the request is sent next. `request` means that the
+ * request itself is invalid, so other providers of the same model would reject it too.
  */
 export type FailureKind =
   | 'request'
@@ -63,15 +66,19 @@ export type FailureKind =
 
 /** What billing and logging need to know about an answer. */
 export interface AnswerMetrics {
-  /** The usage that the upstream reported; undefined if it reported none that is usable. */
+  /** The usage that the upstream reported; undefined if the report is missing or implausible. */
   readonly usage: Usage | undefined;
   /** True if part of the usage is an estimate, because the upstream hadn't finished counting. */
   readonly isEstimate?: boolean;
   /**
-   * OpenAI's value (`stop`, `length`, `tool_calls`, `content_filter`); undefined until one arrives.
+   * OpenAI's finish reason (`stop`, `length`, `tool_calls`, or `content_filter`); undefined until
+   * the upstream has sent one.
    */
   readonly finishReason: string | undefined;
-  /** Characters of text, reasoning, and tool arguments so far, from which usage is estimated. */
+  /**
+   * The number of characters in the output so far, including reasoning and tool calls. Used to
+   * estimate usage.
+   */
   readonly outputCharacters: number;
   /** Set when the upstream fails in the middle of its answer. */
   readonly failure: UpstreamFailure | undefined;
@@ -90,13 +97,16 @@ export interface StreamTransform {
   readonly metrics: AnswerMetrics;
   /** Takes one upstream message and returns the text to send to the client, or ''. */
   push(message: SseMessage): string;
-  /** True once the answer has begun, even if only its opening has arrived. Comments don't count. */
+  /** True once the answer has begun, even if it has no content yet. SSE comments don't count. */
   readonly started: boolean;
   /** True once a finish reason was received. */
   readonly finished: boolean;
   /** True once the terminator was received. Messages after it are ignored. */
   readonly ended: boolean;
-  /** Returns the end of a complete answer: usage if the client wants it, then the terminator. */
+  /**
+   * Returns the end of a complete answer: the usage if the client requested it, then the
+   * terminator.
+   */
   close(settled: SettledUsage): string;
   /** Returns the end of a broken answer in the client's format, without a terminator. */
   fail(error: GatewayError): string;
@@ -109,7 +119,9 @@ export interface TransformedReply {
   readonly metrics: AnswerMetrics;
   /** Returns the body in the client's format, with the settled numbers. */
   write(settled: SettledUsage): string;
-  /** True if the client disconnected before the end. It pays for the work done until then. */
+  /**
+   * True if the client disconnected before the end. The tenant pays for the work done until then.
+   */
   readonly isCanceled?: boolean;
 }
 
@@ -124,19 +136,22 @@ export interface StreamedReply {
 /** Maps the URLs of fetched images to the `data:` URLs to send instead. */
 export type FetchedImages = ReadonlyMap<string, string>;
 
-/** The properties of an offer that decide how a request to it is written. */
+/** The properties of an offer that determine how the request is written. */
 export interface Target {
   readonly upstreamModel: string;
   readonly quirks: Quirks;
-  /** The output cap to send. Null leaves the client's own cap, or none, in place. */
+  /** The output cap to send. If null, the client's own cap is sent, if there is one. */
   readonly outputTokensMax: number | null;
-  /** Images that the gateway fetched because the upstream doesn't. Prompts contain them already. */
+  /**
+   * Images that the gateway fetched, because the upstream doesn't fetch URLs. Prompts passed to
+   * `UpstreamDialect.write` already contain them.
+   */
   readonly images: FetchedImages;
-  /** The model's maximum output; null if the catalog doesn't say. */
+  /** The model's maximum output; null if the catalog doesn't specify it. */
   readonly modelOutputTokensMax: number | null;
-  /** How a request sets the model's reasoning; null if the model doesn't reason. */
+  /** How a request controls the model's reasoning; null if the model doesn't reason. */
   readonly thinking: 'adaptive' | 'budget' | 'effort' | null;
-  /** True if the catalog says that the model reasons. */
+  /** True if the catalog lists the model as a reasoning model. */
   readonly isReasoningModel?: boolean;
   /** The model's output modalities. Some models generate images only on request. */
   readonly outputModalities?: readonly string[] | undefined;
@@ -144,13 +159,15 @@ export interface Target {
   readonly isOwnAccount?: boolean;
 }
 
-/** The target of a request other than a chat. */
+/** The target of a request for embeddings, images, speech, or a transcription. */
 export type MediaTarget = Pick<
   Target,
   'upstreamModel' | 'quirks' | 'outputModalities' | 'isOwnAccount'
 >;
 
-/** A long body with a rewritten start. The rest is the client's bytes, which aren't copied. */
+/**
+ * A long body whose start was rewritten. `rest` refers to the client's bytes without copying them.
+ */
 export interface SplicedBody {
   readonly start: string;
   readonly rest: Uint8Array;
@@ -170,9 +187,9 @@ export interface UpstreamRequest {
   /** The path to append to the provider's base URL. */
   readonly path: string;
   readonly body: string | Uint8Array | SplicedBody | LongBytes;
-  /** Headers to add to those of every request to this provider. */
+  /** Headers to send in addition to those that every request to this provider has. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Client parameters that this upstream can't express, by the client's names. */
+  /** The client's names of the parameters that this upstream can't express. */
   readonly dropped?: readonly string[];
 }
 
@@ -190,33 +207,41 @@ export interface Adapter {
 
 /** The chat side of an upstream dialect: writes prompts as requests and reads the answers. */
 export interface UpstreamDialect {
-  /** The request parameters it can express. OpenAI-style upstreams get all, even unknown ones. */
+  /**
+   * The request parameters that the dialect can express. OpenAI-style upstreams get every
+   * parameter, even unknown ones.
+   */
   readonly parameters: readonly string[] | 'everything';
-  /** Longer tool names are shortened in requests and restored in answers. */
+  /**
+   * The maximum length of a tool name. Longer names are shortened in requests and restored in
+   * answers.
+   */
   readonly toolNameLengthMax: number;
-  /** True if requests can't reference content by URL, so that it must be sent inline. */
+  /** True if requests can't reference content by URL. All content must then be sent inline. */
   readonly requiresInlineContent: boolean;
-  /** Returns how a model reasons, judging from its name; null if that is unknown. */
+  /** Infers from a model's name how it reasons; null if it doesn't reason or isn't known. */
   defaultThinking(upstreamModel: string): Target['thinking'];
   write(prompt: Prompt, target: Target): UpstreamRequest;
   /**
-   * `toolNames` are the names sent upstream; they help to join a name that arrives in fragments.
+   * `toolNames` are the names sent upstream. The reader uses them to join a name that arrives in
+   * fragments.
    */
   readStream(sink: AnswerSink, toolNames: readonly string[]): StreamReader;
-  /** Emits a non-streaming reply to the sink. Returns the failure if the text is one. */
+  /**
+   * Emits a non-streaming reply to the sink. Returns the failure if the text isn't a valid reply.
+   */
   readReply(text: string, sink: AnswerSink): UpstreamFailure | undefined;
 }
 
 /** Reads one upstream stream and emits neutral events. */
 export interface StreamReader {
-  /** Emits the content of one message to the sink. Returns the failure if the message has one. */
+  /**
+   * Emits the content of one message to the sink. Returns the failure if the message contains one.
+   */
   push(message: SseMessage): UpstreamFailure | undefined;
   /** True once the answer is complete. Only usage may follow. */
   readonly finished: boolean;
-  /**
-   * True once the terminator has arrived, after which nothing follows. False in dialects without
-   * one.
-   */
+  /** True once the terminator has arrived. Always false in dialects that have no terminator. */
   readonly ended: boolean;
 }
 
@@ -233,7 +258,7 @@ export interface StreamWriter extends AnswerSink {
   close(settled: SettledUsage): string;
   fail(error: GatewayError): string;
   keepAlive(): string;
-  /** True if the client would run a tool with incomplete input if the answer ended here. */
+  /** True if ending the answer here would make the client run a tool with incomplete input. */
   readonly hasOpenToolCall: boolean;
 }
 
@@ -255,7 +280,7 @@ export interface StreamFormat {
 export interface ClientRequest {
   readonly request: ChatRequestInfo;
   readonly streamFormat: StreamFormat;
-  /** Returns undefined if that dialect has no chat. */
+  /** Returns undefined if the dialect doesn't support chat. */
   adapterFor(dialect: DialectName): Adapter | undefined;
   /** Returns a part that `dialect` can't express, if it is the only part of its message. */
   unsupportedPartFor(dialect: DialectName): UnsupportedPart | undefined;
@@ -273,7 +298,7 @@ export interface ClientRequest {
   readonly temperature: number | null;
 }
 
-/** The properties of a request that decide which upstream counts its tokens. */
+/** The properties of a request that determine which upstream counts its tokens. */
 export type TokenCountRequestInfo = Pick<
   ChatRequestInfo,
   'models' | 'preferences' | 'parameters' | 'urls' | 'images' | 'ownAccount'
@@ -284,7 +309,7 @@ export interface TokenCountRequest {
   readonly request: TokenCountRequestInfo;
   /** Returns true if upstreams of `dialect` can count the tokens of this request. */
   supports(dialect: DialectName): boolean;
-  /** Returns undefined if the upstream doesn't support the request as it is. */
+  /** Returns undefined if the upstream can't count this request. */
   write(target: CountTarget): UpstreamRequest | undefined;
   /** Returns undefined for an answer that is neither a count nor a rejection of the request. */
   read(status: number, text: string): TokenCountResult | undefined;
@@ -292,7 +317,10 @@ export interface TokenCountRequest {
 
 export type CountTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
 
-/** A count in the client's format, with the count before context editing if there was any. */
+/**
+ * A token count in the client's format. If the context was edited, it also has the count from
+ * before that.
+ */
 export interface TokenCount {
   readonly input_tokens: number;
   readonly context_management?: { readonly original_input_tokens: number };

@@ -22,7 +22,9 @@ test('MeteringSink forwards whether usage is an estimate', () => {
   expect([answer.isEstimate, metering.metrics.isEstimate]).toEqual([false, false]);
 });
 
-/** Interrupted answers are billed by these characters, and counted output rules out a retry. */
+/**
+ * Interrupted answers are billed by these characters. After any output, a request isn't retried.
+ */
 test.each<[string, (to: MeteringSink) => void, number]>([
   ['text', (to) => to.text('Hello'), 5],
   ['reasoning', (to) => to.reasoning('Hmm'), 3],
@@ -42,7 +44,7 @@ test.each<[string, (to: MeteringSink) => void, number]>([
   },
 );
 
-test('MeteringSink counts call names and arguments but not the finish', () => {
+test('MeteringSink counts call names and arguments but not the finish reason', () => {
   const metering = new MeteringSink(new RecordingSink());
   metering.toolCall(0, 'call_1', 'look');
   metering.toolArguments(0, '{"a":1}');
@@ -149,7 +151,7 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
     }
     const tools = [{ name: 'look', parameters: null }];
     expect(written({ toolChoice: { name: 'look' }, tools }).dropped).toEqual([]);
-    // The upstream itself rejects a tool that was never offered.
+    // A choice of a tool that the client never offered is sent. The upstream rejects it.
     const other = { toolChoice: { name: 'find' }, tools };
     expect(written(other).dropped).toEqual([]);
     const missing = written({ ...other, unsupported: ['tools[1]'] });

@@ -15,11 +15,11 @@ describe('EventStreamReader accepts', () => {
     'several events in one text': ['data: a\n\ndata: b\n\n', data('a', 'b')],
     'lines that end in \\r\\n': ['data: a\r\n\r\ndata: b\r\n\r\n', data('a', 'b')],
     'lines that end in \\r': ['data: a\r\rdata: b\r\r', data('a', 'b')],
-    'mixed line ends': ['data: a\r\ndata: b\rdata: c\n\r\n', data('a\nb\nc')],
+    'mixed line breaks': ['data: a\r\ndata: b\rdata: c\n\r\n', data('a\nb\nc')],
     comments: [': PROCESSING\n\n: PROCESSING\n\ndata: a\n\n: b\ndata: c\n\n', data('a', 'c')],
-    'data without a space': ['data:a\n\n', data('a')],
-    'only one space as separator': ['data:  a\n\n', data(' a')],
-    'spaces after the data': ['data: {"a":1}   \n\n', data('{"a":1}   ')],
+    'data without a space after the colon': ['data:a\n\n', data('a')],
+    'two spaces after the colon, of which it keeps one': ['data:  a\n\n', data(' a')],
+    'spaces after the data, which it keeps': ['data: {"a":1}   \n\n', data('{"a":1}   ')],
     'several data lines': ['data: a\ndata: b\n\n', data('a\nb')],
     'event names': [
       'event: ping\ndata: a\n\ndata: b\n\n',
@@ -28,25 +28,25 @@ describe('EventStreamReader accepts', () => {
     'an event name after its data': ['data: a\nevent:x\n\n', [{ event: 'x', data: 'a' }]],
     'unknown fields': ['id: 1\nretry: 5\nnonsense\ndata: a\n\n', data('a')],
     'a byte order mark': ['\uFEFFdata: a\n\n', data('a')],
-    'more blank lines than needed': ['\n\ndata: a\n\n\n\ndata: b\n\n', data('a', 'b')],
-    'an end without a blank line': ['data: a\n\ndata: b\n', data('a', 'b')],
-    'an end within a line': ['data: a\n\ndata: b', data('a', 'b')],
+    'extra blank lines': ['\n\ndata: a\n\n\n\ndata: b\n\n', data('a', 'b')],
+    'a stream that ends without a blank line': ['data: a\n\ndata: b\n', data('a', 'b')],
+    'a stream that ends within a line': ['data: a\n\ndata: b', data('a', 'b')],
     'line separators that JSON allows': [
       'data: a\u2028b\u2029c\u0085d\n\n',
       data('a\u2028b\u2029c\u0085d'),
     ],
-    'JSON after the last event, as a message': [
+    'JSON after the last event, which it returns as a message': [
       'data: a\n\n{\n  "error": {}\n}\n\n: b\n',
       data('a', '{\n  "error": {}\n}\n'),
     ],
-    'JSON in place of events': ['[1]', data('[1]\n')],
-    'JSON before another event, which it ignores': ['{}\n\ndata: a\n\n', data('a')],
-    'an error line without event and data lines': [
+    'JSON instead of events': ['[1]', data('[1]\n')],
+    'JSON before an event, and ignores that JSON': ['{}\n\ndata: a\n\n', data('a')],
+    'an error line instead of event and data lines': [
       'data: a\n\nerror: {"code":500}\n\n',
       [...data('a'), { event: 'error', data: '{"code":500}' }],
     ],
     nothing: ['', []],
-    'events without data, which it ignores': [
+    'events without data, and ignores them': [
       'event: a\n\ndata:\n\ndata: \n\ndata\n\ndata: b\n\n',
       data('b'),
     ],
@@ -56,7 +56,7 @@ describe('EventStreamReader accepts', () => {
   });
 });
 
-test('EventStreamReader returns a message as soon as its blank line comes', () => {
+test('EventStreamReader returns a message as soon as its blank line arrives', () => {
   const reader = new EventStreamReader();
   expect(reader.push('data: a\n')).toEqual([]);
   expect(reader.push('\ndata: b\r')).toEqual(data('a'));
@@ -101,7 +101,7 @@ test('EventStreamReader returns the same messages however the text is split', ()
 describe('EventStreamReader event size', () => {
   const within = 'x'.repeat(eventBytesMax - 'data: '.length);
 
-  test('accepts an event of the maximum size, in one text or in several', () => {
+  test('accepts an event of the maximum size in one text or in several', () => {
     expect(read(`data: ${within}\n\n`)[0]?.data.length).toBe(within.length);
     expect(read('data: ', within, '\n', '\n')[0]?.data.length).toBe(within.length);
   });

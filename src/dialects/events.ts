@@ -1,6 +1,6 @@
 /**
- * Reads server-sent events as real providers send them, which is less strict than the standard.
- * Input is decoded text, split anywhere. Output is complete messages.
+ * Reads server-sent events as real providers send them. They don't always follow the standard. The
+ * input is decoded text, which may be split anywhere. The output is complete messages.
  */
 import { eventBytesMax } from '../core/bounds.ts';
 import type { SseMessage } from './dialect.ts';
@@ -15,7 +15,7 @@ const lineFeedCode = 10;
 const byteOrderMark = 0xfeff;
 
 export class EventStreamReader {
-  /** The incomplete last line. Only appended to, never searched again. */
+  /** The incomplete last line. New text is appended to it without searching it again. */
   #line = '';
   #event: string | null = null;
   #data: string | null = null;
@@ -28,7 +28,8 @@ export class EventStreamReader {
   #rawJson = '';
   #isAtStart = true;
   /**
-   * True if the last text ended in `\r`, so that a `\n` at the start of the next one belongs to it.
+   * True if the last text ended with `\r`. A `\n` at the start of the next text then belongs to the
+   * same line break.
    */
   #endsWithReturn = false;
 
@@ -68,7 +69,7 @@ export class EventStreamReader {
 
   /**
    * Ends the input and returns the last messages. Some servers omit the last blank line or line
-   * end.
+   * break.
    */
   end(): SseMessage[] {
     const messages: SseMessage[] = [];
@@ -100,7 +101,7 @@ export class EventStreamReader {
 
   #parseLine(line: string, messages: SseMessage[]): void {
     if (line === '') {
-      // An event without data has no meaning in any dialect; some servers send it as a keep-alive.
+      // An event without data has no meaning in any dialect. Some servers send one as a keep-alive.
       if (this.#data) messages.push({ event: this.#event, data: this.#data });
       this.#event = null;
       this.#data = null;
@@ -118,13 +119,13 @@ export class EventStreamReader {
     if (this.#size > eventBytesMax) throw new MalformedAnswer(tooLarge);
     const from = line.startsWith(' ', colon + 1) ? colon + 2 : colon + 1;
     const value = colon === -1 ? '' : line.slice(from);
-    // Older llama.cpp servers write `error: {…}`, without an `event:` line and `data:`.
+    // Older llama.cpp servers write `error: {…}` instead of an `event:` line and a `data:` line.
     if (field === 'error') this.#event = field;
     if (field === 'event') this.#event = value;
     else this.#data = this.#data === null ? value : `${this.#data}\n${value}`;
   }
 
-  /** Collects bare JSON, which may span several lines. An event after it discards it. */
+  /** Collects bare JSON, which may span several lines. A later event discards the JSON. */
   #appendRawLine(line: string): void {
     if (this.#rawJson === '' ? !/^[{[]/.test(line) : line.startsWith(':')) return;
     this.#rawJson += `${line}\n`;

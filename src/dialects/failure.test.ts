@@ -11,17 +11,17 @@ const fail = (status: number, body: unknown, headers: Record<string, string> = {
     now,
   );
 
-describe('readFailure finds the message in', () => {
+describe('readFailure returns the message for', () => {
   const cases: Record<string, [unknown, string]> = {
     'an object': [{ error: { message: 'It broke.' } }, 'It broke.'],
     'a string in error': [{ code: 'x', error: 'It broke.' }, 'It broke.'],
     'a flat body': [{ object: 'error', message: 'It broke.' }, 'It broke.'],
-    'a detail': [{ detail: 'It broke.' }, 'It broke.'],
-    'a list of details, with its path': [
+    'a string in detail': [{ detail: 'It broke.' }, 'It broke.'],
+    'a list of details with paths': [
       { detail: [{ loc: ['body', 'messages', 0, 'name'], msg: 'Field required', type: 't' }] },
       'messages[0].name: Field required',
     ],
-    'a list of details, without an invalid path': [
+    'a list of details, omitting an invalid path': [
       { detail: [{ loc: ['body', 'what was written'], msg: 'It broke.', type: 't' }] },
       'It broke.',
     ],
@@ -43,15 +43,15 @@ describe('readFailure finds the message in', () => {
       { error: { message: '{\n "error": {"code": 400, "message": "It broke."}\n}\n' } },
       'It broke.',
     ],
-    'an error quoted beside a message': [
+    'an error quoted next to a message': [
       { error: { message: 'Failed.', metadata: { raw: '{"error":{"message":"It broke."}}' } } },
       'It broke.',
     ],
-    'a message beside a quoted page': [
+    'a message next to a quoted page': [
       { error: { message: 'It broke.', metadata: { raw: '<html></html>' } } },
       'It broke.',
     ],
-    'a bare JSON text': ['"It broke."', 'It broke.'],
+    'a bare JSON string': ['"It broke."', 'It broke.'],
     'plain text': ['It broke.\n', 'It broke.'],
     'the title of a page': [
       '<!doctype html><html><head><title>502 Bad\n Gateway</title></head><body>x</body></html>',
@@ -66,11 +66,11 @@ describe('readFailure finds the message in', () => {
     'an empty object': [{}, 'HTTP 500 without a message.'],
     'an empty error': [{ error: {} }, 'HTTP 500 without a message.'],
     'an empty string in error': [{ error: '' }, 'HTTP 500 without a message.'],
-    'no error beside an answer': [
+    'an answer whose error is null': [
       { error: null, choices: [{ message: { content: 'Hi there' } }] },
       'HTTP 500 without a message.',
     ],
-    'an empty message beside its number': [
+    'an empty message with a numeric code': [
       { error: { message: '', code: 500 } },
       'HTTP 500 without a message.',
     ],
@@ -78,10 +78,10 @@ describe('readFailure finds the message in', () => {
       [{ error: { message: null, code: 'model_Broken' } }],
       'HTTP 500 without a message, but with the code model_broken.',
     ],
-    'nothing, quoted as text': [{ error: '{}' }, 'HTTP 500 without a message.'],
-    'a list of nothing': ['[{}]', 'HTTP 500 without a message.'],
-    'the reason of a proxy': [{ status: 500, reason: 'It broke.' }, 'It broke.'],
-    'a problem by its title': [{ type: 'about:blank', title: 'It broke.' }, 'It broke.'],
+    'an empty object, quoted as text': [{ error: '{}' }, 'HTTP 500 without a message.'],
+    'a list that contains an empty object': ['[{}]', 'HTTP 500 without a message.'],
+    'the reason that a proxy reports': [{ status: 500, reason: 'It broke.' }, 'It broke.'],
+    'the title of a problem document': [{ type: 'about:blank', title: 'It broke.' }, 'It broke.'],
   };
   test.each(Object.entries(cases))('%s', (_, [body, message]) => {
     expect(fail(500, body).message).toBe(message);
@@ -131,7 +131,7 @@ describe('readFailure classifies a status without a code', () => {
   });
 });
 
-describe('readFailure classifies by code or message before the status:', () => {
+describe('readFailure classifies by code or message instead of status:', () => {
   const daily = {
     '@type': 'type.googleapis.com/google.rpc.QuotaFailure',
     violations: [{ quotaId: 'GenerateRequestsPerDayPerProjectPerModel' }],
@@ -141,17 +141,17 @@ describe('readFailure classifies by code or message before the status:', () => {
   const cases: Record<string, [number, unknown, string]> = {
     'an empty account': [429, { error: { message: 'x', code: 'insufficient_quota' } }, 'quota'],
     'a balance in the message': [403, { message: 'Your balance is insufficient' }, 'quota'],
-    'credits that Google calls a limit': [
+    'depleted credits, which Google reports as a rate limit': [
       429,
       { error: { code: 429, message: 'Your prepayment credits are depleted.' } },
       'quota',
     ],
-    'a balance that Anthropic calls a bad request': [
+    'a low balance, which Anthropic reports as a bad request': [
       400,
       { error: { message: 'Your credit balance is too low to access the API.', type: badRequest } },
       'quota',
     ],
-    'a spending limit that Anthropic calls a bad request': [
+    'a spending limit, which Anthropic reports as a bad request': [
       400,
       { error: { message: 'You have reached your specified API usage limits.', type: badRequest } },
       'quota',
@@ -197,24 +197,28 @@ describe('readFailure classifies by code or message before the status:', () => {
       { error: { message: 'Bad text: your credit balance is too low', type: badRequest } },
       'request',
     ],
-    'a bill that Alibaba calls a bad request': [
+    'an unpaid bill, which Alibaba reports as a bad request': [
       400,
       { error: { message: 'Access denied.', type: 'Arrearage', code: 'Arrearage' } },
       'quota',
     ],
-    'a bill that Fireworks calls a precondition': [
+    'an unpaid bill, which Fireworks reports as a failed precondition': [
       412,
       { error: { message: 'Suspended, possibly due to reaching the monthly spending limit.' } },
       'quota',
     ],
-    'a precondition of another kind': [412, { error: { message: 'If-Match' } }, 'request'],
-    'a balance in Chinese': [429, { error: { code: '1113', message: '余额不足。' } }, 'quota'],
+    'another failed precondition': [412, { error: { message: 'If-Match' } }, 'request'],
+    'a low balance, reported in Chinese': [
+      429,
+      { error: { code: '1113', message: '余额不足。' } },
+      'quota',
+    ],
     'a spending limit, named in the details': [
       429,
       { error: { message: 'x', details: { error_code: 'enforced_spend_limit_reached' } } },
       'quota',
     ],
-    'a quota per day': [429, { error: { message: 'x', code: 429, details: [daily] } }, 'quota'],
+    'a daily quota': [429, { error: { message: 'x', code: 429, details: [daily] } }, 'quota'],
     'a wrong key with status 400': [
       400,
       { code: 'invalid-argument', error: 'Incorrect API key provided. Get one.' },
@@ -230,7 +234,11 @@ describe('readFailure classifies by code or message before the status:', () => {
       { error: { code: 403, message: 'x', metadata: { reasons: ['violence'] } } },
       'request',
     ],
-    'an invalid call by the model': [400, { error: { code: 'tool_use_failed' } }, 'server'],
+    'an invalid tool call that the model wrote': [
+      400,
+      { error: { code: 'tool_use_failed' } },
+      'server',
+    ],
     'a type that is less specific than the status': [
       401,
       { error: { message: 'x', type: 'authentication_error', code: 'invalid_request_error' } },
@@ -260,7 +268,7 @@ test.each([
   expect(readErrorObject(body).param).toBe(expected);
 });
 
-describe('readFailure reads the error name in the header x-amzn-errortype', () => {
+describe('readFailure reads the error name from the header x-amzn-errortype', () => {
   const address = ':http://internal.amazon.com/coral/com.amazon.bedrock/';
   test.each([
     ['ThrottlingException', 429, 'rate_limited'],
@@ -276,7 +284,7 @@ describe('readFailure reads the error name in the header x-amzn-errortype', () =
     ['ExpiredTokenException', 400, 'credential'],
     ['IncompleteSignatureException', 400, 'credential'],
     ['InvalidSignatureException', 403, 'credential'],
-  ] as const)('and classifies %s with %d as %s', (name, status, kind) => {
+  ] as const)('and classifies %s with status %d as %s', (name, status, kind) => {
     for (const errorName of [name, name + address, `com.amazon.coral.service#${name}`]) {
       const failure = fail(status, { message: 'No.' }, { 'x-amzn-errortype': errorName });
       expect(failure).toMatchObject({ kind, status, message: 'No.' });
@@ -284,13 +292,16 @@ describe('readFailure reads the error name in the header x-amzn-errortype', () =
     }
   });
 
-  test.each([429, 400])('and classifies a daily token limit with %d as a quota', (status) => {
-    const message = 'Too many tokens per day, please wait before trying again.';
-    const throttled = { 'x-amzn-errortype': 'ThrottlingException' };
-    expect(fail(status, { message }, throttled).kind).toBe('quota');
-    const quoted = { message: `The word ${message}` };
-    expect(fail(status, quoted, throttled).kind).toBe('rate_limited');
-  });
+  test.each([429, 400])(
+    'and classifies a daily token limit with status %d as a quota',
+    (status) => {
+      const message = 'Too many tokens per day, please wait before trying again.';
+      const throttled = { 'x-amzn-errortype': 'ThrottlingException' };
+      expect(fail(status, { message }, throttled).kind).toBe('quota');
+      const quoted = { message: `The word ${message}` };
+      expect(fail(status, quoted, throttled).kind).toBe('rate_limited');
+    },
+  );
 
   test('and accepts a capitalized message field', () => {
     expect(fail(403, { Message: 'The key is not valid.' }).message).toBe('The key is not valid.');
@@ -325,8 +336,8 @@ describe('readFailure reads the wait from', () => {
       2,
     ],
     'the body': [{}, error([{ '@type': 'x/google.rpc.RetryInfo', retryDelay: '34.4s' }]), 34.4],
-    nothing: [{}, {}, null],
-    nonsense: [{ 'retry-after': '-5' }, {}, null],
+    'no header, as null': [{}, {}, null],
+    'a negative number, as null': [{ 'retry-after': '-5' }, {}, null],
     'text that is not a date, as null': [{ 'retry-after': 'soon' }, {}, null],
     'a long wait, capped at a day': [{ 'retry-after': '99999999' }, {}, 86_400],
   };
@@ -334,7 +345,7 @@ describe('readFailure reads the wait from', () => {
     expect(fail(429, body, headers).retryAfterSeconds).toBe(seconds);
   });
 
-  test('resets only for rate limits', () => {
+  test('a rate limit reset only for rate limits', () => {
     expect(fail(500, {}, { 'x-ratelimit-reset-requests': '6m0s' }).retryAfterSeconds).toBeNull();
   });
 });
@@ -407,7 +418,7 @@ describe('failureInside recognizes an error that', () => {
       { choices: null, base_resp: { status_code: 1002, status_msg: 'rate limit exceeded(RPM)' } },
       { kind: 'rate_limited', status: null, message: 'rate limit exceeded(RPM)' },
     ],
-    'is a MiniMax number beside a complete answer': [
+    'is a MiniMax number next to a complete answer': [
       {
         choices: [{ delta: {}, finish_reason: 'stop' }],
         base_resp: { status_code: 1027, status_msg: 'output new_sensitive' },
@@ -431,29 +442,29 @@ describe('failureInside recognizes an error that', () => {
     expect(failureInside({ ...chunk })).toMatchObject(expected);
   });
 
-  test('has a long finish reason, which it truncates', () => {
+  test('has a long finish reason, and truncates its message', () => {
     const choices = [{ delta: {}, finish_reason: `${'x'.repeat(10_000)} error` }];
     expect(failureInside({ choices })?.message).toHaveLength(500);
   });
+});
 
-  test('is absent: empty fields and success codes are not errors', () => {
-    const choices = [{ delta: { content: 'a' }, finish_reason: 'stop' }];
-    for (const error of [null, '', {}, false, { message: '', code: 0, param: null }]) {
-      expect(failureInside({ error, choices })).toBeUndefined();
-    }
-    expect(failureInside({ choices: [] })).toBeUndefined();
-    const base_resp = { status_code: 0, status_msg: 'success' };
-    expect(failureInside({ choices, base_resp })).toBeUndefined();
-    const successCodes = [0, 200, 20000, '0', '200', 'OK', 'Success'];
-    for (const code of successCodes) {
-      expect(failureInside({ code, message: 'All is well.' })).toBeUndefined();
-    }
-    const harmless = [{ success: true }, { type: 'ping' }, { message: '' }, { detail: null }];
-    for (const chunk of harmless) expect(failureInside(chunk)).toBeUndefined();
-    for (const error_code of [0, 200, null]) {
-      expect(failureInside({ choices, error_code, error_msg: '' })).toBeUndefined();
-    }
-  });
+test('failureInside returns undefined for empty errors and success codes', () => {
+  const choices = [{ delta: { content: 'a' }, finish_reason: 'stop' }];
+  for (const error of [null, '', {}, false, { message: '', code: 0, param: null }]) {
+    expect(failureInside({ error, choices })).toBeUndefined();
+  }
+  expect(failureInside({ choices: [] })).toBeUndefined();
+  const base_resp = { status_code: 0, status_msg: 'success' };
+  expect(failureInside({ choices, base_resp })).toBeUndefined();
+  const successCodes = [0, 200, 20000, '0', '200', 'OK', 'Success'];
+  for (const code of successCodes) {
+    expect(failureInside({ code, message: 'All is well.' })).toBeUndefined();
+  }
+  const harmless = [{ success: true }, { type: 'ping' }, { message: '' }, { detail: null }];
+  for (const chunk of harmless) expect(failureInside(chunk)).toBeUndefined();
+  for (const error_code of [0, 200, null]) {
+    expect(failureInside({ choices, error_code, error_msg: '' })).toBeUndefined();
+  }
 });
 
 const read = (text: string) => readAnswer(text, () => ({ ok: true, value: 'read' }));
@@ -463,17 +474,17 @@ describe('readAnswer', () => {
     expect(valueIn(read(`{"data":[[${'1,'.repeat(2_000_000)}1]]}`))).toBe('read');
   });
 
-  /** The outermost bracket counts too. */
+  /** The outermost bracket counts toward the limit. */
   test.each([
     ['lists', '[],'],
     ['objects', '{},'],
-  ])('accepts at most a million %s, which would parse to gigabytes', (_, unit) => {
+  ])('accepts at most a million %s, because parsing more could take gigabytes', (_, unit) => {
     expect(valueIn(read(`{"data":[${unit.repeat(999_999)}1]}`))).toBe('read');
     const tooMany = read(`{"data":[${unit.repeat(1_000_000)}1]}`);
     expect(failureIn(tooMany)).toMatchObject({ kind: 'malformed' });
   });
 
-  test('accepts an object or a list of one', () => {
+  test('accepts an object or a list that contains one', () => {
     expect([valueIn(read('{}')), valueIn(read('[{}]'))]).toEqual(['read', 'read']);
     expect(failureIn(read('[]'))).toMatchObject({ kind: 'malformed' });
   });

@@ -15,10 +15,10 @@ export class MalformedAnswer extends Error {
   }
 }
 
-// Reads failures from error statuses and from answers with status 200.
+// Reads failures from answers with an error status and from answers with status 200.
 
 const messageLengthMax = 500;
-/** How much of an HTML error page is read. Its message is near the start. */
+/** How many characters of a plain-text or HTML error are read. The message is near the start. */
 const pageLengthMax = 2_000;
 
 function cutMessage(message: string): string {
@@ -33,7 +33,7 @@ function readTextBody(body: string): string | undefined {
   return title.replace(/\s+/g, ' ').trim() || undefined;
 }
 
-/** Returns a message for an error without one, with its code if it has one. */
+/** Returns a message for an error that has none. Includes the error's code if there is one. */
 function fallbackMessage(status: number, { codes: [code] }: UpstreamErrorInfo): string {
   const rest = code ? `, but with the code ${code}.` : '.';
   return `HTTP ${status} without a message${rest}`;
@@ -47,7 +47,7 @@ export function readFailure(
   nowMs: number,
 ): UpstreamFailure {
   const json = parseExact(body);
-  // Amazon names its errors in this header, rarely in the body.
+  // Amazon sends the error's name in this header, and rarely in the body.
   const error = readUpstreamError(json, headers.get('x-amzn-errortype'));
   const kind = kindOf(error, status >= 400 ? status : (error.claimedStatus ?? status));
   const reportedMessage = error.message ?? (json === undefined ? readTextBody(body) : undefined);
@@ -61,7 +61,7 @@ export function readFailure(
   };
 }
 
-/** Creates a failure with a message of the gateway, for when the upstream sent none. */
+/** Creates a failure with the gateway's own message, for when the upstream sent none. */
 export function createFailure(kind: FailureKind, message: string): UpstreamFailure {
   return { kind, status: null, message: cutMessage(message), retryAfterSeconds: null };
 }
@@ -105,7 +105,8 @@ const failedFinishReasons: ReadonlyMap<string, FailureKind> = new Map([
   ['network_error', 'server'],
   ['insufficient_system_resource', 'overloaded'],
   ['abort', 'server'],
-  // Google, sometimes after `function_call_filter: `. The model wrote an invalid call.
+  // Google, sometimes with the prefix `function_call_filter: `. The model wrote an invalid tool
+  // call.
   ['malformed_function_call', 'server'],
   ['unexpected_tool_call', 'server'],
 ]);
@@ -114,11 +115,11 @@ const failedFinishReasons: ReadonlyMap<string, FailureKind> = new Map([
 export function finishReasonFailure(
   kind: FailureKind,
   reason: string,
-  extraFields = '',
+  explanation = '',
 ): UpstreamFailure {
   return createFailure(
     kind,
-    `The provider ended its answer with the finish reason ${reason}.${extraFields}`,
+    `The provider ended its answer with the finish reason ${reason}.${explanation}`,
   );
 }
 
@@ -129,7 +130,7 @@ function readFinishFailure(reason: unknown): UpstreamFailure | undefined {
   return kind && finishReasonFailure(kind, reason);
 }
 
-/** Reads an error that is a number and a message in the body, without an error object. */
+/** Reads an error that the body reports as a number and a message, without an error object. */
 function numericCodeFailure(body: JsonObject): UpstreamFailure | undefined {
   const { base_resp: base, error_code: errorCode } = body;
   const [code, source] = isObject(base) ? [base.status_code, base] : [errorCode, body];
@@ -142,7 +143,9 @@ function numericCodeFailure(body: JsonObject): UpstreamFailure | undefined {
 /** Codes for success, as in iFlytek's `{"code":0,"message":"Success"}`. */
 const successCodes: ReadonlySet<unknown> = new Set([0, 200, 20000, '0', '200', 'ok', 'success']);
 
-/** Recognizes errors without an `error` key: older vLLM, Mistral, SiliconFlow, Z.ai. */
+/**
+ * Recognizes errors without an `error` key, as sent by older vLLM, Mistral, SiliconFlow, and Z.ai.
+ */
 function isFlatError({ code, message, detail, success }: JsonObject): boolean {
   if (success === false) return true;
   const isSuccess = successCodes.has(typeof code === 'string' ? code.toLowerCase() : code);
@@ -157,7 +160,7 @@ export function failureInside(body: JsonObject): UpstreamFailure | undefined {
     if (failure !== undefined) return failure;
   }
   const { choices, x_groq: groq } = body;
-  // Groq reports here why it stopped early.
+  // In this field, Groq reports why it stopped early.
   if (isObject(groq) && isError(groq.error)) return readErrorObject(groq);
   if (!Array.isArray(choices)) return isFlatError(body) ? readErrorObject(body) : undefined;
   for (const choice of choices) {
@@ -169,7 +172,7 @@ export function failureInside(body: JsonObject): UpstreamFailure | undefined {
   return undefined;
 }
 
-/** Reads an answer that must be a JSON object or a list that contains one. */
+/** Reads an answer, which must be a JSON object or a list that contains a JSON object. */
 export function readAnswer<Value>(
   text: string,
   read: (body: JsonObject) => ReadResult<Value>,
@@ -181,7 +184,10 @@ export function readAnswer<Value>(
   return isObject(answer) ? read(answer) : { ok: false, failure: invalidJsonAnswer(text) };
 }
 
-/** Returns true if a bracket occurs too often. Even long vectors have few, so this is fast. */
+/**
+ * Returns true if a bracket occurs more often than the limit allows. Even long vectors contain few
+ * brackets, so this is fast.
+ */
 function exceedsBracketLimit(bracket: string, text: string): boolean {
   let at = -1;
   for (let times = 0; times <= answerBracketsMax; times += 1) {

@@ -15,7 +15,7 @@ describe('vectors', () => {
     expect(readVector(raw)).toEqual(raw);
   });
 
-  // The last 4: 3 bytes, 5 bytes, a missing character, and characters outside of base64.
+  // The texts have 3 bytes, 5 bytes, a missing character, and characters that aren't base64.
   const others = [null, {}, [], [1, '2'], [null], ''];
   const texts = ['AACA', 'AACAPgA=', 'AACAPgAAgL8', '!!CAPgAAgL8='];
   test.each([...others, ...texts].map((raw) => [raw]))('are not read from %j', (raw) => {

@@ -5,13 +5,16 @@ import type { Usage } from '../core/usage.ts';
 import type { MediaTarget, ReadResult, SseMessage, UpstreamRequest } from './dialect.ts';
 import { failureInside, malformed } from './failure.ts';
 
-/** A string, or its token IDs in OpenAI's cl100k_base vocabulary. */
+/** A string, or token IDs in OpenAI's cl100k_base vocabulary. */
 export type EmbeddingInput = string | readonly number[];
 
 /** The inputs and options of an embeddings request. */
 export interface EmbeddingsOptions {
   readonly inputs: readonly EmbeddingInput[];
-  /** False if the client sent a single input without a list. It is forwarded the same way. */
+  /**
+   * False if the client sent a single input that wasn't in a list. The input is forwarded the same
+   * way.
+   */
   readonly isList: boolean;
   readonly encoding: 'float' | 'base64';
   readonly dimensions: number | null;
@@ -20,7 +23,7 @@ export interface EmbeddingsOptions {
   readonly extraFields: Readonly<Record<string, unknown>>;
 }
 
-/** The vectors of one call, in the order of its inputs. */
+/** The vectors from one call, in the order of its inputs. */
 export interface EmbeddingBatch {
   readonly vectors: readonly Vector[];
   /** The count that the upstream reported; null if it reported none. */
@@ -29,7 +32,9 @@ export interface EmbeddingBatch {
 
 /** The embeddings side of a dialect. */
 export interface EmbeddingsDialect {
-  /** True if inputs may be token IDs; for other dialects they are decoded to text first. */
+  /**
+   * True if the dialect accepts token IDs. For other dialects, token IDs are decoded to text first.
+   */
   readonly acceptsTokens: boolean;
   /** Returns the maximum number of inputs per call. More inputs are sent in several calls. */
   batchMax(options: EmbeddingsOptions): number;
@@ -37,7 +42,7 @@ export interface EmbeddingsDialect {
   readBatch(text: string): ReadResult<EmbeddingBatch>;
 }
 
-/** Numbers, or the same numbers as base64 of little-endian 32-bit floats. */
+/** A list of numbers, or little-endian 32-bit floats in base64. */
 export type Vector = string | readonly number[];
 
 /** Encodes a vector as base64. All supported platforms are little-endian. */
@@ -48,14 +53,14 @@ export function toBase64(vector: Vector): string {
 
 export function toNumbers(vector: Vector): readonly number[] {
   if (typeof vector !== 'string') return vector;
-  // Copy the bytes, because a Float32Array must start at a multiple of 4.
+  // Copy the bytes, because a Float32Array must start at an offset that is a multiple of 4.
   const bytes = new Uint8Array(Buffer.from(vector, 'base64'));
   return Array.from(new Float32Array(bytes.buffer));
 }
 
 const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-/** Returns undefined unless `raw` is a vector of at least one number. */
+/** Returns `raw` if it is a vector with at least one number; otherwise undefined. */
 export function readVector(raw: unknown): Vector | undefined {
   if (typeof raw === 'string') {
     const isAligned = raw.length % 4 === 0 && Buffer.byteLength(raw, 'base64') % 4 === 0;
@@ -65,7 +70,7 @@ export function readVector(raw: unknown): Vector | undefined {
   return raw.every((value) => typeof value === 'number') ? raw : undefined;
 }
 
-/** Reads the vectors `found` in `answer`, which are in the order of the inputs. */
+/** Reads the vectors in `found`, a part of `answer`. They are in the order of the inputs. */
 export function readVectors(
   answer: Record<string, unknown>,
   found: unknown,
@@ -118,17 +123,17 @@ export interface GeneratedImages {
   readonly images: readonly GeneratedImage[];
   /** Undefined if the upstream reported none. */
   readonly usage: Usage | undefined;
-  /** The upstream's fields about its images. */
+  /** The upstream's fields that describe the images. */
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** The upstream's fields about its token counts. */
+  /** The upstream's fields with detailed token counts. */
   readonly usageDetails: Readonly<Record<string, unknown>>;
 }
 
 /** The image side of a dialect. */
 export interface ImagesDialect {
   /**
-   * The format of a mask. `alpha`: a PNG that is transparent where to edit. `image`: an additional
-   * image, white where to edit and black elsewhere, explained in the prompt.
+   * The format of a mask. `alpha`: a PNG that is transparent in the area to edit. `image`: an
+   * additional image that is white in the area to edit and black elsewhere. The prompt explains it.
    */
   readonly mask: 'alpha' | 'image';
   /** The maximum number of images to edit in one request. */
@@ -160,30 +165,30 @@ export interface SpeechOptions {
   readonly instructions: string | null;
   /** True to request the audio as events, which report the tokens used. */
   readonly asEvents: boolean;
-  /** Fields unknown to the gateway, which upstreams may know. */
+  /** Fields unknown to the gateway that upstreams may know. */
   readonly extraFields: Readonly<Record<string, unknown>>;
 }
 
-/** The speech side of a dialect. The answer is bytes, or events that carry bytes. */
+/** The speech side of a dialect. The answer is bytes, or events that contain bytes. */
 export interface SpeechDialect {
   readonly formats: readonly SpeechFormat[];
-  /** The voices of every model, unless the catalog lists others; null if voices vary by model. */
+  /** The voices of models for which the catalog lists none; null if voices vary by model. */
   readonly voices: Pick<SpeechSettings, 'voices' | 'default_voice'> | null;
   write(options: SpeechOptions, target: MediaTarget): UpstreamRequest;
-  /** Opens a reader of the answer's events; null if answers are never events. */
+  /** Creates a reader for the answer's events; null if answers are never events. */
   readonly openEvents: (() => AudioEvents) | null;
 }
 
 /** Reads the audio in an answer's events. */
 export interface AudioEvents {
-  /** Returns the bytes of one message, undefined if it has none, or the failure in it. */
+  /** Reads one message. The value is the bytes in the message, or undefined if it has none. */
   push(message: SseMessage): ReadResult<Uint8Array | undefined>;
   /** True once the upstream reported that the answer is complete. */
   readonly finished: boolean;
   readonly usage: Usage | undefined;
 }
 
-/** An audio file, with the name and type that match its content. */
+/** An audio file. Its name and type match its content. */
 export interface AudioFile {
   /** `audio.<extension>` */
   readonly filename: string;
@@ -197,7 +202,7 @@ export interface TranscriptionOptions {
   readonly language: string | null;
   readonly prompt: string | null;
   readonly temperature: number | null;
-  /** `word`, `segment`, or both: the timestamps in `verbose_json`. */
+  /** The timestamps to include in `verbose_json`: `word`, `segment`, or both. */
   readonly granularities: readonly string[];
   /** Fields unknown to the gateway, for OpenAI-style upstreams that may know them. */
   readonly extraFields: Readonly<Record<string, readonly string[]>>;

@@ -30,7 +30,7 @@ test('presentParameterNames ignores the default tool choice', () => {
 });
 
 describe('supportedParameters', () => {
-  test('returns the parameters of the endpoint for a model without chat', () => {
+  test("returns the endpoint's parameters for a model without chat", () => {
     const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>
       supportedParameters({ features, isChat: false }, [plain]);
     expect(listed('embeddings')).toEqual(['dimensions', 'encoding_format']);
@@ -46,7 +46,7 @@ describe('supportedParameters', () => {
     ]);
   });
 
-  test('omits parameters without the feature of a chat model', () => {
+  test('omits parameters whose feature the chat model lacks', () => {
     const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>
       supportedParameters({ features, isChat: true }, [plain]);
     const tools = ['tools', 'tool_choice', 'parallel_tool_calls'];

@@ -3,9 +3,10 @@ import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import { dropsParameter } from './normalize/requests/vendor-parameters.ts';
 import { dialects } from './registry.ts';
 
-// Which optional parameters an upstream supports, for the model list and for routing.
+// Determines which optional parameters an upstream supports. Used for the model list and for
+// routing.
 
-/** The parameters in the model list, in its order. */
+/** The parameters that the model list can show, in this order. */
 const listedParameters = [
   'max_tokens',
   'max_completion_tokens',

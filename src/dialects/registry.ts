@@ -23,7 +23,9 @@ import {
   siliconFlowTranscription,
 } from './siliconflow/media.ts';
 
-/** Everything the gateway knows about one dialect. Null means that it has no such endpoint. */
+/**
+ * Everything the gateway knows about one dialect. Null means that the dialect has no such endpoint.
+ */
 export interface Dialect {
   readonly chat: UpstreamDialect | null;
   readonly embeddings: EmbeddingsDialect | null;
@@ -33,15 +35,15 @@ export interface Dialect {
   /** Returns the headers that carry a provider's key. */
   authHeaders(key: string): Record<string, string>;
   /**
-   * The path of the model list, a free call that only a valid key may make. Null if models are
-   * listed at another host or under another version than they are served.
+   * The path of the model list. A request for the list is free and requires a valid key. Null if
+   * the list is at a different host or API version than the models.
    */
   readonly modelListPath: string | null;
 }
 
 const bearer: Dialect['authHeaders'] = (key) => ({ authorization: `Bearer ${key}` });
 
-/** The only list of dialects: a name without an entry doesn't compile. */
+/** The only list of dialects. A dialect name without an entry is a compile-time error. */
 export const dialects: Readonly<Record<DialectName, Dialect>> = {
   openai: {
     chat: openAiUpstream,

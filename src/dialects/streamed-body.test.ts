@@ -32,14 +32,14 @@ describe('streamed bodies', () => {
     },
   );
 
-  test('report the length in bytes of several pieces', async () => {
+  test('report the total length in bytes of several pieces', async () => {
     const body = concatBodies(['é', bodyFromBytes(bytes.subarray(0, 2)), '']);
     expect((await read(body)).equals(Buffer.concat([Buffer.from('é'), bytes.subarray(0, 2)]))).toBe(
       true,
     );
   });
 
-  test('write a form that parses back, with names escaped', async () => {
+  test('write a form that can be parsed, with escaped names', async () => {
     const odd = 'a"\r\ncontent-type: b';
     const { headers, body } = writeForm({ prompt: 'über\r\n--x', n: 1, [odd]: 'c' }, [
       {

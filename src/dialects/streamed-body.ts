@@ -1,7 +1,7 @@
 import type { LongBytes } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 
-// Request bodies with files, which are read while they are sent.
+// Request bodies that contain files. The files are read while they are sent.
 
 export type BodyPart = string | LongBytes;
 
@@ -31,7 +31,7 @@ export function inBase64(content: LongBytes): LongBytes {
   return {
     bytes: Math.ceil(content.bytes / 3) * 4,
     async *chunks() {
-      // 3 bytes become 4 characters. Bytes left over are encoded with the next chunk.
+      // 3 bytes become 4 characters. Leftover bytes are encoded with the next chunk.
       let rest: Buffer = Buffer.alloc(0);
       for await (const chunk of content.chunks()) {
         const buffered = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
