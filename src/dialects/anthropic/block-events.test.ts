@@ -43,7 +43,7 @@ describe('BlockOrder', () => {
     expect(runOrder(events)).toEqual([[0], [], [], [], [], [0], [0, 1, 1], [1], [1, 2, 2]]);
   });
 
-  test('releases waiting blocks once the open block was idle for 16 events', () => {
+  test('releases waiting blocks once the open block has been idle for 16 events', () => {
     const others = Array.from({ length: 16 }, () => event('delta', 1));
     const sent = runOrder([event('start', 0), ...others, event('delta', 1)]);
     expect(sent.map((now) => now.length)).toEqual([1, ...Array(15).fill(0), 16, 1]);
@@ -129,7 +129,7 @@ test('BlockNormalizer delays text inside a call until the call ends or the buffe
   const blocks = new BlockNormalizer();
   blocks.normalize(start(0, call));
   const sent = Array.from({ length: 5 }, () => blocks.normalize(textDelta(0, piece)).length);
-  // The end of the call, then a separate text block with everything that waited.
+  // The end of the call, then a separate text block with all 5 deltas that waited.
   expect(sent).toEqual([0, 0, 0, 0, 1 + 1 + 5 + 1]);
 });
 
@@ -181,7 +181,7 @@ test('AnthropicPassThrough splits the content of message_start into block events
     relay.push({ event: fields.type, data: JSON.stringify(fields) }),
   );
   const types = output.join('').match(/(?<=^event: ).+$/gm);
-  // The call's input comes in a delta, because many clients read it only there.
+  // The call's input arrives in a delta, because many clients read input only from deltas.
   const block = ['content_block_start', 'content_block_delta', 'content_block_stop'];
   expect(types).toEqual(['message_start', ...block, ...block]);
   expect(output.join('')).toContain('"content":[],"stop_reason":null');

@@ -38,9 +38,10 @@ export class BlockEvents {
   }
 }
 
-// Orders the events of an answer's blocks, one block after the other, as Anthropic sends them. Some
-// servers interleave the events of several blocks. Then the later blocks wait until the first one
-// ends. Otherwise clients would mix up their text, or end a block where the next one starts.
+// Puts the events of an answer's blocks in order, one block after another, as Anthropic sends them.
+// Some servers interleave the events of several blocks. In that case, the later blocks wait until
+// the first block ends. Otherwise, clients would mix up the blocks' text or end a block where the
+// next one starts.
 
 export interface AnthropicEvent {
   readonly fields: Record<string, unknown>;
@@ -48,7 +49,10 @@ export interface AnthropicEvent {
   readonly data: string;
 }
 
-/** Some servers omit a block's stop event. After this many events of others, it has ended. */
+/**
+ * Some servers omit a block's stop event. After this many events from other blocks, the block
+ * counts as ended.
+ */
 const idleEventsMax = 16;
 
 export class BlockOrder {
@@ -59,7 +63,7 @@ export class BlockOrder {
   readonly #waiting = new Map<unknown, AnthropicEvent[]>();
   #waitingLength = 0;
 
-  /** Returns true if the event has to wait. Then `due` returns it later. */
+  /** Returns true if the event has to wait. In that case, `due` returns it later. */
   defers(event: AnthropicEvent): boolean {
     const { type, index } = event.fields;
     if (this.#current === undefined || this.#current === index) {
@@ -75,7 +79,10 @@ export class BlockOrder {
     return true;
   }
 
-  /** Returns the events that no longer have to wait; at the end of an answer, all of them. */
+  /**
+   * Returns the events that no longer have to wait. At the end of an answer, none of them have to
+   * wait.
+   */
   due(isEnd = false): readonly AnthropicEvent[] {
     if (this.#waiting.size === 0) return none;
     const isLong = this.#waitingLength > bufferedArgumentsMax;
@@ -97,11 +104,15 @@ export class BlockOrder {
   }
 }
 
-// Makes each block start once, stop once, and contain deltas of one type, with indexes without
-// gaps. Anthropic sends blocks like this. Other servers of this dialect omit start or stop events,
-// reuse one index, or put text in the middle of a call, which makes clients fail or lose text.
+// Makes each block start once, stop once, and contain deltas of only one type, and numbers the
+// blocks without gaps. Anthropic sends blocks like this. Other servers of this dialect omit start
+// or stop events, reuse an index, or put text in the middle of a tool call. Clients then fail or
+// lose text.
 
-/** The fields that deltas append to, by block type. Only these blocks can be started here. */
+/**
+ * The fields that deltas append to, by block type. A missing start event is added only for these
+ * types.
+ */
 const textFieldsByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['text', ['text']],
   ['thinking', ['thinking', 'signature']],
@@ -120,14 +131,17 @@ const deltaBlockTypes: ReadonlySet<unknown> = new Set(blockTypeByDelta.values())
 
 interface OpenBlock {
   readonly kind: unknown;
-  /** The ID of a call as the upstream wrote it. */
+  /** The ID of a tool call as the upstream wrote it. */
   readonly id: unknown;
-  /** The block's index in the upstream's events. `number` is its index in the client's. */
+  /**
+   * The block's index in the upstream's events. `number` is its index in the events sent to the
+   * client.
+   */
   readonly upstreamIndex: unknown;
   readonly number: number;
-  /** The start event until it's sent. A text block isn't started before its first text. */
+  /** The start event, until it is sent. The start of a text block is sent with its first text. */
   start: AnthropicEvent | undefined;
-  /** True if the start event had the call's full input. Deltas that follow only repeat it. */
+  /** True if the start event contained the call's full input. Deltas that follow only repeat it. */
   readonly isComplete: boolean;
 }
 
@@ -140,7 +154,7 @@ export class BlockNormalizer {
   #interleaved: JsonObject[] = [];
   #interleavedLength = 0;
 
-  /** Returns true if the event can be sent unchanged, as nearly all can. */
+  /** Returns true if the event can be sent unchanged. Nearly all events can. */
   passes({ fields }: AnthropicEvent): boolean {
     const open = this.#open;
     if (open === undefined || fields.type !== 'content_block_delta') return false;
@@ -158,7 +172,7 @@ export class BlockNormalizer {
     return this.#open?.upstreamIndex === index ? this.end(event) : none;
   }
 
-  /** Ends the open block. `stopEvent` is the upstream's, which some servers omit. */
+  /** Ends the open block. `stopEvent` is the upstream's stop event, which some servers omit. */
   end(stopEvent?: AnthropicEvent): readonly AnthropicEvent[] {
     const open = this.#open;
     if (open === undefined) return none;
@@ -211,7 +225,7 @@ export class BlockNormalizer {
     const hasContent = textOfDelta(delta) !== '' || (!isCurrent && isObject(delta.citation));
     if (!textFieldsByBlock.has(type) || !hasContent) return none;
     if (isCurrent && open.kind === 'tool_use') return this.#interleave(delta);
-    // The block wasn't started, or changes between text and reasoning, so start a new one.
+    // The block wasn't started, or changes between text and reasoning, so start a new block.
     const start = eventOf({ type: 'content_block_start', index, content_block: { type } });
     return [...this.normalize(start), ...this.#emit(event)];
   }
@@ -236,13 +250,13 @@ export class BlockNormalizer {
   #interleave(delta: JsonObject): readonly AnthropicEvent[] {
     this.#interleaved.push(delta);
     this.#interleavedLength += textOfDelta(delta).length;
-    // Bound the buffer by ending the call, even if its input is incomplete.
+    // Limit the buffer by ending the call, even if the call's input is incomplete.
     return this.#interleavedLength > bufferedArgumentsMax ? this.end() : none;
   }
 
   /**
-   * Emits the text from inside a call in new blocks. Drops text of only white space, such as the
-   * line breaks that SGLang sends.
+   * Emits the text that arrived inside a call, in new blocks. Drops the text if it is only white
+   * space, such as the line breaks that SGLang sends.
    */
   #emitInterleaved(upstreamIndex: unknown): readonly AnthropicEvent[] {
     const interleaved = this.#interleaved;
@@ -254,7 +268,7 @@ export class BlockNormalizer {
   }
 }
 
-/** Returns true if a delta fits a block. Unknown types of blocks and deltas always fit. */
+/** Returns true if a delta's type matches the block's type. Unknown types always match. */
 function isOfKind(kind: unknown, deltaType: unknown): boolean {
   return !deltaBlockTypes.has(kind) || (blockTypeByDelta.get(deltaType) ?? kind) === kind;
 }
@@ -272,8 +286,9 @@ function deltaEvent(index: unknown, delta: JsonObject): AnthropicEvent {
 }
 
 /**
- * Adds, in place, what some servers omit from a block: the ID and input of a call, and the empty
- * text that clients append to without checking. Returns true if anything was missing.
+ * Adds to a block what some servers omit: the ID and input of a tool call, and the empty text that
+ * clients append to without checking. Changes the block itself. Returns true if anything was
+ * missing.
  */
 export function completeBlock(block: JsonObject): boolean {
   const names = textFieldsByBlock.get(block.type) ?? [];
@@ -287,7 +302,7 @@ export function completeBlock(block: JsonObject): boolean {
   return true;
 }
 
-/** Moves the text in a start event into deltas, because many clients read text only there. */
+/** Moves the text in a start event into deltas, because many clients read text only from deltas. */
 function extractDeltas(block: JsonObject): readonly JsonObject[] {
   if (block.type === 'tool_use') return extractInput(block);
   const names = textFieldsByBlock.get(block.type) ?? [];
@@ -307,9 +322,9 @@ function extractInput(block: JsonObject): readonly JsonObject[] {
 }
 
 /**
- * Returns the content of a `message_start` as the events that usually carry it. When Anthropic's
- * code execution continues and calls tools, `message_start` has the full content and only the last
- * event follows.
+ * Returns the content of a `message_start` as the separate events in which it usually arrives. When
+ * Anthropic's code execution continues and calls tools, `message_start` has the full content, and
+ * only `message_stop` follows.
  */
 export function openingEvents({
   content,
@@ -317,7 +332,7 @@ export function openingEvents({
   stop_sequence = null,
   usage,
 }: JsonObject): readonly SseMessage[] {
-  // Some servers put the first block here while it's still empty and send it again later.
+  // Some servers include the first block here while it is still empty, and send it again later.
   const blocks = objectsIn(content).filter((block) => charactersOfBlock(block) > 0);
   const events = blocks.flatMap((content_block, index) => [
     sseMessage({ type: 'content_block_start', index, content_block }),
@@ -332,8 +347,8 @@ function sseMessage(fields: Readonly<JsonObject> & { readonly type: string }): S
   return { event: fields.type, data: JSON.stringify(fields) };
 }
 
-// Counts the characters that a client receives, from which the usage of interrupted answers is
-// estimated.
+// Counts the characters that a client receives. The usage of interrupted answers is estimated from
+// this count.
 
 /** Counts the characters of a complete block, or of a start event. */
 export function charactersOfBlock(block: JsonObject): number {
@@ -341,7 +356,7 @@ export function charactersOfBlock(block: JsonObject): number {
   if (type === 'text') return lengthOf(text);
   if (type === 'thinking') return lengthOf(thinking);
   if (type === 'redacted_thinking') return lengthOf(data);
-  // The model writes the input of the provider's own tools, too.
+  // The model also writes the input of the provider's own tools.
   const inputJson = isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : '';
   return lengthOf(name) + inputJson.length;
 }

@@ -34,7 +34,10 @@ class AnthropicClientRequest extends AbstractClientRequest<MessagesRequest> {
     return anthropicClient(this);
   }
 
-  /** Estimated from the translated text, as the charge is if the upstream reports no usage. */
+  /**
+   * Estimated from the translated text. If the upstream reports no usage, the charge is estimated
+   * the same way.
+   */
   get inputTokensEstimate(): number {
     return Math.ceil(promptTextBytes(this.toPrompt()) / charactersPerToken);
   }
@@ -66,7 +69,10 @@ class AnthropicClientRequest extends AbstractClientRequest<MessagesRequest> {
   }
 }
 
-/** Estimates a request that isn't translated: its text bytes, and the maximum per image. */
+/**
+ * Estimates the input tokens of a request that isn't translated, from its text bytes plus the
+ * maximum per image.
+ */
 function estimateInput({ inputBytes, images }: ChatRequestInfo): number {
   const imageBytes = images.reduce((sum, { url }) => sum + url.length, 0);
   const tokens = Math.ceil((inputBytes - imageBytes) / charactersPerToken);
@@ -82,7 +88,9 @@ function withInstructions(body: MessagesBody, text: string): MessagesBody {
 }
 
 interface AnthropicClientOptions {
-  /** The prompt size to report at the start of a stream. Read only for streams. */
+  /**
+   * The estimated prompt size, which is reported at the start of a stream. Read only for streams.
+   */
   readonly inputTokensEstimate: number;
 }
 

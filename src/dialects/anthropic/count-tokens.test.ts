@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { countable } from './count-tokens.ts';
 
-/** Returns what is counted in a message's blocks, after the 4 tokens around every message. */
+/** Returns what is counted in a message's blocks, without the 4 tokens that every message adds. */
 function counted(...content: object[]): unknown[] {
   const body = { model: 'a/b', messages: [{ role: 'user', content }] };
   const [overhead, ...inner] = countable(body as never);
@@ -17,7 +17,7 @@ describe('countable for documents', () => {
     expect(counted(document(source))).toEqual(['All of it.']);
   });
 
-  // 50 KB are 66,667 characters of base64 and some 2,000 tokens.
+  // 50 KB is 66,667 characters of base64 and about 2,000 tokens.
   test('estimates a PDF by its size', () => {
     const source = { type: 'base64', media_type: 'application/pdf', data: 'A'.repeat(64_001) };
     expect(counted(document(source))).toEqual([{ tokens: 2_001 }]);
@@ -30,7 +30,7 @@ describe('countable for documents', () => {
     expect(counted(document({ type: 'content', content: 'two' }))).toEqual(['two']);
   });
 
-  test("doesn't count documents by URL or file ID", () => {
+  test("doesn't count documents referenced by URL or file ID", () => {
     expect(counted(document({ type: 'url', url: 'https://a.example/b.pdf' }))).toEqual([]);
     expect(counted(document({ type: 'file', file_id: 'file_1' }))).toEqual([]);
   });

@@ -58,7 +58,8 @@ function writeCount(
   const { quirks } = target;
   const { path, headers, fields } = countEndpoint(target, version);
   const body: CountRequest['body'] & JsonObject = checked;
-  // If the gateway runs the search, the upstream gets a different tool, or none.
+  // If the gateway runs the search, the chat request will have a different search tool or none, so
+  // a count of this request would be wrong.
   const isManagedSearch = ({ type }: JsonObject) => type === 'web_search';
   if (search?.isProviderTool === false || body.tools?.some(isManagedSearch)) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
@@ -80,7 +81,7 @@ function read(status: number, text: string): TokenCountResult | undefined {
   const answer = parseJson(text);
   if (!isObject(answer)) return undefined;
   if (status === 200) return tokensIn(answer);
-  // Any other status is about the account, or the server can't count tokens.
+  // Any other status concerns the account, or means that the server can't count tokens.
   if (status !== 400) return undefined;
   const { kind, message } = readErrorObject(answer);
   return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;
@@ -99,11 +100,13 @@ function isCount(tokens: unknown): tokens is number {
 
 // Estimates the input tokens of a request from its text, images, and files.
 
-/** Tokens that Anthropic adds around each message and each tool. */
+/** Tokens that Anthropic adds for each message and each tool. */
 const tokensPerMessage = 4;
 const tokensPerTool = 8;
 
-/** An image costs 1 token per 750 pixels. Anthropic shrinks it to at most this many tokens. */
+/**
+ * An image costs 1 token per 750 pixels. Anthropic shrinks larger images to at most 1,600 tokens.
+ */
 const pixelsPerToken = 750;
 export const tokensPerImageMax = 1_600;
 

@@ -37,7 +37,7 @@ export function forwardedStopReason(stopReason: string, hasToolCalls: boolean): 
   return reason === 'end_turn' && hasToolCalls ? 'tool_use' : reason;
 }
 
-/** Collects the reason why an answer ended while the answer is written. */
+/** Collects what determines the stop reason while an answer is written. */
 export class Stop {
   reason: FinishReason = 'stop';
   sequence: string | null = null;
@@ -45,8 +45,8 @@ export class Stop {
   hasRefusal = false;
 
   /**
-   * Writes `tool_use` exactly for answers with tool calls: clients run tools for no other reason,
-   * and wait forever if there are none.
+   * Of the answers that ended normally, those with tool calls get `tool_use`, and no others do.
+   * Clients run tools only for this reason, and they wait forever if there are none to run.
    */
   get fields() {
     const isPlain = this.reason === 'stop' || this.reason === 'tool_calls';

@@ -1,4 +1,4 @@
-/** Returns the paths and headers of requests. Vertex AI has its own. */
+/** Returns the path, headers, and host-specific fields of a request to Anthropic or Vertex AI. */
 import type { Quirks } from '../../config/provider-schema.ts';
 import type { Target } from '../dialect.ts';
 
@@ -68,7 +68,7 @@ function betaHeader(
 }
 
 const isPlain = /^[\w.:-]{1,100}$/;
-/** Claude Code sends 8. */
+/** The maximum number of betas that are forwarded. Claude Code sends 8. */
 const betasMax = 64;
 
 /** Reads the client's version headers. Drops invalid values, which must not be sent upstream. */

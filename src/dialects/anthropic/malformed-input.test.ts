@@ -1,4 +1,4 @@
-/** Checks that malformed input is handled or rejected, and never throws by accident. */
+/** Checks that malformed input is handled or rejected, and never causes an unexpected error. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { makeTarget } from '../../../tests/support/prompts.ts';

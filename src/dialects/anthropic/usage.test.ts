@@ -145,7 +145,7 @@ describe('StreamUsage', () => {
     expect(stream.usage).toMatchObject({ inputTokens: 61, cacheReadTokens: 9, outputTokens: 8 });
   });
 
-  test('keeps the prompt count if the last report has zeros, unless it was all cached', () => {
+  test('keeps the prompt count if the last report has 0, unless the full prompt was cached', () => {
     const ended = (report: object) => {
       const stream = new StreamUsage();
       stream.begin({ input_tokens: 43, cache_read_input_tokens: 9, output_tokens: 1 });
@@ -161,7 +161,7 @@ describe('StreamUsage', () => {
     });
   });
 
-  test('keeps the first cache TTLs until a report has others', () => {
+  test('keeps the first counts by TTL until a report has new ones', () => {
     const parts = (minutes: number, hour: number) => ({
       cache_creation_input_tokens: minutes + hour,
       cache_creation: { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour },

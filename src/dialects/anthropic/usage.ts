@@ -13,8 +13,8 @@ import {
 import { readCount } from '../normalize/responses/counts.ts';
 
 /**
- * Iterations that are billed but missing from the top-level totals: Anthropic's summaries of the
- * conversation, and the answers of an advisor model.
+ * The types of iterations that are billed but missing from the top-level totals: Anthropic's
+ * summaries of the conversation, and answers from an advisor model.
  */
 const billedSeparately: ReadonlySet<unknown> = new Set(['compaction', 'advisor_message']);
 
@@ -29,9 +29,9 @@ export function readUsage(raw: unknown): Usage | undefined {
     (sum, iterationUsage) => (iterationUsage ? addUsage(sum, iterationUsage) : sum),
     top,
   );
-  // No prompt is empty, so a server that reports 0 tokens hasn't counted. The exception is
-  // Anthropic's code execution that continues by calling tools: it uses no tokens, and its report
-  // has `server_tool_use`.
+  // No prompt is empty, so a server that reports 0 tokens hasn't counted. The exception is when
+  // Anthropic's code execution continues and calls tools: that uses no tokens, and the report has
+  // `server_tool_use`.
   const isFree = totalTokens(usage) === 0 && isObject(raw.server_tool_use);
   return promptTokens(usage) > 0 || isFree ? usage : undefined;
 }
@@ -49,9 +49,9 @@ function readCounts(raw: JsonObject): Usage | undefined {
 }
 
 /**
- * Reads the tokens written to a cache, by TTL. Some servers report the TTLs but no total. The end
- * of a stream may report a larger total without TTLs, which leaves the 1-hour count as first
- * reported. TTL counts that exceed the total are ignored.
+ * Reads the tokens written to a cache, by TTL. Some servers report counts by TTL but no total. The
+ * last report of a stream may have a larger total without counts by TTL. The 1-hour count then
+ * stays as first reported. Counts by TTL that exceed the total are ignored.
  */
 function readWritten({
   cache_creation_input_tokens: total,
@@ -65,7 +65,7 @@ function readWritten({
   return { cacheWriteTokens: written - forHour, cacheWrite1hTokens: forHour || undefined };
 }
 
-/** Keeps the prompt's first count if the server reports zeros at the end of the stream. */
+/** Removes prompt counts of zero from a stream's last report, so that the first counts are kept. */
 function withoutEmptyPrompt(raw: JsonObject): JsonObject {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, ...rest } = raw;
   const isEmpty = !(input_tokens || cache_read_input_tokens || cache_creation_input_tokens);
@@ -73,9 +73,9 @@ function withoutEmptyPrompt(raw: JsonObject): JsonObject {
 }
 
 /**
- * Tracks the usage of a running stream. The first report counts the prompt but has a placeholder
- * for the output, so a client that disconnects before the last report pays for the text it
- * received.
+ * Tracks the usage of a running stream. The first report counts the prompt but has only a
+ * placeholder for the output. If the client disconnects before the last report, the output is
+ * estimated from the text that it received.
  */
 export class StreamUsage {
   #raw: JsonObject = {};
@@ -128,14 +128,17 @@ export function writeUsage(usage: Usage) {
   };
 }
 
-/** Writes the TTLs only if the upstream reported a 1-hour cache. Not every upstream does. */
+/**
+ * Writes counts by TTL only if the upstream reported writes to a 1-hour cache. Not every upstream
+ * reports TTLs.
+ */
 function writeCacheBreakdown({ cacheWriteTokens, cacheWrite1hTokens }: Usage) {
   if (!cacheWrite1hTokens) return {};
   const forMinutes = { ephemeral_5m_input_tokens: cacheWriteTokens };
   return { cache_creation: { ...forMinutes, ephemeral_1h_input_tokens: cacheWrite1hTokens } };
 }
 
-/** Writes the estimated usage in the first event of a stream. */
+/** Writes the estimated usage for the first event of a stream. */
 export function openingUsage(inputTokensEstimate: number) {
   return writeUsage({ ...noUsage, inputTokens: inputTokensEstimate });
 }

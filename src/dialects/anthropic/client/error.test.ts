@@ -13,7 +13,7 @@ test.each([
   expect(anthropicErrorType({ status } as GatewayError)).toBe(type);
 });
 
-test('anthropicMessage reports a full context window only for invalid requests', () => {
+test('anthropicMessage marks an exceeded context only in invalid request errors', () => {
   const content = 'Too many tokens, please wait before trying again.';
   const rejection = new GatewayError('invalid_request_error', content);
   expect(anthropicMessage(rejection)).toBe(`prompt is too long: ${content}`);

@@ -20,7 +20,7 @@ export function anthropicErrorType({ status }: GatewayError): string {
 }
 
 /**
- * Returns the status, with Anthropic's 529 for an overload, after which Claude Code waits and
+ * Returns the error's status, or Anthropic's 529 for an overload. For 529, Claude Code waits and
  * retries.
  */
 export function anthropicStatus({ status, isOverload }: GatewayError): number {
@@ -44,12 +44,13 @@ const contextOverflow = new RegExp(
   'i',
 );
 
-/** Messages about the output limit, for which a shorter prompt wouldn't help. */
+/** Messages about the output limit. A shorter prompt wouldn't prevent these errors. */
 const maxTokensTooLarge = /max_(?:completion_|output_)?tokens\W.{0,40}too large/i;
 
 /**
- * Starts another provider's message about a full context window with Anthropic's phrase. Claude
- * Code compacts a conversation only for this phrase and just shows any other error.
+ * Adds Anthropic's phrase to the start of another provider's message about an exceeded context
+ * window. Claude Code compacts a conversation only if the message has this phrase. It just shows
+ * any other error.
  */
 export function anthropicMessage({ status, message }: GatewayError): string {
   if (status !== 400) return message;
@@ -60,10 +61,14 @@ export function anthropicMessage({ status, message }: GatewayError): string {
     : message;
 }
 
-/** Only the start is searched, because the gateway's own messages may quote megabytes. */
+/**
+ * Only this many characters are searched, because the gateway's own messages may quote megabytes.
+ */
 const searchedLengthMax = 1_000;
 
-/** For this code, Anthropic's SDK abandons the thread and sends the full conversation. */
+/**
+ * When Anthropic's SDK receives this code, it abandons the thread and sends the full conversation.
+ */
 const noThreads = {
   details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
 };

@@ -23,7 +23,7 @@ test('readPrompt drops empty stop sequences', () => {
 describe('readPrompt of a Claude Code request', () => {
   const prompt = readPrompt({ body: claudeCodeRequest('a/b') as never, source: null });
 
-  test('keeps the order of turns, results, errors, and cache marks', () => {
+  test('keeps the order of turns, results, errors, and cache breakpoints', () => {
     expect(prompt.turns.map(({ role }) => role)).toEqual([
       'system',
       'user',
@@ -195,7 +195,7 @@ function readTurnsOf(role: 'user' | 'assistant', ...content: object[]) {
 const textBlock = { type: 'text', text: 'And this.' };
 const textPart = [{ kind: 'text', text: 'And this.' }];
 
-test('readPrompt drops and reports an image by file ID, but keeps the text', () => {
+test('readPrompt drops and reports an image referenced by file ID, but keeps the text', () => {
   const image = { type: 'image', source: { type: 'file', file_id: 'file_1' } };
   expect(readTurnsOf('user', image, textBlock)).toEqual({
     parts: textPart,

@@ -65,8 +65,8 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
 }
 
 /**
- * Yields the names of unknown fields, top-level or inside known ones. Only Anthropic may support
- * them.
+ * Yields the names of unknown fields, both top-level fields and fields inside known ones. Only
+ * Anthropic may support them.
  */
 function* unsupportedFields(body: MessagesBody): Iterable<string> {
   yield* Object.keys(unknownFields(body, messagesSchema.properties));
@@ -81,11 +81,12 @@ function* unsupportedFields(body: MessagesBody): Iterable<string> {
 const outputConfigFields = { effort: 0, format: 0 };
 const messageFields = { role: 0, content: 0 };
 
-/** Reads the tools in `tools` and in the messages. Other dialects have a single list. */
+/** Reads the tools from `tools` and from the messages. Other dialects have a single list. */
 function readTools(body: MessagesBody, unsupported: UnsupportedNames): readonly Tool[] {
   const tools = (body.tools ?? []).flatMap((tool, index) => {
     if (isCustom(tool)) return [readTool(tool, unsupported)];
-    // The managed search uses this path to recognize the client's tool that it replaces.
+    // If the gateway runs the search, it uses this path to find the client's search tool and
+    // replace it.
     unsupported.add(`tools[${index}]`);
     return [];
   });
@@ -172,7 +173,7 @@ function readTurns({ system, messages }: MessagesBody, unsupported: UnsupportedN
   return turns;
 }
 
-/** Reads a block of instructions. A tool that it defines is read with the request's tools. */
+/** Reads a block of instructions. Tools defined in blocks are read with the request's tools. */
 function readInstruction(block: AnyBlock, unsupported: UnsupportedNames): readonly TextPart[] {
   if (block.type === 'text') return readText(block);
   const tool = addedTool(block);
@@ -239,8 +240,8 @@ function readContent(block: AnyBlock, unsupported: UnsupportedNames): readonly C
 }
 
 /**
- * Reads a result of Claude Code's tool search as the name of the found tool, whose definition is in
- * the request's tools. Without the name, the result would be empty.
+ * Reads a result of Claude Code's tool search as the name of the tool that was found. The tool's
+ * definition is in the request's tools. Without the name, the result would be empty.
  */
 function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
   const { type, tool_name: text } = fieldsOf(block);

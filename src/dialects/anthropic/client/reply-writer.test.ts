@@ -5,7 +5,7 @@ import { noUsage } from '../../../core/usage.ts';
 import type { ReplyWriter } from '../../dialect.ts';
 import { anthropicClient } from '../client-request.ts';
 
-/** Returns the block types of an answer made of the given events. */
+/** Returns the block types of an answer that consists of the given events. */
 function blocks(write: (to: ReplyWriter) => void): unknown[] {
   const writer = anthropicClient({ inputTokensEstimate: 12 }).writeReply(identity);
   write(writer);
@@ -28,7 +28,7 @@ test('AnthropicReplyWriter drops a trailing signature, but keeps one before more
   expect(blocks(writeCall)).toEqual(['text', 'thinking', 'tool_use']);
 });
 
-test('AnthropicReplyWriter keeps trailing thinking and a signature without any text', () => {
+test('AnthropicReplyWriter keeps trailing thinking, and a signature if there is no text', () => {
   const writeThinking = (to: ReplyWriter) => {
     to.text('Yes');
     to.reasoning('But');

@@ -96,7 +96,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
     if (this.#blocks[last]?.type === 'text') this.#blocks.length = last + 1;
   }
 
-  /** Returns the open thinking block. A signature ends a block, so a new one follows it. */
+  /** Returns the open thinking block, or starts one. A signature ends a block. */
   #openThinking(): { thinking: string; signature: string } {
     const last = this.#blocks.at(-1);
     if (last?.type === 'thinking' && last.signature === '') return last;

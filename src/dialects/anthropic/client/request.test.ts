@@ -20,7 +20,7 @@ const optionalFields = {
   top_k: 5,
 };
 
-test("readMessagesRequest lists parameters by the model list's names", () => {
+test('readMessagesRequest names parameters like the model list', () => {
   const names = parametersOf({ ...optionalFields, provider: { require_parameters: true } });
   const expected = ['max_tokens', 'reasoning', 'response_format', 'stop', 'top_k'];
   expect(names.toSorted()).toEqual(expected);

@@ -47,7 +47,7 @@ const toolValidator = Compile(customToolSchema);
 export interface MessagesRequest {
   readonly request: ChatRequestInfo;
   readonly body: MessagesBody;
-  /** The bytes that the client sent; null once `body` was changed. */
+  /** The bytes that the client sent; null once `body` has been changed. */
   readonly source: RawBody | null;
 }
 
@@ -89,13 +89,13 @@ export function readMessagesRequest(
 /** A validated request to count tokens. */
 export interface CountRequest {
   readonly request: TokenCountRequestInfo;
-  /** Set if the request asks for web search. */
+  /** Null if the request doesn't use web search. */
   readonly search: SearchOptions | null;
   readonly body: CountBody;
   readonly source: RawBody;
 }
 
-/** Reads a request to count tokens, which needs no output limit. */
+/** Reads a request to count tokens. Such a request needs no output limit. */
 export function readCountRequest(value: Record<string, unknown>, source: RawBody): CountRequest {
   if (!countValidator.Check(value)) throw validationError(countSchema, value);
   const models = readModels(value);
@@ -132,7 +132,7 @@ function isClientTool({ type }: AnyTool): boolean {
   return type === undefined || type === null || type === 'custom';
 }
 
-/** Returns true for a tool that the client runs, as opposed to the provider's own. */
+/** Returns true for a tool that the client runs, as opposed to one of the provider's own tools. */
 export function isCustom(tool: AnyTool): tool is CustomTool {
   return isClientTool(tool) && toolValidator.Check(tool);
 }
@@ -171,7 +171,8 @@ function addBlocks(
 }
 
 /**
- * Returns the size of generated images. They aren't sent upstream, so no credits are held for them.
+ * Returns the size of generated images in bytes. They aren't sent upstream, so no credits are held
+ * for them.
  */
 function generatedImageBytes({ messages }: CountBody): number {
   let bytes = 0;
@@ -189,8 +190,9 @@ function imageIn({ block, path }: LocatedBlock): readonly UrlInput[] {
 }
 
 /**
- * Returns the URLs that the upstream may fetch: in documents, and in blocks, tools, and fields
- * unknown to the gateway. Upstreams don't fetch URLs in the input of past tool calls.
+ * Returns the URLs that the upstream may fetch: those in documents, and those in blocks, tools, and
+ * fields that the gateway doesn't know. URLs in the input of past tool calls are omitted, because
+ * upstreams don't fetch them.
  */
 function urlsOf(
   { tools }: CountBody,
@@ -214,8 +216,8 @@ function urlsInBlock({ block, path }: LocatedBlock): readonly UrlInput[] {
 }
 
 /**
- * Returns the first reference to a file at the provider, for which the request needs the tenant's
- * own account. Results of past tool calls are skipped.
+ * Returns the first reference to a file stored at the provider. Such a request needs the tenant's
+ * own account. Past tool calls and their results are skipped.
  */
 function ownAccountFor(
   { tools }: CountBody,
@@ -251,8 +253,8 @@ function readNeeds(body: MessagesBody, blocks: readonly LocatedBlock[]): ModelNe
     images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
     files: blocks.some(({ block }) => isFile(block)),
-    // Never required: the first adaptive models accept a budget, and upstreams reject it for the
-    // other models.
+    // Never required: the first adaptive models accept a budget, and for other models, the upstream
+    // rejects it.
     thinkingBudget: false,
   };
 }

@@ -11,7 +11,8 @@ import { addedFields } from '../../normalize/requests/search-options.ts';
 import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-identifiers.ts';
 
 // The known content blocks of Anthropic's messages. Blocks of other types go to Anthropic
-// unchanged, because it often adds types and clients send back the blocks they received.
+// unchanged, because Anthropic often adds types, and clients send back the blocks that they
+// received.
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
 /** A nested block, or one that hasn't been validated yet. */
@@ -89,8 +90,8 @@ const known = new SchemasByType(schemas);
 type Role = 'user' | 'assistant' | 'system';
 
 /**
- * The roles whose messages may have a block of each type. Assistant messages may have generated
- * images.
+ * For each block type, the roles whose messages may contain such a block. Images in assistant
+ * messages are generated images.
  */
 const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
   ['image', ['user', 'assistant']],
@@ -101,7 +102,10 @@ const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
   ['redacted_thinking', ['assistant']],
 ]);
 
-/** Throws 400 for the first block that doesn't fit its schema or its message's role. */
+/**
+ * Throws 400 for the first block that doesn't match its schema or isn't allowed in a message of its
+ * role.
+ */
 export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: string): void {
   for (const [index, block] of blocks.entries()) {
     const blockPath = `${path}[${index}]`;
@@ -123,7 +127,7 @@ function checkSource(block: AnyBlock, path: string): void {
   if (block.source.type === 'base64') checkBase64(block.source.data, path);
 }
 
-/** Returns content as blocks. A string means one text block. */
+/** Returns content as blocks. A string becomes one text block. */
 export function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
   if (typeof content !== 'string') return content;
   const only = { type: 'text', text: content };
@@ -153,7 +157,10 @@ export function isGeneratedImage(block: AnyBlock, role: Role): block is BlockOf<
   return role === 'assistant' && isKnown(block) && block.type === 'image';
 }
 
-/** Returns an image's URL, or its `data:` URL; undefined for a file at the provider. */
+/**
+ * Returns an image's URL, or a `data:` URL with its bytes; undefined for a file stored at the
+ * provider.
+ */
 export function imageUrl({ source }: BlockOf<'image'>): string | undefined {
   if (source.type === 'url') return source.url;
   return source.type === 'base64' ? `data:${source.media_type};base64,${source.data}` : undefined;
@@ -244,6 +251,6 @@ export const messagesSchema = Type.Object({ ...fields, max_tokens: limit });
 export type MessagesBody = Static<typeof messagesSchema>;
 export type Messages = MessagesBody['messages'];
 
-/** Counting requires no output limit. */
+/** A request to count tokens needs no output limit. */
 export const countSchema = Type.Object({ ...fields, max_tokens: optional(limit) });
 export type CountBody = Static<typeof countSchema>;

@@ -24,7 +24,7 @@ function open(): StreamWriter {
   return anthropicClient({ inputTokensEstimate: 12 }).writeStream(identity);
 }
 
-/** Returns what a client reads of an answer made of the given events. */
+/** Returns what a client reads from an answer that consists of the given events. */
 function seen(write: (to: StreamWriter) => void) {
   const writer = open();
   write(writer);
@@ -187,7 +187,7 @@ describe('AnthropicStreamWriter', () => {
     expect(seen((to) => to.finish(reason, null)).stopReason).toBe(stopReason);
   });
 
-  test('writes the matched stop sequence, and tool_use whenever there are tools', () => {
+  test('writes the matched stop sequence, and tool_use whenever there is a tool call', () => {
     const stopped = seen((to) => to.finish('stop_sequence', 'END'));
     expect(stopped).toMatchObject({ stopReason: 'stop_sequence', stopSequence: 'END' });
     const called = seen((to) => {
@@ -358,7 +358,7 @@ describe('AnthropicStreamWriter tool input', () => {
     expect(writer.hasOpenToolCall).toBe(isOpen);
   });
 
-  test('stays open until the rest arrives, even after a finish reason', () => {
+  test('stays open until its end arrives, even after a finish reason', () => {
     const writer = new AnthropicStreamWriter(identity, 9);
     writer.toolCall(0, 'call_0', 'f');
     writer.toolArguments(0, incomplete);
@@ -373,10 +373,10 @@ describe('AnthropicStreamWriter tool input', () => {
     writer.toolCall(0, 'call_0', 'f');
     writer.toolArguments(0, json);
     writer.text('Hi');
-    return (extraFields: string) => writer.toolArguments(0, extraFields);
+    return (input: string) => writer.toolArguments(0, input);
   };
 
-  test('throws if input continues after its block, so that no tool runs with partial input', () => {
+  test('throws if a closed block gets more input, so that no tool runs with partial input', () => {
     expect(() => endedAfter('{"path":"a')('bc"}')).toThrow(MalformedAnswer);
     expect(() => endedAfter('{"path":"abc"')('}')).toThrow(MalformedAnswer);
     expect(() => endedAfter('')('{"path":"abc"}')).toThrow(MalformedAnswer);

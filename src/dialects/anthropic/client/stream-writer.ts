@@ -28,7 +28,7 @@ interface OpenTool {
   readonly kind: 'tool';
   readonly call: number;
   readonly end: JsonEndScanner;
-  /** The unsent input, while it's blank or not an object; null once an object has started. */
+  /** The unsent input, while it is blank or isn't an object; null once input has been sent. */
   pending: string | null;
   isBlank: boolean;
 }
@@ -131,7 +131,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#begin();
   }
 
-  /** True only for the stop reason `tool_use`, because clients run tools for no other reason. */
+  /** True only if the stop reason is `tool_use`, because clients run tools only for that reason. */
   get hasOpenToolCall(): boolean {
     if (this.#stop.fields.stop_reason !== 'tool_use') return false;
     if (this.#hasPartialInput || isPartialInput(this.#open)) return true;
@@ -184,7 +184,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   #ensureBlock(kind: 'text' | 'thinking'): void {
-    // Text after a signature gets a new block, so that the signature stays between the two.
+    // Text after a signature gets a new block, so that the signature stays between the two texts.
     if (this.#open?.kind === kind && this.#textSignatures.length === 0) return;
     this.#closeAll();
     const empty = kind === 'text' ? { text: '' } : { thinking: '', signature: '' };
@@ -218,8 +218,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   /**
-   * Sends tool input as an object, because clients parse it as one when its block ends. Wraps any
-   * other value in an object, and drops what some servers send after the object.
+   * Sends tool input as an object, because clients parse it as an object when its block ends. Wraps
+   * any other value in an object, and drops what some servers send after the object.
    */
   #sendArguments(fragment: string, open: OpenTool): void {
     const length = open.end.push(fragment);
@@ -238,7 +238,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
   }
 
-  /** Opens the next waiting call, and those after it as long as each is complete. */
+  /** Opens the next waiting call. If that call is complete, continues with the one after it. */
   #openNextTool(): void {
     for (const { call, id, name, json } of this.#waiting.values()) {
       this.#waiting.delete(call);

@@ -3,7 +3,7 @@ import { sameIfUnchanged } from '../../normalize/requests/edit-body.ts';
 import type { AnyBlock, Messages, MessagesBody } from './schema.ts';
 
 // Blocks that add or remove a tool in the middle of a conversation. A block may contain the tool's
-// full definition, which is treated like one in `tools`.
+// full definition. That definition is treated like one in `tools`.
 
 export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 
@@ -30,7 +30,10 @@ interface RemainingMessages {
   readonly dropped: readonly string[];
 }
 
-/** Drops excluded tools and the blocks that refer to them by name, which Anthropic would reject. */
+/**
+ * Drops excluded tools, and also blocks that refer to them by name, because Anthropic would reject
+ * those.
+ */
 export function withoutExcludedTools(
   messages: Messages,
   isExcluded: (tool: AnyTool) => boolean,
@@ -69,7 +72,7 @@ export function withoutExcludedTools(
   return { messages: sameIfUnchanged(messages, left), dropped };
 }
 
-/** A cheap check that runs first, because most conversations are long and have no such blocks. */
+/** A cheap check that runs first, because conversations are long and rarely have such blocks. */
 function isAboutTools({ type }: AnyBlock): boolean {
   return type === 'tool_addition' || type === 'tool_removal' || type === 'compaction';
 }

@@ -33,7 +33,7 @@ export function readReply(text: string, identity: ReplyIdentity): ReadResult<Tra
     const stopped = { stop_reason: forwardedStopReason(reason, hasToolCalls) };
     const identityFields = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
     const rewritten = { ...rest, ...stopped, ...counted, ...identityFields };
-    // Fields besides the content may name the upstream's model.
+    // Fields other than the content may contain the upstream's model name.
     const renamed = renameModel(JSON.stringify(rewritten), upstreamModel, model);
     return `${renamed.slice(0, -1)},"content":${JSON.stringify(content)}}`;
   };

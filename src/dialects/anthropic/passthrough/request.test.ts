@@ -70,7 +70,7 @@ test('passMessages drops fields whose names differ from known ones only in case,
 describe('passMessages with options that cost extra', () => {
   const advisor = { type: 'advisor_20260301', name: 'advisor', model: 'claude-opus-5' };
 
-  test("drops them with the operator's account", () => {
+  test("drops them for the operator's account", () => {
     const options = { speed: 'fast', service_tier: 'priority', tools: [advisor, look] };
     const { body, dropped } = pass(options);
     expect([body.speed, body.service_tier, body.tools]).toEqual([undefined, undefined, [look]]);
@@ -79,7 +79,7 @@ describe('passMessages with options that cost extra', () => {
     expect([only.tools, only.tool_choice]).toEqual([undefined, undefined]);
   });
 
-  test("sends them with the tenant's own account", () => {
+  test("sends them for the tenant's own account", () => {
     const options = { speed: 'fast', service_tier: 'priority', tools: [advisor, look] };
     const { body, dropped } = pass(options, { isOwnAccount: true });
     expect([body, dropped]).toMatchObject([options, []]);
@@ -173,7 +173,7 @@ describe('passMessages with content from other providers', () => {
     expect(ids).toHaveLength(2);
   });
 
-  test('replaces image URLs with fetched images, also in tool results and documents', () => {
+  test('replaces image URLs with fetched images, even in tool results and documents', () => {
     const url = 'https://a.example/b.png';
     const image = { type: 'image', source: { type: 'url', url } };
     const result = { type: 'tool_result', tool_use_id: 'a', content: [image] };
@@ -247,7 +247,7 @@ test("passMessages drops citations without Anthropic's index, and the list if no
   expect(citedAs(unsupported, own, page)).toMatchObject([{ citations: [own, page] }]);
 });
 
-test('passMessages drops a thinking budget that the lowered limit has no room for', () => {
+test('passMessages drops a thinking budget that is not below the lowered output limit', () => {
   const thinking = { type: 'enabled', budget_tokens: 2_000 };
   const fields = { thinking, max_tokens: 4_000 };
   expect(pass(fields, { outputTokensMax: 3_000 })).toMatchObject({
@@ -273,13 +273,16 @@ test.each([
   ],
   [{ type: 'none' }, { type: 'none' }, []],
   [{ type: 'auto' }, { type: 'auto' }, []],
-])('passMessages without forced tools sends the choice %j as %j', (choice, sent, reported) => {
-  const quirks = { drop_params: ['tool_choice'] };
-  const { body, dropped } = pass({ tools: [look], tool_choice: choice }, { quirks });
-  expect([body.tool_choice, dropped]).toEqual([sent, reported]);
-});
+])(
+  'passMessages to a model that rejects forced tools sends the choice %j as %j',
+  (choice, sent, reported) => {
+    const quirks = { drop_params: ['tool_choice'] };
+    const { body, dropped } = pass({ tools: [look], tool_choice: choice }, { quirks });
+    expect([body.tool_choice, dropped]).toEqual([sent, reported]);
+  },
+);
 
-test('passMessages drops the tool choice with the tools', () => {
+test('passMessages drops the tool choice together with the tools', () => {
   const quirks = { drop_params: ['tool_choice', 'tools'] };
   for (const tool_choice of [{ type: 'auto' }, { type: 'any' }]) {
     const { body } = pass({ tools: [look], tool_choice }, { quirks });
@@ -321,7 +324,7 @@ test('passMessages sends the effort only to models that support effort levels, a
   expect(configAt('budget', both)).toEqual([{ format }, ['output_config.effort']]);
   expect(configAt('budget', { effort: 'low' })).toEqual([undefined, ['output_config.effort']]);
   expect(configAt('budget', { format })).toEqual([{ format }, []]);
-  // Opus 4.5 has a thinking budget and accepts efforts too.
+  // Opus 4.5 has a thinking budget and also accepts effort levels.
   const byQuirk = { thinking: 'budget', quirks: { efforts: { high: 'high' } } } as const;
   const byName = { thinking: 'budget', upstreamModel: 'claude-opus-4-5@20251101' } as const;
   for (const target of [byQuirk, byName]) {

@@ -90,7 +90,10 @@ function dropEmptyStops({ stop_sequences: sequences }: Body, edits: Edits): void
   edits.stop_sequences = stops.length > 0 ? stops : undefined;
 }
 
-/** Drops the parameters that the quirks name. A forced tool choice becomes `auto`. */
+/**
+ * Drops the parameters in the quirk `drop_params`. If `tool_choice` is one of them, a forced choice
+ * becomes `auto`.
+ */
 function dropRejected(body: Body, { quirks }: Target, edits: Edits): readonly string[] {
   const { tool_choice: choice } = body;
   const isForcedChoice = choice?.type === 'any' || choice?.type === 'tool';
@@ -107,7 +110,7 @@ function dropRejected(body: Body, { quirks }: Target, edits: Edits): readonly st
   return dropped;
 }
 
-/** Drops the effort for models with a thinking budget, unless they also accept efforts. */
+/** Drops the effort for models with a thinking budget, unless they also accept effort levels. */
 function dropEffort(
   { body, source }: MessagesRequest,
   { thinking, quirks, upstreamModel }: Target,
@@ -163,8 +166,8 @@ function withoutCallers(tool: AnyTool, removedTypes: ReadonlySet<unknown>): AnyT
   return changed;
 }
 
-// Drops content from other providers that Anthropic would reject, for conversations that started
-// elsewhere. Returns the same list if there's nothing to drop.
+// Conversations that started with another provider may contain content that Anthropic would reject.
+// This code drops that content. If there's nothing to drop, it returns the same list.
 
 interface NormalizedMessages {
   readonly messages: Messages;
@@ -265,7 +268,9 @@ function normalizeBlock(
   }
 }
 
-/** Drops citations of other search engines, which lack the index that Anthropic requires. */
+/**
+ * Drops citations from other search engines, because they lack the index that Anthropic requires.
+ */
 function withoutForeignSources(block: AnyBlock): AnyBlock {
   const cited = itemsOf(fieldsOf(block).citations);
   const remaining = cited.filter((source) => fieldsOf(source).encrypted_index !== '');
@@ -279,7 +284,9 @@ function withoutForeignSources(block: AnyBlock): AnyBlock {
 
 const isInstruction = ({ role }: Messages[number]) => role === 'system';
 
-/** Removes instructions that must go into `system`. Otherwise returns the same list. */
+/**
+ * Removes the instructions that must go into `system`. If there are none, returns the same list.
+ */
 export function withoutHoistedInstructions(
   messages: Messages,
   { system_messages: placement }: Quirks,
@@ -290,7 +297,7 @@ export function withoutHoistedInstructions(
 
 type SystemAndMessages = Pick<MessagesBody, 'system' | 'messages'>;
 
-/** Returns the `system` to send: the client's, then the instructions not in `remaining`. */
+/** Returns the `system` to send: the client's, then the instructions removed from the messages. */
 export function systemOf(
   { system, messages }: SystemAndMessages,
   remaining: Messages,
@@ -303,7 +310,10 @@ export function systemOf(
   return all.length > 0 ? all : undefined;
 }
 
-/** Returns the names of what `system` can't contain, such as `messages.tool_addition`. */
+/**
+ * Returns the names of the blocks and fields that were dropped because `system` can't contain them,
+ * such as `messages.tool_addition`.
+ */
 function droppedByHoisting(messages: Messages, remaining: Messages): readonly string[] {
   if (remaining === messages) return [];
   const names = messages.filter(isInstruction).flatMap(({ role: _, content, ...extraFields }) => {

@@ -41,7 +41,7 @@ function push(events: readonly (object | string)[], relay = new AnthropicPassThr
 const settled = { usage: { ...noUsage, inputTokens: 70, outputTokens: 8 }, costCredits: 1 };
 
 describe('AnthropicPassThrough', () => {
-  test('sends the last events only when usage is settled', () => {
+  test('sends the last events only once usage is settled', () => {
     const { relay, parts } = push([begin, ...hello, end(), over]);
     expect(parts.slice(-2)).toEqual(['', '']);
     expect(relay.metrics).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 2 } });
@@ -135,7 +135,7 @@ describe('AnthropicPassThrough', () => {
 
   const uncounted = { input_tokens: 0, iterations: [{ type: 'message', model: 'claude-x' }] };
   test.each([usage, undefined, uncounted])(
-    "replaces the upstream's names with usage %j",
+    "replaces the upstream's names if its usage is %j",
     (reportedUsage) => {
       const tail = end({
         delta: { stop_reason: 'refusal', stop_details: { recommended: 'claude-x' } },
@@ -149,7 +149,7 @@ describe('AnthropicPassThrough', () => {
     },
   );
 
-  test('rewrites data of several lines', () => {
+  test('rewrites data that spans several lines', () => {
     const { relay, output } = push([begin, ...hello, JSON.stringify(end(), null, 1), over]);
     const seen = checkAnthropicStream(output + relay.close(settled));
     expect(seen).toMatchObject({ ended: 'complete', text: 'Hi' });
@@ -176,7 +176,7 @@ describe('AnthropicPassThrough', () => {
 
   test.each([
     ['invalid JSON', ['{'], 'malformed', "isn't a valid JSON object"],
-    ['an error without a name', [{ error: { message: 'x' } }], 'server', 'x'],
+    ['an error without an event name', [{ error: { message: 'x' } }], 'server', 'x'],
     ['a second message_start', [...hello, begin], 'malformed', 'a second time'],
     ['a missing stop reason', [end({ delta: {} }), over], 'malformed', 'without a stop reason'],
   ] as const)('fails for %s', (_, events, kind, content) => {
@@ -246,7 +246,7 @@ test.each([
   ['length', 'max_tokens', 'length'],
   ['stop', 'end_turn', 'stop'],
   ['content_filter', 'refusal', 'content_filter'],
-  // Without a call, a client would wait forever for one to run.
+  // If the answer has no call, a client would wait forever for a tool to run.
   ['tool_calls', 'end_turn', 'stop'],
   ['compaction', 'compaction', 'stop'],
 ])('the stop reason %s is sent as %s and logged as %s', (stopReason, sent, logged) => {

@@ -44,7 +44,7 @@ export class AnthropicPassThrough implements StreamTransform {
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #inputTokensEstimate: number;
-  /** The upstream's name of the model; '' until received. */
+  /** The upstream's name for the model; '' until received. */
   #upstreamModel = '';
   #hasTools = false;
   readonly #blocks = new BlockEvents();
@@ -145,8 +145,8 @@ export class AnthropicPassThrough implements StreamTransform {
       const forwarded = forwardedStopReason(reason, this.#hasTools);
       this.#end = forwarded === reason ? delta : { ...fieldsOf(delta), stop_reason: forwarded };
     }
-    // Clients use only the last `message_delta`, so one without a stop reason gets the previous
-    // one.
+    // Clients use only the last `message_delta`, so if it has no stop reason, it gets the previous
+    // stop reason.
     this.#held = this.#end === undefined ? event : withDelta(event, this.#end);
     return earlier;
   }
@@ -158,7 +158,7 @@ export class AnthropicPassThrough implements StreamTransform {
     return '';
   }
 
-  /** Reads data that isn't an event of this dialect. It matters only if it's a failure. */
+  /** Checks data that isn't an event of this dialect for a failure. Any other data is ignored. */
   #findFailure(fields: JsonObject): string {
     const failure = failureInside(fields);
     return failure ? this.#break(failure) : '';
@@ -171,8 +171,8 @@ export class AnthropicPassThrough implements StreamTransform {
   }
 
   /**
-   * Returns the held event. Adds the settled usage if the upstream reported no output, or reports
-   * zeros here for a prompt that it counted at the start.
+   * Returns the held event. Adds the settled usage if the upstream reported no output count, or if
+   * it reports zeros here for a prompt that it counted at the start.
    */
   #release(settled: Usage | undefined): string {
     const held = this.#held;
@@ -188,8 +188,8 @@ export class AnthropicPassThrough implements StreamTransform {
         ? { ...fields, usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) } }
         : fields;
     const text = rewritten === fields && !data.includes('\n') ? data : JSON.stringify(rewritten);
-    // The event may contain the upstream's model name again, as a model that was tried or
-    // recommended.
+    // The event may contain the upstream's model name again, for example as a model that was tried
+    // or recommended.
     const renamed = renameModel(text, this.#upstreamModel, this.#identity.model);
     return `event: message_delta\ndata: ${renamed}\n\n`;
   }

@@ -15,7 +15,7 @@ test.each(['anyOf', 'oneOf', 'allOf'])(
   },
 );
 
-test('inputSchema makes a missing schema an object', () => {
+test('inputSchema returns an object schema if the tool has none', () => {
   expect(inputSchema(null)).toEqual({ type: 'object' });
   expect(inputSchema({ properties: {} })).toEqual({ type: 'object', properties: {} });
 });

@@ -58,7 +58,7 @@ function cleanedValue(key: string, value: unknown): unknown {
 
 const unions = ['anyOf', 'oneOf', 'allOf'] as const;
 
-/** Returns a schema for a tool's `input_schema`: an object, without a union at its root. */
+/** Returns a schema for a tool's `input_schema`: an object schema without a union at its root. */
 export function inputSchema(schema: Schema | null): Schema {
   const { anyOf, oneOf, allOf, ...rest } = schema ?? {};
   if (anyOf === undefined && oneOf === undefined && allOf === undefined) {
@@ -73,8 +73,8 @@ export function inputSchema(schema: Schema | null): Schema {
   return { ...rest, type: 'object', properties };
 }
 
-// Anthropic enforces the schemas of strict tools but rejects a request if their total size is too
-// large. In such a request, no tool is sent as strict.
+// Anthropic enforces the schemas of strict tools but rejects a request if there are too many or if
+// their total size is too large. In such a request, no tool is sent as strict.
 
 const toolsMax = 20;
 const optionalMax = 24;

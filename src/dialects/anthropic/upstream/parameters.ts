@@ -9,11 +9,11 @@ import {
 import { isForced } from '../../normalize/requests/tools.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
 
-// Drops the parameters of a prompt that Anthropic's and Bedrock's APIs lack.
+// Drops the parameters of a prompt that Anthropic's and Bedrock's APIs don't have.
 
 /**
- * The output cap for models whose limit is unknown. A model with a lower limit needs it in the
- * catalog.
+ * The output cap for models whose maximum is unknown. If a model's maximum is lower, the catalog
+ * must specify it.
  */
 const outputTokensDefault = 8_192;
 
@@ -33,16 +33,16 @@ const unsupportedParameters = [
 interface SupportedPrompt {
   readonly prompt: Prompt;
   readonly reasoning: ThinkingFields;
-  /** The output cap: the client's, or the most it can pay for; null for none. */
+  /** The client's output cap, or a lower cap that its credits cover; null if there is neither. */
   readonly limit: number | null;
-  /** The output cap; without one, the model's maximum. */
+  /** The output cap; if there is none, the model's maximum. */
   readonly outputTokensMax: number;
-  /** The dropped parameters, by the client's names. The request writers add more. */
+  /** The dropped parameters, by the client's names. The request writers add others. */
   readonly dropped: Set<string>;
 }
 
 interface ModelLimits {
-  /** More parameters that this API doesn't have. */
+  /** Additional parameters that this API doesn't have. */
   readonly alsoUnsupported?: readonly string[];
   /** True if the model accepts only one of `temperature` and `top_p`. */
   readonly isSamplingExclusive?: boolean;
@@ -64,7 +64,7 @@ export function toSupportedPrompt(
   const reasoning = thinkingFor(supported.prompt, target, outputTokensMax);
   const { temperature } = supported.prompt.sampling;
   const excluded = temperature !== undefined && isSamplingExclusive ? ['top_p'] : [];
-  // Thinking models reject sampling parameters.
+  // While thinking is on, models reject sampling parameters.
   const rejected = reasoning.isOn ? ['temperature', 'top_p', 'top_k'] : excluded;
   const sampled = dropParameters(supported.prompt, rejected);
   const dropped = new Set([...supported.dropped, ...sampled.dropped, ...detailNames(requested)]);
@@ -72,7 +72,10 @@ export function toSupportedPrompt(
   return { prompt: sampled.prompt, reasoning, limit, outputTokensMax, dropped };
 }
 
-/** Both APIs reject blank stop sequences and temperatures above 1. OpenAI allows up to 2. */
+/**
+ * Drops blank stop sequences and limits the temperature to 1, because both APIs reject other
+ * values. OpenAI allows temperatures up to 2.
+ */
 export function writeLimits({ sampling, stop }: Prompt, dropped: Set<string>) {
   const { temperature } = sampling;
   const stops = stop.filter((text) => text.trim() !== '');
@@ -83,9 +86,9 @@ export function writeLimits({ sampling, stop }: Prompt, dropped: Set<string>) {
   };
 }
 
-// Determines how one of Anthropic's models thinks from its name. The catalog states this for its
-// own models; this table is for models that an operator adds. Bedrock and Vertex AI use longer
-// names.
+// Determines from the name of an Anthropic model how the model thinks. The catalog specifies this
+// for its own models, so this table is for models that an operator adds. Names at Bedrock and
+// Vertex AI are longer, so the patterns match any part of a name.
 
 type EffortNames = Readonly<Record<string, string>>;
 
@@ -96,7 +99,9 @@ interface Generation {
   readonly efforts?: EffortNames;
 }
 
-/** `none` has no equivalent: a model without an effort decides by itself. */
+/**
+ * `none` has no equivalent: if no effort is sent, the model decides by itself how much to think.
+ */
 const usualEfforts: EffortNames = {
   minimal: 'low',
   low: 'low',
@@ -106,10 +111,10 @@ const usualEfforts: EffortNames = {
   max: 'max',
 };
 
-/** The first whose `names` match is the model's generation. */
+/** The first entry whose `names` match is the model's generation. */
 const generations: readonly Generation[] = [
   { names: /claude-opus-4[-.]5\b/, thinking: 'budget', efforts: usualEfforts },
-  // The family of the first generation 4 models may be at the end: `claude-4-sonnet`.
+  // In the names of the first Claude 4 models, the family may come last: `claude-4-sonnet`.
   { names: /claude-(?:3\b|(?:(?:opus|sonnet|haiku)-)?4\b(?![-.][6-9]\b))/, thinking: 'budget' },
   {
     names: /claude-\w+-4[-.]6\b/,
@@ -125,17 +130,17 @@ const generations: readonly Generation[] = [
   { names: /claude-/, thinking: 'adaptive', efforts: { none: 'low', ...usualEfforts } },
 ];
 
-/** Returns undefined for other vendors' models, which may not think in either way. */
+/** Returns undefined for other vendors' models. They may think in a different way or not at all. */
 export function generationOf(upstreamModel: string): Generation | undefined {
   return generations.find(({ names }) => names.test(upstreamModel));
 }
 
-// Writes reasoning options, which have different fields in each model generation.
+// Writes reasoning options. Each model generation has different fields for them.
 
 interface ThinkingFields {
   readonly thinking?: object;
   readonly effort?: string | undefined;
-  /** True if the model will think, and so rejects sampling parameters. */
+  /** True if the model will think. It then rejects sampling parameters. */
   readonly isOn: boolean;
   /** True if the reasoning options can't be applied. */
   readonly isDropped: boolean;
@@ -144,7 +149,7 @@ interface ThinkingFields {
 const noThinking: ThinkingFields = { isOn: false, isDropped: false };
 const unsupportedThinking: ThinkingFields = { isOn: false, isDropped: true };
 
-/** Anthropic's minimum budget, and the minimum left for the answer after it. */
+/** Anthropic's minimum budget, and the minimum that is left for the answer itself. */
 const budgetTokensMin = 1_024;
 const answerTokensMin = 1_024;
 
@@ -171,7 +176,8 @@ function thinkingFor(
       return effortOnly(reasoning, target);
     case 'budget':
       if (reasoning.effort === 'none') return noThinking;
-      // Thinking is rejected with a forced tool. Keep the tool, because the client needs it.
+      // Anthropic rejects thinking together with a forced tool. Keep the tool, because the client
+      // needs it.
       if (tools.length > 0 && isForced(toolChoice)) return unsupportedThinking;
       return lacksThinking(turns) ? unsupportedThinking : budget(reasoning, outputTokensMax);
     case null:
@@ -218,8 +224,8 @@ function budget(options: ReasoningOptions, outputTokensMax: number): ThinkingFie
 }
 
 /**
- * Returns true if the model's latest tool calls lack the thinking that led to them, because the
- * client dropped unknown fields. With thinking on, a model rejects such a conversation.
+ * Returns true if the model's latest tool calls lack the thinking that led to them, usually because
+ * the client dropped unknown fields. While thinking is on, a model rejects such a conversation.
  */
 function lacksThinking(turns: readonly Turn[]): boolean {
   const last = turns.findLast(({ role }) => role === 'assistant');

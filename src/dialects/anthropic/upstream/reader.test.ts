@@ -90,7 +90,7 @@ describe('AnthropicStreamReader', () => {
     expect(sink.calls[0]?.arguments).toBe('{}');
   });
 
-  test('joins a signature that comes in pieces', () => {
+  test('joins a signature that arrives in pieces', () => {
     const { sink } = read([
       begin,
       start(0, { type: 'thinking', thinking: '', signature: '' }),
@@ -176,7 +176,7 @@ describe('AnthropicStreamReader', () => {
     expect(sink.calls).toMatchObject([{ name: 'look', arguments: '{}' }]);
   });
 
-  test('accepts a repeated message_start, but fails for one after output', () => {
+  test('accepts a repeated message_start, but fails if there was output before it', () => {
     expect(read([begin, begin, ...text(0, 'Hi')]).failure).toBeUndefined();
     expect(read([begin, ...text(0, 'Hi'), begin]).failure?.kind).toBe('malformed');
   });
@@ -190,7 +190,7 @@ describe('AnthropicStreamReader', () => {
     expect([failure?.kind, reader.finished]).toEqual(['malformed', false]);
   });
 
-  test('reads an error event without a name', () => {
+  test('reads an error that has no event name', () => {
     const error = { type: 'error', error: { type: 'rate_limit_error', message: 'Slow down' } };
     expect(read([begin, error]).failure).toMatchObject({
       kind: 'rate_limited',

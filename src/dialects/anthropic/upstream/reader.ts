@@ -54,7 +54,10 @@ function emitFinish(
   return true;
 }
 
-/** Returns true for an event of an unknown type. It isn't an error, even with a `message`. */
+/**
+ * Returns true if the event's name matches its type. Such an event isn't a failure, even if its
+ * type is unknown and it has a `message`.
+ */
 export function isNamedEvent(event: string | null, { type, error }: JsonObject): boolean {
   return event !== null && event === type && error === undefined;
 }
@@ -105,8 +108,8 @@ export class AnthropicStreamReader implements StreamReader {
   }
 
   /**
-   * Accepts a repeated `message_start` before the first output. After output, it starts another
-   * answer.
+   * Accepts a repeated `message_start` before the first output. After output, a `message_start`
+   * would begin another answer, so it is a failure.
    */
   #begin(message: unknown): UpstreamFailure | undefined {
     if (this.#usage.outputCharacters > 0) return malformed(startedAgain);
@@ -123,7 +126,7 @@ export class AnthropicStreamReader implements StreamReader {
   #takeEnd({ delta, usage }: JsonObject): void {
     this.#usage.end(usage);
     this.#emitUsage();
-    // A later report may have no stop reason.
+    // A later `message_delta` may have no stop reason.
     if (isObject(delta) && typeof delta.stop_reason === 'string') this.#end = delta;
   }
 
@@ -151,7 +154,7 @@ export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure |
   return emitFinish(sink, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
 }
 
-/** Reads a usage report, which is an estimate if the upstream didn't count the output. */
+/** Reads a usage report. It is an estimate if the upstream didn't count the output. */
 export function readReport(raw: unknown) {
   const isEstimate = typeof fieldsOf(raw).output_tokens !== 'number';
   return { usage: readUsage(raw), isEstimate };
@@ -174,13 +177,14 @@ export function parseMessage(text: string): ReadResult<MessageBody> {
 }
 
 // Emits the blocks of an answer as neutral events, for streams and non-streaming answers. Stream
-// events are normalized first, see block-events.ts. Bedrock's blocks are converted to these.
+// events are first normalized in block-events.ts. Bedrock's blocks are converted to Anthropic's and
+// then also emitted here.
 
 interface OpenBlock {
-  /** The number of the block's tool call, while no input of that call has been received. */
+  /** The number of the block's tool call, until input for that call arrives. */
   callWithoutInput: number | undefined;
   signature: string;
-  /** Where the block's text starts in the text of the answer. */
+  /** Where the block's text starts in the answer's text, in code points. */
   readonly start: number;
   readonly citations: Omit<Citation, 'range'>[];
 }
@@ -201,7 +205,7 @@ export class BlockEmitter {
     return this.#calls > 0;
   }
 
-  /** Returns how many characters were emitted, as `flush` and `end` do. */
+  /** Returns how many characters were emitted. `flush` and `end` return the same. */
   take(event: AnthropicEvent): number {
     return this.#emitAll(this.#events.take(event));
   }
@@ -211,7 +215,7 @@ export class BlockEmitter {
     return this.#emitAll(this.#events.flush());
   }
 
-  /** Flushes, and ends the last block if the upstream didn't. */
+  /** Emits the queued events, and ends the last block if the upstream didn't. */
   end(): number {
     return this.flush() + this.#emitAll(this.#events.end());
   }
@@ -253,7 +257,7 @@ export class BlockEmitter {
         return this.#emitCall(open, block);
       default:
         this.#open = undefined;
-        // Blocks of other types are unknown, or about the provider's own tools.
+        // Blocks of other types are unknown, or belong to the provider's own tools.
         return block.type === 'redacted_thinking' ? this.#emit('redactedReasoning', block.data) : 0;
     }
   }
@@ -302,7 +306,10 @@ export class BlockEmitter {
   }
 }
 
-/** Adds a citation with a web URL. Others are documents that the client itself sent. */
+/**
+ * Adds a citation that has a web URL. Other citations refer to documents that the client itself
+ * sent.
+ */
 function cite({ citations }: OpenBlock, raw: unknown): void {
   if (!isObject(raw) || citations.length >= citationsMax) return;
   const url = textOf(raw.url) || textOf(raw.source);

@@ -43,7 +43,7 @@ describe('writeMessages for turns', () => {
   const messagesOf = (turns: readonly Turn[], to: Partial<Target> = {}) =>
     write({ turns }, to).body.messages;
 
-  // Quadratic work would exceed the test's time limit.
+  // Quadratic time would exceed the test's time limit.
   test('merges 40,000 turns of one role in linear time', () => {
     const turns = Array.from({ length: 40_000 }, () => userTurn('Hi'));
     expect(messagesOf(turns)).toEqual([
@@ -114,7 +114,7 @@ describe('writeMessages for turns', () => {
     ]);
   });
 
-  test('ends with a user message if required, otherwise trims the last answer', () => {
+  test('ends with a user message if required, and otherwise trims the last answer', () => {
     const turns: Turn[] = [userTurn('Count'), { role: 'assistant', parts: [text('One, ')] }];
     expect(messagesOf(turns, { thinking: 'adaptive' })).toMatchObject([
       { role: 'user' },
@@ -416,7 +416,7 @@ describe('writeMessages for reasoning', () => {
     },
   );
 
-  test('drops and reports reasoning that does not fit or is not supported', () => {
+  test('drops and reports reasoning that exceeds the output limit or is not supported', () => {
     const reasoning = options('high');
     const droppedFor = (fields: Partial<Prompt>, to: Partial<Target>) => {
       const { body, dropped } = write({ reasoning, ...fields }, to);
@@ -445,7 +445,7 @@ describe('writeMessages for reasoning', () => {
     { role: 'user', parts: [result('a', 'x')] },
   ];
 
-  test('drops reasoning if the thinking behind the latest call is missing', () => {
+  test('drops reasoning if the thinking that led to the latest call is missing', () => {
     for (const thinking of ['adaptive', 'budget'] as const) {
       const lost = write({ reasoning: options('high'), turns: turnsWithCall([]) }, { thinking });
       expect(lost.dropped).toEqual(['reasoning']);
@@ -496,7 +496,7 @@ test("writeMessages sends only values that each catalog model's generation accep
   }
 });
 
-test('writeMessages writes the cache control of the full prompt', () => {
+test("writeMessages writes the prompt's top-level cache_control", () => {
   const cacheControl = { type: 'ephemeral', ttl: '1h' };
   expect(write({ cacheControl }).body.cache_control).toEqual(cacheControl);
   expect(write().body).not.toHaveProperty('cache_control');

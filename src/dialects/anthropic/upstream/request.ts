@@ -136,7 +136,7 @@ interface TurnWriter<Block> {
   readonly needsUserTurn: boolean;
 }
 
-/** Sent where the API requires a user message and there is none. */
+/** Sent where the API requires a user message but the prompt has none. */
 const continueMessage: TextPart = { kind: 'text', text: 'Continue.' };
 
 export function toAlternatingTurns<Block extends Readonly<Record<string, unknown>>>(
