@@ -1,4 +1,4 @@
-/** Embeddings of Cohere's API, version 2. */
+/** Cohere's embeddings, in version 2 of its API. */
 import { fieldsOf, isObject, type JsonObject } from '../../core/json.ts';
 import type { ReadResult } from '../dialect.ts';
 import { readAnswer } from '../failure.ts';
@@ -30,7 +30,7 @@ export const cohereEmbeddings: EmbeddingsDialect = {
 function read(body: JsonObject): ReadResult<EmbeddingBatch> {
   const { embeddings, meta } = body;
   const found: unknown = isObject(embeddings) ? embeddings.float : embeddings;
-  // Not every answer has billed units. Where they exist, Cohere's prices refer to them.
+  // Cohere charges by billed units, but not every answer reports them.
   const units = fieldsOf(fieldsOf(meta).billed_units);
   return readVectors(body, found, readCount(units.input_tokens));
 }

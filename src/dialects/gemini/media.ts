@@ -58,7 +58,7 @@ function readBatch(body: JsonObject): ReadResult<EmbeddingBatch> {
   return readVectors(body, found, readCount(fieldsOf(usage).promptTokenCount));
 }
 
-// Gemini's images, which it generates as chat answers.
+// Gemini's images. Gemini returns them in chat answers.
 
 export const geminiImages: ImagesDialect = {
   mask: 'image',
@@ -102,7 +102,7 @@ function imageConfigFor(size: string | null): object | undefined {
   };
   const aspectRatio = ratios.reduce((a, b) => (distance(b) < distance(a) ? b : a));
   const longEdge = Math.max(Number(width), Number(height));
-  // Older models have one size and reject `imageSize`.
+  // Older models have only one size and reject `imageSize`.
   if (longEdge <= 1536) return { aspectRatio };
   return { aspectRatio, imageSize: longEdge <= 2304 ? '2K' : '4K' };
 }
@@ -130,8 +130,8 @@ function imagesIn(content: unknown): readonly GeneratedImage[] {
 }
 
 /**
- * Returns the failure of an answer without an image. A filter would reject the prompt again, but a
- * model that only wrote text may generate an image at the next attempt.
+ * Returns the failure for an answer without an image. A filter would reject the prompt again, but a
+ * model that wrote only text may generate an image on the next attempt.
  */
 function noImageFailure(candidate: unknown, feedback: unknown): UpstreamFailure {
   const finish = fieldsOf(candidate).finishReason;

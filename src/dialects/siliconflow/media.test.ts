@@ -13,7 +13,7 @@ function writeSpeech(changes: Partial<SpeechOptions>) {
   return { body: JSON.parse(String(body)), dropped };
 }
 
-test("siliconFlowSpeech prefixes voices with the model, except the client's own", () => {
+test("siliconFlowSpeech prefixes voices with the model, except the customer's own voices", () => {
   const plain = { model: 'a/b', input: 'Hi', response_format: 'mp3', stream: true };
   expect(writeSpeech({}).body).toEqual({ ...plain, voice: 'a/b:alex' });
   expect(writeSpeech({ voice: 'speech:mine:x' }).body.voice).toBe('speech:mine:x');

@@ -14,9 +14,9 @@ import { readImages } from '../openai-media/images.ts';
 import { readTranscript } from '../openai-media/transcription.ts';
 import { type BodyPart, concatBodies, inBase64, writeForm } from '../streamed-body.ts';
 
-// SiliconFlow's speech: OpenAI's request, with voices named after their model.
+// SiliconFlow's speech. Requests have OpenAI's format, but the name of a voice includes the model.
 
-/** The sample rate of OpenAI's raw audio. SiliconFlow's default is 44,100. */
+/** The sample rate of OpenAI's raw audio in Hz. SiliconFlow's default is 44,100. */
 const pcmSampleRate = 24_000;
 
 export const siliconFlowSpeech: SpeechDialect = {
@@ -41,7 +41,7 @@ export const siliconFlowSpeech: SpeechDialect = {
     const body = JSON.stringify({
       model: upstreamModel,
       input,
-      // A customer's own voice already has a full name, with colons in it.
+      // A customer's own voice already has a full name, which contains colons.
       voice: voice.includes(':') ? voice : `${upstreamModel}:${voice}`,
       response_format: format,
       stream: true,
@@ -98,7 +98,7 @@ function inlined(field: string, { mediaType, content }: ImageFile): readonly Bod
 // SiliconFlow's transcription, which accepts a file, returns text, and has no options.
 
 export const siliconFlowTranscription: TranscriptionDialect = {
-  // Its transcripts have no timestamps, which subtitles need.
+  // Subtitle formats need timestamps, which SiliconFlow's transcripts don't have.
   formats: ['json', 'text'],
   write({ language, prompt, temperature, extraFields }, audio, { upstreamModel }) {
     const form = writeForm({ model: upstreamModel }, [{ name: 'file', ...audio }]);

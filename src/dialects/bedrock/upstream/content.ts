@@ -26,7 +26,7 @@ export type Block = Readonly<Record<string, unknown>>;
 
 const callIdLengthMax = 64;
 
-/** Some models, such as Nemotron, reject an empty result. */
+/** Sent instead of an empty tool result, which some models, such as Nemotron, reject. */
 const noOutput: Block = { text: '(no output)' };
 
 const documentNameLengthMax = 200;
@@ -54,7 +54,7 @@ export class ContentWriter {
   readonly #target: Target;
   readonly #dropped: Set<string>;
   readonly #keepsCachePoints: boolean;
-  /** Bedrock rejects 2 documents of the same name. */
+  /** Bedrock rejects two documents with the same name. */
   readonly #documentNames = new Set<string>();
 
   constructor(target: Target, dropped: Set<string>) {
@@ -112,7 +112,8 @@ export class ContentWriter {
   }
 
   /**
-   * Omits the cache point after a document other than a PDF, which Bedrock can't pass to Claude.
+   * Omits the cache point after a document that isn't a PDF, because Bedrock can't pass such a
+   * cache point to Claude.
    */
   #fileWithCachePoint(block: Block, part: DocumentPart | ImagePart): readonly Block[] {
     const { format = 'pdf' } = fieldsOf(block.document);
@@ -122,7 +123,10 @@ export class ContentWriter {
     return [block];
   }
 
-  /** Claude rejects reasoning that it didn't sign. All other models reject signed reasoning. */
+  /**
+   * Sends only reasoning that Claude signed, and only to Claude. Claude rejects other reasoning,
+   * and all other models reject signed reasoning.
+   */
   #reasoning({ text, signature: prefixedSignature, redacted }: ReasoningPart): readonly Block[] {
     const { thinking } = this.#target;
     if (thinking === null || thinking === 'effort') return [];
@@ -187,8 +191,8 @@ export class ContentWriter {
   }
 
   /**
-   * Returns a document name with the only characters that Bedrock accepts: letters, digits,
-   * hyphens, brackets, and single spaces.
+   * Returns a unique document name that contains only the characters that Bedrock accepts: letters,
+   * digits, hyphens, parentheses, square brackets, and single spaces.
    */
   #documentName(original = ''): string {
     const plain = original.replaceAll(/[^A-Za-z0-9()[\]-]+/g, ' ').trim();
@@ -200,7 +204,7 @@ export class ContentWriter {
   }
 }
 
-/** Returns true for empty text and empty documents, which Bedrock rejects. */
+/** Returns true for blank text and blank documents, which Bedrock rejects. */
 function isBlank(part: TextPart | ImagePart | DocumentPart): boolean {
   if (part.kind === 'text') return part.text.trim() === '';
   return part.kind === 'document' && 'text' in part.source && part.source.text.trim() === '';

@@ -40,7 +40,7 @@ const brokenEvent = (content: string) =>
   `event: ${brokenFrame}\ndata: {"message":"The provider sent ${content}."}\n\n`;
 
 describe('FrameDecoder', () => {
-  test('decodes the same events from any pieces', () => {
+  test('decodes the same events however the bytes are split', () => {
     const three = Buffer.concat([hello, eventFrame('messageStop', { stopReason: 'x' }), hello]);
     const expected = `${helloText}event: messageStop\ndata: {"stopReason":"x"}\n\n${helloText}`;
     expect(decode(three)).toBe(expected);
@@ -60,7 +60,7 @@ describe('FrameDecoder', () => {
     expect(new FrameDecoder().decode(hello)).toBe(helloText);
   });
 
-  test('names the events of exceptions after the exception', () => {
+  test('names the event for an exception after the exception', () => {
     expect(decode(exceptionFrame('throttlingException', 'Slow down.'))).toBe(
       'event: throttlingException\ndata: {"message":"Slow down."}\n\n',
     );
@@ -141,7 +141,7 @@ describe('FrameDecoder ends with a brokenFrame event for', () => {
   });
 });
 
-test("FrameDecoder doesn't copy a long frame for each byte received", () => {
+test("FrameDecoder doesn't copy a long frame each time a byte arrives", () => {
   const frame = eventFrame('metadata', JSON.stringify({ p: 'x'.repeat(64 * 1024) }));
   const decoder = new FrameDecoder();
   let copied = 0;
@@ -162,7 +162,7 @@ test("FrameDecoder doesn't copy a long frame for each byte received", () => {
   expect(copied).toBeLessThan(frame.length * 4);
 });
 
-test('isFramed recognizes the content type in any case', () => {
+test('isFramed recognizes the content type with any capitalization', () => {
   const typed = (type: string) => new Response('', { headers: { 'content-type': type } });
   expect(isFramed(typed('application/vnd.amazon.eventstream'))).toBe(true);
   expect(isFramed(typed('Application/VND.Amazon.EventStream; charset=x'))).toBe(true);

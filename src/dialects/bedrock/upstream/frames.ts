@@ -1,8 +1,8 @@
 /**
  * Converts Amazon's event stream, `application/vnd.amazon.eventstream`, to the text of server-sent
- * events, so that code that reads, records, or replays an answer handles one format.
- * A frame is its length, the length of its headers, a checksum of both, the headers, the payload,
- * and a checksum of everything before it. Numbers are big-endian.
+ * events, so that the code that reads, records, or replays an answer handles only one format. A
+ * frame consists of its length, the length of its headers, a checksum of both, the headers, the
+ * payload, and a checksum of everything before it. Numbers are big-endian.
  */
 import { crc32 } from 'node:zlib';
 import { eventBytesMax } from '../../../core/bounds.ts';
@@ -14,7 +14,7 @@ const frameBytesMin = preludeBytes + checksumBytes;
 /** The initial buffer size for an incomplete frame. */
 const bufferBytesMin = 4 * 1024;
 
-/** The event for an invalid frame. Nothing after such a frame is read. */
+/** The name of the event for an invalid frame. Nothing after such a frame is read. */
 export const brokenFrame = 'brokenFrame';
 
 export function isFramed({ headers }: { readonly headers: Pick<Headers, 'get'> }): boolean {
@@ -28,7 +28,7 @@ export class FrameDecoder {
   #bufferedLength = 0;
   #isBroken = false;
 
-  /** Decodes bytes to events. A frame that is incomplete at the end is dropped. */
+  /** Decodes bytes to events. If the stream ends within a frame, that frame is dropped. */
   decode(bytes: Uint8Array = new Uint8Array()): string {
     let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     let text = '';
@@ -49,7 +49,9 @@ export class FrameDecoder {
     return text;
   }
 
-  /** Appends bytes to the buffered frame: first up to the end of its prelude, then to its end. */
+  /**
+   * Appends bytes to the buffered frame, first up to the end of its prelude, then up to its end.
+   */
   #consume(bytes: Buffer): [decoded: string, consumed: number] {
     const before = lengthOf(this.#buffer.subarray(0, this.#bufferedLength));
     const needed = typeof before === 'number' ? before : preludeBytes;
@@ -64,7 +66,8 @@ export class FrameDecoder {
   }
 
   /**
-   * Doubles the buffer, so that a frame that arrives in many small chunks isn't copied for each.
+   * Appends bytes to the buffer. A full buffer is doubled, so that a frame that arrives in many
+   * small chunks isn't copied for each chunk.
    */
   #append(bytes: Buffer): void {
     const length = this.#bufferedLength + bytes.length;
@@ -97,7 +100,8 @@ export class FrameDecoder {
 }
 
 /**
- * Returns the length of the frame, or what is wrong with it; undefined without a complete prelude.
+ * Returns the length of the frame, or what is wrong with the frame; undefined until the prelude is
+ * complete.
  */
 function lengthOf(bytes: Buffer): number | string | undefined {
   if (bytes.length < preludeBytes) return undefined;
@@ -110,14 +114,17 @@ function lengthOf(bytes: Buffer): number | string | undefined {
   return isPossible ? length : 'a frame with an invalid length';
 }
 
-/** The length of a value by its type. Strings and bytes carry their own length. */
+/**
+ * The length of a header's value in bytes, by type. Byte arrays and strings start with their own
+ * length.
+ */
 const valueBytes = [0, 0, 1, 2, 4, 8, undefined, undefined, 8, 16];
 const textType = 7;
 const bytesType = 6;
 
 /**
- * Reads the headers with string values, the only ones needed. Returns undefined if they are
- * invalid.
+ * Reads the headers with string values, because no others are needed. Returns undefined if a header
+ * is invalid.
  */
 function readHeaders(bytes: Buffer): ReadonlyMap<string, string> | undefined {
   const headers = new Map<string, string>();
@@ -153,7 +160,10 @@ function writeEvent(headers: ReadonlyMap<string, string>, payload: string): stri
   return eventText(headers.get(':event-type') ?? 'unnamed', payload);
 }
 
-/** A line break would end the event's field. In JSON it can only be between two tokens. */
+/**
+ * Writes an event. A line break would end the data field, so each line of data gets its own field.
+ * In JSON, a line break can only be between two tokens, so this doesn't change the data.
+ */
 function eventText(name: string, data: string): string {
   const lines = data.replaceAll(/\r\n|\r|\n/g, '\ndata: ');
   return `event: ${name.replaceAll(/\s+/g, ' ')}\ndata: ${lines}\n\n`;

@@ -62,7 +62,7 @@ describe('Bedrock stop reasons', () => {
     expect(reply.order).toEqual([]);
   });
 
-  test('ignore later events except usage', () => {
+  test('end the answer, so that later events except usage are ignored', () => {
     const { sink, reader, failure } = read(
       text(0, 'a'),
       endMessage('end_turn'),
@@ -136,7 +136,7 @@ describe('Bedrock blocks', () => {
     ]);
   });
 
-  test('with the same index are separated', () => {
+  test('with the same index are emitted separately', () => {
     const { sink } = read(
       delta(0, { reasoningContent: { text: 'Hm.' } }),
       delta(0, { reasoningContent: { signature: 'sig' } }),
@@ -180,7 +180,7 @@ describe('Bedrock blocks', () => {
     expect(sink.signatures).toEqual(['sig']);
   });
 
-  test('of bytes are joined from pieces', () => {
+  test('of bytes are joined from chunks', () => {
     const { sink } = read(
       delta(0, { reasoningContent: { redactedContent: 'YQ==' } }),
       delta(0, { reasoningContent: { redactedContent: 'YmM=' } }),
@@ -195,7 +195,7 @@ describe('Bedrock blocks', () => {
     expect(sink.images).toEqual([{ mediaType: 'image/png', base64: 'iVBORw==' }]);
   });
 
-  test('with citations emit them', () => {
+  test('with citations have their citations emitted', () => {
     const source = {
       title: 'Weather',
       location: { web: { url: 'https://weather.example/', domain: 'weather.example' } },

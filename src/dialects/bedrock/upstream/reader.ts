@@ -26,28 +26,28 @@ import { parseExact } from '../../normalize/exact-json.ts';
 import { readCount } from '../../normalize/responses/counts.ts';
 import { brokenFrame } from './frames.ts';
 
-/** Bedrock's own reasons. Its other reasons are Anthropic's. */
+/** Bedrock's own stop reasons. Its other stop reasons are Anthropic's. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['guardrail_intervened', 'content_filter'],
   ['content_filtered', 'content_filter'],
 ]);
 
-/** The model wrote something that Bedrock can't read. Another attempt may succeed. */
+/** Stop reasons for output that Bedrock couldn't read. Another attempt may succeed. */
 const mistakes: ReadonlySet<string> = new Set(['malformed_model_output', 'malformed_tool_use']);
 
-function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
-  return reasons.get(word) ?? anthropicReason(word, hasCalls);
+function finishReasonOf(reason: string, hasCalls: boolean): FinishReason {
+  return reasons.get(reason) ?? anthropicReason(reason, hasCalls);
 }
 
 /** Returns the failure for a stop reason, or for a missing one. */
-function endFailure(word: unknown): UpstreamFailure | undefined {
-  if (!isNonEmptyString(word)) return malformed(noStopReason);
-  return mistakes.has(word) ? finishReasonFailure('server', word) : undefined;
+function endFailure(reason: unknown): UpstreamFailure | undefined {
+  if (!isNonEmptyString(reason)) return malformed(noStopReason);
+  return mistakes.has(reason) ? finishReasonFailure('server', reason) : undefined;
 }
 
 /**
- * The paths of the stop sequence in the model's own fields: in a reply, and in a stream's last
- * event.
+ * The paths of the matched stop sequence in the model's own fields: in a reply, and in a stream's
+ * last event.
  */
 export const stopSequencePaths = ['/stop_sequence', '/delta/stop_sequence'];
 
@@ -58,7 +58,7 @@ function stopSequenceIn(fields: unknown): string | null {
   return isNonEmptyString(found) ? found : null;
 }
 
-/** Reads usage. Bedrock counts as Anthropic does, under other names. */
+/** Reads usage. Bedrock has the same counts as Anthropic, but under other names. */
 function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const hours = objectsIn(raw.cacheDetails).filter(({ ttl }) => ttl === '1h');
@@ -71,7 +71,8 @@ function readUsage(raw: unknown): Usage | undefined {
     output_tokens: raw.outputTokens,
   });
   if (usage !== undefined) return usage;
-  // Bedrock always counts. All zeros mean that a guardrail stopped the prompt before any model.
+  // Bedrock always reports its counts. If all are 0, a guardrail blocked the prompt before it
+  // reached a model.
   const counts = [raw.inputTokens, raw.outputTokens, raw.totalTokens];
   return counts.every((count) => count === 0) ? noUsage : undefined;
 }
@@ -139,7 +140,10 @@ function blockDelta({ text, toolUse, citation }: JsonObject): JsonObject | undef
   return undefined;
 }
 
-/** Converts a call. The client doesn't run Amazon's own tools, such as its web search. */
+/**
+ * Converts a tool call. Calls of Amazon's own tools, such as its web search, aren't converted to
+ * `tool_use`, because the client doesn't run those tools.
+ */
 function callBlock({ toolUseId, name, input, type }: JsonObject): JsonObject {
   const isServerTool = type === 'server_tool_use';
   return { type: isServerTool ? type : 'tool_use', id: toolUseId, name, input };
@@ -190,7 +194,7 @@ export class BedrockStreamReader implements StreamReader {
     if (this.ended) return undefined;
     const fields = parseExact(data);
     if (event === 'metadata' && isObject(fields)) return this.#takeUsage(fields);
-    // Errors after the end lose at most the usage, because the answer is complete.
+    // The answer is complete, so an error after it loses at most the usage.
     if (this.finished) return undefined;
     if (!isObject(fields)) return invalidJsonEvent(data);
     switch (event) {

@@ -47,7 +47,7 @@ const turnsWithCall: readonly Turn[] = [
   },
 ];
 
-test('writeRequest sends no fields besides the messages for a plain question', () => {
+test('writeRequest sends only the messages for a plain question', () => {
   const { path, body, dropped } = write({});
   expect(path).toBe('/model/chat-large/converse');
   expect(body).toEqual({ messages: [{ role: 'user', content: [{ text: 'Hello!' }] }] });
@@ -166,7 +166,7 @@ describe('writeRequest for JSON', () => {
     ]);
   });
 
-  test('writes an instruction without a schema, even if the model supports schemas', () => {
+  test('writes an instruction if there is no schema, even if the model supports schemas', () => {
     const { body } = write(
       { json: { schema: null, name: 'x' } },
       { quirks: { json_schema: 'native' } },
@@ -216,7 +216,7 @@ describe('writeRequest for tools', () => {
     expect(withCall.dropped).toEqual(['tool_choice']);
   });
 
-  test('declares tools that were called but are missing', () => {
+  test('declares tools that were called if the request has none', () => {
     const { body } = write({ turns: turnsWithCall });
     expect(body.toolConfig).toEqual({
       tools: [{ toolSpec: { name: 'weather', inputSchema: { json: { type: 'object' } } } }],
@@ -270,7 +270,7 @@ describe('writeRequest for tools', () => {
   });
 });
 
-test('writeRequest reports cache control of the full prompt as dropped', () => {
+test('writeRequest reports a top-level cache_control as dropped', () => {
   expect(write({ cacheControl: { type: 'ephemeral' } }).dropped).toEqual(['cache_control']);
   expect(write({}).dropped).toEqual([]);
 });
@@ -322,7 +322,7 @@ describe('writeRequest for turns', () => {
     expect(messages).toEqual([{ role: 'user', content: [{ text: 'Continue.' }] }]);
   });
 
-  test('trims a last assistant turn, or adds a user turn if required', () => {
+  test('trims the last assistant turn, or adds a user turn if required', () => {
     const turns = [userTurn('Count'), assistant(text('One, '))];
     expect(writeTurn(turns).messages.at(-1)).toEqual({
       role: 'assistant',
@@ -393,7 +393,7 @@ describe('writeRequest for parts', () => {
     expect(messages[0]?.content).toEqual([{ text: 'Book' }, cachePoint, { text: 'Question' }]);
   });
 
-  test('drops the cache point after a document other than a PDF, which Bedrock rejects', () => {
+  test('drops the cache point after a document that is not a PDF', () => {
     const document = (type: string) =>
       ({
         kind: 'document',
@@ -487,7 +487,7 @@ describe('writeRequest for earlier reasoning', () => {
   });
 
   test.each([null, 'effort'] as const)(
-    'drops it for models without signatures, thinking %p',
+    'drops it for models that do not sign their reasoning: %p',
     (thinking) => {
       expect(writeTurn(turns, { thinking }).messages[1]?.content).toEqual([{ text: 'Yes.' }]);
     },
@@ -531,7 +531,7 @@ describe('writeRequest for documents', () => {
     expect(messages[0]?.content).toEqual([{ text: 'Well?' }]);
   });
 
-  test('adds a text to a message of only documents', () => {
+  test('adds text to a message that has only documents', () => {
     const { messages } = writeTurn([user(document(pdf, 'a'))]);
     expect(messages[0]?.content).toEqual([
       written('pdf', 'a', 'JVBE'),

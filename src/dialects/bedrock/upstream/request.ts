@@ -11,7 +11,7 @@ import { stopSequencePaths } from './reader.ts';
 // Writes a prompt as a request to Bedrock's Converse API.
 
 /**
- * Parameters that Anthropic supports and Bedrock lacks. Bedrock has cache points between parts
+ * Parameters that Anthropic supports and Bedrock doesn't. Bedrock has cache points between parts
  * instead of a top-level `cache_control`.
  */
 const alsoUnsupported = ['parallel_tool_calls', 'user', 'cache_control'];
@@ -112,7 +112,7 @@ function resultsFirst(content: readonly Block[]): readonly Block[] {
   return [...results, ...content.filter((_, index) => !isOfResult[index])];
 }
 
-/** Bedrock rejects a document without any text next to it. */
+/** Adds text to a message that has documents but no text, because Bedrock would reject it. */
 function introduceDocuments(content: readonly Block[]): readonly Block[] {
   if (!content.some((block) => 'document' in block)) return content;
   if (content.some((block) => 'text' in block)) return content;
@@ -128,14 +128,15 @@ function writeTools(
   const { toolChoice } = prompt;
   const called = [...new Set(callsIn(prompt.turns).map(({ name }) => name))];
   const forbidsCalls = toolChoice === 'none';
-  // Bedrock has no `none`, but a model without tools can't call any.
+  // Bedrock has no choice `none`, but a model without tools can't call any.
   if (forbidsCalls && called.length === 0) return undefined;
-  // Bedrock rejects a conversation with calls but without tools, even if the client sent none.
+  // Bedrock rejects a conversation that has calls but no tools. If the client sent no tools,
+  // declare those that were called.
   const tools: readonly Tool[] =
     prompt.tools.length > 0 ? prompt.tools : called.map((name) => ({ name, parameters: null }));
   if (tools.length === 0) return undefined;
   if (forbidsCalls && prompt.tools.length > 0) dropped.add('tool_choice');
-  // The models that support strict tools are those that support structured output.
+  // The same models support strict tools and structured output.
   const isStrict = enforcesStrict(tools, quirks.json_schema === 'native', dropped);
   return {
     tools: tools.flatMap((tool) =>

@@ -35,7 +35,7 @@ const placeholderSignature = 'skip_thought_signature_validator';
 const functionCall = { name: 'weather', args: {} };
 
 describe('writeContents writes turns that', () => {
-  // Quadratic work would exceed the test's time limit.
+  // Quadratic time would exceed the test's time limit.
   test('are merged in linear time', () => {
     const talk = [
       ...Array.from({ length: 20_000 }, () => userTurn('Hi')),
@@ -188,7 +188,7 @@ describe('writeContents writes calls that', () => {
     ]);
   });
 
-  test('follow an empty text part with each additional signature', () => {
+  test('follow an empty text part for each additional signature', () => {
     const parts = [reasoning('', 'gemini:S1'), reasoning('', 'gemini:S2')];
     expect(partsOf(model(...parts, call('a')))).toEqual([
       { text: '', thoughtSignature: 'S1' },
@@ -270,7 +270,7 @@ describe('writeContents writes tool results that', () => {
     ]);
   });
 
-  test('contain images since Gemini 3, and precede them for older models', () => {
+  test('contain images for Gemini 3 and later, and precede them for older models', () => {
     const turn = user(result('a', [text('see'), image]), result('b', [text('war')]));
     const news = { functionResponse: { name: 'news', response: { output: 'war' } } };
     const response = { output: 'see' };

@@ -49,8 +49,8 @@ type Side =
   | { readonly role: 'model'; readonly parts: AssistantPart[] };
 
 /**
- * Merges turns of the same side. Each part is copied once; otherwise 10,000 consecutive messages
- * would take a second.
+ * Merges consecutive turns of the same side. Each part is copied only once. Otherwise, merging
+ * 10,000 consecutive messages would take a second.
  */
 function mergeNeighbors(turns: readonly Turn[]): readonly Side[] {
   const sides: Side[] = [];
@@ -78,15 +78,15 @@ function recordCalls(parts: readonly AssistantPart[], calls: Map<string, KnownCa
 }
 
 /**
- * Writes the parts of a model turn. A signature is written on the next call. If a client sent all
- * signatures first, they are written on the calls in order. A signature without a call is written
- * on an empty text part, which is how Gemini itself ends a signed answer.
+ * Writes the parts of a model turn. Each signature is written on the next call. If a client sent
+ * all signatures first, they are written on the calls in order. If no call follows, a signature is
+ * written on an empty text part, as Gemini itself does at the end of a signed answer.
  */
 class ModelParts {
   readonly written: object[] = [];
-  /** Signatures that nothing follows yet. */
+  /** Signatures that haven't been followed by text or a call yet. */
   #pending: string[] = [];
-  /** Signatures that a text follows. */
+  /** Signatures that were followed by text. */
   #earlier: string[] = [];
   #hasCalls = false;
   readonly #needsSignature: boolean;
@@ -126,7 +126,7 @@ class ModelParts {
     return this.written;
   }
 
-  /** Returns the signature of the first parallel call, which is the only one that needs it. */
+  /** Returns the signature for the first of the parallel calls. The other calls don't need one. */
   #firstSignature(): string | undefined {
     return this.#earlier.pop() ?? (this.#needsSignature ? placeholderSignature : undefined);
   }
@@ -156,7 +156,7 @@ function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolea
   return model.end();
 }
 
-/** Omits IDs: Vertex rejects them, and Gemini matches calls by name and order. */
+/** Omits IDs: Vertex AI rejects them, and Gemini matches calls by name and order. */
 function writeCall({ name, arguments: json }: ToolCallPart): object {
   return { functionCall: { name, args: toolInput(json) } };
 }
@@ -199,7 +199,7 @@ function writeResult(
   });
   const text = texts.join('\n\n');
   // Write the result as text: its call is no longer in the conversation, and Gemini rejects a
-  // result without one.
+  // result without a call.
   if (call === undefined) return { response: { text: text || ' ' }, beside: media };
   const isInside =
     thinksInLevels(target) && media.length > 0 && media.every((part) => 'inlineData' in part);
@@ -233,7 +233,9 @@ function writeFile({ source }: DocumentPart): object[] {
   return [writeFileByUrl('url' in source ? source.url : source.fileId)];
 }
 
-/** Writes a file. Gemini fetches or rejects URLs other than `data:`. */
+/**
+ * Writes a file. URLs other than `data:` are sent unchanged, and Gemini fetches or rejects them.
+ */
 function writeFileByUrl(url: string): object {
   const inline = readDataUrl(url);
   if (inline === undefined) return { fileData: { mimeType: typeByName(url), fileUri: url } };

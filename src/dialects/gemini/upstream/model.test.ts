@@ -29,7 +29,7 @@ describe('writeThinking', () => {
     expect(written('budget')).toEqual({ thinkingBudget });
   });
 
-  test("uses the quirk's levels, and omits a level that it lacks", () => {
+  test("uses the quirk's levels, and omits a level that the quirk lacks", () => {
     const quirks = { efforts: { none: 'minimal', low: 'low' } };
     const written = (effort: Effort) => writeThinking(optionsOf(effort), makeTarget({ quirks }));
     expect(written('none')).toEqual({ thinkingLevel: 'minimal' });
@@ -60,7 +60,7 @@ describe('writeThinking', () => {
     expect(writeThinking(optionsOf('none'), pro)).toEqual({ thinkingBudget: 128 });
   });
 
-  test('includes thoughts if the client shows reasoning and the model thinks', () => {
+  test('includes thoughts if the client requests reasoning and the model thinks', () => {
     const written = (effort: Effort | null) =>
       writeThinking(optionsOf(effort, null, true), makeTarget());
     expect(written(null)).toEqual({ includeThoughts: true });

@@ -4,7 +4,7 @@ import { effortOf } from '../../normalize/requests/generation-options.ts';
 
 // Gemini's model paths, image output, and thinking options.
 
-/** Removes the prefix `models/` of Google's model lists, which operators copy. */
+/** Removes the prefix `models/`, which operators copy from Google's model list. */
 export function modelName(upstreamModel: string): string {
   return upstreamModel.replace(/^models\//, '').toWellFormed();
 }
@@ -20,7 +20,10 @@ export function imageModalities({
   return outputModalities.includes('text') ? ['TEXT', 'IMAGE'] : ['IMAGE'];
 }
 
-/** Gemini 3 and later accept a level and always think. Pro has no `minimal`; Flash models may. */
+/**
+ * Gemini 3 and later models accept a level and always think. Pro models don't have the level
+ * `minimal`. Flash models may have it.
+ */
 const levels: Readonly<Record<Effort, string>> = {
   none: 'low',
   minimal: 'low',
@@ -31,7 +34,9 @@ const levels: Readonly<Record<Effort, string>> = {
   max: 'high',
 };
 
-/** Earlier models accept a token budget. Pro has other limits, which are in its quirks. */
+/**
+ * Earlier models accept a token budget. Pro models have other limits, which their quirks specify.
+ */
 const budgets: Readonly<Record<Effort, string>> = {
   none: '0',
   minimal: '512',
@@ -43,8 +48,9 @@ const budgets: Readonly<Record<Effort, string>> = {
 };
 
 /**
- * Returns how a model thinks, judging from its name. Unknown Gemini models count as new ones. 2.5
- * Pro has limits that only quirks can state. Older models and other names don't think.
+ * Infers from a model's name how it thinks. Unknown Gemini models count as new models. Returns null
+ * for older models and other names, because those models don't think, and for 2.5 Pro, because only
+ * quirks can specify its limits.
  */
 export function defaultThinking(upstreamModel: string): 'effort' | 'budget' | null {
   if (/gemini-2\.5-flash/.test(upstreamModel)) return 'budget';

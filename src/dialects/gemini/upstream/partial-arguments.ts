@@ -1,12 +1,13 @@
 /**
- * Joins call arguments that Vertex streams as fragments, each with the path of its value. They are
- * emitted once complete, because an incomplete object isn't valid JSON.
+ * Joins tool-call arguments that Vertex AI streams as fragments. Each fragment has the path of its
+ * value. The arguments are emitted once they are complete, because an incomplete object isn't valid
+ * JSON.
  */
 import { eventBytesMax, jsonDepthMax } from '../../../core/bounds.ts';
 import { type JsonObject, objectsIn } from '../../../core/json.ts';
 
 type Step = string | number;
-/** Objects have no prototype, so that no name is special. */
+/** Objects have no prototype, so that names such as `__proto__` aren't special. */
 type Node = { [name: string]: unknown } | unknown[];
 
 const stepPattern = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/y;
@@ -41,8 +42,8 @@ function childOf(node: Node, step: Step): unknown {
 }
 
 /**
- * Returns false for an index beyond the end of the list. A list grows by one item at a time, so no
- * index can make it huge.
+ * Sets a child of a node. Returns false for an index beyond the end of a list. A list grows by one
+ * item at a time, so no index can make it huge.
  */
 function setChild(node: Node, step: Step, value: unknown): boolean {
   if (!Array.isArray(node)) {
@@ -66,7 +67,7 @@ export class PartialArguments {
     return this.#size > eventBytesMax;
   }
 
-  /** Adds the `partialArgs` of one part. Fragments without a valid path are ignored. */
+  /** Adds the `partialArgs` of one part. Fragments without a valid path and value are ignored. */
   add(fragments: unknown): void {
     for (const fragment of objectsIn(fragments)) {
       const path = readPath(fragment.jsonPath);

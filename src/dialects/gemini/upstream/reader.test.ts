@@ -164,7 +164,7 @@ describe('GeminiStreamReader content', () => {
     expect(sink.signatures).toEqual(['gemini:S1']);
   });
 
-  test('emits the signature of reasoning', () => {
+  test('emits the signature of the reasoning', () => {
     const { sink } = read(
       chunkOf([{ text: 'Hm.', thought: true, thoughtSignature: 'S1' }], 'STOP'),
     );
@@ -262,7 +262,7 @@ describe('GeminiStreamReader content', () => {
 });
 
 describe('GeminiStreamReader calls', () => {
-  test("have Gemini's ID, or a generated one", () => {
+  test("have Gemini's ID or a generated ID", () => {
     const { sink } = read(
       chunkOf([
         { functionCall: { id: 'abc', name: 'now', args: {} } },
@@ -390,7 +390,7 @@ test('readUsage counts output that only the total includes', () => {
   ).toMatchObject({ inputTokens: 10, outputTokens: 10, reasoningTokens: 0 });
 });
 
-test("readUsage limits cached tokens to the prompt's", () => {
+test('readUsage limits cached tokens to the number of prompt tokens', () => {
   expect(readUsage({ promptTokenCount: 10, cachedContentTokenCount: 99 })).toMatchObject({
     inputTokens: 0,
     cacheReadTokens: 10,

@@ -23,7 +23,7 @@ import { newCallId } from '../../normalize/responses/identity.ts';
 import { prefixSignature } from '../../normalize/signature.ts';
 import { PartialArguments } from './partial-arguments.ts';
 
-/** Unlisted reasons are newer. Such an answer has content, so the reason counts as `stop`. */
+/** Unlisted reasons are newer. Answers with such a reason have content, so it counts as `stop`. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['STOP', 'stop'],
   ['MAX_TOKENS', 'length'],
@@ -42,17 +42,22 @@ const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['IMAGE_OTHER', 'content_filter'],
 ]);
 
-/** Reasons without an answer, mostly model errors. Another attempt may succeed. */
+/**
+ * Finish reasons of failed answers, mostly because of model errors. Another attempt may succeed.
+ */
 const mistakes: ReadonlySet<string> = new Set([
   'MALFORMED_FUNCTION_CALL',
   'UNEXPECTED_TOOL_CALL',
   'TOO_MANY_TOOL_CALLS',
   'MALFORMED_RESPONSE',
-  // The conversation started with another model and lacks the signatures that this one requires.
+  // The conversation started with another model and lacks the signatures that this model requires.
   'MISSING_THOUGHT_SIGNATURE',
 ]);
 
-/** Gemini sends `STOP` even after calls, but clients run tools only if the reason says so. */
+/**
+ * Gemini sends `STOP` even after calls, but clients run tools only for the finish reason
+ * `tool_calls`.
+ */
 export function finishReasonOf(geminiReason: string, hasCalls: boolean): FinishReason {
   const reason = reasons.get(geminiReason) ?? 'stop';
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
@@ -66,7 +71,7 @@ function mistakeFailure(reason: string, detail: unknown): UpstreamFailure | unde
 
 /**
  * Reads Gemini's `usageMetadata` into counts that don't overlap. Returns undefined if the numbers
- * are invalid or not reported yet: most of Vertex's chunks contain only the traffic type.
+ * are invalid or not reported yet: most chunks from Vertex AI contain only the traffic type.
  */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
@@ -78,7 +83,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   const cached = readCount(raw.cachedContentTokenCount);
   const total = readCount(raw.totalTokenCount);
   const counted = prompt + toolUse + candidates + thoughts;
-  // No prompt is empty, so a report with 0 hasn't counted yet.
+  // No prompt is empty, so if the prompt count is 0, nothing has been counted yet.
   if (Number.isNaN(counted + cached + total) || prompt === 0) return undefined;
   const cacheReadTokens = Math.min(cached, prompt);
   const audio = uncachedAudio(
@@ -102,7 +107,8 @@ export function readUsage(raw: unknown): Usage | undefined {
 }
 
 /**
- * Returns the audio tokens in counts by modality, which Gemini lists for prompts and cached parts.
+ * Returns the number of audio tokens. Gemini lists counts by modality for prompts and for their
+ * cached parts.
  */
 function audioTokensIn(counts: unknown): number {
   const audioCounts = objectsIn(counts).filter(({ modality }) => modality === 'AUDIO');
@@ -110,14 +116,14 @@ function audioTokensIn(counts: unknown): number {
 }
 
 /**
- * Returns true if a part is only the signature of the content before it, without even an empty
- * text.
+ * Returns true if a part contains only a signature, which belongs to the content before it, and not
+ * even an empty text.
  */
 function isBare(part: JsonObject): boolean {
   return Object.keys(part).every((name) => name === 'thoughtSignature' || name === 'thought');
 }
 
-/** Returns false for an empty text, which may carry a signature but has no content. */
+/** Returns false for a part without content: an empty text, or only a signature. */
 function hasContent(part: JsonObject): boolean {
   return part.text !== '' && !isBare(part);
 }
@@ -142,7 +148,7 @@ class CandidateEmitter {
   take(candidate: JsonObject): UpstreamFailure | undefined {
     const { content, finishReason, finishMessage, groundingMetadata } = candidate;
     const parts = objectsIn(fieldsOf(content).parts);
-    // Older models send STOP in every chunk. It is the end only if nothing else follows.
+    // Older models send STOP in every chunk. STOP ends the answer only if no content follows.
     const isStop = finishReason === undefined || finishReason === 'STOP';
     const isOver = this.finished && isStop && !parts.some(hasContent);
     const hasMore =
@@ -185,8 +191,8 @@ class CandidateEmitter {
       if (signature !== undefined) this.#sign(signature);
       return;
     }
-    // A signature right after reasoning belongs to it. Any other is held until the text ends,
-    // because a client that didn't request reasoning expects the text first.
+    // A signature right after reasoning belongs to that reasoning. Any other signature is held
+    // until the text ends, because a client that didn't request reasoning expects the text first.
     if (signature !== undefined && this.#isThinking) this.#sign(signature);
     else if (signature !== undefined) this.#textSignature = signature;
     if (text === '') return;
@@ -220,7 +226,7 @@ class CandidateEmitter {
     this.#openCall = undefined;
   }
 
-  /** Drops the signatures of images: they are megabytes long and can't be sent back. */
+  /** Emits an image. Drops its signature, which is megabytes long and can't be sent back. */
   #takeMedia({ mimeType, data }: JsonObject): void {
     if (!isNonEmptyString(data) || !isNonEmptyString(mimeType) || !mimeType.startsWith('image/'))
       return;
@@ -256,8 +262,8 @@ class CandidateEmitter {
 // Reads Gemini's answers. Every chunk of a stream has the shape of a complete answer.
 
 /**
- * Returns the chunks in a body. Errors may be in a list, and so are all chunks if Gemini doesn't
- * send an event stream.
+ * Returns the chunks in a body. An error may be in a list. If Gemini doesn't send an event stream,
+ * all chunks are in a list.
  */
 function chunksIn(text: string): readonly unknown[] {
   const body = parseExact(text);
@@ -269,8 +275,8 @@ function isInteger(value: unknown): value is number {
 }
 
 /**
- * Returns a candidate's number. Index 0 is often omitted; if no candidate has an index, its list
- * position counts.
+ * Returns a candidate's number. Gemini often omits index 0. If no candidate in the list has an
+ * index, the number is the candidate's position in the list.
  */
 function numberOf({ index }: JsonObject, at: number, list: readonly unknown[]): number {
   if (isInteger(index)) return index;
@@ -281,7 +287,7 @@ export class GeminiStreamReader implements StreamReader {
   /** Gemini sends no terminator. */
   readonly ended = false;
   readonly #sink: AnswerSink;
-  /** By number. Contains only candidates that have a sink. */
+  /** The emitters by candidate number. Contains only candidates that have a sink. */
   readonly #candidates = new Map<number, CandidateEmitter>();
   #isBlocked = false;
 
@@ -305,7 +311,7 @@ export class GeminiStreamReader implements StreamReader {
   }
 
   /**
-   * Ignores invalid data after the finish reason: the answer is complete, and at most usage is
+   * Ignores invalid data after the finish reason: the answer is complete, and at most its usage is
    * lost.
    */
   #takeInvalid(data: string): UpstreamFailure | undefined {

@@ -25,7 +25,7 @@ const tool: Tool = {
 const hello = { role: 'user', parts: [{ text: 'Hello!' }] };
 
 describe('writeRequest path', () => {
-  test('contains the model, and streaming or not', () => {
+  test('contains the model, and the method for streaming or non-streaming answers', () => {
     const upstreamModel = 'gemini-2.5-flash';
     expect(write({}, { upstreamModel }).path).toBe('/models/gemini-2.5-flash:generateContent');
     expect(write({ stream: true }, { upstreamModel }).path).toBe(
@@ -63,7 +63,7 @@ describe('writeRequest instructions', () => {
     expect(body.contents).toEqual([hello]);
   });
 
-  test('become a user turn if there is no other, because contents must not be empty', () => {
+  test('become a user turn if there are no turns, because contents must not be empty', () => {
     const { body } = write({
       turns: [{ role: 'system', parts: [{ kind: 'text', text: 'Write a poem.' }] }],
     });
@@ -90,7 +90,7 @@ describe('writeRequest tools', () => {
     additionalProperties: false,
   };
 
-  test('keep their JSON Schema without its version and references', () => {
+  test('keep their JSON Schema without $schema and references', () => {
     expect(write({ tools: [{ ...tool, parameters: referring }] }).body.tools).toEqual([
       {
         functionDeclarations: [
@@ -233,7 +233,7 @@ describe('writeRequest settings', () => {
     expect(dropped).toEqual(['temperature', 'stop', 'tool_choice']);
   });
 
-  test('report reasoning as dropped for models without it, except the effort none', () => {
+  test('report reasoning other than none as dropped if the model does not reason', () => {
     const settingsFor = (effort: 'none' | 'high') => {
       const reasoning = { effort, budgetTokens: null, visible: true };
       const { body, dropped } = write({ reasoning }, { thinking: null });

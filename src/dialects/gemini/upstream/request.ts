@@ -38,7 +38,8 @@ export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
     : [];
   const system = [...systemTexts(reduced.turns), ...instructions];
   const contents = writeContents(reduced.turns, target);
-  // Gemini rejects a request without contents, so instructions alone are sent as contents.
+  // Gemini rejects a request without contents. If there are only instructions, send them as
+  // contents.
   const isOnlySystem = contents.length === 0;
   const parts = system.map((text) => ({ text }));
   const body = {
@@ -81,7 +82,10 @@ function onlySystem(parts: readonly { text: string }[]): Content {
   return { role: 'user', parts: parts.length > 0 ? [...parts] : [{ text: ' ' }] };
 }
 
-/** Models before Gemini 3 reject JSON output with tools; all reject it with forced calls. */
+/**
+ * Returns true if the JSON format must be written as an instruction. Models before Gemini 3 reject
+ * JSON output in requests with tools, and all models reject it with forced calls.
+ */
 function mustInstruct({ json, tools, toolChoice }: Prompt, target: Target): boolean {
   if (json === null || tools.length === 0) return false;
   return isForced(toolChoice) || !thinksInLevels(target);
@@ -98,7 +102,8 @@ function writeTools({ tools, toolChoice }: Prompt) {
 }
 
 /**
- * Gemini's `parameters` accepts only a part of OpenAPI; `parametersJsonSchema` accepts JSON Schema.
+ * Writes a tool. Gemini's `parameters` accepts only a subset of OpenAPI schemas, but
+ * `parametersJsonSchema` accepts JSON Schema.
  */
 function writeTool({ name, description, parameters }: Tool, references: References) {
   const schema = references.resolveIn(parameters ?? {});
@@ -108,7 +113,10 @@ function writeTool({ name, description, parameters }: Tool, references: Referenc
 
 const shapes = ['$ref', 'anyOf', 'oneOf', 'allOf', 'patternProperties'];
 
-/** Returns true for a tool without arguments: Gemini rejects an object without properties. */
+/**
+ * Returns true for a tool without parameters. Its schema is omitted, because Gemini rejects an
+ * object without properties.
+ */
 function hasNoParameters(schema: Readonly<JsonObject>): boolean {
   const { properties, additionalProperties } = schema;
   if (Object.keys(fieldsOf(properties)).length > 0) return false;
@@ -116,8 +124,8 @@ function hasNoParameters(schema: Readonly<JsonObject>): boolean {
 }
 
 /**
- * Adds the `type` that Gemini requires, except to a schema with a union or with a `$ref`, next to
- * which Gemini rejects it.
+ * Adds the `type` that Gemini requires. A schema with a union or a `$ref` gets no `type`, because
+ * Gemini rejects a `type` next to those keywords.
  */
 function objectSchema(schema: Readonly<JsonObject>) {
   const plain = plainSchema(schema);
@@ -138,7 +146,7 @@ function writeToolChoice(tools: readonly Tool[], choice: Prompt['toolChoice']) {
   if (choice !== null && choice !== 'auto') {
     return { mode: 'ANY', allowedFunctionNames: [choice.name] };
   }
-  // The model may call tools or not, but arguments must match their schemas.
+  // The model decides whether to call tools, but the arguments must match the tools' schemas.
   if (tools.some(({ strict }) => strict === true)) return { mode: 'VALIDATED' };
   return choice === 'auto' ? { mode: 'AUTO' } : undefined;
 }
@@ -164,7 +172,7 @@ function writeConfig(prompt: Prompt, target: Target, json: JsonFormat | null) {
 }
 
 // Resolves references in schemas. Gemini resolves only references into `$defs` and rejects most
-// keys next to a reference, and generated tool schemas often violate both rules.
+// keys next to a reference. Generated tool schemas often violate both rules.
 
 type Schema = Readonly<JsonObject>;
 
@@ -178,19 +186,19 @@ const schemaKeys = new Set([
 const besideReference = new Set(['description', 'default']);
 
 /**
- * The maximum total length of copied schemas per request, because a short reference may stand for a
- * long schema.
+ * The maximum total length of the schemas that replace references, per request. A short reference
+ * may stand for a long schema.
  */
 const copiedLengthMax = 300_000;
 
 export class References {
   #copiedLength = 0;
-  /** Set when a reference can't be resolved. */
+  /** True if a reference can't be resolved. */
   #isUnresolvable = false;
 
   /**
-   * Returns the schema without references. Keeps all of them if one is recursive or unresolvable,
-   * or if the result would be too long.
+   * Returns the schema with all references resolved. If a reference is recursive or unresolvable,
+   * or if the result would be too long, all references stay.
    */
   resolveIn(root: Schema): Schema {
     this.#isUnresolvable = false;
@@ -213,7 +221,7 @@ export class References {
       return schema;
     }
     const found = this.#resolve(target, root, [...open, reference], depth + 1);
-    // Keys next to a reference apply to this use of it, so they override.
+    // Keys next to a reference apply only to this use of the schema, so they override its keys.
     return { ...found, ...ownKeys };
   }
 }
