@@ -34,5 +34,5 @@ const server = Bun.serve({
 });
 process.stdout.write(`ready at ${server.url.origin}\n`);
 
-// Makes the file a module, so that its names aren't global.
+// This export makes the file a module, so that its names aren't global.
 export {};

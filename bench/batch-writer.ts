@@ -1,7 +1,7 @@
 /**
- * Measures the cost of booking: the CPU time of all threads per settlement, from the batch writer's
- * queue until its row is committed, for several commit sizes. Run it with
- * `bun bench/batch-writer.ts [--rows-before 2000000]`: existing rows make booking more expensive.
+ * Measures the cost of booking for several commit sizes: the CPU time that all threads use for a
+ * settlement from when it enters the batch writer's queue until its row is committed. Run it with
+ * `bun bench/batch-writer.ts [--rows-before 2000000]`. Existing rows make booking more expensive.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { BatchWriter } from '../src/money/settle/batch-writer.ts';
 import { openStore, type Store } from '../src/store/open.ts';
 import { verifyLedger } from '../src/store/verify/verify.ts';
 
-/** Settlements per commit: at low traffic, at a few hundred requests per second, and at most. */
+/** Settlements per commit at low traffic, at a few hundred requests per second, and at most. */
 const commitSizes = [10, 100, 500];
 const settlementsPerRound = 10_000;
 const rounds = 5;
@@ -88,7 +88,7 @@ async function measure(writer: BatchWriter, commitSize: number): Promise<number>
   return (user + system) / settlementsPerRound;
 }
 
-/** Returns the cost of the benchmark itself: creating a settlement without booking it. */
+/** Returns the cost of the benchmark's own code, which creates a settlement without booking it. */
 function creationMicroseconds(): number {
   const before = process.cpuUsage();
   let writtenOff = 0;

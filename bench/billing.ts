@@ -1,6 +1,6 @@
 /**
  * Measures the cost of billing: the CPU time of a small request, compared with a gateway without
- * holds, journal, and ledger. Run it with `bun bench/billing.ts`; it takes about 2 minutes.
+ * holds, journal, and ledger. Run it with `bun bench/billing.ts`. It takes about 2 minutes.
  */
 
 import { compare } from './compare.ts';

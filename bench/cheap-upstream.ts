@@ -1,6 +1,6 @@
 /**
- * An upstream that uses as little CPU as possible, to leave it to the proxies under test. The only
- * part of a request that it reads is whether to stream.
+ * An upstream that leaves as much CPU as possible to the proxies under test. It reads only one
+ * field of a request: whether to stream.
  * Run it with `bun bench/cheap-upstream.ts <chunks per stream> <milliseconds between them>`.
  */
 const [chunks = 200, spacingMs = 4] = process.argv.slice(2).map(Number);
@@ -29,13 +29,13 @@ const reply = JSON.stringify({
       finish_reason: 'stop',
     },
   ],
-  // Below the request's output limit; exceeding it would measure a special case.
+  // The count is below the request's output limit, because exceeding the limit is a special case.
   usage: usageOf(12),
   service_tier: 'default',
   system_fingerprint: 'fp_07871e2ad8',
 });
 
-/** About 230 bytes on the wire, as providers send them. */
+/** Returns an event of about 230 bytes on the wire, the usual size of a provider's events. */
 function eventOf(delta: object, finishReason: string | null): Uint8Array {
   const chunk = {
     ...head,
@@ -79,5 +79,5 @@ const server = Bun.serve({
 });
 process.stdout.write(`ready at ${server.url.origin}\n`);
 
-// Makes the file a module, so that its names aren't global.
+// This export makes the file a module, so that its names aren't global.
 export {};

@@ -1,15 +1,15 @@
-/** Compares two servers in alternating rounds, so that noise affects both. */
+/** Compares two servers in alternating rounds, so that noise affects both equally. */
 import type { LoadOrder, LoadResult } from './load.ts';
 import { clientKey, cpuSeconds, type Server } from './processes.ts';
 import type { Workload } from './workloads.ts';
 
 const rounds = 11;
 /**
- * The JIT compiler keeps optimizing for tens of thousands of requests, because code that runs once
- * per batch is optimized late.
+ * The JIT compiler needs tens of thousands of requests, because code that runs only once per batch
+ * is optimized late.
  */
 const warmUpRounds = 8;
-/** Time for writes after the last answer, which count for the round. */
+/** Time for the writes that follow the last answer, because they are part of the round. */
 const settleMs = 300;
 
 interface Round extends LoadResult {
@@ -44,8 +44,8 @@ export interface Comparison {
   readonly first: Measured;
   readonly second: Measured;
   /**
-   * The CPU time of the second server divided by that of the first: the median of all rounds. The
-   * speed of a machine may change by a third within minutes, but rarely within a round.
+   * The CPU time of the second server divided by that of the first server, as the median of all
+   * rounds. A machine's speed may change by a third within minutes, but rarely within a round.
    */
   readonly ratio: number;
 }
@@ -69,7 +69,7 @@ export async function compare(
     for (const server of servers) await runRound(server, workload, load);
   }
   for (let round = 0; round < rounds; round += 1) {
-    // The second server runs on a warmer machine, so the order alternates.
+    // The machine is warmer when the second server runs, so the order alternates.
     for (const index of round % 2 === 0 ? order : order.toReversed()) {
       results[index].push(await runRound(servers[index], workload, load));
     }

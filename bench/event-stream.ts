@@ -14,7 +14,7 @@ const identity = {
 const eventsPerStream = 500;
 const streams = 400;
 
-/** About 200 bytes, as providers send them. */
+/** Returns a chunk of about 200 bytes, the usual size of a provider's chunks. */
 function chunkOf(delta: object, at: number): string {
   const chunk = {
     id: 'chatcmpl-C2P2HtMJhPkWjQ2adKerkdVilXmRL',

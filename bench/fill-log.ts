@@ -1,15 +1,15 @@
-/** Inserts millions of booked requests with SQL, as the batch writer would have written them. */
+/** Inserts millions of booked requests with SQL, with the rows that the batch writer would write. */
 import { Database } from 'bun:sqlite';
 import pg from 'pg';
 
 export interface Filling {
   readonly rows: number;
-  /** The period in epoch milliseconds; requests are spread evenly over it. */
+  /** The start of the period in epoch milliseconds. Requests are spread evenly over the period. */
   readonly from: number;
   readonly until: number;
 }
 
-/** A key with 1 request per day, among busy keys. */
+/** A key with 1 request per day. All other keys are busy. */
 export const rareKey = 'key_rare';
 
 const rowsPerChunk = 100_000;
@@ -32,7 +32,7 @@ const details = JSON.stringify({
 interface EngineSql {
   /** Returns a table `series (n)` with the numbers of a range. */
   series(first: number, last: number): string;
-  /** Returns a request ID that is as spread out in the index as a random one. */
+  /** Returns a request ID whose position in the index looks random. */
   idOf(n: string): string;
   readonly hash: string;
 }
@@ -53,7 +53,7 @@ const postgres: EngineSql = {
   hash: "decode(repeat('00', 32), 'hex')",
 };
 
-/** Yields the statements in order. Rows and entries are numbered in the order of arrival. */
+/** Yields the statements in order. Rows and entries are numbered in the order of their times. */
 function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<string> {
   const entries = Math.ceil(rows / rowsPerEntry);
   const perRow = (until - from) / rows;
@@ -105,7 +105,7 @@ function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<
   yield 'drop table filling';
 }
 
-/** Runs the statements on SQLite. `onStep` gets the progress from 0 to 1. */
+/** Runs the statements on SQLite. Calls `onStep` with the progress from 0 to 1. */
 export async function fillSqlite(
   file: string,
   filling: Filling,
@@ -126,7 +126,7 @@ export async function fillPostgres(url: string, filling: Filling): Promise<void>
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   for (const statement of statements(postgres, filling)) await client.query(statement);
-  // On a running server, autovacuum does this.
+  // On a server that runs for longer, autovacuum does this.
   await client.query('vacuum analyze');
   await client.end();
 }

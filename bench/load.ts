@@ -1,6 +1,7 @@
 /**
- * Sends requests over keep-alive connections and measures latency. Runs in its own process, so that
- * its CPU time isn't counted as the server's. The parent process sends it one order at a time.
+ * Sends requests over keep-alive connections and measures their latency. It runs in its own
+ * process, so that its CPU time isn't counted as the server's. The parent process sends one order
+ * at a time.
  */
 export interface LoadOrder {
   readonly url: string;
@@ -14,7 +15,7 @@ export interface LoadOrder {
 
 export interface LoadResult {
   readonly failed: number;
-  /** The number of reads for all answers, which shows whether chunks were merged. */
+  /** The number of reads for all answers. If it is low, chunks were merged. */
   readonly reads: number;
   readonly p50Ms: number;
   readonly p99Ms: number;

@@ -1,6 +1,6 @@
 /**
- * Measures the resident memory after 20,000 requests and after 20,000 streams, 40% of which the
- * client aborts. Run it with `bun bench/memory.ts`; it takes about a minute.
+ * Measures the resident memory after 20,000 requests and after 20,000 streams. The client aborts
+ * 40% of the streams. Run it with `bun bench/memory.ts`. It takes about a minute.
  */
 import type { LoadOrder, LoadResult } from './load.ts';
 import { clientKey, Processes, residentMegabytes, type Server } from './processes.ts';

@@ -1,6 +1,6 @@
 /**
- * Measures inside a dashboard page when the API's answers arrived and when their last change was
- * painted. Uses the browser's own timestamps, which exclude the delay of remote control.
+ * Measures, inside a dashboard page, when the API's answers arrived and when the last change that
+ * they caused was painted. The browser's own timestamps exclude the delay of remote control.
  */
 import type { Page } from 'playwright-core';
 
@@ -12,10 +12,10 @@ export interface PageTimes {
   readonly paintedAfterMs: number;
 }
 
-/** After this long without changes and requests, a page shows all its data. */
+/** After this long without a change or a request, a page shows all its data. */
 const quietMs = 700;
 
-/** Records each change of the document and the frame that shows it. */
+/** Records the time of each change to the document and of the frame that shows it. */
 const clock = `
   (() => {
     const clock = { requested: 0, changedAt: 0, paintedAt: 0 };

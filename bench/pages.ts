@@ -1,7 +1,7 @@
 /**
- * Measures how soon the dashboard shows the API's answers with millions of requests in the log:
- * fills a SQLite file, starts the gateway on it, and opens every page in Chromium. Run it with
- * `bun bench/pages.ts [rows]` (default: 5,000,000); needs 4 GB of disk and several minutes.
+ * Measures how soon the dashboard shows the API's answers with millions of requests in the log.
+ * Fills a SQLite file, starts the gateway on it, and opens every page in Chromium. Run it with
+ * `bun bench/pages.ts [rows]` (default: 5,000,000). It needs 4 GB of disk and several minutes.
  */
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
@@ -66,7 +66,7 @@ function viewsOf(requestId: string): readonly View[] {
   ];
 }
 
-/** Creates the tables with a first start, then fills them. */
+/** Starts the gateway once to create the tables, then fills them. */
 async function fill(processes: Processes, upstream: Server): Promise<void> {
   await processes.end(await processes.gateway(upstream, name));
   const filling = { rows, from: today - (days - 1) * dayMs, until: today + dayMs };
@@ -76,7 +76,7 @@ async function fill(processes: Processes, upstream: Server): Promise<void> {
   let printedPercent = 0;
   await fillSqlite(file, filling, (share) => {
     const percent = Math.floor(share * 100);
-    // Print 10 lines of progress to a file, instead of 100.
+    // If the output isn't a terminal, print 10 lines of progress instead of 100.
     if (percent < printedPercent + (isTerminal ? 1 : 10)) return;
     printedPercent = percent;
     process.stdout.write(`${isTerminal ? '\r' : ''}filling: ${percent}%${isTerminal ? '' : '\n'}`);

@@ -6,14 +6,14 @@ import type { LoadOrder, LoadResult } from './load.ts';
 import { modelAlias } from './workloads.ts';
 
 const root = join(import.meta.dir, '..');
-/** The gateway creates this key at its first start. */
+/** The gateway creates these keys at its first start. */
 export const clientKey = 'sk-tg-bench-0123456789abcdef0123456789abcdef';
 export const managerKey = 'sk-mgmt-bench-0123456789abcdef0123456789abcdef';
 export const adminToken = 'sk-admin-bench-0123456789abcdef0123456789abcdef';
 
 const environment = {
   PATH: process.env.PATH ?? '',
-  // Doesn't limit the upstream connections of either proxy.
+  // This is so high that it doesn't limit the upstream connections of either proxy.
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
   TOLLGATE_BOOTSTRAP_API_KEY: clientKey,
   TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: managerKey,
@@ -38,7 +38,7 @@ export class Processes {
       cwd: root,
       env: environment,
       stdout: 'pipe',
-      // The gateway still writes its log lines, as they're part of its cost.
+      // The gateway still writes its log lines, which are part of its cost.
       stderr: 'ignore',
     });
     this.#running.push(child);
@@ -73,7 +73,7 @@ export class Processes {
     return this.serve(name, program, ...serve);
   }
 
-  /** Returns the data directory of a gateway, the same at every start. */
+  /** Returns the data directory of a gateway, which is the same at every start. */
   dataOf(name: string): string {
     return join(this.#folder, name);
   }
@@ -142,10 +142,10 @@ function baseConfig(upstreamUrl: string): object {
   };
 }
 
-/** Returns the CPU time of all threads of a process, including exited ones, to 10 ms. */
+/** Returns the CPU time of all threads of a process, including exited threads, to 10 ms. */
 export function cpuSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The program name may contain spaces, so count the fields after it.
+  // The program name may contain spaces, so only the fields after it are counted.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }

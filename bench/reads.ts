@@ -1,7 +1,7 @@
 /**
- * Measures the response times of reports for a tenant with millions of requests in the log: fills a
+ * Measures the response times of reports for a tenant with millions of requests in the log. Fills a
  * database with 30 days of traffic, starts the gateway on it, and sends requests. Run it with
- * `bun bench/reads.ts [--engine sqlite|postgres] [--rows 5000000]`; needs 4 GB of disk.
+ * `bun bench/reads.ts [--engine sqlite|postgres] [--rows 5000000]`. It needs 4 GB of disk.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

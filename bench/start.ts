@@ -1,5 +1,6 @@
 /**
- * Measures the duration of a start and the memory of an idle gateway. The first round is a warm-up.
+ * Measures how long a start takes and how much memory an idle gateway uses. The first round is a
+ * warm-up.
  * Run it with `bun bench/start.ts`.
  */
 import { spawn } from 'node:child_process';
@@ -27,7 +28,7 @@ async function timedNpmStart(dataDir: string): Promise<number> {
   const child = spawn('npm', args, {
     cwd: repository,
     stdio: ['ignore', 'pipe', 'ignore'],
-    // npm starts a shell that starts the gateway. A signal to the group reaches all three.
+    // npm starts a shell, which starts the gateway. A signal to the group reaches all three.
     detached: true,
   });
   const ended = new Promise((resolve) => child.once('exit', resolve));
@@ -58,7 +59,7 @@ interface Round {
   readonly throughNpm: number;
 }
 
-/** Measures each kind of start once, so that noise affects all of them. */
+/** Measures each kind of start once, so that noise affects all kinds equally. */
 async function round(): Promise<Round> {
   const dataDir = join(newFolder(), 'data');
   return {

@@ -1,6 +1,7 @@
 /**
- * Measures the CPU time per stream chunk, forwarded and translated. Run it with
- * `bun bench/translation.ts`; it fails if translating takes 15 µs more than forwarding.
+ * Measures the CPU time per stream chunk, for chunks that are forwarded and for chunks that are
+ * translated. Run it with `bun bench/translation.ts`. It fails if translating takes over 15 µs
+ * longer than forwarding.
  */
 
 import { anthropicClient } from '../src/dialects/anthropic/client-request.ts';
@@ -63,7 +64,7 @@ const cases: readonly [string, () => StreamTransform, readonly SseMessage[]][] =
   ],
 ];
 
-/** Returns the best of many rounds, to exclude other work of the machine. */
+/** Returns the time of the fastest round, to exclude the machine's other work. */
 function microsPerChunk(open: () => StreamTransform, messages: readonly SseMessage[]): number {
   let best = Number.POSITIVE_INFINITY;
   for (let round = 0; round < rounds; round += 1) {

@@ -1,4 +1,4 @@
-/** A gateway that holds no credits and writes no journal and no ledger. */
+/** A gateway that doesn't hold credits and doesn't write a journal or a ledger. */
 import { Accounting } from '../src/money/accounting.ts';
 import type { Hold } from '../src/money/hold/hold.ts';
 

@@ -1,8 +1,8 @@
 /**
- * Measures the throughput of a second worker and the cost of shared limits in Redis. The load
- * generator and the upstream share the cores, so the full gain of a second worker shows only on a
- * machine with spare cores. Run it with `bun bench/workers.ts`; it takes about 2 minutes and needs
- * redis-server and Linux.
+ * Measures how much throughput a second worker adds, and the cost of shared limits in Redis. The
+ * load generator and the upstream use the same cores, so only a machine with spare cores shows the
+ * full gain. Run it with `bun bench/workers.ts`. It takes about 2 minutes and needs Linux and
+ * redis-server.
  */
 import { readFileSync } from 'node:fs';
 import type { LoadOrder, LoadResult } from './load.ts';
@@ -12,7 +12,7 @@ import { workloads } from './workloads.ts';
 const rounds = 5;
 const warmUpRounds = 2;
 const requests = 6_000;
-/** Time for writes after the last answer, which count for the round. */
+/** Time for the writes that follow the last answer, because they are part of the round. */
 const settleMs = 300;
 
 type Load = (order: LoadOrder) => Promise<LoadResult>;
@@ -25,7 +25,7 @@ interface Round {
   readonly p99Ms: number;
 }
 
-/** Returns a process and its children. */
+/** Returns the PIDs of a process and its children. */
 function processTreeOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ');
   return [pid, ...children.filter((text) => text !== '').map(Number)];
@@ -91,7 +91,7 @@ try {
   const loads = [processes.load(), processes.load()];
   const resultsByServer = new Map<Server, Round[]>(servers.map((server) => [server, []]));
   for (let round = 0; round < warmUpRounds + rounds; round += 1) {
-    // Later servers run on a warmer machine, so the order alternates.
+    // The machine is warmer when the later servers run, so the order alternates.
     for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
       const result = await runRound(server, loads, redis.pid);
       if (round >= warmUpRounds) resultsByServer.get(server)?.push(result);

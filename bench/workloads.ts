@@ -1,4 +1,4 @@
-// The requests of the benchmarks: the same bytes on every machine.
+// The requests of the benchmarks. Their bytes are the same on every machine.
 
 /** The gateway's alias for the upstream's only model. */
 export const modelAlias = 'bench/chat';
@@ -9,15 +9,15 @@ export interface Workload {
   /** Requests per round. */
   readonly requests: number;
   readonly concurrency: number;
-  /** The cost is reported per unit, of which a request has this many. */
+  /** The number of units in a request. The cost is reported per unit. */
   readonly unitsPerRequest: number;
   readonly unit: 'request' | 'chunk';
-  /** The highest accepted ratio of CPU time to the bare proxy. */
+  /** The highest accepted ratio of the gateway's CPU time to the bare proxy's. */
   readonly ratioMax: number;
 }
 
 export const chunksPerStream = 200;
-/** Long enough that no read returns two chunks on an idle machine. */
+/** So long that no read returns two chunks on an idle machine. */
 export const chunkSpacingMs = 4;
 
 const instructions = { role: 'system', content: 'You are a helpful assistant.' };
