@@ -1,4 +1,4 @@
-/** Inserts millions of booked requests with SQL. The rows are those that the batch writer writes. */
+/** Inserts millions of booked requests with SQL: the same rows that the batch writer writes. */
 import { Database } from 'bun:sqlite';
 import pg from 'pg';
 
