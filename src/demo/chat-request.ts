@@ -38,7 +38,7 @@ export interface ChatRequest {
 const tokensPerAttachment = 85;
 /** OpenAI's own limit. */
 const stopsMax = 4;
-/** The demo's choices are all the same, so more of them would show nothing. */
+/** All choices of the demo are identical, so more of them would not be useful. */
 const choicesMax = 16;
 
 export function readChatRequest(body: JsonObject): ChatRequest {

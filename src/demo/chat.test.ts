@@ -93,7 +93,7 @@ describe('demo chat text', () => {
     });
   });
 
-  test('gives equal requests equal answers', async () => {
+  test('gives identical requests identical answers', async () => {
     const [first, second] = [await complete(hello), await complete(hello)];
     expect({ ...second, created: 0 } as object).toEqual({ ...first, created: 0 });
   });

@@ -116,7 +116,7 @@ function* deltas(answer: ChatAnswer) {
   }
 }
 
-/** Splits text after each word, and long words into parts. Joined, the fragments are the text. */
+/** Splits text after each word, and splits long words. The joined fragments equal the text. */
 function fragments(text: string): readonly string[] {
   return text.match(/^\s+|\S{1,24}\s*/gu) ?? [];
 }
@@ -132,10 +132,13 @@ interface ChatAnswer {
   readonly completionTokens: number;
 }
 
-/** The most images that are described individually. More are only counted. */
+/** The maximum number of images that are described individually. Any others are only counted. */
 const imagesDescribedMax = 8;
 
-/** Answers a request. `seed` determines the IDs of tool calls; equal requests have equal seeds. */
+/**
+ * Answers a request. `seed` determines the IDs of tool calls. Identical requests have the same
+ * seed.
+ */
 function answerChat(request: ChatRequest, seed: string): ChatAnswer {
   const budget = new TokenBudget(request.tokensMax);
   const reasoning = request.effort === null ? null : budget.take(reasoningText(request));
@@ -201,7 +204,7 @@ function answerText(request: ChatRequest): string {
   }
   return [
     'Hello from the Tollgate demo!',
-    'No language model runs here; this answer shows that your request made the whole trip.',
+    'No language model runs here; this answer shows that your request made the round trip.',
     `You asked: “${quoteQuestion(request)}”`,
     ...describeImages(lastOfUser(request)?.imageUrls ?? []),
   ].join(' ');

@@ -36,7 +36,7 @@ test('vectors have unit length for any text and dimensions', async () => {
   }
 });
 
-test('equal texts have equal vectors and texts that share words are more similar than others', async () => {
+test('identical texts have identical vectors, and texts that share words are more similar than others', async () => {
   const [car, same, bicycle, other] = await embed([
     'the red car',
     'The red car!',

@@ -1,6 +1,6 @@
 /**
- * POST /v1/embeddings: each word of a text changes a few hashed dimensions, so equal texts have
- * equal vectors and texts that share words have similar ones.
+ * POST /v1/embeddings: each word of a text changes a few hashed dimensions, so identical texts have
+ * identical vectors, and texts that share words have similar vectors.
  */
 import { invalidRequest } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
@@ -15,7 +15,7 @@ const inputsMax = 2_048;
 const tokensPerInputMax = 8_192;
 const tokensMax = 300_000;
 
-/** Several per word, so that two words rarely have the same hashes. */
+/** Several dimensions per word, so that two words rarely have the same hashes. */
 const dimensionsPerWord = 4;
 
 /** A string, or its tokens. */
@@ -29,7 +29,7 @@ export async function answerEmbeddings(request: Request): Promise<Reply> {
   const tokens = countInputs(inputs);
   const data = inputs.map((input, index) => {
     const vector = embed(input, dimensions);
-    // OpenAI's base64 is little-endian, like every machine that the runtime supports.
+    // OpenAI's base64 is little-endian, which is also the byte order of this runtime's machines.
     const base64 = () => Buffer.from(vector.buffer).toString('base64');
     const embedding = encoding === 'float' ? Array.from(vector) : base64();
     return { object: 'embedding', index, embedding };
@@ -80,7 +80,7 @@ function isTokens(value: unknown): value is number[] {
 function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
   const vector = new Float64Array(dimensions);
   for (const word of eachWord(input)) addWord(vector, word);
-  // If a text has no words, or they cancel each other out, the text counts as one word.
+  // If a text has no words, or if its words cancel each other out, treat the text as one word.
   if (vector.every((value) => value === 0)) {
     vector[Bun.hash.xxHash32(String(input)) % dimensions] = 1;
   }
@@ -88,7 +88,7 @@ function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
   return Float32Array.from(vector, (value) => value / length);
 }
 
-/** Yields words. Each ideograph is one, because Chinese is written without spaces. */
+/** Yields words. Each ideograph is a word, because Chinese is written without spaces. */
 function* eachWord(input: Input): Generator<string> {
   if (typeof input !== 'string') {
     for (const token of input) yield String(token);

@@ -1,7 +1,7 @@
 import { asGatewayError, invalidRequest } from '../core/errors.ts';
 import { isObject, type JsonObject, parseJson } from '../core/json.ts';
 
-// Reads request bodies and their fields. As at OpenAI, `null` counts as absent.
+// Reads request bodies and their fields. As in OpenAI's API, `null` counts as absent.
 
 /** Bun's type, which differs from the global `FormData`. */
 export type Form = Awaited<ReturnType<Request['formData']>>;

@@ -29,7 +29,7 @@ import { countTokens } from './tokens.ts';
 const sideMax = 2_048;
 const imagesMax = 10;
 const inputImagesMax = 16;
-/** One token per tile of this many pixels squared: 1024x1024 is 1,024 tokens. */
+/** The side of a square tile. Each tile is 1 token, so an image of 1024x1024 is 1,024 tokens. */
 const tilePixels = 32;
 
 interface Size {
@@ -53,7 +53,7 @@ export async function answerImageEdit(request: Request): Promise<Reply> {
   const [mask] = await Promise.all(formFiles(form, 'mask').map((file) => measure(file, 'mask')));
   if (first === undefined) throw invalidRequest("'image' is required.", 'image');
   if (mask !== undefined && (mask.width !== first.width || mask.height !== first.height)) {
-    throw invalidRequest("'mask' must have the same size as 'image'.", 'mask');
+    throw invalidRequest("'mask' must be the same size as 'image'.", 'mask');
   }
   return draw(formFields(form), images.map(fitWithin), fitWithin(first));
 }
@@ -113,7 +113,7 @@ function readSize(fields: JsonObject): Size | undefined {
   );
 }
 
-/** Returns 256 colors from one to another. The seed determines both. */
+/** Returns a gradient of 256 colors. The seed determines the first and the last color. */
 function gradient(seed: string): Uint8Array {
   const [from, to] = [Bun.hash.xxHash32(seed, 1), Bun.hash.xxHash32(seed, 2)];
   const palette = new Uint8Array(256 * 3);
@@ -153,7 +153,7 @@ interface PngImage {
   readonly pixels: Uint8Array;
 }
 
-/** Compresses pixels, row by row. Each is the index of a color in the palette. */
+/** Compresses pixels, row by row. Each pixel is the index of a color in the palette. */
 function compressPixels(
   width: number,
   height: number,

@@ -1,8 +1,7 @@
 /**
- * The 5 notes of the melody as MP3, each in base64 of 10 frames: what `pcmNote` computes, encoded
- * at
- * 24 kHz, mono, constant 32 kbit/s, without a bit reservoir (lame --cbr -b 32 -m m --nores -t), and
- * split at frame boundaries, so that each note begins and ends with silence.
+ * The 5 notes of the melody as MP3. Each note is 10 frames in base64: the samples from `pcmNote`,
+ * encoded at 24 kHz, mono, constant 32 kbit/s, without a bit reservoir (lame --cbr -b 32 -m m
+ * --nores -t), and split at frame boundaries, so that each note begins and ends with silence.
  */
 export const mp3Notes: readonly (readonly string[])[] = [
   [

@@ -41,7 +41,7 @@ export const demoModels = [
   {
     id: 'demo/speech',
     name: 'Demo Speech',
-    description: 'Demo, not a voice: plays a short melody whose length follows the text.',
+    description: 'Demo, not a voice: plays a short melody whose length depends on the text.',
     input_modalities: ['text'],
     output_modalities: ['audio'],
     features: ['speech'],
@@ -58,7 +58,7 @@ export const demoModels = [
     id: 'demo/transcribe',
     name: 'Demo Transcription',
     description:
-      'Demo, no speech recognition: returns the name, size, and length of the audio file.',
+      'Demo, not speech recognition: returns the name, size, and length of the audio file.',
     input_modalities: ['audio'],
     output_modalities: ['text'],
     features: ['transcription'],

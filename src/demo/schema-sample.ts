@@ -1,18 +1,20 @@
 import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
 
-// Creates a value that satisfies a JSON schema, always the same one. Supports the keywords that are
-// common in requests to models, but not `pattern`, `not`, and conditions.
+// Creates a value that satisfies a JSON schema, and always the same value for the same schema.
+// Supports the keywords that are common in requests to models, but not `pattern`, `not`, or
+// conditions.
 
 type Schema = Readonly<Record<string, unknown>>;
 
 /**
- * Beyond `small`, the sample grows only where the schema requires it, so that recursive schemas
- * end. Beyond `hard`, it ends even if it is invalid: a schema can require billions of values.
+ * Beyond `soft`, the sample grows only where the schema requires it, so that the sample of a
+ * recursive schema ends. Beyond `hard`, the sample ends even if it is invalid, because a schema can
+ * require billions of values.
  */
-const depthBounds = { small: 8, hard: 32 };
-const valueBounds = { small: 1_000, hard: 2_000 };
+const depthBounds = { soft: 8, hard: 32 };
+const valueBounds = { soft: 1_000, hard: 2_000 };
 const itemsMax = 32;
-/** The most references and branches followed for one value, because references may be circular. */
+/** The maximum number of references and branches followed for one value, which may be circular. */
 const hopsMax = 16;
 
 export function sampleSchema(schema: unknown): unknown {
@@ -31,15 +33,15 @@ class Sampler {
   sample(rawSchema: unknown, name: string, depth: number): unknown {
     this.#values += 1;
     if (depth > depthBounds.hard || this.#values > valueBounds.hard) return null;
-    const isSmall = depth >= depthBounds.small || this.#values >= valueBounds.small;
-    const schema = this.#resolve(fieldsOf(rawSchema), isSmall);
+    const mustStaySmall = depth >= depthBounds.soft || this.#values >= valueBounds.soft;
+    const schema = this.#resolve(fieldsOf(rawSchema), mustStaySmall);
     if (Object.hasOwn(schema, 'const')) return schema.const;
     if (Array.isArray(schema.enum) && schema.enum.length > 0) return schema.enum[0];
-    switch (typeOf(schema, isSmall)) {
+    switch (typeOf(schema, mustStaySmall)) {
       case 'object':
         return this.#sampleObject(schema, depth);
       case 'array':
-        return this.#sampleArray(schema, name, depth, isSmall);
+        return this.#sampleArray(schema, name, depth, mustStaySmall);
       case 'integer':
       case 'number':
         return sampleNumber(schema);
@@ -69,11 +71,11 @@ class Sampler {
     return Object.fromEntries(entries);
   }
 
-  #sampleArray(schema: Schema, name: string, depth: number, isSmall: boolean): unknown[] {
+  #sampleArray(schema: Schema, name: string, depth: number, mustStaySmall: boolean): unknown[] {
     const prefix = itemsOf(schema.prefixItems);
     const min = typeof schema.minItems === 'number' ? schema.minItems : 0;
     const max = typeof schema.maxItems === 'number' ? schema.maxItems : itemsMax;
-    const preferred = isSmall ? min : Math.max(min, prefix.length, 1);
+    const preferred = mustStaySmall ? min : Math.max(min, prefix.length, 1);
     const length = Math.max(0, Math.min(Math.ceil(preferred), Math.floor(max), itemsMax));
     return Array.from({ length }, (_, index) =>
       this.sample(index < prefix.length ? prefix[index] : schema.items, name, depth + 1),
@@ -81,7 +83,7 @@ class Sampler {
   }
 
   /** Follows references and picks branches until the schema describes a value directly. */
-  #resolve(rawSchema: Schema, isSmall: boolean): Schema {
+  #resolve(rawSchema: Schema, mustStaySmall: boolean): Schema {
     let schema = rawSchema;
     for (let hop = 0; hop < hopsMax; hop += 1) {
       const { $ref, anyOf, oneOf, allOf, ...rest } = schema;
@@ -90,9 +92,9 @@ class Sampler {
       } else if (Array.isArray(allOf)) {
         schema = [{ ...rest, anyOf, oneOf }, ...allOf].reduce<Schema>(merge, {});
       } else if (Array.isArray(anyOf)) {
-        schema = merge({ ...rest, oneOf }, pickBranch(anyOf, isSmall));
+        schema = merge({ ...rest, oneOf }, pickBranch(anyOf, mustStaySmall));
       } else if (Array.isArray(oneOf)) {
-        schema = merge(rest, pickBranch(oneOf, isSmall));
+        schema = merge(rest, pickBranch(oneOf, mustStaySmall));
       } else {
         return rest;
       }
@@ -124,8 +126,8 @@ function merge(left: Schema, right: unknown): Schema {
 }
 
 /** Returns the first branch, or a scalar one if the sample has to end soon. */
-function pickBranch(branches: readonly unknown[], isSmall: boolean): unknown {
-  return (isSmall ? branches.find(isScalar) : undefined) ?? branches[0];
+function pickBranch(branches: readonly unknown[], mustStaySmall: boolean): unknown {
+  return (mustStaySmall ? branches.find(isScalar) : undefined) ?? branches[0];
 }
 
 function isScalar(schema: unknown): boolean {
@@ -137,9 +139,9 @@ function isScalar(schema: unknown): boolean {
   );
 }
 
-function typeOf(schema: Schema, isSmall: boolean): unknown {
+function typeOf(schema: Schema, mustStaySmall: boolean): unknown {
   const { type } = schema;
-  if (Array.isArray(type)) return isSmall && type.includes('null') ? 'null' : type[0];
+  if (Array.isArray(type)) return mustStaySmall && type.includes('null') ? 'null' : type[0];
   if (type !== undefined) return type;
   if (isObject(schema.properties) || itemsOf(schema.required).length > 0) return 'object';
   if (schema.items !== undefined || Array.isArray(schema.prefixItems)) return 'array';

@@ -45,14 +45,14 @@ test("an unknown path returns 404 in OpenAI's format", async () => {
   });
 });
 
-test('a wrong method returns 405 with the allowed one', async () => {
+test('a wrong method returns 405 with the allowed method', async () => {
   const response = await fetch(demo.url + chatPath);
   expect(response.status).toBe(405);
   expect(response.headers.get('allow')).toBe('POST');
   expect((await readJson<ErrorReply>(response)).error.type).toBe('invalid_request_error');
 });
 
-test('JSON endpoints return 400 for other bodies', async () => {
+test('JSON endpoints return 400 for bodies that are not JSON objects', async () => {
   const paths = [chatPath, '/embeddings', '/audio/speech', '/images/generations'];
   const bodies = [
     '',
@@ -72,7 +72,7 @@ test('JSON endpoints return 400 for other bodies', async () => {
   }
 });
 
-test('form endpoints return 400 for other bodies', async () => {
+test('form endpoints return 400 for bodies that are not forms', async () => {
   for (const path of ['/audio/transcriptions', '/images/edits']) {
     const plain = await post(path, '{}');
     const broken = await fetch(demo.url + path, {

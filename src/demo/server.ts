@@ -1,6 +1,6 @@
 /**
  * The demo upstream: an HTTP server on the loopback address with OpenAI's API, but without a model.
- * Equal requests get equal answers.
+ * Identical requests get identical responses.
  */
 import { invalidRequest, notFound } from '../core/errors.ts';
 import { answerChatCompletion } from './chat.ts';
@@ -15,7 +15,7 @@ import { answerTranscription } from './transcription.ts';
 export interface DemoUpstream {
   /** The base URL with its version: `http://127.0.0.1:PORT/v1`. */
   readonly url: string;
-  /** Returns the number of streams being sent, without those whose client disconnected. */
+  /** Returns the number of streams being sent. Excludes those whose client has disconnected. */
   readonly openStreams: () => number;
   /** Stops listening and aborts answers that are being sent. */
   readonly stop: () => Promise<void>;
@@ -67,7 +67,10 @@ export function startDemoUpstream(): DemoUpstream {
   };
 }
 
-/** Starts the demo upstream when its URL is first needed, which a reload may be the first to do. */
+/**
+ * Starts the demo upstream when its URL is first needed, which may not be until a configuration
+ * reload.
+ */
 export class LazyDemoUpstream {
   #upstream: DemoUpstream | undefined;
 

@@ -79,7 +79,7 @@ test('speed shortens the melody', async () => {
   expect(fast.length).toBe(slow.length / 2);
 });
 
-test('equal requests give equal audio, and other voices differ', async () => {
+test('identical requests give identical audio, and other voices give different audio', async () => {
   const first = await speak({ input });
   expect(first.equals(await speak({ input }))).toBe(true);
   expect(first.equals(await speak({ input, voice: 'nova' }))).toBe(false);

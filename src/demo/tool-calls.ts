@@ -19,10 +19,10 @@ export interface ToolCall {
 
 /** OpenAI's own limit. */
 const toolsMax = 128;
-/** A limit for messages that mention every tool. */
+/** The maximum number of calls, for messages that mention many tools. */
 const callsMax = 16;
 
-/** Reads function tools. Others are ignored. */
+/** Reads function tools. Other tools are ignored. */
 export function readTools(value: unknown): Tool[] {
   if (value === null || value === undefined) return [];
   if (!Array.isArray(value) || value.length > toolsMax) {

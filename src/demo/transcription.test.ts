@@ -50,7 +50,7 @@ test("json reports the file's name, size, and length", async () => {
   });
 });
 
-test('the length of an MP3 is that of its frames, with or without a tag', async () => {
+test('the length of an MP3 is the length of its frames, with or without a tag', async () => {
   const mp3 = await speak('mp3');
   expect(await duration(mp3)).toBe(2.4);
   const tag = Buffer.concat([
@@ -70,7 +70,7 @@ test('the length of an MP3 with a variable bit rate is the sum of its frames', a
   expect(await duration(new Uint8Array(file))).toBe(2.612);
 });
 
-test('the length of a streamed WAV without sizes is that of its data', async () => {
+test('the length of a streamed WAV without sizes is the length of its data', async () => {
   for (const size of [0, 0xffff_ffff]) {
     const wav = await speak('wav');
     new DataView(wav.buffer).setUint32(40, size, true);

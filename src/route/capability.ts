@@ -5,7 +5,7 @@ import type { TextLimit } from '../core/media/audio.ts';
 import { readDataUrlImageSize } from '../core/media/images.ts';
 import type { ChatRequestInfo, RequestInfo, UrlInput } from '../core/request-info.ts';
 
-/** Returns why a model can't serve a chat request, as a phrase after its name, or null. */
+/** Returns why a model can't serve a chat request, phrased to follow the model's name, or null. */
 export function chatIncompatibility(model: Model, { needs }: ChatRequestInfo): string | null {
   if (!isChatModel(model)) return 'is not a chat model';
   if (needs.tools && !model.features.includes('tools')) return 'does not support tools';
@@ -161,8 +161,9 @@ const defaultBytesMax = 1_000;
 
 export function textLimitOf(settings: SpeechSettings = {}): TextLimit {
   const { style, input_characters_max: characters, input_bytes_max: bytes } = settings;
-  const isCounted = characters !== undefined || (bytes === undefined && style === 'first_party');
-  return isCounted
+  const isInCharacters =
+    characters !== undefined || (bytes === undefined && style === 'first_party');
+  return isInCharacters
     ? { unit: 'characters', max: characters ?? defaultCharactersMax }
     : { unit: 'bytes', max: bytes ?? defaultBytesMax };
 }

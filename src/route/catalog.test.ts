@@ -24,7 +24,7 @@ const catalog = new Catalog(
   new Map([['vendor', vendor]]),
 );
 
-test('Catalog offers only endpoints of configured providers and models that have one', () => {
+test('Catalog offers only endpoints of configured providers, and only models with offers are callable', () => {
   expect(catalog.offers('acme/live').map((offer) => offer.provider.name)).toEqual(['vendor']);
   expect(catalog.offers('acme/dead')).toEqual([]);
   expect(catalog.offers('acme/nobody')).toEqual([]);

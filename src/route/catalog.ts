@@ -119,8 +119,8 @@ function toOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer {
 }
 
 /**
- * Returns the catalog for a tenant with its own provider keys. Its own offers replace the
- * operator's; the shared offer follows or is excluded.
+ * Returns the catalog for a tenant with its own provider keys. An offer with the tenant's key comes
+ * before the operator's shared offer, or excludes it.
  */
 export function withProviderKeys(
   catalog: Catalog,
@@ -185,8 +185,8 @@ function ownOffer(
 ): Offer | undefined {
   const { provider } = offer;
   if (apiKey === null) return undefined;
-  // The key belongs to the tenant's own URL. If the operator no longer allows such URLs, don't send
-  // the key to another one.
+  // The key belongs to the tenant's own URL. If the operator no longer allows such URLs, the key
+  // must not be sent to the operator's URL.
   if (baseUrl !== null && !provider.byokBaseUrl) return undefined;
   return {
     ...offer,
@@ -199,16 +199,17 @@ function ownOffer(
 /** Suffixes that other gateways and vendors append to a model's name. */
 const ignoredSuffix = /(?::[\w.-]+|-latest|[-@](?:\d{8}|\d{4}-\d\d-\d\d))$/;
 
-/** A longer name isn't a typo, and comparing it would block other requests. */
+/** A longer name isn't a typo, and comparing it would take too long and block other requests. */
 const comparedLengthMax = 200;
 
 /** Shorter prefixes match too many names. */
 const prefixLengthMin = 3;
 
 /**
- * Suggests a known model for an unknown name. Another generation is another model, not a typo, so a
- * name matches if it differs only in its brand, is the first part of the other name, belongs to the
- * same family, or is misspelled with all its numbers correct. Returns the first match.
+ * Suggests a known model for an unknown name. Looks for these matches, in this order: the same name
+ * with a different brand or punctuation, a name that begins with the unknown one, a name with the
+ * same words but other numbers, and a similar spelling with the same numbers. A similar spelling
+ * with other numbers is ignored, because it is usually a different generation, not a typo.
  */
 export function nearestModel(alias: string, known: readonly string[]): string | undefined {
   if (alias.length > comparedLengthMax) return undefined;

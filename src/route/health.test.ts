@@ -79,7 +79,7 @@ describe('the circuit of an offer', () => {
     expect(health.admit(offer)).toBe(false);
   });
 
-  test('opens for 5 seconds regardless of concurrent failures, also the next time', () => {
+  test('opens for 5 seconds regardless of concurrent failures, and again the next time', () => {
     const { clock, health, fail } = createHealth();
     for (const _ of ['first', 'again']) {
       fail(100);

@@ -2,11 +2,11 @@ import { putBounded } from '../core/bounded-map.ts';
 
 /**
  * Tracks the health of offers: circuit breakers, and speeds for `provider.sort`. Tracked per
- * provider, credential, and upstream model, so that a broken model doesn't affect its vendor, nor
- * one tenant's bad key the other tenants.
+ * provider, credential, and upstream model, so that a broken model doesn't affect the vendor's
+ * other models, and one tenant's bad key doesn't affect other tenants.
  */
 
-/** Consecutive failures that open a circuit: a bad minute, not a bad answer. */
+/** Consecutive failures that open a circuit. A few failures are normal. */
 const failuresToOpen = 5;
 /**
  * Interrupted answers that one complete answer offsets. If every second answer is interrupted, the
@@ -17,7 +17,10 @@ const openMsFirst = 5_000;
 const openMsMax = 60_000;
 /** How long other requests avoid an offer while one request probes it. */
 const probeMs = 5_000;
-/** Tracked offers. Tenants' provider keys create many. The least recently used is dropped first. */
+/**
+ * Maximum number of tracked offers, because tenants' keys can create many. The least recently used
+ * offer is dropped first.
+ */
 const entriesMax = 10_000;
 /** Weight of the newest value in a moving average. */
 const newestWeight = 0.2;
@@ -45,7 +48,7 @@ export type CircuitState = 'closed' | 'open' | 'half_open';
 
 export class Health {
   readonly #entries = new Map<string, OfferHealth>();
-  /** The last entry of the map, which doesn't need to be moved when used again. */
+  /** The name of the last entry in the map. It doesn't need to be moved when it is used again. */
   #lastUsed = '';
   readonly #now: () => number;
 
@@ -56,7 +59,7 @@ export class Health {
 
   /**
    * Returns whether an offer can be used now. A recovering offer admits a single request as its
-   * probe, so call this only for requests that would use it.
+   * probe, so call this only for a request that would use the offer.
    */
   admit(offer: OfferIdentity): boolean {
     const entry = this.#entries.get(nameOf(offer));
@@ -74,9 +77,10 @@ export class Health {
   }
 
   /**
-   * Records the start of an answer. Clears attempts that failed before their first output, but not
-   * interrupted answers, which can take minutes to fail. If those opened the circuit, other
-   * requests avoid the offer until the probe's answer has ended, at most a minute.
+   * Records the start of an answer. Resets the count of attempts that failed before their first
+   * output, but not of interrupted answers, which can take minutes to fail. If interrupted answers
+   * opened the circuit, other requests avoid the offer until the probe's answer has ended, but for
+   * at most a minute.
    */
   succeeded(offer: OfferIdentity, firstByteMs: number): void {
     const entry = this.#entryOf(offer);
@@ -89,9 +93,9 @@ export class Health {
   }
 
   /**
-   * Records the end of an answer that had started. An interrupted one counts as a failure. A
-   * complete one offsets earlier interruptions and closes a half-open circuit, unless the answer
-   * started before the circuit opened.
+   * Records the end of an answer that had started. An interrupted answer counts as a failure. A
+   * complete answer offsets earlier interruptions, which may close the circuit. It is ignored
+   * before an open circuit admits its first probe.
    */
   ended(offer: OfferIdentity, isComplete: boolean): void {
     const entry = this.#entryOf(offer);

@@ -107,7 +107,7 @@ describe('plan with a provider key of the tenant', () => {
     ]);
   });
 
-  test('uses only it without fallbacks', () => {
+  test('uses only that key if fallbacks are off', () => {
     expect(planned([credential('north')], { preferences: { allowFallbacks: false } })).toEqual([
       'own-north',
     ]);

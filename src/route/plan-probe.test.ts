@@ -58,7 +58,7 @@ test('withProbe moves an offer behind those of all models with route "sort"', ()
   expect(probe(sorted, { route: 'sort' })).toEqual(['b@north', 'a@east', 'b@east', 'a@north']);
 });
 
-test('withProbe returns only the next offer of the model without fallbacks', () => {
+test('withProbe returns only the next offer of the model if fallbacks are off', () => {
   const { clock, probe } = withOpenCircuits('north', 'east', 'south');
   const preferences = { allowFallbacks: false };
   clock.now = 5_000;

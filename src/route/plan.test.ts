@@ -127,7 +127,7 @@ describe('plan', () => {
     }
   });
 
-  test('prefers the order over the sort key, which sorts the rest', () => {
+  test('puts the providers in `order` first and sorts the other providers by the sort key', () => {
     expect(planned({ preferences: { order: ['north'], sort: 'price' } })).toEqual(
       inOrder('north', 'east', 'south'),
     );
@@ -155,7 +155,7 @@ describe('plan', () => {
     }
   });
 
-  test('adds only offers up to the first healthy one without fallbacks', () => {
+  test('returns only the offers up to the first healthy one if fallbacks are off', () => {
     let now = 0;
     const health = new Health(() => now);
     const [north, east, south] = catalog.offers('acme/a');
@@ -182,7 +182,7 @@ describe('plan', () => {
     ]);
   });
 
-  test('returns a single offer without fallbacks', () => {
+  test('returns a single offer if fallbacks are off', () => {
     expect(planned({ preferences: { allowFallbacks: false } })).toEqual(inOrder('north'));
     const preferences = { allowFallbacks: false, order: ['south', 'east'] };
     expect(planned({ preferences })).toEqual(inOrder('south'));
@@ -279,7 +279,7 @@ test('plan names the reason for a disabled model and similar models the key may 
     plan(request, { ...caller, models: ['acme/voice', 'acme/b', 'old/*'] }, context),
   ).toThrow('The model "old/chat" was shut down in spring; use "acme/b".');
   expect(() => plan(request, { ...caller, models: ['acme/voice', 'old/*'] }, context)).toThrow(
-    'The model "old/chat" was shut down in spring; GET /v1/models lists those that exist.',
+    'The model "old/chat" was shut down in spring; GET /v1/models lists the available models.',
   );
 });
 
@@ -287,6 +287,6 @@ test('plan suggests the closest model only if the key may use it', () => {
   expect(() => planned({ models: ['acme/aa'] })).toThrow('did you mean "acme/a"?');
   const limited = { ...caller, models: ['acme/zzz'] };
   expect(() => planned({ models: ['acme/aa'], caller: limited })).toThrow(
-    'There is no model "acme/aa"; GET /v1/models lists those that exist.',
+    'There is no model "acme/aa"; GET /v1/models lists the available models.',
   );
 });

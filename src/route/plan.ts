@@ -38,8 +38,8 @@ interface PlannedOperation {
 }
 
 /**
- * Returns the offers to try for an operation, in order, without those whose account or limits rule
- * out the request's content. Throws if none is left.
+ * Returns the offers to try for an operation, in order. Leaves out offers whose account or limits
+ * rule out the request's content. Throws if none is left.
  */
 export function planOperation(
   operation: PlannedOperation,
@@ -52,7 +52,8 @@ export function planOperation(
 }
 
 /**
- * Returns the offers to try, in order. Throws if none is left, naming what excluded the last one.
+ * Returns the offers to try, in order. If none is left, throws an error that names what excluded
+ * the last ones.
  */
 export function plan(
   request: RoutedRequestInfo,
@@ -66,8 +67,8 @@ export function plan(
   const ordered = order(withPreferred(compatible, request, context), preferences, context.health);
   if (preferences.allowFallbacks) return ordered;
   // A recovering offer admits a single request as its probe. Another request may become the probe
-  // before this one is sent, so the plan continues up to the first offer that needs no probe. Not
-  // further, because credits are held for the most expensive offer of a plan.
+  // before this one is sent, so the plan continues up to the first offer that needs no probe. It
+  // goes no further, because credits are held for the most expensive offer of a plan.
   const group = firstGroup(ordered, preferences);
   const firstHealthy = group.findIndex((offer) => context.health.state(offer) !== 'half_open');
   return firstHealthy === -1 ? group : group.slice(0, firstHealthy + 1);
@@ -123,7 +124,7 @@ export function forbiddenModel(alias: string): GatewayError {
   return new GatewayError('forbidden', message, { param: 'model' });
 }
 
-const listed = 'GET /v1/models lists those that exist';
+const listed = 'GET /v1/models lists the available models';
 
 /** Returns the error for a model without offers for this caller: the reason, and a suggestion. */
 export function unknownModel(alias: string, caller: Caller, catalog: CallableModels): GatewayError {
@@ -141,7 +142,7 @@ export function unknownModel(alias: string, caller: Caller, catalog: CallableMod
   return notFound(`There is no model "${alias}"; ${hint}`, 'model');
 }
 
-/** More suggestions wouldn't be tried. */
+/** Limits the suggestions in one error message. */
 const suggestionsMax = 3;
 
 function disabledMessage(model: Model, caller: Caller, catalog: CallableModels): string {
@@ -196,10 +197,10 @@ function noPreferredOffer({
 }
 
 /**
- * Compares the prices of short prompts, like sorting by price, because the model list shows these,
- * and a prompt's token count is an estimate until a provider has counted it. A plan based on the
- * estimate could reject or reorder a request that was served a moment ago. The hold covers the
- * higher prices.
+ * Compares the prices for short prompts, as sorting by price does. The model list shows these
+ * prices, and a prompt's token count is only an estimate until a provider has counted it. A plan
+ * based on the estimate could reject or reorder a request that was served a moment ago. The hold
+ * covers the higher prices.
  */
 function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolean {
   const within = (price: bigint, max: number | null) => {
@@ -272,9 +273,9 @@ function listPrice({ prices }: Offer): bigint {
 
 /**
  * Adjusts the plan right before its first offer is called. If that offer is recovering, this
- * request becomes its probe. If another request became the probe since planning, the offer moves
- * behind the others of its group. Not decided during planning, because a request rejected for lack
- * of credits would use up the probe without a result.
+ * request becomes its probe. If another request has become the probe since planning, the offer
+ * moves behind the others in its group. This isn't decided during planning, because a request that
+ * is rejected for lack of credits would use up the probe without a result.
  */
 export function withProbe(
   plan: readonly Offer[],

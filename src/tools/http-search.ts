@@ -37,7 +37,7 @@ type SendToEngine = (request: ServerCall, signal: AbortSignal) => Promise<Respon
 /** Called with a message when searches begin to fail, and with null when they recover. */
 type OnChange = (problem: string | null) => void;
 
-/** Searches with an engine over HTTP, in its own format. Its answers are not trusted. */
+/** Searches with an engine over HTTP, in its own format. The engine's answers are untrusted. */
 export class HttpSearch implements SearchEngine {
   readonly #settings: WebSearch;
   readonly #send: SendToEngine;
@@ -146,15 +146,15 @@ function failed(message: string): SearchOutcome {
   return { kind: 'failed', message };
 }
 
-// Untrusted text is made safe to forward: short, one line, without hidden characters.
+// Makes untrusted text safe to forward: short, on one line, and without hidden characters.
 
 const titleMax = 200;
 const snippetMax = 2_000;
 const urlMax = 2_000;
 
 /**
- * Removed, because they can deceive readers: marks that change the reading direction, zero-width
- * spaces, and the invisible tag characters used to hide text for models.
+ * These are removed, because they can deceive readers: marks that change the reading direction,
+ * zero-width spaces, and the invisible tag characters used to hide text for models.
  */
 const directionMarks = '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069';
 const invisible = '\\u00ad\\u200b\\u2060-\\u2064\\u206a-\\u206f\\ufeff';

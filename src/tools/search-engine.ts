@@ -5,7 +5,7 @@ export interface SearchQuery {
   /** As written by the model. */
   readonly query: string;
   readonly resultsMax: number;
-  /** In `readDomain`'s format. Without any, all domains are allowed. */
+  /** In `readDomain`'s format. If the list is empty, all domains are allowed. */
   readonly allowedDomains?: readonly string[];
   readonly excludedDomains?: readonly string[];
   /** Aborts when the client disconnects. */
@@ -22,10 +22,10 @@ export interface SearchResult {
   readonly date?: string;
 }
 
-/** Only `found` is charged, even if no result matches the filters. */
+/** Only `found` is charged, even if the filters removed all results. */
 export type SearchOutcome =
   | { readonly kind: 'found'; readonly results: readonly SearchResult[] }
-  /** A sentence for the model, without URLs and secrets. */
+  /** `message` is a sentence for the model, without URLs and secrets. */
   | { readonly kind: 'failed'; readonly message: string };
 
 export interface SearchEngine {
@@ -71,7 +71,7 @@ export interface RawResult {
 }
 
 /**
- * Normalizes a domain: `Https://Docs.Example.com/a` and `*.docs.example.com` are
+ * Normalizes a domain: `Https://Docs.Example.com/a` and `*.docs.example.com` both become
  * `docs.example.com`. Returns undefined for anything else.
  */
 export function readDomain(text: string): string | undefined {
@@ -110,7 +110,8 @@ export function withSiteOperators(
   let result = query;
   const append = (addition: string) => {
     const longer = `${result} ${addition}`;
-    // All allowed domains or none: a part of them would hide the results of the others.
+    // Add all allowed domains or none. With only some of them, the query would miss results from
+    // the others.
     if (isQuery(longer)) result = longer;
   };
   if (allowed.length > 0) append(allowed.map((domain) => `site:${domain}`).join(' OR '));

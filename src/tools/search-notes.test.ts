@@ -71,7 +71,7 @@ describe('SearchNotes', () => {
     }
   });
 
-  test('does not restore notes of another question with equal calls', () => {
+  test('does not restore notes of another question with identical calls', () => {
     const notes = new SearchNotes();
     const id = 'functions.lookup:1';
     const requested = (name: string, mark?: object) =>
@@ -99,7 +99,7 @@ describe('SearchNotes', () => {
     expect(['2', '3', '4', 'huge'].filter((id) => isRestored(notes, id))).toEqual([]);
   });
 
-  test('counts a note stored twice once', () => {
+  test('counts a note only once if it is stored again', () => {
     const notes = new SearchNotes(3_000);
     notes.store('t', asking(), [callOf('other')], noteOf('x'.repeat(800)));
     for (let time = 0; time < 5; time++)

@@ -13,7 +13,7 @@ export interface SearchNote {
   readonly pages: readonly FoundPage[];
 }
 
-/** A call of one of the client's tools. */
+/** A call to one of the client's tools. */
 export interface ClientCall {
   readonly id: string;
   readonly name: string;
@@ -33,8 +33,8 @@ interface StoredNote {
 
 /**
  * Stores searches made in turns that also called the client's tools, and restores them in the
- * prompt when the client sends its results. Kept in memory up to a limit: if a note is lost, the
- * model only has to search again.
+ * prompt when the client sends its results. The notes are kept in memory up to a limit. If a note
+ * is lost, the model only has to search again.
  */
 export class SearchNotes {
   readonly #lengthMax: number;
@@ -46,7 +46,7 @@ export class SearchNotes {
     this.#lengthMax = lengthMax;
   }
 
-  /** Stores a note for a client's prompt, given without restored searches. */
+  /** Stores a note for a client's prompt. `turns` must not contain restored searches. */
   store(
     tenantId: string,
     { turns }: Pick<Prompt, 'turns'>,
@@ -102,7 +102,7 @@ export class SearchNotes {
   }
 }
 
-/** Short enough to be parsed without a risk from deep nesting. */
+/** Longer arguments aren't parsed, because their JSON could be nested too deeply. */
 const parsedLengthMax = 4_096;
 
 /**
@@ -110,12 +110,12 @@ const parsedLengthMax = 4_096;
  * in every chat, and calls without arguments are all alike.
  */
 function noteKey(tenantId: string, userDigest: string, { id, name, arguments: json }: ClientCall) {
-  // Parse the arguments: clients may write the same JSON with other white space.
+  // Parse the arguments, because clients may write the same JSON with different whitespace.
   const isLong = json.length > parsedLengthMax;
   return JSON.stringify([tenantId, userDigest, id, name, isLong ? json : parseJson(json || '{}')]);
 }
 
-/** Returns a digest of the last user text. A turn with tool results only does not change it. */
+/** Returns a digest of the last user text. A turn that has only tool results does not change it. */
 function nextUserDigest(before: string, { role, parts }: Turn): string {
   const texts = role === 'user' ? parts.filter((part) => part.kind === 'text') : [];
   if (texts.length === 0) return before;

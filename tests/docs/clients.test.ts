@@ -20,7 +20,7 @@ const timeoutMs = 120_000;
 /** The gateway's URL on the page. */
 const pageUrl = 'http://127.0.0.1:8080';
 /** A part of the demo's answer to `Hello!` that isn't on the page. */
-const answer = 'this answer shows that your request made the whole trip. You asked: “Hello!”';
+const answer = 'this answer shows that your request made the round trip. You asked: “Hello!”';
 
 interface Section {
   readonly name: string;

@@ -251,7 +251,7 @@ test(
       `The model "demo/embed" ${off}; use "acme/embed".`,
     );
     expect((await rejection('demo/image')).message).toBe(
-      `The model "demo/image" ${off}; GET /v1/models lists those that exist.`,
+      `The model "demo/image" ${off}; GET /v1/models lists the available models.`,
     );
     const key = gateway.keys.api;
     const shown = await gateway.call('GET', '/v1/models/demo/embed', { key });

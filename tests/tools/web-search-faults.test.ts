@@ -38,7 +38,7 @@ async function until(condition: () => boolean): Promise<void> {
 /** The charge of 2 rounds without a charged search. */
 const noSearch = { model: 460, byok: 0, tool: 0, searches: 0 };
 
-describe('failing search engine', () => {
+describe('a failing search engine', () => {
   // search-engines.test.ts tests the message of each fault.
   test.each<[SearchFault]>([[500], ['redirect'], ['endless']])(
     'is reported to the model and free if it returns %p',
@@ -53,7 +53,7 @@ describe('failing search engine', () => {
     },
   );
 
-  test('is not charged if its own engines are blocked', async () => {
+  test('is not charged if the engines behind it are blocked', async () => {
     const blocked = [
       ['google', 'Suspended: CAPTCHA'],
       ['duckduckgo', 'timeout'],
@@ -105,7 +105,7 @@ describe('failing search engine', () => {
     await rig.gateway.post(chat());
     const { messages } = rig.sentIn(1) as { messages: { role: string; content: string }[] };
     const text = messages.find(({ role }) => role === 'tool')?.content ?? '';
-    expect(text).toContain('untrusted text by strangers');
+    expect(text).toContain('untrusted text from strangers');
     expect(text.split('<<<end of web search results>>>')).toHaveLength(2);
     expect(text).toEndWith('<<<end of web search results>>>');
     expect(text.match(/^\[\d+\]/gm)).toEqual(['[1]']);
@@ -189,7 +189,7 @@ describe('web search without an engine', () => {
   });
 });
 
-describe('client that disconnects', () => {
+describe('a client that disconnects', () => {
   test.each([true, false])('cancels a search in progress (stream: %p)', async (stream) => {
     rig.engine.failWith('slow');
     rig.upstream.script('chat', searchRound('q'));
@@ -204,14 +204,14 @@ describe('client that disconnects', () => {
     expect(await reply).toBe('aborted');
     const row = await rowOf(`canceled-${stream}`);
     expect(rig.upstream.requests).toHaveLength(1);
-    // A stream has sent its first round; a full reply has sent nothing.
+    // A stream has already sent its first round. A non-streaming answer has sent nothing.
     expect(row).toMatchObject({
       status: stream ? 'success' : 'error',
       cost_breakdown: { model_charge: stream ? 120 : 0, managed_tool_fee: 0 },
     });
   });
 
-  test('stops the provider and pays for the work done', async () => {
+  test('stops the provider and is charged for the output until then', async () => {
     const long = chatAnswer('one two three four five six', tokens(300, 20));
     rig.upstream.script('chat', [searchRound('q'), gated('never', 3, long)]);
     const client = new AbortController();
@@ -224,7 +224,7 @@ describe('client that disconnects', () => {
     );
     const row = await rowOf('late');
     expect(row.cost_breakdown).toMatchObject({ managed_tool_fee: 5_000 });
-    // The first round reported usage; the second one is estimated.
+    // The first round reported its usage. The usage of the second round is estimated.
     expect(Number(row.cost_breakdown.model_charge)).toBeGreaterThan(120);
     expect(row.billing_note).toContain('estimate');
   });
@@ -251,7 +251,7 @@ describe('client that disconnects', () => {
 
 describe('exhausted credits', () => {
   test.each([false, true])('end the answer before the next round (stream: %p)', async (stream) => {
-    // Enough for one round: about 300 for the prompt and 4,096 × 2 for output, most of it used.
+    // Enough for one round: about 300 for the prompt and 4,096 × 2 for output. Most of it is used.
     const poor = await makeByokTenant(rig.gateway, `poor-${stream}`, 9_000);
     const search = { name: 'web_search', arguments: { query: 'q' }, id: 'call_0' };
     rig.upstream.script('chat', callTools([search], tokens(100, 4_000)));
@@ -297,7 +297,7 @@ describe('exhausted credits', () => {
 
   test('end the answer before a round with very long results', async () => {
     const poor = await makeByokTenant(rig.gateway, 'far-away', 20_000);
-    // 24,000 characters of 3 bytes; 8,000 tokens are held for them.
+    // The results have 24,000 characters of 3 bytes each, and 8,000 tokens are held for them.
     const snippet = '\u96e8'.repeat(2_000);
     rig.engine.answer(
       Array.from({ length: 12 }, (_, index) => ({ ...news, url: `${news.url}/${index}`, snippet })),
@@ -311,7 +311,7 @@ describe('exhausted credits', () => {
     expect(dataOf(credits)).toEqual({ total_credits: 20_000, total_usage: 5_120 });
   });
 
-  test('never go below 0 for any reported usage', async () => {
+  test('never fall below 0, whatever usage is reported', async () => {
     const poor = await makeByokTenant(rig.gateway, 'poorest', 40_000);
     rig.upstream.script('chat', [searchRound('q'), chatAnswer('Dear.', tokens(90_000, 90_000))]);
     await poor.chat(chat());
@@ -320,7 +320,7 @@ describe('exhausted credits', () => {
   });
 });
 
-describe('search round', () => {
+describe('a search round', () => {
   test.each([false, true])('is estimated if it reports no usage (stream: %p)', async (stream) => {
     rig.upstream.script('chat', [searchRound('q'), withoutUsage(chatAnswer('x'.repeat(400)))]);
     const reply = await rig.gateway.post(chat({ stream }));
@@ -337,7 +337,7 @@ describe('search round', () => {
   });
 
   test.each([false, true])(
-    'is charged for its output if it reports only its prompt (stream: %p)',
+    'is charged for its output even if it reports only its prompt tokens (stream: %p)',
     async (stream) => {
       const uncounted = rawUsage({ prompt_tokens: 70 }, chatAnswer('x'.repeat(400)));
       rig.upstream.script('chat', [searchRound('q'), uncounted]);
@@ -350,7 +350,7 @@ describe('search round', () => {
   );
 
   test.each([false, true])(
-    'returns an error if it fails after a search, and is free without output (stream: %p)',
+    'returns an error free of charge if it fails after a search without output (stream: %p)',
     async (stream) => {
       rig.upstream.script('chat', [searchRound('q'), status500()]);
       const reply = await rig.gateway.post(chat({ stream }));
@@ -378,14 +378,14 @@ describe('search round', () => {
     expect((await rig.gateway.record(reading.requestId)).status).toBe('error');
   });
 
-  test('ends the stream with an error if it breaks off', async () => {
+  test('ends the stream with an error if it is interrupted', async () => {
     rig.upstream.script('chat', [searchRound('q'), cutMidStream(3)]);
     const reading = await rig.gateway.stream(chat());
     expect([reading.error?.type, reading.doneCount]).toEqual(['upstream_error', 0]);
     expect(await rig.bill(reading)).toMatchObject({ tool: 5_000, searches: 1 });
   });
 
-  test('is charged for output after its last count if it breaks off', async () => {
+  test('is charged for the output after its last token count if it is interrupted', async () => {
     const words = (content: string) => ({ choices: [{ index: 0, delta: { content } }] });
     const usage = { prompt_tokens: 300, completion_tokens: 1 };
     const events = [{ ...words('It'), usage }, words('x'.repeat(400))];
@@ -394,11 +394,12 @@ describe('search round', () => {
     rig.upstream.script('chat', [searchRound('q'), broken]);
     const reading = await rig.gateway.stream(chat());
     expect(reading.error?.type).toBe('upstream_error');
-    // 120 for the first round; 300 for input; output is 1 reported and 100 for 400 characters.
+    // 120 for the first round, 300 for input, and 101 output tokens: 1 was reported, and 400
+    // characters are 100.
     expect(await rig.bill(reading)).toMatchObject({ model: 120 + 300 + 2 * 101, searches: 1 });
   });
 
-  test('ends the answer with length if it reaches the output limit', async () => {
+  test('ends the answer with the finish reason length if it reaches the output limit', async () => {
     rig.upstream.script('chat', [
       searchRound('q'),
       chatAnswer('It rai', { ...tokens(300, 20), finish: 'length' }),

@@ -23,7 +23,7 @@ import {
 
 const check = Compile(newSkillSchema);
 
-/** Change the reading direction or hide text: a reviewer must see what the model sees. */
+/** Characters that reorder or hide text. A reviewer must see what the model sees. */
 const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
 const controls = /(?![\n\t])\p{Cc}/u;
 /** Text with only zero-width spaces counts as empty, because lists would show a gap. */
