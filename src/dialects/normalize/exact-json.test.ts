@@ -21,7 +21,7 @@ test('parseExact returns undefined for invalid JSON', () => {
   for (const text of ['', '{', '<html>', '{"a":1}{']) expect(parseExact(text)).toBeUndefined();
 });
 
-test('parseExact accepts the maximum depth and no more', () => {
+test('parseExact accepts the maximum depth but nothing deeper', () => {
   const nested = (levels: number) =>
     `${'['.repeat(levels)}"${'x'.repeat(10_000)}"${']'.repeat(levels)}`;
   expect(parseExact(nested(jsonDepthMax))).toBeArray();
@@ -49,7 +49,7 @@ test('parseExact does not parse 10 million brackets', () => {
   expect(process.memoryUsage.rss() - before).toBeLessThan(200 * 1024 * 1024);
 });
 
-test('parseArguments limits the number of fields, and parseExact does not', () => {
+test('parseArguments limits the number of fields, but parseExact does not', () => {
   const names = (count: number) => `{${'"name":1,'.repeat(count - 1)}"name":1}`;
   expect(parseArguments(names(jsonNamesMax))).toEqual({ name: 1 });
   expect(parseArguments(names(jsonNamesMax + 1))).toBeUndefined();
@@ -60,7 +60,7 @@ test('parseArguments limits the number of fields, and parseExact does not', () =
 });
 
 test('parseExact rejects too many values, nested or not', () => {
-  // Counted by hand: each unit has its commas and opening brackets.
+  // These counts were computed by hand. Each unit adds its commas and opening brackets.
   const flat = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
   const nested = `${'['.repeat(99)}${']'.repeat(99)},`;
   const inside = (units: number) => `{"a":[${nested.repeat(units)}1]}`;

@@ -188,7 +188,7 @@ describe('ChunkNormalizer', () => {
     expect(deltas.map(({ delta }) => delta)).toEqual(expected.map(piece));
   });
 
-  test('passes fragments with an index unchanged', () => {
+  test('forwards fragments with an index unchanged', () => {
     expect(normalizeDeltas(call(opening), call(later))[1]).toEqual({
       changed: false,
       delta: call(later),
@@ -215,7 +215,7 @@ describe('ChunkNormalizer', () => {
     expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
   });
 
-  test('gives calls with the same id their own ids and starts a new call at another name', () => {
+  test('gives calls with the same id separate ids, and starts a new call at a different name', () => {
     const second = { ...opening, index: 1 };
     const third = { ...opening, function: { name: 'g', arguments: '' } };
     const deltas = normalizeDeltas(call(opening), call(second), call(third), call(later));
@@ -246,7 +246,7 @@ describe('ChunkNormalizer', () => {
     expect([third, fourth]).toEqual([call(later), call({ ...later, index: 1 })]);
   });
 
-  test('replaces the empty id of each of several calls', () => {
+  test('replaces the empty ids of several calls', () => {
     const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{"x":1}' } };
     const [first, second] = normalizeDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
     const normalized = (index: number) => ({ ...nameless, index, id: newId });
@@ -288,7 +288,7 @@ describe('ChunkNormalizer', () => {
     ]);
   });
 
-  test('leaves no gap for calls without a name and drops those that never get one', () => {
+  test('leaves no gap for calls without a name, and drops calls that never get a name', () => {
     const nameless = { index: 0, id: 'n', type: 'function', function: { arguments: '{"x":1}' } };
     const named = { ...opening, index: 1, function: { name: 'g', arguments: '{"x":1}' } };
     const lastDelta = (finish_reason: string) => {
@@ -421,7 +421,7 @@ describe('ChunkNormalizer', () => {
     expect(finish(raw)).toEqual({ changed: raw !== mapped, reason: mapped });
   });
 
-  test('maps stop to tool_calls once the choice called a tool', () => {
+  test('maps stop to tool_calls once the choice has called a tool', () => {
     const tools = call({ index: 0, id: 'a', type: 'function', function: { name: 'f' } });
     expect(finish('stop', tools)?.reason).toBe('tool_calls');
     expect(finish('function_call', tools)?.reason).toBe('tool_calls');
@@ -437,7 +437,7 @@ describe('ChunkNormalizer', () => {
   });
 });
 
-test('ChunkNormalizer reads a message as a delta unless deltas came before', () => {
+test('ChunkNormalizer reads a message as a delta unless deltas came before it', () => {
   const normalized = (...choices: readonly object[]) =>
     normalizeAll(...choices.map((choice) => ({ choices: [{ index: 0, ...choice }] }))).map(
       ({ chunk }) => (chunk.choices as [object])[0],
@@ -478,7 +478,7 @@ test('ChunkNormalizer adds missing fields of a chunk', () => {
   });
 });
 
-test("removePrivateFields removes the upstream's request, account, prompt and models", () => {
+test("removePrivateFields removes the upstream's request ID, account, prompt, and models", () => {
   const models = [{ model: 'theirs', usage: { prompt_tokens: 1 } }];
   const own = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
@@ -506,7 +506,7 @@ interface ClientChunk {
   readonly choices: readonly { readonly delta: object; readonly finish_reason: string | null }[];
 }
 
-/** Returns the choices that a client gets of deltas that all have a finish reason. */
+/** Returns the choices that a client gets for deltas that all have a finish reason. */
 function clientChoices(...deltas: object[]) {
   const identity = { id: 'gen-1', model: 'acme/x', provider: 'acme', created: 1_800_000_000 };
   const toolNames = ['get_weather', 'get_wind'];
@@ -524,19 +524,19 @@ const piece = (name: string, json?: string) => ({
   tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name, arguments: json } }],
 });
 
-test('OpenAiPassThrough sends a call that waits for its name before the finish', () => {
+test('OpenAiPassThrough sends a buffered call before the finish chunk', () => {
   const [, ...choices] = clientChoices(piece('get_'), piece('weather', '{"a":1}'));
   expect(choices.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
   expect(choices[0]).toMatchObject({ delta: piece('get_weather', '{"a":1}') });
 });
 
-test('OpenAiPassThrough sends a call whose name stays incomplete before the finish', () => {
+test('OpenAiPassThrough sends a call with an incomplete name before the finish chunk', () => {
   const [, ...choices] = clientChoices(piece('get_'));
   expect(choices.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
   expect(choices[0]).toMatchObject({ delta: piece('get_', '{}') });
 });
 
-test('OpenAiPassThrough completes arguments before a finish next to an empty delta', () => {
+test('OpenAiPassThrough completes arguments before a finish reason with an empty delta', () => {
   const nothing = { tool_calls: [{ index: 0 }] };
   const announced = { tool_calls: [{ index: 1, id: 'b', type: 'function' }] };
   for (const empty of [nothing, announced]) {

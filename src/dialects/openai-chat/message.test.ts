@@ -16,13 +16,14 @@ describe('an empty function_call', () => {
   );
 
   test('is not sent to clients, streamed or not', () => {
-    const [whole, streamed] = [new RecordingSink(), new RecordingSink()];
+    const [complete, streamed] = [new RecordingSink(), new RecordingSink()];
     const content = { role: 'assistant', content: 'Hi', function_call: stub };
     const choice = { index: 0, finish_reason: 'stop' };
-    readFullReply(JSON.stringify({ choices: [{ ...choice, message: content }] }), whole);
+    readFullReply(JSON.stringify({ choices: [{ ...choice, message: content }] }), complete);
     const data = JSON.stringify({ choices: [{ ...choice, delta: content }] });
     new OpenAiStreamReader(streamed).push({ event: null, data });
-    for (const sink of [whole, streamed]) expect([sink.fullText, sink.calls]).toEqual(['Hi', []]);
+    for (const sink of [complete, streamed])
+      expect([sink.fullText, sink.calls]).toEqual(['Hi', []]);
   });
 });
 

@@ -22,10 +22,13 @@ describe('an empty tool call', () => {
   test.each<[string, object]>([
     ['no field', {}],
     ['only its index', { index: 0 }],
-    ['empty texts', { index: 0, id: '', type: 'function', function: { name: '', arguments: '' } }],
+    [
+      'empty strings',
+      { index: 0, id: '', type: 'function', function: { name: '', arguments: '' } },
+    ],
     ['nulls', { index: 0, id: null, type: null, function: { name: null, arguments: null } }],
     ['its id', { index: 0, id: 'a', type: 'function', function: { name: '', arguments: '' } }],
-  ])('opens no call: %s', (_, stub) => {
+  ])('does not open a call: %s', (_, stub) => {
     const assembly = new ToolCallAssembly();
     const sent = [stub, stub].map((one) => assembly.normalize([{ ...structuredClone(one) }]));
     expect(sent).toEqual([[], []]);
@@ -61,7 +64,7 @@ describe('an empty tool call', () => {
   });
 });
 
-test('ToolCallAssembly reads a call with null in its custom field as a function', () => {
+test('ToolCallAssembly reads a call whose custom field is null as a function call', () => {
   const argumentsOf = (...pieces: string[]) => {
     const assembly = new ToolCallAssembly();
     const deltas = pieces.map((json, index) => ({
@@ -92,7 +95,7 @@ describe('a name that is the start of a tool name', () => {
     );
   };
 
-  test('is held until its rest, its arguments or the end comes', () => {
+  test('is held until the rest of the name, the arguments, or the end arrives', () => {
     expect(namesSent(piece('fi'), piece('nd_all'))).toEqual([[], ['find_all'], ['{}']]);
     expect(namesSent(piece('fi'), piece('nd_'))).toEqual([[], [], ['find_']]);
     const bare = { function: { name: 'nd_all', arguments: '{"a":1}' } };
@@ -110,7 +113,7 @@ describe('a name that is the start of a tool name', () => {
     expect(namesSent(piece('find'), piece('find'))).toEqual([[], [], ['find']]);
   });
 
-  test('is dropped from an answer that was cut off there', () => {
+  test('is dropped from an answer that was cut off within the name', () => {
     const assembly = new ToolCallAssembly(['find_all']);
     assembly.normalize([piece('find')]);
     expect([assembly.hasCalls, assembly.complete(true)]).toEqual([true, []]);

@@ -17,7 +17,8 @@ const report = (prompt: unknown, completion: unknown, extraFields: object = {}) 
 const cached = (tokens: unknown) => ({ prompt_tokens_details: { cached_tokens: tokens } });
 const reasoned = (tokens: unknown) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
 
-// Recordings prove plain counts, cached tokens in the details, reasoning and totals above the sum.
+// The recordings cover plain counts, cached tokens in the details, reasoning, and totals that
+// exceed the sum.
 describe('readUsage', () => {
   const cases: Record<string, [object, ReturnType<typeof usage>]> = {
     'reads counts without a total': [report(10, 5), usage(10, 0, 0, 5)],
@@ -26,7 +27,7 @@ describe('readUsage', () => {
       usage(10, 60, 30, 5),
     ],
     'ignores a smaller total': [report(10, 5, { total_tokens: 3 }), usage(10, 0, 0, 5)],
-    'reads more cached than prompt tokens as separate': [
+    'reads cached tokens as separate if they exceed the prompt tokens': [
       report(10, 5, cached(90)),
       usage(10, 90, 0, 5),
     ],
@@ -34,11 +35,11 @@ describe('readUsage', () => {
       report(10, 5, { ...cached(90), total_tokens: 105 }),
       usage(10, 90, 0, 5),
     ],
-    'reads cached tokens and reasoning outside prompt and output': [
+    'reads cached tokens and reasoning that prompt and output do not include': [
       report(10, 5, { ...cached(90), ...reasoned(20), total_tokens: 35 }),
       usage(10, 90, 0, 25, 20),
     ],
-    'counts a surplus that equals the reasoning as output, however large': [
+    'counts a surplus that equals the reasoning as output, even if it is large': [
       report(10, 5, { ...cached(90), ...reasoned(95), total_tokens: 110 }),
       usage(10, 90, 0, 100, 95),
     ],
@@ -106,9 +107,12 @@ describe('readUsage', () => {
     },
   );
 
-  test.each([71, 61, -1, '50'])('ignores %j cached of 70 audio tokens', (audio) => {
-    expect(usageWith(70, inCache(audio))).toEqual(usage(40, 60, 0, 5));
-  });
+  test.each([71, 61, -1, '50'])(
+    'ignores a count of %j cached audio tokens if there are 70 audio tokens',
+    (audio) => {
+      expect(usageWith(70, inCache(audio))).toEqual(usage(40, 60, 0, 5));
+    },
+  );
 });
 
 describe('readUsage', () => {
@@ -119,11 +123,11 @@ describe('readUsage', () => {
     'no prompt': { completion_tokens: 5 },
     'a negative count': report(-1, 5),
     'a fraction': report(10, 5.5),
-    'a text': report(10, '5'),
+    'a string': report(10, '5'),
     'an absurd count': report(10, 1_000_000_001),
     'an absurd total': report(10, 5, { total_tokens: 1e12 }),
     'a negative detail': report(10, 5, cached(-3)),
-    'a detail that is a text': report(10, 5, reasoned('4')),
+    'a detail that is a string': report(10, 5, reasoned('4')),
     'zeros as a placeholder': report(0, 0, { total_tokens: 0 }),
   };
   test.each(Object.entries(cases))('returns undefined for %s', (_, raw) => {
@@ -176,11 +180,14 @@ describe('readUsage', () => {
     expect(readUsage(report(100, 5, { prompt_tokens_details, ...extraFields }))).toEqual(written);
   });
 
-  test.each([31, -1, '10', null, {}])('ignores a long TTL of %p of 30 written tokens', (tokens) => {
-    const parts = { cache_creation: { ephemeral_1h_input_tokens: tokens } };
-    const raw = report(100, 5, { cache_creation_input_tokens: 30, ...parts });
-    expect(readUsage(raw)).toEqual(usage(70, 0, 30, 5));
-  });
+  test.each([31, -1, '10', null, {}])(
+    'ignores a count of %p tokens with a long TTL if 30 tokens were written',
+    (tokens) => {
+      const parts = { cache_creation: { ephemeral_1h_input_tokens: tokens } };
+      const raw = report(100, 5, { cache_creation_input_tokens: 30, ...parts });
+      expect(readUsage(raw)).toEqual(usage(70, 0, 30, 5));
+    },
+  );
 });
 
 describe('mergeUsage', () => {

@@ -10,7 +10,7 @@ test.each([
   [{ duration: null }, null],
   [{ duration: 'long' }, null],
   [{}, null],
-])('readTranscript reads the length of %j as %p and drops the raw duration', (fields, seconds) => {
+])('readTranscript reads the duration of %j as %p and drops the raw value', (fields, seconds) => {
   const answer = JSON.stringify({ text: 'ok', language: 'de', ...fields });
   const read = valueIn(readTranscript(answer, 'json'));
   expect(read).toMatchObject({ kind: 'fields', text: 'ok', seconds });

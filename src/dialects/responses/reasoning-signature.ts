@@ -1,7 +1,7 @@
 /**
- * Stores the signature of a thought in `encrypted_content`, whichever provider signed it. OpenAI's
- * signatures have no prefix, because clients that used OpenAI directly send them without one. All
- * others need a prefix, even Anthropic's.
+ * Stores the signature of a thought from any provider in `encrypted_content`. OpenAI's signatures
+ * have no prefix, because clients that used OpenAI directly before send them without one. All other
+ * signatures need a prefix, even Anthropic's.
  */
 import type { ReasoningPart } from '../../core/prompt.ts';
 import { ownSignature, prefixSignature } from '../normalize/signature.ts';
@@ -30,12 +30,12 @@ export function readSignature({
   if (content.startsWith(anthropicPrefix))
     return { signature: content.slice(anthropicPrefix.length) };
   if (content.startsWith(redactedPrefix)) return { redacted: content.slice(redactedPrefix.length) };
-  // A signature with a provider's prefix stays unchanged.
+  // A signature that starts with another provider's prefix is returned unchanged.
   if (ownSignature('anthropic', content) === undefined) return { signature: content };
   return id ? { signature: joinSignature(id, content) } : {};
 }
 
-/** Joins the ID and the content, because OpenAI accepts its thoughts only with their IDs. */
+/** Joins the ID and the content of a thought, because OpenAI accepts a thought only with its ID. */
 export function joinSignature(id: string, encrypted: string): string {
   return prefixSignature('responses', `${id}:${encrypted}`);
 }
@@ -54,7 +54,7 @@ export function splitSignature(signature: string | undefined): SplitSignature | 
 
 const otherDialectPrefixes = [anthropicPrefix, redactedPrefix, geminiPrefix];
 
-/** Returns OpenAI's original item; undefined if it isn't OpenAI's or has no encrypted content. */
+/** Returns OpenAI's original item, or undefined if the item isn't OpenAI's or isn't encrypted. */
 export function ownReasoning(item: ReasoningItem): ReasoningItem | undefined {
   const content = item.encrypted_content;
   if (!content || otherDialectPrefixes.some((prefix) => content.startsWith(prefix)))

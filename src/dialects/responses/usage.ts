@@ -3,9 +3,9 @@ import { isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readUsage as readChatUsage } from '../openai-chat/usage.ts';
 
-/** Reads usage, which has the same counts as in chat completions, under other names. */
+/** Reads usage. It has the same counts as in chat completions, but with other names. */
 export function readUsage(raw: unknown): Usage | undefined {
-  // No request has an empty prompt, so a server that reports one hasn't counted.
+  // No request has an empty prompt, so a server that reports 0 input tokens hasn't counted them.
   if (!isObject(raw) || raw.input_tokens === 0) return undefined;
   const usage = readChatUsage({
     prompt_tokens: raw.input_tokens,

@@ -14,10 +14,13 @@ import { dropLookalikes } from './unknown-fields.ts';
 
 const encoder = new TextEncoder();
 
-/** Trailing whitespace is kept with the client's own text and lost in a rewritten body. */
+/**
+ * Trailing whitespace. It is kept if the client's own text is sent and lost if the body is
+ * rewritten.
+ */
 const mark = ' \n ';
 
-/** The text as the server provides it: a part of a larger buffer. */
+/** Returns the text as the server provides it, as part of a larger buffer. */
 function sourceOf(text: string, before = '', behind = '') {
   const memory = encoder.encode(before + text + behind);
   const start = encoder.encode(before).length;
@@ -54,7 +57,7 @@ describe("editBody keeps the client's bytes of a long body", () => {
   });
 });
 
-test('editBody puts an added field in place of a removed model', () => {
+test('editBody writes an added field in place of a removed model', () => {
   const text = `{"model":"ours","n":1}${mark}`;
   const edits = { model: undefined, version: 'v1' };
   expect(edited(text, edits)).toBe(`{"version":"v1","n":1}${mark}`);
@@ -81,7 +84,7 @@ describe('editBody rewrites a body with a duplicate checked field:', () => {
       '{"model":"theirs","n":1,"é":"é"}',
     ],
     [
-      'a cache name that is unset again',
+      'a cache key that is unset again',
       '{"model":"ours","prompt_cache_key":"theirs","prompt_cache_key":null}',
       '{"model":"theirs","prompt_cache_key":null}',
     ],
@@ -121,13 +124,13 @@ describe('editBody rewrites a body with a duplicate checked field:', () => {
     expect(edited(text)).toBe(`{"model":"theirs","${name}":2}`);
   });
 
-  test('editBody keeps bodies with duplicates of other fields or other escapes', () => {
+  test('editBody does not rewrite a body for duplicates of other fields or for other escapes', () => {
     const text = `{"model":"ours","a":1,"a":"\\u00e9"}${mark}`;
     expect(edited(text)).toBe(`{"model":"theirs","a":1,"a":"\\u00e9"}${mark}`);
   });
 });
 
-describe('editBody rewrites a body with one long text and a duplicate field', () => {
+describe('editBody, for a body with one long text,', () => {
   const document = 'So "the river", they say: \\u006d €\n'.repeat(2_000);
   const message = (content: unknown) => `"messages":${JSON.stringify([{ content }])}`;
   const long = message([{ type: 'text', text: document }]);
@@ -138,9 +141,9 @@ describe('editBody rewrites a body with one long text and a duplicate field', ()
     ['with an escaped letter before the text', `"\\u006e":9,${long},"n":1`],
     ['with an escaped letter after the text', `"n":9,${long},"\\u006e":1`],
     ['among escapes', `"n":9,${message('\u0001"'.repeat(9_000))},"n":1`],
-    ['and the text twice', `"n":9,${long},"messages":[],"n":1,${long}`],
+    ['and a duplicate of the text', `"n":9,${long},"messages":[],"n":1,${long}`],
     ['around multi-byte characters', `"n":9,${message('€'.repeat(9_000))},"n":1`],
-  ])('%s', (_, fields) => {
+  ])('rewrites a duplicate field %s', (_, fields) => {
     const written = edited(`{"model":"ours",${fields}}${mark}`);
     expect(written).toBeString();
     expect(String(written)).toEndWith('}');
@@ -155,7 +158,7 @@ describe('editBody rewrites a body with one long text and a duplicate field', ()
     expect(spliced).toHaveProperty('start', '{"model":"theirs"');
   });
 
-  test('for any length and other fields', () => {
+  test('rewrites only checked duplicate fields, for texts of any length', () => {
     const unit = fc.constantFrom('a', 'é', '€', '\u{1f600}', '\n', '\\', '\u0001');
     const texts = fc.string({ unit, maxLength: 40 });
     const field = fc.tuple(fc.constantFrom('n', 'store', 'other', 'metadata'), texts);
@@ -218,24 +221,24 @@ describe.each(upstreams)('a request to %s', (dialect) => {
 
   // A body that doesn't start with the model is rewritten.
   test.each([
-    ['a chat', chat(`{${question},"tools":${tool},"model":"a/b"}`)],
+    ['a chat request', chat(`{${question},"tools":${tool},"model":"a/b"}`)],
     [
-      'an older chat',
+      'a chat request with functions',
       chat(`{${question},"functions":[{"name":"f","parameters":${schema}}]
       ,"model":"a/b"}`),
     ],
-    ['a chat with input', chat(`{"input":"Hi","tools":${tool},"model":"a/b"}`)],
+    ['a chat request with input', chat(`{"input":"Hi","tools":${tool},"model":"a/b"}`)],
     [
-      'a chat with skills',
+      'a chat request with skills',
       chat(`{"model":"a/b",${question},"tools":${tool}}`).withInstructions('Be kind.'),
     ],
     [
-      'messages',
+      'a Messages request',
       messages(`{${question},"tools":[{"name":"f","input_schema":${schema}}]
       ,"max_tokens":9,"model":"a/b"}`),
     ],
     [
-      'a response',
+      'a Responses request',
       responses(`{"input":"Hi","tools":[{"type":"function","name":"f",
       "parameters":${schema}}],"model":"a/b"}`),
     ],
@@ -254,13 +257,13 @@ describe.each(upstreams)('a request to %s', (dialect) => {
   });
 });
 
-test('a body of very many values is sent with floats', () => {
+test('a body with too many values is sent with floats', () => {
   const many = (commas: number) => `{"a":[${'1,'.repeat(commas)}${id}],${question},"model":"a/b"}`;
   expect(written(chat(many(149_000)), 'openai')).toContain(`,${id}]`);
   expect(written(chat(many(151_000)), 'openai')).toContain(',12345678901234567000]');
 });
 
-test('dropLookalikes removes names that some servers read as known ones', () => {
+test('dropLookalikes removes names that some servers read as known names', () => {
   const body = { model: 1, Model: 2, MAX_TOKENS: 3, Max_To\u212aens: 4, me\u017f\u017fages: 5 };
   const known = { model: 0, max_tokens: 0, messages: 0 };
   const edits: Record<string, unknown> = {};

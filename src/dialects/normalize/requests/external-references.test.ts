@@ -37,7 +37,7 @@ describe('an image with an uppercase scheme is accepted', () => {
     expect(found(readResponsesRequest(response, source))).toEqual([url]);
   });
 
-  test('in messages', () => {
+  test('in a Messages request', () => {
     const url = 'HTTPS://a.test/x.png';
     const content = [{ type: 'image', source: { type: 'url', url } }];
     const body = { model: 'a/b', max_tokens: 5, messages: [{ role: 'user', content }] };

@@ -66,7 +66,7 @@ describe('checkBase64', () => {
     ['with 2 padding characters', 'aA=='],
     ['without padding', 'aGk'],
     ['in the URL-safe alphabet', '_-8_'],
-    ['in lines', lines(long)],
+    ['split into lines', lines(long)],
     ['with a line break at the end', `${long}\n`],
     ['after a space', ' aGV5'],
   ])('accepts base64 %s', (_, text) => {
@@ -87,7 +87,7 @@ describe('checkBase64', () => {
     );
   });
 
-  test('accepts base64 of any length and rejects it with one invalid character', () => {
+  test('accepts base64 of any length, but rejects it if one character is invalid', () => {
     const bytes = fc.oneof(
       fc.uint8Array({ minLength: 1, maxLength: 40 }),
       fc.nat(9).map((extra) => new Uint8Array(98_300 + extra).fill(0xfb)),
@@ -154,12 +154,15 @@ test.each([
   ['gemini', ['detail']],
   ['openai', []],
   ['openai-responses', []],
-] as const)('a request to %s reports %j as dropped for image detail', (dialect, names) => {
-  const droppedWith = (detail?: string) => {
-    const prompt = makePrompt({ turns: [{ role: 'user', parts: [{ ...image, detail }] }] });
-    return dialects[dialect].chat?.write(prompt, makeTarget()).dropped;
-  };
-  expect(droppedWith('low')).toEqual([...names]);
-  expect(droppedWith('auto')).toEqual([]);
-  expect(droppedWith()).toEqual([]);
-});
+] as const)(
+  'a request to %s reports %j as dropped if an image has a detail level',
+  (dialect, names) => {
+    const droppedWith = (detail?: string) => {
+      const prompt = makePrompt({ turns: [{ role: 'user', parts: [{ ...image, detail }] }] });
+      return dialects[dialect].chat?.write(prompt, makeTarget()).dropped;
+    };
+    expect(droppedWith('low')).toEqual([...names]);
+    expect(droppedWith('auto')).toEqual([]);
+    expect(droppedWith()).toEqual([]);
+  },
+);

@@ -84,7 +84,10 @@ test.each<[string, object]>([
   ['30 minutes', { prompt_cache_options: { ttl: '30m' } }],
   ['5 minutes', { cache_control: { type: 'ephemeral', ttl: '5m' } }],
   ['the default duration', { cache_control: { type: 'ephemeral' } }],
-  ['text about a mark', { messages: [{ content: JSON.stringify({ cache_control: marked }) }] }],
+  [
+    'text that quotes a breakpoint',
+    { messages: [{ content: JSON.stringify({ cache_control: marked }) }] },
+  ],
 ])('usesLongCacheTtl finds nothing in %s', (_, body) => {
   expect(usesLongTtl(JSON.stringify(body))).toBe(false);
 });
@@ -95,7 +98,7 @@ function editsOf(body: Readonly<Record<string, unknown>>, tenantId: string | nul
   return edits;
 }
 
-describe("the name of a cached prompt in the operator's account", () => {
+describe("a prompt cache key in the operator's account", () => {
   test.each(['prompt_cache_key', 'cache_salt', 'prompt_cache_isolation_key', 'extra_key'])(
     'is different for each tenant: %s',
     (name) => {
@@ -105,7 +108,7 @@ describe("the name of a cached prompt in the operator's account", () => {
       expect(editsOf({ [name]: 'a' }, 'acme')).toEqual(ours);
       expect(editsOf({ [name]: 'b' }, 'acme')).not.toEqual(ours);
       expect(editsOf({ [name]: 'a' }, 'bolt')).not.toEqual(ours);
-      // A value that isn't a string is replaced too.
+      // A value that isn't a string is also replaced.
       expect(editsOf({ [name]: ['a'] }, 'acme')[name]).toMatch(/^[\w-]{43}$/);
     },
   );
@@ -122,7 +125,7 @@ describe("the name of a cached prompt in the operator's account", () => {
   });
 });
 
-test("the name of a cached prompt in the tenant's own account is unchanged", () => {
+test("a prompt cache key in the tenant's own account is unchanged", () => {
   expect(editsOf({ prompt_cache_key: 'a' }, null)).toEqual({});
   expect(tenantCacheKey(null, 'a')).toBe('a');
 });

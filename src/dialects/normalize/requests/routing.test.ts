@@ -22,7 +22,7 @@ describe('readPreferences', () => {
       { maxPrice: { prompt: 1.5, completion: null } },
     ],
     [{ provider: { max_price: { completion: 0 } } }, { maxPrice: { prompt: null, completion: 0 } }],
-  ])('keeps the defaults of everything but %j', (routing, expected) => {
+  ])('returns the defaults for everything except %j', (routing, expected) => {
     expect(readPreferences(routing)).toEqual({ ...defaults, ...expected } as never);
   });
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { JsonEndScanner } from './tool-arguments.ts';
 
-test('JsonEndScanner finds the end of an object in any pieces', () => {
+test('JsonEndScanner finds the end of an object that is split at any position', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string(), fc.jsonValue()),

@@ -13,7 +13,7 @@ function signedCall(signature: string) {
   };
 }
 
-/** Reads an answer of Gemini with 2 signatures: one on its call, one at its end. */
+/** Reads a Gemini answer with 2 signatures: one on the call and one at the end. */
 function partsOf(fields: object) {
   const message = {
     role: 'assistant',
@@ -88,7 +88,7 @@ test('readPrompt keeps the description of a schema', () => {
   expect(writeBody(prompt).body.response_format).toEqual(format);
 });
 
-test("readPrompt reads a top-level cache mark as the prompt's own", () => {
+test("readPrompt reads a top-level cache breakpoint as the prompt's own", () => {
   const mark = { type: 'ephemeral', ttl: '1h' };
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const body = { model: 'a/b', messages, cache_control: mark, top_a: 1 };
@@ -96,7 +96,7 @@ test("readPrompt reads a top-level cache mark as the prompt's own", () => {
   expect([cacheControl, unsupported]).toEqual([mark, ['top_a']]);
 });
 
-test("readPrompt reads a tool's cache mark inside or next to its function", () => {
+test("readPrompt reads a tool's cache breakpoint inside or next to its function", () => {
   const named = { name: 'look', parameters: {} };
   const [inner, outer] = [{ type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }];
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
@@ -137,14 +137,14 @@ test('readPrompt reports an unreadable thinking field as unknown', () => {
   }
 });
 
-test('readPrompt reports reasoning fields of other vendors', () => {
+test('readPrompt reports unknown reasoning fields', () => {
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const reasoning = { effort: 'high' as const, mode: 'pro', context: 'auto' };
   const prompt = readPrompt({ body: { model: 'a/b', messages, reasoning }, source: null });
   expect([prompt.reasoning?.effort, prompt.unsupported]).toEqual(['high', ['reasoning.mode']]);
 });
 
-test("readPrompt reports a speaker's name but not a tool's", () => {
+test("readPrompt reports the name in a message but not a tool's name", () => {
   const unsupportedIn = (message: object) => {
     const messages = [{ role: 'user', content: 'Hi' }, message] as ChatMessage[];
     return readPrompt({ body: { model: 'a/b', messages }, source: null }).unsupported;
@@ -158,7 +158,7 @@ test("readPrompt reports a speaker's name but not a tool's", () => {
   );
 });
 
-test('readPrompt leaves the effort to the model when reasoning is only enabled', () => {
+test('readPrompt sets no effort if reasoning is enabled without a level', () => {
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const options = (enabled: boolean) =>
     readPrompt({ body: { model: 'a/b', messages, reasoning: { enabled } }, source: null })
@@ -175,7 +175,7 @@ test('readPrompt leaves the effort to the model when reasoning is only enabled',
 const text = (content: string) => ({ type: 'text' as const, text: content });
 const read = (content: string) => ({ kind: 'text' as const, text: content });
 
-test('readTurns reads each part of the instructions as a text', () => {
+test('readTurns reads each part of the instructions as a separate text', () => {
   const content = [text('Be brief.'), text('Be kind.')];
   expect(readTurns([{ role: 'developer', content }])).toEqual([
     { role: 'system', parts: [read('Be brief.'), read('Be kind.')] },
@@ -218,7 +218,7 @@ test('readTurns reads the text and images of a tool result', () => {
   ]);
 });
 
-test('readTurns reads a file by its bytes, otherwise by its id', () => {
+test('readTurns reads the bytes of a file, or its id if there are no bytes', () => {
   const bytes = 'data:application/pdf;base64,AAAA';
   const [turn] = readTurns([
     {
@@ -263,7 +263,7 @@ test('readTurns keeps thoughts without an index separate', () => {
   ]);
 });
 
-test("readTurns moves a message's cache mark to the last part that can have one", () => {
+test("readTurns moves a message's cache breakpoint to the last part that can have one", () => {
   const cache_control = { type: 'ephemeral' };
   const cacheControl = cache_control;
   const sound = { type: 'input_audio' as const, input_audio: { data: 'AAAA', format: 'wav' } };

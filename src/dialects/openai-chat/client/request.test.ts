@@ -10,7 +10,7 @@ function read(fields: Record<string, unknown> = {}) {
 }
 
 describe('readChatRequest', () => {
-  test('reads no special needs from a plain request', () => {
+  test('reads no needs from a plain request', () => {
     const { request, source, includeUsage } = read();
     expect(request).toMatchObject({
       models: ['acme/chat'],
@@ -33,7 +33,7 @@ describe('readChatRequest', () => {
     expect(includeUsage).toBe(false);
   });
 
-  test('counts each generated image as 2,000 tokens, whatever its length', () => {
+  test('counts each generated image as 2,000 tokens, regardless of its size', () => {
     const bytesWith = (...lengths: number[]) => {
       const images = lengths.map((length) => ({ image_url: { url: 'A'.repeat(length) } }));
       return read({ messages: [{ role: 'assistant', content: '', images }] }).request.inputBytes;
@@ -86,7 +86,7 @@ describe('readChatRequest', () => {
     });
   });
 
-  test('reads needs from tools, formats, parts and budgets', () => {
+  test('reads needs from tools, formats, parts, and budgets', () => {
     const needs = (fields: Record<string, unknown>) => read(fields).request.needs;
     const tool = { type: 'function', function: { name: 'f', parameters: {} } };
     expect(needs({ tools: [tool] }).tools).toBe(true);

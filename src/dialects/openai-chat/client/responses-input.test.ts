@@ -33,7 +33,7 @@ describe('inputToMessages', () => {
     ]);
   });
 
-  test('puts text after calls into their message, before the results', () => {
+  test('adds text that follows calls to the message with the calls, before the results', () => {
     const input = [
       { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' },
       { role: 'assistant', content: [{ type: 'output_text', text: 'Looking.' }] },
@@ -54,7 +54,7 @@ describe('inputToMessages', () => {
     ]);
   });
 
-  test('separates instructions, results and images', () => {
+  test('separates instructions, results, and images', () => {
     const parts = ['one', 'two'].map((text) => ({ type: 'input_text', text }));
     const image = { type: 'input_image', image_url: 'https://a.test/1.png', detail: 'low' };
     const result = (...output: object[]) => ({
@@ -85,7 +85,7 @@ describe('inputToMessages', () => {
     ]);
   });
 
-  test('rejects input with nothing but reasoning', () => {
+  test('rejects input that has only reasoning', () => {
     expect(() => inputToMessages([{ type: 'reasoning' }], undefined)).toThrow(
       'no messages or tool calls',
     );

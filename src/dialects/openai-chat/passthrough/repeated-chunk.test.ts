@@ -20,7 +20,7 @@ const chunkOf = (delta: string, rest = '') => `${head}"index":0,"delta":${delta}
 const textChunk = (encoded: string) => chunkOf(`{"content":"${encoded}"}`, ',"finish_reason":null');
 
 describe('OpenAiPassThrough with repeated chunks', () => {
-  test('forwards each text however it is escaped', () => {
+  test('forwards each text, no matter how it is escaped', () => {
     const encoded = ['a', ' b', '', 'é😀', '\\n', '\\"q\\"', '\\u00e9', 'c', '","x":"y', 'd'];
     const { push, metrics } = passThrough();
     const decoded = ['a', ' b', '', 'é😀', '\n', '"q"', 'é', 'c', '', 'd'];
@@ -31,7 +31,7 @@ describe('OpenAiPassThrough with repeated chunks', () => {
     expect(outputs[8]).toContain('"x":"y"');
   });
 
-  test("writes our identity and nothing of the upstream's", () => {
+  test("writes the gateway's identity and no part of the upstream's identity", () => {
     const { push } = passThrough();
     const outputs = ['one', ' two', ' three'].map((text) =>
       JSON.parse(push(textChunk(text)).slice(6)),
@@ -83,7 +83,7 @@ describe('OpenAiPassThrough with repeated chunks', () => {
     expect(metrics.outputCharacters).toBe(3 * 'same'.length);
   });
 
-  test('replaces the right text when a head field looks like the content', () => {
+  test('replaces the right text if an earlier field looks like the content', () => {
     const { push, metrics } = passThrough();
     const headWithNote =
       '{"id":"up","object":"chat.completion.chunk","created":1,"model":"m","x": {"content": ""},';

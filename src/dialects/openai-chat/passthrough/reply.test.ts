@@ -26,7 +26,7 @@ const answer = (message: object | undefined, reason: string | null = 'stop', ext
   ...extraFields,
 });
 
-test('readReply writes our identity and the settled usage and keeps the rest', () => {
+test("readReply writes the gateway's identity and the settled usage, and keeps all other fields", () => {
   const message = { role: 'assistant', content: 'Hi', annotations: [{ a: 1 }] };
   const noise = { service_tier: 'default', provider: 'Other', request_id: 'r', prompt: ['p'] };
   const usage = { prompt_tokens: 90, completion_tokens: 9 };
@@ -139,7 +139,7 @@ describe('readReply', () => {
       },
       { role: 'assistant', content: 'a', reasoning: 'hm' },
     ],
-    'adds ids, types and string arguments of tool calls': [
+    'adds ids, types, and string arguments to tool calls': [
       { content: null, tool_calls: [tool('', { a: 1 }), tool('b', '{}')] },
       {
         ...{ role: 'assistant', content: null },
@@ -156,7 +156,7 @@ describe('readReply', () => {
         tool_calls: [{ ...tool('a', '{}'), type: 'function' }],
       },
     ],
-    'gives calls with the same id their own ids': [
+    'gives calls with the same id separate ids': [
       { content: null, tool_calls: [tool('0', '{}'), tool('0', '{}')] },
       {
         ...{ role: 'assistant', content: null },
@@ -186,16 +186,16 @@ describe('readReply', () => {
       { error: { code: 'content_filter', message: 'Filtered.', status: 400 } },
       { kind: 'request', status: 400, message: 'Filtered.' },
     ],
-    'a page': ['<html><title>Sign in</title></html>', { kind: 'malformed', status: null }],
+    'a web page': ['<html><title>Sign in</title></html>', { kind: 'malformed', status: null }],
     'a truncated body': [
       JSON.stringify(answer({ content: 'a' })).slice(0, -5),
       { kind: 'malformed' },
     ],
     'an empty body': ['', { kind: 'malformed' }],
-    'a bare text': ['"hello"', { kind: 'malformed' }],
+    'a string': ['"hello"', { kind: 'malformed' }],
     'an object without choices': [{ id: 'x' }, { kind: 'malformed' }],
     'an empty list of choices': [{ choices: [] }, { kind: 'malformed' }],
-    'a choice without output and finish reason': [
+    'a choice without output or a finish reason': [
       answer({ content: '' }, null),
       { kind: 'malformed' },
     ],

@@ -37,7 +37,7 @@ function pushLast(stream: OpenAiPassThrough, data: string): object[] {
 }
 
 describe('OpenAiPassThrough', () => {
-  test('preserves spacing, key order, unknown fields and long numbers', () => {
+  test('preserves spacing, key order, unknown fields, and long numbers', () => {
     const stream = startedStream();
     const tail =
       '[ {"index": 0, "delta": {"content": "a\u2028\\u00e9"}, "finish_reason": null, ' +
@@ -80,7 +80,7 @@ describe('OpenAiPassThrough', () => {
     }
   });
 
-  test('notices a changed head', () => {
+  test("writes the gateway's identity even if the start of the chunks changes", () => {
     const stream = startedStream();
     push(stream, head + text('a'));
     const other = head.replace('"created":17', '"created":18').replace('gpt-up', 'gpt-other');
@@ -145,7 +145,7 @@ test('OpenAiPassThrough sends a call with its name first', () => {
   });
 });
 
-test('OpenAiPassThrough forwards moderation results with our identity', () => {
+test("OpenAiPassThrough forwards moderation results with the gateway's identity", () => {
   const stream = startedStream();
   const moderation = '"moderation":{"input":{"type":"moderation_results","results":[]}}';
   push(stream, head + text('Hi', '"finish_reason":"stop"'));
@@ -183,7 +183,7 @@ describe('OpenAiPassThrough', () => {
     expect(parse(push(stream, before + tricky))).toEqual(JSON.parse(ownHead + tricky));
   });
 
-  test('uses the last usage report with the details of earlier ones', () => {
+  test('uses the last usage report with the details of earlier reports', () => {
     const stream = startedStream();
     const cached = usage.replace('9,', '9,"prompt_tokens_details":{"cached_tokens":6},');
     push(stream, `${head}[],${cached}}`);
@@ -222,7 +222,7 @@ describe('OpenAiPassThrough', () => {
 });
 
 describe('OpenAiPassThrough with a broken stream', () => {
-  test('fails as malformed at invalid JSON and forwards nothing more', () => {
+  test('fails as malformed on invalid JSON and forwards nothing after it', () => {
     for (const data of ['{"choices":[', '[1]', 'upstream connect error']) {
       const stream = startedStream();
       push(stream, head + text('a'));
@@ -232,7 +232,7 @@ describe('OpenAiPassThrough with a broken stream', () => {
     }
   });
 
-  test('fails as malformed at excessive nesting', () => {
+  test('fails as malformed on excessive nesting', () => {
     const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
     const stream = startedStream();
     const choice = `[{"index":0,"delta":{"reasoning_content":"a"},"x":${deep}}]}`;
@@ -258,7 +258,7 @@ describe('OpenAiPassThrough with a broken stream', () => {
     expect(stream.started).toBe(false);
   });
 
-  test('fails at an event named error, whatever its data', () => {
+  test('fails on an event named error, regardless of its data', () => {
     const [groq, plain] = [startedStream(), startedStream()];
     push(groq, '{"error":{"message":"Bad call.","status_code":400}}', 'error');
     expect(groq.metrics.failure).toMatchObject({ kind: 'request', status: 400 });
@@ -413,7 +413,7 @@ describe('OpenAiPassThrough', () => {
     expect(stream.finished).toBe(true);
   });
 
-  test('is finished after a second finish reason, whatever the calls lacked', () => {
+  test('is finished after a finish reason is repeated without content', () => {
     const stream = startedStream(false);
     const call = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
     for (const delta of [{ tool_calls: [call] }, {}]) {
@@ -430,7 +430,7 @@ describe('OpenAiPassThrough', () => {
     expect(push(stream, finish(alone))).toBe('');
   });
 
-  test('does not complete a call at a finish reason next to pieces of calls', () => {
+  test('does not complete a call if pieces of calls have finish reasons', () => {
     const stream = startedStream(false);
     const data = (call: object) =>
       finish({ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' });
@@ -498,7 +498,7 @@ describe('OpenAiPassThrough', () => {
   });
 });
 
-test('OpenAiPassThrough counts text, reasoning, refusals, audio, names and arguments', () => {
+test('OpenAiPassThrough counts text, reasoning, refusals, audio, names, and arguments', () => {
   const stream = startedStream();
   const deltas = [
     { role: 'assistant', content: 'ab' },
@@ -528,7 +528,7 @@ describe('OpenAiPassThrough for a client with a custom tool', () => {
     return push(stream, `${head}${JSON.stringify([{ index, delta, finish_reason }])}}`);
   }
 
-  test('counts buffered input once, when it comes', () => {
+  test('counts buffered input once, when it arrives', () => {
     const stream = newStreamWithTool();
     emit(stream, opening, null);
     expect(emit(stream, more('{"input":"ab'), null)).not.toContain('ab');
@@ -549,7 +549,7 @@ describe('OpenAiPassThrough for a client with a custom tool', () => {
     expect(late).not.toContain('"function"');
   });
 
-  test('sends all input of a call after a finish that was sent', () => {
+  test('sends all input of a call even after its finish chunk was sent', () => {
     const stream = newStreamWithTool();
     push(stream, head + text('Hi'));
     expect(emit(stream, noCall, 'stop')).toContain('"finish_reason":"stop"');

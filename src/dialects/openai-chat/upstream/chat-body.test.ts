@@ -19,7 +19,7 @@ test('writeBody writes a text document as text with its name', () => {
   ]);
 });
 
-test('writeBody writes a file by its bytes or id and reports a URL as dropped', () => {
+test("writeBody writes a file's bytes or id, and reports a URL as dropped", () => {
   const url = 'data:application/pdf;base64,AAAA';
   const upperCase = 'DATA:application/pdf;base64,BBBB';
   expect(
@@ -40,7 +40,7 @@ test('writeBody writes a file by its bytes or id and reports a URL as dropped', 
   });
 });
 
-test('writeBody writes max_tokens whatever the client called the output limit', () => {
+test('writeBody writes the output limit as max_tokens', () => {
   expect(writeBody(makePrompt({ outputTokensMax: 9 })).body).toMatchObject({ max_tokens: 9 });
 });
 

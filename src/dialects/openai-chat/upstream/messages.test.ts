@@ -176,7 +176,7 @@ describe('normalizeMessages', () => {
     ]);
   });
 
-  test('writes system in place of developer and drops names when the quirks require it', () => {
+  test('writes system instead of developer, and drops names, if the quirks require it', () => {
     const named = { name: 'ann' };
     const messages: ChatMessage[] = [
       { role: 'developer', content: 'd', ...named },
@@ -236,7 +236,7 @@ describe('normalizeMessages', () => {
     },
   );
 
-  test('drops signatures of other vendors', () => {
+  test('drops signatures from other vendors', () => {
     const detail = (signature: string) => ({ type: 'reasoning.text', text: 't', signature });
     const answer = (thoughts: object): ChatMessage[] => [
       { role: 'assistant', content: 'a', ...thoughts },
@@ -322,7 +322,10 @@ describe('normalizeMessages', () => {
 
 const parameters = { type: 'object', properties: { cache_control: { type: 'integer' } } };
 
-/** A body with a mark everywhere a client may put one. A tool's parameter has the same name. */
+/**
+ * Returns a body with a cache breakpoint in every place that allows one. A tool's parameter has the
+ * same name as the breakpoint's field.
+ */
 function marked(mark: object): ChatRequest['body'] {
   const called = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
   return {
@@ -343,7 +346,7 @@ function marked(mark: object): ChatRequest['body'] {
 
 const mark = { cache_control: { type: 'ephemeral' } };
 
-test('withoutCacheBreakpoints removes every cache mark', () => {
+test('withoutCacheBreakpoints removes every cache breakpoint', () => {
   const bare = marked({});
   expect(withoutCacheBreakpoints({ body: marked(mark), source: null })).toEqual({
     body: bare,

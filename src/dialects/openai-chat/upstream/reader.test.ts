@@ -32,7 +32,7 @@ test('OpenAiStreamReader waits for the terminator when content follows a finish 
   expect(reader.finished).toBe(true);
 });
 
-test('OpenAiStreamReader finishes at a second finish reason, whatever the calls lacked', () => {
+test('OpenAiStreamReader is finished after a finish reason is repeated without content', () => {
   const sink = new RecordingSink();
   const reader = new OpenAiStreamReader(sink);
   const push = (delta: object) => {
@@ -47,7 +47,7 @@ test('OpenAiStreamReader finishes at a second finish reason, whatever the calls 
 });
 
 test.each([['{}'], ['']])(
-  'OpenAiStreamReader reads a call of "%s" next to its finish as one without arguments',
+  'OpenAiStreamReader reads "%s" next to a finish reason as a call without arguments',
   (json) => {
     const sink = new RecordingSink();
     const reader = new OpenAiStreamReader(sink);
@@ -60,7 +60,7 @@ test.each([['{}'], ['']])(
   },
 );
 
-test('OpenAiStreamReader ends neither of two calls whose pieces come with finish reasons', () => {
+test('OpenAiStreamReader does not end two calls whose pieces have finish reasons', () => {
   const sink = new RecordingSink();
   const reader = new OpenAiStreamReader(sink);
   const push = (index: number, extraFields: object, json: string) => {
@@ -79,7 +79,7 @@ test('OpenAiStreamReader ends neither of two calls whose pieces come with finish
   expect([sink.finishReason, reader.finished]).toEqual(['tool_calls', true]);
 });
 
-test('OpenAiStreamReader reads a stream of messages', () => {
+test('OpenAiStreamReader reads a stream with messages instead of deltas', () => {
   const sink = new RecordingSink();
   const reader = new OpenAiStreamReader(sink);
   const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
@@ -96,7 +96,7 @@ test('OpenAiStreamReader reads an error event that is not JSON', () => {
   expect(failure).toMatchObject({ kind: 'server', message: 'rate limit reached' });
 });
 
-test('OpenAiStreamReader reads only usage after the terminator, and only if there was none', () => {
+test('OpenAiStreamReader reads only usage after the terminator, if there was none before', () => {
   const sink = new RecordingSink();
   const reader = new OpenAiStreamReader(sink);
   const push = (data: unknown) => reader.push({ event: null, data: JSON.stringify(data) });
@@ -131,7 +131,7 @@ test('readFullReply separates calls that have the same index', () => {
   ]);
 });
 
-test('readFullReply emits the choice with index 0, whatever its position', () => {
+test('readFullReply emits the choice with index 0, regardless of its position', () => {
   const sink = new RecordingSink();
   const choices = ['Zero', 'One'].map((content, index) => ({
     ...{ index, finish_reason: 'stop' },

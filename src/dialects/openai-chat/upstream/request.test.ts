@@ -30,7 +30,7 @@ function sent(request: ReturnType<typeof read>, to = target()): Record<string, u
 const messages = [{ role: 'user', content: 'hi' }];
 const chat = { model: 'acme/chat', messages };
 
-/** Trailing white space remains if the text is edited in place, but not if it is serialized. */
+/** Trailing whitespace remains if the text is edited in place, but not if it is serialized. */
 const mark = ' \n ';
 
 function isSpliced(text: string, quirks: Quirks = {}): boolean {
@@ -58,7 +58,7 @@ describe('passChat', () => {
   });
 });
 
-test('passChat drops lookalikes of our fields and keeps unknown fields', () => {
+test('passChat drops lookalikes of known fields and keeps unknown fields', () => {
   const fields = { ...chat, Model: 'dear', MAX_TOKENS: 9, N: 9, modelName: 1 };
   const model = target().upstreamModel;
   expect(sent(read(JSON.stringify(fields)))).toEqual({ messages, model, modelName: 1 });
@@ -214,7 +214,7 @@ describe('passChat with quirks', () => {
     expect(renamed).not.toHaveProperty('max_tokens');
   });
 
-  test('drops null fields, which override nothing', () => {
+  test('drops null fields', () => {
     const unset = { tools: null, stop: null, max_tokens: null, reasoning_effort: null };
     expect(Object.keys(write({ ...unset, stream: null }, {})).sort()).toEqual([
       'messages',
@@ -230,7 +230,7 @@ describe('passChat with quirks', () => {
     });
   });
 
-  test("caps the output limit at the model's", () => {
+  test("caps the output limit at the model's limit", () => {
     const to = { ...target(), modelOutputTokensMax: 50 };
     const requested = (fields: object) => sent(read(JSON.stringify({ ...chat, ...fields })), to);
     expect(requested({ max_tokens: 51 }).max_tokens).toBe(50);
@@ -239,7 +239,7 @@ describe('passChat with quirks', () => {
     expect(Object.keys(requested({})).sort()).toEqual(['messages', 'model']);
   });
 
-  test("hashes the tenant's cache key under the vendor's name too", () => {
+  test("also hashes the tenant's cache key if the vendor has another name for it", () => {
     const value = { ...chat, prompt_cache_key: 'case-4711' };
     const text = JSON.stringify(value);
     const request = readChatRequest(value, { text, bytes: encoder.encode(text) }, false, 'acme');
@@ -292,7 +292,7 @@ describe('passChat with quirks', () => {
     expect(written).not.toHaveProperty('reasoning');
   });
 
-  test('writes a schema as an instruction for vendors with plain JSON only', () => {
+  test('writes a schema as an instruction for vendors that support only plain JSON', () => {
     const schema = { type: 'object', properties: { a: { type: 'number' } } };
     const format = { type: 'json_schema', json_schema: { name: 'x', schema } };
     const written = write({ response_format: format }, { json_schema: 'instruct' });
@@ -302,7 +302,7 @@ describe('passChat with quirks', () => {
     expect(JSON.stringify(first)).toContain('properties');
   });
 
-  test('writes required as any for vendors with that name', () => {
+  test('writes required as any for vendors that use that name', () => {
     const quirks: Quirks = { tool_choice_required: 'any' };
     expect(write({ tool_choice: 'required' }, quirks).tool_choice).toBe('any');
     expect(write({ tool_choice: 'auto' }, quirks).tool_choice).toBe('auto');
@@ -310,12 +310,12 @@ describe('passChat with quirks', () => {
 });
 
 test.each<[string, object]>([
-  ['tools', { tools: [], tool_choice: 'required', parallel_tool_calls: true }],
-  ['functions', { functions: [], function_call: 'auto' }],
-  ['stop', { stop: [] }],
-  ['empty stop sequences', { stop: [''] }],
-  ['an empty stop', { stop: '' }],
-])('passChat drops empty %s with the dependent fields', (_, fields) => {
+  ['list of tools', { tools: [], tool_choice: 'required', parallel_tool_calls: true }],
+  ['list of functions', { functions: [], function_call: 'auto' }],
+  ['list of stop sequences', { stop: [] }],
+  ['stop sequence in a list', { stop: [''] }],
+  ['stop sequence', { stop: '' }],
+])('passChat drops an empty %s with the dependent fields', (_, fields) => {
   const to = target({ tool_choice_required: 'any' });
   expect(sent(read(JSON.stringify({ ...chat, ...fields })), to)).toEqual({
     model: to.upstreamModel,
@@ -341,7 +341,7 @@ describe('passChat', () => {
     expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([remaining, ['seed']]);
   });
 
-  test('drops the dependents of a dropped parameter, whatever their format', () => {
+  test('drops the fields that depend on a dropped parameter, in any format', () => {
     const droppedWith = (name: string, options: object) =>
       dropped({ drop_params: [name] }, read(JSON.stringify({ ...chat, ...options })));
     const plain = ['messages', 'model'];
@@ -363,7 +363,7 @@ describe('passChat', () => {
     ]);
   });
 
-  test('reports an effort without an equivalent', () => {
+  test('reports an effort that has no equivalent', () => {
     const requested = (options: object) =>
       dropped({ efforts: {} }, read(JSON.stringify({ ...chat, ...options })));
     const plain = ['messages', 'model'];
@@ -375,7 +375,7 @@ describe('passChat', () => {
     expect(requested({ thinking })).toEqual([[...plain, 'thinking'], []]);
   });
 
-  test('reports dropped names of speakers but not of tools', () => {
+  test('reports dropped message names but not the names of tools', () => {
     const bodyWith = (name: unknown) => ({
       ...chat,
       messages: [{ role: 'user', content: 'a', name }],
@@ -402,14 +402,14 @@ describe('passChat with reasoning enabled and no level', () => {
   const request = read(JSON.stringify({ ...chat, temperature: 0, reasoning: { enabled: true } }));
   const efforts = { medium: 'normal' };
 
-  test("sends the vendor's middle level", () => {
+  test("sends the vendor's name for medium effort", () => {
     expect(sent(request)).toMatchObject({ reasoning_effort: 'medium', temperature: 0 });
     const requested = target({ efforts, sampling_while_reasoning: 'drop_when_requested' });
     expect(sent(request, requested).reasoning_effort).toBe('normal');
     expect(passChat(request, requested).dropped).toEqual(['temperature']);
   });
 
-  test('drops and reports it if the catalog does not list the model as reasoning', () => {
+  test('drops and reports it if the catalog does not list the model as a reasoning model', () => {
     const to = { ...target({ efforts }), isReasoningModel: false };
     expect(sent(request, to)).not.toHaveProperty('reasoning_effort');
     expect(passChat(request, to).dropped).toEqual(['reasoning']);
@@ -435,7 +435,7 @@ describe('passChat with a surcharged service tier', () => {
     expect([JSON.parse(String(body)).service_tier, dropped]).toEqual(['priority', []]);
   });
 
-  test.each(['auto', 'default', 'flex', null, 1])('passes %p unchanged', (tier) => {
+  test.each(['auto', 'default', 'flex', null, 1])('forwards %p unchanged', (tier) => {
     expect(passChat(options(tier), target()).dropped).toEqual([]);
     expect(sent(options(tier)).service_tier).toEqual(tier);
   });
@@ -468,13 +468,13 @@ describe('passChat for a vendor that reasons unless thinking is disabled', () =>
     expect(pass({ tool_choice })[1]).toEqual([]);
   });
 
-  test('disables it when the client requests that', () => {
+  test('disables it when the client turns reasoning off', () => {
     const [body, dropped] = pass({ reasoning_effort: 'none' });
     expect([body.thinking, body.reasoning_effort]).toEqual([{ type: 'disabled' }, undefined]);
     expect(dropped).toEqual([]);
   });
 
-  test('leaves it to the vendor otherwise', () => {
+  test('does not set thinking otherwise', () => {
     expect(pass({ tool_choice: 'auto', reasoning_effort: 'high' })[0]).toMatchObject({
       reasoning_effort: 'high',
       tool_choice: 'auto',

@@ -20,7 +20,7 @@ describe('readPrompt', () => {
     ]);
   });
 
-  test('groups consecutive items of one role into a turn', () => {
+  test('groups consecutive items with the same role into a turn', () => {
     const call = { type: 'function_call', call_id: 'c1', name: 'look' };
     const result = { type: 'function_call_output', call_id: 'c1', output: 'rain' };
     const { turns } = read({
@@ -126,7 +126,7 @@ describe('readPrompt', () => {
   const schema = { type: 'object', properties: { at: { type: 'string' } } };
   const look = { type: 'function', name: 'look', parameters: schema, strict: true };
 
-  test('reads tools as functions and reports others as dropped', () => {
+  test('reads function tools and reports other tools as dropped', () => {
     const { tools, unsupported } = read({
       tools: [look, { type: 'computer' }, { ...look, name: 'b', parameters: null, defer: 1 }],
     });
@@ -231,7 +231,7 @@ test("readPrompt reads options and reports those it can't represent", () => {
   ]);
 });
 
-test('readPrompt reports no loss for default values', () => {
+test('readPrompt does not report default values as unsupported', () => {
   const defaults = {
     text: { format: { type: 'text' }, verbosity: 'medium' },
     include: ['reasoning.encrypted_content'],
@@ -244,7 +244,7 @@ test('readPrompt reports no loss for default values', () => {
   expect(read(defaults)).toMatchObject({ unsupported: [], json: null, reasoning: null });
 });
 
-test('readPrompt reads a file by its bytes, URL or id', () => {
+test('readPrompt reads the bytes, URL, or id of a file', () => {
   const file = (fields: object) => ({ type: 'input_file', ...fields });
   const content = [
     file({ file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' }),
@@ -262,7 +262,7 @@ test('readPrompt reads a file by its bytes, URL or id', () => {
   expect(unsupported).toEqual([]);
 });
 
-test("readPrompt reads a top-level cache mark as the prompt's own", () => {
+test("readPrompt reads a top-level cache breakpoint as the prompt's own", () => {
   const mark = { type: 'ephemeral' };
   const { cacheControl, unsupported } = read({ cache_control: mark, top_a: 1 });
   expect([cacheControl, unsupported]).toEqual([mark, ['top_a']]);
@@ -304,7 +304,7 @@ test('readPrompt keeps consecutive assistant messages separate', () => {
   ]);
 });
 
-test('readPrompt attaches a thought between two messages to the second', () => {
+test('readPrompt attaches a thought between two messages to the second message', () => {
   const { turns } = readPrompt({
     body: { model: 'a/b', input: [assistantMessage('One.'), thought, assistantMessage('Two.')] },
     source: null,
@@ -315,7 +315,7 @@ test('readPrompt attaches a thought between two messages to the second', () => {
   ]);
 });
 
-test('readPrompt keeps content around calls in their turn, before the results', () => {
+test('readPrompt keeps content before and after calls in their turn, before the results', () => {
   expect(chatMessages(assistantMessage('One.'), call, assistantMessage('Two.'), result)).toEqual([
     ['assistant', 'One.Two.'],
     ['tool', 'x'],

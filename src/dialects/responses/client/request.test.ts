@@ -139,7 +139,7 @@ describe('readResponsesRequest', () => {
     expect(error.message).toContain(param);
   });
 
-  test('suggests to send the full conversation in place of previous_response_id', () => {
+  test('suggests sending the full conversation instead of previous_response_id', () => {
     expect(rejection({ previous_response_id: 'resp_1' }).message).toBe(
       "previous_response_id references a stored response, but this gateway doesn't store " +
         'responses. Send the full conversation as input.',
@@ -177,7 +177,7 @@ describe('readResponsesRequest', () => {
     expect(read(fields).request.models).toEqual(['a/b']);
   });
 
-  test('reads needs from parts, tools and formats', () => {
+  test('reads needs from parts, tools, and formats', () => {
     const image = { type: 'input_image', image_url: 'https://a.example/b.png' };
     const { request } = read({
       input: [
@@ -221,7 +221,7 @@ describe('readResponsesRequest', () => {
     expect(read({ cache_control: { type: 'ephemeral' } }).request.usesLongCacheTtl()).toBe(false);
   });
 
-  test('lists parameters under the names of the model list', () => {
+  test('lists parameters under the names that the model list uses', () => {
     const { request } = read({
       provider: { require_parameters: true },
       max_output_tokens: 5,

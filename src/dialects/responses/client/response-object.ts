@@ -1,4 +1,6 @@
-/** Writes the response object: the outcome, and the request fields that a response repeats. */
+/**
+ * Writes the response object: the outcome, and the fields of the request that the response repeats.
+ */
 import type { FinishReason } from '../../../core/answer.ts';
 import type { GatewayError } from '../../../core/errors.ts';
 import type { SettledUsage, StreamIdentity } from '../../dialect.ts';
@@ -51,7 +53,7 @@ export function ended(
   };
 }
 
-/** Codes that OpenAI's clients handle. All other errors have the gateway's code. */
+/** Codes that clients of the OpenAI API handle. All other errors have the gateway's code. */
 const errorCodes: Partial<Record<GatewayError['symbol'], string>> = {
   insufficient_credits: 'insufficient_quota',
   upstream_error: 'server_error',
@@ -68,7 +70,7 @@ export function failed(error: GatewayError, output: readonly unknown[]): Outcome
   return { ...inProgress, status: 'failed', error: { code: errorCode(error), message }, output };
 }
 
-/** The fields of a request that its response repeats. */
+/** The fields of a request that the response repeats. */
 export interface Echo {
   /** The client's `prompt_cache_key`. */
   readonly cacheKey: string | null;
@@ -93,7 +95,7 @@ export function echoOf(body: ResponsesBody): Echo {
     },
     safety_identifier: body.safety_identifier ?? null,
     service_tier: body.service_tier ?? null,
-    // Nothing is stored, whatever the client requested.
+    // Nothing is stored, even if the client requested it.
     store: false,
     temperature: body.temperature ?? null,
     text: { ...body.text, format: body.text?.format ?? { type: 'text' } },

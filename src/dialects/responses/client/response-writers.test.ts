@@ -46,7 +46,7 @@ function written(emit: (sink: AnswerSink) => void, requested: ResponsesBody = bo
 }
 
 describe('an answer to a Responses client', () => {
-  test('has reasoning, text and calls in order, with usage and cost', () => {
+  test('has reasoning, text, and calls in order, with usage and cost', () => {
     const seen = written((sink) => {
       sink.reasoning('Let me ');
       sink.reasoning('think.');
@@ -227,7 +227,7 @@ describe('an answer to a Responses client', () => {
     ]);
   });
 
-  test('has refusals, citations and images', () => {
+  test('has refusals, citations, and images', () => {
     const seen = written((sink) => {
       sink.text('Rain, they say.');
       sink.citation({ url: 'https://a.example', title: 'A', quote: 'q', range: null });

@@ -58,7 +58,7 @@ class ResponsesStreamWriter extends OutputWriter implements StreamWriter {
   }
 }
 
-/** Buffers the events of a stream. The opening events precede the first one. */
+/** Buffers the events of a stream. Writes the opening events before the first one. */
 class EventBuffer implements EventOutput {
   readonly #identity: ReplyIdentity;
   readonly #echo: Echo;
@@ -89,7 +89,7 @@ class EventBuffer implements EventOutput {
     this.#text += failureEvents(error, response, this.#number);
   }
 
-  /** Limits what is stored, because the last event repeats the entire answer. */
+  /** Limits how much is stored. The answer is stored because the last event repeats all of it. */
   trackSize(characters: number, items: number): void {
     this.#storedLength += characters;
     const isLong = this.#storedLength > streamedResponseLengthMax;
@@ -138,7 +138,9 @@ export function responsesStreamFormat(echo: Echo): StreamFormat {
   };
 }
 
-/** Doesn't limit its size: the length of a reply is limited where it is read. */
+/**
+ * Doesn't limit the length of the reply, because the upstream's reply is limited when it is read.
+ */
 class ResponsesReplyWriter extends OutputWriter implements ReplyWriter {
   write(settled: SettledUsage): string {
     this.endItems();

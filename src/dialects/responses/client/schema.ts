@@ -5,9 +5,9 @@ import { outputLimitSchema } from '../../normalize/requests/generation-options.t
 import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { addedFields } from '../../normalize/requests/search-options.ts';
 
-// What a client may send to `/v1/responses`. Known fields are validated. Unknown ones pass to
-// Responses upstreams. Items and tools are validated one by one by the schemas of their types; the
-// upstream validates those of unknown types.
+// What a client may send to `/v1/responses`. Known fields are validated. Unknown fields are
+// forwarded to Responses upstreams. Each item and each tool is validated against the schema of its
+// type. The upstream validates those with an unknown type.
 
 export const anyTyped = Type.Object({ type: optional(Type.String()) });
 

@@ -53,7 +53,7 @@ describe('tools added by the input', () => {
     expect(prompt.unsupported).toEqual(['input[0].tools[0].tools[0]']);
   });
 
-  test('are called in their original form', () => {
+  test('are called by the name and namespace that the client declared', () => {
     const clientTools = new ClientTools(read({}).body);
     const exec = { type: 'custom', name: 'exec', namespace: 'functions' } as const;
     expect(clientTools.clientToolFor('functions__exec')).toEqual(exec);
@@ -192,7 +192,7 @@ describe('a tool search run by the client', () => {
     expect([prompt.tools, prompt.unsupported]).toEqual([[], [name]]);
   });
 
-  test('is returned to the client as a tool search, and so are calls of the tools it found', () => {
+  test('is returned to the client as a tool search, followed by calls of the tools it found', () => {
     const { body } = readSearchPrompt({ input: [question, call, searchOutput('call_1', docs)] });
     const client = responsesClient(body, echoOf(body));
     const emit = (sink: AnswerSink) => {

@@ -12,13 +12,14 @@ import { freeFormFunction } from '../../normalize/requests/tools.ts';
 import type { UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { anyTyped, type ResponsesBody } from './schema.ts';
 
-// Tool search: a search for tools that the client runs. Codex doesn't send the tools of its MCP
-// servers until the model searches for them, and then sends those that were found.
+// Tool search: the model searches for tools, and the client runs the search. Codex sends the tools
+// of its MCP servers only after the model has searched for them, and only the tools that were
+// found.
 
-/** The function that represents the search to the model. */
+/** The name of the function that the model calls to search for tools. */
 export const toolSearchName = 'tool_search';
 
-/** Searches that OpenAI runs have a different `execution`, and other upstreams can't run them. */
+/** Tool searches that OpenAI runs have a different `execution`. Other upstreams can't run those. */
 const byClient = { execution: Type.Literal('client') };
 const answered = { ...byClient, call_id: Type.String({ minLength: 1 }) };
 
@@ -58,8 +59,8 @@ export function searchArguments(json: string): object {
 }
 
 /**
- * Returns the result for the model, which contains only names, because the found tools are added to
- * the request's tools.
+ * Returns the search result for the model. It contains only names, because the tools themselves are
+ * added to the request's tools.
  */
 export function foundNames(tools: readonly object[]): string {
   const names = tools.map((tool) => fieldsOf(tool).name).filter(isNonEmptyString);
@@ -93,7 +94,7 @@ const namespaceTool = Type.Object({
   description,
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
 });
-/** The input item in which Codex sends its tools to OpenAI's newest models. */
+/** The input item that Codex sends its tools in, for OpenAI's newest models. */
 const addedTools = Type.Object({
   type: Type.Literal('additional_tools'),
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
@@ -127,7 +128,7 @@ export interface ToolList {
   readonly path: string;
 }
 
-/** Returns the request's own tools and those that items of its input add. */
+/** Returns the tools in `tools` and the tools that input items add. */
 export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
   const lists: ToolList[] = [{ tools: tools ?? [], path: 'tools' }];
   const items = typeof input === 'string' ? [] : (input ?? []);
@@ -141,7 +142,7 @@ export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
   return lists;
 }
 
-/** True if there are tools that the client runs, not only the provider's own. */
+/** True if the request has tools that the client runs, and not only the provider's own tools. */
 export function hasClientTools(body: ResponsesBody): boolean {
   return toolLists(body).some(({ tools }) =>
     tools.some((tool) => isClientTool(tool) || isToolSearch.Check(tool)),
@@ -153,7 +154,9 @@ export function isClientTool(tool: AnyTool): tool is OneOf<typeof clientToolSche
   return clientToolTypes.has(tool.type ?? '');
 }
 
-/** Replaces tools other than searches with empty objects, which keeps the indexes. */
+/**
+ * Replaces all tools other than web search with empty objects, so that the indexes don't change.
+ */
 export function searchesIn({ tools }: ResponsesBody): readonly object[] {
   return (tools ?? []).map((tool) => (isSearchTool(tool) && isSearch.Check(tool) ? tool : {}));
 }
@@ -171,9 +174,9 @@ export function flatName(toolName: string, namespace: string | null | undefined)
 }
 
 /**
- * Converts a Responses client's tools to functions, which every upstream supports, and calls back
- * to calls of the client's tools. A custom tool becomes a function with one text parameter. A tool
- * in a namespace gets a longer name.
+ * Converts a Responses client's tools to functions, which every upstream supports, and converts
+ * calls of those functions back to calls of the client's tools. A custom tool becomes a function
+ * with one text parameter. A tool in a namespace gets a longer name.
  */
 export class ClientTools {
   readonly tools: Tool[] = [];
@@ -187,7 +190,7 @@ export class ClientTools {
     }
   }
 
-  /** The names of all functions, and the names of tools inside their namespaces. */
+  /** The names of all functions, and the names that tools have inside their namespaces. */
   get names(): ReadonlySet<string> {
     return new Set([...this.#clientTools].flatMap(([flat, { name }]) => [flat, name]));
   }
@@ -203,7 +206,8 @@ export class ClientTools {
       return;
     }
     if (!isClientTool(tool) || (tool.type === 'namespace' && namespace !== undefined)) {
-      // The gateway's search replaces a client's tool, which it finds by this path.
+      // The gateway's own web search later finds the client's search tool by this path and replaces
+      // it.
       this.#unsupported?.add(path);
       return;
     }
@@ -245,7 +249,9 @@ function readFunction(
   };
 }
 
-/** Rejects a choice of functions that don't exist. Other choices are left to the upstream. */
+/**
+ * Throws 400 if the choice allows functions that don't exist. The upstream validates other choices.
+ */
 export function checkAllowedTools(body: ResponsesBody): void {
   const { tool_choice: choice } = body;
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;

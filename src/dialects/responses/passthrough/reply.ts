@@ -34,7 +34,7 @@ export function readReply(
   return { ok: true, value: { metrics, write } };
 }
 
-/** Records the metrics of a response that passes through. Each character is counted once. */
+/** Records the metrics of a forwarded response. Counts each character once. */
 export class OutputMeter {
   readonly metrics = new RecordedMetrics();
   #hasCalls = false;
@@ -47,7 +47,7 @@ export class OutputMeter {
     return this.#done.size >= outputItemsMax || this.#streamed.size >= outputItemsMax;
   }
 
-  /** Counts what an event adds. Returns the index of its item. */
+  /** Counts the content that an event adds. Returns the index of the event's item. */
   take(type: string, event: JsonObject): unknown {
     const { item, delta } = event;
     const index = this.#indexes.of(event);
@@ -60,7 +60,10 @@ export class OutputMeter {
     return index;
   }
 
-  /** Counts what is new in the output of a response that ended, and normalizes it in place. */
+  /**
+   * Counts the content of a finished response that earlier events didn't contain. Normalizes the
+   * output in place.
+   */
   end({ status, incomplete_details: details, output, usage }: JsonObject): void {
     for (const [index, item] of itemsOf(output).entries()) {
       if (!isObject(item)) continue;
@@ -103,7 +106,9 @@ export class EmittedItems {
   readonly #items = new Map<number, JsonObject>();
   #length = 0;
 
-  /** Stores an item. Once the items exceed the size of one event, they are all discarded. */
+  /**
+   * Stores an item. Once the items are larger than the limit of one event, discards all of them.
+   */
   add(index: unknown, item: JsonObject, length: number): void {
     this.#length += length;
     if (this.#length > eventBytesMax) this.#items.clear();
@@ -118,7 +123,7 @@ export class EmittedItems {
   }
 }
 
-/** Returns the response as JSON with the gateway's ID and model. `usage` is null until it ends. */
+/** Returns the response as JSON with the gateway's ID and model. `usage` is null until the end. */
 export function writeResponse(
   response: JsonObject,
   { id, model, created }: ReplyIdentity,
@@ -126,7 +131,7 @@ export function writeResponse(
   usage: object | null,
 ): string {
   const { output, model: upstreamModel, usage: _, ...rest } = response;
-  // The upstream may have received a hash in place of the client's key.
+  // The upstream may have received a hash instead of the client's key.
   if ('prompt_cache_key' in rest) rest.prompt_cache_key = cacheKey;
   const identityFields = {
     id: answerId('resp', id),
@@ -160,8 +165,8 @@ export function countedUsage(
   };
 }
 
-// The functions below add what self-hosted servers leave out of an output. Clients read these
-// fields without checking, and strict clients drop items without them.
+// The functions below add fields that self-hosted servers leave out of the output. Clients assume
+// that these fields exist, and strict clients drop items without them.
 
 /**
  * Normalizes an event in place, except the ID of its item. `index` is that item's index. Returns
@@ -189,7 +194,7 @@ export function addItemId(item: unknown): boolean {
 const aboutParts = /^response\.(?:content_part|output_text|refusal|reasoning_text)\./;
 const aboutSummaries = /^response\.reasoning_summary_/;
 
-/** Adds missing indexes of the item and the part that an event is about. */
+/** Adds the missing indexes of the event's item and part. */
 function setIndexes(type: string, event: JsonObject, index: unknown): boolean {
   const { item, item_id: id, delta } = event;
   const isOfItem = isObject(item) || isNonEmptyString(id) || isNonEmptyString(delta);
@@ -212,7 +217,9 @@ function completeEvent(type: string, event: JsonObject): boolean {
   return type === 'response.output_item.done' && completeItem(event.item);
 }
 
-/** Lists that a new item needs, because OpenAI's SDK appends parts to them. Codex requires both. */
+/**
+ * Lists that a new item must have, because OpenAI's SDK appends parts to them. Codex requires both.
+ */
 const listsOfItems: ReadonlyMap<unknown, string> = new Map([
   ['message', 'content'],
   ['reasoning', 'summary'],

@@ -22,7 +22,7 @@ function pass(fields: object, to: Partial<Target> = {}) {
 const plain = { store: false, include: ['reasoning.encrypted_content'] };
 
 describe('passResponse', () => {
-  test('splices the same bytes after the model name', () => {
+  test("forwards the client's bytes after the model name unchanged", () => {
     const rest =
       ',"input":[{"type":"new","n":12345678901234567890}],"store":false,' +
       '"include":["reasoning.encrypted_content"],"tools":[{"type":"computer","x":1}],"odd": 1}';
@@ -65,7 +65,7 @@ describe('passResponse', () => {
     expect(pass(fields, to).body.max_output_tokens).toBe(limit as number);
   });
 
-  test("writes the vendor's efforts and drops parameters it rejects", () => {
+  test("writes the vendor's efforts and drops parameters that the vendor rejects", () => {
     const quirks = { efforts: { max: 'xhigh' }, sampling_while_reasoning: 'drop' as const };
     const options = { reasoning: { effort: 'max', summary: 'auto' }, temperature: 1, top_p: null };
     const { body, dropped } = pass(options, { quirks });
@@ -79,7 +79,7 @@ describe('passResponse', () => {
     expect(pass({ service_tier: 'flex' }, withoutServiceTier).dropped).toEqual(['service_tier']);
   });
 
-  test('drops parameters that are rejected under other names, with their dependents', () => {
+  test('drops rejected parameters with another name, and the fields that depend on them', () => {
     const tools = [{ type: 'function', name: 'look', parameters: {} }];
     const toolFields = { tools, tool_choice: 'required', parallel_tool_calls: false };
     const { body, dropped } = pass(toolFields, { quirks: { drop_params: ['tools'] } });
@@ -130,7 +130,7 @@ describe('passResponse for a conversation from another provider', () => {
     ]);
   });
 
-  test('shortens call ids together with those of their results', () => {
+  test('shortens the ids of calls and their results in the same way', () => {
     const call_id = 'x'.repeat(65);
     const result = { type: 'function_call_output', call_id, output: 'ok' };
     const custom = { type: 'custom_tool_call', call_id, name: 'a', input: '' };

@@ -40,7 +40,7 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   dropFields(body, gatewayFields, edits);
   dropLookalikes(body, responsesSchema.properties, edits);
   limitOutput(body, target, edits);
-  // The gateway stores no responses, so the upstream mustn't either.
+  // The gateway doesn't store responses, so the upstream must not store them either.
   if (body.store !== false) edits.store = false;
   const filtered = dropPaidTools(body, target, edits);
   const input = normalizeInput(filtered.input, target.images);
@@ -72,7 +72,10 @@ function limitOutput(body: ResponsesBody, target: Target, edits: Edits): void {
   if (limit !== body.max_output_tokens) edits.max_output_tokens = limit;
 }
 
-/** Requests encrypted reasoning, as none is stored. Models that don't reason reject that. */
+/**
+ * Requests encrypted reasoning, because no reasoning is stored. Models that don't reason reject
+ * this.
+ */
 function includeEncryptedReasoning(body: ResponsesBody, { thinking }: Target, edits: Edits): void {
   const include = body.include ?? [];
   if (thinking === null) {
@@ -83,7 +86,10 @@ function includeEncryptedReasoning(body: ResponsesBody, { thinking }: Target, ed
   }
 }
 
-/** Writes the vendor's effort. Returns true if the vendor rejects sampling parameters with it. */
+/**
+ * Writes the vendor's effort. Returns true if the vendor rejects sampling parameters at that
+ * effort.
+ */
 function setEffort(
   body: ResponsesBody,
   { quirks, thinking }: Target,
@@ -104,7 +110,7 @@ function setEffort(
   return rejectsSampling(vendorValue, quirks);
 }
 
-// Tools that cost more than the endpoint's price are dropped, wherever a request has them.
+// Drops the tools that cost more than the endpoint's price from all parts of a request.
 
 type Choice = ResponsesBody['tool_choice'];
 
@@ -113,7 +119,7 @@ interface FilteredInput {
   readonly dropped: readonly string[];
 }
 
-/** Returns the input without such tools. Edits `tools` and `tool_choice`. */
+/** Returns the input without these tools, and edits `tools` and `tool_choice`. */
 function dropPaidTools(body: ResponsesBody, target: Target, edits: Edits): FilteredInput {
   const { tools, removed, dropped } = withoutPaidTools(body.tools ?? [], target);
   const names = [...dropped];
@@ -126,7 +132,7 @@ function dropPaidTools(body: ResponsesBody, target: Target, edits: Edits): Filte
   return { input, dropped: names };
 }
 
-/** Items that contain tools: those Codex adds, and the results of its tool search. */
+/** Items that contain tools: the tools that Codex adds, and the results of its tool search. */
 const itemTypesWithTools: readonly unknown[] = ['additional_tools', 'tool_search_output'];
 
 function withoutExcludedTools(
@@ -169,8 +175,8 @@ function normalizeInput(
   const normalized = input.map((item) => normalizeItem(item, images));
   const remaining = normalized.filter((item) => item !== undefined);
   if (remaining.length === input.length) return sameIfUnchanged(input, remaining);
-  // OpenAI knows from an item's ID which thought must precede it, and rejects the item if that
-  // thought is missing.
+  // OpenAI can tell from an item's ID which thought must precede the item, and rejects the item if
+  // that thought is missing.
   return remaining.map((item) => ('id' in item ? { ...item, id: undefined } : item));
 }
 

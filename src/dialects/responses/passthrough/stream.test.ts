@@ -63,7 +63,7 @@ function push(text: string, passThrough = newStream()) {
 const stream = streamOf(response as unknown as FullResponse);
 const events = stream.split(/(?<=\n\n)/);
 
-/** The response for the client: with our ID and model, and with its cost. */
+/** The response for the client, with the gateway's ID and model, and with the cost. */
 const expectedResponse = {
   ...response,
   id: 'resp_0123456789abcdef',
@@ -74,7 +74,7 @@ const expectedResponse = {
 };
 
 describe('ResponsesPassThrough', () => {
-  test('changes only the identity, usage and cost', () => {
+  test('changes only the identity, usage, and cost', () => {
     const { passThrough, output } = push(stream);
     expect(passThrough).toMatchObject({ started: true, finished: true });
     // The text of the thought, message and call, and the name of the call.
@@ -120,7 +120,7 @@ describe('ResponsesPassThrough', () => {
     expect(push(unindexed).passThrough.metrics.outputCharacters).toBe(4 + 11 + 7 + 4);
   });
 
-  test("stores at most one event's worth of items", () => {
+  test('stores items only up to the size limit of one event', () => {
     const passThrough = newStream();
     const emit = (fields: object) =>
       passThrough.push({ event: null, data: JSON.stringify(fields) });
@@ -131,7 +131,7 @@ describe('ResponsesPassThrough', () => {
     expect(passThrough.close(settled)).toContain('"output":[]');
   });
 
-  test('counts an image as one unit, whatever its size', () => {
+  test('counts an image as one unit, regardless of its size', () => {
     const image = { type: 'image_generation_call', id: 'ig_up', status: 'completed' };
     const withImages = {
       ...response,
@@ -202,7 +202,7 @@ describe('ResponsesPassThrough', () => {
       'an opening event with an error',
       'data: {"type":"response.created","response":{"error":"x"}}\n\n',
     ],
-  ])('fails at %s with our own message', (name, failure) => {
+  ])("fails on %s with the gateway's own message", (name, failure) => {
     const { passThrough, output } = push(events.slice(0, 7).join(''));
     expect(push(failure + events.slice(7).join(''), passThrough).output).toBe('');
     const kind = name === 'invalid JSON' ? 'malformed' : 'server';
@@ -214,12 +214,12 @@ describe('ResponsesPassThrough', () => {
     expect(text).not.toContain('gpt-secret');
   });
 
-  test('fails at an error event that is not JSON', () => {
+  test('fails on an error event that is not JSON', () => {
     const { passThrough } = push('event: error\ndata: upstream gone\n\n');
     expect(passThrough.metrics.failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
   });
 
-  test('is not finished if it is cut off anywhere', () => {
+  test('is not finished if the stream is cut off at any point', () => {
     for (let length = 0; length < events.length; length += 1) {
       expect(push(events.slice(0, length).join('')).passThrough.finished).toBe(false);
     }
@@ -232,7 +232,7 @@ describe('ResponsesPassThrough', () => {
     expect(checkResponsesStream(output).ended).toBe('truncated');
   });
 
-  test('forwards nothing after its end', () => {
+  test('forwards nothing after the end', () => {
     const { passThrough, output } = push(`${stream}data: [DONE]\n\n${events.slice(2, 6).join('')}`);
     expect(output).toEndWith(events.at(-2) ?? '');
     expect(passThrough.metrics.failure).toBeUndefined();

@@ -1,6 +1,7 @@
 /**
- * Passes a streamed response to a Responses client. Except for those with the full response object,
- * events are forwarded as the upstream wrote them, so unknown items and fields survive.
+ * Passes a streamed response to a Responses client. Except for the events with the full response
+ * object, events are forwarded as the upstream wrote them, so that unknown items and fields are
+ * preserved.
  */
 import type { GatewayError } from '../../../core/errors.ts';
 import { isObject, type JsonObject } from '../../../core/json.ts';
@@ -88,8 +89,8 @@ export class ResponsesPassThrough implements StreamTransform {
   }
 
   /**
-   * Writes the client's model name into an opening event. The answer starts only with its first
-   * item.
+   * Rewrites an opening event with the gateway's ID and model. The answer hasn't started yet: it
+   * starts with the first item.
    */
   #rewriteOpening(type: string, response: JsonObject): string {
     // Drop an opening event that arrives after the answer has started.

@@ -24,18 +24,19 @@ import { joinSignature } from '../reasoning-signature.ts';
 /** The state of one output item. */
 interface ItemState {
   /**
-   * A call as announced. It is emitted with its arguments, because other content may arrive first.
+   * The call, as first announced. It isn't emitted before its arguments, because other content may
+   * arrive first.
    */
   announced: JsonObject | undefined;
   /** The number of the item's call, undefined until the call is emitted. */
   call: number | undefined;
-  /** Set once a delta of the item's text, thought, refusal, or arguments has arrived. */
+  /** True once a delta of the item's text, thought, refusal, or arguments has arrived. */
   hasDeltas: boolean;
-  /** How much of the arguments was emitted, and whether their JSON is complete. */
+  /** The length of the arguments emitted so far, and whether their JSON is complete. */
   argumentsLength: number;
   readonly argumentsEnd: JsonEndScanner;
   isDone: boolean;
-  /** Where the item's text, or its current part, starts in the text of the answer. */
+  /** The position in the answer's text at which the item's text, or its current part, starts. */
   start: number;
 }
 
@@ -44,7 +45,7 @@ const imageTypes: ReadonlyMap<unknown, string> = new Map([
   ['webp', 'image/webp'],
 ]);
 
-/** Calls that the client runs. The provider runs all others. */
+/** Calls that the client runs. The provider runs all other calls. */
 const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
 
 /** Searches that xAI runs itself but returns as calls of custom tools. */
@@ -62,13 +63,15 @@ export function isClientCall({ type, name }: JsonObject): boolean {
 
 const messageSeparator = '\n\n';
 
-/** Returns the arguments as JSON, `{}` if the server sent none. */
+/** Returns the arguments as JSON, or `{}` if the server sent none. */
 export function argumentsOf({ type, arguments: json, input }: JsonObject): string {
   if (type === 'custom_tool_call') return freeFormArguments(textOf(input));
   return isNonEmptyString(json) ? json : JSON.stringify(fieldsOf(json));
 }
 
-/** Emits output items, which arrive complete or in deltas. Emits all content once. */
+/**
+ * Emits output items, which arrive complete, in deltas, or both. Emits each piece of content once.
+ */
 export class ItemEmitter {
   readonly #sink: AnswerSink;
   readonly #states = new Map<unknown, ItemState>();
@@ -147,15 +150,18 @@ export class ItemEmitter {
   }
 
   /**
-   * Emits the part of the complete arguments that the deltas lacked. Some servers stop sending
-   * deltas early.
+   * Emits the part of the complete arguments that the deltas didn't contain. Some servers stop
+   * sending deltas early.
    */
   #emitRest(state: ItemState, json: string): void {
     const rest = state.argumentsEnd.isComplete ? '' : json.slice(state.argumentsLength);
     if (rest !== '') this.#emitArguments(state, rest);
   }
 
-  /** Ignores a call that wasn't announced. It is emitted with its complete item. */
+  /**
+   * Ignores the arguments of a call that wasn't announced. The call is emitted once its item is
+   * complete.
+   */
   #emitArguments(state: ItemState, json: string): void {
     const call = this.#callOf(state);
     if (call === undefined) return;
@@ -165,19 +171,20 @@ export class ItemEmitter {
     this.#sink.toolArguments(call, json);
   }
 
-  /** Emits what is new in the complete output. */
+  /** Emits the content of the complete output that hasn't been emitted yet. */
   emitOutput(output: unknown): void {
     for (const [index, item] of itemsOf(output).entries()) {
       if (isObject(item)) this.#emitItem(this.#indexes.indexInOutput(item, index), item);
     }
   }
 
-  /** Emits what is new in a complete item. */
+  /** Emits the content of a complete item that hasn't been emitted yet. */
   #emitItem(index: unknown, item: JsonObject): void {
     const state = this.#stateAt(index);
     if (state === undefined || state.isDone) return;
     state.isDone = true;
-    // Announced without a name, a provider's own search looked like a call for the client.
+    // If a provider's own search was announced without a name, it looked like a call that the
+    // client must run.
     if (!isClientCall({ ...state.announced, ...item })) state.announced = undefined;
     this.#callOf(state, isNonEmptyString(item.name) ? item : (state.announced ?? item));
     if (item.type === 'message') this.#emitMessage(item, state);
@@ -199,7 +206,10 @@ export class ItemEmitter {
     throw new MalformedAnswer('too many tool calls');
   }
 
-  /** Returns the number of the item's call, emitting a new one; undefined for other items. */
+  /**
+   * Returns the number of the item's call, and emits the call if it is new. Returns undefined for
+   * other items.
+   */
   #callOf(state: ItemState, item = state.announced): number | undefined {
     if (state.call !== undefined || item === undefined) return state.call;
     if (!isClientCall(item)) return undefined;
@@ -247,7 +257,7 @@ export class ItemEmitter {
         this.#emitArguments(state, delta);
         return;
       case 'response.custom_tool_call_input.delta':
-        // The input is emitted once it is complete. Until then, only the call itself is.
+        // Emit only the call itself. Its input is emitted once it is complete.
         this.#callOf(state);
         return;
       default:
@@ -268,7 +278,7 @@ export class ItemEmitter {
   }
 
   /**
-   * Emits an empty line between two messages. Models announce their next step in a separate
+   * Emits an empty line between two messages. Some models announce their next step in a separate
    * message.
    */
   #startText(state: ItemState): void {
@@ -285,7 +295,9 @@ export class ItemEmitter {
     this.#sink.text(text);
   }
 
-  /** Emits an image of the provider's own tool. Previews arrive in other events and are ignored. */
+  /**
+   * Emits an image from the provider's own tool. Previews arrive in other events and are ignored.
+   */
   #emitImage({ result, output_format: format }: JsonObject): void {
     if (isNonEmptyString(result)) this.#sink.image(imageTypes.get(format) ?? 'image/png', result);
   }
@@ -327,14 +339,14 @@ function textsIn(parts: unknown): string {
 export class ItemIndexes {
   readonly #byId = new Map<string, number>();
   #last = -1;
-  /** The last item has neither an ID nor a call ID and hasn't ended. */
+  /** True if the last item has neither an ID nor a call ID and hasn't ended. */
   #isLastWithoutId = false;
 
   of({ type, output_index: index, item, item_id: itemId }: JsonObject): unknown {
     const isItem = isObject(item);
     const id = isItem ? idOf(item) : itemId;
     if (typeof index === 'number') {
-      // Some servers send deltas of items they never announced.
+      // Some servers send deltas for items that they never announced.
       if (isItem || isNonEmptyString(itemId)) this.#remember(index, id);
       return index;
     }
@@ -350,7 +362,7 @@ export class ItemIndexes {
     return (isNonEmptyString(id) ? this.#byId.get(id) : undefined) ?? at;
   }
 
-  /** Starts a new item, unless this is the end of the last one and neither has an ID. */
+  /** Starts a new item, unless the event only ends the last item and neither of them has an ID. */
   #start(id: unknown, isEnd: boolean): void {
     const isAnother = isNonEmptyString(id) || !isEnd || !this.#isLastWithoutId;
     this.#isLastWithoutId = !isNonEmptyString(id) && !isEnd;
@@ -365,7 +377,7 @@ export class ItemIndexes {
   }
 }
 
-/** Earlier versions of llama.cpp send a call without an ID, only with a `call_id`. */
+/** Earlier versions of llama.cpp send a call with a `call_id` but no ID. */
 function idOf({ id, call_id: call }: JsonObject): unknown {
   return isNonEmptyString(id) ? id : call;
 }

@@ -130,7 +130,7 @@ describe('ResponsesStreamReader', () => {
     expect(complete.sink.reasoningText).toBe('Hm.');
   });
 
-  test('separates interleaved calls by index, whatever their IDs', () => {
+  test('separates interleaved calls by index, regardless of their IDs', () => {
     const { sink } = read(
       added(1, { ...call('a', ''), id: 'x1' }),
       added(2, { ...call('b', ''), id: 'x2' }),
@@ -149,7 +149,7 @@ describe('ResponsesStreamReader', () => {
     expect(sink.finishReason).toBe('tool_calls');
   });
 
-  test('emits a call with its arguments after the text of another item that arrives in between', () => {
+  test('emits a call and its arguments after text that arrives between them', () => {
     const content = [delta('output_text', 1, 'Let me'), delta('output_text', 1, ' see.')];
     const pieces = [delta(argumentsDelta, 0, '{"x"'), delta(argumentsDelta, 0, ':1}')];
     const item = call('a', '{"x":1}');
@@ -226,7 +226,7 @@ describe('ResponsesStreamReader', () => {
     expect(read(completed([item])).sink.calls[0]?.arguments).toBe('{"x":1}');
   });
 
-  test('keeps the announced name of a call that ends without one', () => {
+  test('keeps the announced name of a call that ends without a name', () => {
     const { name, call_id, ...end } = call('a', '{"x":1}');
     const { sink } = read(added(0, call('a', '')), done(0, end), completed());
     expect(sink.calls).toMatchObject([{ id: call_id, name, arguments: '{"x":1}' }]);
@@ -318,7 +318,7 @@ describe('ResponsesStreamReader', () => {
     expect([own.calls.length, own.finishReason]).toEqual([1, 'tool_calls']);
   });
 
-  test('fails at too many items', () => {
+  test('fails on too many items', () => {
     const items = Array.from({ length: outputItemsMax }, (_, index) => done(index, message('a')));
     expect(read(...items.slice(1), completed()).failure).toBeUndefined();
     const { failure, reader } = read(...items, completed());
@@ -471,7 +471,7 @@ test('ResponsesStreamReader emits a free-form call as a function call', () => {
   expect(sink.finishReason).toBe('tool_calls');
 });
 
-test('readFullReply fails at too many items', () => {
+test('readFullReply fails on too many items', () => {
   const item = { type: 'message', content: [{ type: 'output_text', text: 'a' }] };
   const read = (length: number) => {
     const response = { status: 'completed', output: Array(length).fill(item) };
@@ -509,7 +509,7 @@ describe('ResponsesStreamReader with events without indexes or IDs', () => {
     ]);
   });
 
-  test('separates items without an ID, announced or not', () => {
+  test('separates items without an ID, even if they were not announced', () => {
     const { id: _, ...withoutId } = call('1', '{}');
     const items = [message('One.'), message('Two.'), withoutId];
     const begin = added(0, { type: 'message', content: [] });

@@ -14,7 +14,9 @@ import { readUsage } from '../usage.ts';
 import { ItemEmitter } from './output-items.ts';
 import { writeRequest } from './request.ts';
 
-/** Translates for OpenAI's Responses endpoint, where some models can use tools while reasoning. */
+/**
+ * Translates for OpenAI's Responses endpoint. Some models can use tools while reasoning only there.
+ */
 export const responsesUpstream: UpstreamDialect = {
   parameters: [
     ...commonParameters,
@@ -64,7 +66,10 @@ export class ResponsesStreamReader implements StreamReader {
     return statusFailure(response, status) ?? this.readResponse(response, status);
   }
 
-  /** Emits what is new in a complete response, then its usage and finish reason. */
+  /**
+   * Emits the content of a complete response that hasn't been emitted yet, then the usage and the
+   * finish reason.
+   */
   readResponse(response: JsonObject, status: unknown): UpstreamFailure | undefined {
     this.#emitter.emitOutput(response.output);
     if (this.#emitter.isFull) return tooManyItems();
@@ -78,7 +83,7 @@ export class ResponsesStreamReader implements StreamReader {
   }
 }
 
-/** Emits a non-streaming response. Returns the failure if it is one. */
+/** Emits a non-streaming response. Returns a failure if the response is one. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
   const parsed = parseReply(text);
   if (!parsed.ok) return parsed.failure;

@@ -40,7 +40,7 @@ test('writeRequest disables storage and requests encrypted reasoning', () => {
   });
 });
 
-test('writeRequest requests no reasoning from a model that does not reason', () => {
+test('writeRequest does not request reasoning from a model that does not reason', () => {
   const { body, dropped } = write(
     { reasoning: reasoningOptions('high', null, true) },
     { thinking: null },
@@ -81,11 +81,11 @@ describe('writeRequest', () => {
     expect(capped.body.max_output_tokens).toBe(64);
   });
 
-  test('truncates a long user name', () => {
+  test('truncates a long user field', () => {
     expect(write({ user: 'a'.repeat(65) }).body.user).toBe('a'.repeat(64));
   });
 
-  test('reports parameters that the endpoint lacks', () => {
+  test('reports parameters that the endpoint does not support', () => {
     const { dropped, body } = write({
       stop: ['a'],
       choices: 2,
@@ -166,7 +166,7 @@ describe('writeRequest', () => {
   });
 });
 
-test('writeRequest writes the JSON format into text', () => {
+test('writeRequest writes the JSON format into the text field', () => {
   const format = (json: Prompt['json']) => write({ json }).body.text;
   expect(format({ schema: null, name: 'a' })).toEqual({ format: { type: 'json_object' } });
   expect(format({ schema: parameters, name: 'a', strict: true, description: 'b' })).toEqual({
@@ -186,13 +186,13 @@ describe('writeRequest', () => {
     expect(body.reasoning).toEqual(name === undefined ? undefined : { effort: name });
   });
 
-  test('writes the middle effort for adaptive reasoning without an effort', () => {
+  test('writes medium effort for adaptive reasoning without an effort', () => {
     const written = (effort: Effort | null) =>
       write({ reasoning: { ...reasoningOptions(effort), isAdaptive: true } }).body.reasoning;
     expect([written(null), written('high')]).toEqual([{ effort: 'medium' }, { effort: 'high' }]);
   });
 
-  test('writes token budgets as efforts and passes unknown efforts', () => {
+  test('writes token budgets as efforts and forwards unknown efforts', () => {
     const effort = (tokens: number) =>
       write({ reasoning: reasoningOptions(null, tokens) }).body.reasoning;
     expect([effort(2048), effort(12_000), effort(12_001)]).toEqual([
@@ -228,7 +228,7 @@ describe('writeRequest', () => {
     expect(dropped).toEqual(isDropped ? ['temperature', 'top_p'] : []);
   });
 
-  test('drops sampling parameters only while a model that reasons on request does so', () => {
+  test('drops sampling parameters for a model that reasons on request only if it reasons', () => {
     const quirks = { efforts, sampling_while_reasoning: 'drop_when_requested' as const };
     const sampled = (effort: 'high' | 'none' | null) =>
       write(
@@ -251,7 +251,7 @@ const thought = (content: string, signature?: string): AssistantPart => ({
   signature,
 });
 
-// The round-trip tests prove text, images, audio, and named files.
+// The round-trip tests cover text, images, audio, and named files.
 describe('writeItems', () => {
   test('writes system texts in their positions', () => {
     const system: Turn = { role: 'system', parts: [text('Be brief.'), text(''), text('Be kind.')] };
@@ -279,7 +279,7 @@ describe('writeItems', () => {
 
   test.each<[string, UserPart, object]>([
     [
-      'an image without a level of detail',
+      'an image without a detail level',
       { kind: 'image', url: 'data:image/png;base64,AAAA' },
       { type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'auto' },
     ],
@@ -328,7 +328,7 @@ describe('writeItems', () => {
   const imageItem = { type: 'input_image', image_url: image.url, detail: 'auto' };
   const head = { type: 'function_call_output', call_id: 'call_1' };
 
-  test('writes the result of a failed tool with a prefix', () => {
+  test('writes the result of a failed tool call with a prefix', () => {
     expect(user(result([text('not'), text('found')], true))).toEqual([
       { ...head, output: 'Error: not\n\nfound' },
     ]);
@@ -338,7 +338,7 @@ describe('writeItems', () => {
     expect(user(result([]))).toEqual([{ ...head, output: '' }]);
   });
 
-  test('shortens the ids of calls and of their results alike', () => {
+  test('shortens the ids of calls and their results in the same way', () => {
     const ids = ['x'.repeat(65), 'x'.repeat(64)];
     const written = ids.flatMap((id) => [
       ...model({ ...call, id }),
@@ -362,7 +362,7 @@ describe('writeItems', () => {
     expect(model({ ...call, arguments: '' })).toEqual([{ ...callItem, arguments: '{}' }]);
   });
 
-  test("writes OpenAI's thoughts before what followed them", () => {
+  test("writes OpenAI's thoughts before the output that followed them", () => {
     const signature = 'responses:rs_1:gAAA:=';
     const item = { type: 'reasoning', id: 'rs_1', encrypted_content: 'gAAA:=' };
     const summary = [{ type: 'summary_text', text: 'Hm.' }];

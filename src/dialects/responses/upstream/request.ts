@@ -26,7 +26,9 @@ import { functionSchema } from '../../normalize/requests/tool-schema.ts';
 import { encryptedThoughts } from '../client/schema.ts';
 import { splitSignature } from '../reasoning-signature.ts';
 
-/** Parameters that this endpoint lacks, or whose results a neutral answer can't represent. */
+/**
+ * Parameters that this endpoint doesn't support, or whose results a neutral answer can't represent.
+ */
 const unsupportedParameters = [
   'stop',
   'n',
@@ -42,7 +44,7 @@ const unsupportedParameters = [
 /** OpenAI rejects a lower output cap. Clients that only test the connection send 1. */
 export const outputTokensMin = 16;
 
-/** OpenAI rejects a longer user name. Claude Code sends long JSON with IDs. */
+/** OpenAI rejects a longer `user`. Claude Code sends JSON with IDs, which is longer. */
 const userLengthMax = 64;
 
 /** Writes a prompt as a request to OpenAI's Responses endpoint. The response isn't stored. */
@@ -194,7 +196,7 @@ type FileSource = Exclude<DocumentPart['source'], { readonly text: string }>;
 
 function writeFile(source: FileSource, name: string | undefined): object {
   if ('fileId' in source) return { file_id: source.fileId };
-  // OpenAI rejects bytes without a name, and a URL with one.
+  // OpenAI rejects bytes without a filename and URLs with a filename.
   const isInline = /^data:/i.test(source.url);
   return isInline
     ? { filename: name ?? 'document.pdf', file_data: source.url }
@@ -208,7 +210,10 @@ export function validCallId(id: string): string {
   return shortCallId(id, callIdLengthMax);
 }
 
-/** Writes a tool result. A failed one starts with `Error:`, because there is no field for that. */
+/**
+ * Writes a tool result. A failed result starts with `Error:`, because there is no field for
+ * failures.
+ */
 function writeResult(result: ToolResultPart): object {
   const { callId, parts, isError } = result;
   const errorPrefix = isError ? 'Error: ' : '';
@@ -226,7 +231,10 @@ function writeResult(result: ToolResultPart): object {
   return { ...head, output };
 }
 
-/** Puts reasoning before what the model produced next, because OpenAI rejects it alone. */
+/**
+ * Puts reasoning directly before the output that followed it, because OpenAI rejects reasoning
+ * alone.
+ */
 function writeAssistant(parts: readonly AssistantPart[]): object[] {
   const items: object[] = [];
   let thoughts: object[] = [];
