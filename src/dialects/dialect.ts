@@ -189,7 +189,7 @@ export interface UpstreamRequest {
   readonly body: string | Uint8Array | SplicedBody | LongBytes;
   /** Headers to send in addition to those that every request to this provider has. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The client's names of the parameters that this upstream can't express. */
+  /** The parameters that this upstream can't express, by the client's names. */
   readonly dropped?: readonly string[];
 }
 
@@ -282,7 +282,10 @@ export interface ClientRequest {
   readonly streamFormat: StreamFormat;
   /** Returns undefined if the dialect doesn't support chat. */
   adapterFor(dialect: DialectName): Adapter | undefined;
-  /** Returns a part that `dialect` can't express, if it is the only part of its message. */
+  /**
+   * Returns a part that `dialect` can't express and that is the only part of its message; undefined
+   * if there is none.
+   */
   unsupportedPartFor(dialect: DialectName): UnsupportedPart | undefined;
   /** Returns the request in its neutral form. */
   toPrompt(): Prompt;

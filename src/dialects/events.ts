@@ -1,5 +1,5 @@
 /**
- * Reads server-sent events as real providers send them. They don't always follow the standard. The
+ * Reads server-sent events as real providers send them. Some providers violate the standard. The
  * input is decoded text, which may be split anywhere. The output is complete messages.
  */
 import { eventBytesMax } from '../core/bounds.ts';
@@ -101,7 +101,8 @@ export class EventStreamReader {
 
   #parseLine(line: string, messages: SseMessage[]): void {
     if (line === '') {
-      // An event without data has no meaning in any dialect. Some servers send one as a keep-alive.
+      // An event without data has no meaning in any dialect. Some servers send such events as
+      // keep-alives.
       if (this.#data) messages.push({ event: this.#event, data: this.#data });
       this.#event = null;
       this.#data = null;

@@ -155,7 +155,7 @@ export function withMaskAsImage({ prompt, images, mask }: ImageOptions): {
   return { prompt: `${prompt}\n\n${maskInstruction}`, images: [...images, mask] };
 }
 
-/** Text to speak, with the upstream's name of the voice. */
+/** The text to speak, the upstream's name for the voice, and other options. */
 export interface SpeechOptions {
   readonly input: string;
   readonly voice: string;

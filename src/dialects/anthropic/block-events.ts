@@ -16,7 +16,7 @@ export class BlockEvents {
   readonly #order = new BlockOrder();
   readonly #normalizer = new BlockNormalizer();
 
-  /** Returns the events that can be sent now that this one has arrived. */
+  /** Returns the events that can be sent now that this event has arrived. */
   take(event: AnthropicEvent): readonly AnthropicEvent[] {
     const now = this.#order.defers(event) ? [] : this.#normalize(event);
     const due = this.#order.due();
@@ -58,7 +58,7 @@ const idleEventsMax = 16;
 export class BlockOrder {
   /** The index of the block that is being sent. */
   #current: unknown;
-  /** Events of other blocks since the last one of the current block. */
+  /** The number of events from other blocks since the current block's last event. */
   #idleEvents = 0;
   readonly #waiting = new Map<unknown, AnthropicEvent[]>();
   #waitingLength = 0;
@@ -163,7 +163,7 @@ export class BlockNormalizer {
     return isObject(fields.delta) && isOfKind(open.kind, fields.delta.type);
   }
 
-  /** Returns the events to send instead of this one. */
+  /** Returns the events to send instead of this event. */
   normalize(event: AnthropicEvent): readonly AnthropicEvent[] {
     const { type, index, content_block: block, delta } = event.fields;
     if (type === 'content_block_start') return isObject(block) ? this.#start(event, block) : none;

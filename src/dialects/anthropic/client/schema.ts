@@ -15,7 +15,7 @@ import { toolNameDescription, toolNamePattern } from '../../normalize/requests/t
 // received.
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
-/** A nested block, or one that hasn't been validated yet. */
+/** A nested block, or a block that hasn't been validated yet. */
 const anyBlock = Type.Object({ type: Type.String({ minLength: 1 }) });
 export type AnyBlock = Static<typeof anyBlock>;
 

@@ -40,7 +40,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   readonly #inputTokensEstimate: number;
   #out = '';
   #hasBegun = false;
-  /** The index of the open block, or of the last one. */
+  /** The index of the open block. If no block is open, the index of the last block. */
   #index = -1;
   #open: OpenBlock | undefined;
   /**

@@ -280,7 +280,8 @@ function withoutForeignSources(block: AnyBlock): AnyBlock {
 }
 
 // Claude Code sends instructions in the middle of a conversation. Anthropic's newer models accept
-// them there. Its older models and other servers of this dialect accept them only in `system`.
+// them there. Anthropic's older models and other servers of this dialect accept them only in
+// `system`.
 
 const isInstruction = ({ role }: Messages[number]) => role === 'system';
 

@@ -73,8 +73,9 @@ export function inputSchema(schema: Schema | null): Schema {
   return { ...rest, type: 'object', properties };
 }
 
-// Anthropic enforces the schemas of strict tools but rejects a request if there are too many or if
-// their total size is too large. In such a request, no tool is sent as strict.
+// Anthropic enforces the schemas of strict tools but rejects a request that has too many strict
+// tools, or too many optional parameters or unions in their schemas. In such a request, no tool is
+// sent as strict.
 
 const toolsMax = 20;
 const optionalMax = 24;

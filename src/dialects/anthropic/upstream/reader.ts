@@ -55,8 +55,8 @@ function emitFinish(
 }
 
 /**
- * Returns true if the event's name matches its type. Such an event isn't a failure, even if its
- * type is unknown and it has a `message`.
+ * Returns true if the event's name matches its type and it has no `error`. Such an event isn't a
+ * failure, even if its type is unknown and it has a `message`.
  */
 export function isNamedEvent(event: string | null, { type, error }: JsonObject): boolean {
   return event !== null && event === type && error === undefined;

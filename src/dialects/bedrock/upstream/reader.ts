@@ -39,7 +39,7 @@ function finishReasonOf(reason: string, hasCalls: boolean): FinishReason {
   return reasons.get(reason) ?? anthropicReason(reason, hasCalls);
 }
 
-/** Returns the failure for a stop reason, or for a missing one. */
+/** Returns the failure for a stop reason, or for a missing stop reason. */
 function endFailure(reason: unknown): UpstreamFailure | undefined {
   if (!isNonEmptyString(reason)) return malformed(noStopReason);
   return mistakes.has(reason) ? finishReasonFailure('server', reason) : undefined;
@@ -194,7 +194,7 @@ export class BedrockStreamReader implements StreamReader {
     if (this.ended) return undefined;
     const fields = parseExact(data);
     if (event === 'metadata' && isObject(fields)) return this.#takeUsage(fields);
-    // The answer is complete, so an error after it loses at most the usage.
+    // Ignore errors after the end: the answer is complete, and at most its usage is lost.
     if (this.finished) return undefined;
     if (!isObject(fields)) return invalidJsonEvent(data);
     switch (event) {
