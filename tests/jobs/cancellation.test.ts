@@ -32,7 +32,7 @@ async function reportedCosts(id: string): Promise<unknown[]> {
     signer: new WebhookSigner(new Secret('a secret of the operator, long enough')),
     async post(_url, { body }) {
       costs.push(JSON.parse(body).data.cost);
-      // Fail, so that the webhook is sent again.
+      // Report a failure, so that the webhook is sent again.
       return { ok: true, status: 503 };
     },
     baseUrl: () => 'http://g.test',
@@ -49,7 +49,7 @@ function createJob(): Promise<string> {
   return harness.speech(caller, text, { webhook_url: 'https://hooks.example/' });
 }
 
-test('a canceled job includes pieces that a crashed worker was charged for', async () => {
+test('a canceled job includes the cost of the pieces that a crashed worker ran', async () => {
   const id = await createJob();
   const { queue } = harness.store.jobs;
   const addPiece = queue.addPiece.bind(queue);
@@ -71,7 +71,7 @@ test('a canceled job includes pieces that a crashed worker was charged for', asy
   expect(harness.runner.charged).toBe(total);
 });
 
-test('a canceled job includes a piece that a journal replay charges later', async () => {
+test('a canceled job includes the cost of a piece that a journal replay charges later', async () => {
   const id = await createJob();
   const called = Promise.withResolvers<string>();
   harness.runner.onCall = ({ requestId }) => {
@@ -86,7 +86,7 @@ test('a canceled job includes a piece that a journal replay charges later', asyn
   expect(await reportedCosts(id)).toEqual([credits.one, credits.one, credits.one]);
 });
 
-test('a canceled job counts a piece once if its worker stores it later', async () => {
+test('a canceled job includes the cost of a piece once if its worker stores the piece later', async () => {
   const id = await createJob();
   harness.runner.onCall = async ({ requestId }) => {
     if (harness.runner.requestIds.length === 0) return;

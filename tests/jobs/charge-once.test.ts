@@ -1,4 +1,4 @@
-/** The ledger charges a request id once, whichever process books it how often. */
+/** The ledger charges a request ID once, whichever processes book it, and however often. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,7 +40,7 @@ describe.each([...engines])('a piece charged by two processes on $name', ({ empt
     });
   }
 
-  /** Settles a piece like the gateway does: held, sent, charged 70 credits. */
+  /** Settles a piece as the gateway does: holds credits, sends the request, charges 70 credits. */
   async function charge(accounting: Accounting, owner: Owner, requestId: string): Promise<void> {
     const caller = callerOf(owner.tenantId, { keyId: owner.keyId });
     const bound = { requested: 100, minimum: 100 };
@@ -56,7 +56,7 @@ describe.each([...engines])('a piece charged by two processes on $name', ({ empt
     );
   }
 
-  /** Retries once: after an unclear commit, the first flush may fail. */
+  /** Flushes, with one retry: after a commit with an unknown outcome, the first flush may fail. */
   async function flush(accounting: Accounting): Promise<void> {
     await accounting.flush().catch(() => accounting.flush());
   }
@@ -70,7 +70,7 @@ describe.each([...engines])('a piece charged by two processes on $name', ({ empt
     return row.spent;
   }
 
-  test('is booked once when both are running', async () => {
+  test('is booked once when both processes are running', async () => {
     const owner = await addCustomer(stores.one);
     const [first, second] = [
       await open('first', stores.one.ledger),
@@ -95,7 +95,7 @@ describe.each([...engines])('a piece charged by two processes on $name', ({ empt
     expect(await discrepancies(stores.one.database)).toEqual([]);
   }, 120_000);
 
-  test('is booked once when the first crashed before booking it', async () => {
+  test('is booked once when the first process crashed before it booked the piece', async () => {
     const owner = await addCustomer(stores.one);
     const { ledger } = stores.one;
     const failing: LedgerStore = new Proxy(ledger, {

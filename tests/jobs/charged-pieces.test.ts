@@ -1,4 +1,4 @@
-/** A piece can be charged although its result is lost. The job's cost includes that charge. */
+/** A piece can be charged even if its result is lost. The job's cost includes that charge. */
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
@@ -19,8 +19,8 @@ beforeEach(async () => {
 afterEach(() => harness.close());
 
 /**
- * Creates a job that waits for a retry because the store was unreachable after `stored` pieces: the
- * others were charged, but their results weren't stored.
+ * Creates a job that waits for a retry because the store became unreachable after `stored` pieces.
+ * The other pieces were charged, but their results weren't stored.
  */
 async function jobWithLostPieces(input: string, stored: number): Promise<string> {
   const id = await harness.speech(caller, input);
@@ -63,7 +63,7 @@ test('a failed job includes the cost of several lost pieces', async () => {
   expect(harness.runner.charged).toBe(costCredits);
 });
 
-test('a job canceled before its retry includes each lost piece once', async () => {
+test('a job canceled before its retry includes the cost of each lost piece once', async () => {
   const id = await jobWithLostPieces(text, 1);
   const costCredits = credits.one + credits.two + credits.three + credits.four;
   for (let times = 0; times < 2; times += 1) {
@@ -73,7 +73,7 @@ test('a job canceled before its retry includes each lost piece once', async () =
   expect(harness.runner.charged).toBe(costCredits);
 });
 
-test('a job canceled during its retry includes the piece charged before', async () => {
+test('a job canceled during its retry includes the cost of the piece charged before the retry', async () => {
   const id = await jobWithLostPieces('Number one.', 0);
   harness.now += 15_000;
   harness.runner.onCall = async () => {
@@ -86,7 +86,7 @@ test('a job canceled during its retry includes the piece charged before', async 
   });
 });
 
-test('a job fails when all request ids of a piece were recorded free', async () => {
+test('a job fails when all request ids of a piece were recorded as free', async () => {
   const id = await harness.speech(caller, 'Number one.');
   const spy = spyOn(harness.runner, 'chargeOf').mockResolvedValue({ kind: 'free' });
   for (const waitMs of [0, 15_000, 300_000]) {
@@ -97,7 +97,7 @@ test('a job fails when all request ids of a piece were recorded free', async () 
   expect(await harness.job(caller, id)).toMatchObject({ status: 'failed', costCredits: 0 });
 });
 
-test('a piece is repeated under a new id if another worker used its id', async () => {
+test('a piece is repeated with a new request id if another worker used its id', async () => {
   const id = await harness.speech(caller, 'Short.');
   harness.runner.onCall = async ({ requestId }) => {
     if (harness.runner.speechPieces.length > 1) return;

@@ -9,7 +9,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-test('a tenant gets 2 job lists at a time, without delaying other tenants', async () => {
+test('a tenant can have 2 job list requests in flight, and other tenants are not delayed', async () => {
   const { service } = server.harness;
   const list = service.list.bind(service);
   const othersServed = Promise.withResolvers<void>();

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => harness.close());
 
-test('the 33rd concurrent upload of a tenant is rejected unread until others end', async () => {
+test("a tenant's 33rd upload is rejected unread while the other 32 are in progress", async () => {
   const [caller, other] = [await harness.newCaller(), await harness.newCaller()];
   const gate = Promise.withResolvers<void>();
   async function* slow(): AsyncGenerator<FormPart> {

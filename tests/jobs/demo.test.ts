@@ -1,4 +1,4 @@
-/** Long jobs through the full gateway: split, run by the demo, charged, joined, downloaded. */
+/** Long jobs through the full gateway: split, run by the demo model, charged, and joined. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
 import { isObject } from '../../src/core/json.ts';
@@ -29,8 +29,8 @@ async function balance(): Promise<number> {
   return isObject(json.balance) ? Number(json.balance.total) : Number.NaN;
 }
 
-// 315 sentences of 12 characters and a space fill a piece of 4,096 characters: 4,094 of them. The
-// other pieces have 4,094 and 909, so 9,097 characters are synthesized, at 1 credit each.
+// A piece has at most 4,096 characters, so it fits 315 sentences of 12 characters and 314 spaces.
+// The 3 pieces have 4,094, 4,094, and 909 characters: 9,097 in total, at 1 credit each.
 const text = 'All is well. '.repeat(700);
 
 test.each(['mp3', 'wav'] as const)(
@@ -52,7 +52,7 @@ test.each(['mp3', 'wav'] as const)(
     const mimeType = String(output.content_type);
     expect(file.headers.get('content-type')).toBe(mimeType);
     const parsed = await parseBuffer(await file.bytes(), { mimeType }, { duration: true });
-    // The demo plays at most 83 notes of 240 ms per call.
+    // The demo model plays at most 83 notes of 240 ms per call.
     expect(parsed.format.duration).toBeCloseTo(3 * 83 * 0.24, 2);
     expect(await discrepancies(gateway.store.database)).toEqual([]);
   },
@@ -91,7 +91,7 @@ test('repeated requests with one Idempotency-Key create one job', async () => {
   const second = await create('Twice.', 'job-2');
   await ended(String(second.json.id));
   expect(second.json.id).not.toBe(first.json.id);
-  // "Once only." and "Twice." have 16 characters.
+  // "Once only." and "Twice." have 16 characters in total.
   expect(await balance()).toBe(before - 16);
 });
 
@@ -113,7 +113,8 @@ test('an Idempotency-Key does not show a job to a key that may not use its model
 });
 
 test('a recording of 48 MB becomes one transcript with continuous timestamps', async () => {
-  // 4,200 notes of 240 ms and 11,520 bytes: 1,008 seconds, cut after 24 MiB or 524.288 seconds.
+  // 4,200 notes of 240 ms and 11,520 bytes each last 1,008 seconds. The recording is cut after
+  // 24 MiB, which is 524.288 seconds.
   const before = await balance();
   const form = new FormData();
   form.set('model', 'demo/transcribe');

@@ -81,7 +81,7 @@ async function balance(): Promise<number> {
   return isObject(json.balance) ? Number(json.balance.total) : Number.NaN;
 }
 
-describe('job', () => {
+describe('a job', () => {
   test('is routed, charged, and logged like other requests', async () => {
     const before = await balance();
     const id = await create();
@@ -160,7 +160,7 @@ describe('job', () => {
   });
 });
 
-describe('piece that another worker repeats after a crash', () => {
+describe('a piece that another worker repeats after a crash', () => {
   /** Replays a journal of the crashed worker with lines made from the last dispatched call. */
   async function replay(linesFor: (call: DispatchedRequest) => JournalLine[]): Promise<void> {
     const root = join(folder, 'journal');
@@ -181,7 +181,7 @@ describe('piece that another worker repeats after a crash', () => {
 
   const unsettled = (call: DispatchedRequest): JournalLine[] => [{ kind: 'dispatched', call }];
 
-  /** The crashed worker charged 20 credits, like its successor, but couldn't book them. */
+  /** The crashed worker also charged 20 credits, but couldn't book them. */
   const settled = (call: DispatchedRequest): JournalLine[] => {
     const { record, ...rest } = unfinishedSettlement(call);
     const charges = { ...record.charges, modelCharge: 20 };
@@ -198,7 +198,7 @@ describe('piece that another worker repeats after a crash', () => {
     return { spent: before - (await balance()), calls };
   }
 
-  test('is charged under a new id when the replay recorded it free', async () => {
+  test('is charged under a new id when the replay recorded it as free', async () => {
     expect(await runDuringReplay(unsettled)).toEqual({ spent: 20, calls: 2 });
     const { json } = await send('GET', '/v1/customer/logs?limit=2');
     const [charged, crashed] = Array.isArray(json.logs) ? json.logs : [];
@@ -206,7 +206,7 @@ describe('piece that another worker repeats after a crash', () => {
     expect(crashed).toMatchObject({ status: 'error', cost: 0 });
   });
 
-  test('is charged once when the replay recorded its charge', async () => {
+  test('is charged once when the replay recorded its charge first', async () => {
     expect(await runDuringReplay(settled)).toEqual({ spent: 20, calls: 1 });
   });
 

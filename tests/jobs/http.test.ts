@@ -280,7 +280,7 @@ describe('POST /v1/jobs', () => {
       'an input of 200,001 characters',
       { input: 'a'.repeat(200_001) },
       'input',
-      'input is too long: a job takes up to 200000 characters.',
+      'input is too long: a job accepts at most 200000 characters.',
     ],
     [
       'an unpaired surrogate',

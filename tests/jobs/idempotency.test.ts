@@ -48,7 +48,7 @@ describe.each([...engines])('Idempotency-Key of a transcription job on $name', (
     return readReply(await fetch(`${gateway.url}/v1/jobs`, { method: 'POST', headers, body }));
   }
 
-  /** Sends all but the last bytes, and those when the test calls `finish`. */
+  /** Sends all but the last 100 bytes. The last bytes are sent when the test calls `finish`. */
   async function begin(key: string, form: FormData) {
     const encoded = new Response(form);
     const type = { 'content-type': encoded.headers.get('content-type') ?? '' };
@@ -82,7 +82,7 @@ describe.each([...engines])('Idempotency-Key of a transcription job on $name', (
     }
   }
 
-  /** Returns the objects that belong to no job. */
+  /** Returns the objects that don't belong to a job. */
   async function orphans(): Promise<string[]> {
     const ids = await jobIds();
     const { write } = gateway.store.database;
@@ -91,7 +91,7 @@ describe.each([...engines])('Idempotency-Key of a transcription job on $name', (
     return [...rows.map(({ key }) => key), ...files()].filter((key) => !owned.includes(key));
   }
 
-  test('returns the first job only for the same file and fields', async () => {
+  test('returns the first job only if the file and the fields are the same', async () => {
     const created = await send('same', formWith(recording));
     expect(created.status).toBe(202);
     await ended(created);
@@ -115,7 +115,7 @@ describe.each([...engines])('Idempotency-Key of a transcription job on $name', (
     const first = await begin('twice', formWith(recording));
     const second = await begin('twice', formWith(recording));
     const third = await begin('twice', formWith(other));
-    // The first connection may be dead, so the second request doesn't wait for it.
+    // The first connection may be dead, so the second request doesn't wait for the first upload.
     second.finish();
     const created = await second.reply;
     expect([created.status, created.headers.get('idempotent-replayed')]).toEqual([202, null]);

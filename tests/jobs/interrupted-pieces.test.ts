@@ -30,7 +30,7 @@ async function jobIn(id: string, status: string): Promise<Record<string, unknown
   }
 }
 
-/** Makes the job due without the delay of 15 seconds after a failure. */
+/** Makes the job due now, without the delay of 15 seconds after a failure. */
 async function skipDelay(id: string): Promise<void> {
   const { write } = audio.gateway.store.database;
   await write.updateTable('jobs').set({ claimable_at: 0 }).where('id', '=', id).execute();
@@ -48,7 +48,7 @@ const broken = {
   note: 'The provider ended the answer early; no audio was delivered and nothing is charged.',
 };
 
-test('an interrupted piece that is repeated is charged once', async () => {
+test('a piece that is repeated after an interruption is charged once', async () => {
   const options = { contentType: 'audio/mpeg', streamed: false } as const;
   const half = hangMidStream(1, replay(new Uint8Array(8192), options));
   audio.openai.script('tts-1-hd', [half, speech()]);
@@ -63,7 +63,7 @@ test('an interrupted piece that is repeated is charged once', async () => {
   expect(await discrepancies(audio.gateway.store.database)).toEqual([]);
 }, 120_000);
 
-test('a piece of a canceled job is charged for what was delivered', async () => {
+test('a piece of a canceled job is charged for the audio that was delivered', async () => {
   await audio.stop();
   audio = await AudioGateway.start([], { idle_timeout_ms: 100_000 });
   const options = { contentType: 'audio/mpeg', streamed: false } as const;

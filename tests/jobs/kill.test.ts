@@ -123,7 +123,7 @@ const chargedOnce = {
   ...{ isLinked: true, discrepancies: [] },
 };
 
-describe('killed gateway', () => {
+describe('after a gateway was killed', () => {
   test('another gateway repeats the provider call that was in progress', async () => {
     const victim = await startProcess();
     const reached = Promise.withResolvers<void>();
@@ -138,7 +138,7 @@ describe('killed gateway', () => {
     expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 2, rows });
   }, 120_000);
 
-  test('a piece is charged once if it was charged but not stored', async () => {
+  test('a piece is charged once if it was charged but its result was not stored', async () => {
     const id = await killAt('addPiece');
     expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 2 });
   }, 120_000);
@@ -158,7 +158,7 @@ describe('killed gateway', () => {
     expect(bill).toEqual({ ...chargedOnce, calls: 2 });
   }, 120_000);
 
-  test('another gateway repeats no calls if all pieces were stored', async () => {
+  test('another gateway repeats no calls if all results were stored', async () => {
     const id = await killAt('finish');
     expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 1 });
   }, 120_000);

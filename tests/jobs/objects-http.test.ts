@@ -33,7 +33,7 @@ function link(key: string, seconds = 3_600): string {
 }
 
 describe('GET /v1/objects/:key', () => {
-  test('sends the file as an attachment that browsers do not run', async () => {
+  test('sends the file as an attachment, so that browsers do not execute it', async () => {
     const response = await fetch(link(await storeObject()));
     expect(response.status).toBe(200);
     expect(await response.text()).toBe(content);
@@ -77,7 +77,7 @@ describe('GET /v1/objects/:key', () => {
     expect([response.status, await response.text()]).toEqual([200, content]);
   });
 
-  test('rejects a link with any changed character', async () => {
+  test('rejects a link if any of its characters is changed', async () => {
     const valid = link(await storeObject());
     const start = valid.indexOf('/objects/') + '/objects/'.length;
     const statuses = new Set<number>();
@@ -144,7 +144,7 @@ describe('GET /v1/objects/:key', () => {
     expect(isValid(new ObjectLinks(current), previousLink)).toBe(false);
   });
 
-  test('accepts a link until the exact second of its expiry', async () => {
+  test('accepts a link until the exact second at which it expires', async () => {
     const url = link(await storeObject(), 60);
     server.harness.now += 59_999;
     expect((await fetch(url)).status).toBe(200);
@@ -184,7 +184,7 @@ describe('GET /v1/objects/:key', () => {
   });
 });
 
-test('the exchange reports the length of the file that it sends', async () => {
+test('Exchange reports the length of the file that it sends', async () => {
   const body = new Blob([content]);
   const open = async () => ({ bytes: content.length, body });
   const router = new Router(objectRoutes({ open, isValidLink: () => true }));

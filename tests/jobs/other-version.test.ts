@@ -6,7 +6,7 @@ import { newObjectKey } from '../../src/core/stored-object.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { JobHarness } from '../support/job-harness.ts';
 
-/** This version splits it after each sentence. */
+/** This version of the gateway splits the text after each sentence. */
 const text = 'Number 🥇. Number two. Number three.';
 
 let harness: JobHarness;
@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => harness.close());
 
-/** Creates a job with these pieces finished by the other version, one note per character. */
+/** Creates a job whose `pieces` the other version has finished, with one note per character. */
 async function startedJob(pieces: ReadonlyMap<number, string>): Promise<string> {
   const id = await harness.speech(caller, text);
   const { queue, objects } = harness.store.jobs;
@@ -37,7 +37,7 @@ async function startedJob(pieces: ReadonlyMap<number, string>): Promise<string> 
   return id;
 }
 
-test('a job continues after its finished pieces, without missing or repeated text', async () => {
+test('a job continues after its finished pieces without missing or repeating any text', async () => {
   const finished = ['Number', '🥇. Number'];
   const id = await startedJob(new Map(finished.entries()));
   await harness.runJobs();
@@ -91,7 +91,7 @@ test('a job fails if the text of a missing piece is unknown', async () => {
   });
 });
 
-test('a missing piece is run if both versions split the text around it alike', async () => {
+test('a missing piece is run if both versions split the text around it in the same way', async () => {
   const id = await startedJob(
     new Map([
       [0, 'Number 🥇.'],

@@ -1,4 +1,4 @@
-/** An object storage that returns less or more than the requested range. */
+/** An object store that returns less or more than the requested range. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import type { ObjectStorage, StoredObject } from '../../src/jobs/object-storage.ts';
@@ -18,7 +18,7 @@ afterEach(() => harness.close());
 /** Longer than the delay before the second attempt. */
 const nextAttemptMs = 60_000;
 
-/** Runs the waiting jobs with a storage that changes the objects with matching keys. */
+/** Runs the waiting jobs with an object store that changes the objects with matching keys. */
 async function runJobs(keys: RegExp, change: (object: StoredObject) => StoredObject) {
   const real = harness.storage;
   const open: ObjectStorage['open'] = async (key) => {
@@ -48,7 +48,7 @@ test('a truncated text is not synthesized; the next attempt reads it again', asy
   expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 24 });
 });
 
-test('a truncated piece is not joined; the next attempt reads it free of charge', async () => {
+test('a truncated piece is not joined; the next attempt reads it again, free of charge', async () => {
   // 2 pieces of 13 characters, at 2 credits per character.
   const id = await harness.speech(caller, 'Sentence one. Sentence two.');
   await runJobs(/\.wav$/, half);

@@ -19,7 +19,7 @@ test.each<[EnqueueRejection, object]>([
   ['too_many_jobs', queueFull('10000 jobs')],
   ['too_many_bytes', queueFull('20 GiB of input')],
   ['claim_taken_over', { status: 409, param: 'Idempotency-Key' }],
-])('rejects a job and deletes its text when the queue answers %s', async (reason, rejection) => {
+])('rejects a job and deletes its text when the queue returns %s', async (reason, rejection) => {
   const caller = await harness.newCaller();
   const result = { ok: false, reason } as const;
   const enqueue = spyOn(harness.store.jobs.store, 'enqueue').mockResolvedValueOnce(result);

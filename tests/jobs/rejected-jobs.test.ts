@@ -1,4 +1,4 @@
-/** Rejected requests for jobs are logged and free of charge. */
+/** Rejected job requests are logged and free of charge. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import { wavFile } from '../support/audio-files.ts';
@@ -73,7 +73,7 @@ test('a job without enough credits is logged at no cost', async () => {
   await expectRow(await createTranscription(key), 402, 'transcription');
 });
 
-test('an invalid job is reported before missing credits', async () => {
+test('the error of an invalid job takes precedence over missing credits', async () => {
   const key = await audio.gateway.makeKey({ limit: 0 });
   const hook = { webhook_url: 'http://127.0.0.1:9/' };
   const unjoined = { input: 'Hello. '.repeat(1_000), response_format: 'flac' };
@@ -93,7 +93,7 @@ test('a job for a free model needs no credits', async () => {
   expect((await createSpeech({ ...speech, model: 'acme/free' }, key)).status).toBe(202);
 });
 
-test('a job is rejected unless there are enough credits for all of its text', async () => {
+test('a job is rejected unless there are enough credits for its full text', async () => {
   // 2 pieces, without the space between them: 6,998 characters at $15 per million.
   const input = 'Hello. '.repeat(1_000).trim();
   const long = { ...speech, input, response_format: 'pcm' };
@@ -119,14 +119,14 @@ test('a job beyond the rate limit is logged at no cost', async () => {
   await expectRow(rejected, 429, 'speech');
 });
 
-test('a job that the store cannot save is logged with the error that the client got', async () => {
+test('a job that the store cannot save is logged with the error that the client received', async () => {
   const { write } = audio.gateway.store.database;
-  // The message of a driver that has lost its connection.
-  await sql`create trigger away before insert on jobs
+  // The message that a database driver reports when it has lost its connection.
+  await sql`create trigger unavailable before insert on jobs
     begin select raise(abort, 'Connection terminated unexpectedly'); end`.execute(write);
   const rejectedSpeech = await createSpeech(speech);
   const rejectedTranscription = await createTranscription(audio.gateway.keys.routing);
-  await sql`drop trigger away`.execute(write);
+  await sql`drop trigger unavailable`.execute(write);
   await expectRow(rejectedSpeech, 503, 'speech');
   await expectRow(rejectedTranscription, 503, 'transcription');
 });

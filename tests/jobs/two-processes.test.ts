@@ -5,7 +5,7 @@ import { gated, speech, startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 
-/** Each has 15 characters and costs 15 credits. */
+/** Each text has 15 characters and costs 15 credits. */
 const texts = Array.from({ length: 36 }, (_, i) => `Job number ${100 + i}.`);
 const lanes = 4;
 
@@ -21,7 +21,7 @@ test('two processes run each of 36 queued jobs once', async () => {
   const env = {
     DATABASE_URL: await (await startPostgres()).createDatabase(),
     OBJECTS_URL: `file:${newFolder()}`,
-    TOLLGATE_SECRET_KEY: 'the same secret key for both of them',
+    TOLLGATE_SECRET_KEY: 'the same secret key for both processes',
   };
   const config = { limits: { requests_per_minute: 100_000 } };
   const upstreamsOf = (gateway: string) => ({
@@ -48,7 +48,7 @@ test('two processes run each of 36 queued jobs once', async () => {
     }
   };
   await Promise.all(Array.from({ length: lanes }, (_, start) => lane(start)));
-  // Both run as many jobs as one tenant may, and claim the next ones at the same moment.
+  // Both processes run as many jobs as one tenant may run. Then both claim their next jobs.
   await upstream.until((calls) => calls.length === 6, 120_000);
   const callers = upstream.requests.map(({ headers }) => headers['x-gateway']).toSorted();
   expect(callers).toEqual(['first', 'first', 'first', 'second', 'second', 'second']);
@@ -56,7 +56,7 @@ test('two processes run each of 36 queued jobs once', async () => {
 
   const read = async (gateway: Gateway, path: string) => {
     const answer = await gateway.call('GET', path, { key: keys.api });
-    // Don't mistake an error answer for an empty list.
+    // Don't mistake an error response for an empty list.
     expect(answer).toMatchObject({ status: 200 });
     return answer.body;
   };

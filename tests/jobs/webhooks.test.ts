@@ -62,7 +62,7 @@ afterEach(async () => {
   await harness.close();
 });
 
-/** Runs a job. Writes its webhook URL directly into the store, which skips the address check. */
+/** Runs a job. Writes its webhook URL directly to the store, to skip the check of the address. */
 async function endedJob(path = '/hook', who = caller): Promise<string> {
   const id = await harness.speech(who, 'Short.', { webhook_url: 'https://hooks.example/' });
   const url = path.startsWith('/') ? `http://127.0.0.1:${receiver.port}${path}` : path;
@@ -72,12 +72,12 @@ async function endedJob(path = '/hook', who = caller): Promise<string> {
   return id;
 }
 
-async function send(by = sender): Promise<void> {
-  await by.send();
-  await by.idle();
+async function send(from = sender): Promise<void> {
+  await from.send();
+  await from.idle();
 }
 
-describe('webhook', () => {
+describe('a webhook', () => {
   test('contains the ended job with a fresh link', async () => {
     const id = await endedJob();
     harness.now += 5_000;
@@ -147,7 +147,7 @@ describe('webhook', () => {
     expect(both.secretOf('ten_a')).not.toBe(before.secretOf('ten_a'));
   });
 
-  test('is retried with growing delays, under the same id, until it is delivered', async () => {
+  test('is retried with the same id and growing delays until it is delivered', async () => {
     await endedJob();
     answer = () => new Response('no', { status: 500 });
     const waits = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000];
@@ -245,7 +245,7 @@ describe('webhook', () => {
     expect(rows).toEqual([]);
   });
 
-  test('is not delayed by the slow receivers of another tenant', async () => {
+  test("is not delayed by another tenant's slow receivers", async () => {
     const gate = Promise.withResolvers<void>();
     for (let index = 0; index < 6; index += 1) await endedJob('/slow');
     answer = async () => {

@@ -26,7 +26,7 @@ afterEach(() => harness.close());
 /** Simulates a killed process: the returned promise never settles. */
 const never = () => new Promise<never>(() => {});
 
-describe('speech job', () => {
+describe('a speech job', () => {
   test('synthesizes its text in pieces and joins them into one file', async () => {
     const id = await harness.speech(caller, text, { speed: 2, instructions: 'Softly.' });
     await harness.runJobs();
@@ -85,7 +85,7 @@ describe('speech job', () => {
     expect((await harness.job(caller, id)).status).toBe('expired');
   });
 
-  test('fails without a retry, with the error message, when the caller is to blame', async () => {
+  test('fails with the error message and without a retry when the caller caused the error', async () => {
     harness.runner.onCall = async () => {
       throw new GatewayError('insufficient_credits', 'Needs 26 credits, has 3.');
     };
@@ -127,7 +127,7 @@ describe('speech job', () => {
     expect(harness.runner.speechPieces.length).toBe(3);
   });
 
-  test('gets all 3 attempts again after finishing a piece', async () => {
+  test('gets 3 new attempts after it has finished a piece', async () => {
     let failing = pieces[0];
     harness.runner.onCall = async (piece) => {
       const fails = 'input' in piece && piece.input === failing;
@@ -142,7 +142,7 @@ describe('speech job', () => {
     failing = pieces[1];
     harness.now += 300_000;
     await harness.runJobs(worker);
-    // The third attempt failed, too, but only after finishing the first piece.
+    // The third attempt also failed, but only after it had finished the first piece.
     expect(await harness.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 2 });
     for (const waitMs of [15_000, 300_000]) {
       harness.now += waitMs;
@@ -165,7 +165,7 @@ describe('speech job', () => {
     expect((await harness.job(caller, id)).status).toBe('succeeded');
   });
 
-  test('waits for the duration of retryAfterSeconds', async () => {
+  test('waits as long as retryAfterSeconds says before its next attempt', async () => {
     harness.runner.onCall = async () => {
       throw new GatewayError('rate_limit_exceeded', 'Slowly.', { retryAfterSeconds: 90 });
     };
@@ -180,7 +180,7 @@ describe('speech job', () => {
     expect(harness.runner.speechPieces.length).toBe(2);
   });
 
-  test('continues with the missing pieces after a failure, without paying twice', async () => {
+  test('continues with the missing pieces after a failure and is not charged twice', async () => {
     let isBroken = true;
     harness.runner.onCall = async (piece) => {
       const isThird = 'input' in piece && piece.input === 'Sentence three.';
@@ -225,7 +225,7 @@ describe('speech job', () => {
     });
   });
 
-  test('fails before paying for more pieces if the first cannot be joined', async () => {
+  test('fails before more pieces are charged if the first one cannot be joined', async () => {
     harness.runner.synthesize = () => Buffer.from('<html>');
     const id = await harness.speech(caller, text);
     await harness.runJobs();
@@ -235,7 +235,7 @@ describe('speech job', () => {
   });
 });
 
-describe('crashed worker', () => {
+describe('a crashed worker', () => {
   /** Runs a second worker after the lease of the first has expired. */
   async function runSuccessor(): Promise<void> {
     harness.runner.onCall = async () => {};
@@ -243,7 +243,7 @@ describe('crashed worker', () => {
     await harness.runJobs();
   }
 
-  test('that only claimed a job leaves it to another worker', async () => {
+  test('that had only claimed a job leaves it to another worker', async () => {
     const id = await harness.speech(caller, text);
     const { queue } = harness.store.jobs;
     await queue.claim({ now: harness.now, until: harness.now + minute, exceptTenants: [] });
@@ -254,7 +254,7 @@ describe('crashed worker', () => {
     expect(harness.runner.speechPieces.length).toBe(3);
   });
 
-  test('that waited for a call leaves it to another worker, which repeats the call', async () => {
+  test('that was waiting for a call leaves the job to another worker, which repeats the call', async () => {
     const id = await harness.speech(caller, text);
     harness.runner.onCall = never;
     await harness.worker().claim();
@@ -265,7 +265,7 @@ describe('crashed worker', () => {
     expect(harness.runner.charged).toBe(82);
   });
 
-  test('whose call was recorded free leaves the piece to a worker with a new id', async () => {
+  test('whose call was recorded as free leaves the piece to a worker that uses a new id', async () => {
     const id = await harness.speech(caller, text);
     harness.runner.onCall = never;
     await harness.worker().claim();
@@ -279,7 +279,7 @@ describe('crashed worker', () => {
   });
 
   test.each(['setPieces', 'addPiece', 'finish'] as const)(
-    'does not make the tenant pay twice after a crash before %s',
+    'does not make the tenant pay twice if it crashed before %s',
     async (step) => {
       const id = await harness.speech(caller, text);
       const reached = Promise.withResolvers<void>();
@@ -293,14 +293,14 @@ describe('crashed worker', () => {
       const calls = Map.groupBy(harness.runner.speechPieces, ({ input }) => input);
       expect(Math.max(...[...calls.values()].map(({ length }) => length))).toBeLessThanOrEqual(2);
       expect((await harness.output(caller, id)).length).toBe(wavFile(41).length);
-      // The objects of the crashed worker are swept, too.
+      // The sweep also deletes the objects of the crashed worker.
       harness.now += 25 * hour;
       await harness.sweep();
       expect(harness.storedObjects()).toEqual([]);
     },
   );
 
-  test('cannot change the job when it resumes after losing the lease', async () => {
+  test('cannot change the job if it resumes after it lost the lease', async () => {
     const id = await harness.speech(caller, text);
     const gate = Promise.withResolvers<void>();
     harness.runner.onCall = () => gate.promise;
@@ -317,7 +317,7 @@ describe('crashed worker', () => {
     expect(harness.failures).toEqual([]);
   });
 
-  test('fails a job after the third crash, and the queue continues', async () => {
+  test('causes the job to fail after the third crash, and the queue continues', async () => {
     const poison = await harness.speech(caller, 'Poison.');
     const { queue } = harness.store.jobs;
     for (let attempt = 0; attempt < 3; attempt += 1) {
@@ -390,7 +390,9 @@ describe('JobWorker', () => {
 
   test('keeps its job while the store is unreachable, until the lease expires', async () => {
     const [brief, long] = [await startJob('Short.'), await startJob('Short.')];
-    const renewal = spyOn(harness.store.jobs.queue, 'renew').mockRejectedValue(new Error('away'));
+    const renewal = spyOn(harness.store.jobs.queue, 'renew').mockRejectedValue(
+      new Error('unavailable'),
+    );
     harness.now += 45_000;
     await brief.worker.renew();
     brief.call.release();
@@ -463,7 +465,7 @@ describe('JobWorker', () => {
     expect(harness.runner.speechPieces).toHaveLength(1);
   });
 
-  test('leaves no output of a job that is canceled while its pieces are joined', async () => {
+  test('stores no output for a job that is canceled while its pieces are joined', async () => {
     const id = await harness.speech(caller, 'Short.');
     const { objects } = harness.store.jobs;
     const worker = harness.worker({

@@ -45,7 +45,7 @@ test.each([
   ['message', inMessage],
   ['param', inParam],
 ])(
-  'requests floats and encodes base64 itself if the error names it in %s',
+  'requests floats and encodes them as base64 if the error names the encoding in its %s',
   async (field, error) => {
     upstream.script('vectors', [json(400, { error }), floats]);
     const reply = await embed(`a text ${field}`, 'base64');
@@ -58,7 +58,7 @@ test.each([
   },
 );
 
-test('does not retry after another error, or if the request was for floats', async () => {
+test('does not retry after another error or if the client requested floats', async () => {
   upstream.script('vectors', [json(400, { error: { message: 'too long' } }), embeddings()]);
   expect((await embed('another text', 'base64')).status).toBe(400);
   upstream.script('vectors', [json(400, { error: inMessage }), embeddings()]);

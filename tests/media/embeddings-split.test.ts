@@ -1,4 +1,4 @@
-/** Embeddings from a server whose batch limit is lower than its configuration says. */
+/** Embeddings from a server whose batch limit is lower than its configured limit. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { EmbeddingServer } from '../support/embedding-server.ts';
 import { InProcessGateway } from '../support/in-process.ts';
@@ -31,7 +31,7 @@ const embed = (input: readonly string[], model = 'acme/vectors') =>
   gateway.post({ model, input }, { path: '/v1/embeddings' });
 const sizes = () => server.calls.map((call) => call.texts.length);
 
-test('halves the batch until the server accepts it, in order and charged once', async () => {
+test('halves the batch until the server accepts it, and charges the ordered vectors once', async () => {
   server.textsMax = 16;
   server.tokensPerText = 3;
   const reply = await embed(texts(70));
@@ -53,15 +53,15 @@ test.each([
   [400, 'Requested 375703 tokens, max 300000 tokens per request'],
   [422, 'batch size 4 > maximum allowed batch size 2'],
 ])('halves the batch after a %d: %s', async (status, message) => {
-  server.refusal = Response.json({ message }, { status });
-  // Use different texts each time, because the cache would answer the same ones.
+  server.nextResponse = Response.json({ message }, { status });
+  // Use different texts each time, because repeated texts would be answered from the cache.
   const reply = await embed(texts(4).map((text) => `${message} ${text}`));
   expect([reply.status, sizes()]).toEqual([200, [4, 2, 2]]);
   expect(reply.json.data).toMatchObject([0, 1, 2, 3].map((index) => ({ index })));
 });
 
 test('does not halve the batch after another error', async () => {
-  server.refusal = Response.json({ message: 'model is not for texts' }, { status: 400 });
+  server.nextResponse = Response.json({ message: 'model is not for texts' }, { status: 400 });
   expect((await embed(texts(4).map((text) => `again ${text}`))).status).toBe(400);
   expect(sizes()).toEqual([4]);
 });

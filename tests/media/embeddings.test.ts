@@ -161,7 +161,7 @@ describe('OpenAI embeddings', () => {
     expect((await chargeOf(reply)).credits).toBe(2);
   });
 
-  test('accepts a usage with only total_tokens', async () => {
+  test('accepts usage that has only total_tokens', async () => {
     const data = [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }];
     upstream.script(
       'upstream-embed',
@@ -183,7 +183,7 @@ describe('OpenAI embeddings', () => {
     expect(Object.keys(sent())).toHaveLength(6);
   });
 
-  test('renames dimensions and drops parameters as the quirks say', async () => {
+  test('renames dimensions and drops parameters according to the quirks', async () => {
     upstream.script('upstream-embed', embeddings());
     const withoutQuirks = await embed({ model: 'test/embed', input: 'one', dimensions: 5 });
     expect(vectorsOf(withoutQuirks)[0]).toHaveLength(5);
@@ -223,7 +223,7 @@ describe('OpenAI embeddings', () => {
     expect((await chargeOf(reply)).credits).toBe(7);
   });
 
-  test('tries the next model if this one is unknown upstream, or reports the error', async () => {
+  test('tries the next model if the provider does not know the first, or reports the error', async () => {
     const missing = replay(fixture('openai/embeddings-error-404.json'), { status: 404 });
     upstream.script('upstream-embed', missing);
     const reply = await embed({ model: 'test/embed', input: 'Hello, world!' });
@@ -282,7 +282,7 @@ describe('OpenAI embeddings', () => {
     expect(sent().input).toEqual(['Hello, 世界! 👋', 'Hello']);
   });
 
-  test('sends 2,048 texts in one base64 request, or in 4 float requests', async () => {
+  test('sends 2,048 texts in 1 request for base64, or in 4 requests for floats', async () => {
     const input = Array.from({ length: 2_048 }, (_, index) => `text ${index}`);
     upstream.script('upstream-embed', embeddings({ dimensions: 2 }));
     const body = { model: 'test/embed', input, encoding_format: 'base64' };
@@ -304,7 +304,7 @@ describe('OpenAI embeddings', () => {
     expect(sizes.toSorted((a, b) => b - a)).toEqual([32, 32, 6]);
   });
 
-  test('estimates 4 characters per token without usage', async () => {
+  test('estimates 4 characters per token if the provider reports no usage', async () => {
     const data = [{ object: 'embedding', index: 0, embedding: [1] }];
     upstream.script('upstream-embed', json(200, { object: 'list', data }));
     // 13 characters, including an emoji.
@@ -357,7 +357,7 @@ describe('Cohere embeddings', () => {
     expect(reply.json.model).toBe('test/cohere');
   });
 
-  test('drops unknown fields and reports at most 50 whose names fit into a header', async () => {
+  test('drops unknown fields and reports at most 50 names that fit in a header', async () => {
     const odd = { '\0': 1, 'two\nlines': 1, ж: 1, '😀': 1, '': 1, ['x'.repeat(65)]: 1 };
     const many = Array.from({ length: 5_000 }, (_, index): [string, number] => [`odd-${index}`, 1]);
     const body = { model: 'test/cohere', input: 'sunny day 1', ...odd, user: 'ann' };
@@ -384,8 +384,8 @@ describe('Cohere embeddings', () => {
     expect(attempts).toHaveLength(1);
   });
 
-  test('rejects the complete request free of charge if one batch is rejected', async () => {
-    embeddingServer.refusal = Response.json(
+  test('rejects the full request free of charge if one batch is rejected', async () => {
+    embeddingServer.nextResponse = Response.json(
       { id: 'e', message: 'text 3 is too long' },
       { status: 400 },
     );
@@ -477,7 +477,7 @@ describe('Gemini embeddings', () => {
   });
 });
 
-describe('invalid embeddings answer', () => {
+describe('an invalid embeddings answer', () => {
   const item = (index: number, embedding: unknown) => ({ object: 'embedding', index, embedding });
   const cases: readonly [string, unknown][] = [
     ['too few vectors', { data: [item(0, [1])] }],
@@ -491,14 +491,14 @@ describe('invalid embeddings answer', () => {
     ['an array', []],
   ];
 
-  test.each(cases)('returns 502 free of charge: %s', async (_, body) => {
+  test.each(cases)('is a 502 that is free of charge: %s', async (_, body) => {
     upstream.script('upstream-embed', json(200, body));
     const reply = await embed({ model: 'test/embed', input: ['a', 'b'] });
     expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
     expect((await chargeOf(reply)).credits).toBe(0);
   });
 
-  test('returns the error of an answer with status 200', async () => {
+  test('is reported with its own error message if it is an error with status 200', async () => {
     upstream.script('upstream-embed', json(200, { error: { message: 'too long', code: 400 } }));
     const reply = await embed({ model: 'test/embed', input: 'a' });
     expect([reply.status, reply.error.message]).toEqual([400, 'too long']);
@@ -526,7 +526,7 @@ describe('cached embeddings', () => {
   });
 });
 
-describe('invalid embeddings request', () => {
+describe('an invalid embeddings request', () => {
   const good = { model: 'test/embed', input: 'text' };
   const many = (count: number) => Array.from({ length: count }, () => 'a');
   const cases: readonly [string, object, number, string | null][] = [

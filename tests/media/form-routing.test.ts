@@ -1,4 +1,4 @@
-/** Routing fields in multipart forms: `models`, `provider` and `route` work as they do in JSON. */
+/** Routing fields in multipart forms: `models`, `provider`, and `route` work as they do in JSON. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
 import OpenAI, { toFile } from 'openai';
 import { wavFile } from '../support/audio-files.ts';
@@ -100,7 +100,7 @@ describe('routing fields of a transcription form', () => {
     'are validated, and a rejected request is logged with its model: %j',
     async (fields, code, param) => {
       const reply = await transcribe([['model', 'openai/stt-1'], ...fields]);
-      await audio.expectRefusal(reply, code, param);
+      await audio.expectRejection(reply, code, param);
       const { requestedModel } = await audio.gateway.record(reply.requestId);
       expect(requestedModel).toBe('openai/stt-1');
     },

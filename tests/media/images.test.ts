@@ -37,7 +37,7 @@ beforeAll(startImageGateway);
 afterAll(stopImageGateway);
 afterEach(() => upstream.reset());
 
-describe('OpenAI image edit', () => {
+describe('an OpenAI image edit', () => {
   test('sends the image and the options and returns the answer under the alias', async () => {
     upstream.script('gpt-image', images({ usage: { prompt: 431, completion: 1364 } }));
     const reply = await edit({
@@ -78,7 +78,7 @@ describe('OpenAI image edit', () => {
     expect(uploadsOnDisk()).toEqual([]);
   });
 
-  test.each(['rgba', 'rgba16', 'grey+alpha', 'interlaced'] as const)(
+  test.each(['rgba', 'rgba16', 'gray+alpha', 'interlaced'] as const)(
     'inverts the alpha channel of a mask (%s)',
     async (kind) => {
       upstream.script('gpt-image', images());
@@ -94,7 +94,7 @@ describe('OpenAI image edit', () => {
     },
   );
 
-  test('rounds half-transparent pixels of a mask at 50%', async () => {
+  test('makes each pixel of a mask fully transparent or opaque, with a threshold of 50%', async () => {
     upstream.script('gpt-image', images());
     imageOf(await edit({ mask: mask(['+-+-', '....', '####']) }));
     const file = form().files.find(({ field }) => field === 'mask');
@@ -142,7 +142,7 @@ describe('OpenAI image edit', () => {
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('quality');
   });
 
-  test('is charged a flat price, or per image in addition to tokens', async () => {
+  test('is charged a flat price, or a price per image in addition to the tokens', async () => {
     upstream.script('flat-image', replay(JSON.stringify({ data: [{ b64_json: onePixel }] })));
     const flat = await edit({ model: 'test/flat' });
     expect(flat.json.usage).toMatchObject({ prompt_tokens: 0, completion_tokens: 0 });
@@ -178,7 +178,7 @@ describe('OpenAI image edit', () => {
     expect((await chargeOf(reply)).credits).toBe(0);
   });
 
-  test('is charged by an estimate without usage if the model is priced by tokens', async () => {
+  test('is charged an estimate if its model is priced by tokens and the provider reports no usage', async () => {
     upstream.script('gpt-image', replay(JSON.stringify({ data: [{ b64_json: onePixel }] })));
     const reply = await edit({ quality: 'low' });
     // 13 characters are 4 tokens. OpenAI's square image of low quality has 272 tokens.
@@ -186,7 +186,7 @@ describe('OpenAI image edit', () => {
     expect(await chargeOf(reply)).toEqual({ ...paid, operation: 'images' });
   });
 
-  test('is charged by an estimate if the usage is implausible', async () => {
+  test('is charged an estimate if the usage is implausible', async () => {
     upstream.script('gpt-image', images({ usage: { prompt: 50, completion: 900_000_000 } }));
     const reply = await edit({ quality: 'low' });
     const paid = { credits: 4 * 2 + 272 * 4, tokens: [4, 272], estimated: true };
@@ -237,7 +237,7 @@ describe('OpenAI image edit', () => {
     expect(uploadsOnDisk()).toEqual([]);
   });
 
-  test('returns the error of a provider that answers before it read the upload', async () => {
+  test('returns the error of a provider that answers before it has read the upload', async () => {
     upstream.script('/v1/images/edits', answerEarly(status(413, 'Images can have up to 4 MB.')));
     const large = Buffer.concat([sourceImage, Buffer.alloc(30 * 1024 * 1024)]);
     const reply = await edit({ image: large });
@@ -252,7 +252,7 @@ describe('OpenAI image edit', () => {
     imageOf(await generate({ model: 'test/hasty', prompt: 'a cat' }));
   });
 
-  test('is canceled upstream if the client disconnects, and deletes its upload', async () => {
+  test('is canceled upstream and deletes its upload if the client disconnects', async () => {
     upstream.script('gpt-image', delayed(30_000, images()));
     const client = new AbortController();
     const result = fetch(`${gateway.url}/v1/images/edits`, {
@@ -318,7 +318,7 @@ describe('OpenAI image edit', () => {
   }
 });
 
-describe('Gemini image edit', () => {
+describe('a Gemini image edit', () => {
   const parts = (at = 0): Record<string, unknown>[] => {
     const body = sentBody(at) as { contents: { role: string; parts: Record<string, unknown>[] }[] };
     return body.contents[0]?.parts ?? [];
@@ -380,7 +380,7 @@ describe('Gemini image edit', () => {
     expect(parts()).toEqual([{ text: 'a cat' }]);
   });
 
-  test("returns the final image, not a draft from the model's reasoning", async () => {
+  test("returns the final image rather than a draft from the model's reasoning", async () => {
     const imagePart = (data: string, more: object = {}) => ({
       inlineData: { mimeType: 'image/png', data },
       ...more,
@@ -424,7 +424,7 @@ describe('Gemini image edit', () => {
   });
 });
 
-describe('SiliconFlow image edit', () => {
+describe('a SiliconFlow image edit', () => {
   test.each([
     ['test/kontext', 'image'],
     ['test/kontext-pro', 'input_image'],
@@ -489,7 +489,7 @@ describe('SiliconFlow image edit', () => {
 });
 
 describe('image generation', () => {
-  test('sends JSON and returns the same answer as an edit', async () => {
+  test('sends JSON and returns an answer in the same format as an edit', async () => {
     upstream.script('gpt-image', images({ usage: { prompt: 7, completion: 272 } }));
     const options = {
       prompt: 'a cat',
@@ -506,7 +506,7 @@ describe('image generation', () => {
     expect((await chargeOf(reply)).credits).toBe(7 * 2 + 272 * 4);
   });
 
-  test('keeps the URL of an xAI answer and adds its creation time', async () => {
+  test('keeps the URL in an xAI answer and adds the creation time', async () => {
     const url = 'https://images.invalid/cat.jpeg';
     const recorded = fixture('xai/image-generation.json').replace(/https:[^"]+/, url);
     upstream.script('flat-image', replay(recorded));
@@ -524,7 +524,7 @@ describe('image generation', () => {
     expect(reply.json.model).toBe('test/image');
   });
 
-  test('is replayed for its Idempotency-Key', async () => {
+  test('is replayed for requests with the same Idempotency-Key', async () => {
     upstream.script('gpt-image', images({ usage: { prompt: 7, completion: 272 } }));
     const path = '/v1/images/generations';
     const headers = { 'idempotency-key': 'cat-1' };

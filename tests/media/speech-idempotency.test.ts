@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => audio.stop());
 afterEach(() => audio.reset());
 
-/** Costs 75 credits: 5 characters at 15 credits. */
+/** This request costs 75 credits: 5 characters at 15 credits. */
 const speechBody = { model: 'openai/tts-1', input: 'Hello', voice: 'alloy' };
 const cost = 75;
 
@@ -35,7 +35,7 @@ async function speak(key: string, body: object = {}, signal?: AbortSignal) {
 
 const creditsOf = async (reply: { requestId: string }) => (await audio.bill(reply)).credits;
 
-/** Contains every byte value, so that it can't survive a conversion to text. */
+/** Contains every byte value, so that a conversion to text would change the bytes. */
 const audioBytes = Buffer.from(
   Uint8Array.from({ length: 100_003 }, (_, index) => (index * 197) % 256),
 );
@@ -53,7 +53,7 @@ test('replays the same bytes with the same content type, free of charge', async 
   expect(again.bytes.equals(audioBytes)).toBe(true);
   expect(again.headers.get('content-type')).toBe('audio/mpeg');
   expect(again.headers.get('content-length')).toBe('100003');
-  // Both have the request ID and receipt of the charged request.
+  // Both answers have the request ID and receipt of the charged request.
   expect([again.requestId, await creditsOf(again)]).toEqual([first.requestId, cost]);
   expect(before - (await audio.gateway.balance())).toBe(cost);
   expect(audio.openai.requests).toHaveLength(1);
@@ -80,7 +80,7 @@ test('replays the detected content type if the provider sent another format', as
   ]);
 });
 
-test.each([{ input: 'Hullo' }, { voice: 'nova' }, { response_format: 'opus' }, { speed: 2 }])(
+test.each([{ input: 'Hallo' }, { voice: 'nova' }, { response_format: 'opus' }, { speed: 2 }])(
   'returns 409 for a different request: %j',
   async (change) => {
     audio.openai.script('tts-1', audioAnswer());
@@ -104,7 +104,7 @@ test('waits for a concurrent request with the same key', async () => {
   expect(audio.openai.requests).toHaveLength(1);
 });
 
-test('repeats a request whose audio was interrupted', async () => {
+test('calls the provider again if the audio of the first request was interrupted', async () => {
   audio.openai.script('tts-1', hangMidStream(2, speech()));
   const interrupted = await speak('broken').catch(() => 'interrupted');
   expect(interrupted).toBe('interrupted');
@@ -129,7 +129,7 @@ test('returns 409 for a repeated request whose audio was too long to store', asy
   expect(audio.openai.requests).toHaveLength(1);
 }, 120_000);
 
-test('without an Idempotency-Key, synthesizes again even with cache: always', async () => {
+test('synthesizes the same text again without an Idempotency-Key, even with cache: always', async () => {
   const key = await audio.gateway.makeKey({ cache: 'always' });
   audio.openai.script('tts-1', speech());
   const replies = [await audio.speak(speechBody, key), await audio.speak(speechBody, key)];

@@ -401,7 +401,7 @@ describe('interrupted speech', () => {
     audio.openai.script('tts-1', hangMidStream(2, speech()));
     const received = await receive();
     expect(received).toMatchObject({ status: 200, bytes: 2048, isComplete: false });
-    // 19 bytes of text take 19/15 seconds to speak, or 20,267 bytes of MP3. 2,048 of these bytes are
+    // 19 bytes of text take 19/15 seconds to speak, or 20,267 bytes of MP3. 2,048 bytes are
     // 12 × 2,048 / 20,267 = 1.2 of the 12 characters, rounded up to 2, at 15 credits each.
     expect(await audio.bill(received)).toEqual({
       credits: 30,

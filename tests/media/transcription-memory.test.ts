@@ -1,4 +1,4 @@
-/** Uploads are buffered on disk, so concurrent large ones need little memory. */
+/** Uploads are buffered on disk, so that large concurrent uploads need little memory. */
 import { expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,12 +35,12 @@ test('20 concurrent uploads of 25 MB need less than 400 MB of memory', async () 
       },
     ],
   };
-  // If reading a recording's length takes too long, credits are held for the maximum length.
+  // If it takes too long to read a recording's length, credits are held for the maximum length.
   const env = { TOLLGATE_BOOTSTRAP_CREDITS: '1000000000' };
   const dataDir = newFolder();
   const folder = join(dataDir, 'uploads');
   mkdirSync(folder);
-  // A file that a killed gateway left behind.
+  // This simulates a file that a killed gateway left behind.
   writeFileSync(join(folder, 'orphan'), '');
   await using gateway = await startGateway({ config, env, dataDir });
   const bytes = new Uint8Array(25 * megabyte);

@@ -17,10 +17,10 @@ import { readFixture } from '../support/upstream-conformance.ts';
 
 let audio: AudioGateway;
 
-/** Costs 0.006 dollars per minute and 1,000 credits per request. */
+/** A model that costs 0.006 dollars per minute and 1,000 credits per request. */
 const withFee = {
   id: 'test/fee',
-  name: 'Ears with a fee',
+  name: 'Transcription with a fee',
   input_modalities: ['audio'],
   output_modalities: ['text'],
   features: ['transcription'],
@@ -63,14 +63,14 @@ const transcriptJson = (body: object) => json(200, body);
 
 function formAt(upstream: 'openai' | 'siliconflow', at = 0) {
   const { form } = audio[upstream].requests[at] ?? {};
-  if (!form) throw new Error('The upstream was sent no form.');
+  if (!form) throw new Error('The upstream received no form.');
   return form;
 }
 
 /** The fake upstream derives types from filenames, so check the raw bytes. */
 const rawForm = () => Buffer.from(audio.openai.requests[0]?.raw ?? []).toString('latin1');
 
-describe('charge of a transcription', () => {
+describe('the charge for a transcription', () => {
   test('is 0.006 dollars per minute of reported duration for stt-1', async () => {
     audio.openai.script('whisper-1', transcriptJson({ text: 'Guten Tag', duration: 8.47 }));
     const reply = await transcribe();
@@ -124,7 +124,7 @@ describe('charge of a transcription', () => {
     );
   });
 
-  test('does not include the request fee without a duration', async () => {
+  test('does not include the request fee if the provider reports no duration', async () => {
     audio.openai.script('fee-1', transcriptJson({ text: 'ok' }));
     const free = await transcribe({ model: 'test/fee' });
     expect((await audio.bill(free)).credits).toBe(0);
@@ -133,7 +133,7 @@ describe('charge of a transcription', () => {
     expect((await audio.bill(paid)).credits).toBe(100 + 1_000);
   });
 
-  test('accepts a long duration for a small file, because silence needs no space', async () => {
+  test('can be for a long duration of a small file, because silence takes little space', async () => {
     audio.openai.script('whisper-1', transcriptJson({ text: 'ok', duration: 90 }));
     const reply = await transcribe({ file: named('pause.ogg', opusFile(2)) });
     expect(reply.json).toEqual({ text: 'ok', duration: 90 });
@@ -144,7 +144,7 @@ describe('charge of a transcription', () => {
     audio.openai.script('whisper-1', transcriptJson({ text: 'ok', duration: 1e9 }));
     const reply = await transcribe();
     const bill = await audio.bill(reply);
-    // The duration from the file's headers, for which credits were held.
+    // This is the duration from the file's headers. Credits were held for it.
     expect(reply.json).toEqual({ text: 'ok', duration: 4.8 });
     expect([bill.credits, bill.estimated]).toEqual([480, true]);
     expect(bill.note).toBe('The provider reported an implausible duration for this file.');
@@ -166,7 +166,7 @@ describe('charge of a transcription', () => {
     expect((await audio.bill(reply)).credits).toBe(80);
   });
 
-  test('the demo returns segments with all fields, which some libraries require', async () => {
+  test('the demo model returns segments with all fields, which some libraries require', async () => {
     const reply = await transcribe({ model: 'demo/transcribe', response_format: 'verbose_json' });
     const { segments } = reply.json;
     if (!Array.isArray(segments)) throw new Error(`No segments: ${reply.text}`);
@@ -183,7 +183,7 @@ describe('charge of a transcription', () => {
   });
 });
 
-describe('request to the provider', () => {
+describe('the request to the provider', () => {
   test('contains the unchanged file under a generated name, and all options', async () => {
     audio.openai.script('whisper-1', transcription());
     const reply = await transcribe({
@@ -302,7 +302,7 @@ describe('response_format', () => {
     expect(reply.headers.get('content-type')).toBe('text/plain; charset=utf-8');
   });
 
-  test('text is made from JSON for a provider that has only JSON, and is charged', async () => {
+  test('text is extracted from JSON and charged if the provider has only JSON', async () => {
     audio.siliconflow.script(senseVoice, transcriptJson({ text: '你好', duration: 2 }));
     const fields = { response_format: 'text', language: 'zh', prompt: 'a', temperature: '0' };
     const reply = await transcribe({ model: 'funaudio/emotion-stt-small', ...fields });
@@ -312,7 +312,7 @@ describe('response_format', () => {
   });
 });
 
-describe('transcription fallback', () => {
+describe('the fallback of a transcription request', () => {
   let shared: AudioGateway;
   // Start a gateway per test, because repeated failures would change the order of providers.
   beforeEach(async () => {
@@ -353,19 +353,19 @@ describe('transcription fallback', () => {
   });
 });
 
-describe('invalid transcription request', () => {
+describe('an invalid transcription request', () => {
   const elf = Buffer.from('\x7fELF\x02\x01\x01 and so on', 'latin1');
   const emotional = 'funaudio/emotion-stt-small';
   test.each<[string, Record<string, FormValue>, string]>([
     ['no model', { model: undefined }, 'model'],
     ['two models', { model: ['openai/stt-1', 'demo/transcribe'] }, 'model'],
     ['no file', { file: undefined }, 'file'],
-    ['a text as file', { file: 'talk.wav' }, 'file'],
+    ['a file field that is text', { file: 'talk.wav' }, 'file'],
     ['an empty file', { file: named('talk.wav', new Uint8Array()) }, 'file'],
     ['an unknown extension', { file: named('talk.exe') }, 'file'],
     ['a program named like audio', { file: named('talk.mp3', elf) }, 'file'],
     ['a script named like audio', { file: named('a.wav', Buffer.from('#!/bin/sh\nls')) }, 'file'],
-    ['a file as prompt', { prompt: named('talk.wav') }, 'prompt'],
+    ['a prompt that is a file', { prompt: named('talk.wav') }, 'prompt'],
     ['an unknown format', { response_format: 'xml' }, 'response_format'],
     [
       'subtitles from a model without timestamps',
@@ -396,7 +396,7 @@ describe('invalid transcription request', () => {
     ],
     ['a stream', { stream: 'true' }, 'stream'],
   ])('is rejected: %s', async (_, fields, param) => {
-    await audio.expectRefusal(await transcribe(fields), 400, param);
+    await audio.expectRejection(await transcribe(fields), 400, param);
   });
 
   // The same messages as in tests/jobs/http.test.ts.
@@ -405,25 +405,25 @@ describe('invalid transcription request', () => {
     [{ file: 'talk.wav' }, 'file must be a file with a filename, not text.'],
     [{ audio: named('talk.wav') }, 'audio must be text, not a file.'],
     [{ language: ['de', 'en'] }, 'language appears twice.'],
-  ])('returns the same error message as a job: %#', async (fields, message) => {
+  ])('has the same error message as an invalid job: %#', async (fields, message) => {
     expect((await transcribe(fields)).error.message).toBe(message);
   });
 
   test('is rejected: two files', async () => {
     const form = formOf({});
     form.append('file', named('second.wav'));
-    await audio.expectRefusal(await audio.transcribe(form), 400, 'file');
+    await audio.expectRejection(await audio.transcribe(form), 400, 'file');
   });
 
   test.each([1, 3 * 1024 * 1024])('is rejected: a file %d bytes over the limit', async (excess) => {
     const large = new Uint8Array(25 * 1024 * 1024 + excess);
     large.set(recording);
     const reply = await transcribe({ file: named('talk.wav', large) });
-    await audio.expectRefusal(reply, 413, 'file');
+    await audio.expectRejection(reply, 413, 'file');
     expect(reply.error.message).toContain('; send larger recordings to POST /v1/jobs.');
   });
 
-  test('is not one with a file of 25 MB', async () => {
+  test('does not include a request with a file of 25 MB', async () => {
     audio.openai.script('whisper-1', transcriptJson({ text: 'long', duration: 546.1 }));
     const large = new Uint8Array(25 * 1024 * 1024);
     large.set(recording);
@@ -434,11 +434,11 @@ describe('invalid transcription request', () => {
   test('is rejected: JSON instead of a form, and an incomplete form', async () => {
     const path = '/v1/audio/transcriptions';
     const jsonReply = await audio.gateway.post({ model: 'openai/stt-1' }, { path });
-    await audio.expectRefusal(jsonReply, 415, null);
+    await audio.expectRejection(jsonReply, 415, null);
     const headers = { 'content-type': 'multipart/form-data; boundary=b' };
     const head = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n';
     const incomplete = await audio.gateway.post(`${head}RIFF....WAVE`, { path, headers });
-    await audio.expectRefusal(incomplete, 400, null);
+    await audio.expectRejection(incomplete, 400, null);
   });
 
   test('is rejected: a model without transcription, and missing credits', async () => {
@@ -459,7 +459,7 @@ describe('invalid transcription request', () => {
   });
 });
 
-describe('transcription request', () => {
+describe('a transcription request', () => {
   const path = '/v1/audio/transcriptions';
   const large = () => {
     const bytes = new Uint8Array(20 * 1024 * 1024);
@@ -486,14 +486,14 @@ describe('transcription request', () => {
     expect((await transcribe()).status).toBe(200);
   });
 
-  test('returns the error of a provider that answers before it read the file', async () => {
+  test('returns the error of a provider that answers before it has read the file', async () => {
     audio.openai.script('/v1/audio/transcriptions', answerEarly(status(400, 'Not this one')));
     const reply = await transcribe({ file: large() });
     expect([reply.status, (await audio.bill(reply)).credits]).toEqual([400, 0]);
     expect(audio.uploadsOnDisk()).toEqual([]);
   });
 
-  test('is replayed for its Idempotency-Key', async () => {
+  test('is replayed for requests with the same Idempotency-Key', async () => {
     audio.openai.script('whisper-1', transcriptJson({ text: 'once', duration: 1 }));
     const { url, keys } = audio.gateway;
     const headers = { authorization: `Bearer ${keys.routing}`, 'idempotency-key': 'a-recording' };
@@ -517,7 +517,8 @@ describe('transcription request', () => {
     const late = delayed(900, transcriptJson({ text: 'at last', duration: 1 }));
     gatewayWithTimeout.openai.script('whisper-1', late);
     gatewayWithTimeout.siliconflow.script(senseVoice, late);
-    // The timeout grows to a tenth of the recording: 9.6 seconds for 96, but not for 0.96.
+    // The timeout is at least a tenth of the recording: 9.6 seconds for a recording of 96 seconds.
+    // For a recording of 0.96 seconds, it remains 300 ms.
     const long = await gatewayWithTimeout.transcribe(formOf({ file: wavFile(400) }));
     expect([long.status, long.json.text]).toEqual([200, 'at last']);
     gatewayWithTimeout.openai.script('whisper-1', hangBeforeHeaders());

@@ -7,7 +7,7 @@ import { InProcessGateway, readReply } from '../support/in-process.ts';
 
 afterEach(() => mock.restore());
 
-const ears = {
+const transcriptionModel = {
   id: 'test/ears',
   name: 'Ears',
   input_modalities: ['audio'],
@@ -21,7 +21,10 @@ test('the disk budget keeps its reservations across a reload', async () => {
   upstream.script('ears', json(200, { text: 'One two.', duration: 1 }));
   const spy = spyOn(UploadFolder.prototype, 'uploadsFor');
   const openai = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream' };
-  const gateway = await InProcessGateway.start({ providers: { openai }, models: [ears] });
+  const gateway = await InProcessGateway.start({
+    providers: { openai },
+    models: [transcriptionModel],
+  });
   const transcribe = async () => {
     const body = new FormData();
     body.append('model', 'test/ears');
@@ -32,7 +35,7 @@ test('the disk budget keeps its reservations across a reload', async () => {
   };
   expect((await transcribe()).json.text).toBe('One two.');
 
-  // A tenant may use half of the remaining budget, so these reservations leave almost nothing.
+  // Each tenant may reserve half of the remaining budget, so almost nothing is left in the end.
   const [folder] = spy.mock.contexts as UploadFolder[];
   for (let free = uploadBytesMax, tenant = 0; free > 1; free -= free / 2, tenant += 1) {
     folder?.budget.reserve(`tenant ${tenant}`, free / 2);

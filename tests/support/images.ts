@@ -4,17 +4,17 @@ import { decode, encode } from 'fast-png';
 /** The alpha of each letter: opaque, transparent, just above half, and just below half. */
 const alphas: Readonly<Record<string, number>> = { '#': 255, '.': 0, '+': 128, '-': 127 };
 
-type MaskKind = 'rgba' | 'rgba16' | 'grey+alpha' | 'interlaced';
+type MaskKind = 'rgba' | 'rgba16' | 'gray+alpha' | 'interlaced';
 
 /** Returns a mask drawn with letters, one string per row. */
 export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Array {
   const [width, height] = [rows[0]?.length ?? 0, rows.length];
-  const channels = kind === 'grey+alpha' ? 2 : 4;
+  const channels = kind === 'gray+alpha' ? 2 : 4;
   const depth = kind === 'rgba16' ? 16 : 8;
   const scale = depth === 16 ? 257 : 1;
   const samples = rows.flatMap((row) =>
     [...row].flatMap((letter, x) => {
-      // The colors of a mask are ignored. They vary to detect code that reads them as alpha.
+      // The gateway must ignore a mask's colors. They vary to detect code that reads them as alpha.
       const color = Array.from(
         { length: channels - 1 },
         (_, index) => ((x * 37 + index) % 256) * scale,

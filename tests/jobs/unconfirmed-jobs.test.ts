@@ -1,4 +1,4 @@
-/** The connection to the store breaks at the commit of a new job, so its outcome is unknown. */
+/** The store's connection breaks while a new job is committed, so the outcome is unknown. */
 import { afterAll, afterEach, beforeAll, expect, spyOn, test } from 'bun:test';
 import { SqlJobs } from '../../src/store/jobs/jobs.ts';
 import { wavFile } from '../support/audio-files.ts';
