@@ -32,18 +32,24 @@ describe("another provider's message about a full context window", () => {
     'Prompt exceeds max length',
     'prompt too long; exceeded it by 12 tokens',
     'Input Tokens Exceeded: Number of input tokens exceeds maximum length.',
-  ])('starts with the wording for which Claude Code compacts: %s', async (message) => {
-    expect(await messageFor(message)).toBe(`prompt is too long: ${message}`);
-  });
+  ])(
+    'starts with the text that makes Claude Code compact the conversation: %s',
+    async (message) => {
+      expect(await messageFor(message)).toBe(`prompt is too long: ${message}`);
+    },
+  );
 
   test.each([
     'prompt is too long: 208310 tokens > 200000 maximum',
     'input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000',
     "'max_tokens' is too large: 9000. This model's maximum context length is 8192 tokens.",
     'tools[0].function.parameters is not a valid schema.',
-  ])('is not added to other messages or repeated: %s', async (message) => {
-    expect(await messageFor(message)).toBe(message);
-  });
+  ])(
+    'is not changed if it already has that text or is about something else: %s',
+    async (message) => {
+      expect(await messageFor(message)).toBe(message);
+    },
+  );
 
   test('is unchanged for chat clients', async () => {
     const message = 'Your input exceeds the context window of this model.';
@@ -58,7 +64,7 @@ const event = (type: string, fields: object) =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'x', content: [] };
 
-test('an overload is 529 for Messages clients and 503 for chat clients', async () => {
+test('an overload returns 529 to Messages clients and 503 to chat clients', async () => {
   const body = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } };
   sdk.upstream.script('claude-x', json(529, body));
   const reply = await send('acme/claude');
@@ -68,7 +74,7 @@ test('an overload is 529 for Messages clients and 503 for chat clients', async (
   expect([other.status, other.error.type]).toEqual([503, 'upstream_error']);
 });
 
-test("a provider's rate limit is 503 for Messages clients", async () => {
+test("a provider's rate limit returns 503 to Messages clients", async () => {
   sdk.upstream.script('claude-x', json(429, { error: { type: 'rate_limit_error' } }));
   expect((await send('acme/claude')).status).toBe(503);
 });
@@ -119,7 +125,7 @@ describe('a tool call with incomplete input from another provider', () => {
     },
   );
 
-  test('is sent for max_tokens, and completes if the rest of the input follows', async () => {
+  test('is sent with the stop reason max_tokens, and is completed if the rest of the input follows', async () => {
     expect(await streamWith('length')).toContain('"stop_reason":"max_tokens"');
     const rest = chunk({ tool_calls: [{ index: 0, function: { arguments: '"}' } }] });
     expect(await streamWith('tool_calls', rest)).toContain('"stop_reason":"tool_use"');
@@ -171,7 +177,7 @@ test('the Anthropic SDK reads blocks that start with null', async () => {
   ]);
 });
 
-describe('blank texts, which Anthropic rejects', () => {
+describe('blank text blocks, which Anthropic rejects', () => {
   const empty = { type: 'text', text: '' };
   const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
   const result = { type: 'tool_result', tool_use_id: 'toolu_1' };
@@ -181,7 +187,7 @@ describe('blank texts, which Anthropic rejects', () => {
     expect(sdk.lastBody.messages).toEqual([hello, hello]);
   });
 
-  test('are dropped from tool results and next to other content', async () => {
+  test('are dropped from tool results, and from messages with other content', async () => {
     const called = { role: 'assistant', content: [call] };
     const text = { type: 'text', text: 'Go on.' };
     const content = [{ ...result, content: [empty] }, empty, text];
@@ -190,7 +196,7 @@ describe('blank texts, which Anthropic rejects', () => {
     expect(sdk.lastBody.messages).toEqual([hello, called, expected]);
   });
 
-  test('stay in a user message without other content, so that Anthropic rejects it', async () => {
+  test('stay in a user message without other content, so that Anthropic rejects the message', async () => {
     const blankMessage = { role: 'user', content: [empty] };
     await send('acme/claude', [blankMessage]);
     expect(sdk.lastBody.messages).toEqual([blankMessage]);

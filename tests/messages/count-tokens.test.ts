@@ -79,7 +79,7 @@ const count = (body: object, options: SendOptions = {}) =>
   gateway.post({ messages, ...body }, { path, ...options });
 const counting = (tokens: number) => chatAnswer('', { usage: { prompt: tokens } });
 
-/** Expects the estimate of 3 short words. Providers in these tests return very different counts. */
+/** Expects an estimate for 3 short words. Providers in these tests return very different counts. */
 async function expectEstimate(body: object, options: SendOptions = {}): Promise<void> {
   const reply = await count(body, options);
   expect(reply.status).toBe(200);
@@ -94,7 +94,7 @@ function sentRequest(at = -1) {
   return { path: entry.path, headers: entry.headers, body: entry.json };
 }
 
-test('count_tokens returns the count before context editing', async () => {
+test('count_tokens returns the number of tokens before context editing', async () => {
   const context_management = { original_input_tokens: 70_000 };
   upstream.script('claude-x', json(200, { input_tokens: 25_000, context_management }));
   const { json: answer } = await count({ model: 'acme/claude' });
@@ -199,14 +199,14 @@ describe('count_tokens at an Anthropic-style provider', () => {
     '/anthropic/v1/messages/count_tokens',
     '/v1/anthropic/v1/messages/count_tokens',
     '/v1/anthropic/messages/count_tokens/',
-  ])('is called for the path %s', async (alternativePath) => {
+  ])('is called for requests to %s', async (alternativePath) => {
     upstream.script('claude-x', counting(79));
     const reply = await count({ model: 'acme/claude' }, { path: alternativePath });
     expect(reply.json).toEqual({ input_tokens: 79 });
     expect(sentRequest().path).toBe('/v1/messages/count_tokens');
   });
 
-  test('counts for a model that an OpenAI-style provider serves first', async () => {
+  test('is called for a model whose first provider is OpenAI-style', async () => {
     upstream.script('both-claude', counting(80));
     expect((await count({ model: 'acme/both' })).json).toEqual({ input_tokens: 80 });
     expect(upstream.requests).toHaveLength(1);
@@ -345,18 +345,18 @@ describe('count_tokens returns an estimate if the provider', () => {
     await expectEstimate({ model: 'acme/claude' });
   });
 
-  test("already has the tenant's maximum of concurrent counts", async () => {
+  test("is already answering the tenant's maximum number of concurrent counts", async () => {
     // Create the tenant first, because the counts in flight have a deadline.
-    const other = await gateway.makeTenant({ id: 'busy-neighbour', name: 'Neighbour' });
+    const other = await gateway.makeTenant({ id: 'busy-neighbor', name: 'Neighbor' });
     upstream.script('claude-x', gated('go', 0, counting(5_000)));
     const inFlight = Array.from({ length: 32 }, () => count({ model: 'acme/claude' }));
     await upstream.until((requests) => requests.length === 32);
     await expectEstimate({ model: 'acme/claude' });
     expect(upstream.requests).toHaveLength(32);
-    const neighbour = count({ model: 'acme/claude' }, { key: other });
+    const neighbor = count({ model: 'acme/claude' }, { key: other });
     await upstream.until((requests) => requests.length === 33);
     upstream.open('go');
-    for (const reply of await Promise.all([...inFlight, neighbour])) {
+    for (const reply of await Promise.all([...inFlight, neighbor])) {
       expect(reply.json).toEqual({ input_tokens: 5_000 });
     }
     expect((await count({ model: 'acme/claude' })).json).toEqual({ input_tokens: 5_000 });
@@ -415,7 +415,7 @@ describe("count_tokens with a tenant's own provider key", () => {
       secrets: secretKeysOf({ secretKey: null, dataDir: gateway.folder }),
       isStart: false,
     });
-    // Bypass the check at creation, as if the name had resolved to a public address then.
+    // Bypass the check at creation, as if the name had resolved to a public address at that time.
     const credential = {
       tenantId,
       provider: 'elsewhere',
@@ -445,7 +445,7 @@ describe('provider health', () => {
     expect(spare.requests).toHaveLength(0);
   });
 
-  test('moves counts to the next provider while the first is down', async () => {
+  test('moves counts to the next provider while the first provider is down', async () => {
     upstream.script('two-first', status500());
     for (let index = 0; index < 5; index += 1) await message('acme/two');
     const before = upstream.requests.length;

@@ -41,13 +41,13 @@ async function stream(body: object, headers: Record<string, string> = {}) {
 }
 
 describe('a Claude Code request', () => {
-  test('as recorded, with shortened texts, is answered by another provider', async () => {
+  test('is answered by another provider as it was recorded, except for shortened texts', async () => {
     const { headers, body } = recorded;
     sdk.upstream.script('open-fp8', chatAnswer('Hello.'));
     const { seen } = await stream({ ...body, model: 'acme/open' }, headers);
     expect(seen).toMatchObject({ ended: 'complete', text: 'Hello.', stopReason: 'end_turn' });
     const messages = sdk.lastBody.messages as { role: string }[];
-    // The recording has an instruction after the user message, which stays there.
+    // The recording has an instruction after the user message, and it stays at that position.
     expect(messages.map(({ role }) => role)).toEqual(['system', 'user', 'system']);
     const tools = sdk.lastBody.tools as { function: { name: string } }[];
     expect(tools.map((tool) => tool.function.name)).toEqual(body.tools.map(({ name }) => name));
@@ -119,7 +119,7 @@ describe('a Claude Code request', () => {
     expect(response.headers.get('x-tollgate-dropped-params')?.split(', ')).toContain('reasoning');
   });
 
-  test('reaches an Anthropic-style provider without foreign thinking and web search', async () => {
+  test("reaches an Anthropic-style provider without other providers' thinking and without web search", async () => {
     const sent = claudeCodeRequest('acme/claude');
     const { seen, response } = await stream(sent, { ...claudeCodeHeaders });
     expect(seen).toMatchObject({ ended: 'complete', model: 'acme/claude' });
@@ -131,7 +131,7 @@ describe('a Claude Code request', () => {
     // The thinking has no signature, so it's another provider's.
     const remaining = answer?.content.filter(({ type }) => type !== 'thinking') ?? [];
     const messages = [question, { role: 'assistant', content: remaining }, ...rest];
-    // Anthropic charges for each search, and the request uses the operator's account.
+    // Anthropic charges the operator's account for each search, so the tool is removed.
     const tools = sent.tools.filter(({ name }) => name !== 'web_search');
     expect(sdk.lastBody).toEqual({ ...sent, model: 'claude-x', messages, tools });
     const searchIndex = sent.tools.findIndex(({ name }) => name === 'web_search');
@@ -148,7 +148,7 @@ describe('a Messages request to an Anthropic-style provider', () => {
     expect(raw).toBe(`{"model":"claude-x"${head.slice(25)}${tail}`);
   });
 
-  test("loses the gateway's fields and keeps unknown ones", async () => {
+  test("loses the gateway's fields and keeps unknown fields", async () => {
     const more = { models: ['acme/open'], provider: { only: ['claude'] }, route: 'fallback' };
     const body = request('acme/claude', { ...more, skills: [], plugins: [], novelty: 1 });
     expect((await post(body)).status).toBe(200);
@@ -160,7 +160,7 @@ describe('a Messages request to an Anthropic-style provider', () => {
     expect(sdk.lastBody.max_tokens).toBe(64_000);
   });
 
-  test("has the client's version and betas, without invalid ones", async () => {
+  test("has the client's version and betas, unless they are invalid", async () => {
     await post(request('acme/claude'), {
       'anthropic-version': '2026-10-21',
       'anthropic-beta': 'a-1, b"2 ,,c.3',
@@ -236,9 +236,9 @@ describe('an invalid Messages request', () => {
 });
 
 describe.each(modelsByDialect)(
-  'an answer by $dialect for a Messages client',
+  'an answer from $dialect for a Messages client',
   ({ model, upstreamModel }) => {
-    test('is charged by the token classes that the provider counted', async () => {
+    test('is charged for the token classes that the provider counted', async () => {
       const usage = { prompt: 40, completion: 9 };
       sdk.upstream.script(upstreamModel, chatAnswer('Fine', { usage, cachedTokens: 15 }));
       const { seen, requestId } = await stream(request(model));

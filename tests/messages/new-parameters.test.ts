@@ -143,14 +143,14 @@ describe.each(cases)('%s', (_, fields, dropped, openAiFields) => {
     expect(sentBody()).toMatchObject(fields);
   });
 
-  test('is translated for OpenAI as far as possible', async () => {
+  test('is translated for OpenAI as far as OpenAI has an equivalent', async () => {
     const reply = await send('gpt', fields);
     expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, dropped]);
     expect(sentBody()).toMatchObject(openAiFields);
   });
 });
 
-test('tool changes in instructions are reported as dropped if the model accepts only system', async () => {
+test('tool changes in instructions are reported as dropped if the model accepts only the system field', async () => {
   const text = { type: 'text', text: 'Look it up.' };
   const content = [text, added(look), removal];
   const reply = await send('old', withInstruction({ content, clear_at: 'never' }));
@@ -189,7 +189,7 @@ describe('max_tokens: 0', () => {
     expect(sentBody().max_completion_tokens ?? sentBody().max_tokens).toBe(1);
   });
 
-  test('is the minimum', async () => {
+  test('is the lowest value that is accepted', async () => {
     const { status, error } = await send('claude', { max_tokens: -1 });
     expect([status, String(error.message).startsWith('max_tokens must')]).toEqual([400, true]);
   });

@@ -52,12 +52,12 @@ const message = {
 };
 const response = { id: 'resp_1', object: 'response', status: 'completed', output: [message] };
 
-describe('usage of a Responses upstream', () => {
+describe('the usage of a Responses upstream', () => {
   test.each([
     [{ input_tokens: 5, output_tokens: 3 }],
     [{ input_tokens: 5, output_tokens: 3, input_tokens_details: {}, output_tokens_details: {} }],
     [{ input_tokens: 5, output_tokens: 3, total_tokens: null, output_tokens_details: null }],
-  ])('gets the counts that Codex requires: %j', async (usage) => {
+  ])('is completed with the counts that Codex requires: %j', async (usage) => {
     upstream.script('responses-up', json(200, { ...response, usage }));
     const { json: reply } = await gateway.post({ model: 'acme/responses', input: 'hi' }, { path });
     expect(reply.usage).toEqual({
@@ -85,7 +85,7 @@ describe('usage of a Responses upstream', () => {
   });
 });
 
-test('adds an empty summary to reasoning that starts without a summary', async () => {
+test('reasoning that starts without a summary receives an empty summary', async () => {
   const started = { id: 'rs_1', type: 'reasoning', status: 'in_progress' };
   const events = [
     { type: 'response.created', response: { ...response, status: 'in_progress', output: [] } },
@@ -113,7 +113,7 @@ describe('a function_call_output without a call, which Codex sends to delegate a
     const reply = await gateway.post({ model: 'acme/openai', input: [delegation] }, { path });
     expect(reply.status).toBe(200);
     expect(sentBody().messages).toEqual([{ role: 'user', content: delegation.output }]);
-    // The same holds for `input` of a chat request.
+    // The `input` of a chat request is handled in the same way.
     await gateway.post({ model: 'acme/openai', input: [delegation] });
     expect(sentBody().messages).toEqual([{ role: 'user', content: delegation.output }]);
   });

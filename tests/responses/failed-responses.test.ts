@@ -1,4 +1,4 @@
-/** Failed responses, which OpenAI reports in an answer with status 200. */
+/** Failed responses, which OpenAI reports with HTTP status 200. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { json, replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
@@ -44,7 +44,7 @@ function post(path: string, body: object) {
 const triedModels = () => upstream.requests.map(({ model }) => model);
 
 describe.each(endpoints)(
-  '%s returns 400 without a fallback if a response failed with',
+  '%s returns 400 without a fallback if a response failed with the code',
   (path, body) => {
     test.each(['invalid_prompt', 'bio_policy', 'misalignment_policy_violation', 'image_too_large'])(
       '%s',
@@ -62,7 +62,7 @@ describe.each(endpoints)(
 );
 
 test.each(['server_error', 'vector_store_timeout'])(
-  'tries the next provider if a response failed with %s',
+  'tries the next provider if a response failed with the code %s',
   async (code) => {
     upstream.script('*', json(200, failed(code)));
     expect((await post('/v1/responses', { input: 'Hi' })).status).toBe(502);

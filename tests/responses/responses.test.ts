@@ -21,7 +21,7 @@ import {
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
-/** Dollars per million tokens, so also credits per token. */
+/** Prices in dollars per million tokens, which are credits per token. */
 const pricing = { prompt: '2', completion: '12', cache_read: '1' };
 const thinking = { thinking: 'effort' };
 
@@ -78,7 +78,7 @@ async function stream(body: object, headers: Record<string, string> = {}) {
 }
 function lastBody(): Record<string, unknown> {
   const body = upstream.requests.at(-1)?.json;
-  if (!isObject(body)) throw new Error('The upstream got no JSON object.');
+  if (!isObject(body)) throw new Error('The upstream received no JSON object.');
   return body;
 }
 const eventStream = { contentType: 'text/event-stream', piece: 'event by event' as const };
@@ -102,7 +102,7 @@ describe.each(kinds)('/v1/responses in front of %s', (kind) => {
     ...more,
   });
 
-  test('streams a text, charges its exact usage and logs it', async () => {
+  test('streams a text, charges its exact usage, and logs the request', async () => {
     scriptAnswer(kind, { text: 'Rain in Oslo. 🌧' });
     const { seen, requestId, text } = await stream(requestWith());
     expect(seen).toMatchObject({
@@ -159,7 +159,7 @@ describe.each(kinds)('/v1/responses in front of %s', (kind) => {
     expect(sent).not.toContain('gemini:');
   });
 
-  test('returns a refusal, or a content filter where the provider has no refusals', async () => {
+  test('returns a refusal, or a content filter if the provider has no refusals', async () => {
     scriptAnswer(kind, { refusal: 'I will not.' });
     const { seen } = await stream(requestWith());
     const hasRefusals = kind === 'openai' || kind === 'responses';
@@ -204,7 +204,7 @@ describe.each(kinds)('/v1/responses in front of %s', (kind) => {
 });
 
 describe('a Responses upstream', () => {
-  test('gets the request unchanged, and its answer passes with unknown fields', async () => {
+  test('receives the request unchanged, and its answer passes with unknown fields', async () => {
     const answer = JSON.parse(readFixture('openai/responses-tool.json')) as Record<string, unknown>;
     const output = [
       { type: 'novelty_call', id: 'nv_1', n: 1 },
@@ -246,7 +246,7 @@ describe('a Responses upstream', () => {
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(330);
   });
 
-  test('that fails before its first text is followed by one of another dialect', async () => {
+  test('that fails before its first text is replaced by an upstream of another dialect', async () => {
     const broken = readFixture('openai/responses-error-stream.sse');
     upstream.script('responses-up', replay(broken, eventStream));
     upstream.script('openai-up', chatAnswer('Here I am.'));
@@ -290,13 +290,13 @@ describe("Codex CLI's request", () => {
       'create_goal',
       'update_goal',
     ]);
-    // tools[8] is OpenAI's own search, requested without access to the web.
+    // tools[8] is OpenAI's own search tool. The request forbids it to access the web.
     expect(response.headers.get('x-tollgate-dropped-params')).toBe(
       'client_metadata, prompt_cache_key, tools[8]',
     );
   });
 
-  test('is passed to a Responses upstream without search and unsigned reasoning', async () => {
+  test('is passed to a Responses upstream without the search tool and unsigned reasoning', async () => {
     scriptAnswer('responses', { text: 'Done.' });
     const { seen, response } = await stream({ ...body, model: 'acme/responses' }, headers);
     expect(seen.text).toBe('Done.');
@@ -305,7 +305,7 @@ describe("Codex CLI's request", () => {
     const { input, tools, ...rest } = lastBody();
     const { input: sentInput, tools: sentTools, ...others } = body;
     expect(tools).toEqual(sentTools.toSpliced(8, 1));
-    // The key is hashed with the tenant, because another tenant may use the same one.
+    // The key is hashed together with the tenant, because another tenant may use the same key.
     const prompt_cache_key = expect.stringMatching(/^[\w-]{43}$/);
     expect(rest).toEqual({ ...others, model: 'responses-up', stream: true, prompt_cache_key });
     const expectedItems = sentInput.filter(({ type }) => type !== 'reasoning');
@@ -332,7 +332,7 @@ describe('/v1/responses', () => {
     ]);
   });
 
-  test('replays a cached answer, streamed or not', async () => {
+  test('replays a cached answer with and without streaming', async () => {
     upstream.script('openai-up', chatAnswer('Once.'));
     const request = { model: 'acme/openai', input: 'Only once?', temperature: 0 };
     const { seen: first, response } = await stream(request);

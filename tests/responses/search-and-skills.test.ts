@@ -21,13 +21,13 @@ const annotation = { type: 'url_citation', url, title, start_index: 10, end_inde
 const oneSearch = { model: 460, byok: 0, tool: 5_000, searches: 1 };
 
 describe.each(['test/chat', 'test/claude'])(
-  'a web search of a Responses request with %s',
+  'a web search in a Responses request with %s',
   (model) => {
     beforeEach(() => {
       rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
     });
 
-    test('is run by the gateway, cited and billed', async () => {
+    test('is run by the gateway, cited, and billed', async () => {
       const reply = await rig.gateway.post(requestWith({ model }), { path });
       expect(reply.json.output).toMatchObject([
         { content: [{ text: 'It rained [1].', annotations: [annotation] }] },
@@ -57,7 +57,7 @@ test('drops a search tool without external web access and reports it', async () 
   expect(rig.sentIn(0).tools).toBeUndefined();
 });
 
-test('appends skills to the instructions but not to those in the response', async () => {
+test('appends skills to the instructions of the request, but not to those in the response', async () => {
   const { gateway } = rig;
   const created = await fetch(`${gateway.url}/v1/customer/skills/pirate`, {
     method: 'PUT',

@@ -49,7 +49,7 @@ describe.each(modelsByDialect)(
       expect(await result.finishReason).toBe('stop');
     });
 
-    test('generateText and streamText run one or several tools at once', async () => {
+    test('generateText and streamText run one tool, or several tools in parallel', async () => {
       for (const calls of [[bern], [bern, ulm]]) {
         const options = {
           model: modelAt(model),
@@ -115,7 +115,7 @@ describe.each(modelsByDialect)(
       expect(await sdk.disconnectMs(abortedAt)).toBeLessThan(1_000);
     });
 
-    test('reports failures before and in the middle of an answer', async () => {
+    test('reports a failure before an answer and in the middle of one', async () => {
       sdk.upstream.script(upstreamModel, status500());
       const options = { model: modelAt(model), prompt, maxOutputTokens, maxRetries: 0 };
       const before = await rejectionOf(generateText(options));
@@ -131,7 +131,7 @@ describe.each(modelsByDialect)(
   },
 );
 
-test('@ai-sdk/anthropic gets 401 for an unknown key', async () => {
+test('@ai-sdk/anthropic receives 401 for an unknown key', async () => {
   const model = modelAt('acme/open', 'sk-tg-nobody');
   const error = await rejectionOf(generateText({ model, prompt, maxOutputTokens, maxRetries: 0 }));
   expect((error as APICallError).statusCode).toBe(401);

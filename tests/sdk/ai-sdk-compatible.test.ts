@@ -95,7 +95,7 @@ describe('generateText of @ai-sdk/openai-compatible', () => {
     ]);
   });
 
-  test('runs one or several tools at once and sends their results', async () => {
+  test('runs one tool, or several tools in parallel, and sends their results', async () => {
     const bern = { name: 'getWeather', arguments: { city: 'Bern' }, id: 'a' };
     const ulm = { name: 'getWeather', arguments: { city: 'Ulm' }, id: 'b' };
     for (const calls of [[bern], [bern, ulm]]) {
@@ -164,7 +164,7 @@ describe('streamText of @ai-sdk/openai-compatible', () => {
     ]);
   });
 
-  test('reads tool calls although the provider sends empty deltas, which the SDK rejects', async () => {
+  test('reads tool calls even if the provider sends empty deltas, which the SDK would reject', async () => {
     const opening = { id: 'a', type: 'function', function: { name: 'getWeather', arguments: '' } };
     const input = { function: { arguments: '{"city":"Bern"}' } };
     const callDeltas = [opening, {}, { id: 'a' }, { function: null }, input, { type: 'function' }];
@@ -240,7 +240,7 @@ describe('an APICallError of @ai-sdk/openai-compatible', () => {
     expect(error.responseBody).toContain('"param":"temperature"');
   });
 
-  test('is retried after the Retry-After of the response', async () => {
+  test('is retried after the delay in the Retry-After header', async () => {
     sdk.upstream.script(upstreamModel, [status429('3'), chatAnswer('at last')]);
     const startedAt = clock();
     const { text } = await generateText({ model: modelAt(), prompt, maxRetries: 1 });

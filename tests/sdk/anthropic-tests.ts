@@ -20,7 +20,7 @@ import {
   useSdkGateway,
 } from '../support/sdk-gateway.ts';
 
-/** The parts of the SDK that the tests call. They are the same in both versions. */
+/** The part of the SDK that the tests call. It is the same in both versions. */
 export type AnthropicSdk = Pick<Anthropic, 'messages' | 'models'>;
 type MakeClient = (options: ClientOptions) => AnthropicSdk;
 interface ClientOptions {
@@ -162,7 +162,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
 
     test('sends the system prompt, max_tokens, and stop sequences', async () => {
       await client.messages.create(
-        // The newest types lack temperature, but older applications send it.
+        // The newest types don't have temperature, but older applications send it.
         paramsFor(at, { system: 'be brief', stop_sequences: ['END'], temperature: 0.5 } as object),
       );
       const sent = sdk.lastBody;
@@ -234,14 +234,14 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
   };
 
   describe(`messages.countTokens of ${name}`, () => {
-    test('returns an estimate if the provider has no token count', async () => {
+    test("returns an estimate if the provider can't count tokens", async () => {
       const [short, long] = await count(modelsByDialect[0]);
       expect(short).toBeWithin(3, 20);
       expect(long).toBeWithin(2_500, 3_800);
       expect(sdk.upstream.requests).toHaveLength(0);
     });
 
-    test('returns the count of an Anthropic provider', async () => {
+    test('returns the count from an Anthropic provider', async () => {
       expect(await count(modelsByDialect[1])).toEqual([3, 3_000]);
       expect(sdk.upstream.requests.map(({ path, text }) => [path, text])).toEqual([
         ['/v1/messages/count_tokens', '3'],
@@ -250,7 +250,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
       expect(sdk.lastBody).toMatchObject({ model: 'claude-x', tools: [weather] });
     });
 
-    test('reports an error of the provider', async () => {
+    test('reports an error from the provider', async () => {
       const { messages, model } = paramsFor(modelsByDialect[1]);
       sdk.upstream.script('claude-x', status(400, 'prompt is too long'));
       const error = (await rejectionOf(client.messages.countTokens({ model, messages }))) as object;
@@ -288,7 +288,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
       expect(fieldOf(rejected, 'error')).toMatchObject({ error: { type: 'authentication_error' } });
     });
 
-    test('gets 401 for an unknown key', async () => {
+    test('receives 401 for an unknown key', async () => {
       const unauthorized = makeClient({ ...sdk.anthropicOptions, apiKey: 'sk-tg-nobody' });
       const error = (await rejectionOf(
         unauthorized.messages.create(paramsFor(modelsByDialect[0])),

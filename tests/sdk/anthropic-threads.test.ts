@@ -1,6 +1,6 @@
 /**
- * Anthropic's SDK prefers a thread stored by the server and then sends only new messages. Threads
- * aren't stored here, and an error must say so, or models would see only the tool result.
+ * Anthropic's SDK prefers to create a thread on the server and then to send only new messages. This
+ * gateway doesn't store threads. An error must say so, or models would see only the tool result.
  */
 import { expect, test } from 'bun:test';
 import Anthropic from '@anthropic-ai/sdk';
@@ -42,7 +42,7 @@ test.each(modelsByDialect)(
 );
 
 test.each([{ type: 'create' }, { type: 'continue', previous_message_id: 'msg_1' }])(
-  'a request with the thread %j gets the error code that the Anthropic SDK expects',
+  'a request with the thread %j returns the error code that the Anthropic SDK expects',
   async (thread) => {
     const before = sdk.upstream.requests.length;
     const answer = await fetch(`${sdk.anthropicBaseURL}/v1/messages`, {

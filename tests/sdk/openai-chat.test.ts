@@ -1,4 +1,4 @@
-/** Tests chat completions of OpenAI's SDK. */
+/** Tests chat completions with OpenAI's SDK. */
 import { describe, expect, test } from 'bun:test';
 import OpenAI from 'openai';
 import type { ChatCompletionChunk, ChatCompletionMessageParam } from 'openai/resources';
@@ -62,7 +62,7 @@ describe('chat.completions.create of the OpenAI SDK', () => {
     expect(completion.id).toStartWith('chatcmpl-');
   });
 
-  test('returns IDs with which /v1/generation finds the request', async () => {
+  test('returns an ID with which /v1/generation finds the request', async () => {
     const completion = await client.chat.completions.create({ model: modelId, messages: hello });
     const byRequest = await sdk.generation(completion._request_id);
     expect(byRequest).toMatchObject({ id: completion._request_id, model: 'acme/large' });
@@ -70,7 +70,7 @@ describe('chat.completions.create of the OpenAI SDK', () => {
     expect(await sdk.generation(completion.id)).toEqual(byRequest);
   });
 
-  test('reaches the provider with its credential and its model name', async () => {
+  test("reaches the provider with the provider's credential and model name", async () => {
     await client.chat.completions.create({ model: modelId, messages: hello, seed: 7 });
     expect(sdk.lastBody).toMatchObject({ model: upstreamModel, messages: hello, seed: 7 });
     expect(sdk.lastRequest.headers.authorization).toBe(`Bearer ${upstreamSecret}`);
@@ -92,7 +92,7 @@ describe('chat.completions.create of the OpenAI SDK', () => {
 });
 
 describe('a chat stream of the OpenAI SDK', () => {
-  test('has chunks with one ID and no usage by default', async () => {
+  test('has the same ID in all chunks and no usage by default', async () => {
     sdk.upstream.script(upstreamModel, chatAnswer('one two three'));
     const stream = await client.chat.completions.create({
       model: modelId,
@@ -108,7 +108,7 @@ describe('a chat stream of the OpenAI SDK', () => {
     expect(sdk.lastBody.stream_options).toEqual({ include_usage: true });
   });
 
-  test('ends with a chunk of usage and cost if requested', async () => {
+  test('ends with a chunk that has usage and cost if requested', async () => {
     sdk.upstream.script(
       upstreamModel,
       chatAnswer('one two', { usage: { prompt: 9, completion: 2 } }),
@@ -126,7 +126,7 @@ describe('a chat stream of the OpenAI SDK', () => {
     expect(chunks.every(({ choices, usage }) => choices.length === 1 && !usage)).toBe(true);
   });
 
-  test('is assembled by the stream helper', async () => {
+  test('can be assembled by the stream helper', async () => {
     sdk.upstream.script(
       upstreamModel,
       chatAnswer('put me together', { reasoning: 'let me think' }),
@@ -266,7 +266,7 @@ describe('a chat request of the OpenAI SDK', () => {
 describe('an abort in the OpenAI SDK', () => {
   const options = () => ({ model: modelId, messages: hello, stream: true as const });
 
-  test('in the middle of a stream disconnects from the provider within 1 second', async () => {
+  test('disconnects from the provider within 1 second in the middle of a stream', async () => {
     sdk.upstream.script(upstreamModel, hangMidStream(4));
     const stream = await client.chat.completions.create(options());
     let abortedAt = 0;
@@ -282,13 +282,13 @@ describe('an abort in the OpenAI SDK', () => {
     expect(await sdk.generation(chunks[0]?.id)).toMatchObject({ cancelled: true });
   });
 
-  test('by leaving the loop disconnects from the provider within 1 second', async () => {
+  test('disconnects from the provider within 1 second if the client leaves the loop', async () => {
     sdk.upstream.script(upstreamModel, hangMidStream(2));
     for await (const _ of await client.chat.completions.create(options())) break;
     expect(await sdk.disconnectMs(sdk.activeClock.ms)).toBeLessThan(1_000);
   });
 
-  test('before the first output disconnects from the provider within 1 second', async () => {
+  test('disconnects from the provider within 1 second before the first output', async () => {
     sdk.upstream.script(upstreamModel, hangBeforeHeaders());
     const controller = new AbortController();
     const rejection = rejectionOf(

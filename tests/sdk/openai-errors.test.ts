@@ -1,4 +1,4 @@
-/** Tests error classes, messages, and retries of OpenAI's SDK. */
+/** Tests the error classes, error messages, and retries of OpenAI's SDK. */
 import { describe, expect, test } from 'bun:test';
 import OpenAI, { type ClientOptions } from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources';
@@ -46,14 +46,14 @@ async function errorOf(
   return error;
 }
 
-describe('an OpenAI SDK error of the gateway', () => {
-  test('is an AuthenticationError for an unknown key', async () => {
+describe('an OpenAI SDK error for an error of the gateway', () => {
+  test('is an AuthenticationError if the key is unknown', async () => {
     const error = await errorOf({ apiKey: `sk-tg-${'x'.repeat(40)}` });
     expect(error).toBeInstanceOf(OpenAI.AuthenticationError);
     expect([error.status, error.type, error.code]).toEqual([401, 'invalid_api_key', 401]);
   });
 
-  test('is a PermissionDeniedError for a wrong kind of key, scope, or model', async () => {
+  test('is a PermissionDeniedError if the key has the wrong kind, scope, or models', async () => {
     const otherModels = await sdk.gateway.makeKey({ models: ['demo/*'] });
     const otherScope = await sdk.gateway.makeKey({ scopes: ['embeddings'] });
     for (const apiKey of [sdk.gateway.keys.management, otherModels, otherScope]) {
@@ -91,7 +91,7 @@ describe('an OpenAI SDK error of the gateway', () => {
     expect(sdk.upstream.requests).toHaveLength(0);
   });
 
-  test('has the request ID of the log', async () => {
+  test('has the same request ID as the log', async () => {
     const error = await errorOf({}, { model: 'acme/none' });
     expect(error.requestID).toMatch(/^[0-9a-f-]{36}$/);
     expect(await sdk.generation(error.requestID)).toMatchObject({ id: error.requestID, usage: 0 });
@@ -101,7 +101,7 @@ describe('an OpenAI SDK error of the gateway', () => {
     const apiKey = await sdk.gateway.makeKey({ requests_per_minute: 1 });
     const client = clientWith({ apiKey });
     const send = () => client.chat.completions.create({ model: modelId, messages: hello });
-    // 3 requests, because a new minute can begin between 2 of them, but only once.
+    // Send 3 requests, because a new minute may begin between 2 of them, but only once.
     const outcomes = await Promise.allSettled([send(), send(), send()]);
     const rejected = outcomes.find((outcome) => outcome.status === 'rejected');
     const error: unknown = rejected?.reason;
@@ -115,8 +115,8 @@ describe('an OpenAI SDK error of the gateway', () => {
   });
 });
 
-describe('an OpenAI SDK error of the provider', () => {
-  test('is a BadRequestError with the redacted message of the provider', async () => {
+describe('an OpenAI SDK error for an error of the provider', () => {
+  test("is a BadRequestError with the provider's message, redacted", async () => {
     const sentence = `model ${upstreamModel} with key ${upstreamSecret} takes 4096 tokens`;
     sdk.upstream.script(upstreamModel, status(422, sentence));
     const error = await errorOf();
@@ -140,14 +140,14 @@ describe('an OpenAI SDK error of the provider', () => {
     expect(sdk.upstream.requests).toHaveLength(requests);
   });
 
-  test('is an error before a stream, not an empty stream', async () => {
+  test('is thrown before the stream starts, instead of returning an empty stream', async () => {
     sdk.upstream.script(upstreamModel, errorInside200(0));
     const error = await errorOf({ maxRetries: 0 }, { stream: true });
     expect([error.status, error.type]).toEqual([502, 'upstream_error']);
     expect(sdk.upstream.requests).toHaveLength(1);
   });
 
-  test('is thrown from the loop after the content that arrived before it', async () => {
+  test('is thrown inside the loop, after the content that arrived before the error', async () => {
     for (const [behavior, message] of [
       [resetMidStream(3), 'was interrupted'],
       [errorInside200(3), 'in the middle of its answer'],
@@ -183,7 +183,7 @@ describe('a retry of the OpenAI SDK', () => {
     return { client: clientWith({ ...options, fetch: observedFetch }), sentAt };
   }
 
-  test('waits for the Retry-After of a rate-limited provider', async () => {
+  test('waits as long as the Retry-After of a rate-limited provider says', async () => {
     sdk.upstream.script(upstreamModel, [status429('1'), chatAnswer('at last')]);
     const { client, sentAt } = observedClient({ maxRetries: 1 });
     const completion = await client.chat.completions.create({ model: modelId, messages: hello });
@@ -213,7 +213,7 @@ describe('a retry of the OpenAI SDK', () => {
     const statuses: number[] = [];
     const { client, sentAt } = observedClient({ apiKey, maxRetries: 2 }, (code) => {
       statuses.push(code);
-      // Lets the running request finish once the other one was rejected.
+      // Lets the running request finish once the other request has been rejected.
       if (code === 429) sdk.upstream.open('finish');
     });
     const completion = await client.chat.completions.create(options);

@@ -10,7 +10,7 @@ const { upstream } = sdk;
 const client = new OpenAI(sdk.openAiOptions);
 
 describe('embeddings.create of the OpenAI SDK', () => {
-  test('transfers base64 and returns numbers', async () => {
+  test('transfers vectors as base64 and returns numbers', async () => {
     upstream.script('upstream-embed', embeddings({ dimensions: 4 }));
     const request = { model: 'acme/embed', input: ['first text', 'second text'] };
     const list = await client.embeddings.create(request);
@@ -99,7 +99,7 @@ describe('images.edit of the OpenAI SDK', () => {
     ]);
   });
 
-  test('gets model_capability_mismatch for a model without image edits', async () => {
+  test('receives model_capability_mismatch for a model without image edits', async () => {
     const image = await png(source, 'a.png');
     const request = { model: 'acme/no-edit', prompt: 'a', image };
     const error = await rejectionOf(client.images.edit(request));

@@ -128,7 +128,7 @@ describe('responses.create of the OpenAI SDK', () => {
     expect(sdk.upstream.requests).toHaveLength(0);
   });
 
-  test('rejects a retrieve, because responses are not stored', async () => {
+  test('rejects the retrieval of a response, because responses are not stored', async () => {
     expect(await rejectionOf(client.responses.retrieve('resp_1'))).toMatchObject({
       status: 404,
       message: expect.stringContaining("doesn't store responses"),
@@ -164,7 +164,7 @@ describe('responses.parse of the OpenAI SDK', () => {
 });
 
 describe('a stream of the Responses API in the OpenAI SDK', () => {
-  test('has all events in order, with usage in the last one', async () => {
+  test('has all events in order, and usage in the last event', async () => {
     sdk.upstream.script(upstreamModel, chatAnswer('one two', { reasoning: 'hm' }));
     const stream = await client.responses.create({ model: modelId, input: 'x', stream: true });
     const events = await eventsOf(stream);
@@ -195,7 +195,7 @@ describe('a stream of the Responses API in the OpenAI SDK', () => {
     expect(last.response.usage).toMatchObject({ output_tokens_details: { reasoning_tokens: 1 } });
   });
 
-  test('is assembled by the helper, including tool calls', async () => {
+  test('can be assembled by the helper, including tool calls', async () => {
     const call = { id: 'call_1', name: 'get_weather', arguments: { city: 'Oslo' } };
     sdk.upstream.script(upstreamModel, callTools([call, { ...call, id: 'call_2' }], { text: 'I' }));
     const stream = client.responses.stream({ model: modelId, input: 'x', tools: [weather] });

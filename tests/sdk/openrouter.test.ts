@@ -30,7 +30,7 @@ function openRouter(more: OpenRouterProviderSettings = {}) {
 
 const prompt = 'how are you';
 
-/** Returns the usage in OpenRouter's format, which this provider has in its metadata. */
+/** Returns the usage in OpenRouter's format from the metadata of the answer. */
 function usageIn(metadata: Record<string, object> | undefined): Record<string, unknown> {
   const usage = fieldOf(metadata?.openrouter, 'usage');
   return isObject(usage) ? usage : {};
@@ -87,7 +87,7 @@ describe('generateText of @openrouter/ai-sdk-provider', () => {
 });
 
 describe('streamText of @openrouter/ai-sdk-provider', () => {
-  test('returns usage and cost without a request for them', async () => {
+  test('returns usage and cost even if the client does not request them', async () => {
     const usage = { prompt: 9, completion: 5 };
     sdk.upstream.script(
       upstreamModel,
@@ -101,7 +101,7 @@ describe('streamText of @openrouter/ai-sdk-provider', () => {
     expect(usageIn(metadata)).toMatchObject({ cost: 9 * 1 + 5 * 2, totalTokens: 14 });
   });
 
-  test('returns usage with any base URL if the settings request it', async () => {
+  test("returns usage with any base URL if the client's settings request it", async () => {
     const model = openRouter({ baseURL: `${sdk.gateway.url}/v1` })(modelId, {
       usage: { include: true },
     });

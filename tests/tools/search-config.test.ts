@@ -34,7 +34,7 @@ describe('tools.web_search', () => {
     expect(load(null)).toBeNull();
   });
 
-  test('has defaults for everything but the engine and its URL', () => {
+  test('has defaults for everything except the engine and its URL', () => {
     expect(load({ engine: 'searxng', url: 'http://127.0.0.1:8888/' })).toEqual({
       engine: 'searxng',
       url: 'http://127.0.0.1:8888',

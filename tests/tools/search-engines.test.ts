@@ -1,4 +1,4 @@
-/** The 3 search engines over real sockets, and faulty engines. */
+/** The 3 search engines over real sockets, with and without faults. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { WebSearch } from '../../src/config/config.ts';
 import { callConfiguredServer } from '../../src/core/configured-server.ts';
@@ -14,7 +14,7 @@ import {
 } from '../support/search-server.ts';
 
 let server: SearchServer;
-// A new server for each test: a canceled call may arrive during the next test.
+// Each test has its own server, because a canceled call may arrive during the next test.
 beforeEach(() => {
   server = startSearchServer();
 });
@@ -59,7 +59,7 @@ function failure(outcome: SearchOutcome): string {
 }
 
 describe('SearXNG', () => {
-  test('is called and read as documented', async () => {
+  test('is called, and its answer is read, as its documentation says', async () => {
     server.answer([
       {
         title: 'Bun 1.4',
@@ -84,14 +84,14 @@ describe('SearXNG', () => {
     expect(call?.headers.authorization).toBeUndefined();
   });
 
-  test('gets a configured key as a bearer token for its proxy', async () => {
+  test('receives a configured key as a bearer token, which is for a proxy in front of it', async () => {
     await engine('searxng', 'proxy-key').search(searchQuery());
     expect(server.searches[0]?.headers.authorization).toBe('Bearer proxy-key');
   });
 });
 
 describe('Brave', () => {
-  test('is called and read as documented', async () => {
+  test('is called, and its answer is read, as its documentation says', async () => {
     server.answer([
       {
         title: 'It&#x27;s <strong>Bun</strong>',
@@ -121,7 +121,7 @@ describe('Brave', () => {
 });
 
 describe('Tavily', () => {
-  test('is called and read as documented', async () => {
+  test('is called, and its answer is read, as its documentation says', async () => {
     const date = 'Tue, 12 Mar 2024 22:10:00 GMT';
     server.answer([{ title: 'Bun', url: 'https://bun.example', snippet: 'Fast.', date }]);
     expect(found(await engine('tavily', 'tvly-key').search(searchQuery()))).toEqual([
@@ -136,7 +136,7 @@ describe('Tavily', () => {
     expect(call?.headers['content-type']).toBe('application/json');
   });
 
-  test('gets domains in separate fields', async () => {
+  test('receives domains in separate fields', async () => {
     const domains = { allowedDomains: ['a.example'], excludedDomains: ['b.a.example'] };
     await engine('tavily', 'k').search(searchQuery(domains));
     expect(server.searches[0]?.body).toEqual({
@@ -170,7 +170,7 @@ describe.each([...engines])('%s', (name) => {
     expect(await titles({ allowedDomains, resultsMax: 2 })).toEqual(['Page 1', 'Page 3']);
   });
 
-  test('returns at most the requested results and each URL once', async () => {
+  test('returns at most the requested number of results, and each URL once', async () => {
     server.answer([...pages, ...pages, ...pages]);
     expect(found(await engine(name, 'k').search(searchQuery({ resultsMax: 2 }))).length).toBe(2);
     expect(found(await engine(name, 'k').search(searchQuery({ resultsMax: 500 }))).length).toBe(5);
@@ -207,7 +207,7 @@ describe.each([...engines])('%s', (name) => {
     const outcome = await engine(name, 'k').search(searchQuery());
     if (message !== undefined) expect(failure(outcome)).toBe(message);
     else if (outcome.kind === 'found') expect(outcome.results).toEqual([]);
-    // One call, without redirects and retries.
+    // The engine is called once, without redirects and retries.
     expect(server.searches.length).toBe(1);
     server.answer(pages);
     expect(found(await engine(name, 'k').search(searchQuery())).length).toBe(5);

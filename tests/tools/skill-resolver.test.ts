@@ -42,14 +42,14 @@ async function texts(tenantId: string, ...names: string[]): Promise<string[]> {
   return (await resolver.resolve(tenantId, names)).map(({ instructions }) => instructions);
 }
 
-async function refusal(tenantId: string, ...names: string[]): Promise<GatewayError> {
+async function rejection(tenantId: string, ...names: string[]): Promise<GatewayError> {
   const failure = await failureOf(resolver.resolve(tenantId, names));
   if (!(failure instanceof GatewayError)) throw failure;
   return failure;
 }
 
 describe('SkillResolver.resolve', () => {
-  test("prefers the tenant's skill to a built-in one, only for that tenant", async () => {
+  test("prefers the tenant's skill to a built-in skill, but only for that tenant", async () => {
     save('a', 'translate', 'Our way.');
     expect(await texts('a', 'translate')).toEqual(['Our way.']);
     expect(await texts('b', 'translate')).toEqual(['Translate it.']);
@@ -58,18 +58,18 @@ describe('SkillResolver.resolve', () => {
   test("rejects an unknown name with its path and suggests only the tenant's names", async () => {
     save('a', 'house-style', 'x');
     save('b', 'secret-plan', 'x');
-    const mistyped = await refusal('a', 'translate', 'hause-style');
+    const mistyped = await rejection('a', 'translate', 'hause-style');
     expect(mistyped.message).toBe('There is no skill "hause-style"; did you mean "house-style"?');
     expect([mistyped.status, mistyped.param]).toEqual([400, 'skills[1]']);
-    expect((await refusal('a', 'secret-plan')).message).toBe('There is no skill "secret-plan".');
-    expect((await refusal('a', 'secret-plam')).message).toBe('There is no skill "secret-plam".');
-    expect((await refusal('a', 'translate', 'translate', 'x y')).param).toBe('skills[2]');
+    expect((await rejection('a', 'secret-plan')).message).toBe('There is no skill "secret-plan".');
+    expect((await rejection('a', 'secret-plam')).message).toBe('There is no skill "secret-plam".');
+    expect((await rejection('a', 'translate', 'translate', 'x y')).param).toBe('skills[2]');
   });
 
   test.each(['', '../b/secret', 'A', 'x'.repeat(65), '__proto__', 'constructor', 'b house'])(
     'does not query the store for %p',
     async (name) => {
-      const { status } = await refusal('a', name);
+      const { status } = await rejection('a', name);
       expect(status).toBe(400);
       expect(reads.filter((read) => !/^a [a-z0-9-]{1,64}$/.test(read))).toEqual([]);
     },
@@ -79,7 +79,7 @@ describe('SkillResolver.resolve', () => {
     const names = Array.from({ length: 10 }, (_, index) => `s${index}`);
     for (const name of names) save('a', name, name);
     expect((await texts('a', ...names)).length).toBe(10);
-    const error = await refusal('a', ...names, 's0');
+    const error = await rejection('a', ...names, 's0');
     expect([error.status, error.param]).toEqual([400, 'skills']);
     expect(error.message).toBe('skills has 11 items; at most 10 are allowed.');
   });
@@ -106,13 +106,13 @@ describe('SkillResolver cache', () => {
     expect(await texts('a', 'one')).toEqual(['newer']);
   });
 
-  test('does not store failures and unknown names', async () => {
+  test('stores neither failures nor unknown names', async () => {
     isUnreachable = true;
-    const failure = await refusal('a', 'one');
+    const failure = await rejection('a', 'one');
     expect([failure.status, failure.retryAfterSeconds]).toEqual([503, 2]);
     expect(failure.message).not.toContain('connection');
     isUnreachable = false;
-    expect((await refusal('a', 'one')).status).toBe(400);
+    expect((await rejection('a', 'one')).status).toBe(400);
     save('a', 'one', '1');
     expect(await texts('a', 'one')).toEqual(['1']);
   });
@@ -151,12 +151,12 @@ describe('readSkillFile', () => {
   });
 });
 
-test("built-in skills are within the limits of tenants' skills", () => {
+test("built-in skills are within the limits that apply to tenants' skills", () => {
   for (const { description, instructions } of builtInSkills.values()) {
     expect(description.length).toBeLessThanOrEqual(500);
     expect(description).toEndWith('.');
     expect(instructions.length).toBeGreaterThan(500);
-    // Every request with the skill pays for its instructions.
+    // Every request that uses the skill pays for its instructions.
     expect(instructions.length).toBeLessThan(3_000);
   }
 });

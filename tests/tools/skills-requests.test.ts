@@ -1,4 +1,4 @@
-/** `skills: [...]` in requests: what the model gets, what it costs, and whose skills are used. */
+/** `skills: [...]` in requests: what models receive, what it costs, and whose skills are used. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
 import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -46,7 +46,7 @@ const message = (fields: object = {}) => ({
   ...fields,
 });
 
-/** Returns the system text that the upstream got, in either dialect. */
+/** Returns the system text that the upstream received, in either dialect. */
 function systemOf(json: Record<string, unknown>): string {
   const { system, messages } = json as { system?: unknown; messages: (typeof own)[] };
   const systemMessages = messages
@@ -110,7 +110,7 @@ describe('skills of a request', () => {
   });
 
   test.each(['/v1/chat/completions', '/v1/messages'])(
-    'return 400 if unknown at %s',
+    'cause a 400 at %s if they are unknown',
     async (path) => {
       const tenant = await newTenant();
       const body = path.endsWith('messages') ? message : chat;
@@ -124,7 +124,7 @@ describe('skills of a request', () => {
       for (const [skills, param] of wrong) {
         const reply = await gateway.post(body({ skills }), { path, key: tenant.key });
         expect(reply.status).toBe(400);
-        // Anthropic's errors have no param, so the message names it.
+        // Anthropic's errors have no param, so the message names the field.
         if (body === chat) expect(reply.error.param).toBe(param);
       }
       const hint = await gateway.post(body({ skills: ['jsn-only'] }), { path, key: tenant.key });
@@ -162,8 +162,8 @@ describe('skills of a request', () => {
     expect(upstream.requests).toHaveLength(2);
   });
 
-  test('are included in the hold, so that a request that cannot pay is rejected', async () => {
-    // 100 tokens of output and a short prompt are about 300 credits; 20,000 characters are 6,667.
+  test('are included in the hold, so a request without enough credits for them is rejected', async () => {
+    // 100 output tokens and a short prompt cost about 300 credits. 20,000 characters cost 6,667.
     const poor = await newTenant(5_000);
     await save(poor, 'long', 'x'.repeat(20_000));
     const plain = await poor.chat(chat({ max_tokens: 100 }));

@@ -113,7 +113,7 @@ describe('/v1/customer/skills', () => {
     expect(own(await tenant.manage('GET', root))).toEqual([]);
   });
 
-  // Postgres rejects NUL in text, which would look like an unreachable store.
+  // Postgres rejects NUL in text, and the error would look like an unreachable store.
   test.each(['a\0b', '😀', 'x'.repeat(65), "' or 1=1--"])(
     'returns 404 for %p without a query to the store',
     async (name) => {
@@ -151,8 +151,8 @@ describe('/v1/customer/skills', () => {
   });
 });
 
-describe('built-in skill', () => {
-  test('is listed for every tenant, without times', async () => {
+describe('a built-in skill', () => {
+  test('is listed for every tenant, without timestamps', async () => {
     const { manage } = await newTenant();
     const all = listed(await manage('GET', root));
     expect(all.map(({ name }) => name)).toEqual([
@@ -168,7 +168,7 @@ describe('built-in skill', () => {
     expect(shown.instructions).toStartWith('A program reads your answer.');
   });
 
-  test("can be replaced by a tenant's skill and returns when that is deleted", async () => {
+  test("can be replaced by a tenant's skill and is back after that skill is deleted", async () => {
     const [{ manage }, other] = [await newTenant(), await newTenant()];
     const path = `${root}/translate`;
     await manage('PUT', path, house);
@@ -245,7 +245,7 @@ describe('tollgate skills', () => {
     expect((await manage('GET', `${root}/house-style`)).status).toBe(404);
   });
 
-  test('rejects what the API rejects, and contradicting names', async () => {
+  test('rejects what the API rejects, and names that contradict each other', async () => {
     const { id } = await newTenant();
     const put = (name: string, file: string, ...more: string[]) =>
       tollgate(file, 'skills', 'put', name, '--tenant', id, ...more);

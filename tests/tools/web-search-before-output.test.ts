@@ -1,4 +1,4 @@
-/** Streams whose first rounds only search, so that the client has received nothing of them. */
+/** Streams whose first rounds only search, so that the client has received no output yet. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
@@ -37,8 +37,8 @@ function searchCall(json: string) {
 const events = { contentType: 'text/event-stream' };
 const withFallback = chat({ models: ['test/claude'] });
 
-test('a round without a finish reason falls back to the next provider', async () => {
-  // The last event has no empty line after it, so it is read at the end.
+test('a round that ends without a finish reason falls back to the next provider', async () => {
+  // No empty line follows the last event, so it is read at the end of the stream.
   const broken = chunk(searchCall('{"query":"q"}')).trimEnd();
   rig.upstream.script('chat', [replay(broken, events), answerRound('It rained.')]);
   const reading = await rig.gateway.stream(withFallback);
@@ -69,8 +69,8 @@ test('a refusal is streamed', async () => {
   await reader.readUntil('help.');
 });
 
-test('an endless call is charged as it grows and ends with the credits', async () => {
-  // About 300 for the prompt and 4,096 × 2 for output are held, enough for 12,000 characters.
+test('an endless call is charged as it grows and ends when the credits run out', async () => {
+  // About 300 for the prompt and 4,096 × 2 for output are held, which pays for 12,000 characters.
   const poor = await makeByokTenant(rig.gateway, 'endless', 9_000);
   const call = { name: 'web_search', arguments: { query: 'x'.repeat(60_000) }, id: 'call_0' };
   // Each event has 5 characters.
@@ -81,7 +81,7 @@ test('an endless call is charged as it grows and ends with the credits', async (
 });
 
 test('credits held for rounds are not spent on a longer answer', async () => {
-  // For each of 2 rounds 30,000 for the prompt and 4,096 × 2 for output; 13,000 for the search.
+  // 30,000 for the prompt and 4,096 × 2 for output in each of 2 rounds, and 13,000 for the search.
   const poor = await makeByokTenant(rig.gateway, 'wordy', 92_000);
   const messages = [{ role: 'user', content: 'x'.repeat(90_000) }];
   const query = { name: 'web_search', arguments: { query: 'q' }, id: 'call_0' };
@@ -97,7 +97,7 @@ test('credits held for rounds are not spent on a longer answer', async () => {
 });
 
 test('credits held at a failed provider are available to the next one', async () => {
-  // About 600 for each of 2 rounds and 13,000 for the search: enough for one provider.
+  // About 600 for each of 2 rounds, and 13,000 for the search: enough for one provider.
   const poor = await makeByokTenant(rig.gateway, 'second', 20_000);
   const failing = [searchRound('q'), status500()];
   rig.upstream.script('chat', [...failing, searchRound('q'), answerRound('Rain.')]);

@@ -1,4 +1,4 @@
-/** Search results next to a client's own calls, which its next request gets again. */
+/** Search results next to a client's own calls. They are added again to its next request. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { callTools, replay } from '../support/fake-upstream.ts';
 import {
@@ -74,81 +74,87 @@ const clients = [
 
 const forms = clients.flatMap((client) => [false, true].map((stream) => ({ ...client, stream })));
 
-describe.each(forms)("pages found next to a client's call: $path, streaming: $stream", (form) => {
-  const { path, own, requestWith, stream } = form;
-  const callId = (name: string) => `call_${name}_${forms.indexOf(form)}`;
-  const send = async (calls: readonly string[], fields: object = requestWith(calls)) => {
-    const tools = [{ type: 'web_search' }, own];
-    const body = { model: 'test/chat', ...fields, tools, stream };
-    const { status, text } = await rig.gateway.post(body, { path });
-    expect(status).toBe(200);
-    return text;
-  };
+describe.each(forms)(
+  "search results next to a client's call: $path, streaming: $stream",
+  (form) => {
+    const { path, own, requestWith, stream } = form;
+    const callId = (name: string) => `call_${name}_${forms.indexOf(form)}`;
+    const send = async (calls: readonly string[], fields: object = requestWith(calls)) => {
+      const tools = [{ type: 'web_search' }, own];
+      const body = { model: 'test/chat', ...fields, tools, stream };
+      const { status, text } = await rig.gateway.post(body, { path });
+      expect(status).toBe(200);
+      return text;
+    };
 
-  test('can be cited in the answer to its result', async () => {
-    const id = callId('cited');
-    rig.upstream.script('chat', [callTools([search, lookup(id)]), answerRound('It rained [1].')]);
-    expect(await send([])).toContain(id);
-    expect(citedIn(await send([id]))).toEqual([news.url]);
-  });
+    test('can be cited in the answer to the result of the call', async () => {
+      const id = callId('cited');
+      rig.upstream.script('chat', [callTools([search, lookup(id)]), answerRound('It rained [1].')]);
+      expect(await send([])).toContain(id);
+      expect(citedIn(await send([id]))).toEqual([news.url]);
+    });
 
-  test('can be cited if the search came before the call', async () => {
-    const id = callId('before');
-    const calling = callTools([lookup(id)], { text: 'It rained [1].' });
-    rig.upstream.script('chat', [
-      ...[searchRound('q'), calling, searchRound('more')],
-      answerRound('It snows [2]. As I said, it rained [1].'),
-    ]);
-    expect(citedIn(await send([]))).toEqual([news.url]);
-    rig.engine.answer([later]);
-    expect(citedIn(await send([id]))).toEqual([later.url, news.url]);
-  });
+    test('can be cited if the search came before the call', async () => {
+      const id = callId('before');
+      const calling = callTools([lookup(id)], { text: 'It rained [1].' });
+      rig.upstream.script('chat', [
+        ...[searchRound('q'), calling, searchRound('more')],
+        answerRound('It snows [2]. As I said, it rained [1].'),
+      ]);
+      expect(citedIn(await send([]))).toEqual([news.url]);
+      rig.engine.answer([later]);
+      expect(citedIn(await send([id]))).toEqual([later.url, news.url]);
+    });
 
-  test('keep their numbers, and later searches continue them', async () => {
-    const [one, two] = [callId('one'), callId('two')];
-    rig.upstream.script('chat', [
-      callTools([search, lookup(one)]),
-      callTools([search, lookup(two)], { text: 'It rained [1], not [2].' }),
-      searchRound('more'),
-      answerRound('It thaws [3], it snows [2], it rained [1].'),
-    ]);
-    await send([]);
-    rig.engine.answer([later]);
-    expect(citedIn(await send([one]))).toEqual([news.url]);
-    rig.engine.answer([last]);
-    expect(citedIn(await send([one, two]))).toEqual([last.url, later.url, news.url]);
-    for (const page of ['[1] The news', '[2] Later', '[3] Last']) {
-      expect(rig.lastPrompt().split(page)).toHaveLength(2);
-    }
-  });
+    test('keep their numbers, and later searches continue the numbering', async () => {
+      const [one, two] = [callId('one'), callId('two')];
+      rig.upstream.script('chat', [
+        callTools([search, lookup(one)]),
+        callTools([search, lookup(two)], { text: 'It rained [1], not [2].' }),
+        searchRound('more'),
+        answerRound('It thaws [3], it snows [2], it rained [1].'),
+      ]);
+      await send([]);
+      rig.engine.answer([later]);
+      expect(citedIn(await send([one]))).toEqual([news.url]);
+      rig.engine.answer([last]);
+      expect(citedIn(await send([one, two]))).toEqual([last.url, later.url, news.url]);
+      for (const page of ['[1] The news', '[2] Later', '[3] Last']) {
+        expect(rig.lastPrompt().split(page)).toHaveLength(2);
+      }
+    });
 
-  test('are not restored in another chat with the same call id', async () => {
-    const id = 'functions.lookup:0';
-    rig.upstream.script('chat', [callTools([search, lookup(id)]), answerRound('It rained [1].')]);
-    await send([]);
-    const otherChat = JSON.parse(
-      JSON.stringify(requestWith([id])).replace('What is the weather?', 'What did they say?'),
-    );
-    const text = await send([], otherChat);
-    expect([citedIn(text), rig.lastPrompt()]).toEqual([
-      [],
-      expect.not.stringContaining(news.title),
-    ]);
-  });
-});
+    test('are not restored in another chat with the same call id', async () => {
+      const id = 'functions.lookup:0';
+      rig.upstream.script('chat', [callTools([search, lookup(id)]), answerRound('It rained [1].')]);
+      await send([]);
+      const otherChat = JSON.parse(
+        JSON.stringify(requestWith([id])).replace('What is the weather?', 'What did they say?'),
+      );
+      const text = await send([], otherChat);
+      expect([citedIn(text), rig.lastPrompt()]).toEqual([
+        [],
+        expect.not.stringContaining(news.title),
+      ]);
+    });
+  },
+);
 
 test.each([
   ['tool_calls', 'error'],
   ['length', 'message_stop'],
-])('an incomplete call after a search (%s) ends with %s', async (reason, end) => {
-  const chunk = (delta: object, finish_reason: string | null = null) =>
-    `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
-  const half = { index: 0, id: 'call_1', function: { name: 'lookup', arguments: '{"path":"/a' } };
-  const events = [chunk({ tool_calls: [half] }), chunk({}, reason), 'data: [DONE]\n\n'];
-  const stream = replay(events.join(''), { contentType: 'text/event-stream' });
-  rig.upstream.script('chat', [searchRound('q'), stream]);
-  const tools = [{ type: 'web_search' }, { name: 'lookup', input_schema: { type: 'object' } }];
-  const body = { model: 'test/chat', max_tokens: 200, messages: weather, tools, stream: true };
-  const { text } = await rig.gateway.post(body, { path: '/v1/messages' });
-  expect(/event: (\w+)\n[^\n]*\n\n$/.exec(text)?.[1]).toBe(end);
-});
+])(
+  'an incomplete call after a search, with the finish reason %s, ends with %s',
+  async (reason, end) => {
+    const chunk = (delta: object, finish_reason: string | null = null) =>
+      `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+    const half = { index: 0, id: 'call_1', function: { name: 'lookup', arguments: '{"path":"/a' } };
+    const events = [chunk({ tool_calls: [half] }), chunk({}, reason), 'data: [DONE]\n\n'];
+    const stream = replay(events.join(''), { contentType: 'text/event-stream' });
+    rig.upstream.script('chat', [searchRound('q'), stream]);
+    const tools = [{ type: 'web_search' }, { name: 'lookup', input_schema: { type: 'object' } }];
+    const body = { model: 'test/chat', max_tokens: 200, messages: weather, tools, stream: true };
+    const { text } = await rig.gateway.post(body, { path: '/v1/messages' });
+    expect(/event: (\w+)\n[^\n]*\n\n$/.exec(text)?.[1]).toBe(end);
+  },
+);

@@ -1,4 +1,4 @@
-/** Charges for searches if the client disconnects before a full reply. */
+/** Charges for searches if the client disconnects before it has received a non-streaming answer. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { hangBeforeHeaders } from '../support/fake-upstream.ts';
@@ -30,7 +30,7 @@ async function newestRow(): Promise<Record<string, unknown>> {
   return isObject(row) ? row : {};
 }
 
-test('a search is charged with its round if the client disconnects from a full reply', async () => {
+test('a search and its round are charged if the client disconnects from a non-streaming request', async () => {
   rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
   const row = await disconnect();
   expect(rig.engine.searches).toHaveLength(1);
@@ -41,7 +41,7 @@ test('a search is charged with its round if the client disconnects from a full r
   expect(json.data).toMatchObject({ cancelled: true, total_cost: 5_120, finish_reason: '' });
 });
 
-test('an abandoned answer is not replayed for its idempotency key', async () => {
+test('an answer is not replayed for its idempotency key if the client disconnected', async () => {
   const options = { headers: { 'idempotency-key': 'abandoned' } };
   rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders(), answerRound('It rains.')]);
   await disconnect(options);
@@ -49,7 +49,7 @@ test('an abandoned answer is not replayed for its idempotency key', async () => 
   expect([contentOf(again), again.headers.get('idempotent-replayed')]).toEqual(['It rains.', null]);
 });
 
-test('an abandoned reply with a failed search is free', async () => {
+test('a non-streaming answer with a failed search is free if the client disconnected', async () => {
   rig.engine.failWith(500);
   rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
   expect(await disconnect()).toMatchObject({ status: 'error', cost: 0 });

@@ -270,7 +270,7 @@ describe('exhausted credits', () => {
     rig.upstream.script('chat', [searchRound('q'), answerRound('Without.')]);
     const reply = await poor.chat(chat({ max_tokens: 100 }));
     expect(contentOf(reply)).toBe('Without.');
-    expect(rig.lastPrompt()).toContain('There are not enough credits for it.');
+    expect(rig.lastPrompt()).toContain('There are not enough credits for this search.');
     expect(rig.engine.searches).toHaveLength(0);
     const credits = await poor.manage('GET', '/api/v1/credits');
     expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 460 });

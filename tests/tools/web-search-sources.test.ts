@@ -1,4 +1,4 @@
-/** Citations of a model that reasons between its searches. */
+/** Citations by a model that reasons between its searches. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { callTools, chatAnswer } from '../support/fake-upstream.ts';
@@ -55,7 +55,7 @@ test.each(models)(
   },
 );
 
-test.each(models)('a chat answer has all citations on its one text: %s', async (model) => {
+test.each(models)('a chat answer has all citations on its only text: %s', async (model) => {
   const { json } = await rig.gateway.post({
     ...{ model, messages: weather },
     tools: [{ type: 'web_search' }],

@@ -32,7 +32,7 @@ const queries = () => rig.engine.searches.map(({ params }) => params.q);
 const oneSearch = { model: 460, byok: 0, tool: 5_000, searches: 1 };
 
 describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (model) => {
-  test('searches, answers, and charges both', async () => {
+  test('searches, answers, and charges the search and the answer', async () => {
     rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
     const reply = await rig.gateway.post(chat({ model }));
     expect(contentOf(reply)).toBe('It rained [1].');
@@ -50,7 +50,7 @@ describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (mod
     expect(reply.text).not.toContain('web_search');
   });
 
-  test('streams the answer for the same charge', async () => {
+  test('streams the answer at the same charge', async () => {
     rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
     const reading = await rig.gateway.stream(
       chat({ model, stream_options: { include_usage: true } }),
@@ -62,7 +62,7 @@ describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (mod
     expect(isObject(reading.usage) && reading.usage.cost).toBe(5_460);
   });
 
-  test('returns and charges one choice for any n', async () => {
+  test('returns and charges one choice, whatever n is', async () => {
     rig.upstream.script('chat', [searchRound('weather today'), answerRound('It rained [1].')]);
     const reply = await rig.gateway.post(chat({ model, n: 3 }));
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('n');
@@ -87,24 +87,30 @@ describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (mod
     expect(queries()).toEqual(['one', 'two']);
     // 2 × (100 + 2 × 10), then 300 + 2 × 20, and two searches.
     expect(await rig.bill(reading)).toEqual({ model: 580, byok: 0, tool: 10_000, searches: 2 });
-    // Only the client gets the separator. The model gets its own text back unchanged.
+    // Only the client receives the separator. The model receives its own text unchanged.
     expect(rig.lastPrompt()).toContain('Let me look.');
     expect(rig.lastPrompt()).not.toContain('Let me look.\\n');
   });
 
-  test.each([false, true])('returns only JSON if requested (streaming: %p)', async (stream) => {
-    const first = callTools([{ name: 'web_search', arguments: { query: 'one' }, id: 'call_one' }], {
-      text: 'Let me look.',
-      ...tokens(100, 10),
-    });
-    rig.upstream.script('chat', [first, answerRound('{"rain": "yes [1]"}')]);
-    const body = chat({ model, response_format: { type: 'json_object' } });
-    const reply = stream ? await rig.gateway.stream(body) : await rig.gateway.post(body);
-    const content = 'chunks' in reply ? reply.content : contentOf(reply);
-    expect(content).toBe('{"rain": "yes [1]"}');
-    expect(rig.lastPrompt()).toContain('Let me look.');
-    expect(await rig.bill(reply)).toEqual(oneSearch);
-  });
+  test.each([false, true])(
+    'returns only JSON if the client requested JSON (streaming: %p)',
+    async (stream) => {
+      const first = callTools(
+        [{ name: 'web_search', arguments: { query: 'one' }, id: 'call_one' }],
+        {
+          text: 'Let me look.',
+          ...tokens(100, 10),
+        },
+      );
+      rig.upstream.script('chat', [first, answerRound('{"rain": "yes [1]"}')]);
+      const body = chat({ model, response_format: { type: 'json_object' } });
+      const reply = stream ? await rig.gateway.stream(body) : await rig.gateway.post(body);
+      const content = 'chunks' in reply ? reply.content : contentOf(reply);
+      expect(content).toBe('{"rain": "yes [1]"}');
+      expect(rig.lastPrompt()).toContain('Let me look.');
+      expect(await rig.bill(reply)).toEqual(oneSearch);
+    },
+  );
 
   test.each([false, true])('is replayed with its reasoning (streaming: %p)', async (stream) => {
     const answer = chatAnswer('It rained [1].', { reasoning: 'Outside.', ...tokens(300, 20) });
@@ -292,7 +298,7 @@ describe('web searches', () => {
     expect(await rig.bill(reply)).toEqual(oneSearch);
   });
 
-  test('end with an answer at the limit', async () => {
+  test('end with an answer when they reach the limit', async () => {
     rig.upstream.script('chat', searchRound('again'));
     for (const stream of [false, true]) {
       rig.reset();
@@ -300,7 +306,7 @@ describe('web searches', () => {
       const reply = await rig.gateway.post(chat({ stream }));
       expect(reply.status).toBe(200);
       expect([rig.engine.searches.length, rig.upstream.requests.length]).toEqual([3, 4]);
-      expect(reply.text).toContain('limit of web searches');
+      expect(reply.text).toContain('web search limit');
       expect(reply.text).toContain('"finish_reason":"stop"');
       // 4 rounds of 120.
       expect(await rig.bill(reply)).toEqual({ model: 480, byok: 0, tool: 15_000, searches: 3 });
@@ -322,7 +328,7 @@ describe('web searches', () => {
     expect(results.map(({ tool_call_id: id }) => id)).toEqual(['call_ws_0', 'call_ws_1']);
   });
 
-  test("cost both fees on the tenant's account", async () => {
+  test("cost both the BYOK fee and the search fee with the tenant's own provider key", async () => {
     const tenant = await makeByokTenant(rig.gateway, 'searcher');
     await tenant.setProviderKey('first', { api_key: 'sk-their-own-0123456789' });
     rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
@@ -348,12 +354,12 @@ describe('web searches', () => {
     },
   );
 
-  test('are charged an estimate if the provider breaks off before it reports output', async () => {
+  test('are charged an estimate if the provider is interrupted before it reports its output', async () => {
     const counted = { usage: { prompt: 70, completion: 24 } };
     const broken = cutMidStream(42, 'end-of-body', chatAnswer(words(50), counted));
     rig.upstream.script('chat', [searchRound('a'), broken]);
     const reply = await rig.gateway.post(chat({ model: 'test/claude', stream: true }));
-    // A search, then 39 words: 146 characters are 36 tokens.
+    // The first round searches. The second has 39 words: 146 characters are 36 tokens.
     expect(await rig.bill(reply)).toMatchObject({ model: 120 + 70 + 36 * 2, searches: 1 });
     expect(await rig.gateway.record(reply.requestId)).toMatchObject({ usageEstimated: true });
   });
@@ -367,14 +373,14 @@ describe('web searches', () => {
         upstream.script('chat', [searchRound('a'), withoutUsage(chatAnswer('y'.repeat(400_000)))]);
         bills.push(await bill(await gateway.post(chat({ max_tokens: 1 }))));
       }
-      // Both are charged what was held for the model, without the search fee.
+      // Both are charged the credits held for the model. The first also pays the search fee.
       expect(bills[0]).toEqual({ model: bills[1]?.model ?? 0, byok: 0, tool: 5_000, searches: 1 });
     } finally {
       await free.stop();
     }
   });
 
-  test('are cached only with cache: always', async () => {
+  test('are cached only if the request has cache: always', async () => {
     const send = async (key: string) => {
       rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
       const reply = await rig.gateway.post(chat({ temperature: 0 }), { key });
@@ -389,7 +395,7 @@ describe('web searches', () => {
     expect(rig.engine.searches).toHaveLength(3);
   });
 
-  test('of a Responses request are cached with and without streaming', async () => {
+  test('in a Responses request are cached with and without streaming', async () => {
     const key = await rig.gateway.makeKey({ cache: 'always' });
     const body = { model: 'test/chat', input: 'Weather?', tools: [{ type: 'web_search' }] };
     rig.upstream.script('chat', [searchRound('q'), answerRound('It rained [1].')]);
@@ -418,7 +424,7 @@ describe('web searches', () => {
   });
 });
 
-describe("client's own tools", () => {
+describe("a client's own tools", () => {
   const lookup = { type: 'function', function: { name: 'lookup', parameters: {} } };
 
   test.each([false, true])(
@@ -465,7 +471,7 @@ describe("client's own tools", () => {
     ['/v1/chat/completions', 1, { messages: weather }, { type: 'function', function: flat }],
     ['/v1/messages', 1, { messages: weather, max_tokens: 200 }, anthropicTool],
     ['/v1/responses', 4, { input: 'What is the weather?' }, { type: 'function', ...flat }],
-  ])('get no citations of the text before them: %s', async (path, times, fields, own) => {
+  ])('receive no citations from the text before them: %s', async (path, times, fields, own) => {
     const tools = [{ type: 'web_search' }, own];
     const cited = callTools([{ name: 'lookup', arguments: {} }], { text: 'It rained [1].' });
     for (const stream of [false, true]) {
@@ -478,7 +484,7 @@ describe("client's own tools", () => {
     }
   });
 
-  test("can have the search tool's name", async () => {
+  test('can have the same name as the search tool', async () => {
     const clientTool = { type: 'function', function: { name: 'web_search', parameters: {} } };
     rig.upstream.script('chat', [searchRound('client'), chatAnswer('Done.')]);
     const reply = await rig.gateway.post(chat({ tools: [clientTool], plugins: [{ id: 'web' }] }));
