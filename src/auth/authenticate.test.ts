@@ -39,7 +39,7 @@ function record(id: string): ApiKey {
   };
 }
 
-/** A store that counts its requests and whose answers a test can delay. */
+/** A store that counts its requests and lets a test delay its answers. */
 class Store {
   readonly matches = new Map<string, KeyMatch>();
   readonly marked: (readonly [string, number])[] = [];

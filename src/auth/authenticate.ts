@@ -69,7 +69,7 @@ export class Authenticator {
   /** A cached key needs no store lookup. Throws 401, 503. */
   authenticate(key: string): Caller | Promise<Caller> {
     const hash = hashKey(key);
-    // Use the full hash: with a shortened one, a key could pass as another.
+    // Use the full hash. With a shortened hash, one key could be mistaken for another.
     const name = hash.toHex();
     const known = this.#known.get(name);
     if (known) return this.#admit(known);

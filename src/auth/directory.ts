@@ -141,7 +141,7 @@ export interface Directory {
 /**
  * Detects changes to keys, tenants, credentials, and skills by any process within half a second. It
  * polls, because a notification could get lost, and a poll is only one cheap read. While the store
- * is unreachable, cached data stays in force.
+ * is unreachable, cached data remains in use.
  */
 export class ChangeWatcher {
   readonly #directory: Pick<Directory, 'version'>;

@@ -26,7 +26,7 @@ export interface RotationStore {
    * without a change, if a key in use or still required is missing from `held`.
    */
   switchTo(target: string, held: readonly string[]): Promise<boolean>;
-  /** Skips rows that were saved or removed meanwhile. Returns false if `inUse` isn't current. */
+  /** Skips rows that have changed since they were read. Returns false if `inUse` isn't current. */
   reencrypt(rows: readonly ReencryptedCredential[], inUse: string): Promise<boolean>;
   /** Drops all other keys. Returns false if `inUse` isn't the current key. */
   finish(inUse: string): Promise<boolean>;

@@ -19,7 +19,7 @@ const acme: NewCredential = {
   mode: 'byok_first',
 };
 
-/** A store in memory that counts its reads and whose answers a test can delay. */
+/** An in-memory store that counts its reads and lets a test delay its answers. */
 function memoryStore() {
   const rows = new Map<string, StoredCredential>();
   const state = { reads: 0, isUnreachable: false, gate: Promise.resolve(), fingerprint: '' };

@@ -179,7 +179,7 @@ export function sealingKeysOf([current, ...previous]: SecretKeys): readonly [
 /**
  * Encrypts small secrets with AES-256-GCM. The purpose is additional authenticated data, so a text
  * sealed for one purpose can't be opened for another. The key is derived from the secret key, which
- * has other uses as well.
+ * is also used for other purposes.
  */
 export class SealingKey {
   readonly #key: Uint8Array;

@@ -68,7 +68,7 @@ const modelListSchema = inlineRecord({
 });
 export type ModelListObject = Shape<typeof modelListSchema>;
 
-/** The list in the shape that Anthropic's clients expect. */
+/** The list in Anthropic's shape. */
 const anthropicModelListSchema = inlineRecord({
   data: Type.Array(modelSchema),
   has_more: Type.Boolean(),

@@ -1,6 +1,6 @@
 /**
  * The models of the demo upstream, in the format of `models:` in the configuration file. The
- * gateway lists, routes, and bills them like any others. Prices are low but not 0, so that
+ * gateway lists, routes, and bills them like any other models. Prices are low but not 0, so that
  * newcomers see charges.
  */
 import type { Config, Model, Provider } from '../config/config.ts';

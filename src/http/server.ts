@@ -227,7 +227,7 @@ export class HttpServer {
   #reportError({ requestId, path }: Exchange, error: GatewayError): void {
     const { symbol, cause } = error;
     const request = { request_id: requestId, path, symbol };
-    // For an internal error, the cause has the reason. For an outage, the message has it.
+    // The reason is in the cause of an internal error, but in the message of an outage.
     if (symbol === 'internal_error') {
       this.#deps.log.error('request_failed', { ...request, reason: reason(cause ?? error) });
     } else if (symbol === 'service_unavailable') {

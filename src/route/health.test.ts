@@ -105,7 +105,7 @@ describe('the circuit of an offer', () => {
     expect(answer(true)).toBe('open');
     clock.now += 5_000;
     expect(health.admit(offer)).toBe(true);
-    // The probe is interrupted as well, so the circuit stays open twice as long.
+    // The probe is also interrupted, so the circuit stays open twice as long.
     expect(answer(false)).toBe('open');
     clock.now += 9_999;
     expect(health.state(offer)).toBe('open');

@@ -112,7 +112,7 @@ describe('plan', () => {
       'acme/b@east',
       ...inOrder('east', 'south', 'north'),
     ]);
-    // The output price counts as well.
+    // The output price also counts.
     const wordy = planned({ models: ['acme/wordy'], preferences: { sort: 'price' } });
     expect(wordy).toEqual(['acme/wordy@east', 'acme/wordy@north']);
   });

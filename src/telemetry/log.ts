@@ -27,7 +27,8 @@ export function createLog(write: (line: string) => unknown): Log {
     pending += 1;
     written.then(onWritten, onWritten);
   };
-  // Report dropped lines only after the reader has caught up, or the report would wait as well.
+  // Report dropped lines only after the reader has caught up. Otherwise, the report would also have
+  // to wait.
   const onWritten = () => {
     pending -= 1;
     if (pending > 0 || dropped === 0) return;

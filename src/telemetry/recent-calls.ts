@@ -27,7 +27,7 @@ const nonFailureOutcomes = new Set(['answered', 'client_disconnected', 'request'
 export class RecentTraffic {
   readonly #read: () => CallCounts;
   readonly #now: () => number;
-  /** Oldest first, at least one. */
+  /** Oldest first. There is always at least one. */
   #snapshots: readonly { readonly at: number; readonly counts: CallCounts }[];
 
   constructor(read: () => CallCounts, now: () => number = () => performance.now()) {

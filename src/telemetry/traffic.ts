@@ -191,7 +191,7 @@ function trafficFamilies(series: readonly Series[], attempts: readonly AttemptCo
   return [...durations(series, answered), ...counts(series, answered), attemptsFamily(attempts)];
 }
 
-/** Named after OpenTelemetry's conventions for generative AI, in Prometheus' spelling. */
+/** The names follow OpenTelemetry's conventions for generative AI, in Prometheus style. */
 function durations(series: readonly Series[], answered: readonly Series[]): Family[] {
   const tokens = (type: string, pick: (entry: Series) => Histogram) =>
     answered.flatMap((entry) =>

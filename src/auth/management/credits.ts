@@ -57,7 +57,7 @@ export async function changeCredits(
   }
 }
 
-/** A tenant has no wallet before its first grant; that counts as an empty one. */
+/** Returns an empty wallet for a tenant that has not received a grant yet. */
 export async function showWallet(
   { credits }: CreditService,
   tenantId: string,

@@ -353,7 +353,7 @@ describe('readForm', () => {
     });
     const source = new FormSource(new Request('http://a.test', { method: 'POST', body }), 1_000);
     const failure = await failureOf(source.readExactly(1_000_000));
-    // On a machine that pauses meanwhile, the message is the one for a stall.
+    // If the machine pauses during the test, the message reports a stall instead.
     expect(failure.message).toMatch(
       /^(?:The request body arrived more slowly|No request body data)/,
     );

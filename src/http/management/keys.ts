@@ -7,7 +7,9 @@ import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 
 export type KeyDeps = manage.KeyService & {
-  /** Applies a change in this process at once, so that it is in force when the call returns. */
+  /**
+   * Applies a change in this process immediately, so that it is effective when the call returns.
+   */
   applyChanges(): Promise<void>;
 };
 

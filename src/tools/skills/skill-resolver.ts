@@ -10,8 +10,8 @@ import {
 } from './skill.ts';
 
 /**
- * Resolves the skills that requests name, with a cache. `forget()` clears it when the directory's
- * version changes, so a change reaches every process within one poll.
+ * Resolves and caches the skills that requests name. `forget()` clears the cache when the
+ * directory's version changes, so a change reaches every process within one poll.
  */
 export class SkillResolver {
   readonly #store: Pick<SkillStore, 'get' | 'list'>;

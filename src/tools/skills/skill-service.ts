@@ -26,7 +26,7 @@ const check = Compile(newSkillSchema);
 /** Characters that reorder or hide text. A reviewer must see what the model sees. */
 const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
 const controls = /(?![\n\t])\p{Cc}/u;
-/** Text with only zero-width spaces counts as empty, because lists would show a gap. */
+/** Text with only zero-width spaces counts as empty, because it would look like a gap in lists. */
 const visible = /[^\s\p{Cf}]/u;
 const lineBreaks = /[\n\t\u2028\u2029]/;
 

@@ -1,7 +1,7 @@
 import { GatewayError, unavailable } from '../../core/errors.ts';
 import { didYouMean } from '../../core/text.ts';
 
-/** A named instruction that is added to the system prompt of requests that name it. */
+/** Named instructions. They are added to the system prompt of each request that names them. */
 export interface Skill {
   readonly name: string;
   /** One line for people who choose a skill. Not sent to models. */
