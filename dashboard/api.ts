@@ -18,7 +18,7 @@ export interface Call {
 
 let handleRejectedKey: (key: string, message: string) => void = () => undefined;
 
-/** Sets the function to call when the gateway answers 401 for a key. */
+/** Sets the function to call when the gateway rejects a key with 401. */
 export function onKeyRejected(handle: typeof handleRejectedKey): void {
   handleRejectedKey = handle;
 }
@@ -49,22 +49,22 @@ export async function send(path: string, call: Call): Promise<Response> {
   throw new ApiError(message, response.status);
 }
 
-/** Returns the parsed answer. The shapes in shapes.ts come from the contract and aren't checked. */
+/** Returns the parsed response. Its type comes from the contract and isn't checked at runtime. */
 export async function requestJson<T>(path: string, call: Call): Promise<T> {
   const response = await send(path, call);
   try {
     return (await response.json()) as T;
   } catch (error) {
     if (call.signal?.aborted) throw error;
-    // The answer was cut off, or a proxy in front of the gateway replaced it.
+    // The response was cut off, or a proxy in front of the gateway replaced it.
     throw new ApiError(
-      "The gateway's answer was incomplete or not valid JSON. Try again.",
+      "The gateway's response was incomplete or not valid JSON. Try again.",
       response.status,
     );
   }
 }
 
-/** Returns the `data` field of the parsed answer. */
+/** Returns the `data` field of the parsed response. */
 export async function requestData<T>(path: string, call: Call): Promise<T> {
   return (await requestJson<{ readonly data: T }>(path, call)).data;
 }
@@ -75,12 +75,12 @@ async function errorMessageIn(response: Response): Promise<string> {
     const body = JSON.parse(text) as { error?: { message?: unknown } };
     if (typeof body.error?.message === 'string') return body.error.message;
   } catch {
-    // The body isn't JSON: a proxy in front of the gateway answered with its own page.
+    // The body isn't JSON: a proxy in front of the gateway returned its own page.
   }
-  return `The gateway answered with status ${response.status} and no error message.`;
+  return `The gateway returned status ${response.status} without an error message.`;
 }
 
-/** Saves an answer as a file and reports progress. A plain link couldn't send the key. */
+/** Saves a response as a file and reports progress. A plain link couldn't send the key. */
 export async function download(
   path: string,
   key: string,
@@ -111,5 +111,5 @@ export async function download(
   setTimeout(() => URL.revokeObjectURL(url), revokeAfterMs);
 }
 
-/** After this time the browser has saved the file and the URL can be revoked. */
+/** After this time, the browser has saved the file, and the URL can be revoked. */
 const revokeAfterMs = 60_000;

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { ApiError, onKeyRejected } from './api.ts';
-import { Busy } from './components/notes.tsx';
+import { Busy } from './components/feedback.tsx';
 import { errorMessage } from './load.ts';
 import { followLink, useRoute } from './route.ts';
 import {
@@ -23,7 +23,7 @@ function initialState(): State {
   return key === null ? { name: 'signed-out' } : { name: 'checking', key };
 }
 
-/** Deletes the tab's key only after a 401. After other failures, the user can retry it. */
+/** Deletes the tab's key only after a 401. After other failures, the user can retry with it. */
 function signedOutBy(error: unknown, key: string): State {
   const message = errorMessage(error);
   if (error instanceof ApiError && error.status !== 401) {

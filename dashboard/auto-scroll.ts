@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 
 /** Free space below the end of the text, in pixels. */
 const margin = 16;
-/** A reader this close to the end counts as at the end, as a row of buttons may follow. */
+/** A reader within this many pixels of the end is at the end: a row of buttons may follow. */
 const nearEnd = 80;
 
 /** Scrolls to the end of a growing element until the reader scrolls away from it. */
@@ -14,8 +14,8 @@ export function useAutoScroll(): RefObject<HTMLElement | null> {
   useEffect(() => {
     let last = scrollY;
     const update = () => {
-      // Scrolling up, even by a little, stops following. But a page that became shorter also
-      // scrolls up by itself, and then the reader is still at its end.
+      // If the reader scrolls up even a little, stop following. A page that becomes shorter also
+      // scrolls up by itself, but then the reader is still at its end.
       const isUp = scrollY < last;
       last = scrollY;
       isFollowing.current = isUp ? isAtEnd() : hiddenHeight() < nearEnd;

@@ -1,6 +1,6 @@
 import { type Route, setQuery } from './route.ts';
 
-/** A range of UTC days, both inclusive, as in the URL. */
+/** A range of UTC days, as in the URL. It includes both days. */
 export interface Range {
   readonly from: string;
   readonly to: string;

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
-  /** The last answer. It remains while the next one is loading. */
+  /** The data loaded last. It remains while new data is loading. */
   readonly data: T | undefined;
   readonly error: string | undefined;
   readonly busy: boolean;
@@ -18,7 +18,7 @@ interface State<T> extends Omit<Loaded<T>, 'isStale' | 'reload'> {
 /** Data older than this is reloaded when the user returns to the tab. */
 const staleMs = 300_000;
 
-/** Loads when `name` changes and on `reload`. Ignores late answers to earlier loads. */
+/** Loads when `name` changes and on `reload`. Ignores late responses to earlier loads. */
 export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
   const [state, setState] = useState<State<T>>(initialState);
   const [loadCount, setLoadCount] = useState(0);
@@ -42,7 +42,7 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
       },
       (error: unknown) => {
         if (controller.signal.aborted) return;
-        // Drop data of the previous `name`: below this error it would look current.
+        // Drop the data of the previous `name`, because it would look current below this error.
         setState(({ data, loadedName }) => ({
           data: loadedName === name ? data : undefined,
           loadedName: name,

@@ -22,7 +22,7 @@ const queryMax = 8_000;
 /** What a history entry stores besides its URL. */
 interface State {
   readonly query?: string;
-  /** True if this entry opened a dialog: the previous entry shows the page without it. */
+  /** True if this entry opened a dialog. The previous entry then shows the page without it. */
   readonly isOverlay: boolean;
 }
 
@@ -112,7 +112,7 @@ export function openOverlay(changes: QueryChanges): void {
 
 /** Closes a dialog by going back in the history, so that the next Back leaves the page. */
 export function closeOverlay(name: string): void {
-  // The user pressed Back while the form was being sent, so the dialog is already closed.
+  // If the user pressed Back while the form was being sent, the dialog is already closed.
   if (!currentRoute().query.has(name)) return;
   const { isOverlay = false } = (history.state ?? {}) as Partial<State>;
   if (isOverlay) {

@@ -9,7 +9,7 @@ export interface Session {
   readonly kind: KeyKind;
   /** The key as the API returns it; null for the admin token. */
   readonly keyObject: Key | null;
-  /** The key for model calls: the signed-in key, or a routing key beside a management key. */
+  /** The routing key that calls models. Users with a management key enter it separately. */
   readonly callKey: string | null;
   setCallKey(key: string | null): void;
   signOut(): void;

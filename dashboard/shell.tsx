@@ -26,7 +26,7 @@ interface Item {
   readonly access: AccessRule;
 }
 
-/** Which keys can open a page, and how to describe them to other users. */
+/** Says which keys can open a page, and describes these keys for users who lack one. */
 interface AccessRule {
   readonly allows: (session: Session) => boolean;
   readonly description: string;

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { ErrorNote } from './components/feedback.tsx';
 import { Form, TextField } from './components/field.tsx';
 import { Mark } from './components/icon.tsx';
-import { ErrorNote } from './components/notes.tsx';
 import { useAction } from './load.ts';
 import { type VerifiedKey, verifyKey } from './session.ts';
 import { useTitle } from './title.ts';

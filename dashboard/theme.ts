@@ -1,6 +1,6 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 
-/** Follows the system's setting until the user chooses a theme. */
+/** The theme follows the system's setting until the user chooses one. */
 type Theme = 'light' | 'dark';
 
 const storageItem = 'tollgate.theme';

@@ -18,7 +18,7 @@ const pack = `${values.outfile}-dashboard.pack`;
 await Bun.write(pack, await packDashboard());
 // At runtime, the worker is found by its path relative to the root.
 const args = ['build', '--compile', '--minify', '--root', 'src', '--outfile', values.outfile];
-// Don't load the bunfig.toml of the folder in which the executable is called.
+// Don't load a bunfig.toml from the folder in which the executable is run.
 args.push('--no-compile-autoload-bunfig');
 const target = values.target ? ['--target', values.target] : [];
 const entryPoints = ['src/main.ts', 'src/store/sqlite/worker.ts', pack];

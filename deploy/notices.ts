@@ -1,5 +1,5 @@
 /**
- * Writes THIRD_PARTY_NOTICES.md: the license of each production dependency, the runtime included.
+ * Writes THIRD_PARTY_NOTICES.md: the license of each production dependency, including the runtime.
  * Run it after a production dependency changes:
  *
  *   npm run notices

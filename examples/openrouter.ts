@@ -1,7 +1,7 @@
 /**
- * Calls Tollgate with OpenRouter's provider for the AI SDK. Under `/api/v1`, every answer ends with
- * its cost, as OpenRouter's clients expect. Set TOLLGATE_KEY to a routing key (sk-tg-…) and run
- * `npx bun examples/openrouter.ts`.
+ * Calls Tollgate with OpenRouter's provider for the AI SDK. Below `/api/v1`, every answer ends with
+ * its cost, because OpenRouter's clients expect that. Set TOLLGATE_KEY to a routing key (sk-tg-…)
+ * and run `npx bun examples/openrouter.ts`.
  */
 import { createOpenRouter } from '@openrouter/ai-sdk-provider';
 import { streamText } from 'ai';

@@ -2,11 +2,11 @@ import { useState } from 'preact/hooks';
 import { useAction } from '../load.ts';
 import { urlFor } from '../route.ts';
 import { kindOf, useSession, verifyKey } from '../session.ts';
+import { ErrorNote } from './feedback.tsx';
 import { Form, TextField } from './field.tsx';
-import { ErrorNote } from './notes.tsx';
 import { Card } from './page.tsx';
 
-/** Asks for a routing key, because a management key can't call models. */
+/** Requests a routing key, because a management key can't call models. */
 export function CallKeyForm({ purpose }: { readonly purpose: string }) {
   const { setCallKey } = useSession();
   const [key, setKey] = useState('');

@@ -8,7 +8,7 @@ export interface Series {
   readonly name: string;
   /** One value per day, in the order of `days`, or null. */
   readonly values: readonly (number | null)[];
-  /** The value for the entire period, because averages and rates can't be summed up. */
+  /** The value for the entire period. Averages and rates can't be computed from `values`. */
   readonly total: number;
 }
 
@@ -25,7 +25,7 @@ interface ChartProps {
 const height = 260;
 const colorCount = 12;
 
-/** A mark in the color of a series: the same index has the same color in charts and legends. */
+/** A mark in the color of a series. Charts and legends use the same color for the same index. */
 export function Swatch({ index }: { readonly index: number }) {
   return <i style={{ background: `var(${colorOf(index)})` }} aria-hidden="true" />;
 }
@@ -36,7 +36,7 @@ function cssVariable(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Returns the sums of stacked bars, tallest first: each bar is drawn over the previous one. */
+/** Returns the heights of stacked bars, tallest first, because each is drawn over the last one. */
 function stacked(series: readonly Series[]): (number | null)[][] {
   const sums: number[] = [];
   const layers = series.map(({ values }) =>
@@ -89,7 +89,7 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
 /** Drops the decimals of round axis labels: `2.00 s` becomes `2 s`. */
 const withoutZeros = (text: string) => text.replace(/\.0+(?= )/, '');
 
-/** Returns the labels of an axis. If rounding makes two equal, only whole numbers are labeled. */
+/** Returns the labels of an axis. If rounding makes two labels equal, labels only integers. */
 function tickLabels(splits: readonly number[], format: ChartProps['format']): string[] {
   const texts = splits.map((value) => withoutZeros(format(value)));
   if (new Set(texts).size === texts.length) return texts;
@@ -116,7 +116,7 @@ function draw(frame: HTMLElement, props: ChartProps, onDay: (index: number | nul
 
 const utc = (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC');
 
-/** The day that each keyboard key selects, given the selected and the last day. */
+/** Returns the day that a keyboard key selects, given the selected day and the last day. */
 const keyboardSteps: Readonly<Record<string, (day: number | null, last: number) => number>> = {
   ArrowLeft: (day, last) => Math.max(0, (day ?? last + 1) - 1),
   ArrowRight: (day, last) => Math.min(last, (day ?? -1) + 1),

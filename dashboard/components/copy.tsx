@@ -46,7 +46,7 @@ interface CodeLineProps {
   readonly isWrapped?: boolean;
 }
 
-/** Text to copy, in a text field that can be scrolled by keyboard. */
+/** Text to copy, in a text field that can be scrolled with the keyboard. */
 export function CodeLine({ text, label, isWrapped = false }: CodeLineProps) {
   const rows = isWrapped ? 2 : Math.min(rowsMax, text.split('\n').length);
   return (

@@ -2,8 +2,8 @@ import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { useAction } from '../load.ts';
 import { useTitle } from '../title.ts';
+import { ErrorNote } from './feedback.tsx';
 import { Icon } from './icon.tsx';
-import { ErrorNote } from './notes.tsx';
 
 interface DialogProps {
   readonly title: string;
@@ -11,13 +11,13 @@ interface DialogProps {
   readonly children: ComponentChildren;
   /** A sheet fills the right side of the window. */
   readonly variant?: 'box' | 'sheet';
-  /** The dialog closes only by its buttons, because it shows something only once. */
+  /** True if only its buttons close the dialog, because its content can't be shown again. */
   readonly isPersistent?: boolean;
 }
 
 /**
- * The element that had the focus before the first dialog opened. A second dialog may be opened by
- * a button of the first, which no longer exists when the second closes.
+ * The element that had the focus before the first dialog opened. If a button in the first dialog
+ * opened a second one, that button may no longer exist when the second dialog closes.
  */
 let firstOpener: Element | null = null;
 
@@ -47,7 +47,7 @@ export function Dialog({
     };
   }, []);
   const hasFocused = useRef(variant === 'sheet');
-  // Runs after each render until a field has had the focus, as fields may need loaded data.
+  // Runs after each render until a field has had the focus, because fields may appear late.
   useLayoutEffect(() => {
     if (hasFocused.current) return;
     const field = dialog.current?.querySelector(firstField);

@@ -3,8 +3,8 @@ import { download } from '../api.ts';
 import { bytes } from '../format.ts';
 import { useAction } from '../load.ts';
 import { useSession } from '../session.ts';
+import { ErrorNote } from './feedback.tsx';
 import { Icon } from './icon.tsx';
-import { ErrorNote } from './notes.tsx';
 
 interface DownloadProps {
   readonly path: string;
@@ -12,11 +12,11 @@ interface DownloadProps {
   readonly text: string;
   /** Tells screen readers what is downloaded, if several buttons have the same text. */
   readonly subject?: string;
-  readonly form?: 'button' | 'link';
+  readonly variant?: 'button' | 'link';
 }
 
 /** Downloads a table as a file and shows how much has arrived. */
-export function Download({ path, name, text, subject, form = 'button' }: DownloadProps) {
+export function Download({ path, name, text, subject, variant = 'button' }: DownloadProps) {
   const { key } = useSession();
   const action = useAction();
   const [received, setReceived] = useState(0);
@@ -28,11 +28,11 @@ export function Download({ path, name, text, subject, form = 'button' }: Downloa
     <>
       <button
         type="button"
-        class={form === 'link' ? 'link' : 'secondary'}
+        class={variant === 'link' ? 'link' : 'secondary'}
         disabled={action.busy}
         onClick={save}
       >
-        {form === 'button' && <Icon name="down" />}
+        {variant === 'button' && <Icon name="down" />}
         <span aria-live="polite">{action.busy ? `Exporting ${bytes(received)}` : text}</span>
         {subject !== undefined && <span class="visually-hidden">{subject}</span>}
       </button>

@@ -58,7 +58,7 @@ export function TextField(props: TextProps) {
 
 /**
  * A text field whose value changes only when typing has ended, the field is cleared, or a
- * suggestion is chosen: a filter for half a name would find nothing.
+ * suggestion is chosen. It is for filters, because half a name would match nothing.
  */
 export function CommittedTextField({ value, onValue, ...rest }: TextProps) {
   const [text, setText] = useState(value);

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import type { Action } from '../load.ts';
-import { ErrorNote } from './notes.tsx';
+import { ErrorNote } from './feedback.tsx';
 
 interface FormEndProps {
   readonly submitLabel: string;

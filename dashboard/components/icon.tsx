@@ -1,4 +1,4 @@
-/** SVG paths on a 24×24 grid. Icons are decoration beside text with the same meaning. */
+/** SVG paths on a 24×24 grid. Icons are decorative: text next to them has the same meaning. */
 const paths = {
   overview: 'M4 19V9m5 10V5m5 14v-7m5 7V8',
   logs: 'M5 6h14M5 12h14M5 18h9',

@@ -5,7 +5,7 @@ interface PageProps {
   readonly title: string;
   readonly lead?: string;
   readonly actions?: ComponentChildren;
-  /** The page still shows data for the previous choice. */
+  /** True while the page still shows data for the previous selection. */
   readonly isStale?: boolean;
   readonly children: ComponentChildren;
 }

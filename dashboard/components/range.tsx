@@ -9,7 +9,7 @@ const presets: readonly (readonly [text: string, range: () => Range])[] = [
   ['This month', () => monthOf(lastDays(1).to)],
 ];
 
-/** Earlier days are ignored: a user typing a year passes through the years 2, 20, and 202. */
+/** Earlier days are ignored, because typing 2026 first produces the years 2, 20, and 202. */
 const firstDay = '2000-01-01';
 
 export function RangePicker({ range }: { readonly range: Range }) {

@@ -2,9 +2,9 @@ import { useState } from 'preact/hooks';
 import { requestJson } from '../api.ts';
 import { AddButton } from '../components/add-button.tsx';
 import { Confirm, Dialog } from '../components/dialog.tsx';
+import { Badge, Empty, Loading } from '../components/feedback.tsx';
 import { Form, SelectField, TextField } from '../components/field.tsx';
 import { FormEnd } from '../components/form-end.tsx';
-import { Badge, Empty, Loading } from '../components/notes.tsx';
 import { Card, Page } from '../components/page.tsx';
 import { RowAction } from '../components/row-action.tsx';
 import { type Column, Table } from '../components/table.tsx';
@@ -76,7 +76,7 @@ function List({ list, onDelete }: ListProps) {
     const command = curl('PUT', path, { api_key: 'sk-…' }, '$TOLLGATE_MANAGEMENT_KEY');
     return (
       <Empty title="No provider keys yet" curl={command}>
-        <p>Add a key to run requests on your own contract with a provider.</p>
+        <p>Add a key to run requests under your own contract with a provider.</p>
       </Empty>
     );
   }
@@ -123,7 +123,7 @@ function List({ list, onDelete }: ListProps) {
 
 interface CredentialFormProps {
   readonly list: CredentialList;
-  /** A provider, or anything else for a new key. */
+  /** The provider whose key to replace. Any other value opens the form for a new key. */
   readonly chosen: string;
   readonly onDone: () => void;
   readonly onClose: () => void;
@@ -163,7 +163,7 @@ function CredentialForm({ list, chosen, onDone, onClose }: CredentialFormProps) 
         <TextField
           label="API key"
           type="password"
-          hint="Stored encrypted, never shown again. Also takes AWS key pairs and Google JSON keys."
+          hint="Stored encrypted, never shown again. AWS key pairs and Google JSON keys work too."
           value={secret}
           onValue={setSecret}
           required

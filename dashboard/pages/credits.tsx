@@ -2,7 +2,7 @@ import { feeEntries } from '../../src/money/price/fee-kinds.ts';
 import { requestData, requestJson } from '../api.ts';
 import { Chart } from '../components/chart.tsx';
 import { Download } from '../components/download.tsx';
-import { Empty, Loading, Progress } from '../components/notes.tsx';
+import { Empty, Loading, Progress } from '../components/feedback.tsx';
 import { Card, DescriptionList, Page, Tile, Tiles } from '../components/page.tsx';
 import { Refresh } from '../components/refresh.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
@@ -185,7 +185,7 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
   );
 }
 
-/** Links to the overview of the month, which explains its charges. */
+/** Links to the month in Overview, which explains its charges. */
 function Month({ month }: { readonly month: string }) {
   const { from, to } = monthOf(`${month}-01`);
   return <a href={urlFor('', { from, to })}>{monthName(month)}</a>;
@@ -198,7 +198,7 @@ function Statement({ month }: { readonly month: string }) {
       name={`tollgate-statement-${month}.csv`}
       text="Download CSV"
       subject={`for ${monthName(month)}`}
-      form="link"
+      variant="link"
     />
   );
 }

@@ -4,8 +4,8 @@ import { AddButton } from '../components/add-button.tsx';
 import { Ago } from '../components/ago.tsx';
 import { CallKeyForm } from '../components/call-key-form.tsx';
 import { CopyButton } from '../components/copy.tsx';
+import { Badge, Empty, ErrorNote, Loading, type Tone } from '../components/feedback.tsx';
 import { SelectField } from '../components/field.tsx';
-import { Badge, Empty, ErrorNote, Loading, type Tone } from '../components/notes.tsx';
 import { Card, Page } from '../components/page.tsx';
 import { Pager } from '../components/pager.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
@@ -107,7 +107,7 @@ function JobList({ jobs, callKey, onChange }: JobListProps) {
     const body = { model: 'demo/speech', input: 'A long text…', voice: 'alloy' };
     return (
       <Empty title="No jobs found" curl={curl('POST', '/v1/jobs', body)}>
-        <p>Start one with the button above, or from a terminal.</p>
+        <p>Start a job with the button above or from a terminal.</p>
       </Empty>
     );
   }
@@ -171,7 +171,7 @@ function Status({ job }: { readonly job: Job }) {
   );
 }
 
-/** Strips the gateway's public URL from a link, as the dashboard may be open at another URL. */
+/** Strips the gateway's public URL from a link, because the dashboard may be at another URL. */
 function toLocalUrl(url: string): string {
   const start = url.indexOf('/v1/objects/');
   return start === -1 ? url : url.slice(start);

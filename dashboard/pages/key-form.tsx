@@ -9,9 +9,9 @@ import { useSession } from '../session.ts';
 import type { IssuedKey, Key, Scope } from '../shapes.ts';
 
 interface KeyFormProps {
-  /** The key to edit. Left out to create one. */
+  /** The key to edit. Undefined to create a key. */
   readonly keyObject?: Key;
-  /** The path for an operator, who creates keys for a tenant. */
+  /** The API path to use when an operator creates a key for a tenant. */
   readonly path?: string;
   readonly onDone: (issued?: IssuedKey) => void;
   readonly onClose: () => void;

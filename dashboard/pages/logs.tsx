@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 import { requestJson } from '../api.ts';
 import { Download } from '../components/download.tsx';
+import { Badge, Empty, Loading } from '../components/feedback.tsx';
 import { CommittedTextField, SelectField, TextField } from '../components/field.tsx';
 import { KeyChoice, useKeyNames } from '../components/key-choice.tsx';
-import { Badge, Empty, Loading } from '../components/notes.tsx';
 import { Card, Page } from '../components/page.tsx';
 import { RangePicker } from '../components/range.tsx';
 import { Refresh } from '../components/refresh.tsx';
@@ -146,7 +146,7 @@ function requestIdIn(text: string): string | undefined {
 
 const openReceipt = (row: LogRow) => openOverlay({ request: row.request_id });
 
-/** The key's name takes no width of its own, because names load later and may be long. */
+/** The key's name doesn't widen the column, because names load later and may be long. */
 const timeColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
   title: 'Time (UTC) and key',
   isHead: true,

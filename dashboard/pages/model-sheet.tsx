@@ -1,7 +1,7 @@
 import { isPriceName, priceClasses } from '../../src/money/price/price-classes.ts';
 import { CodeLine, CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
-import { Badge, CircuitState } from '../components/notes.tsx';
+import { Badge, CircuitState } from '../components/feedback.tsx';
 import { DescriptionList } from '../components/page.tsx';
 import { count, milliseconds, price } from '../format.ts';
 import { closeOverlay, urlFor } from '../route.ts';

@@ -1,6 +1,6 @@
 import { requestData } from '../api.ts';
+import { Badge, CircuitState, Empty, Loading } from '../components/feedback.tsx';
 import { SelectField, TextField } from '../components/field.tsx';
-import { Badge, CircuitState, Empty, Loading } from '../components/notes.tsx';
 import { Card, Page } from '../components/page.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { count, plural } from '../format.ts';

@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 import { requestData, requestJson } from '../api.ts';
 import { Confirm, Dialog } from '../components/dialog.tsx';
+import { Loading } from '../components/feedback.tsx';
 import { Form, TextField } from '../components/field.tsx';
 import { FormEnd } from '../components/form-end.tsx';
-import { Loading } from '../components/notes.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { count, time } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
@@ -101,7 +101,7 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
   const { key } = useSession();
   const [amount, setAmount] = useState('');
   const [note, setNote] = useState('');
-  // Created once per form, so that a second click or a retry after a lost answer books only once.
+  // Created once per form, so that a second click or a retry after a lost response books once.
   const [idempotencyKey] = useState(
     () => `dashboard-${crypto.getRandomValues(new Uint32Array(4)).join('-')}`,
   );

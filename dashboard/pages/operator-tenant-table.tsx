@@ -1,4 +1,4 @@
-import { Badge } from '../components/notes.tsx';
+import { Badge } from '../components/feedback.tsx';
 import { RowAction } from '../components/row-action.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { daysLeft } from '../days.ts';

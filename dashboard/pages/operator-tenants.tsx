@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import { requestData } from '../api.ts';
 import { AddButton } from '../components/add-button.tsx';
+import { Empty, Loading } from '../components/feedback.tsx';
 import { SelectField, TextField } from '../components/field.tsx';
-import { Empty, Loading } from '../components/notes.tsx';
 import { Card } from '../components/page.tsx';
 import { Pager } from '../components/pager.tsx';
 import { useInterval, useLoad } from '../load.ts';
@@ -16,7 +16,7 @@ import { GrantForm, TenantForm, TenantToggle } from './operator-forms.tsx';
 import { type TenantAction, TenantTable } from './operator-tenant-table.tsx';
 
 const tenantsPerPage = 100;
-/** Longer than for the rest of the page, because this request sums up every tenant's month. */
+/** Longer than `pollMs` in operator.tsx, because this request adds up every tenant's month. */
 const pollMs = 30_000;
 
 const orders = {

@@ -1,5 +1,5 @@
 import { requestData } from '../api.ts';
-import { CircuitState, Empty, Loading } from '../components/notes.tsx';
+import { CircuitState, Empty, Loading } from '../components/feedback.tsx';
 import { Card, Page, Tile, Tiles } from '../components/page.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { brief, bytes, count, duration, milliseconds, plural } from '../format.ts';
@@ -103,7 +103,7 @@ const isOrAre = (number: number) => (number === 1 ? 'is' : 'are');
 const countIn = (rows: readonly EndpointRow[], circuit: Circuit) =>
   rows.filter(({ endpoint }) => endpoint.circuit === circuit).length;
 
-/** Warns above the list of tenants, as the providers below it may be out of view. */
+/** Warns above the list of tenants, because the providers below it may be out of view. */
 function HealthWarning({ rows }: { readonly rows: readonly EndpointRow[] }) {
   if (countIn(rows, 'closed') === rows.length) return null;
   return (

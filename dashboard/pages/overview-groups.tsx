@@ -26,7 +26,7 @@ export function nameOfGroup(
   return groupBy === 'api_key_id' ? (names.get(value) ?? value) : value;
 }
 
-/** The range and key that all numbers of the page are for. */
+/** The range and key to which all numbers on the page apply. */
 export interface Scope {
   readonly range: Range;
   /** '' for all keys. */
@@ -109,7 +109,7 @@ export function failedRequests({ failed_requests }: Summary): string {
   return plural(failed_requests, 'failed request');
 }
 
-/** Shows a group's spend and its change, which explains an expensive month. */
+/** Shows a group's spend and its change, because the change explains an expensive month. */
 function Spend({ group, previous }: { readonly group: Group; readonly previous: Analytics }) {
   const { value, summary } = group;
   const before = previousSpend(value, previous);
@@ -131,8 +131,8 @@ function Spend({ group, previous }: { readonly group: Group; readonly previous: 
 }
 
 /**
- * Returns a group's spend in the previous period, or undefined if it may have been part of "All
- * others" or is that group.
+ * Returns a group's spend in the previous period. Returns undefined for "All others", and for a
+ * group that may have been part of "All others" then.
  */
 function previousSpend(value: string | null, { groups = [] }: Analytics): number | undefined {
   const isComplete = groups.every((group) => group.value !== null);

@@ -2,7 +2,7 @@ import { brief, change, milliseconds, percent, plural } from '../format.ts';
 import { setQuery } from '../route.ts';
 import type { Day, Summary } from '../shapes.ts';
 
-/** A number with a tile of its own that can also be shown in the chart. */
+/** A number that has its own tile and can also be shown in the chart. */
 export interface Metric {
   readonly name: string;
   /** The unit, unless the name says it. */
@@ -12,7 +12,7 @@ export interface Metric {
   readonly dailyValue: (day: Day) => number | null;
   readonly format: (value: number) => string;
   readonly exact: (value: number) => string;
-  /** True if the days' values add up to the total: amounts do, rates and averages don't. */
+  /** True if the values of the days add up to the total. Those of rates and averages don't. */
   readonly isAdditive: boolean;
   /** True for percentages. Their change is in percentage points. */
   readonly isShare?: boolean;
@@ -135,7 +135,7 @@ export function Change({ current, previous, increaseIs, format, isShare = false 
   if (previous === undefined || exact === undefined)
     return <span class="below">{current === 0 ? '–' : 'new in this period'}</span>;
   const rounded = Math.round(exact * 10) / 10;
-  // Numbers that look the same count as equal, even if hidden digits differ.
+  // Numbers that are displayed the same count as equal, even if hidden digits differ.
   if (rounded === 0 || format(current) === format(previous)) {
     return <span class="below">no change</span>;
   }

@@ -1,8 +1,8 @@
 import { requestJson } from '../api.ts';
 import { Download } from '../components/download.tsx';
+import { Empty, Loading } from '../components/feedback.tsx';
 import { SelectField } from '../components/field.tsx';
 import { KeyChoice } from '../components/key-choice.tsx';
-import { Empty, Loading } from '../components/notes.tsx';
 import { Card, Page } from '../components/page.tsx';
 import { RangePicker } from '../components/range.tsx';
 import { Refresh } from '../components/refresh.tsx';
@@ -115,7 +115,7 @@ function Numbers({ current, previous, metric, groupBy, scope, reload }: NumbersP
     return (
       <Empty title="No requests in this period" curl={chatCurl()} reload={reload}>
         <p>
-          Send one from a terminal
+          Send a request from a terminal
           {hasScope(session, 'chat') && (
             <>
               {' '}

@@ -1,13 +1,13 @@
 import { useRef, useState } from 'preact/hooks';
+import { ErrorNote } from '../components/feedback.tsx';
 import { Form } from '../components/field.tsx';
 import { Icon } from '../components/icon.tsx';
-import { ErrorNote } from '../components/notes.tsx';
 import type { ImagePart, Message } from '../snippets.ts';
 
 const megabyte = 1024 * 1024;
 const imageBytesMax = 5 * megabyte;
 const imagesMax = 4;
-/** Requests are limited to 20 MB including text, and base64 makes images a third larger. */
+/** A request can be up to 20 MB including text, and base64 makes images a third larger. */
 const totalImageBytesMax = 14 * megabyte;
 
 interface ComposerProps {
@@ -67,7 +67,7 @@ function checkTotalSize(files: readonly ReadFile[], earlierBytes: number): void 
   if (bytes <= totalImageBytesMax) return;
   const which = earlierBytes > 0 ? 'The images of this conversation' : 'The images';
   const total = (bytes / megabyte).toFixed(1);
-  throw new Error(`${which} have ${total} MB. The limit is 14 MB per request.`);
+  throw new Error(`${which} are ${total} MB in total. The limit is 14 MB per request.`);
 }
 
 function messageOf(text: string, attachments: readonly Attachment[]): Message {

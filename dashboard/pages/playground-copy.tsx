@@ -11,7 +11,7 @@ const formats = {
 type FormatName = keyof typeof formats;
 const names = Object.keys(formats) as FormatName[];
 
-/** The request as code: the conversation so far and the message being written. */
+/** Shows the request as code: the conversation so far and the message being written. */
 export function CopyAs({ body }: { readonly body: ChatBody }) {
   const [format, setFormat] = useState<FormatName>('curl');
   return (

@@ -5,7 +5,7 @@ import { shortPrice } from './model-sheet.tsx';
 import type { CatalogModel } from './models.tsx';
 import { SkillChoice } from './playground-skills.tsx';
 
-/** The settings of a request other than its messages. They're all in the URL. */
+/** The settings of a request, without its messages. All settings are in the URL. */
 interface SettingsState {
   readonly body: Omit<ChatBody, 'messages'>;
   readonly system: string;

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { requestData } from '../api.ts';
+import { ErrorNote } from '../components/feedback.tsx';
 import { Checkbox } from '../components/field.tsx';
-import { ErrorNote } from '../components/notes.tsx';
 import { useLoad } from '../load.ts';
 import { setQuery, urlFor } from '../route.ts';
 import { hasScope, useSession } from '../session.ts';
@@ -18,7 +18,7 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
     return canList ? requestData<SkillSummary[]>('/v1/customer/skills', { key, signal }) : [];
   });
   const skills = data ?? [];
-  // A skill in the URL that has been deleted must still be shown, so that it can be unchecked.
+  // Show skills from the URL even after they were deleted, so that the user can uncheck them.
   const missing = chosen.filter((name) => data && !skills.some((skill) => skill.name === name));
   const names = [...skills.map(({ name }) => name), ...missing];
   const describe = (name: string) => skills.find((skill) => skill.name === name)?.description;
@@ -40,7 +40,7 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
         ))}
       </fieldset>
       <p class="hint">
-        The gateway adds their instructions to the prompt.{' '}
+        The gateway adds the instructions of the selected skills to the prompt.{' '}
         <a href={urlFor('skills')}>Manage skills</a>
       </p>
     </details>

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import type { Answer } from '../chat.ts';
 import { CopyButton } from '../components/copy.tsx';
+import { Busy } from '../components/feedback.tsx';
 import { Form, TextField } from '../components/field.tsx';
-import { Busy } from '../components/notes.tsx';
 import { count, milliseconds, plural } from '../format.ts';
 import { urlFor } from '../route.ts';
 import { hasScope, useSession } from '../session.ts';
@@ -11,7 +11,7 @@ import type { Message } from '../snippets.ts';
 
 export interface Turn {
   readonly message: Message;
-  /** Set for an answer of a model. */
+  /** Set if the message is a model's answer. */
   readonly answer?: Answer;
   readonly model?: string;
   /** True for a message that failed. It's shown but not sent again. */
@@ -25,7 +25,8 @@ interface TurnsProps {
 }
 
 export function Turns({ turns, running, onResults }: TurnsProps) {
-  // If a message sent instead of a tool's result failed, the call still needs its result.
+  // If the user sent a message instead of a tool result and that message failed, the call still
+  // needs its result.
   const last = turns.findLast(({ isExcluded }) => !isExcluded);
   const openCalls = running ? [] : (last?.answer?.toolCalls ?? []);
   if (turns.length === 0) {
@@ -111,7 +112,7 @@ interface CostsProps {
   readonly isStreaming: boolean;
 }
 
-/** Interrupted answers also link to their receipt, which has their cost. */
+/** Shows tokens, times, and cost. If an answer was interrupted, only its receipt has the cost. */
 function Costs({ answer, isStreaming }: CostsProps) {
   const session = useSession();
   const { text, usage, firstTokenMs, totalMs, finishReason, requestId } = answer;

@@ -2,8 +2,8 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAutoScroll } from '../auto-scroll.ts';
 import { type Answer, chat } from '../chat.ts';
 import { CallKeyForm } from '../components/call-key-form.tsx';
+import { ErrorNote, Loading, NoModel } from '../components/feedback.tsx';
 import { Icon } from '../components/icon.tsx';
-import { ErrorNote, Loading, NoModel } from '../components/notes.tsx';
 import { Page } from '../components/page.tsx';
 import { errorMessage, useLoad } from '../load.ts';
 import { useSession } from '../session.ts';
@@ -53,13 +53,13 @@ function toMessages(turns: readonly Turn[]): Message[] {
   return turns.filter(({ isExcluded }) => !isExcluded).map(({ message }) => message);
 }
 
-/** Sets whether later requests exclude the last message, which would make them fail, too. */
+/** Sets whether later requests exclude the last message, so that they don't fail because of it. */
 function withLastExcluded(turns: readonly Turn[], isExcluded: boolean): readonly Turn[] {
   const last = turns.at(-1);
   return last?.message.role === 'user' ? [...turns.slice(0, -1), { ...last, isExcluded }] : turns;
 }
 
-/** Conversations by key, for users who return from a receipt. They end with the session. */
+/** Conversations by key, kept until sign-out so that users can return from a receipt. */
 const conversations = new WeakMap<object, readonly Turn[]>();
 
 /** The conversation isn't in the URL, because a shared link must not contain it. */

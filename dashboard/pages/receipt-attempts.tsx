@@ -1,8 +1,8 @@
-import { Badge } from '../components/notes.tsx';
+import { Badge } from '../components/feedback.tsx';
 import { milliseconds } from '../format.ts';
 import type { Attempt, Receipt } from '../shapes.ts';
 
-/** Display names of outcomes. Others are shown as the API returns them. */
+/** Display names of outcomes. Other outcomes are shown as the API returns them. */
 const outcomeNames: Readonly<Record<string, string>> = {
   answered: 'answered',
   request: 'rejected the request',
@@ -60,8 +60,8 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
 }
 
 /**
- * Marks the last attempt of an interrupted answer. Attempts end at the first byte, so they don't
- * record that the answer was interrupted later.
+ * Marks the last attempt of an interrupted answer as interrupted. Attempts end at the first byte,
+ * so they don't record what happens to the answer later.
  */
 function withInterruption(attempt: Attempt): Attempt {
   if (attempt.outcome !== 'answered') return attempt;

@@ -4,8 +4,8 @@ import { isPriceName, perLabel, priceClasses } from '../../src/money/price/price
 import { requestData, requestJson } from '../api.ts';
 import { CodeLine, CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
+import { Badge, ErrorNote, Loading } from '../components/feedback.tsx';
 import { useKeyNames } from '../components/key-choice.tsx';
-import { Badge, ErrorNote, Loading } from '../components/notes.tsx';
 import { DescriptionList } from '../components/page.tsx';
 import { count, exactAmount, milliseconds, price, time, usd } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';

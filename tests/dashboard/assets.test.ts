@@ -29,7 +29,7 @@ async function assetPaths(): Promise<string[]> {
   return [...textOf(bytes).matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = '']) => path);
 }
 
-test('the start output shows the dashboard URL', () => {
+test('the startup output shows the dashboard URL', () => {
   expect(gateway.output()).toContain(`Dashboard: ${gateway.url}/dashboard\n`);
 });
 
@@ -65,7 +65,7 @@ test('the content-security policy allows no inline and no third-party content', 
   for (const path of await assetPaths()) expect(path).toStartWith('/dashboard/assets/');
 });
 
-test('assets are immutable for caches, but the page is revalidated', async () => {
+test('caches may store assets forever, but must revalidate the page', async () => {
   const { response } = await fetchRaw('/dashboard/logs');
   expect(response.headers.get('cache-control')).toBe('no-cache');
   expect(response.headers.get('content-type')).toStartWith('text/html');

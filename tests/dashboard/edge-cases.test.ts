@@ -42,7 +42,7 @@ const unavailable = {
 
 describe('an unavailable gateway', () => {
   test(
-    'keeps the key and the URL of a tab, so that the user can retry',
+    'does not remove the key and URL of a tab, so that the user can retry',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -118,13 +118,13 @@ describe('an unavailable gateway', () => {
   );
 
   test(
-    'shows an error message for an incomplete answer',
+    'shows an error message for an incomplete response',
     async () => {
       await using tab = await open();
       const { page } = tab;
       await page.route('**/v1/customer/logs?*', (route) => route.fulfill({ body: '{"logs": [' }));
       await tab.signIn(gateway.url, gateway.keys.api, '/logs');
-      await page.getByText("The gateway's answer was incomplete or not valid JSON.").waitFor();
+      await page.getByText("The gateway's response was incomplete or not valid JSON.").waitFor();
     },
     timeoutMs,
   );
@@ -132,7 +132,7 @@ describe('an unavailable gateway', () => {
 
 describe('the session', () => {
   test(
-    'deletes a revoked key instead of retrying it',
+    'deletes a revoked key instead of retrying with it',
     async () => {
       const { key, data } = await makeKey({ name: 'short-lived' });
       await using tab = await open();
@@ -151,7 +151,7 @@ describe('the session', () => {
 });
 
 test(
-  'a tab reloads its data after an hour, but not after a moment',
+  'a tab reloads its data when the user returns after an hour, but not after a moment',
   async () => {
     await using tab = await open();
     const { page } = tab;
@@ -255,7 +255,7 @@ describe('an invalid URL', () => {
   );
 
   test(
-    'shows the default range for invalid dates, and the way back for an offset past the end',
+    'shows the default range for invalid dates, and a link to newer rows past the last page',
     async () => {
       await chat('demo/chat');
       await using tab = await open();
@@ -289,7 +289,7 @@ describe('a dialog', () => {
       await form.waitFor();
       // The dialog focuses its first field.
       await page.keyboard.type('Careful');
-      // No answer arrives between the two clicks.
+      // No response arrives between the two clicks.
       const clicked = Promise.withResolvers<void>();
       await page.route('**/api/v1/keys', async (route) => {
         await clicked.promise;
@@ -401,7 +401,7 @@ describe('the log', () => {
   );
 
   test(
-    'filters by model when typing has ended, not at every letter',
+    'filters by model when typing has ended, not after every letter',
     async () => {
       await chat('demo/chat');
       await chat('demo/none');

@@ -97,7 +97,7 @@ const open = () => Tab.open(browser, { theme: 'light', size: desktop });
 
 describe('a tenant with many keys', () => {
   test(
-    'sees the key of each log row, in a column whose width does not depend on the names',
+    'sees the key of each log row in a column, and long names do not widen the column',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -116,7 +116,7 @@ describe('a tenant with many keys', () => {
   );
 
   test(
-    'sees in a receipt why a request failed, with the message of the provider',
+    'sees why a request failed and the message of the provider in a receipt',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -134,7 +134,7 @@ describe('a tenant with many keys', () => {
   );
 
   test(
-    'sees the spend and the reset date of a limit, and that a limit is used up',
+    'sees how much of a limit is spent, when it resets, and whether it is used up',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -161,7 +161,7 @@ describe('a tenant with many keys', () => {
       const rows = page.getByRole('table', { name: 'Keys' }).locator('tbody tr');
       await rows.nth(99).waitFor();
       await page.getByLabel('Search').pressSequentially('SERVICE 11');
-      // Finds 11 and 110 to 119, of which 117 is disabled. Shorter searches find more.
+      // Finds 11 and 110 to 119, except 117, which is disabled. Shorter searches find more.
       await rows.nth(10).waitFor({ state: 'detached' });
       expect(await rows.count()).toBe(10);
       await page.getByLabel('Show disabled keys').check();
@@ -183,7 +183,7 @@ describe('a tenant with many keys', () => {
   );
 
   test(
-    'edits the name and cache mode of an expired key and nothing else',
+    'can edit the name and cache mode of an expired key without changing other fields',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -235,7 +235,7 @@ describe('a tenant with many keys', () => {
   );
 
   test(
-    'sees with a routing key only the name of that key, and the IDs of others',
+    'sees only IDs of other keys if signed in with a routing key',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -256,7 +256,7 @@ describe('an operator with many tenants', () => {
     tab.page.getByRole('table', { name: 'Tenants' }).locator('tbody tr td.head b').allInnerTexts();
 
   test(
-    'sees who spent most and who is about to run out of credits',
+    'sees who spent the most and who is about to run out of credits',
     async () => {
       await using tab = await open();
       const { page } = tab;
@@ -285,7 +285,7 @@ describe('an operator with many tenants', () => {
   );
 
   test(
-    'finds a tenant by part of its name, by keyboard on a phone',
+    'finds a tenant by part of its name with the keyboard on a phone',
     async () => {
       await using tab = await Tab.open(browser, { theme: 'dark', size: phone });
       const { page } = tab;
@@ -320,7 +320,7 @@ describe('tables with long names', () => {
     ['/credits', 'management'],
     ['/operator', 'admin'],
   ] as const)(
-    'cut off no column at any window width (%s)',
+    'do not cut off any column at any window width (%s)',
     async (path, who) => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys[who], path);

@@ -81,7 +81,7 @@ describe.each([
   ['tablet', tablet],
 ] as const)('the layout on a %s', (_, size) => {
   test(
-    'shows each number of a tile in one line',
+    'shows each number of a tile on one line',
     async () => {
       await using tab = await openAt(size, 'management', '/credits');
       const values = tab.page.locator('.tile strong');
@@ -176,7 +176,7 @@ test(
 const heightOf = (page: Page) => page.evaluate('document.documentElement.scrollHeight');
 
 test(
-  'the page keeps its height while the pointer moves over a chart',
+  'the height of the page does not change while the pointer moves over a chart',
   async () => {
     await using tab = await openAt({ width: 1_000, height: 900 }, 'management', '?split=model');
     const { page } = tab;
@@ -202,7 +202,7 @@ test(
 );
 
 test(
-  'the arrow keys select the days of a chart, also for screen readers',
+  'the arrow keys select a day of a chart, and screen readers get its numbers',
   async () => {
     await using tab = await openAt(desktop, 'management', '/credits');
     const { page } = tab;

@@ -75,7 +75,7 @@ describe('the tab title', () => {
 
 describe('the focus', () => {
   test(
-    'returns to the button that opened the first of two dialogs',
+    'returns to the button that opened the first dialog when the second one closes',
     async () => {
       await using tab = await openAs('management', '/keys');
       const { page } = tab;
@@ -149,7 +149,7 @@ describe('the Back button', () => {
     ['management', '/keys', 'Create a key'],
     ['admin', '/operator', 'Create a tenant'],
   ] as const)(
-    'leaves the page after a form was saved (%s key, %s)',
+    'leaves the page instead of reopening a saved form (%s key, %s)',
     async (who, path, opener) => {
       await using tab = await openAs(who, `${path}?search=before`);
       const { page } = tab;

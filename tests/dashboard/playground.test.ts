@@ -73,7 +73,7 @@ test(
 );
 
 test(
-  'a stopped answer is marked as incomplete, but not while it is streaming',
+  'an answer is marked as incomplete once it is stopped, but not while it is streaming',
   async () => {
     await using tab = await open();
     await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/silent');
@@ -232,7 +232,7 @@ test(
 );
 
 test(
-  'attached images that exceed the request limit are rejected, and their previews released',
+  'attached images that exceed the request limit are rejected, and previews are released',
   async () => {
     await using tab = await open();
     const { page } = tab;
@@ -259,7 +259,9 @@ test(
     await attach.setInputFiles([image('a', 5), image('b', 5)]);
     await page.getByRole('img', { name: 'b.png' }).waitFor();
     await attach.setInputFiles([image('c', 5)]);
-    await page.getByText('The images have 15.0 MB. The limit is 14 MB per request.').waitFor();
+    await page
+      .getByText('The images are 15.0 MB in total. The limit is 14 MB per request.')
+      .waitFor();
     expect(await page.locator('.attachments img').count()).toBe(2);
     await attach.setInputFiles([image('d', 4)]);
     await page.getByRole('img', { name: 'd.png' }).waitFor();
@@ -268,7 +270,7 @@ test(
     expect(upstream.requests.filter(({ model }) => model === 'seeing')).toHaveLength(1);
     // Each message is sent with all earlier ones.
     await attach.setInputFiles([image('e', 1)]);
-    await page.getByText('The images of this conversation have 15.0 MB.').waitFor();
+    await page.getByText('The images of this conversation are 15.0 MB in total.').waitFor();
     expect(await page.locator('.attachments img').count()).toBe(0);
     expect(await page.evaluate('previews.size')).toBe(0);
   },

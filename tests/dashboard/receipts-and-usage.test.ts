@@ -39,7 +39,7 @@ afterAll(async () => {
 const open = () => Tab.open(browser, { theme: 'light', size: desktop });
 const chatBody = (model: string) => ({ model, messages: [{ role: 'user', content: 'Hi' }] });
 
-/** Creates a tenant for one test, so that its numbers contain no other requests. */
+/** Creates a tenant for one test, so that its numbers don't include requests of other tests. */
 async function newTenant(id: string): Promise<string> {
   await gateway.admin('POST', '/admin/v1/tenants', { id, name: id });
   await gateway.admin('POST', `/admin/v1/tenants/${id}/credits`, { amount: 1_000 });
@@ -156,7 +156,7 @@ describe('a receipt', () => {
   );
 
   test(
-    'is not found by an incomplete request ID',
+    'does not open for an incomplete request ID',
     async () => {
       const answer = await gateway.chat(chatBody('test/chat'));
       await using tab = await open();
@@ -203,7 +203,7 @@ describe('the overview', () => {
   const tile = (tab: Tab, name: string) => tab.page.locator('.tile', { hasText: name }).innerText();
 
   test(
-    'shows no change of error rate and latency against days without requests',
+    'does not compare error rate and latency with days without requests',
     async () => {
       const key = await newTenant('newcomer');
       expect((await gateway.chat(chatBody('test/none'), { key })).status).toBe(404);

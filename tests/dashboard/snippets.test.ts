@@ -33,7 +33,7 @@ async function runInShell(command: string, folder: string): Promise<string> {
 }
 
 test(
-  'every kind of model has a command that runs unchanged, and a link to its requests',
+  'every kind of model shows a command that runs unchanged and a link to its requests',
   async () => {
     await using tab = await open();
     const { page } = tab;

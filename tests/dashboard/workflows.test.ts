@@ -249,7 +249,7 @@ describe('access', () => {
   );
 
   test(
-    'hides a tenant from the manager of another one',
+    'hides the data of a tenant from a management key of another tenant',
     async () => {
       const created = await gateway.admin('POST', '/admin/v1/tenants', {
         id: 'other',
@@ -274,7 +274,7 @@ describe('access', () => {
 
 describe('text from models and clients', () => {
   test(
-    'is never run as a script: model names, log fields, answers',
+    'is never run as a script if it is a model name, a log field, or an answer',
     async () => {
       await gateway.chat({ model: script, messages: [{ role: 'user', content: 'x' }] });
       await using tab = await open();
@@ -373,7 +373,7 @@ describe('the session', () => {
   );
 
   test(
-    'can be used by keyboard on a phone',
+    'can be used with the keyboard on a phone',
     async () => {
       await gateway.chat({ model: 'demo/chat', messages: [{ role: 'user', content: 'Hi' }] });
       await using tab = await Tab.open(browser, { theme: 'dark', size: phone });

@@ -109,7 +109,7 @@ const circuits = {
   open: { tone: 'bad', text: 'failing' },
 } as const;
 
-/** The state of a circuit breaker in plain words, as "closed" for a working one is confusing. */
+/** The state of a circuit breaker in plain words. "Closed" would be confusing for a healthy one. */
 export function CircuitState({ circuit }: { readonly circuit: keyof typeof circuits }) {
   const { tone, text } = circuits[circuit];
   return (
