@@ -1,6 +1,6 @@
 /**
- * The house rules. Each rule carries samples it must flag, which proves that it can still fail, and
- * similar samples it must accept. Delete a rule that nobody can defend.
+ * The house rules. Each rule has samples that it must flag, to prove that the rule can fail, and
+ * similar samples that it must accept. Delete a rule that nobody can defend.
  */
 import { describe, expect, test } from 'bun:test';
 import { posix } from 'node:path';
@@ -17,13 +17,13 @@ import {
   treeOf,
 } from './support/source-tree.ts';
 
-/** Files by path; a bare string is a file of core. */
+/** Files by path. A string is the text of a file in core. */
 type Sample = string | Readonly<Record<string, string>>;
 
 interface Rule {
   /** The reason, then the fix. */
   readonly because: string;
-  /** Returns `path:line: what` for each violation. */
+  /** Returns `path:line: problem` for each violation. */
   readonly find: (tree: Tree) => readonly string[];
   readonly bad: readonly Sample[];
   readonly good?: readonly Sample[];
@@ -59,7 +59,7 @@ function findCycles(tree: Tree): string[] {
     const file = tree.get(path);
     if (!file || done.has(path)) return [];
     const chain = [...ancestors, path];
-    // Type imports count: code that needs each other's types can't be read separately either.
+    // Type imports count, because files that need each other's types can't be read separately.
     const imports = importsOf(file).filter(({ kind }) => kind !== 'reference');
     const found = imports.flatMap(({ to, line }) =>
       chain.includes(to)
@@ -113,7 +113,7 @@ function findLongParts({ path, text, code }: SourceFile): string[] {
   const isTest = /^tests\/|\.test\.tsx?$/.test(path);
   const lines = text.trimEnd().split('\n');
   const linesMax = isTest ? 600 : 400;
-  // A suite is a list of tests; only the tests in it are functions to read.
+  // A test suite is a list of tests, so only the tests count as functions.
   const isSuite = (body: string[]) => isTest && /\n\s*(?:test|describe)\b/.test(body.join('\n'));
   return [
     ...(lines.length > linesMax ? [`${path}:${linesMax}: ${lines.length} lines in the file`] : []),
@@ -134,7 +134,7 @@ const unbreakable = /^\s*(?:(?:test|describe)\(|['"`]|\/\^)/;
 
 const lengthOf = ({ text }: SourceFile) => text.trimEnd().split('\n').length;
 
-/** Files whose content is fixed by their kind: one migration each, one command each. */
+/** Files that are small because of their kind: each has one migration, command, or type. */
 const smallByDesign = /^src\/(?:store\/migrations|cli)\/|\.d\.ts$/;
 
 function findSmallFiles(tree: Tree): string[] {
@@ -167,7 +167,7 @@ function findLogicInCompose(tree: Tree): string[] {
   return lines > 900 ? [...classes, `src/compose:1: has ${lines} lines`] : classes;
 }
 
-/** Words that mean something else elsewhere. Identifiers and file names may not use them. */
+/** Words that have another meaning in the field. Identifiers and file names must not use them. */
 const retired = new Set(
   `errand errands ask asks asked asker wish wishes dialogue crossing crossings teller tellers tell
   tells told untold say says said unsaid wording unheard heard mend mended mender mends misfit
@@ -215,7 +215,7 @@ function findVagueNames(tree: Tree): string[] {
     return vague.test(stem) || vagueEnd.test(stem);
   };
   const paths = [...tree.keys()].filter((path) => path.split('/').some(isVague));
-  return paths.map((path) => `${path}:1: could hold anything`);
+  return paths.map((path) => `${path}:1: has a name that fits any content`);
 }
 
 function findDeadLinks(tree: Tree): string[] {
@@ -238,7 +238,7 @@ const structure: Readonly<Record<string, Rule>> = {
   'modules import only what the table allows': {
     because:
       'A module can be read and tested without the modules that use it. ' +
-      'Declare an interface and pass the implementation in from compose/, or argue for a new row.',
+      'Declare an interface and pass the implementation in from compose/, or propose a new row.',
     find: findWrongImports,
     bad: [
       "import { b } from '../store/b.ts';",
@@ -259,8 +259,8 @@ const structure: Readonly<Record<string, Rule>> = {
   },
   'imports form no cycle': {
     because:
-      'Files in a cycle can only be understood together, and their load order is accidental. ' +
-      'Move what both need into one of them or into a third file.',
+      'Files in a cycle can be understood only together, and their load order is accidental. ' +
+      'Move the code that both need into one of them or into a third file.',
     find: findCycles,
     bad: [
       { 'src/core/a.ts': "import './b.ts';", 'src/core/b.ts': "export * from './a.ts';" },
@@ -279,7 +279,7 @@ const structure: Readonly<Record<string, Rule>> = {
     ],
   },
   'an exported value is imported by another file': {
-    because: 'An export suggests that another file uses it. Remove `export`, or the value.',
+    because: 'An export suggests that another file uses the value. Remove `export` or the value.',
     find: findUnusedExports,
     bad: [
       'export const a = 1;',
@@ -303,15 +303,15 @@ const structure: Readonly<Record<string, Rule>> = {
   },
   'imported files are committed': {
     because:
-      'A fresh clone contains committed files only. Rename it so that .gitignore does not match.',
+      'A fresh clone contains only committed files. Rename the file so .gitignore does not match it.',
     find: findUncommitted,
     bad: ["import a from './data/a.json';"],
     good: [{ 'src/core/a.ts': "import './a.ts';\nimport 'yaml';" }],
   },
   'files have at most 400 lines (tests 600), functions 70, lines 100 columns': {
     because:
-      'Longer files and functions hide a second concept. Split by what a reader would look for, ' +
-      'extract helper functions, keep long data in a *.data.ts file.',
+      'Longer files and functions often mix two concepts. Split them by what a reader looks for, ' +
+      'extract helper functions, and keep long data in a *.data.ts file.',
     find: (tree) =>
       filesIn(tree, /^(?:src|tests|bench|examples|dashboard)\/.*\.tsx?$/).flatMap(findLongParts),
     bad: [
@@ -335,8 +335,8 @@ const structure: Readonly<Record<string, Rule>> = {
   },
   'a small file has several importers': {
     because:
-      'A helper with a single user is read beside that user. ' +
-      'Merge the file into its importer, or list it in smallByDesign with the reason.',
+      'A small file with one importer makes readers switch files for a few lines. ' +
+      'Merge the file into its importer, or add it to smallByDesign and say why.',
     find: findSmallFiles,
     bad: [{ 'src/core/a.ts': "import './b.ts';", 'src/core/b.ts': 'a;' }],
     good: [
@@ -356,13 +356,13 @@ const structure: Readonly<Record<string, Rule>> = {
     good: [{ 'src/compose/a.ts': 'const a = new A();' }, { 'src/core/a.ts': 'class A {}' }],
   },
   'names use the terms of the field': {
-    because: 'Unknown words slow every reader down. Use the term that OpenAI or Stripe uses.',
+    because: 'Private terms slow readers down. Use the term that OpenAI or Stripe uses.',
     find: findRetiredWords,
     bad: ['const errand = 1;', 'class WaitingRoom {}', { 'src/core/told-facts.ts': '' }],
     good: ["const header = 'errand'; // told", 'const roommate = 1;'],
   },
   'the glossary has at most 25 entries': {
-    because: 'A reader should know most terms already. Use a common term instead of defining one.',
+    because: 'Readers should already know most terms. Use a common term instead of a new one.',
     find: findLongGlossary,
     bad: [
       { 'ARCHITECTURE.md': `## Glossary\n${'| a | b |\n'.repeat(26)}` },
@@ -370,14 +370,14 @@ const structure: Readonly<Record<string, Rule>> = {
     ],
     good: [{ 'ARCHITECTURE.md': `## Glossary\n| Word | Meaning |\n${'| a | b |\n'.repeat(25)}` }],
   },
-  'file names say what is inside': {
-    because: 'Anything fits into a file called utils. Name the file after its content.',
+  'file names describe the content': {
+    because: 'A file called utils could contain anything. Name the file after its content.',
     find: findVagueNames,
     bad: [{ 'src/utils/a.ts': '' }, { 'tests/types.test.ts': '' }, { 'src/key-manager.ts': '' }],
     good: [{ 'src/core/basement.ts': '' }, { 'src/http/content-types.ts': '' }],
   },
-  'links in documents have a target': {
-    because: 'A dead link sends the reader nowhere. Link to something that exists.',
+  'links in documents have a target that exists': {
+    because: 'A broken link is no help to the reader. Link to something that exists.',
     find: findDeadLinks,
     bad: [
       { 'README.md': '[a](docs/a.md)' },
@@ -393,7 +393,7 @@ const structure: Readonly<Record<string, Rule>> = {
 
 interface BannedText extends Omit<Rule, 'find'> {
   readonly pattern: RegExp;
-  /** What is searched: `code` has no comments or strings, `text` has both. */
+  /** The text to search. `code` has no comments and strings, `uncommented` only no comments. */
   readonly view?: 'code' | 'uncommented' | 'text';
   readonly within?: RegExp;
   readonly home?: RegExp;
@@ -401,7 +401,7 @@ interface BannedText extends Omit<Rule, 'find'> {
 
 const providers = ['google', ...builtinCatalog.providers.map(({ name }) => name)].join('|');
 const provider = `['"\`](?:${providers})\\b[^'"\`]*['"\`]`;
-/** The dashboard follows these rules, too. */
+/** Rules for all TypeScript code, including the dashboard. */
 const written = /^(?:src|dashboard)\/.*\.tsx?$/;
 const comparison = '[!=]==?\\s*|\\bcase\\s+|\\b(?:starts|ends)With\\(|\\bincludes\\(';
 
@@ -421,28 +421,30 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     bad: ['// @ts-ignore', '// @ts-expect-error', '/* biome-ignore lint: a */'],
   },
   'nothing writes to the console': {
-    because: 'Operators read one structured log. Use telemetry, or process.stdout in a command.',
+    because:
+      'Operators read a single structured log. Use telemetry, or process.stdout in commands.',
     pattern: /\bconsole\./g,
     bad: ['console.log(a);', `a = \`b \${console.error(\`\${c}\`)}\`;`],
     good: ["const a = 'console.log';"],
   },
   'only config reads the environment': {
-    because: 'Settings are listed and validated in one file. Add a config field and pass it in.',
+    because: 'Config lists and validates all settings. Add a config field and pass its value in.',
     pattern: /\bprocess\.env\b|\bBun\.env\b|\bimport\.meta\.env\b/g,
-    // A test may prove that a variable changes nothing.
+    // A test may set a variable to prove that it has no effect.
     home: /^src\/config\/|\.test\.ts$/,
     bad: ['process.env.HOME;', 'Bun.env.HOME;'],
     good: [{ 'src/config/load.ts': 'process.env;' }],
   },
   'no text is run as code': {
-    because: 'Whoever writes the text controls the process. Use a table of functions.',
+    because: 'The author of the text would control the process. Use a table of functions.',
     pattern: /(?<![.\w])eval\(|\bnew Function\b|['"](?:node:)?vm['"]/g,
     view: 'uncommented',
     bad: ["eval('a');", "new Function('a');", "import 'node:vm';"],
     good: ['redis.eval(script);'],
   },
-  'no text becomes markup': {
-    because: 'Models and clients write what the pages show. Insert it as text: <p>{text}</p>.',
+  'no text is inserted as HTML': {
+    because:
+      'Pages show text from models and clients, which may be malicious. Write <p>{text}</p>.',
     pattern: /\b(?:inner|outer)HTML\b|\bdangerouslySet|\binsertAdjacentHTML\b|\bdocument\.write\b/g,
     within: /^dashboard\//,
     bad: [
@@ -452,7 +454,7 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     good: [{ 'dashboard/a.tsx': '<p>{a}</p>;' }],
   },
   'only the command line starts processes': {
-    because: 'An attacker could run commands through it. Do it in this process or in cli.',
+    because: 'An attacker might run commands that way. Do the work in this process or in cli/.',
     pattern: /\bchild_process\b|\bBun\.spawn|\bBun\.\$/g,
     view: 'uncommented',
     home: /^src\/(?:main\.ts|cli\/)|\.test\.ts$/,
@@ -460,19 +462,20 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     good: [{ 'src/cli/a.ts': 'Bun.spawn([a]);' }],
   },
   'randomness comes from crypto': {
-    because: 'Guessable IDs leak tenants. Use crypto, or take the randomness as an argument.',
+    because: 'Guessable IDs expose tenants. Use crypto, or take random values as an argument.',
     pattern: /\bMath\.random\b/g,
     bad: ['Math.random();'],
   },
   'no comment is a to-do': {
-    because: 'Such comments are forgotten. Do it now or open an issue.',
+    because: 'To-do comments are forgotten. Do the work now or open an issue.',
     pattern: /\b(?:TODO|FIXME|XXX|HACK)\b/g,
     within: written,
     view: 'text',
     bad: ['// TODO: a', '// FIXME', '/* XXX */', '// HACK'],
   },
   'every test runs': {
-    because: 'A skipped test proves nothing, a focused one hides the rest. Fix or delete it.',
+    because:
+      'A skipped test checks nothing, and a focused test skips all others. Fix or delete it.',
     pattern: /\.(?:skip|only|todo)(?:\.each)?\(/g,
     within: /^tests\/|\.test\.tsx?$/,
     bad: [{ 'src/a.test.ts': "test.skip('a', b);" }, { 'tests/a.ts': "describe.only('a', b);" }],
@@ -483,25 +486,25 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     pattern: /\bObject\.assign\((?!new )/g,
     bad: ['Object.assign(a, b);'],
   },
-  'only I/O modules keep timers': {
-    because: 'A timer that nobody owns outlives shutdown. Make it a periodic task.',
+  'only I/O modules create interval timers': {
+    because: 'A timer without an owner keeps running at shutdown. Use a periodic task.',
     pattern: /\bsetInterval\(/g,
     // The deadline watcher ticks only while a deadline is pending.
     home: /^src\/(?:core\/deadlines\.ts|upstream\/|store\/|.*\.test\.ts$)/,
     bad: ['setInterval(a, 1);'],
     good: [{ 'src/store/a.ts': 'setInterval(a, 1);' }],
   },
-  'only upstream/ and configured-server.ts call out': {
-    because: 'Deadlines, pools, and address checks are there. Take a client as an argument.',
-    // The lookahead allows the method `fetch(request) {` that Bun.serve requires.
+  'only upstream/ and configured-server.ts send requests': {
+    because: 'They have the deadlines, pools, and address checks. Take a client as an argument.',
+    // The lookahead allows methods such as `fetch(request) {`, which Bun.serve requires.
     pattern:
       /(?<![.\w])fetch\((?![^()]*\)(?:: [\w<> |]+)? \{)|\bglobalThis\.fetch\b|\bBun\.connect\b/g,
     home: /^src\/(?:upstream\/|core\/configured-server\.ts|demo\/.*\.test\.ts$)/,
     bad: ['await fetch(a);', 'fetch(a, { b })', 'globalThis.fetch;', 'Bun.connect({ a });'],
     good: ['Bun.serve({ async fetch(a: Request): Promise<Response> {} });\napp.fetch(a);'],
   },
-  'providers are data, never compared': {
-    because: 'One `if` per provider becomes hundreds. Make the difference a quirk in its data.',
+  'code does not compare provider names': {
+    because: 'One `if` per provider becomes hundreds. Add a quirk to the data of the provider.',
     pattern: new RegExp(`(?:${comparison})${provider}|${provider}\\s*[!=]==?`, 'g'),
     view: 'uncommented',
     home: /\.(?:data|test)\.ts$/,
@@ -509,7 +512,7 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     good: ["const a = { name: 'openai' };\na === 'open';", { 'src/a.data.ts': "a === 'xai'" }],
   },
   'no text names a package registry': {
-    because: 'Every machine is configured for its own. Leave the host to the npm settings.',
+    because: 'Each machine may use a different registry. Leave the host to the npm settings.',
     pattern: /\bregistry\.[\w-]+\.\w|\bregistry ?= ?\S*:\/\//g,
     view: 'text',
     within: /^(?!package-lock\.json$)/,
@@ -520,7 +523,7 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     good: [{ 'package-lock.json': ['https://registry', 'npmjs', 'org'].join('.') }],
   },
   'no text names a path of one machine': {
-    because: 'It exists on one machine only. Write a path relative to the repository.',
+    because: 'The path exists only on one machine. Write a path relative to the repository.',
     pattern: /(?<![\w.~)}\]*-])\/(?:(?:work|root)\/|(?:home|Users)\/\w)/g,
     view: 'text',
     within: /^(?!package-lock\.json$)/,

@@ -140,7 +140,7 @@ describe('the charge for a transcription', () => {
     expect(await audio.bill(reply)).toMatchObject({ credits: 9_000, estimated: false, note: null });
   });
 
-  test('uses the duration of the file, with a note, if the reported one is invalid', async () => {
+  test('uses the duration of the file, with a note, if the reported duration is invalid', async () => {
     audio.openai.script('whisper-1', transcriptJson({ text: 'ok', duration: 1e9 }));
     const reply = await transcribe();
     const bill = await audio.bill(reply);

@@ -39,7 +39,7 @@ type Step =
   | { do: 'grant'; amount: number }
   | { do: 'limit'; credits: number }
   | { do: 'fault'; at: number; call: StoreCall; fault: Fault }
-  | { do: 'crash' | 'flush' | 'renew' | 'recalls' | 'tend claims'; at: number }
+  | { do: 'crash' | 'flush' | 'renew' | 'recalls' | 'run claim tasks'; at: number }
   | { do: 'extend and finish'; at: number; which: number; credits: number }
   | { do: 'idle'; at: number; fault: Fault | null }
   | { do: 'wait'; ms: number }
@@ -57,7 +57,7 @@ const faultyCalls: readonly StoreCall[] = [
   ] as const),
   ...(['commitWithAnswers', 'claim', 'finish', 'release'] as const),
 ];
-const faults = ['away', 'lost', 'late', 'late and lost', 'slow', 'slow and lost'] as const;
+const faults = ['unreachable', 'lost', 'late', 'late and lost', 'slow', 'slow and lost'] as const;
 const at = fc.nat(processes - 1);
 const which = fc.nat(5);
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -124,7 +124,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constantFrom(
         ...(['crash', 'flush', 'flush', 'renew', 'recalls', 'recalls'] as const),
-        ...(['tend claims', 'tend claims'] as const),
+        ...(['run claim tasks', 'run claim tasks'] as const),
       ),
       at,
     }),
@@ -249,7 +249,7 @@ class RandomRun {
         const charge = (held: number) => Math.ceil((held * step.percent) / 100);
         return this.#at(step.at).finish(step.which, charge, step.do === 'leave');
       }
-      case 'tend claims':
+      case 'run claim tasks':
         return this.#at(step.at)
           .runClaimTasks()
           .catch(() => undefined);
@@ -467,7 +467,9 @@ class RandomRun {
 
   /** Returns true for the second answer with the same idempotency key, which isn't charged. */
   #isSecondAnswer({ details }: { readonly details: string }): boolean {
-    return this.#claimMayHaveExpired && details.includes('Another answer to its Idempotency-Key');
+    return (
+      this.#claimMayHaveExpired && details.includes('Another answer with the same Idempotency-Key')
+    );
   }
 
   /** Checks that replayed answers were charged, and that each key has one stored answer. */

@@ -100,7 +100,7 @@ describe('complete answer', () => {
   });
 
   test.each([
-    ['whole', {}],
+    ['non-streaming', {}],
     ['streaming', streaming],
   ])('without usage is charged for an estimate, with a note, %s', async (_, fields) => {
     const record = await recordOf(withoutUsage(chatAnswer('12345678')), fields);
@@ -323,14 +323,14 @@ describe('request canceled before the first byte', () => {
     client.send(postText('/v1/chat/completions', JSON.parse(bytes400(fields)), headers));
     // Wait until the upstream has read the body, so that this call has consumed its script.
     await upstream.until((requests) => requests[length]?.model);
-    client.hangUp();
+    client.disconnect();
     let requestId = before;
     for (; requestId === before; requestId = await newestId()) await Bun.sleep(1);
     return gateway.record(requestId);
   }
 
   test.each([
-    ['whole', {}],
+    ['non-streaming', {}],
     ['streaming', streaming],
   ])('is free and does not count against the provider, %s', async (_, fields) => {
     upstream.script('broken', [...Array(6).fill(gated('never', 0)), chatAnswer('Here.')]);
@@ -373,7 +373,7 @@ describe('request canceled before the usage', () => {
     client.send(postText('/v1/chat/completions', body, authorization));
     await client.received(last);
     const noticed = whenNoticed();
-    client.hangUp();
+    client.disconnect();
     await noticed;
     upstream.open('left');
     const { text } = await client.finished();

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { ActiveClock } from './active-clock.ts';
 
-test('ActiveClock counts waits but not the time while the process is blocked', async () => {
+test('ActiveClock counts waits, but not the time in which the process is blocked', async () => {
   using activeClock = new ActiveClock();
   const startedAt = performance.now();
   for (let turn = 0; turn < 10; turn += 1) await Bun.sleep(10);

@@ -1,5 +1,5 @@
-// Measures how long this process was running. A busy machine can stop it for seconds between any
-// two lines of a test. That time isn't counted, because the gateway doesn't cause it.
+// Measures how long this process was running. A busy machine can stop the process for seconds
+// between any two lines of a test. That time isn't counted, because the gateway doesn't cause it.
 
 const tickMs = 5;
 /** A longer gap between two ticks means that the process was stopped. The excess isn't counted. */

@@ -2,7 +2,7 @@
 import { mp3Note, pcmNote, wavHeader } from '../../src/demo/speech.ts';
 import { type OggPage, writeOggPage } from '../../src/jobs/pieces/ogg-opus.ts';
 
-/** A note of the demo is 240 ms of mono audio at 24 kHz. */
+/** The demo's notes are 240 ms of mono audio at 24 kHz. */
 export const noteSeconds = 0.24;
 
 export function wavFile(notes: number): Uint8Array {
@@ -14,7 +14,7 @@ export function mp3File(notes: number): Uint8Array {
   return Buffer.concat(notesOf(notes, mp3Note));
 }
 
-/** Returns an MP3 file with tags at both ends and a seek table, which encoders add. */
+/** Returns an MP3 file with tags at both ends and a seek table, as encoders write them. */
 export function taggedMp3(notes: number): Uint8Array {
   const title = Buffer.from('\x00\x00\x00\x00A title', 'latin1');
   const frame = Buffer.concat([Buffer.from('TIT2\x00\x00\x00\x07', 'latin1'), title.subarray(2)]);

@@ -71,7 +71,7 @@ export class AudioGateway {
   }
 
   /** Expects an error with this status and parameter, no charge, and no upload left on disk. */
-  async expectRefusal(reply: Reply, status: number, param: string | null): Promise<void> {
+  async expectRejection(reply: Reply, status: number, param: string | null): Promise<void> {
     expect([reply.status, reply.error.param, reply.error.type]).toEqual([
       status,
       param,

@@ -1,4 +1,4 @@
-/** Verifies AWS Signature Version 4 of a received request without the gateway's code. */
+/** Verifies the AWS Signature Version 4 of a request without using the gateway's code. */
 import { createHash, createHmac } from 'node:crypto';
 
 interface SignedRequest {
@@ -30,7 +30,7 @@ export function checkSignature(request: SignedRequest, secret: string): SignedBy
     found;
   const time = headers['x-amz-date'] ?? '';
   if (!time.startsWith(`${date}T`))
-    throw new Error('The dates of the header and the scope differ.');
+    throw new Error('The dates in the header and the scope differ.');
   const lines = names.split(';').map((name) => `${name}:${headers[name]?.trim()}\n`);
   const uri = path.replaceAll('%', '%25').replaceAll(':', '%3A').replaceAll('@', '%40');
   const canonical = `${method}\n${uri}\n\n${lines.join('')}\n${names}\n${digest(raw)}`;

@@ -1,6 +1,6 @@
 /**
- * Starts Chromium for tests of the dashboard: the installed one, or else a build from the registry.
- * Each page collects its errors.
+ * Starts Chromium for dashboard tests: the installed one, or a build from the registry if none is
+ * installed. Each page collects its errors.
  */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,12 +8,12 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 
 const installed = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
-/** The timeout of the browser's start and of each step. */
+/** The timeout for starting the browser and for each step. */
 const timeoutMs = 60_000;
 
 /**
- * Features of the browser's windows that no page needs: a search box with a page of its own in each
- * window, and a spare process for the next page. They cost 40% of the browser's CPU time.
+ * Browser features that no page needs: each window has a search box, which is a page itself, and a
+ * spare process for the next page. They cost 40% of the browser's CPU time.
  */
 const windowFeatures = [
   'WebUIOmniboxPopup',
@@ -22,7 +22,8 @@ const windowFeatures = [
 ];
 
 /**
- * The features that Playwright disables. Repeated, because the browser reads only the last list.
+ * The features that Playwright disables. They are repeated here because the browser reads only the
+ * last list.
  */
 const playwrightFeatures = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
@@ -102,7 +103,7 @@ export class Tab implements AsyncDisposable {
 
   static async open(browser: Browser, look: Look): Promise<Tab> {
     const { theme, size } = look;
-    // Otherwise the registry's build takes a locale from the machine that no real browser has.
+    // Without it, the registry's build uses a locale of the machine that no real browser has.
     const settings = { viewport: size, colorScheme: theme, locale: 'en-US' } as const;
     const context = await browser.newContext(settings);
     context.setDefaultTimeout(timeoutMs);
@@ -141,7 +142,7 @@ export class Tab implements AsyncDisposable {
     return found;
   }
 
-  /** Returns by how many pixels the page is wider than the window and so scrolls horizontally. */
+  /** Returns by how many pixels the page is wider than the window. Above 0, the page scrolls. */
   async horizontalOverflow(): Promise<number> {
     const script = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
     return Number(await this.page.evaluate(script));

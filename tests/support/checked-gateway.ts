@@ -8,9 +8,9 @@ import { chatModel, InProcessGateway } from './in-process.ts';
 import { type CheckedAnswer, OpenApiChecker } from './openapi-checker.ts';
 
 export interface RequestOptions {
-  /** By default a routing key. Null sends no key. */
+  /** By default, a routing key. Null sends no key. */
   readonly key?: string | null;
-  /** An object is sent as JSON, a string unchanged. */
+  /** An object is sent as JSON. A string is sent unchanged. */
   readonly body?: object | string | FormData;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -83,7 +83,7 @@ const media = (name: string, feature: string | string[], pricing: object, more: 
 
 const imageModalities = { input_modalities: ['text', 'image'], output_modalities: ['image'] };
 
-/** The upstream's model names are the same without `test/`. */
+/** The upstream's model names are the IDs without `test/`. */
 const models = [
   chatModel('test/chat', [{ provider: 'fake', model: 'chat' }]),
   media('embed', 'embeddings', { prompt: '1', completion: '0' }),

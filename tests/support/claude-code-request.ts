@@ -1,4 +1,4 @@
-// A request as Claude Code sends it after its first tool call: betas, several kinds of tools,
+// The request that Claude Code sends after its first tool call, with betas, several kinds of tools,
 // adaptive thinking, cache breakpoints, and a system message in the middle.
 
 const ephemeral = { type: 'ephemeral' };

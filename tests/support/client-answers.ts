@@ -1,4 +1,4 @@
-/** Parses answers from their bytes, as clients do. */
+/** Parses the bytes of answers, as clients do. */
 import { check, fieldsOf, framesOf, parseData } from './stream-checks/events.ts';
 import { checkAnthropicStream, checkOpenAiStream, checkResponsesStream } from './stream-checks.ts';
 
@@ -132,8 +132,8 @@ export function readResponsesAnswer(output: string, isStream: boolean): ClientAn
 }
 
 /**
- * Reads a stream that was forwarded unchanged. Its events and items can have types unknown here.
- * Sequence numbers have no gaps, and the last event contains the full response.
+ * Reads a stream that was forwarded unchanged. Events and items of unknown types are allowed.
+ * Sequence numbers must have no gaps, and the last event must contain the full response.
  */
 export function readForwardedResponse(output: string): ClientAnswer {
   const events = framesOf(output).map(({ data }) => parseData(data));

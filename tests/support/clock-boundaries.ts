@@ -1,8 +1,8 @@
 const minute = () => Math.floor(Date.now() / 60_000);
 
 /**
- * Runs `count` within one calendar minute, the window of rate limits. Repeats it if the minute
- * changed, so it must use a new key each time.
+ * Runs `count` within one clock minute, which is the window of rate limits. If the minute changes,
+ * `count` runs again, so it must use a new key each time.
  */
 export async function withinOneMinute<Counted>(count: () => Promise<Counted>): Promise<Counted> {
   for (;;) {
@@ -12,7 +12,7 @@ export async function withinOneMinute<Counted>(count: () => Promise<Counted>): P
   }
 }
 
-/** Waits if midnight is near, because reports of the new day lack what was spent before it. */
+/** Waits if midnight is near, because a new day's reports don't include the previous spending. */
 export async function avoidMidnight(): Promise<void> {
   const dayMs = 24 * 60 * 60_000;
   const leftMs = dayMs - (Date.now() % dayMs);

@@ -12,8 +12,8 @@ import { startTcpProxy } from './tcp-proxy.ts';
 const savedAnswerQuery = 'select 1 from idempotency_claims where is_done = 1';
 
 /**
- * Checks before each message from the database thread whether the answer was saved, and kills the
- * process if so.
+ * Starts a gateway that checks before each message from the database thread whether the answer was
+ * saved. If so, the gateway kills itself.
  */
 export async function startCrashingOnSqlite(options: GatewayOptions): Promise<Gateway> {
   const [folder, dataDir] = [newFolder(), newFolder()];
@@ -45,7 +45,7 @@ function preloadScript(path: string): string {
     };`;
 }
 
-/** Once the answer is saved, drops all messages of the server and kills the gateway. */
+/** Once the answer is saved, drops all messages from the server and kills the gateway. */
 export async function startCrashingOnPostgres(
   options: GatewayOptions,
   url: string,
@@ -66,7 +66,7 @@ export async function startCrashingOnPostgres(
   return gateway;
 }
 
-/** Starts a proxy that calls `mustCut` before each message of the server and drops it if true. */
+/** Starts a proxy that drops messages from the server once `mustCut` returns true. */
 async function startCuttingProxy(url: string, mustCut: () => Promise<boolean>) {
   const cut = Promise.withResolvers<void>();
   const proxy = await startTcpProxy(url, (client, connectToServer) => {

@@ -1,4 +1,4 @@
-/** Parses CSV strictly by RFC 4180 and throws on anything else. */
+/** Parses CSV strictly according to RFC 4180. Throws if the text doesn't conform. */
 export function parseCsv(text: string): string[][] {
   const cell = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y;
   const rows: string[][] = [];

@@ -1,5 +1,5 @@
-// Fakes the embedding endpoints of Cohere and Gemini. The vector of a text is [number at its end or
-// -1, length], so that tests can match vectors with texts.
+// Fakes the embedding endpoints of Cohere and Gemini. A vector has two components: the number at
+// the end of the text (or -1) and the text's length. Tests use them to match vectors with texts.
 
 interface EmbeddingCall {
   readonly path: string;
@@ -10,13 +10,13 @@ interface EmbeddingCall {
 
 export class EmbeddingServer {
   readonly calls: EmbeddingCall[] = [];
-  /** Cohere's `meta.billed_units.input_tokens` for each text; null omits `meta`. */
+  /** The tokens of each text in Cohere's `meta.billed_units.input_tokens`. Null omits `meta`. */
   tokensPerText: number | null = null;
-  /** Calls with more texts get 413, as from TEI. */
+  /** A call with more texts gets a 413, like the one of TEI. */
   textsMax = Number.POSITIVE_INFINITY;
   /** The response to the next call, if set. */
-  refusal: Response | null = null;
-  /** Calls are answered once this many have been open at the same time. */
+  nextResponse: Response | null = null;
+  /** Calls wait for an answer until this many have been open at the same time. */
   minConcurrentCalls = 1;
   maxConcurrentCalls = 0;
   #concurrentCalls = 0;
@@ -35,7 +35,7 @@ export class EmbeddingServer {
     this.calls.length = 0;
     this.tokensPerText = null;
     this.textsMax = Number.POSITIVE_INFINITY;
-    this.refusal = null;
+    this.nextResponse = null;
     this.minConcurrentCalls = 1;
     this.maxConcurrentCalls = 0;
     this.#reachedMinimum = Promise.withResolvers();
@@ -52,11 +52,11 @@ export class EmbeddingServer {
       this.calls.push({ path, headers: request.headers, body, texts });
       if (this.maxConcurrentCalls >= this.minConcurrentCalls) this.#reachedMinimum.resolve();
       await this.#reachedMinimum.promise;
-      // Leaves time for an additional call to arrive, if the gateway makes one.
+      // Leaves time for another call to arrive, in case the gateway makes too many.
       await Bun.sleep(20);
-      const { refusal } = this;
-      this.refusal = null;
-      if (refusal) return refusal;
+      const { nextResponse } = this;
+      this.nextResponse = null;
+      if (nextResponse) return nextResponse;
       if (texts.length > this.textsMax) return tooMany(texts.length, this.textsMax);
       const vectors = texts.map((text) => [Number(/\d+$/.exec(text)?.[0] ?? -1), text.length]);
       if (!isCohere) return Response.json({ embeddings: vectors.map((values) => ({ values })) });

@@ -1,5 +1,5 @@
-// The fake upstream for system tests: a real server on loopback that answers like a provider, as
-// scripted, and logs all requests. It never imports the gateway's code, so the two can disagree.
+// The fake upstream for system tests: a real server on loopback that sends scripted answers like a
+// provider's and logs all requests. It doesn't import the gateway's code, so as not to share bugs.
 //
 //   const upstream = startFakeUpstream();
 //   upstream.script('gpt-x', [status429('1'), chatAnswer('Hello there')]);

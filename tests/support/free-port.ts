@@ -1,6 +1,6 @@
 /**
- * Returns a port for a server that can't choose one itself or must restart on the same port. The
- * system assigns ports above 32,767, so it never assigns this one to another process while the
+ * Returns a port for a server that can't choose a port itself or must restart on the same port. The
+ * system assigns only ports above 32,767. This port is lower, so no other process gets it while the
  * server is down.
  */
 export function freePort(): number {
@@ -8,7 +8,7 @@ export function freePort(): number {
     const port = 10_000 + Math.floor(Math.random() * 20_000);
     if (isFree(port)) return port;
   }
-  throw new Error('Found no free port.');
+  throw new Error('No port is free.');
 }
 
 function isFree(port: number): boolean {

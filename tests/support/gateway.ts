@@ -1,4 +1,4 @@
-// A real gateway for system tests, with its own process and folder and none of this machine's
+// A real gateway for system tests. It has its own process and folder, and none of this machine's
 // environment variables.
 //
 //   const upstream = startFakeUpstream();

@@ -1,4 +1,4 @@
-/** Parses a Gemini request into a prompt without the gateway's code. */
+/** Parses a Gemini request into a prompt without using the gateway's code. */
 import type {
   AssistantPart,
   Prompt,
@@ -158,7 +158,7 @@ function readInline({ mimeType, data }: Inline): UserPart {
   return { kind: 'document', source: { url } };
 }
 
-/** A signature belongs to the first unsigned reasoning, or becomes reasoning without text. */
+/** A signature belongs to the first unsigned reasoning. Otherwise, it becomes empty reasoning. */
 function readModelParts(parts: readonly Part[], callCount: number): AssistantPart[] {
   const read: AssistantPart[] = [];
   let number = callCount;

@@ -1,6 +1,6 @@
 /**
- * Servers for tests of GuardedFetch. Tests can only use loopback, so 127.0.0.2 stands for the
- * public Internet, because an injected policy allows it, and 127.0.0.1 for the private network.
+ * Servers for tests of GuardedFetch. Tests can use only loopback addresses. The injected policy
+ * allows 127.0.0.2, which stands for the public internet. 127.0.0.1 stands for a private network.
  */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';

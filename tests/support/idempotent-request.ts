@@ -23,7 +23,7 @@ export function optionsFor(
   };
 }
 
-/** Gateways with a shared store need the same secret to decrypt each other's data. */
+/** Gateways that share a store need the same secret key to decrypt each other's data. */
 export function sharedStoreEnv(database: string): Readonly<Record<string, string>> {
   return {
     DATABASE_URL: database,

@@ -10,7 +10,7 @@ import { InProcessGateway, type Reply, readReply } from './in-process.ts';
 export let upstream: FakeUpstream;
 export let gateway: InProcessGateway;
 
-/** Starts the gateway of a test file. Call it in `beforeAll`. */
+/** Starts the gateway of a test file. Call this in `beforeAll`. */
 export async function startImageGateway(): Promise<void> {
   upstream = startFakeUpstream();
   const at = (dialect: string, base: string, more: object = {}) => ({
@@ -147,7 +147,7 @@ export async function chargeOf({ requestId }: Reply) {
   return { credits: charges.modelCharge, tokens, estimated: usageEstimated, operation };
 }
 
-/** Returns the uploads on disk: files with a name, and open files that were unlinked. */
+/** Returns the uploads on disk: files with a name, and open files that are unlinked. */
 export function uploadsOnDisk(): string[] {
   const folder = join(gateway.folder, 'uploads');
   const named = existsSync(folder) ? readdirSync(folder) : [];
@@ -155,7 +155,7 @@ export function uploadsOnDisk(): string[] {
     try {
       return readlinkSync(`/proc/self/fd/${handle}`);
     } catch {
-      // The handle for reading this folder is closed by now.
+      // The handle that read this folder is already closed.
       return '';
     }
   });

@@ -1,4 +1,4 @@
-/** Module or file of src → what it may import: `values` in any way, `types` by `import type`. */
+/** What each module or file of src may import. `types` only with `import type`. */
 export const mayImport: Readonly<Record<string, { values: string; types?: string }>> = {
   core: { values: '' },
   // The fee table and the request record are read by everything that shows or stores a price.
@@ -19,10 +19,10 @@ export const mayImport: Readonly<Record<string, { values: string; types?: string
     values: 'core dialects limits money route tools upstream',
     types: 'config telemetry call.ts',
   },
-  // The story of a request. Its steps are passed in, so it imports almost no implementation.
+  // The flow of a request. The steps are passed in, so these import almost no implementation.
   'call.ts': { values: 'core', types: 'cache dialects money route upstream' },
   'gateway.ts': { values: 'core upstream call.ts', types: 'dialects money route' },
-  // jobs.ts builds the module's parts, as compose/ does for the others.
+  // jobs.ts connects the parts of the module, as compose/ does for other modules.
   jobs: {
     values:
       'core auth cache contract dialects money operations route store telemetry upstream gateway.ts',
@@ -44,7 +44,7 @@ export const mayImport: Readonly<Record<string, { values: string; types?: string
   'main.ts': { values: 'cli config' },
 };
 
-/** Package → the only module that may import it. */
+/** The only module that may import a package, by package name. */
 export const packageHomes: Readonly<Record<string, string>> = {
   hono: 'http',
   kysely: 'store',

@@ -10,7 +10,7 @@ import { createLog } from '../../src/telemetry/log.ts';
 import { newFolder } from './gateway/cleanup-shell.ts';
 import { readSse, type SseReading } from './sse-client.ts';
 
-// A complete gateway in the test's process, on a real socket with a real SQLite file.
+// A complete gateway in the test's process, with a real socket and a real SQLite file.
 
 export interface GatewaySettings {
   readonly providers: Readonly<Record<string, object>>;
@@ -161,7 +161,7 @@ export class InProcessGateway {
     throw new Error(`The request ${requestId} has no log row.`);
   }
 
-  /** Returns the default tenant's balance after all pending settlements were booked. */
+  /** Returns the default tenant's balance after all pending settlements have been booked. */
   async balance(): Promise<number> {
     const path = '/admin/v1/tenants/default/credits';
     const { json, text } = await this.get(path, { key: keys.admin });
@@ -176,7 +176,7 @@ export class InProcessGateway {
     return issuedKey(created);
   }
 
-  /** Creates another tenant and returns a routing key of it. */
+  /** Creates another tenant and returns its routing key. */
   async makeTenant(fields: object): Promise<string> {
     const asAdmin = { key: keys.admin };
     const created = await this.post(fields, { path: '/admin/v1/tenants', ...asAdmin });

@@ -29,7 +29,7 @@ export interface JobGateway {
   stop(): Promise<void>;
 }
 
-/** `stallAt` is the queue method that never returns, in a process that is killed at this point. */
+/** `stallAt` is a queue method that never returns. The test kills the process at this point. */
 export async function startJobGateway(
   folder: string,
   upstreamUrl: string,
@@ -115,7 +115,7 @@ export async function sendToJobGateway(
   return readReply(await fetch(url + path, { method, headers, ...(body ? { body } : {}) }));
 }
 
-/** Creates a job for a short recording and returns its id. */
+/** Creates a job for a short recording and returns its ID. */
 export async function createTranscriptionJob(gateway: Pick<JobGateway, 'url'>): Promise<string> {
   const form = new FormData();
   form.set('model', 'acme/hear');

@@ -28,17 +28,17 @@ import { wavFile } from './audio-files.ts';
 import { callerOf } from './caller.ts';
 
 /**
- * Charges two credits per character, which the tenant always has. Like the real runner, it charges
- * each request id once and books its charges in the store.
+ * Charges two credits per character. Tenants always have enough credits. Like the real runner, this
+ * one charges each request ID once and books the charges in the store.
  */
 class FakeRunner implements JobRunner {
   readonly #store: Store;
   readonly speechPieces: SpeechPiece[] = [];
   readonly transcriptionPieces: TranscriptionPiece[] = [];
   readonly #rows = new Map<string, number>();
-  /** Runs before each call is answered. A test can make it wait or fail. */
+  /** Runs before each call is answered. A test can replace it with one that waits or fails. */
   onCall: (piece: SpeechPiece | TranscriptionPiece) => Promise<void> = async () => {};
-  /** Returns one note of sound per character. A test can replace it. */
+  /** Returns one note of audio per character. A test can replace this function. */
   synthesize: (piece: SpeechPiece) => Uint8Array = ({ input }) => wavFile(input.length);
   transcribe: (piece: TranscriptionPiece) => string = () => JSON.stringify({ text: 'Heard.' });
 
@@ -46,7 +46,7 @@ class FakeRunner implements JobRunner {
     this.#store = store;
   }
 
-  /** The sum of all charges, each request ID once. */
+  /** The sum of all charges, with each request ID counted once. */
   get charged(): number {
     return [...this.#rows.values()].reduce((sum, credits) => sum + credits, 0);
   }
@@ -68,7 +68,7 @@ class FakeRunner implements JobRunner {
     await this.#book(piece, costCredits);
     const bill = { costCredits, provider: 'fake' };
     if (piece.type === 'speech') return { bytes: this.synthesize(piece), seconds: null, ...bill };
-    // Not a whole number of milliseconds, as in the answers of providers.
+    // Not a whole number of milliseconds, because providers' durations aren't either.
     return { bytes: Buffer.from(this.transcribe(piece)), seconds: 1.5004, ...bill };
   }
 
@@ -113,7 +113,7 @@ export class JobHarness {
   onCanceled: (jobId: string) => void = () => {};
   speechModel: SpeechModel;
 
-  /** Opens a bench whose speech model splits texts into pieces of `charactersMax`. */
+  /** Opens a harness whose speech model splits texts into pieces of `charactersMax`. */
   static async open(charactersMax = 20): Promise<JobHarness> {
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-jobs-'));
     const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
@@ -198,7 +198,7 @@ export class JobHarness {
 
   async job({ tenantId }: Caller, id: string): Promise<Job> {
     const job = await this.store.jobs.store.find(tenantId, id);
-    if (!job) throw new Error(`No job has the id ${id}.`);
+    if (!job) throw new Error(`No job has the ID ${id}.`);
     return job;
   }
 

@@ -24,7 +24,7 @@ export class JobServer {
   readonly harness: JobHarness;
   readonly url: string;
   readonly logLines: string[] = [];
-  /** The keys of requests that were counted against limits. */
+  /** The key of each request that was counted against limits. */
   readonly counted: string[] = [];
   readonly #server: HttpServer;
 

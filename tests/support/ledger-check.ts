@@ -1,4 +1,4 @@
-/** Checks the ledger with plain reads and sums that share no code with what wrote it. */
+/** Checks the ledger with plain reads and sums that share no code with the gateway. */
 import type { Database } from '../../src/store/database.ts';
 
 type Reader = Pick<Database, 'read'>;
@@ -13,8 +13,8 @@ export async function discrepancies({ read }: Reader): Promise<readonly string[]
     daily: await read.selectFrom('usage_daily').selectAll().execute(),
   });
   let tables = await readAll();
-  // An idle gateway still books ended requests and returns unused leases. Tables read around such
-  // a change don't match, so they are read until two reads are equal.
+  // An idle gateway still books ended requests and returns unused leases. Tables that are read
+  // during such a change don't match, so read them until two reads in a row are equal.
   for (let before: unknown; !Bun.deepEquals(before, tables); tables = await readAll())
     before = tables;
   const { accounts, leases, entries, rows, daily } = tables;

@@ -1,6 +1,6 @@
-// Many streaming clients in a separate process, so that their CPU time and memory aren't counted as
-// the gateway's: `bun load-client.ts <base URL> <key> <streams>`. The first line of the output says
-// that all streams are open. The second one is the report.
+// Many streaming clients in a separate process, so that their CPU time and memory don't count as
+// the gateway's. Usage: `bun load-client.ts <base URL> <key> <streams>`. Prints a line when all
+// streams are open, and then the report.
 
 export interface StreamReport {
   /** The client's name, sent as `user`. */
@@ -15,7 +15,7 @@ export interface StreamReport {
 /** Every tenth client disconnects in the middle of its stream. */
 export const disconnectEvery = 10;
 
-/** Clients per wave. The gateway's socket queues 512 connections; the next one waits a second. */
+/** Clients per wave. The gateway's socket queues 512 connections. Others wait a second. */
 const waveSize = 200;
 
 /** Runs the clients in another process. `onOpen` is called when all streams are open. */
@@ -25,7 +25,7 @@ export async function runLoadClient(
 ): Promise<readonly StreamReport[]> {
   const args = [order.url, order.key, String(order.streams)];
   const child = Bun.spawn([process.execPath, import.meta.path, ...args], {
-    // The runtime reads its limit of 256 concurrent requests before the program could raise it.
+    // The runtime reads its limit, 256 concurrent requests by default, before the program starts.
     env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' },
     stdout: 'pipe',
     stderr: 'inherit',
@@ -59,7 +59,7 @@ async function runClients(url: string, key: string, streams: number): Promise<vo
   process.stdout.write(JSON.stringify(reports));
 }
 
-/** Resolves when the first bytes have arrived. `finished` resolves at the end. */
+/** Resolves when the first bytes have arrived. `finished` resolves when the stream has ended. */
 async function openStream(url: string, key: string, number: number) {
   const user = `client-${number}`;
   const disconnects = number % disconnectEvery === 0;

@@ -1,6 +1,6 @@
 /**
  * Preloaded into gateways whose tests need exact shared counts. A gateway counts locally if Redis
- * takes more than 100 ms, which it can on a busy machine.
+ * takes more than 100 ms, which can happen on a busy machine.
  */
 import { Redis } from '../../src/store/redis/redis.ts';
 

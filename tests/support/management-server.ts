@@ -23,7 +23,7 @@ export interface Answer {
   /** The body's `data`, or its `error`. */
   readonly data: Record<string, unknown>;
   readonly list: readonly Record<string, unknown>[];
-  /** The issued secret key. */
+  /** The secret of the key that was created. */
   readonly key: string;
 }
 
@@ -122,7 +122,7 @@ export class ManagementServer {
     };
   }
 
-  /** Applies changes of other processes, as the poll does. */
+  /** Applies changes made by other processes, as the poll does. */
   noticeChanges(): void {
     this.authenticator.forget();
   }

@@ -1,7 +1,7 @@
 import type { Model, Provider } from '../../src/config/config.ts';
 import { Catalog, type Offer } from '../../src/route/catalog.ts';
 
-/** A provider that all tenants may use, at an address that is never called. */
+/** Returns a provider that all tenants may use, with a URL that is never called. */
 export function providerNamed(name: string, change: Partial<Provider> = {}): Provider {
   return {
     name,
@@ -26,7 +26,7 @@ interface At {
   readonly completion?: string;
 }
 
-/** A text model; each endpoint calls it `<id>@<provider>`. */
+/** Returns a text model. Its name at each provider is `<id>@<provider>`. */
 export function modelAt(id: string, endpoints: readonly At[]): Model {
   return {
     id,
@@ -43,11 +43,11 @@ export function modelAt(id: string, endpoints: readonly At[]): Model {
   };
 }
 
-/** An offer of `acme/chat` at a provider that calls the model `upstreamModel`. */
+/** Returns an offer of `acme/chat`. The provider's name for the model is `upstreamModel`. */
 export function offerCalled(upstreamModel: string, change: Partial<Provider> = {}): Offer {
   const vendors = new Map([['vendor', providerNamed('vendor', change)]]);
   const catalog = new Catalog([modelAt('acme/chat', [{ provider: 'vendor' }])], vendors);
   const [offer] = catalog.offers('acme/chat');
-  if (!offer) throw new Error('A model without an offer.');
+  if (!offer) throw new Error('The model has no offer.');
   return { ...offer, upstreamModel };
 }

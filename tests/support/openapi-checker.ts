@@ -1,4 +1,4 @@
-/** Compares real answers with their descriptions in `/openapi.json`. */
+/** Compares real responses with their descriptions in `/openapi.json`. */
 import { Compile } from 'typebox/schema';
 import { isObject } from '../../src/core/json.ts';
 
@@ -29,7 +29,7 @@ export function schemaErrors(schema: object, value: unknown): unknown[] {
 
 export class OpenApiChecker {
   readonly operations: readonly Operation[];
-  /** Descriptions that an answer has matched, such as `GET /v1/jobs/{id} 200 application/json`. */
+  /** Descriptions that were matched, such as `GET /v1/jobs/{id} 200 application/json`. */
   readonly checkedAnswers = new Set<string>();
   readonly #document: Json;
 

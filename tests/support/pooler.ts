@@ -1,6 +1,6 @@
 /**
- * A fake connection pooler in front of Postgres. It refuses what PgBouncer refuses, with the same
- * messages, and forwards the rest unchanged.
+ * A fake connection pooler in front of Postgres. It rejects what PgBouncer rejects, with the same
+ * messages, and forwards everything else unchanged.
  */
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
@@ -15,13 +15,13 @@ export function startPooler(
   let clients = 0;
   return startTcpProxy(url, (client, connectToServer) => {
     client.once('data', (startup: Buffer) => {
-      const refused = settingsIn(startup).find((name) => !accepted.has(name));
-      if (refused !== undefined) {
-        client.end(refusal(`unsupported startup parameter: ${refused}`));
+      const rejected = settingsIn(startup).find((name) => !accepted.has(name));
+      if (rejected !== undefined) {
+        client.end(fatalError(`unsupported startup parameter: ${rejected}`));
         return;
       }
       if (clients >= clientsMax) {
-        client.end(refusal('no more connections allowed (max_client_conn)'));
+        client.end(fatalError('no more connections allowed (max_client_conn)'));
         return;
       }
       clients += 1;
@@ -33,7 +33,7 @@ export function startPooler(
       server.pipe(client);
       client.on('data', (bytes: Buffer) => {
         if (mode === 'statement' && isBegin(bytes)) {
-          client.end(refusal('transaction blocks not allowed in statement pooling mode'));
+          client.end(fatalError('transaction blocks not allowed in statement pooling mode'));
         } else {
           server.write(bytes);
         }
@@ -52,7 +52,7 @@ function isBegin(bytes: Buffer): boolean {
   return /^Q....begin/is.test(bytes.toString('latin1'));
 }
 
-function refusal(message: string): Buffer {
+function fatalError(message: string): Buffer {
   const body = Buffer.from(`SFATAL\0VFATAL\0C08P01\0M${message}\0\0`);
   const head = Buffer.alloc(5);
   head.write('E');

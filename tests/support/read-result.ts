@@ -1,6 +1,6 @@
 import type { ReadResult, UpstreamFailure } from '../../src/dialects/dialect.ts';
 
-/** Returns the value that was read; throws the failure's message if there is none. */
+/** Returns the value that was read. Throws the failure's message if reading failed. */
 export function valueIn<Value>(result: ReadResult<Value>): Value {
   if (!result.ok) throw new Error(result.failure.message);
   return result.value;

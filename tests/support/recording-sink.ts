@@ -8,7 +8,7 @@ interface RecordedCall {
   readonly id: string;
   readonly name: string;
   arguments: string;
-  /** The signature directly before the call. */
+  /** The signature that arrived directly before the call. */
   readonly signature: string | undefined;
 }
 
@@ -55,7 +55,7 @@ export class RecordingSink implements AnswerSink {
     this.#record('call', id);
     if (call !== this.calls.length)
       throw new Error(`Tool call ${call} arrived as number ${this.calls.length}.`);
-    // All answer sinks of the gateway reject it, too.
+    // All answer sinks of the gateway also reject this.
     if (name === '') throw new MalformedAnswer('a tool call without a name');
     this.calls.push({ id, name, arguments: '', signature });
   }

@@ -5,7 +5,7 @@
 import { freePort } from './free-port.ts';
 import { killAtExit } from './gateway/cleanup-shell.ts';
 
-/** Environment variables for a gateway with a longer timeout for Redis. */
+/** Environment variables that give a gateway a longer Redis timeout. */
 export const longRedisTimeout = {
   BUN_OPTIONS: `--preload ${new URL('long-redis-timeout.ts', import.meta.url).pathname}`,
 } as const;
@@ -62,7 +62,7 @@ export class TestRedis implements AsyncDisposable {
     }
   }
 
-  /** Kills the server, which loses all data. */
+  /** Kills the server. All its data is lost. */
   async kill(): Promise<void> {
     this.#server?.kill('SIGKILL');
     await this.#server?.exited;

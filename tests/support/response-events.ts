@@ -1,4 +1,4 @@
-/** Writes a response as the stream that OpenAI documents: items are added, sent, and done. */
+/** Writes a response as the stream that OpenAI documents: each item is added, sent, and done. */
 interface ResponseItem {
   readonly type: string;
   readonly id: string;

@@ -1,4 +1,4 @@
-/** Parses a Responses request into a prompt without the gateway's code. */
+/** Parses a Responses request into a prompt without using the gateway's code. */
 import type {
   AssistantPart,
   Effort,

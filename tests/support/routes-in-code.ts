@@ -18,7 +18,7 @@ export async function routeFactories(): Promise<ReadonlyMap<string, Factory>> {
   return new Map(exported.flatMap((values) => Object.entries(values).filter(isFactory)));
 }
 
-/** Returns all routes of src/http. Factories get no dependencies; only handlers need them. */
+/** Returns all routes of src/http. Factories get no dependencies: only handlers need them. */
 export async function routesInCode(): Promise<Route[]> {
   return [...(await routeFactories()).values()].flatMap((factory) => factory({}));
 }

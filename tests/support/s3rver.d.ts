@@ -1,4 +1,4 @@
-/** Types of the parts that are used here, because the package has none. */
+/** Types for the parts that we use, because the package has no types. */
 declare module '@20minutes/s3rver' {
   class S3rver {
     constructor(options: {

@@ -1,4 +1,4 @@
-/** The gateway that all suites with official SDKs share. */
+/** The gateway that all test suites with official SDKs share. */
 import { beforeEach } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { ActiveClock } from './active-clock.ts';
@@ -10,7 +10,7 @@ export const modelId = 'acme/large';
 export const upstreamModel = 'large-fp8';
 export const upstreamSecret = 'upstream-account-secret';
 
-/** Models at an OpenAI provider and at an Anthropic provider. */
+/** One model at an OpenAI provider and one at an Anthropic provider. */
 export const modelsByDialect = [
   { dialect: 'OpenAI', model: 'acme/open', upstreamModel: 'open-fp8' },
   { dialect: 'Anthropic', model: 'acme/claude', upstreamModel: 'claude-x' },
@@ -151,7 +151,7 @@ export async function rejectionOf(promise: PromiseLike<unknown>): Promise<unknow
   throw new Error("The promise didn't reject.");
 }
 
-/** Returns a field that the types of an SDK lack. */
+/** Returns a field that is missing in the types of an SDK. */
 export function fieldOf(value: object | null | undefined, name: string): unknown {
   return Object.entries(value ?? {}).find(([key]) => key === name)?.[1];
 }

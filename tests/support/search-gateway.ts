@@ -9,7 +9,7 @@ import { startSearchServer } from './search-server.ts';
 
 export const tokens = (prompt: number, completion: number) => ({ usage: { prompt, completion } });
 
-/** A round that searches and costs 100 + 2 × 10 credits. */
+/** A round that searches. It costs 100 + 2 × 10 credits. */
 export const searchRound = (...queries: string[]) =>
   callTools(
     queries.map((query, index) => ({
@@ -20,7 +20,7 @@ export const searchRound = (...queries: string[]) =>
     tokens(100, 10),
   );
 
-/** A round that answers and costs 300 + 2 × 20 credits. */
+/** A round that answers. It costs 300 + 2 × 20 credits. */
 export const answerRound = (text: string) => chatAnswer(text, tokens(300, 20));
 
 export const news = { title: 'The news', url: 'https://news.example/today', snippet: 'It rained.' };

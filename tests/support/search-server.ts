@@ -100,7 +100,8 @@ export function startSearchServer(): SearchServer {
       respond = () => json(body);
     },
     failWith(fault) {
-      respond = () => (typeof fault === 'number' ? refusal(fault) : faults[fault](server.url));
+      respond = () =>
+        typeof fault === 'number' ? errorResponse(fault) : faults[fault](server.url);
     },
     reset() {
       searches.length = 0;
@@ -135,7 +136,7 @@ async function parseCall(request: Request): Promise<ReceivedSearch> {
 
 type Bodies = Record<ReceivedSearch['engine'], (pages: readonly FoundPage[], url: URL) => object>;
 
-/** Writes documented answers, including fields that the gateway must ignore. */
+/** Writes responses in the documented formats, including fields that the gateway must ignore. */
 const bodies: Bodies = {
   searxng: (pages, url) => ({
     query: url.searchParams.get('q'),
@@ -158,7 +159,7 @@ const bodies: Bodies = {
     corrections: [],
     infoboxes: [],
     suggestions: ['another query'],
-    // Without results, a failed engine in this list would mean that no search was made.
+    // A failed engine in this list and no results would mean that the search failed.
     unresponsive_engines: pages.length === 0 ? [] : [['google', 'CAPTCHA']],
   }),
   brave: (pages, url) => ({
@@ -212,7 +213,7 @@ function json(body: object | string): Response {
   });
 }
 
-function refusal(status: number): Response {
+function errorResponse(status: number): Response {
   const body = JSON.stringify({ error: `status ${status}`, key: 'tvly-secret-0123456789' });
   return new Response(body, { status, headers: jsonType });
 }

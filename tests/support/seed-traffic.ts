@@ -1,6 +1,6 @@
 /**
- * Writes two months of traffic of the tenant `default` into a new store. The numbers depend only on
- * the day's number, so they are the same in every run.
+ * Writes two months of traffic of the tenant `default` into a new store. The figures depend only on
+ * the number of the day, so they are the same in every run.
  */
 import { join } from 'node:path';
 import { noUsage } from '../../src/core/usage.ts';

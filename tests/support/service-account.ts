@@ -1,10 +1,10 @@
-/** A Google service account, and the check of Google's token server. */
+/** A Google service account, and the check that Google's token server does. */
 import { generateKeyPairSync, verify } from 'node:crypto';
 
 const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
 
-/** A line of the private key, to detect leaks of the key. */
+/** A line of the private key. Tests search for this line to detect leaks of the key. */
 export const privateLine = pem.split('\n')[5] ?? '';
 
 export function serviceAccount(tokenUri: string, more: object = {}): string {

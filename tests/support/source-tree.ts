@@ -20,7 +20,7 @@ export interface SourceFile {
   readonly text: string;
   /** The text with comments replaced by spaces, which keeps offsets. */
   readonly uncommented: string;
-  /** The text with the contents of strings, templates, and regexes also replaced by spaces. */
+  /** `uncommented` with the contents of strings, templates, and regexes also replaced by spaces. */
   readonly code: string;
 }
 
@@ -28,7 +28,7 @@ export type Tree = ReadonlyMap<string, SourceFile>;
 
 const comment = /\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/;
 const quoted = /'(?:\\[\s\S]|[^'\\\n])*'?|"(?:\\[\s\S]|[^"\\\n])*"?/;
-// A slash after a value is a division. After an operator or one of these words it begins a regex.
+// A slash after a value is a division. After an operator or one of these words, it starts a regex.
 const noValue = /(?<=(?:[(,=:[!&|?{};+*%<>~^-]|\b(?:return|typeof|case|in|of))\s*)/;
 const regex = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/\w*/;
 const rest = /[^'"`/{}]+|[\s\S]/;
@@ -88,7 +88,7 @@ export function importsOf({ path, text, code }: SourceFile): Import[] {
   ];
 }
 
-/** Returns the names in `{ a, type B, c as d }`. Any other clause may import all. */
+/** Returns the names in `{ a, type B, c as d }`. Any other clause may import everything. */
 function namesIn(clause: string): readonly string[] | undefined {
   const list = /^\s*\{([^}]*)\}\s*$/.exec(clause)?.[1];
   return list?.split(',').map((name) => /^\s*(?:type\s+)?([\w$]*)/.exec(name)?.[1] ?? '');
@@ -147,7 +147,7 @@ export function treeOf(files: Readonly<Record<string, string>>): Tree {
   );
 }
 
-/** Lists the files that git tracks or would add. Without git, lists all but ignored folders. */
+/** Lists the files that git tracks or would add. Without git, skips only the ignored folders. */
 function listFiles(root: string): string[] {
   if (Bun.which('git')) {
     const list = ['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'];
@@ -159,7 +159,7 @@ function listFiles(root: string): string[] {
   return globSync(['**/*', '.*', '.ci/*'], { cwd: root, exclude });
 }
 
-/** Reads all files. Binary files, which contain a zero byte, have no content. */
+/** Reads all files. The content of binary files, which have a zero byte, is left empty. */
 export function readTree(root: string): Tree {
   const paths = listFiles(root).filter((path) =>
     statSync(posix.join(root, path), { throwIfNoEntry: false })?.isFile(),

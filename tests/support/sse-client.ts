@@ -1,7 +1,7 @@
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { checkOpenAiStream } from './stream-checks.ts';
 
-// Parses the gateway's streams strictly, accepting only the syntax that the gateway writes.
+// Parses the gateway's streams strictly: accepts only the syntax that the gateway writes.
 
 export type Chunk = Readonly<Record<string, unknown>>;
 
@@ -80,7 +80,7 @@ export class SlowReader {
     this.#reader = response.body.getReader();
   }
 
-  /** Reads until the text includes this. Throws if the stream ends before. */
+  /** Reads until the text includes `expected`. Throws if the stream ends first. */
   async readUntil(expected: string): Promise<void> {
     while (!this.text.includes(expected)) {
       const { done, value } = await this.#reader.read();

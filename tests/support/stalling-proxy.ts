@@ -8,7 +8,7 @@ interface StallingProxy extends TcpProxy {
   readonly stalled: Promise<void>;
 }
 
-/** All other messages of clients are shorter than half of this. */
+/** All other messages of clients are less than half as long. */
 const longBytes = 1_000_000;
 
 export async function startStallingProxy(url: string): Promise<StallingProxy> {

@@ -1,5 +1,5 @@
-// Parses streams, and throws if clients of their format couldn't read them. Uses none of the
-// gateway's code, so the two can disagree.
+// Parses streams, and throws if clients of that format couldn't read them. Uses none of the
+// gateway's code, so as not to share bugs with it.
 //
 //   const reading = checkAnthropicStream(await response.text());
 //   expect(reading).toMatchObject({ ended: 'complete', text: 'Hello', stopReason: 'end_turn' });

@@ -9,8 +9,8 @@ export interface TcpProxy {
 }
 
 /**
- * `serve` handles one client. `connectToServer` opens its connection to the server; when either
- * side closes, so does the other.
+ * `serve` handles one client. `connectToServer` opens the client's connection to the server. When
+ * either side closes, the other is closed as well.
  */
 export async function startTcpProxy(
   url: string,

@@ -31,7 +31,7 @@ export class TraceCollector {
     return `http://127.0.0.1:${this.#server.port}`;
   }
 
-  /** All received spans in the order of arrival. */
+  /** All received spans in the order in which they arrived. */
   get spans(): ReceivedSpan[] {
     return this.requests.flatMap(({ body }) =>
       list(body, 'resourceSpans').flatMap((resource) =>
@@ -89,7 +89,7 @@ function readSpan(span: Record<string, unknown>): ReceivedSpan {
   };
 }
 
-/** Converts integers, which OTLP's JSON writes as strings, to bigints. */
+/** Converts integers, which are strings in OTLP's JSON, to bigints. */
 function plainValue(value: unknown): unknown {
   if (!isObject(value)) return undefined;
   if (typeof value.intValue === 'string') return BigInt(value.intValue);

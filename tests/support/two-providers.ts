@@ -4,7 +4,7 @@ import { chatModel } from './in-process.ts';
 /** 1 credit per input token and 2 per output token. */
 export const pricing = { prompt: '1', completion: '2' };
 
-/** Configures a model with one provider and one with a second provider for fallback. */
+/** Configures a model with one provider, and a model with a second provider for fallback. */
 export function twoProviders({ url }: FakeUpstream) {
   const fake = { dialect: 'openai', base_url: `${url}/v1`, api_key: 'sk-theirs-012345' };
   return {

@@ -40,7 +40,7 @@ import { valueIn } from './read-result.ts';
 import { RecordingSink } from './recording-sink.ts';
 import { identity } from './reply-identity.ts';
 
-/** The chat dialects, without those that only reuse another one's. */
+/** The chat dialects, except those that only reuse another dialect's code. */
 export const chatDialects = dialectNames.filter(
   (name, index) =>
     canChat(name) &&
@@ -206,7 +206,7 @@ function expectCalls(
   expect(new Set(calls.map(({ id }) => id)).size).toBe(calls.length);
 }
 
-/** Finish reasons that OpenAI's format lacks, with their substitutes. */
+/** Finish reasons that OpenAI's format doesn't have, with the reasons sent instead. */
 const openAiFinishReasons: ReadonlyMap<FinishReason | null, FinishReason> = new Map([
   ['stop_sequence', 'stop'],
   ['pause', 'stop'],
@@ -225,7 +225,7 @@ function expectAnswer(sink: RecordingSink, expected: ExpectedChat): void {
   expectUsage(sink.lastUsage, expected.openai.usage);
 }
 
-/** Expects this answer to a client, with a cost of 7 credits. */
+/** Expects a client to receive this answer, with a cost of 7 credits. */
 export function expectClientAnswer(
   name: ClientName,
   output: string,
@@ -274,11 +274,11 @@ export function readExpectations(dialectName: string): Case[] {
   );
 }
 
-/** Returns whether the stream has finished. Bedrock and OpenAI report usage after that. */
+/** Returns whether the answer has finished. Bedrock and OpenAI report usage only after that. */
 const hasEnded = (messages: readonly SseMessage[]) =>
   messages.some(({ event, data }) => event === 'messageStop' || /"finish_reason": ?"/.test(data));
 
-/** Expects the same answer in full and byte by byte, and no completion before the last message. */
+/** Expects the same answer in full and byte by byte, and that it completes at the last message. */
 export function expectStream(
   upstream: UpstreamDialect,
   raw: string,
@@ -324,7 +324,11 @@ export function expectTranslated(
   }
 }
 
-function expectCrossedReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
+function expectTranslatedReply(
+  upstream: UpstreamDialect,
+  raw: string,
+  expected: ExpectedChat,
+): void {
   for (const name of clientNames) {
     const client = clients[name].dialect;
     const translation = new Translation(makePrompt(), client, upstream);
@@ -351,7 +355,7 @@ export function expectNoUpstreamNames(
 
 type Counts = Readonly<Record<'streams' | 'broken' | 'replies' | 'errors', number>>;
 
-/** Tests all recordings of a dialect. `counts` are their minimum numbers. */
+/** Tests all recordings of a dialect. `counts` are the minimum numbers of recordings. */
 export function testRecordings(
   dialectName: string,
   upstream: UpstreamDialect,
@@ -390,7 +394,7 @@ export function testRecordings(
         expectReply(upstream, readFixture(path).trimEnd(), expected);
       });
       test(`${path} is translated for clients of all dialects`, () => {
-        expectCrossedReply(upstream, readFixture(path), expected);
+        expectTranslatedReply(upstream, readFixture(path), expected);
       });
     }
   });

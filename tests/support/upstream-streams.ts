@@ -1,4 +1,4 @@
-/** Writes an answer as the stream of each upstream dialect, to test that clients see the same. */
+/** Writes an answer in each upstream dialect's format, to test that clients get the same answer. */
 import { type FullResponse, streamOf } from './response-events.ts';
 
 export interface AnswerContent {

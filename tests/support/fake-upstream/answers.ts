@@ -1,4 +1,4 @@
-/** Builders of the fake upstream's answers. `deliveries.ts` changes how they are sent. */
+/** Functions that create the fake upstream's answers. `deliveries.ts` changes how they are sent. */
 
 import { brotliCompressSync, constants } from 'node:zlib';
 import type {
@@ -21,12 +21,12 @@ function chat(answer: Omit<ChatAnswer, 'kind'>): Behavior {
   return { answer: { kind: 'chat', ...answer }, delivery: {} };
 }
 
-/** Answers with a text on chat endpoints, and with the simplest success on others. */
+/** Answers with a text on chat endpoints, and with a minimal success on other endpoints. */
 export function chatAnswer(text: string, options: ChatOptions = {}): Behavior {
   return chat({ text, ...options });
 }
 
-/** Answers with the text of the last message, to match answers with requests. */
+/** Answers with the text of the last message, so that tests can match answers with requests. */
 export function echo(options: ChatOptions = {}): Behavior {
   return chat({ text: '', echo: true, ...options });
 }
@@ -73,7 +73,7 @@ export function withoutUsage(of: Behavior = chatAnswer('nobody counted these')):
 /** Sends the usage object unchanged, even if it is invalid. */
 export function rawUsage(
   usage: Readonly<Record<string, unknown>>,
-  of: Behavior = chatAnswer('odd numbers follow'),
+  of: Behavior = chatAnswer('with this usage'),
 ): Behavior {
   return changeAnswer(of, { usageSent: usage });
 }
@@ -90,13 +90,13 @@ export function sseSyntax(syntax: SseSyntax, of: Behavior = chatAnswer(words(5))
   return changeAnswer(of, { syntax });
 }
 
-function withFault(afterEvents: number, spoil: StreamFault, of: Behavior | undefined): Behavior {
+function withFault(afterEvents: number, fault: StreamFault, of: Behavior | undefined): Behavior {
   return changeAnswer(of ?? chatAnswer(words(afterEvents + 10)), {
-    fault: { afterEvents, with: spoil },
+    fault: { afterEvents, with: fault },
   });
 }
 
-/** Sends one event of invalid JSON and continues. A non-streaming answer is invalid JSON. */
+/** Sends one event with invalid JSON and continues. A non-streaming answer has invalid JSON. */
 export function malformedSse(afterEvents = 2, of?: Behavior): Behavior {
   return withFault(afterEvents, 'malformed-json', of);
 }
@@ -107,8 +107,8 @@ export function unfinishedCharacter(afterEvents = 2, of?: Behavior): Behavior {
 }
 
 /**
- * Sends status 200 and then an error, which ends the answer. 'event' names it `event: error`, as
- * Groq does. Anthropic's errors always have that name.
+ * Sends status 200 and then an error, which ends the answer. 'event' sends the error with the line
+ * `event: error`, as Groq does. Anthropic's errors always have that line.
  */
 export function errorInside200(
   afterEvents = 2,
@@ -122,7 +122,7 @@ interface RawOptions {
   readonly status?: number;
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** By default, event streams and audio are chunked, and the rest has a Content-Length. */
+  /** By default, event streams and audio are chunked. Other answers have a Content-Length. */
   readonly streamed?: boolean;
 }
 
@@ -209,7 +209,7 @@ export function embeddings(
   return { answer: { kind: 'embeddings', dimensions: 8, ...options }, delivery: {} };
 }
 
-/** Sends bytes in chunks, in place of audio: the byte at position n is n modulo 251. */
+/** Sends bytes in chunks, instead of audio: the byte at position n is n modulo 251. */
 export function speech(
   options: {
     readonly audioBytes?: number;

@@ -1,5 +1,5 @@
-// The behaviors of the fake upstream: an answer (the content) and a delivery (how its bytes are
-// sent). Both are plain JSON, so that they can be sent to a fake in another process.
+// Behaviors of the fake upstream. A behavior has an answer (the content) and a delivery (how the
+// bytes are sent). Both are plain JSON, so that they can be sent to a fake in another process.
 
 export interface Behavior {
   readonly answer: Answer;
@@ -18,7 +18,7 @@ export type Answer =
 
 export interface ToolCall {
   readonly name: string;
-  /** An object is sent as JSON, a string unchanged. */
+  /** An object is sent as JSON. A string is sent unchanged. */
   readonly arguments: unknown;
   readonly id?: string;
 }
@@ -31,7 +31,7 @@ export interface ReportedTokens {
 export interface ChatOptions {
   /** Token counts to report instead of the number of words. */
   readonly usage?: ReportedTokens;
-  /** The number of pieces of the text. By default one per word. */
+  /** The number of pieces of the text. By default, there is one per word. */
   readonly chunks?: number;
   /** The delay between the events of a stream. */
   readonly chunkDelayMs?: number;
@@ -47,7 +47,7 @@ export interface ChatAnswer extends ChatOptions {
   readonly tools?: readonly ToolCall[];
   /** Sends the text of the last message instead of `text`. */
   readonly echo?: boolean;
-  /** Sends "x " this many times, one event each, many events per write. */
+  /** Sends this many events with the text "x ", and many events per write. */
   readonly tinyEvents?: number;
   /** 'none' sends no usage. An object is sent unchanged. */
   readonly usageSent?: 'none' | Readonly<Record<string, unknown>>;
@@ -57,7 +57,7 @@ export interface ChatAnswer extends ChatOptions {
   readonly syntax?: SseSyntax;
 }
 
-/** The errors end the stream. The other two are one bad event in a stream that continues. */
+/** The errors end the stream. The other two send one invalid event, and the stream continues. */
 export type StreamFault = 'error-data' | 'error-event' | 'malformed-json' | 'unfinished-character';
 
 export interface SseSyntax {
@@ -102,7 +102,7 @@ export interface RawAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly bodyBase64: string;
-  /** Sent chunked, as streams are, instead of with a Content-Length. */
+  /** True if the body is sent in chunks, as in a stream, instead of with a Content-Length. */
   readonly streamed: boolean;
   /** Sends one part per server-sent event, so that faults can count events. */
   readonly byEvent: boolean;
@@ -123,13 +123,13 @@ export interface HugeLineAnswer {
 }
 
 /**
- * How an answer stops before its end. 'end-of-body' is valid HTTP with half an answer, 'connection'
- * closes without the last chunk, and 'mid-chunk' closes inside a chunk.
+ * How an answer stops before its end. 'end-of-body' ends a valid HTTP response with half an answer,
+ * 'connection' closes the connection before the last chunk, and 'mid-chunk' closes it in a chunk.
  */
 export type Stop = 'hang' | 'reset' | 'end-of-body' | 'connection' | 'mid-chunk';
 
 export interface Delivery {
-  /** Answers before the request's body arrived. Only for scripts by path or '*'. */
+  /** Answers before the request's body arrives. Works only in scripts for a path or '*'. */
   readonly early?: boolean;
   readonly delayMs?: number;
   /** The number of 103 responses before the real one. */
@@ -145,7 +145,7 @@ export interface Delivery {
   /** In the order of the Content-Encoding header, innermost first. */
   readonly encodings?: readonly Encoding[];
   readonly contentLengthOff?: number;
-  /** Sends neither a Content-Length nor chunks. The body ends with the connection. */
+  /** Sends neither a Content-Length nor chunks. The body ends when the connection closes. */
   readonly untilClose?: boolean;
   /** A list, because a header can occur several times. */
   readonly extraHeaders?: readonly (readonly [string, string])[];
@@ -155,7 +155,7 @@ export interface Delivery {
 
 export type Encoding = 'gzip' | 'br' | 'deflate';
 
-/** Checks only the outline, because scripts come from our own tests. */
+/** Checks only the top level, because scripts come from our own tests. */
 export function isBehavior(value: unknown): value is Behavior {
   if (typeof value !== 'object' || value === null) return false;
   if (!('answer' in value) || !('delivery' in value)) return false;

@@ -38,7 +38,7 @@ export class Connection {
   private readonly host: ConnectionHost;
   private readonly reader: RequestReader;
   private current: Exchange | undefined;
-  /** Assigned at the first request to a path that isn't a control path. */
+  /** Assigned on the first request to a path that isn't a control path. */
   private number = 0;
   private closed = false;
 
@@ -52,7 +52,7 @@ export class Connection {
     });
   }
 
-  /** True while a request of a gateway is being answered. */
+  /** True while a request from a gateway is being answered. */
   get busy(): boolean {
     const { current } = this;
     return current !== undefined && !current.answered && !isControl(current.head);

@@ -1,7 +1,7 @@
 /**
  * The fake's control paths, for tests that run it in another process. GET /__requests returns the
- * totals, with `?full=1` all entries, and with `&after=<version>&waitMs=<n>` waits for a newer
- * version. POST /__script, /__open, and /__reset call the methods of these names.
+ * totals. `?full=1` returns all entries, and `&after=<version>&waitMs=<n>` waits for a newer
+ * version. POST /__script, /__open, and /__reset call the methods with these names.
  */
 
 import { json } from './answers.ts';
@@ -11,10 +11,10 @@ import { field, listOf, readJson } from './parsed-request.ts';
 import type { RequestLog } from './request-log.ts';
 import type { FakeUpstream } from './server.ts';
 
-/** The longest wait for a change per request. */
+/** The maximum time that a request waits for a change. */
 const longPollMs = 10_000;
 
-/** Changes come in bursts. Waiting sends one response for all of them. */
+/** Changes come in bursts. A short wait allows one response for all changes of a burst. */
 const gatherMs = 20;
 
 export interface WireLog {

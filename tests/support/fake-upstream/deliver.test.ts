@@ -86,7 +86,7 @@ test('cutMidStream closes the connection between chunks or in a chunk', async ()
   expect(inside.entry.outcome).toBe('cut');
 });
 
-test('cutMidStream stops a non-streaming answer at half of its content-length', async () => {
+test('cutMidStream stops a non-streaming answer after half of its content-length', async () => {
   const { reply, entry } = await send(cutMidStream(3, 'connection'), false);
   const [head = '', body = ''] = reply.text.split('\r\n\r\n');
   const declared = Number(/content-length: (\d+)/.exec(head)?.[1]);
@@ -106,7 +106,7 @@ test('hangBeforeHeaders is logged as hung until the client disconnects', async (
   const hung = await upstream.until((requests) => requests.find((one) => one.outcome === 'hung'));
   expect(hung).toMatchObject({ bytesSent: 0, status: null, closedAt: null });
   const leftAt = performance.timeOrigin + performance.now();
-  connection.hangUp();
+  connection.disconnect();
   const left = await upstream.until((requests) =>
     requests.find((one) => one.outcome === 'client-disconnected'),
   );
@@ -114,10 +114,10 @@ test('hangBeforeHeaders is logged as hung until the client disconnects', async (
   expect(left.finishedAt).toBeWithin(leftAt, noticedAt + 1);
 });
 
-test('hangMidStream logs the sent text and the disconnect of the client', async () => {
+test('hangMidStream logs the sent text and that the client disconnected', async () => {
   const connection = await begin(hangMidStream(3), true);
   await connection.received(' w2');
-  connection.hangUp();
+  connection.disconnect();
   const left = await upstream.until((requests) => requests.find((one) => one.closedAt !== null));
   expect(left).toMatchObject({ outcome: 'client-disconnected', eventsSent: 3, text: 'w1 w2' });
 });
@@ -132,14 +132,14 @@ test('gated holds an answer until the test opens the gate', async () => {
     requests.find((one) => one.outcome === 'complete'),
   );
   expect(entry.text).toBe('before after');
-  connection.hangUp();
+  connection.disconnect();
 });
 
 test('a disconnect is logged immediately while the answer waits', async () => {
   // Longer than `until` waits, so the disconnect must be detected before the next chunk.
   const connection = await begin(chatAnswer(words(50), { chunkDelayMs: 60_000 }), true);
   await connection.received('assistant');
-  connection.hangUp();
+  connection.disconnect();
   const left = await upstream.until((requests) => requests.find((one) => one.closedAt !== null));
   expect(left).toMatchObject({ outcome: 'client-disconnected', eventsSent: 1 });
 });
@@ -190,7 +190,7 @@ test('delayed waits before the first byte', async () => {
   expect((entry.firstByteAt ?? 0) - entry.at).toBeGreaterThanOrEqual(59);
 });
 
-test('hugeEvent is sent at the speed of its reader', async () => {
+test('hugeEvent is sent as fast as its reader reads', async () => {
   const connection = await begin(hugeEvent(8 * 1024 * 1024), true);
   await connection.received('"content":"');
   await upstream.until((requests) => requests.find((one) => one.outcome === 'complete'));
@@ -198,7 +198,7 @@ test('hugeEvent is sent at the speed of its reader', async () => {
   expect(entry?.bytesSent).toBeGreaterThan(8 * 1024 * 1024);
   expect(entry?.pauses).toBeGreaterThan(0);
   expect(entry?.eventsSent).toBe(0);
-  connection.hangUp();
+  connection.disconnect();
 });
 
 test('encoded compresses an answer in several layers', async () => {
@@ -227,7 +227,7 @@ test.each([
   },
 );
 
-test('untilClose sends a body that ends with the connection', async () => {
+test('untilClose sends a body that ends when the connection closes', async () => {
   const { reply, entry } = await send(untilClose(), true);
   expect(reply.text).not.toMatch(/content-length|transfer-encoding/);
   expect(reply.text).toEndWith('data: [DONE]\n\n');
@@ -246,7 +246,7 @@ test('answerEarly does not wait for the request body', async () => {
   expect(entry.json).toEqual(chat(false));
   connection.send(request);
   await upstream.until((requests) => requests[1]?.connection === entry.connection);
-  connection.hangUp();
+  connection.disconnect();
 });
 
 test('interimReplies, endlessHeaders, and setCookieAndOddHeaders precede the answer', async () => {

@@ -1,4 +1,4 @@
-/** Turns the parts of a reply into steps on a socket: HTTP framing and its faults. */
+/** Turns the parts of a reply into steps on a socket: HTTP framing, with faults if scripted. */
 
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import type { Delivery, Encoding, Stop } from './behavior.ts';
@@ -18,9 +18,9 @@ export type Step =
 type Framing = 'length' | 'chunked' | 'until-close';
 
 /**
- * After a reset, many clients drop what they haven't read. These pauses let them read first, so
- * that "after n events" is exact. There are several, because a machine that stops all processes for
- * a while only uses up one of them.
+ * After a reset, many clients drop the data that they haven't read. These pauses let them read
+ * first, so that "after n events" is exact. There are several pauses because a busy machine that
+ * stops all processes uses up only one of them.
  */
 const settleBeforeReset = { pauses: 10, pauseMs: 2 };
 
@@ -108,7 +108,7 @@ function framed(bytes: Uint8Array, framing: Framing): Uint8Array {
   return chunk;
 }
 
-/** Splits a part into pieces. The last one has the part's log data, as it is complete then. */
+/** Splits a part into pieces. The last piece has the data to log, because it completes the part. */
 function* chunks(
   part: Part,
   before: Uint8Array,
@@ -142,7 +142,7 @@ function* cutPoints(bytes: Uint8Array, delivery: Delivery): Generator<number> {
   }
 }
 
-/** Changes the full body: encodes it, truncates it at a byte, or halves it for a stop. */
+/** Changes the full body: encodes it, truncates it at a byte, or cuts it in half for a stop. */
 function reshaped(plain: Reply, delivery: Delivery): Reply {
   const { encodings = [], truncateAtByte, contentLengthOff, stop, gate } = delivery;
   let reply = plain;

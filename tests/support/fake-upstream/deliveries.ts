@@ -1,4 +1,4 @@
-/** Builders of deliveries. Each takes any behavior and changes only its delivery. */
+/** Functions that change the delivery of any behavior, but not the answer. */
 
 import { chatAnswer, words } from './answers.ts';
 import type { Behavior, Delivery, Encoding, Stop } from './behavior.ts';
@@ -8,8 +8,8 @@ function withDelivery(of: Behavior, delivery: Delivery): Behavior {
 }
 
 /**
- * Stops after this many events, counting the opening one: 0 sends only the headers, 1 the opening
- * without text. A non-streaming answer stops at half of its body.
+ * Stops after this many events. 0 sends only the headers, and 1 sends also the opening event, which
+ * has no text. A non-streaming answer stops after half of its body.
  */
 function stopAfter(how: Stop, afterEvents: number, of: Behavior | undefined): Behavior {
   return withDelivery(of ?? chatAnswer(words(afterEvents + 20)), { stop: { afterEvents, how } });
@@ -49,7 +49,7 @@ export function delayed(delayMs: number, of: Behavior = chatAnswer('ok')): Behav
   return withDelivery(of, { delayMs });
 }
 
-/** Truncates the body in a valid HTTP response, so only the JSON or stream is incomplete. */
+/** Truncates the body. The HTTP response is valid, but its JSON or stream is incomplete. */
 export function truncatedJson(atByte: number, of: Behavior = chatAnswer('cut short')): Behavior {
   return withDelivery(of, { truncateAtByte: atByte });
 }
@@ -71,7 +71,7 @@ export function encoded(encodings: readonly Encoding[], of: Behavior = chatAnswe
   return withDelivery(of, { encodings });
 }
 
-/** Declares this many bytes more (positive, then closes) or fewer (negative) than it sends. */
+/** Declares this many bytes too many (and then closes the connection) or, if negative, too few. */
 export function wrongContentLength(off: number, of: Behavior = chatAnswer('ok')): Behavior {
   return withDelivery(of, { contentLengthOff: off });
 }
@@ -80,7 +80,7 @@ export function untilClose(of: Behavior = chatAnswer('ok')): Behavior {
   return withDelivery(of, { untilClose: true });
 }
 
-/** Answers before the body is read. Needs a script by path or '*', as the body has the model. */
+/** Answers before the body, which has the model, is read. Needs a script for a path or '*'. */
 export function answerEarly(of: Behavior = chatAnswer('ok')): Behavior {
   return withDelivery(of, { early: true });
 }

@@ -1,4 +1,4 @@
-/** Named gates where answers wait until a test opens them. */
+/** Named gates. An answer waits at a gate until a test opens it. */
 
 import type { Ticker } from './ticker.ts';
 

@@ -9,7 +9,7 @@ export interface LoggedRequest {
   readonly id: number;
   /** The connection's number. Requests with the same number shared a connection. */
   readonly connection: number;
-  /** In Unix milliseconds with fractions, like all times here, to compare them across processes. */
+  /** In Unix milliseconds with fractions, like all times here. Processes can compare them. */
   readonly at: number;
   readonly method: string;
   readonly path: string;
@@ -32,7 +32,7 @@ export interface LoggedRequest {
   text: string;
   /** The last usage object that was sent. */
   usageSent: unknown;
-  /** The reported usage, or the words sent if no usage was. Final once the answer has ended. */
+  /** The reported usage. Without usage, the number of sent words. Final when the answer ends. */
   tokens: { prompt: number; completion: number };
   firstByteAt: number | null;
   /** When the answer ended. */

@@ -41,7 +41,7 @@ test('speech sends bytes in chunks and reports no usage', async () => {
 });
 
 test('transcription logs the upload and reports its seconds', async () => {
-  upstream.script('w', transcription('hello from tape', 12.5));
+  upstream.script('w', transcription('hello from a file', 12.5));
   const form = new FormData();
   form.append('model', 'w');
   form.append('timestamp_granularities[]', 'word');
@@ -49,7 +49,7 @@ test('transcription logs the upload and reports its seconds', async () => {
   form.append('file', new File([Uint8Array.of(0, 255, 13, 10, 45)], 'tape.wav'));
   const reply = await post('/v1/audio/transcriptions', form);
   expect(await reply.json()).toEqual({
-    text: 'hello from tape',
+    text: 'hello from a file',
     usage: { type: 'duration', seconds: 12.5 },
   });
   const [entry] = upstream.requests;
@@ -62,7 +62,7 @@ test('transcription logs the upload and reports its seconds', async () => {
   expect(await verbose.json()).toMatchObject({ duration: 12.5, segments: [{ end: 12.5 }] });
   form.set('response_format', 'text');
   const plain = await post('/v1/audio/transcriptions', form);
-  expect(await plain.text()).toBe('hello from tape\n');
+  expect(await plain.text()).toBe('hello from a file\n');
 });
 
 test('images returns the requested number of images as base64', async () => {

@@ -22,7 +22,7 @@ function fullBody(contentType: string, part: Omit<Part, 'bytes' | 'events'>, bod
   return { contentType, streamed: false, parts: [{ bytes, events: 0, ...part }], partDelayMs: 0 };
 }
 
-/** Returns the inputs. A list of token IDs is one input, a list of lists is several. */
+/** Returns the inputs. A list of token IDs is one input, and a list of lists is several. */
 function inputsOf(input: unknown): readonly unknown[] {
   const several = Array.isArray(input) && typeof input[0] !== 'number';
   return several ? input : [input];
@@ -73,7 +73,7 @@ export function transcriptionBody(answer: TranscriptionAnswer, request: ParsedRe
   return fullBody('application/json', { text, usage }, JSON.stringify(body));
 }
 
-/** OpenAI's tokens of a small image at low quality. */
+/** OpenAI's token count for a small image at low quality. */
 const tokensPerImage = 272;
 
 export function imagesBody(answer: ImagesAnswer, request: ParsedRequest): Body {

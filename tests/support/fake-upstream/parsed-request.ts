@@ -1,4 +1,4 @@
-/** Parses a request without the gateway's code. */
+/** Parses a request without using the gateway's code. */
 
 import type { RequestHead } from './request-reader.ts';
 
@@ -62,7 +62,7 @@ export async function parseRequest(head: RequestHead, raw: Uint8Array): Promise<
   return parsed(head.path, isForm ? undefined : readJson(raw), form);
 }
 
-/** Returns what is known before the body arrived. */
+/** Returns the fields that are known before the body arrives. */
 export function requestFromPath(path: string): ParsedRequest {
   return parsed(path, undefined, undefined);
 }
@@ -107,7 +107,7 @@ function promptTokens(endpoint: Endpoint, json: unknown, form: Form | undefined)
       return countWords(textOf(field(json, 'input')));
     case 'images':
       return countWords(textOf(field(json, 'prompt') ?? form?.fields.prompt?.[0]));
-    // A token count uses no tokens.
+    // Requests for a token count use no tokens.
     case 'anthropic-count':
     case 'transcription':
     case 'other':

@@ -1,4 +1,4 @@
-/** Executes the steps of an answer on a socket, at the reader's speed. */
+/** Executes the steps of an answer on a socket, as fast as the client reads. */
 
 import type { Socket } from 'bun';
 import type { Step } from './deliver.ts';
@@ -50,7 +50,7 @@ export class Player {
     }
   }
 
-  /** Called when the connection was closed. The rest of the answer isn't sent. */
+  /** Called when the connection was closed. The remaining steps are dropped. */
   connectionClosed(): void {
     this.conclude('client-disconnected');
   }

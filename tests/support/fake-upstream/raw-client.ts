@@ -1,4 +1,4 @@
-// A client that exposes the received bytes and how the connection ended, which fetch hides.
+// A client that exposes the received bytes and how the connection ended. Fetch hides both.
 
 interface RawReply {
   /** The bytes of each read, as they arrived. */
@@ -14,7 +14,7 @@ interface RawConnection {
   received(text: string): Promise<void>;
   /** Resolves when the server has closed or reset the connection. */
   finished(): Promise<RawReply>;
-  hangUp(): void;
+  disconnect(): void;
 }
 
 export function postText(path: string, body: unknown, headers = ''): string {
@@ -59,7 +59,7 @@ export async function connectRaw(port: number): Promise<RawConnection> {
       return promise;
     },
     finished: () => finished.promise,
-    hangUp() {
+    disconnect() {
       socket.end();
     },
   };

@@ -13,7 +13,7 @@ import { type Part, partOf, preamble, type SseEvent } from './sse.ts';
 export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Streamed replies are chunked, the others have a Content-Length. */
+  /** Streamed replies are sent in chunks. Other replies have a Content-Length. */
   readonly streamed: boolean;
   readonly parts: Iterable<Part>;
   readonly partDelayMs: number;
@@ -47,7 +47,7 @@ export function replyTo(request: ParsedRequest, scripted: Answer, id: number): R
   }
 }
 
-/** Turns a chat answer into the simplest success of the endpoint. */
+/** Turns a chat answer into a minimal success of the endpoint. */
 function answerForEndpoint(answer: ChatAnswer, request: ParsedRequest): Answer {
   switch (request.endpoint) {
     case 'openai-chat':
@@ -165,7 +165,7 @@ function* chatParts(answer: ChatAnswer, request: ParsedRequest, id: number): Gen
 
 const nothing = Buffer.alloc(0);
 
-const errorMessage = 'The server is overloaded, the answer ends here';
+const errorMessage = 'The server is overloaded; the answer ends here';
 
 /** The first half of an emoji. */
 const unfinished = Buffer.from([0xf0, 0x9f]);
@@ -241,7 +241,7 @@ function faultyJson(
   }
 }
 
-/** Many events per write. With a million writes, a test would measure the kernel. */
+/** Many events are sent per write. With a million writes, a test would measure the kernel. */
 const eventsPerWrite = 256;
 
 function* batched(parts: Iterable<Part>): Generator<Part> {

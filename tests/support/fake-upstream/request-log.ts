@@ -1,4 +1,4 @@
-/** Logs what the fake upstream received and sent, to compare it with the gateway's charges. */
+/** Logs what the fake upstream received and sent, so that tests can check the charges. */
 
 import {
   describeRequest,
@@ -12,12 +12,12 @@ import { countWords, type ParsedRequest } from './parsed-request.ts';
 import type { RequestHead } from './request-reader.ts';
 import type { Part } from './sse.ts';
 
-/** Above this limit only totals are counted, so that load tests don't run out of memory. */
+/** Requests above this limit count only in totals, so that load tests don't use up the memory. */
 const entriesMax = 500_000;
 const textLengthMax = 4 * 1024 * 1024;
 const malformedMax = 100;
 
-/** Far below the timeout of tests, so that a test fails with this log's error message. */
+/** Far below the timeout of tests, so that a failed wait ends with this log's error message. */
 export const defaultWaitMs = 20_000;
 
 export function clock(): number {
@@ -191,7 +191,7 @@ export class RequestLog {
     const found = await this.watch(() => look(this.entries), timeoutMs);
     if (found !== undefined && found !== null && found !== false) return found;
     const last = this.entries.slice(-5).map(describeRequest).join('; ');
-    throw new Error(`No matching request after ${timeoutMs} ms. The last ones: ${last}`);
+    throw new Error(`No matching request after ${timeoutMs} ms. The last requests: ${last}`);
   }
 
   /** Waits for a newer version or the timeout. */

@@ -1,5 +1,5 @@
-// Parses HTTP/1.1 requests from bytes. Written by hand, so that the fake can answer before the body
-// arrives, detect incomplete requests, and share no code with the gateway.
+// Parses the bytes of HTTP/1.1 requests. This parser is our own so that the fake can answer before
+// the body arrives and detect incomplete requests, and shares no code with the gateway.
 
 export interface RequestHead {
   readonly method: string;
@@ -44,7 +44,7 @@ export class RequestReader {
     this.run();
   }
 
-  /** Called when the answer was sent, so that a pipelined request can be read. */
+  /** Called when an answer was sent. The next, pipelined request is read only then. */
   next(): void {
     if (this.state !== 'waiting') return;
     this.state = 'head';

@@ -1,4 +1,4 @@
-/** Selects the next behavior: by model, path, or '*', and otherwise the answer "ok". */
+/** Selects the next behavior by model, path, or '*'. Without a script, the answer is "ok". */
 
 import { chatAnswer } from './answers.ts';
 import type { Behavior } from './behavior.ts';
@@ -6,7 +6,7 @@ import type { Behavior } from './behavior.ts';
 export class Scripts {
   private queues = new Map<string, Behavior[]>();
 
-  /** Sets the behaviors of the next calls. The last one repeats. */
+  /** Sets the behaviors of the next calls. The last behavior repeats. */
   set(key: string, behaviors: readonly Behavior[]): void {
     if (behaviors.length === 0) throw new RangeError('A script needs at least one behavior.');
     this.queues.set(key, [...behaviors]);

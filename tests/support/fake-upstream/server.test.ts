@@ -37,7 +37,7 @@ test('script plays a list of behaviors in order and repeats the last one', async
   expect(replies).toEqual(['500 ', '200 second', '200 how are you', '200 how are you']);
 });
 
-test('script prefers a model to a path, and a path to *', async () => {
+test('a script for a model takes precedence over a path, and a path over *', async () => {
   upstream.script('*', chatAnswer('for all'));
   upstream.script(path, chatAnswer('by path'));
   upstream.script('m', chatAnswer('by model'));
@@ -62,7 +62,7 @@ test('the log has the model of Gemini, Bedrock, and Azure paths', async () => {
   expect(upstream.requests.map((entry) => entry.model)).toEqual(['g-1', 'a.b:0', 'd-1']);
 });
 
-test('Bedrock streams are sent in frames and counted like others', async () => {
+test('Bedrock streams are sent in frames and counted like other streams', async () => {
   upstream.script('a.b:0', chatAnswer('two words', { reasoning: 'one' }));
   const body = '{"system":[{"text":"a"}],"messages":[{"role":"user","content":[{"text":"b c"}]}]}';
   const ask = (verb: string) =>
@@ -104,7 +104,7 @@ test('chunked, split, and pipelined requests are parsed', async () => {
   expect(upstream.requests.map((entry) => entry.model)).toEqual(['c', 'd', 'e']);
   expect(new Set(upstream.requests.map((entry) => entry.connection)).size).toBe(1);
   expect(upstream.requests[0]?.headers['x-twice']).toBe('a, b');
-  connection.hangUp();
+  connection.disconnect();
 });
 
 test('a malformed request gets 400 and is logged', async () => {
@@ -115,16 +115,16 @@ test('a malformed request gets 400 and is logged', async () => {
   expect(upstream.requests).toHaveLength(0);
 });
 
-test('a client that disconnects within its request is logged', async () => {
+test('a client that disconnects in the middle of its request is logged', async () => {
   const connection = await connectRaw(upstream.port);
   connection.send(postText(path, { model: 'm' }).slice(0, -3));
   await upstream.until((requests) => requests.length === 1);
-  connection.hangUp();
+  connection.disconnect();
   const entry = await upstream.until((requests) => requests.find((one) => one.closedAt !== null));
   expect(entry).toMatchObject({ outcome: 'client-disconnected', bodyAt: null, bytesSent: 0 });
 });
 
-test('a stopped fake refuses connections, and one other can listen on its port', async () => {
+test('a stopped fake refuses connections, and exactly one other fake can then listen on its port', async () => {
   const first = startFakeUpstream();
   const { port, url } = first;
   const before = await send(url, { model: 'm' });
@@ -165,7 +165,7 @@ test('1,000 slow streams run concurrently, and their totals add up', async () =>
     byOutcome: { complete: 1_000 },
     byModel: { m: { requests: 1_000, promptTokens: 3_000, completionTokens: 10_000 } },
   });
-  for (const connection of connections) connection.hangUp();
+  for (const connection of connections) connection.disconnect();
 });
 
 test('startFakeUpstreamProcess starts a fake with the same interface', async () => {

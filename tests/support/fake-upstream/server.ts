@@ -12,15 +12,15 @@ import { Scripts } from './scripts.ts';
 import { Ticker } from './ticker.ts';
 
 interface FakeUpstreamOptions {
-  /** By default any free port. */
+  /** By default, any free port. */
   readonly port?: number;
   readonly hostname?: string;
-  /** Doesn't store headers, bodies, or texts, for load tests. */
+  /** For load tests: doesn't store headers, bodies, or texts. */
   readonly lean?: boolean;
 }
 
 export interface FakeUpstream {
-  /** Has no path. An OpenAI-style base URL is `${url}/v1`. */
+  /** A URL without a path. An OpenAI-style base URL is `${url}/v1`. */
   readonly url: string;
   readonly port: number;
   /** Oldest first. */
@@ -29,7 +29,7 @@ export interface FakeUpstream {
   summary(): RequestTotals;
   /** `key` is an upstream model name, a path such as '/v1/models', or '*' for all others. */
   script(key: string, behavior: Behavior | readonly Behavior[]): void;
-  /** Opens a gate for all answers that wait at it, now or later. */
+  /** Opens a gate for all answers, those that wait now and those that come later. */
   open(gate: string): void;
   /** Waits until `look` returns a value for the logged requests, and returns it. */
   until<Found>(
@@ -43,9 +43,9 @@ export interface FakeUpstream {
 }
 
 /**
- * Bun queues at most 512 connections per listener, and the next client retries after a second.
- * Several listeners on one port handle a load test. A fixed port has one listener, so that a second
- * fake on it fails instead of sharing it.
+ * Bun queues at most 512 connections per listener, and other clients retry after a second. A load
+ * test needs several listeners on one port. A fixed port has only one listener, so that a second
+ * fake on the same port fails instead of sharing the port.
  */
 const listenersPerPort = 4;
 

@@ -8,7 +8,7 @@ interface Syntax extends SseSyntax {
   readonly framed?: boolean;
 }
 
-/** A piece of an answer to send, with what to log about it. */
+/** A piece of an answer to send, and the data to log about it. */
 export interface Part {
   readonly bytes: Uint8Array;
   /** The number of server-sent events in these bytes. */
@@ -53,13 +53,13 @@ function written(event: SseEvent, syntax: SseSyntax): string {
   return `${lines.join(end)}${end}${end}`;
 }
 
-/** Breaks lines only after the opening and before the closing brace. */
+/** Breaks lines only after the opening brace and before the closing brace. */
 function dataLines(data: string, syntax: SseSyntax): readonly string[] {
   const splits = syntax.manyDataLines === true && data.startsWith('{') && data.endsWith('}');
   return splits ? ['{', data.slice(1, -1), '}'] : [data];
 }
 
-/** Returns what is sent before the first event, in the same write. */
+/** Returns the bytes to send before the first event, in the same write. */
 export function preamble(syntax: SseSyntax): Buffer {
   const end = syntax.lineEnd ?? '\n';
   const mark = syntax.byteOrderMark === true ? '\ufeff' : '';

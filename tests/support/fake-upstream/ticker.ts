@@ -26,7 +26,7 @@ export class Ticker {
       this.buckets.delete(due);
       for (const run of bucket) run();
     };
-    // After a pause of the process the time may have passed, and timers reject negative delays.
+    // If the process was paused, the time may have passed, and timers reject negative delays.
     setTimeout(turn, Math.max(0, due - performance.now()));
     return bucket;
   }

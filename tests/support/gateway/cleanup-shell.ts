@@ -1,6 +1,6 @@
 /**
- * A shell that outlives its test process, even after SIGKILL. It then kills the gateways that are
- * still running and removes their folders.
+ * A shell that outlives its test process, even after SIGKILL. When the test process ends, the shell
+ * kills the gateways that are still running and removes their folders.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync } from 'node:fs';

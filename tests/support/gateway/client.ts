@@ -1,9 +1,9 @@
-/** The client of a test: sends requests and reads answers and streams. */
+/** The client that tests use to send requests and to read answers and streams. */
 import { isObject, parseJson } from '../../../src/core/json.ts';
 
 export interface Call {
   readonly key?: string | null;
-  /** An object is sent as JSON, a string or bytes unchanged. */
+  /** An object is sent as JSON. A string or bytes are sent unchanged. */
   readonly body?: object | string | Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;

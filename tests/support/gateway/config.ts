@@ -1,4 +1,4 @@
-// Writes a configuration with models at fake upstreams.
+// Creates a configuration whose models are served by fake upstreams.
 
 export interface UpstreamConfig {
   /** The fake upstream's URL without `/v1`. */
@@ -10,8 +10,8 @@ export interface UpstreamConfig {
   readonly idle_timeout_ms?: number;
   readonly quirks?: object;
   /**
-   * Models by alias. Prices are in dollars per million and "1" by default. `name` is the upstream's
-   * model name, by default the part of the alias after the slash.
+   * Models by alias. Prices are in dollars per million tokens and default to "1". `name` is the
+   * upstream's model name, which defaults to the part of the alias after the slash.
    */
   readonly models: Readonly<Record<string, ModelConfig>>;
 }
@@ -27,7 +27,7 @@ interface ModelConfig {
   readonly model?: Readonly<Record<string, unknown>>;
 }
 
-/** Gives a model of several upstreams an endpoint at each, in this order. */
+/** A model that is listed for several upstreams gets an endpoint at each, in this order. */
 export function upstreamConfig(upstreams: Readonly<Record<string, UpstreamConfig>>): object {
   const models = new Map<string, { fields: object; endpoints: object[] }>();
   const providers: Record<string, object> = {};

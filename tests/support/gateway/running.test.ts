@@ -46,7 +46,7 @@ test(
 );
 
 test(
-  'kill9 is not a failure, and another gateway can use the data',
+  'kill9 does not count as a failure, and another gateway can use the data',
   async () => {
     const gateway = await startGateway();
     await gateway.kill9();

@@ -10,18 +10,18 @@ import {
   spawnTollgate,
 } from './spawn.ts';
 
-/** Longer than a stop takes on a busy machine. A drain may take longer. */
+/** Longer than a stop without running requests takes on a busy machine. */
 const stopDeadlineMs = 60_000;
 
 export interface GatewayOptions extends RunOptions {
-  /** The keys printed by the first start on the same data. Later starts don't print them. */
+  /** The keys that the first start on this data printed. Later starts don't print them. */
   readonly keys?: Keys;
 }
 
 /** Starts a gateway on a free port and waits until it prints that it is ready. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const spawned = spawnTollgate(['serve', '--port', '0'], options);
-  // The startup banner is one write, so once the text ends in a line break, it is complete.
+  // The startup banner is one write, so the banner is complete once the text ends in a line break.
   const banner = await spawned.until('stdout', (text) =>
     / is ready at \S+\n/.test(text) && text.endsWith('\n') ? text : undefined,
   );
@@ -100,9 +100,9 @@ export class Gateway implements AsyncDisposable {
   }
 
   /**
-   * Stops the gateway and returns the exit code, which is 0. Throws with all output if it crashed
-   * before, exits with another code, printed a stack trace, or doesn't end. Sends no second signal,
-   * which would interrupt running answers.
+   * Stops the gateway and returns the exit code, which is 0. Throws an error with all output if
+   * the gateway crashed before, exits with another code, printed a stack trace, or doesn't end.
+   * Sends no second signal, because that would interrupt running answers.
    */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number> {
     if (!this.#stopRequested && this.#ended) {

@@ -14,16 +14,16 @@ export interface Keys {
 }
 
 export interface RunOptions {
-  /** Written to `tollgate.yaml` in the working folder. A string is written unchanged. */
+  /** Written to `tollgate.yaml` in the working directory. A string is written unchanged. */
   readonly config?: object | string;
   /** Providers and models at fake upstreams. Fields of `config` override them. */
   readonly upstreams?: Readonly<Record<string, UpstreamConfig>>;
   readonly env?: Readonly<Record<string, string>>;
-  /** The data directory of another run. By default a new `./data`. */
+  /** The data directory of another run. By default, a new `./data`. */
   readonly dataDir?: string;
   /** Additional command line arguments. */
   readonly args?: readonly string[];
-  /** The limit of open files and connections. By default this machine's. */
+  /** The limit of open files and connections. By default, the limit of this machine. */
   readonly openFilesMax?: number;
 }
 
@@ -36,7 +36,7 @@ export interface Spawned {
   readonly stderr: Collected;
   /** Resolves when the process has ended and all output was read. */
   readonly finished: Promise<Finished>;
-  /** Waits until `look` returns a value for the output. Rejects if the process ends before. */
+  /** Waits until `look` returns a value for the output. Rejects if the process ends first. */
   until<Found>(
     where: 'stdout' | 'stderr',
     look: (text: string) => Found | undefined,
@@ -44,7 +44,7 @@ export interface Spawned {
 }
 
 export interface Finished {
-  /** 128 + n if signal n ended the process, as in shells. */
+  /** If signal n ended the process: 128 + n, as in shells. */
   readonly exitCode: number;
   readonly signal: NodeJS.Signals | number | null;
   readonly stdout: string;
@@ -97,7 +97,7 @@ export function spawnTollgate(command: readonly string[], options: RunOptions = 
   };
 }
 
-/** Returns the command prefix that limits the open files. */
+/** Returns a command prefix that limits the number of open files. */
 function limiting({ openFilesMax }: RunOptions): string[] {
   if (openFilesMax === undefined) return [];
   return ['sh', '-c', 'ulimit -n "$0" && exec "$@"', String(openFilesMax)];
@@ -121,7 +121,7 @@ function writeConfig(folder: string, { config, upstreams }: RunOptions): void {
   writeFileSync(join(folder, 'tollgate.yaml'), text);
 }
 
-/** Collects the text from a pipe. Callers can wait for a part of it. */
+/** Collects the text from a pipe. Callers can wait until it contains something. */
 class Collected {
   text = '';
   readonly ended: Promise<void>;

@@ -6,14 +6,14 @@ import type { FakeUpstreamProcess, LoggedRequest } from '../fake-upstream.ts';
 import { balanceOf, chargesById, discrepancies } from '../ledger-check.ts';
 import type { Traffic } from './traffic.ts';
 
-/** 2 credits per input word, 3 per output word. */
+/** Input words cost 2 credits, and output words cost 3. */
 export const price = { prompt: '2', completion: '3' };
 export const expectedCharge = ({ tokens }: LoggedRequest) =>
   2 * tokens.prompt + 3 * tokens.completion;
 
 export const credits = 1_000_000_000;
 
-/** Returns the requests that reached the upstream by their `user`. */
+/** Returns the requests that reached the upstream, keyed by `user`. */
 export async function requestsByUser(
   upstream: FakeUpstreamProcess,
 ): Promise<ReadonlyMap<string, LoggedRequest>> {
@@ -21,7 +21,7 @@ export async function requestsByUser(
   return new Map((await upstream.requests()).map((entry) => [userOf(entry), entry]));
 }
 
-/** Expects correct charges and returns the numbers of booked requests and of requests sent. */
+/** Expects correct charges. Returns the numbers of booked requests and of sent requests. */
 export async function expectCorrectCharges(
   url: string,
   upstream: FakeUpstreamProcess,

@@ -1,4 +1,4 @@
-/** Expectations for token classes with their own price. */
+/** Expectations for classes of tokens that have a separate price. */
 import { expect } from 'bun:test';
 import { isObject } from '../../../src/core/json.ts';
 import { dataOf, makeByokTenant } from '../byok.ts';
@@ -20,7 +20,7 @@ export async function receiptOf(
   return dataOf(await gateway.get(`/v1/customer/logs/${requestId}`, options));
 }
 
-/** Expects the request to hold this many credits: a key with 1 credit less is refused. */
+/** Expects a request to hold this many credits: it is rejected if the key has 1 credit less. */
 export async function expectHold(
   gateway: InProcessGateway,
   credits: number,
@@ -49,7 +49,7 @@ export async function expectOwnAccountFee(
 }
 
 /**
- * Expects the price in the endpoints of the customer's model list. `/v1/models` contains only the
+ * Expects this price in the endpoints of the customer's model list. `/v1/models` contains only the
  * 4 prices that its clients know.
  */
 export async function expectListedPrice(

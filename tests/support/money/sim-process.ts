@@ -26,14 +26,14 @@ import { withStoreClock } from '../../../src/store/clock.ts';
 import { settlementOf } from './settlements.ts';
 
 /**
- * `away`: the call has no effect and fails. `lost`: it succeeds, but its response is lost. `late`:
- * its response arrives after those of later calls. `slow`: it also runs after later calls.
+ * `unreachable`: the call fails and has no effect. `lost`: the call succeeds, but the response is
+ * lost. `late`: the response arrives after those of later calls. `slow`: the call also runs later.
  */
-export type Fault = 'away' | 'lost' | 'late' | 'late and lost' | 'slow' | 'slow and lost';
+export type Fault = 'unreachable' | 'lost' | 'late' | 'late and lost' | 'slow' | 'slow and lost';
 export type StoreCall = keyof LedgerStore | 'claim' | 'extend' | 'finish' | 'release';
 
 const lateMs = 12;
-/** How long a request waits for its answer to be stored. Shorter than `lateMs`. */
+/** How long a request waits until its answer is stored. Shorter than `lateMs`. */
 const writeMs = 8;
 /** An aborted signal, so that a request doesn't wait for the answer of a concurrent one. */
 const aborted = AbortSignal.abort();
@@ -50,9 +50,9 @@ export interface SimRequest {
   /** The account of the key's limit. */
   readonly keyAccount: string | null;
   keyCharge: number;
-  /** True if the client received the end, which is sent after the journal line is written. */
+  /** True if the client received the end of the answer, sent after the journal line is written. */
   clientSawEnd: boolean;
-  /** Null without a key, and after the client disconnected. */
+  /** Null if there is no key, and after the client has disconnected. */
   idempotencyKey: string | null;
 }
 
@@ -63,7 +63,7 @@ interface OpenRequest {
   readonly inFlight: InFlightEntry | undefined;
 }
 
-/** An answer replayed for an idempotency key, and the request that it is from. */
+/** An answer replayed for an idempotency key, and the request that was answered first. */
 export interface ReplayedAnswer {
   readonly idempotencyKey: string;
   readonly requestId: string;
@@ -123,7 +123,7 @@ export class SimProcess {
     await this.flush().catch(() => this.flush());
   }
 
-  /** Begins a request, unless its idempotency key gets a replay or a refusal. */
+  /** Begins a request, unless its idempotency key gets a replay or an error. */
   async begin(caller: Caller, order: HoldAmounts, idempotencyKey: string | null): Promise<void> {
     const id = crypto.randomUUID();
     const createdAt = this.#now();
@@ -149,7 +149,7 @@ export class SimProcess {
     this.open.push({ request, hold, caller, inFlight });
   }
 
-  /** Extends the hold of a running request, unless no credits are left or the store is away. */
+  /** Extends a running request's hold, if credits are left and the store is reachable. */
   async extend(position: number, credits: number, minimum = credits): Promise<void> {
     await this.open[position]?.hold.extend(credits, minimum).catch((error: unknown) => {
       const isAway = error instanceof GatewayError && error.symbol === 'service_unavailable';
@@ -169,7 +169,7 @@ export class SimProcess {
       if ('inFlight' in result) return result.inFlight;
       if (!this.dead) this.replayed.push({ idempotencyKey, requestId: result.found });
     } catch {
-      // A concurrent request has the same key, or the store is away.
+      // A concurrent request has the same key, or the store is unreachable.
     }
     return undefined;
   }
@@ -260,7 +260,7 @@ export class SimProcess {
     return this.#processId;
   }
 
-  /** Ends the process like SIGKILL: memory is lost, the store and the journal remain. */
+  /** Ends the process like SIGKILL: memory is lost, but the store and the journal remain. */
   async crash(now: number): Promise<void> {
     this.dead = true;
     // Lets a line that is being written reach the disk.
@@ -281,9 +281,9 @@ export class SimProcess {
   }
 
   async #callFaulty<T>(name: StoreCall, act: () => Promise<T>): Promise<T> {
-    const fault = this.dead ? 'away' : this.#faults.get(name);
+    const fault = this.dead ? 'unreachable' : this.#faults.get(name);
     this.#faults.delete(name);
-    if (fault === 'away') throw new Error('The store is away.');
+    if (fault === 'unreachable') throw new Error('The store is unreachable.');
     if (fault?.startsWith('slow')) await Bun.sleep(lateMs);
     const answer = await act();
     if (fault?.startsWith('late')) await Bun.sleep(lateMs);

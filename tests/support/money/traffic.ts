@@ -14,7 +14,7 @@ export interface Rejection {
   readonly at: number;
 }
 
-/** Clients that send requests one after the other, alternately streaming and not. */
+/** Clients that each send requests one after another, alternating between streams and replies. */
 export class Traffic {
   readonly ends: SeenEnd[] = [];
   readonly rejections: Rejection[] = [];
@@ -24,7 +24,7 @@ export class Traffic {
   #count = 0;
   #sending = 0;
 
-  /** Sends requests until stopped or until the gateway is gone. Each mode has its own model. */
+  /** Sends requests until stopped or until the gateway ends. Each mode has its own model. */
   async send(
     gateway: Gateway,
     clients: number,
@@ -53,7 +53,7 @@ export class Traffic {
     const goal = this.ends.length + count;
     while (this.ends.length < goal) {
       if (this.#sending === 0)
-        throw new Error('All clients have stopped, because the gateway is gone.');
+        throw new Error('All clients have stopped because the gateway has ended.');
       await Bun.sleep(10);
     }
   }

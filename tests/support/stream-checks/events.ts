@@ -1,4 +1,4 @@
-// Parses event streams, only in the syntax that the gateway writes.
+// Parses event streams. Accepts only the syntax that the gateway writes.
 
 export type Fields = Readonly<Record<string, unknown>>;
 

@@ -5,7 +5,7 @@ export interface OpenAiReading {
   ended: 'complete' | 'error' | 'truncated';
   id: string;
   model: string;
-  /** The text of choice 0. The following fields are also those of choice 0. */
+  /** The text of choice 0. The fields below also belong to choice 0. */
   text: string;
   reasoning: string;
   refusal: string;

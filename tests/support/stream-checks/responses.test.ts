@@ -142,7 +142,7 @@ describe('checkResponsesStream', () => {
     '[DONE]': `${stream(...begin, end())}data: [DONE]\n\n`,
     'an incomplete event': stream(...begin).slice(0, -1),
   };
-  test.each(Object.entries(bad))('refuses %s', (_, text) => {
+  test.each(Object.entries(bad))('rejects %s', (_, text) => {
     expect(() => checkResponsesStream(text)).toThrow();
   });
 });

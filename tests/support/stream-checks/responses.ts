@@ -111,22 +111,28 @@ class Machine {
   }
 
   #begin(event: Fields, from: string, to: 'created' | 'running'): void {
-    check(this.#stage === from, `${String(event.type)} at the wrong place`);
+    check(this.#stage === from, `${String(event.type)} is in the wrong place`);
     this.#stage = to;
     const response = this.#named(fieldsOf(event.response, 'response'));
-    check(response.status === 'in_progress', `it begins ${String(response.status)}`);
-    check(Array.isArray(response.output) && response.output.length === 0, 'output begins empty');
-    check(response.usage === null, 'it begins with usage');
+    check(response.status === 'in_progress', `the initial status is ${String(response.status)}`);
+    check(
+      Array.isArray(response.output) && response.output.length === 0,
+      'the initial output is not empty',
+    );
+    check(response.usage === null, 'the initial response has usage');
   }
 
   #named(response: Fields): Fields {
     const { reading } = this;
-    check(response.object === 'response', 'response is none');
+    check(response.object === 'response', 'the object is not a response');
     const [id, model] = [textOf(response.id), textOf(response.model)];
-    check(/^resp_\w+$/.test(id) && model !== '', 'a response has no names');
-    check(reading.id === '' || (reading.id === id && reading.model === model), 'the names change');
+    check(/^resp_\w+$/.test(id) && model !== '', 'a response has no ID or model');
+    check(
+      reading.id === '' || (reading.id === id && reading.model === model),
+      'the ID or model changes',
+    );
     [reading.id, reading.model] = [id, model];
-    check(Number.isSafeInteger(response.created_at), 'created_at is no time');
+    check(Number.isSafeInteger(response.created_at), 'created_at is not an integer');
     return response;
   }
 
@@ -134,7 +140,7 @@ class Machine {
     check(textOf(event.message) !== '', 'the error has no message');
     check(textOf(event.code) !== '', 'the error has no code');
     check('param' in event, 'the error has no param');
-    // The error has two forms, and clients read either one.
+    // The error is sent in two forms. Some clients read one form, and some read the other.
     const { message, code } = fieldsOf(event.error, 'error');
     check(message === event.message && code === event.code, 'the two forms of the error differ');
     this.reading.error = event;

@@ -71,10 +71,10 @@ describe('checkAnthropicStream', () => {
       'event: message_start',
       'event: ping',
     ),
-    '[DONE]': `${begin}${end()}${over}data: [DONE]\n\n`,
+    'a [DONE] event': `${begin}${end()}${over}data: [DONE]\n\n`,
     'an incomplete event': begin.slice(0, -1),
   };
-  test.each(Object.entries(bad))('refuses %s', (_, stream) => {
+  test.each(Object.entries(bad))('rejects %s', (_, stream) => {
     expect(() => checkAnthropicStream(stream)).toThrow();
   });
 });
@@ -128,7 +128,7 @@ describe('checkOpenAiStream', () => {
     'an event with a name': `event: a\n${choiceChunk({ content: 'Hi' })}`,
     '[DONE] after an error': chunk({ error: { message: 'x' }, choices: [failed] }) + done,
   };
-  test.each(Object.entries(bad))('refuses %s', (_, stream) => {
+  test.each(Object.entries(bad))('rejects %s', (_, stream) => {
     expect(() => checkOpenAiStream(stream)).toThrow();
   });
 });
