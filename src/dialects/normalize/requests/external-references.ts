@@ -43,7 +43,8 @@ const labelsName = /(?:^|_)metadata$/;
 const fetchableUrl = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
 
 export function tooManyUrls(param: string): GatewayError {
-  const message = `The request has more than ${requestUrlsMax} URLs. The first one over the limit is ${param}.`;
+  const problem = `The request has more than ${requestUrlsMax} URLs.`;
+  const message = `${problem} The first one over the limit is ${param}.`;
   return invalidRequest(message, param);
 }
 
