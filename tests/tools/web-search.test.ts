@@ -28,7 +28,7 @@ afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
 const queries = () => rig.engine.searches.map(({ params }) => params.q);
-/** 100 + 2 × 10, then 300 + 2 × 20, and one search. */
+/** The rounds cost 100 + 2 × 10 and 300 + 2 × 20, and there is one search. */
 const oneSearch = { model: 460, byok: 0, tool: 5_000, searches: 1 };
 
 describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (model) => {
@@ -194,7 +194,7 @@ describe('web searches', () => {
     for (const word of ['news.example', 'Not fine']) expect(rig.lastPrompt()).not.toContain(word);
   });
 
-  test("follow the filters of OpenAI's tool and list unsupported ones", async () => {
+  test("follow the filters of OpenAI's tool, and unsupported filters are reported", async () => {
     rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], languages: ['en'] };
     const unsupported = { user_location: { type: 'approximate' }, search_context_size: 'low' };
@@ -206,7 +206,7 @@ describe('web searches', () => {
     );
   });
 
-  test("follow blocked domains of OpenAI's tool and list duplicates", async () => {
+  test("follow the blocked domains of OpenAI's tool, and duplicates are reported", async () => {
     rig.upstream.script('chat', [searchRound('q'), answerRound('Yes.')]);
     const filters = { allowed_domains: ['good.example'], blocked_domains: ['bad.example'] };
     const duplicates = { allowed_domains: ['a.example'], excluded_domains: [] };

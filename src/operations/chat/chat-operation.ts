@@ -83,8 +83,8 @@ export class ChatOperation implements Operation {
       outputCharacters,
     );
     if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
-    // Some providers report the prompt first and the output last, so an interrupted answer has only
-    // the prompt's count.
+    // Some providers report prompt tokens first and output tokens last, so an interrupted answer
+    // has only the prompt tokens.
     const outputTokens = usage.outputTokens || estimate.outputTokens;
     const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
     const estimated = { isEstimate: true, reported, note: unfinishedNote };

@@ -27,7 +27,7 @@ const caller = callerOf('t');
 const catalog = new Catalog([model], new Map([['north', provider]]));
 const { signal } = new AbortController();
 
-/** A count request that is written but not sent, and the upstream models it was written for. */
+/** Returns a count request that isn't sent, and the upstream models that it was written for. */
 function counting(extraFields: Partial<TokenCountRequest['request']> = {}) {
   const targets: string[] = [];
   const count: TokenCountRequest = {
@@ -67,12 +67,12 @@ const at = (url: string) => [{ param: 'messages[0].content[0].source', url }];
 const inside = at('https://vendor.example/v1/files/a');
 
 test.each([
-  ['a file id', { ownAccount: { param: 'file_id', why: 'is stored there' } }, []],
-  ['a URL at the provider', { urls: inside }, []],
-  ['an image at the provider', { images: inside }, []],
-  ['unless the image is elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],
+  ['not for a file ID', { ownAccount: { param: 'file_id', why: 'is stored there' } }, []],
+  ['not for a URL at the provider', { urls: inside }, []],
+  ['not for an image at the provider', { images: inside }, []],
+  ['for an image elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],
 ])(
-  "content in the operator's account is not counted upstream: %s",
+  "tokens are counted upstream unless the content is in the operator's account: %s",
   async (_, extraFields, expected) => {
     const { count, targets } = counting(extraFields);
     const countUpstream = createTokenCounter(async () => catalog, new Health(), publicOnly);

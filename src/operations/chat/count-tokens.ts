@@ -23,8 +23,8 @@ type TokenCounter = (
 ) => Promise<TokenCount | undefined>;
 
 /**
- * Returns a function that counts tokens at the provider that would answer. It bypasses the request
- * pipeline: nothing is held or charged.
+ * Returns a function that counts tokens with the provider that would receive the request. It
+ * bypasses the request pipeline: nothing is held or charged.
  */
 export function createTokenCounter(
   catalogOf: CatalogOf,
@@ -50,8 +50,8 @@ export function createTokenCounter(
 }
 
 /**
- * Returns the offer's count, or undefined if the offer returns none. Throws 400 with the offer's
- * message if it rejects the request: an estimate would hide that the request can't be sent.
+ * Returns the provider's count, or undefined if it returns none. If the provider rejects the
+ * request, throws 400 with its message. An estimate would hide that the request can't be sent.
  */
 async function countWith(
   offer: Offer,
@@ -67,7 +67,7 @@ async function countWith(
   return counted;
 }
 
-/** Returns the offers of the first model in the plan: other models count tokens differently. */
+/** Returns the offers of the first model in the plan. Other models count tokens differently. */
 async function planFor(
   { request }: TokenCountRequest,
   caller: Caller,
@@ -78,11 +78,11 @@ async function planFor(
     const catalog = await catalogOf(caller.tenantId);
     const context = { catalog, health, operation: { incompatibility: () => null } };
     const planned = plan(request, caller, { ...context, supports: supportsParameter });
-    // Requests that refer to content in the operator's account aren't counted for tenants, either.
+    // Tenants must not learn the token count of content in the operator's account.
     const offers = entitledOffers(planned, request);
     return offers.filter(({ model }) => model.id === offers[0]?.model.id);
   } catch (error) {
-    // A request that no offer can serve is estimated. A forbidden one is rejected.
+    // If no offer can serve the request, its tokens are estimated. A forbidden request is rejected.
     if (error instanceof GatewayError && error.symbol !== 'forbidden') return [];
     throw error;
   }

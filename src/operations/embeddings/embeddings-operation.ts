@@ -29,7 +29,7 @@ import {
 import { decodeTokens, inputTokensMax } from './input-tokens.ts';
 import { EmbeddingsReply, type InputCount } from './reply.ts';
 
-/** The tokenizer of the token IDs that clients send. */
+/** The tokenizer that produced the token IDs that clients send. */
 const clientTokenizer = 'cl100k_base';
 
 /** An embeddings request: one charge, even if its inputs are sent in several upstream calls. */
@@ -70,7 +70,7 @@ export class EmbeddingsOperation implements Operation {
     return { usage, units: noUnits, isEstimate, note: isEstimate ? estimateNote : null };
   }
 
-  /** Omits the encoding: vectors are stored in one form and written in the requested one. */
+  /** Omits the encoding, because a replay converts stored vectors to the requested encoding. */
   cacheIdentity(): CacheIdentity {
     const { inputs, dimensions, user, extraFields } = this.#options;
     return {
@@ -83,7 +83,9 @@ export class EmbeddingsOperation implements Operation {
     return EmbeddingsReply.replay(recording.text, this.#options.encoding)?.toReply(identity);
   }
 
-  /** Returns the options, with strings in place of token IDs if the offer can't read those IDs. */
+  /**
+   * Returns the options. If the offer can't read the client's token IDs, replaces them with text.
+   */
   async #optionsFor({ model }: Offer, dialect: EmbeddingsDialect): Promise<EmbeddingsOptions> {
     const acceptsClientTokens = (model.tokenizer ?? clientTokenizer) === clientTokenizer;
     if (dialect.acceptsTokens && acceptsClientTokens) return this.#options;
@@ -116,7 +118,7 @@ async function embedInBatches(
     )) {
       if (!batch.ok) {
         if (size === 1 || !isBatchTooLarge(batch.failure)) return batch;
-        // Send the rest in batches of half the size, beginning with the one that was rejected.
+        // Send the rejected batch and those after it again, in batches of half the size.
         size = Math.ceil(size / 2);
         break;
       }
@@ -128,16 +130,18 @@ async function embedInBatches(
 }
 
 /**
- * Returns true if the batch was rejected because of its size. Self-hosted servers configure their
- * limit; vendors limit the number of inputs or of all tokens, and some reject larger batches with
- * 400.
+ * Returns whether a batch was rejected because of its size. The limit of a self-hosted server
+ * depends on its configuration. Vendors limit the inputs or the total tokens, and some return 400.
  */
 function isBatchTooLarge({ status, message }: UpstreamFailure): boolean {
   if (status === 413) return true;
   return (status === 400 || status === 422) && batchLimitPattern.test(message);
 }
 
-/** Mistral: "split into more batches". Alibaba: "batch size is invalid". OpenAI: tokens. */
+/**
+ * Mistral: "split into more batches". Alibaba: "batch size is invalid". OpenAI: "tokens per
+ * request".
+ */
 const batchLimitPattern = /\bbatch(?:es)?\b|tokens per request|too many inputs/i;
 
 /** Returns the next batches, which are sent concurrently. */

@@ -3,7 +3,7 @@ import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { EmbeddingsOptions } from '../../dialects/media.ts';
 import { maxTokensIn } from '../../money/price/bounds.ts';
 
-/** The most tokens that one token of the client can become in another tokenizer. */
+/** The most tokens that one of the client's tokens can become in another tokenizer. */
 const tokensPerToken = 2;
 
 /** Returns the most tokens that the inputs may have in any tokenizer. */
@@ -39,8 +39,8 @@ function loadVocabulary(): Promise<readonly string[]> {
 
 /**
  * Decodes inputs that the client sent as token IDs. OpenAI's libraries and LangChain tokenize with
- * cl100k_base for every model, and other models can't read these tokens. Throws 400 for a number
- * that isn't a token.
+ * cl100k_base for every model, but models with other tokenizers can't read these tokens. Throws 400
+ * for a number that isn't a token.
  */
 export async function decodeTokens({
   inputs,

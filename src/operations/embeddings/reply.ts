@@ -12,7 +12,7 @@ import {
 } from '../../dialects/media.ts';
 import { noMetrics } from '../../upstream/attempt.ts';
 
-/** Vectors written before the event loop runs again: a few milliseconds of work. */
+/** Vectors formatted before the event loop runs again: a few milliseconds of work. */
 const vectorsPerTurn = 32;
 
 type Encoding = EmbeddingsOptions['encoding'];

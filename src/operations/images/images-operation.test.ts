@@ -147,7 +147,7 @@ describe('ImagesOperation.bounds', () => {
       readImagesRequest({ model: 'a/b', prompt: 'a cat', ...fields }),
     ).bounds.boundFor([{ prices: readPrices({ ...prices }), model: {} }], 1_000_000).requested;
 
-  test('holds the flat price, or the most tokens for the quality', () => {
+  test('holds the flat price, or the price of the most tokens for the quality', () => {
     expect(held({}, { output_image: '0.04' })).toBe(40_000);
     // 5 bytes count as 2 tokens at $2 per million. The output is 2,048 or 16,384 tokens at $40 per
     // million.

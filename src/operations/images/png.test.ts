@@ -97,9 +97,9 @@ describe('readCoverage', () => {
     const deep = Uint16Array.from(alphas.flatMap((alpha) => [1, 2, 3, alpha * 257]));
     const png = encode({ width: 3, height: 3, channels: 4, depth: 16, data: deep });
     expect(drawn(await read(png))).toBe(opaque);
-    const grey = Uint8Array.from(alphas.flatMap((alpha) => [99, alpha]));
-    const greyPng = encode({ width: 3, height: 3, channels: 2, depth: 8, data: grey });
-    expect(drawn(await read(greyPng))).toBe(opaque);
+    const gray = Uint8Array.from(alphas.flatMap((alpha) => [99, alpha]));
+    const grayPng = encode({ width: 3, height: 3, channels: 2, depth: 8, data: gray });
+    expect(drawn(await read(grayPng))).toBe(opaque);
   });
 
   test('reads interlaced images of every small size', async () => {
@@ -132,9 +132,9 @@ describe('readCoverage', () => {
   });
 
   test('reads a transparent color of gray and RGB images', async () => {
-    const grey = { width: 3, height: 1, depth: 8, color: 0, raw: Uint8Array.of(0, 7, 8, 7) };
-    const greyKey = [chunk('tRNS', Buffer.from([0, 7]))];
-    expect(drawn(await read(handmade({ ...grey, before: greyKey })))).toBe('.#.');
+    const gray = { width: 3, height: 1, depth: 8, color: 0, raw: Uint8Array.of(0, 7, 8, 7) };
+    const grayKey = [chunk('tRNS', Buffer.from([0, 7]))];
+    expect(drawn(await read(handmade({ ...gray, before: grayKey })))).toBe('.#.');
     const raw = Uint8Array.of(0, 1, 2, 3, 1, 2, 4);
     const colors = { width: 2, height: 1, depth: 8, color: 2, raw };
     const key = [chunk('tRNS', Buffer.from([0, 1, 0, 2, 0, 3]))];

@@ -64,7 +64,7 @@ const adam7 = [
   [0, 1, 1, 2],
 ] as const;
 
-/** Returns the passes of an image: 7 if it is interlaced, less those without pixels. */
+/** Returns the passes of an image that have pixels: up to 7 if it is interlaced, otherwise 1. */
 function passesOf(header: PngHeader): readonly PngPass[] {
   const passes = header.isInterlaced ? adam7 : singlePass;
   return passes
@@ -185,7 +185,7 @@ const transparencyBytesMax = 256;
 
 /**
  * Reads the transparency of a PNG while it is streamed from its source. Inflating runs on another
- * thread and stops at the last pixel: a file that inflates to more is damaged.
+ * thread and stops at the last pixel. If a file contains more data, it is damaged.
  */
 export async function readCoverage(
   file: LongBytes,

@@ -12,7 +12,7 @@ import { hostAndPort } from '../../upstream/guard/address-policy.ts';
 /** Generous: a provider's storage responds quickly, and images are a few megabytes. */
 const fetchMs = 60_000;
 
-/** Base64 characters from which an image's format can be recognized. */
+/** The base64 characters needed to recognize an image's format. */
 const sniffLength = 64;
 
 /** The image of an answer, with what the provider reported about it. */
@@ -68,7 +68,7 @@ async function fetchImage(
   return isImage ? Buffer.from(result.bytes).toString('base64') : null;
 }
 
-/** Detects the format from the bytes: what providers report isn't always correct. */
+/** Detects the format from the bytes, because the format that providers report can be wrong. */
 function imageFormat(base64: string): string | undefined {
   const type = fileTypeOf(Buffer.from(base64.slice(0, sniffLength), 'base64')) ?? '';
   return /^image\/(png|jpeg|webp)$/.exec(type)?.[1];
@@ -91,7 +91,7 @@ export function toReply(
   };
 }
 
-/** Writes usage under chat's names and under those of OpenAI's image answers. */
+/** Writes usage with the field names of chat completions and of OpenAI's image responses. */
 function writeUsage(usage: Usage) {
   const [input, output] = [promptTokens(usage), usage.outputTokens];
   return {

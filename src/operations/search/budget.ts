@@ -27,7 +27,7 @@ interface SearchPrices {
   readonly creditsPerUsd: number;
 }
 
-/** The credits that one request may spend on rounds and searches, at all offers that it tries. */
+/** The credits that one request may spend on rounds and searches, across all offers it tries. */
 export class SearchBudget {
   readonly request: ChatRequestInfo;
   readonly creditsPerUsd: number;
@@ -55,11 +55,11 @@ export class AttemptBudget {
   readonly #heldPrices: Offer['prices'];
   /** Output tokens held for each round. */
   readonly #roundTokens: number;
-  /** The charge that the hold of the request itself covers. */
+  /** The charge that the request's own hold covers. */
   readonly #firstCharge: number;
   /** The largest prompt that credits are held for, with the results of its searches. */
   #promptTokensMax: number;
-  /** Credits spent, or held for the next round. Excludes unspent credits of earlier rounds. */
+  /** Credits spent or held for the next round. Excludes unspent credits from earlier rounds. */
   #neededCredits = 0;
   #outputTokensMax: number | null;
 
@@ -101,13 +101,14 @@ export class AttemptBudget {
 
   /** Holds credits for the fee of one search and for the prompt tokens of its results. */
   reserveSearch(used: SearchUsage): Promise<boolean> {
-    // If the client has calls to answer, no further round follows that would include this search.
+    // If the model also called the client's tools, no round follows whose hold includes what has
+    // been spent so far.
     this.#neededCredits = Math.max(this.#neededCredits, this.#spent(used));
     const results = { inputTokens: maxTokensIn(searchTextMax), outputTokens: 0 };
     return this.#extend(this.#chargeMax(results) + this.#budget.feeFor(1));
   }
 
-  /** Returns the highest charge for these tokens, without the price per request, which is held. */
+  /** Returns the highest charge for these tokens. The price per request is already held. */
   #chargeMax(tokens: Pick<Usage, 'inputTokens' | 'outputTokens'>): number {
     const cost = maxCostOverTiers(this.#heldPrices, this.#promptTokensMax, (prices) =>
       flatRateCost({ ...noUsage, ...tokens }, { ...prices, request: 0n }),

@@ -26,7 +26,7 @@ type StreamFraming = Pick<
   'take' | 'close' | 'fail' | 'keepAlive' | 'hasOpenToolCall'
 >;
 
-/** For full replies, which are written after the last round. */
+/** Used for full replies, which are written after the last round. */
 export const noFraming: StreamFraming = {
   take: () => '',
   close: () => '',
@@ -35,7 +35,7 @@ export const noFraming: StreamFraming = {
   hasOpenToolCall: false,
 };
 
-/** Writes what an upstream sends to the current round. The framing is shared by all rounds. */
+/** Writes each upstream answer to its round. All rounds share the framing. */
 export function roundClient(
   session: Pick<SearchSession, 'round'>,
   framing: StreamFraming,
@@ -60,7 +60,7 @@ export function roundClient(
   };
 }
 
-/** The metrics of all rounds, as those of one answer. */
+/** Combines the metrics of all rounds into the metrics of one answer. */
 export class CombinedMetrics implements AnswerMetrics {
   readonly #session: SearchSession;
   #previousCharacters = 0;
@@ -137,7 +137,7 @@ export class CombinedTransform implements StreamTransform {
   }
 }
 
-/** Queries are short. A longer output is streamed, because its charge is collected as it grows. */
+/** Queries are short. If the output is longer, it is streamed, so that its hold grows with it. */
 const silentCharactersMax = 16 * 1024;
 
 /**
@@ -152,7 +152,7 @@ export async function readSilentRounds(
   let stream = first;
   while (isSilent() && stream.transform.metrics.outputCharacters <= silentCharactersMax) {
     const next = await advance(stream);
-    // A client that disconnected pays for the work done so far, as it does after first output.
+    // If the client disconnects, it pays for the work so far, as it does after the first output.
     if (clientSignal.aborted) break;
     if (next.kind !== 'stream') return next;
     stream = next;

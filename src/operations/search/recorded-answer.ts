@@ -10,7 +10,7 @@ type SinkMethod = Exclude<keyof AnswerSink, 'choice' | 'imageAt'>;
 type SinkCall = readonly [SinkMethod, ...unknown[]];
 type UntypedMethod = (...args: unknown[]) => void;
 
-/** Returns a sink that forwards every call to another. `observe` is called first. */
+/** Returns a sink that forwards every call to another sink, after calling `observe`. */
 export function forwardTo(sink: AnswerSink, observe?: (line: SinkCall) => void): AnswerSink {
   const forward = (name: SinkMethod): readonly [SinkMethod, UntypedMethod] => [
     name,
@@ -33,8 +33,8 @@ export function recordingSink(sink: AnswerSink, write: (line: string) => void): 
 }
 
 /**
- * Replays a recording. Returns false if the text isn't one, because other programs may write to the
- * same Redis.
+ * Replays a recording. Returns false if the text isn't a valid recording, because other programs
+ * may write to the same Redis.
  */
 export function replayCalls(text: string, sink: AnswerSink): boolean {
   const lines = text.trimEnd().split('\n').map(parseJson);

@@ -7,14 +7,14 @@ import {
 } from '../../dialects/normalize/responses/answer-metrics.ts';
 import type { ClientCall } from '../../tools/search-notes.ts';
 
-/** A call of the search tool. Its arguments arrive in fragments. */
+/** A call to the search tool. Its arguments arrive in fragments. */
 export interface SearchCall {
   readonly kind: 'search';
   readonly id: string;
   arguments: string;
 }
 
-/** A call of one of the client's tools, as it arrives. */
+/** A call to one of the client's tools. Its arguments arrive in fragments. */
 interface OpenClientCall extends ClientCall {
   readonly kind: 'client';
   /** The index of the call in the client's answer. */
@@ -27,13 +27,13 @@ interface RoundOptions {
   readonly separator: string;
   /** True if the client requested JSON output. */
   readonly isJson: boolean;
-  /** Called after the text before the client's tool calls: in some dialects, text ends there. */
+  /** Called before the client's first tool call, because text ends there in some dialects. */
   readonly onTextEnd: () => void;
 }
 
 /**
- * One round of a chat with searches. Forwards the model's output to the client, except calls of the
- * search tool, and keeps the model's turn for the next round's prompt.
+ * One round of a chat with searches. Forwards the model's output to the client, except calls to the
+ * search tool, and collects the model's turn for the next round's prompt.
  */
 export class SearchRound implements AnswerSink {
   readonly searches: SearchCall[] = [];
@@ -51,7 +51,9 @@ export class SearchRound implements AnswerSink {
   #text = '';
   /** The end of the text, not yet sent to the client. */
   #pending = '';
-  /** Text before JSON is held back: a search may follow it, and it would make the JSON invalid. */
+  /**
+   * Text before JSON is held back. If a search follows it, the text would make the JSON invalid.
+   */
   #holdsText: boolean;
   #hasBegun = false;
   /** True if the client got content that is not sent back to the model, such as an image. */
@@ -177,7 +179,7 @@ export class SearchRound implements AnswerSink {
     this.#sink.image(mediaType, base64);
   }
 
-  /** Keeps the finish reason. The session decides later whether the answer ends here. */
+  /** Stores the finish reason. The session decides later whether the answer ends here. */
   finish(reason: FinishReason, stopSequence: string | null): void {
     this.finished = { reason, stopSequence };
     this.metrics.finishReason = openAiFinishReasons[reason];

@@ -73,7 +73,7 @@ export class SearchOperation implements Operation {
   readonly #prompt: Prompt;
   readonly #pages: readonly FoundPage[];
   readonly #budget: SearchBudget;
-  /** The attempt made last. Its usage is charged. */
+  /** The latest attempt, whose usage is charged. */
   #attempt: SearchAttempt | undefined;
 
   constructor(
@@ -118,7 +118,7 @@ export class SearchOperation implements Operation {
     return this.#chat.refine(plan);
   }
 
-  /** Searches made for an offer that failed in the end are not charged. */
+  /** If the attempt fails, its searches are not charged. */
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     return this.request.stream ? this.#stream(offer, context) : this.#reply(offer, context);
   }
@@ -163,13 +163,12 @@ export class SearchOperation implements Operation {
     const attempt = this.#begin(writer, offer, context);
     const { session } = attempt;
     const metrics = new CombinedMetrics(session);
-    // The reply is written after the last round, so a round itself has nothing to frame.
+    // The reply is written after the last round, so single rounds need no framing.
     const client = roundClient(session, noFraming);
     for (;;) {
       const result = await this.#tryRound(attempt, client);
       if (result.kind !== 'reply') {
-        // If the client disconnected, nothing failed: it pays for the searches made so far, as with
-        // a stream.
+        // A disconnect isn't a failure: the client pays for the searches so far, as in a stream.
         const isCanceled = context.clientSignal.aborted && session.searches > 0;
         return isCanceled
           ? { kind: 'reply', reply: { metrics, isCanceled, write: () => '' } }
@@ -238,7 +237,7 @@ export class SearchOperation implements Operation {
   ): Promise<AttemptResult> {
     const upstream = dialects[offer.dialect].chat;
     assert(upstream, `The plan has an offer whose dialect can't chat: ${offer.dialect}.`);
-    // No recorder: the session records the answer of all rounds.
+    // Don't pass a recorder, because the session records the answer of all rounds.
     return attemptWithAdapter({
       adapter: new Translation(session.prompt, client, upstream),
       request: this.request,
@@ -271,7 +270,7 @@ function replayInto(text: string, writer: AnswerSink): AnswerMetrics | undefined
   return replayCalls(text, sink) ? sink.metrics : undefined;
 }
 
-/** Each domain adds a term to every query and a comparison to every result. */
+/** The most domains in a list. Each adds a term to every query and a check to every result. */
 const domainsMax = 100;
 
 function searchLimits(options: SearchOptions, deps: WebSearchDeps): SearchLimits {

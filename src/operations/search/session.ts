@@ -32,10 +32,10 @@ export interface SearchContext {
   readonly clientSignal: AbortSignal;
 }
 
-const noSearchLeft = 'The limit of web searches was reached before there was an answer.';
+const noSearchLeft = 'The web search limit was reached before there was an answer.';
 const noCreditsLeft = 'The credits ran out before there was an answer.';
 
-/** The rounds of one attempt: searches run between them, and they make up one answer. */
+/** The rounds of one attempt, which together make up one answer. Searches run between them. */
 export class SearchSession {
   /** The number of successful searches. */
   searches = 0;
@@ -110,7 +110,8 @@ export class SearchSession {
   /** Ends the answer: sends citations, usage, and the finish reason. */
   async end(): Promise<void> {
     this.#round.flush();
-    // Before the last searches run: the model hasn't read their results, so it can't cite them.
+    // Do this before the last searches run. The model won't read their results, so it can't cite
+    // them.
     this.#emitCitations();
     const { searches, clientCalls } = this.#round;
     if (clientCalls.length > 0) {
@@ -149,7 +150,7 @@ export class SearchSession {
       { role: 'assistant', parts },
       { role: 'user', parts: results },
     ];
-    // Keep the tools declared, because some upstreams reject earlier calls of undeclared tools.
+    // Keep the tools declared, because some upstreams reject earlier calls to undeclared tools.
     const toolChoice = this.#calls >= this.#callsMax ? 'none' : null;
     this.#prompt = { ...this.#prompt, turns, toolChoice };
     this.#textBytes = undefined;
@@ -165,7 +166,7 @@ export class SearchSession {
     return new SearchRound(this.#toolName, this.#sink, { separator, isJson, onTextEnd });
   }
 
-  /** Sends new citations: in some clients' dialects, a text ends with its round. */
+  /** Sends the citations in new text. In some client dialects, a text ends with its round. */
   #emitCitations(): void {
     const text = this.#sentText + this.#round.sentText;
     for (const citation of citationsIn(text, this.#pages)) {
@@ -196,7 +197,7 @@ export class SearchSession {
     return finished;
   }
 
-  /** Returns undefined for a round without output: its request may not have been sent. */
+  /** Returns undefined for a round without output, because its request may not have been sent. */
   #roundUsage(): Usage | undefined {
     const { metrics } = this.#round;
     return metrics.usage || metrics.outputCharacters > 0 ? this.#usageFor(metrics) : undefined;
@@ -232,7 +233,7 @@ export class SearchSession {
     const query = parseQuery(call.arguments);
     if (query === undefined) return failedText('The arguments must be a JSON object with a query.');
     if (!(await budget.reserveSearch(this)))
-      return failedText('There are not enough credits for it.');
+      return failedText('There are not enough credits for this search.');
     const { resultsMax, allowedDomains, excludedDomains } = limits;
     const filters = { allowedDomains, excludedDomains };
     const outcome = await engine.search({
@@ -266,7 +267,7 @@ function jsonBytes(parts: readonly object[]): number {
   return Buffer.byteLength(JSON.stringify(parts));
 }
 
-/** Returns a name that differs from all tools of the client, whose calls go to the client. */
+/** Returns a name that none of the client's tools has, because their calls go to the client. */
 function unusedToolName({ tools }: Prompt): string {
   const usedNames = new Set(tools.map((tool) => tool.name));
   let { name }: { name: string } = searchTool.function;

@@ -32,12 +32,12 @@ export function speechRejection(
   return null;
 }
 
-/** Returns the speed to request. Only first-party models support it, and theirs was checked. */
+/** Returns the speed to request. Only first-party models support one, which has been validated. */
 export function speedFor({ speed }: SpeechRequest, { model }: Offer): number | null {
   return model.speech?.style === 'first_party' ? speed : null;
 }
 
-/** Returns the provider's name of a voice, or of its default voice if the voice is unknown. */
+/** Returns the provider's name for a voice. An unknown voice is replaced by the default voice. */
 export function voiceFor(voice: string, settings: SpeechSettings, dialect: SpeechDialect): string {
   const hasOwnVoices = settings.voices !== undefined || settings.default_voice !== undefined;
   const { voices = {}, default_voice: defaultVoice } = hasOwnVoices

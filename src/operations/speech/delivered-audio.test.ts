@@ -42,7 +42,7 @@ describe('proratedUsage', () => {
   });
 });
 
-test('typicalBytes estimates audio by the time to read the text', () => {
+test('typicalBytes estimates the size of audio from the time to read the text aloud', () => {
   // 150 bytes of text in ten seconds.
   expect(typicalBytes('pcm', 150, 1)).toBe(480_000);
   expect(typicalBytes('mp3', 150, 2)).toBe(80_000);

@@ -22,7 +22,7 @@ import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 import { speechRejection, speedFor, voiceFor } from './capability.ts';
 import { proratedUsage, recordAudio, typicalBytes } from './delivered-audio.ts';
 
-/** Audio tokens that one byte of text may become: twice the usual number. */
+/** The most audio tokens held for one byte of text: twice the usual number. */
 const audioTokensPerByte = 3;
 
 /** A speech request, priced by the text's characters or bytes, or by tokens. */
@@ -67,7 +67,7 @@ export class SpeechOperation implements Operation {
       rejection: speechRejection(this.#speechRequest, this.#units, offer),
     }));
     const fitting = checked.filter(({ rejection }) => rejection === null);
-    // Health may have put a fallback first. Report the reason of the primary offer.
+    // If the primary provider is unhealthy, a fallback comes first. Report the primary's reason.
     const [primary] = checked.toSorted((a, b) => a.offer.priority - b.offer.priority);
     if (fitting.length === 0 && primary?.rejection) throw primary.rejection;
     return fitting.map(({ offer }) => offer);

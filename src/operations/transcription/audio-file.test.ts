@@ -4,7 +4,7 @@ import { bodyFromBytes } from '../../dialects/streamed-body.ts';
 import { estimatedSeconds, plausibleSecondsMax, readDurationSeconds } from './audio-file.ts';
 
 describe('estimatedSeconds', () => {
-  test('returns the stated length as long as it is possible for the size', () => {
+  test('returns the stated length, up to the maximum for the size', () => {
     expect(estimatedSeconds(1_000_000, 62.5)).toBe(62.5);
     // At least 100 bytes per second.
     expect(estimatedSeconds(1_000_000, 1e12)).toBe(10_000);
@@ -31,7 +31,7 @@ describe('readDurationSeconds', () => {
     ['wav', wavFile(10), 'audio/wav', 2.4],
     ['mp3', mp3File(10), 'audio/mpeg', 2.4],
     ['mp3 with tags', taggedMp3(10), 'audio/mpeg', 2.4],
-    // 50 packets of 20 ms, less the pre-skip.
+    // 50 packets of 20 ms, minus the pre-skip.
     ['ogg', opusFile(50), 'audio/ogg', 0.9935],
   ])('reads the duration of %s', async (_, bytes, type, seconds) => {
     const found = await readDurationSeconds(bodyFromBytes(bytes), type, generousMs);
@@ -39,7 +39,11 @@ describe('readDurationSeconds', () => {
   });
 
   test.each([
-    ['a file of only its first bytes', Buffer.from('\0\0\0\x18ftypM4A  and so on'), 'audio/mp4'],
+    [
+      'a file cut off after its first bytes',
+      Buffer.from('\0\0\0\x18ftypM4A  and so on'),
+      'audio/mp4',
+    ],
     ['junk', Buffer.alloc(100_000, 7), 'audio/webm'],
   ])('returns null for %s', async (_, bytes, type) => {
     expect(await readDurationSeconds(bodyFromBytes(bytes), type, generousMs)).toBeNull();
@@ -113,7 +117,7 @@ describe('readDurationSeconds', () => {
       ],
     ],
     [
-      'a tag of a million frames inside',
+      'an embedded tag with a million frames',
       'audio/wav',
       [
         Buffer.from('RIFF\0\0\0\x01WAVEid3 '),

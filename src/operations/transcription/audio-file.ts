@@ -22,9 +22,9 @@ export function audioFileFor(extension: string): {
 
 /** Speech is rarely compressed below 4 kbit/s. */
 const speechBytesPerSecond = 500;
-/** Silence can take less than speech. A duration with fewer bytes per second isn't plausible. */
+/** Silence can take less than speech, but a file with fewer bytes per second isn't plausible. */
 const bytesPerSecondMin = 100;
-/** Plausible for a file of any size: a codec may encode an hour of silence in a few bytes. */
+/** A duration up to this is always plausible: an hour of silence may be encoded in a few bytes. */
 const secondsAlwaysPlausible = 3600;
 
 /**
@@ -33,14 +33,14 @@ const secondsAlwaysPlausible = 3600;
 const yieldEveryMs = 10;
 
 /**
- * The most bytes the parser may request at once, because it processes them without a pause:
- * millions of comments would take 30 s. It skips in steps of 256,000 bytes. For MP4 it needs the
- * sizes of all frames, which are 620 kB for an hour.
+ * The most bytes that the parser may request at once. It processes them without a pause, so
+ * millions of comments would block for 30 s. It skips data in steps of 256,000 bytes. For MP4, it
+ * needs the sizes of all frames, which take 620 kB for an hour of audio.
  */
 const readBytesMax = 256_000;
 const mp4ReadBytesMax = 1_000_000;
 
-/** Returns the most seconds that a provider may report for a file of this size. */
+/** Returns the longest plausible duration, in seconds, of a file of this size. */
 export function plausibleSecondsMax(bytes: number): number {
   return Math.max(bytes / bytesPerSecondMin, secondsAlwaysPlausible);
 }
@@ -54,7 +54,7 @@ export function estimatedSeconds(bytes: number, statedSeconds: number | null): n
   return Math.min(statedSeconds, bytes / bytesPerSecondMin);
 }
 
-/** The longest time a file waits until the one before it has been parsed. */
+/** How long a file waits for the previous file to be parsed. */
 const queueWaitMs = 5_000;
 let lastReading: Promise<unknown> = Promise.resolve();
 
@@ -101,7 +101,7 @@ async function parseDuration(
 
 const tagHeadBytes = 10;
 
-/** Returns the size of the ID3 tag at the start, which has images and comments, but no duration. */
+/** Returns the size of the ID3 tag at the start. It has images and comments, but no duration. */
 async function readTagBytes(content: LongBytes): Promise<number> {
   const reader = new ByteReader(content.chunks());
   const head = await reader.take(tagHeadBytes);

@@ -34,7 +34,7 @@ export class TranscriptionOperation implements Operation {
   readonly bounds: FixedBounds;
   readonly #options: TranscriptionOptions;
   readonly #audio: UploadedAudio;
-  /** The attempt's timeout: a long file may take longer than the provider's. */
+  /** The attempt's timeout if it exceeds the provider's, because a long file takes longer. */
   readonly #attemptMs: number;
   /** The duration that the provider reported, or null. */
   #reportedSeconds: number | null = null;
