@@ -23,7 +23,7 @@ interface AttemptDeps
 /** Client-defined field names that are safe to list in a response header. */
 const headerSafeName = /^[\w.[\]-]{1,64}$/;
 
-/** The context of one attempt at one offer, which acts on the call that the attempt belongs to. */
+/** The context of one attempt at one offer. Its methods act on the call that is being attempted. */
 export class CallAttemptContext implements AttemptContext {
   readonly identity: AttemptContext['identity'];
   readonly outputTokensMax: number | null;

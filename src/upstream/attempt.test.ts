@@ -98,7 +98,7 @@ test('attempt waits for an upstream that is silent before its answer begins', as
   expect(openingOf(await result)).toContain('at last');
 });
 
-test('attempt returns the opening when the first output takes a long time', async () => {
+test('attempt returns the opening if the first output takes a long time', async () => {
   const deadlines = new ManualWatcher();
   let isOpen = false;
   const result = begin(deadlines).finally(() => {

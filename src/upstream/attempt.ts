@@ -54,14 +54,14 @@ export interface AttemptContext {
   spendableCredits(atLeast: number): Promise<number>;
   /** Checks URLs chosen by tenants. */
   readonly checkAddress: CheckAddress;
-  /** The policy of that check, for URLs that a provider fetches. */
+  /** The policy that `checkAddress` applies, for URLs that a provider fetches. */
   readonly addressPolicy: AddressPolicy;
 }
 
 /** How much of an answer's opening is held back before its first output. */
 const openingLengthMax = 16 * 1024;
 
-/** The limit before an answer's opening. OpenAI repeats the instructions and tools there, twice. */
+/** The limit for text before the opening, where OpenAI repeats the instructions and tools twice. */
 const prefaceLengthMax = 2 * eventBytesMax;
 
 /** A stream whose first output has arrived. After this, no other offer is tried. */
@@ -79,14 +79,14 @@ export interface OpenStream {
   readonly openContinuation?: () => Promise<Continuation>;
 }
 
-/** An answer in bytes whose first ones have arrived. After this, no other offer is tried. */
+/** An answer in bytes whose first chunk has arrived. After this, no other offer is tried. */
 export interface OpenBytes {
   readonly kind: 'bytes';
   readonly contentType: string;
   readonly contentLength: number | null;
   readonly first: Uint8Array;
   /**
-   * Returns the bytes after the first. Rejects when the connection breaks or the call is canceled.
+   * Returns the bytes after `first`. Rejects when the connection breaks or the call is canceled.
    */
   next(): Promise<Uint8Array | undefined>;
   readonly upstreamCall: UpstreamCall;
@@ -94,7 +94,7 @@ export interface OpenBytes {
   readonly metrics: AnswerMetrics & { outputCharacters: number };
 }
 
-/** What follows a stream of the upstream. */
+/** What follows when an upstream's stream has ended. */
 export type Continuation = AttemptResult | { readonly kind: 'closing'; readonly text: string };
 
 interface FullReply<Reply> {
@@ -115,9 +115,9 @@ interface AttemptOptions<Reply> {
   readonly request: UpstreamRequest;
   /** Reads a non-streaming answer. */
   readReply(text: string): ReadResult<Reply>;
-  /** Reads a streaming answer. Set if the request asks for a stream. */
+  /** Reads a streaming answer. Set if the request is for a stream. */
   readonly stream?: StreamAdapter | undefined;
-  /** Records the answer, if any recorder should. */
+  /** Records the answer. Undefined if it isn't recorded. */
   readonly recorder?: AnswerRecorder | undefined;
   /** Overrides the provider's timeouts for the full attempt. */
   readonly attemptMs?: number | undefined;
@@ -204,7 +204,7 @@ function isShortReply(
     !options.stream &&
     length !== null &&
     Number(length) <= shortBytesMax &&
-    // With chunks, the content-length is meaningless.
+    // In a chunked response, the content-length is meaningless.
     headers.get('transfer-encoding') === null &&
     isUncompressed(response) &&
     !isEventStream(response) &&
@@ -234,14 +234,14 @@ async function readResponse<Reply>(
   upstreamCall: UpstreamCall,
   options: AttemptOptions<Reply>,
 ): Promise<StreamedResult<Reply>> {
-  // Any 2xx counts, because some servers respond to every POST with 201.
+  // Any 2xx status is a success, because some servers respond to every POST with 201.
   if (!response.ok) {
-    // Without readable text, the status still distinguishes a rate limit from a bad request.
+    // If the text isn't readable, the status still distinguishes a rate limit from a bad request.
     const text = (isUncompressed(response) && (await readAll(source, errorBytesMax))) || '';
     return failed(readFailure(response.status, text, response.headers, Date.now()));
   }
   if (!isUncompressed(response)) {
-    return failed(malformed('The provider sent a compressed answer although none was requested.'));
+    return failed(malformed('The provider sent a compressed answer, which was not requested.'));
   }
   const { stream } = options;
   const isStream = isEventStream(response) || isFramed(response);
@@ -301,7 +301,7 @@ async function readToFirstOutput(
     const piece = first || (await source.next());
     first = '';
     if (piece === silence) {
-      // The model reasons for a long time after its opening, so the client gets the opening now.
+      // The model may reason for a long time after its opening, so send the opening to the client.
       if (transform.started) break;
       continue;
     }
@@ -371,7 +371,7 @@ export async function attemptFull<Value>(
 ): Promise<ReadResult<Value>> {
   const result = await attempt({ offer, context, request, readReply: read, attemptMs });
   if (result.kind === 'failed') return { ok: false, failure: result.failure };
-  assert(result.kind === 'reply', 'The attempt returned a stream although none was requested.');
+  assert(result.kind === 'reply', 'The attempt returned a stream, but none was requested.');
   return { ok: true, value: result.reply };
 }
 

@@ -33,7 +33,7 @@ interface ByteChunks {
   next(): Promise<Uint8Array | undefined>;
 }
 
-/** Reads an upstream's answer as bytes, when the next chunk is requested. */
+/** Reads an upstream's answer as bytes. A chunk is read only when it is requested. */
 export class ByteSource implements ByteChunks {
   readonly #body: ResponseBody;
   readonly #upstreamCall: UpstreamCall;
@@ -73,7 +73,7 @@ export class ByteSource implements ByteChunks {
 /** A request whose answer is forwarded as it arrives. */
 interface AudioRequest {
   readonly request: UpstreamRequest;
-  /** Returns the content type for the client, judged by the first bytes. */
+  /** Returns the content type for the client, based on the first bytes. */
   readonly contentTypeFor: (first: Uint8Array) => string;
   /** Reads an answer that arrives as events. */
   readonly openEvents: (() => AudioEvents) | null;
@@ -105,7 +105,7 @@ export async function attemptAudio(
   }
 }
 
-/** The call that the answer arrives on, and how long it may stay silent. */
+/** The upstream call, and how long its server may send nothing. */
 interface ActiveCall {
   readonly upstreamCall: UpstreamCall;
   readonly idleMs: number;
@@ -138,7 +138,7 @@ async function open(
     return failed(readFailure(status, text, headers, Date.now()));
   }
   if (!isUncompressed(response)) {
-    return failed(malformed('The provider sent a compressed answer although none was requested.'));
+    return failed(malformed('The provider sent a compressed answer, which was not requested.'));
   }
   const type = headers.get('content-type') ?? '';
   const events = isEventStream(response) ? audioRequest.openEvents?.() : undefined;

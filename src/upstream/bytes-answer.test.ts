@@ -65,7 +65,7 @@ describe('BytesAnswer', () => {
     expect(Buffer.from(value ?? []).toString()).toBe('ab');
   });
 
-  test('sends everything before an interruption, and then rejects', async () => {
+  test('sends everything that arrived before an interruption, then rejects', async () => {
     const bytes = answerOf('abc', 'de', null);
     expect(await readAll(bytes)).toBe('break');
     expect([bytes.received.text, bytes.metrics.outputCharacters]).toEqual(['abcde', 5]);

@@ -4,8 +4,8 @@ import type { OpenBytes } from './attempt.ts';
 import { interrupted, type Settle, type StreamOutcome } from './stream-answer.ts';
 
 /**
- * Writes bytes to the client, one byte behind the upstream. The last byte is sent when the answer
- * has been settled, so that no client receives a finished answer that wasn't charged.
+ * Writes bytes to the client, one byte behind the upstream. The last byte is sent only after the
+ * answer has been settled, so that no client receives a complete answer that wasn't charged.
  */
 export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   readonly #bytes: OpenBytes;
@@ -46,7 +46,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: false, value: buffered };
   }
 
-  /** Called when the client received everything or disconnected. */
+  /** Called when the client has received everything or has disconnected. */
   async return(): Promise<IteratorResult<Uint8Array>> {
     this.#buffered = undefined;
     this.#bytes.upstreamCall.cancel();
@@ -61,7 +61,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: false, value: chunk.subarray(0, last) };
   }
 
-  /** Reads the bytes after the buffered one, which is also sent when the upstream ends here. */
+  /** Reads the next bytes. If there are none, the buffered byte will also be sent, so count it. */
   async #readMore(buffered: Uint8Array): Promise<Uint8Array | undefined> {
     const { metrics, upstreamCall } = this.#bytes;
     try {

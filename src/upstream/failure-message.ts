@@ -19,7 +19,7 @@ export function isAccessProblem({ kind, status, isOwnAccount }: TriedFailure): b
   return kind === 'request' && status === 404 && isOwnAccount;
 }
 
-/** Returns the client's error after every offer failed. It prefers what the client can act on. */
+/** Returns the client's error after every offer failed. Prefers errors that the client can fix. */
 export function finalError(tried: readonly TriedFailure[]): GatewayError {
   // If other accounts were tried, too, their failures decide whether a retry helps.
   const others = tried.filter((failure) => !isAccessProblem(failure));

@@ -80,7 +80,7 @@ describe('tryOffers', () => {
     ]);
   });
 
-  test('returns a probe that failed with an internal error', async () => {
+  test('allows another probe if a probe failed with an internal error', async () => {
     const clock = { now: 1_000_000 };
     const health = new Health(() => clock.now);
     const [north] = plan;

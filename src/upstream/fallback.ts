@@ -24,8 +24,8 @@ interface AttemptLog {
 }
 
 /**
- * Tries the offers of a plan in order until one returns output. After that, a second provider could
- * contradict the first.
+ * Tries the offers of a plan in order until one returns output. After that, no other offer is
+ * tried, because a second provider could contradict the first.
  */
 export async function tryOffers(
   plan: readonly Offer[],

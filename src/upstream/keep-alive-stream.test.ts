@@ -22,14 +22,14 @@ async function collect(stream: Stream): Promise<string[]> {
 }
 
 describe('withKeepAlive', () => {
-  test('returns the stream itself when it opens soon', async () => {
+  test('returns the stream itself when it opens in time', async () => {
     const stream = streamOf('hello');
     expect(await withKeepAlive(Promise.resolve(stream), format, identity, neverLate, 1000)).toBe(
       stream,
     );
   });
 
-  test('rejects with an error that comes soon', async () => {
+  test('rejects with an error that occurs before the first keep-alive', async () => {
     const rejection = new GatewayError('upstream_error', 'no');
     const opening = Promise.reject(rejection);
     await expect(withKeepAlive(opening, format, identity, neverLate, 1000)).rejects.toBe(rejection);

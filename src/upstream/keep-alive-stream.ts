@@ -7,10 +7,11 @@ import { keepAlive } from '../dialects/events.ts';
 export type Stream = AsyncIterableIterator<string>;
 
 /**
- * Starts the client's stream if the answer takes a long time to begin. An error within `silenceMs`
- * is answered with its own status. After that, the client gets keep-alive comments, and an error
- * inside the stream. Other providers can still be tried in the meantime. `reportLate` is called
- * once for a late error, even if the client has disconnected.
+ * Starts the client's stream if the answer takes a long time to begin. If an error occurs within
+ * `silenceMs`, this rejects, and the response has the error's status. After that, the client gets
+ * keep-alive comments, and a late error is written into the stream. Other providers can be tried
+ * until the answer begins. `reportLate` is called once for a late error, even if the client has
+ * disconnected.
  */
 export async function withKeepAlive(
   opening: Promise<Stream>,

@@ -15,7 +15,7 @@ export type PingResult =
   /** The message is one sentence and doesn't reveal the key. */
   | { readonly kind: 'unusable key'; readonly message: string };
 
-/** Returns whether a ping checks the key and not only whether the server responds. */
+/** Returns whether a ping also checks the key, and not only that the server responds. */
 export function hasFreeCall({ dialect }: Provider): boolean {
   return dialects[dialect].modelListPath !== null;
 }

@@ -87,7 +87,7 @@ describe('send', () => {
   });
 });
 
-test('send uses the HTTP_PROXY of the environment only for other machines', async () => {
+test('send uses HTTP_PROXY from the environment only for other machines', async () => {
   const proxied: string[] = [];
   const proxy = Bun.serve({
     port: 0,
@@ -142,7 +142,7 @@ test('send retries once with a new token when a provider rejects the token', asy
   }
 });
 
-test('send keeps the tokens of 1,000 accounts, and secretsOf includes an evicted one', async () => {
+test('send keeps the tokens of 1,000 accounts, and secretsOf includes an evicted token', async () => {
   let tokens = 0;
   const google = Bun.serve({
     port: 0,
@@ -173,7 +173,7 @@ test('send keeps the tokens of 1,000 accounts, and secretsOf includes an evicted
   }
 });
 
-test('send shares a token request that one of its clients abandons', async () => {
+test('send completes a shared token request even if one of its clients disconnects', async () => {
   const requested = Promise.withResolvers<void>();
   const issued = Promise.withResolvers<void>();
   let tokens = 0;

@@ -46,7 +46,7 @@ export async function queryProvider(
   });
 }
 
-/** Sends a request with headers from an authorizer. Retries once with new ones if they expired. */
+/** Sends a request with headers from an authorizer. If they expired, retries once with new ones. */
 async function sendAuthorized(
   authorizer: Authorizer,
   prepared: Prepared,
@@ -142,7 +142,7 @@ async function fetchWithRuntime(
 interface Prepared {
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Set for keys that aren't sent as they are. */
+  /** Set for keys that aren't sent unchanged. */
   readonly authorizer: Authorizer | undefined;
   readonly isProxied: boolean;
   /**
@@ -196,13 +196,13 @@ function preparedFor(provider: Provider): Prepared {
 /** Shorter words in headers, such as `Bearer` or `true`, aren't secrets. */
 const headerSecretLengthMin = 8;
 
-/** Returns the texts to redact from a provider's messages: its key and words of its headers. */
+/** Returns the texts to redact from a provider's messages: its key and the words in its headers. */
 export function secretsOf(provider: Provider): readonly string[] {
   const { apiKey, headers } = provider;
   const ofKey = apiKey ? (preparedFor(provider).authorizer?.secrets ?? [apiKey.reveal()]) : [];
   const tokens = Object.values(headers).flatMap((header) => header.reveal().split(/\s+/));
   const secrets = [...ofKey, ...tokens.filter((token) => token.length >= headerSecretLengthMin)];
-  // Longest first, because a secret may begin with another one.
+  // Longest first, because one secret may begin with another.
   return secrets.sort((a, b) => b.length - a.length);
 }
 
@@ -214,7 +214,7 @@ function revealHeaders(headers: Provider['headers']): Record<string, string> {
 /** The codes for a process or a system without free file descriptors. */
 const tooManyOpenCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
 
-/** Throws if the call failed on our side. The provider isn't at fault, and no other is tried. */
+/** Throws if this gateway caused the failure. In that case, no other provider is tried. */
 export function throwLocalFailure(error: unknown, isShuttingDown: boolean): void {
   if (isShuttingDown) throw shuttingDown();
   if (!tooManyOpenCodes.has(failureCode(error) ?? '')) return;

@@ -14,8 +14,8 @@ export class AnswerRecorder {
   #length = 0;
 
   /**
-   * `isShared` means that the recording may answer other requests. An answer that was cut short by
-   * a lack of credits is then not stored.
+   * `isShared` means that the recording may answer other requests. Such a recording isn't stored if
+   * the credits didn't cover the full answer.
    */
   constructor(lengthMax: number, isShared = false) {
     this.#lengthMax = lengthMax;
@@ -53,7 +53,7 @@ export class AnswerRecorder {
 
   add(text: string): void {
     this.#length += text.length;
-    // An answer that is too long to store isn't kept in memory either.
+    // If the answer is too long to store, don't keep it in memory either.
     if (this.#length <= this.#lengthMax) this.#pieces.push(text);
     else this.#pieces = [];
   }

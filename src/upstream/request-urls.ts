@@ -17,7 +17,8 @@ const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
 
 /**
  * Rejects private image URLs. An upstream that fetches URLs itself may run inside our network, and
- * clients must not reach its neighbors through it. The upstream resolves and checks host names.
+ * clients must not reach its neighbors through it. Host names are not resolved here, because the
+ * upstream does that.
  */
 export function rejectPrivateImages(images: readonly UrlInput[], policy: AddressPolicy): void {
   for (const { url, param } of images) {
@@ -27,7 +28,7 @@ export function rejectPrivateImages(images: readonly UrlInput[], policy: Address
   }
 }
 
-/** Rejects private URLs in all other fields that an upstream may fetch. */
+/** Rejects private URLs in all other fields whose URLs an upstream may fetch. */
 export function rejectPrivateUrls(
   urls: readonly UrlInput[] | undefined,
   policy: AddressPolicy,

@@ -15,7 +15,7 @@ interface ShortResponse {
 
 /**
  * Sends a side request, such as a token count. It isn't retried elsewhere and doesn't affect the
- * provider's health. Returns undefined if there was no answer in time or it was too long.
+ * provider's health. Returns undefined if no answer arrives in time or the answer is too long.
  */
 export async function sendShortRequest(
   offer: Offer,

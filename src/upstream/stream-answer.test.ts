@@ -198,7 +198,7 @@ describe.concurrent('StreamAnswer', () => {
     expect(await rest(answer)).toContain('[DONE]');
   });
 
-  test('ends soon after its finish reason although the upstream never closes', async () => {
+  test('ends soon after its finish reason even though the upstream never closes', async () => {
     const { answer, send, settled } = begin(unlimited, 300);
     send(chunk('hi') + chunk(null, 'stop'));
     const alive = setInterval(() => send(chunk(null)), 50);
@@ -216,7 +216,7 @@ describe.concurrent('StreamAnswer', () => {
     expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
-  test('ends with its terminator although the upstream sends more', async () => {
+  test('ends with its terminator even though the upstream sends more', async () => {
     const { answer, send, settled } = begin(unlimited, 60_000);
     send(`${chunk('hi')}${chunk(null, 'stop')}data: [DONE]\n\n`);
     const alive = setInterval(() => send(chunk('more')), 50);
@@ -230,7 +230,7 @@ describe.concurrent('StreamAnswer', () => {
     expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
-  test('continues while output arrives although every piece has a finish reason', async () => {
+  test('continues while output arrives even though every piece has a finish reason', async () => {
     const { answer, send, end } = begin(unlimited, 3_000);
     const letters = ['a', 'b', 'c', 'd', 'e', 'f'];
     const received = rest(answer);
@@ -328,7 +328,7 @@ describe.concurrent('StreamAnswer, after a disconnect', () => {
     expect(settledMetrics[0]).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 1 } });
   });
 
-  test('reads the usage of the output when only the prompt was counted before', async () => {
+  test('reads the output usage when only the prompt has been counted so far', async () => {
     const prompt = { prompt_tokens: 2, completion_tokens: 0, total_tokens: 2 };
     const first = { ...JSON.parse(chunk('hi').slice('data: '.length)), usage: prompt };
     const { send, disconnected, settledMetrics } = await disconnectAfter(
@@ -358,7 +358,7 @@ describe.concurrent('StreamAnswer, after a disconnect', () => {
     expect(activeClock.ms).toBeLessThan(1_000);
   });
 
-  test('cancels the call immediately when the usage is known already', async () => {
+  test('cancels the call immediately when the usage is already known', async () => {
     const counted = JSON.stringify({ ...JSON.parse(chunk('hi').slice('data: '.length)), usage });
     const { disconnected, call, settledMetrics } = await disconnectAfter(`data: ${counted}\n\n`);
     expect(call.signal.aborted).toBe(true);

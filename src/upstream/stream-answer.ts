@@ -20,12 +20,12 @@ export type StreamOutcome =
   | { readonly kind: 'interrupted'; readonly error: GatewayError }
   | { readonly kind: 'client_disconnected' };
 
-/** Settles an answer by its outcome and metrics. */
+/** Settles an answer with its outcome and metrics. */
 export type Settle = (outcome: StreamOutcome, metrics: AnswerMetrics) => Promise<SettledUsage>;
 
 /**
- * How long an unfinished answer is read after its client disconnected, in case its end, with the
- * usage, is already on the way. Short, because a call must be canceled within a second.
+ * How long an unfinished answer is read after its client disconnected, because its end, which has
+ * the usage, may already be on the way. Short, because a call must be canceled within a second.
  */
 const unfinishedLingerMs = 250;
 
@@ -43,15 +43,15 @@ export interface OutputBudget {
 
 /**
  * Writes a stream to the client. The runtime requests the next piece when the client has received
- * the last one, and calls `return` when the client is done or disconnects, even before the first
+ * the previous one. It calls `return` when the client is done or disconnects, even before the first
  * piece. A generator wouldn't work, because its `finally` doesn't run before its first step.
  *
- * `settle` is called once, before the closing text is sent, so that no client receives a finished
+ * `settle` is called once, before the closing text is sent, so that no client receives a complete
  * answer that wasn't charged.
  *
- * The stages are passed in order, and some may be skipped: `opening` until the first text is sent,
- * `flowing` while the upstream sends, `closing` until the closing text is sent, `closed`. A client
- * that disconnects closes the stream from any stage.
+ * The stages follow each other in this order, and some may be skipped: `opening` until the first
+ * text is sent, `flowing` while the upstream sends, `closing` until the closing text is sent, and
+ * `closed`. If the client disconnects, the stream is closed in any stage.
  */
 export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #stream: OpenStream;
@@ -72,7 +72,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   /** When the client requested the current piece. */
   #requestedAt = 0;
   #lingering: Promise<void> | undefined;
-  /** The metrics to charge a disconnected client by. Undefined while it is connected. */
+  /** The metrics that a disconnected client is charged for. Undefined while it is connected. */
   #metricsAtDisconnect: AnswerMetrics | undefined;
   /** Pending while the stream that follows an ended one is being opened. */
   #continuation: Promise<Continuation> | undefined;
@@ -105,7 +105,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     source.expectEnd(transform);
     if (ended && transform.finished) this.#startContinuation();
     this.#stage = ended && !this.#continuation ? 'closing' : 'flowing';
-    // A long opening may already exceed the hold, and nothing may follow that would extend it.
+    // A long opening may already exceed the hold. Extend it now, because no output may follow.
     if (this.#stage === 'flowing' && !this.#isCovered) await this.#extend();
     return { done: false, value: opening };
   }
@@ -116,7 +116,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return { done: false, value: await this.#closingText() };
   }
 
-  /** Called when the client received everything or disconnected. */
+  /** Called when the client has received everything or has disconnected. */
   async return(): Promise<IteratorResult<string>> {
     this.#stage = 'closed';
     if (!this.#settled) {
@@ -138,7 +138,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return openContinuation || hasUsage(transform.metrics) ? 0 : unfinishedLingerMs;
   }
 
-  /** Reads the usage, which comes last, after the client disconnected. */
+  /** Continues to read after the client disconnected, because the usage comes last. */
   async #readRemainder(): Promise<void> {
     const { transform, upstreamCall, source } = this.#stream;
     this.#metricsAtDisconnect = snapshot(transform.metrics);
@@ -154,7 +154,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     } catch {
       // The connection broke or the linger time passed.
     }
-    // Output that the client didn't receive is charged only if the upstream reported its usage.
+    // Charge output that the client didn't receive only if the upstream reported its usage.
     if (hasUsage(transform.metrics, transform.finished))
       this.#metricsAtDisconnect = transform.metrics;
   }
@@ -191,7 +191,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
         if (value !== '') return { done: false, value };
         const { transform, source } = this.#stream;
         if (this.#stage !== 'flowing' || transform.metrics.failure) break;
-        // To the client, an upstream that sends only comments is silent.
+        // If the upstream sends only comments, the client receives nothing, so send a keep-alive.
         const isLong = performance.now() - this.#requestedAt >= source.keepAliveAfterMs;
         if (isLong) return { done: false, value: transform.keepAlive() };
         value = this.#continuation
@@ -228,7 +228,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return text;
   }
 
-  /** Converts one message. After one that fails, the rest of its piece is dropped. */
+  /** Converts one message. If that fails, the rest of the message's piece is dropped. */
   #transformMessage(message: SseMessage): string {
     if (this.#readError) return '';
     try {
@@ -282,7 +282,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return this.#stream.transform.finished && !this.#continuation && !this.#readError;
   }
 
-  /** Does nothing if the client disconnected in the meantime, which has closed the stream. */
+  /** Does nothing if the stream has been closed because the client disconnected. */
   #finish(): void {
     if (this.#stage === 'flowing') this.#stage = 'closing';
   }
@@ -340,7 +340,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return interrupted();
   }
 
-  /** Settles once. A settlement that fails is returned, to be sent as the stream's error. */
+  /** Settles once. If that fails, returns the error, which is then sent in the stream. */
   #end(outcome: StreamOutcome): Promise<SettledUsage | GatewayError> {
     const latest = this.#metricsAtDisconnect ?? this.#stream.transform.metrics;
     const failure = this.#continuationFailure;
@@ -350,7 +350,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   }
 }
 
-/** Returns whether usage was reported. Before the end, usage without output is the prompt's. */
+/** Returns whether usage was reported. In an incomplete answer, it must include the output. */
 function hasUsage({ usage, isEstimate }: AnswerMetrics, isComplete = false): boolean {
   return usage !== undefined && !isEstimate && (isComplete || usage.outputTokens > 0);
 }

@@ -125,7 +125,7 @@ describe('StreamAnswer, after the upstream stream has ended', () => {
     expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
-  test('continues although the first stream never closes after its terminator', async () => {
+  test('continues even though the first stream never closes after its terminator', async () => {
     const body = new ReadableStream<Uint8Array>({
       start: (to) => to.enqueue(Buffer.from(`${chunk('a', 'stop')}data: [DONE]\n\n`)),
     });
@@ -151,7 +151,7 @@ describe('StreamAnswer, after the upstream stream has ended', () => {
     let text = '';
     for await (const content of answer) text += content;
     expect(text).toContain('"c"');
-    // The runtime calls it after the end, too.
+    // The runtime also calls `return` after the end.
     await answer.return();
     expect(deadlines.waiting).toBe(0);
   });
@@ -200,7 +200,7 @@ describe('StreamAnswer, after the upstream stream has ended', () => {
     expect(settled).toMatchObject([{ kind: 'interrupted' }]);
   });
 
-  test('settles as client_disconnected if the client disconnects in between', async () => {
+  test('settles as client_disconnected if the client disconnects between streams', async () => {
     const leaving = clientSignal();
     const failure = { kind: 'unreachable', status: null, message: '', retryAfterSeconds: null };
     const openContinuation = async () => {

@@ -160,7 +160,7 @@ describe('TextSource, after a finished answer', () => {
     expect(await source.next()).toBe(endOfStream);
   });
 
-  test('ends although the upstream keeps sending', async () => {
+  test('ends even though the upstream keeps sending', async () => {
     const { source, send } = upstream(timeouts);
     const talk = setInterval(() => send(': more\n\n'), 10);
     let pieces = 0;
@@ -178,7 +178,7 @@ describe('TextSource, after a finished answer', () => {
     expect(pieces).toBeLessThan(400);
   });
 
-  test('ends although the upstream sends faster than it is read', async () => {
+  test('ends even though the upstream sends faster than it is read', async () => {
     const { source, send } = upstream(timeouts);
     const readMs = 20;
     let pieces = 0;
@@ -200,7 +200,7 @@ describe('TextSource, after a finished answer', () => {
     expect(await source.next()).toBe('usage');
   });
 
-  test('does not count the time of a slow client', async () => {
+  test('does not count the time during which a slow client does not read', async () => {
     const { source, send } = upstream(timeouts);
     source.expectEnd(finished);
     await Bun.sleep(300);

@@ -18,7 +18,7 @@ export interface SourceTimeouts {
   readonly idleMs: number;
   /** How long until a streaming client gets a keep-alive. */
   readonly keepAliveAfterMs?: number;
-  /** For everything that may follow a finished answer: usage and the terminator. */
+  /** How long to read what may follow a finished answer: usage and the terminator. */
   readonly afterFinishMs?: number;
 }
 
@@ -28,7 +28,7 @@ const afterFinishMs = 5_000;
 /** How long to wait for the end after a terminator, to make the connection reusable. */
 const endMs = 250;
 
-/** A read may return a megabyte. The part that isn't requested yet stays undecoded. */
+/** A read may return a megabyte. The part that hasn't been requested yet isn't decoded. */
 const pieceBytesMax = 64 * 1024;
 
 /** Makes the decoder keep a character that is split between two pieces. */
@@ -54,9 +54,9 @@ export class TextSource extends Deadline {
   #bytesWithoutOutput = 0;
   /** The part of a long read that hasn't been requested yet. */
   #rest: Uint8Array | undefined;
-  /** How long to wait for the end. Counted from the request for it, not while a client is slow. */
+  /** How long to wait for the end. The wait starts at the next read, which a slow client delays. */
   #endWithinMs = Number.POSITIVE_INFINITY;
-  /** When that wait ends. Set when the end is requested. */
+  /** When that wait ends. Set by the next read. */
   #endAt = Number.POSITIVE_INFINITY;
   /** The reader that waits for the next piece. */
   #waiter: ((piece: SourcePiece | Promise<SourcePiece>) => void) | undefined;
@@ -121,7 +121,7 @@ export class TextSource extends Deadline {
     const broken = Promise.reject(reason);
     if (this.#deliver(broken)) return;
     this.#early = broken;
-    // The next read returns this rejection. Without one, it must not crash the process.
+    // The next read returns this rejection. If there is no read, it must not crash the process.
     broken.catch(() => undefined);
   };
 
@@ -159,7 +159,7 @@ export class TextSource extends Deadline {
     }
   }
 
-  /** Limits the wait for the end of a finished answer, or lifts the limit if it continues. */
+  /** Limits the wait for the end of a finished answer. If the answer continues, lifts the limit. */
   expectEnd({ finished, ended }: Pick<StreamTransform, 'finished' | 'ended'>): void {
     if (ended) this.#endWithinMs = endMs;
     else if (finished) this.#endWithinMs = this.#timeouts.afterFinishMs;

@@ -41,7 +41,7 @@ describe('UpstreamCall', () => {
     expect(call.timedOut).toBe(true);
   });
 
-  test('is canceled when the client disconnects or has disconnected before', () => {
+  test('is canceled when the client disconnects or has already disconnected', () => {
     const client = new AbortController();
     const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
     expect(call.signal.aborted).toBe(false);
@@ -87,7 +87,7 @@ describe('UpstreamCall', () => {
     call.cancel();
   });
 
-  test('cancels what is bound to it, before or after the cancel, unless it was released', () => {
+  test('cancels everything bound before or after the cancellation, unless it was released', () => {
     const canceled: string[] = [];
     const bound = (name: string) => ({ cancel: () => void canceled.push(name) });
     const newCall = () => new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
@@ -102,7 +102,7 @@ describe('UpstreamCall', () => {
     expect(canceled).toEqual(['early', 'late']);
   });
 
-  test('ignores a disconnect once it was released', () => {
+  test('ignores a disconnect once it has been released', () => {
     const client = new AbortController();
     const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
     call.release();

@@ -1,7 +1,7 @@
 import { attemptMsMax, clientStallMs } from '../core/bounds.ts';
 import { Deadline, type DeadlineWatcher } from '../core/deadlines.ts';
 
-/** A reader that may continue after the client disconnected. */
+/** A reader that may continue to read after the client has disconnected. */
 export interface LateReader {
   /** How long to wait for the rest of the answer. 0 cancels the call. */
   readonly lingerMs: number;
@@ -12,7 +12,7 @@ const once = { once: true };
 
 /**
  * One call to an upstream with its timeouts. It is canceled when the client disconnects, when the
- * upstream is silent for too long, or when it takes too long in total. It records which it was.
+ * upstream is silent for too long, or when it takes too long in total. It records the reason.
  */
 export class UpstreamCall extends Deadline {
   /** Created on first use, because most calls need no signal. */
@@ -40,19 +40,20 @@ export class UpstreamCall extends Deadline {
     this.#endsAt = performance.now() + attemptMs;
     this.#stallMs = stallMs;
     if (clientSignal.aborted || deadlines.isOver) this.#isCanceled = true;
-    // The listener is never removed. That would cost as much, and the signal ends with the request.
+    // The listener is never removed: removing it would cost as much as adding it, and the signal
+    // goes away with the request.
     else clientSignal.addEventListener('abort', this, once);
     deadlines.add(this);
   }
 
-  /** For calls that can only be canceled by a signal. */
+  /** Used by calls that can be canceled only with a signal. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#isCanceled) this.#controller.abort();
     return this.#controller.signal;
   }
 
-  /** Cancels `cancelable` together with this call, immediately if this call is canceled already. */
+  /** Cancels `cancelable` when this call is canceled, or immediately if it already is. */
   bind(cancelable: { cancel(): void }): void {
     this.#cancelable = cancelable;
     if (this.#isCanceled) cancelable.cancel();
@@ -71,7 +72,7 @@ export class UpstreamCall extends Deadline {
     return this.deadlines.isOver;
   }
 
-  /** Keeps the call open after a disconnect for as long as this reader needs. */
+  /** After a disconnect, keeps the call open for this reader's linger time. */
   lingerFor(reader: LateReader): void {
     this.#lateReader = reader;
   }
@@ -93,7 +94,7 @@ export class UpstreamCall extends Deadline {
     this.at = Math.min(now + ms, this.#endsAt);
   }
 
-  /** Replaces the timeout by the client's while the client, not the upstream, is awaited. */
+  /** Uses the client's timeout while waiting for the client instead of the upstream. */
   suspendTimeout(): void {
     this.at = Math.min(performance.now() + this.#stallMs, this.#endsAt);
   }

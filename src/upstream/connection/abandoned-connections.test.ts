@@ -6,7 +6,7 @@ import { RoundTrip } from './round-trip.ts';
 
 afterEach(() => mock.restore());
 
-test('ConnectionPool limits the connections that are given up while opening', async () => {
+test('ConnectionPool limits the number of connections abandoned while opening', async () => {
   const opening: PromiseWithResolvers<never>[] = [];
   spyOn(Bun, 'connect').mockImplementation(() => {
     const connection = Promise.withResolvers<never>();

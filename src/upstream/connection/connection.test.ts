@@ -135,7 +135,7 @@ describe('A request larger than the socket buffer', () => {
     expect(Bun.hash(all.subarray(all.indexOf('\r\n\r\n') + 4))).toBe(Bun.hash(full));
   });
 
-  test('gets a response the server sends before reading it, and ends the connection', async () => {
+  test('gets a response that the server sends before reading it all, then disconnects', async () => {
     let opened = 0;
     const connections = await serve((socket) => {
       opened += 1;
@@ -171,7 +171,7 @@ describe('An idle connection', () => {
       socket.on('data', () => socket.write(answer(name)));
       socket.on('close', () => ended.resolve());
     });
-    // With 0, a request that crosses the close is sent again after any idle time.
+    // With 0, a request that is lost because of the close is resent after any idle time.
     const connections = new ConnectionPool(destination, 0);
     expect(await post(connections)).toBe('connection 1');
     for (const socket of sockets) act(socket);

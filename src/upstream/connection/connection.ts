@@ -18,7 +18,7 @@ export interface Destination {
   readonly trustedCertificates?: string | undefined;
 }
 
-/** The pool that keeps idle connections, as far as a connection uses it. */
+/** The part of the connection pool that a connection uses. */
 export interface ConnectionOwner {
   readonly destination: Destination;
   /** Servers don't close connections that were idle for less than this. */
@@ -46,7 +46,9 @@ export class Connection implements Transport {
   #isSecured = false;
   #isClosed = false;
   #sentAt = 0;
-  /** True if the connection was dead before the request was written, so nobody has read it. */
+  /**
+   * True if the connection was dead before the request was written, so the server can't read it.
+   */
   #wasDead = false;
   #usableUntil = 0;
   #idleSince = Number.POSITIVE_INFINITY;
@@ -184,8 +186,8 @@ export class Connection implements Transport {
   }
 
   /**
-   * Returns whether the server closed the connection after only a moment of idling, or right after
-   * the next request was sent and without responding to it.
+   * Returns whether the server closed the connection when it had been idle for only a moment, or
+   * right after the next request was sent, without responding to it.
    */
   #isEarly(trip: RoundTrip | undefined): boolean {
     if (trip && (!trip.request || !this.#isJustSent)) return false;

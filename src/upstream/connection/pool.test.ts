@@ -9,7 +9,7 @@ import { formatRequestHead, RoundTrip } from './round-trip.ts';
 /** What the server does with one request. */
 type Action =
   | 'answer'
-  | 'answer for 5 s'
+  | 'answer with keep-alive of 5 s'
   | 'half answer'
   | 'answer with connection: close'
   | 'answer with connection: Close'
@@ -22,7 +22,7 @@ type Action =
   | 'reset late';
 
 let server: Server | undefined;
-/** The clock stands still, so a slow machine doesn't make a request look as if it had been read. */
+/** The clock stands still. On a slow machine, requests would otherwise seem to have been read. */
 let now = 0;
 beforeEach(() => void spyOn(performance, 'now').mockImplementation(() => now));
 afterEach(() => {
@@ -67,7 +67,8 @@ const opening = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
 function act(socket: Socket, action: Action): void {
   const last = 'answer with connection: ';
   if (action === 'answer') socket.write(`${opening}\r\nok`);
-  else if (action === 'answer for 5 s') socket.write(`${opening}Keep-Alive: timeout=5\r\n\r\nok`);
+  else if (action === 'answer with keep-alive of 5 s')
+    socket.write(`${opening}Keep-Alive: timeout=5\r\n\r\nok`);
   else if (action === 'half answer') socket.write(`${opening}\r\no`);
   else if (action === `${last}close`) socket.end(`${opening}Connection: close\r\n\r\nok`);
   else if (action === `${last}Close`) socket.end(`${opening}Connection: Close\r\n\r\nok`);
@@ -83,7 +84,7 @@ function act(socket: Socket, action: Action): void {
   }
 }
 
-/** With 0, requests are sent again after any idle time. */
+/** With 0, lost requests are resent after any idle time. */
 let idleMs = 0;
 beforeEach(() => {
   idleMs = 0;
@@ -153,7 +154,7 @@ describe('A request on a reused connection', () => {
     other.cancel();
   });
 
-  test('fails when the connection was idle too briefly for the request to be lost', async () => {
+  test('fails without a retry when the connection was idle only briefly', async () => {
     idleMs = 60_000;
     const { received } = await serverThat('answer', 'reset');
     await post();
@@ -172,7 +173,7 @@ describe('A request on a reused connection', () => {
 describe('An idle connection', () => {
   test.each([
     ['answer', 54_999, 55_000],
-    ['answer for 5 s', 3_999, 4_000],
+    ['answer with keep-alive of 5 s', 3_999, 4_000],
   ] as const)('is reused only within its keep-alive time: %s', async (answer, soonMs, lateMs) => {
     const { received, ended } = await serverThat(answer, answer);
     await post();
@@ -256,7 +257,7 @@ describe('A server that closes connections without announcing it', () => {
     expect(connectionsIn(received)).toEqual([1, 2, 3, 4]);
   });
 
-  test('has its other idle connections dropped, too', async () => {
+  test('loses its other idle connections, too', async () => {
     const { received } = await serverThat('answer', 'answer', 'answer', 'reset', 'reset');
     await Promise.all([post(), post(), post()]);
     expect([await succeeds(), await succeeds(), await succeeds()]).toEqual([false, false, true]);

@@ -8,8 +8,8 @@ import type { RoundTrip } from './round-trip.ts';
 const recentlyUsedMs = 250;
 
 /**
- * Some servers close every connection after its response without announcing it. A request that
- * crosses such a close is lost, so after two in a row, connections aren't reused for a while.
+ * Some servers close every connection after its response without announcing it. A request sent at
+ * that moment is lost. After two such closes in a row, connections aren't reused for a while.
  */
 const closedEarlyMax = 2;
 const noReuseMs = 30_000;
@@ -44,7 +44,7 @@ export class ConnectionPool implements ConnectionOwner {
   readonly #idle: Connection[] = [];
   /** Connections that were given up while opening and haven't failed or opened yet. */
   #abandoned = 0;
-  /** How many connections were closed early since one was last used again. */
+  /** How many connections were closed early since a connection was last reused. */
   #closedEarly = 0;
   #reusableFrom = 0;
   excessBytesUntil = 0;
@@ -73,7 +73,7 @@ export class ConnectionPool implements ConnectionOwner {
     else trip.fail(new ConnectionError('ETIMEDOUT', "The server isn't accepting connections."));
   }
 
-  /** Counts the connection until the system gives up opening it; the runtime can't abort that. */
+  /** Counts the connection until the system gives up opening it. The runtime can't abort it. */
   abandonOpening(opening: Promise<unknown>): void {
     this.#abandoned += 1;
     const onSettled = () => {

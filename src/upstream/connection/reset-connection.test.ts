@@ -25,7 +25,7 @@ const server = `
   listening.listen(0, '127.0.0.1', () => parentPort.postMessage(listening.address().port));
 `;
 
-test('ConnectionPool sends a request again that a dead connection did not accept', async () => {
+test('ConnectionPool resends a request that a dead connection did not accept', async () => {
   const isReset = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(server, { eval: true, workerData: isReset });
   const [port] = await once(worker, 'message');

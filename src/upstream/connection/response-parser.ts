@@ -9,7 +9,7 @@ export interface Framing {
   readonly error?: unknown;
   /** True once the body and its trailers have arrived. */
   readonly isComplete: boolean;
-  /** True if the body counts as complete when the connection closes now. */
+  /** True if the body counts as complete if the connection closes now. */
   readonly mayClose: boolean;
   /** True if bytes arrived that belong to no response. */
   readonly hasExcessBytes: boolean;
@@ -196,8 +196,8 @@ export interface ResponseHead {
  */
 export function readHead(bytes: Buffer): ResponseHead | undefined {
   const isTooLong = bytes.length > answerHeadBytesMax;
-  // The search stops at the longest allowed head. Otherwise, each of thousands of short responses
-  // that arrive together would search through all that follow it.
+  // Search only up to the maximum size of a head. Otherwise, if thousands of short responses arrive
+  // together, the search for each one would scan all that follow it.
   const end = findHeadEnd(isTooLong ? bytes.subarray(0, answerHeadBytesMax) : bytes);
   if (end === undefined) {
     if (isTooLong) throw protocolError('too many bytes of headers');
@@ -255,7 +255,8 @@ function findHeadEnd(bytes: Buffer): HeadEnd | undefined {
 }
 
 /**
- * Headers that every response is searched for. One pass finds all of them; others take one each.
+ * Headers that are looked up in every response. One pass finds them all. Each other header takes a
+ * pass of its own.
  */
 const commonHeaders: ReadonlySet<string> = new Set([
   'transfer-encoding',
@@ -317,7 +318,7 @@ function framingOf(status: number, headers: HeaderFields): Framing | undefined {
 /** `identity` means no encoding. RFC 9112 removed it, but some servers still send it. */
 const identityPrefix = /^identity(?:, |$)/;
 
-/** Returns whether the server certainly agrees with us about where the next response begins. */
+/** Returns whether it is certain where the next response on this connection begins. */
 function isReusable(
   headers: HeaderFields,
   framing: Framing | undefined,
@@ -340,6 +341,6 @@ const defaultReusableMs = 55_000;
 function reusableMsFrom(headers: HeaderFields): number {
   const seconds = /\btimeout=(\d{1,6})\b/i.exec(headers.get('keep-alive') ?? '')?.[1];
   if (seconds === undefined) return defaultReusableMs;
-  // One second less, because a request that crosses the server's close is lost.
+  // One second less, because a request is lost if the server closes the connection at that moment.
   return Math.max(0, Math.min((Number(seconds) - 1) * 1_000, defaultReusableMs));
 }

@@ -24,8 +24,8 @@ export type ResponseHeaders = Pick<Headers, 'get'>;
 export interface ResponseBody {
   /**
    * Calls exactly one callback, once, possibly before it returns: `onBytes` with the next bytes or
-   * undefined at the end of the body, or `onError` if the rest can't be read. Call it again only
-   * after that.
+   * undefined at the end of the body, or `onError` if the rest can't be read. Call `read` again
+   * only after the callback.
    */
   read(onBytes: (bytes: Uint8Array | undefined) => void, onError: (reason: unknown) => void): void;
   /** Closes the connection and drops the unread bytes. */
@@ -63,7 +63,9 @@ export function bodyOf(stream: ReadableStream<Uint8Array>): ResponseBody {
   };
 }
 
-/** A connection failed before or during a response, or the response wasn't valid HTTP. */
+/**
+ * Thrown if a connection fails before the end of a response, or if the response isn't valid HTTP.
+ */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
   readonly code: string;

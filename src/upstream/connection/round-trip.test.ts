@@ -128,7 +128,7 @@ describe('RoundTrip', () => {
     },
   );
 
-  test('forgets the request once the response has begun', () => {
+  test('drops the request once the response has begun', () => {
     const { trip, push } = startTrip();
     expect(trip.request).toBeDefined();
     push('H');
@@ -249,7 +249,7 @@ describe('RoundTrip flow control', () => {
     expect(transportCalls).toEqual(['pause', 'resume', 'reusable']);
   });
 
-  test('answers a pending read once', () => {
+  test('completes a pending read only once', () => {
     const { trip, push, received } = startTrip();
     push(sized(4));
     read(trip, received);
@@ -302,7 +302,7 @@ describe('RoundTrip.cancel', () => {
     expect(await failureOf(all)).toMatchObject(canceled);
   });
 
-  test('calls no callback again when it is called from one', () => {
+  test('calls no other callback when a callback cancels the round trip', () => {
     const { trip, transportCalls, push, received } = startTrip();
     push(sized(4));
     const unexpected = () => received.push('broken');

@@ -37,7 +37,7 @@ interface WrittenRequest {
   readonly rest: Uint8Array | undefined;
 }
 
-/** The connection of a round trip, as far as the round trip uses it. */
+/** The part of a connection that a round trip uses. */
 export interface Transport {
   /** Stops reading from the socket until `resume`. */
   pause(): void;
@@ -57,7 +57,7 @@ const noop = () => undefined;
 
 /**
  * One request and its response. The connection pushes bytes as they arrive, and the reader pulls
- * them. The connection is free again as soon as the last byte has arrived, read or not.
+ * them. As soon as the last byte has arrived, the connection is free, even if bytes are unread.
  */
 export class RoundTrip implements HttpResponse, ResponseBody {
   /** Resolves when the head has arrived. Rejects if there will be no response. */
@@ -169,7 +169,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
       return;
     }
     const hasExcessBytes = framing ? framing.hasExcessBytes : withoutBlankLines(bytes).length > 0;
-    // The connection may be paused, and its next round trip must not find it in that state.
+    // Resume a paused connection, so that its next round trip can read.
     this.#resume();
     const transport = this.#transport;
     this.#transport = undefined;
@@ -263,7 +263,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     this.#onError?.(reason);
   }
 
-  /** Ends the round trip without reading the rest. */
+  /** Ends the round trip without reading the rest of the response. */
   cancel(): void {
     const transport = this.#transport;
     this.fail(new ConnectionError('ECONNABORTED', 'The call was canceled.'));

@@ -57,7 +57,7 @@ test('Connection makes the server wait while nothing is read', async () => {
   const slow = start(connections);
   await slow.response;
   const [unread] = sockets;
-  // Other connections transfer as much in the meantime, twice.
+  // Meanwhile, other round trips transfer the same amount twice.
   expect(await bytesOf(start(connections))).toBe(length);
   expect(await bytesOf(start(connections))).toBe(length);
   expect(unread?.writableLength).toBeGreaterThan(0);

@@ -58,7 +58,7 @@ export function policyWith(
   };
 }
 
-/** Returns whether a URL may be called at this address, which it names or resolves to. */
+/** Returns whether a URL may be called at this address, which it contains or resolves to. */
 export function mayDial(url: URL, ip: string, policy: AddressPolicy): boolean {
   const bytes = unwrapIpv4(ip);
   if (bytes === null || policy.isOwnAddress(bytes, portIn(url))) return false;
@@ -241,7 +241,7 @@ function hostRejection(url: URL, policy: AddressPolicy): string | null {
   // Rejects double and trailing dots. A trailing dot would evade the suffix rules below.
   if (!isHostName(name)) return 'The URL has a malformed host name.';
   if (policy.privateNames.has(name)) return null;
-  // The system's search domains would complete a single label.
+  // The system's resolver would append a search domain to a single label.
   if (!name.includes('.')) return notPublicMessage;
   const isInternal = internalSuffixes.some(
     (suffix) => name === suffix || name.endsWith(`.${suffix}`),

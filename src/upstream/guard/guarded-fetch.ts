@@ -54,7 +54,7 @@ const redirectsMax = 3;
 
 const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** Callers can't set these headers, which would change the framing or instruct a proxy. */
+/** Callers can't set these headers, because they would change the framing or affect a proxy. */
 const connectionHeaders = [
   'connection',
   'content-length',
@@ -106,7 +106,7 @@ async function fetchWithRedirects(firstUrl: string, call: GuardedCall): Promise<
   if (headers === null) return rejected('The request has a malformed header.');
   let text = firstUrl;
   for (let redirects = 0; ; redirects += 1) {
-    // Name resolution can't be aborted, so only the wait for it is.
+    // Name resolution can't be aborted, so abort only the wait for it.
     const checking = guardTarget(text, call.policy, call.resolve);
     const checked = await unlessAborted(checking, call.signal);
     if (!checked?.ok) {
@@ -159,7 +159,7 @@ async function readAnswer(response: Response, call: GuardedCall): Promise<Guarde
     return { ok: true, status, contentType, bytes: new Uint8Array() };
   }
   const tooLarge = `The response is larger than ${bodyBytesMax} bytes.`;
-  // The request forbids compression. 317 bytes of brotli can decompress to 200 MiB.
+  // The request didn't accept compression. 317 bytes of brotli can decompress to 200 MiB.
   const encoding = response.headers.get('content-encoding') ?? 'identity';
   if (encoding.toLowerCase() !== 'identity') {
     return rejected('The server sent a compressed response.');

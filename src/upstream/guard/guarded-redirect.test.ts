@@ -18,7 +18,7 @@ import type { ResolveHost } from './pinned-call.ts';
 afterEach(closePeers);
 
 test('GuardedFetch resolves a name once per call, so rebinding cannot redirect it', async () => {
-  // The private server first: its port is then also free at the other address.
+  // Start the private server first, because its port is then also free at the other address.
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, text('cat'), canary.port);
   const answers = [[outside], [inside], [inside]];
@@ -78,7 +78,7 @@ test('GuardedFetch tries the next address when one refuses, IPv4 first', async (
   expect([peer.requests.length, canary.requests.length]).toEqual([1, 0]);
 });
 
-test('GuardedFetch does not send a request again that was already sent', async () => {
+test('GuardedFetch does not resend a request that was already sent', async () => {
   const first = await listen(inside, (socket) => socket.destroy());
   const second = await listen(outside, text('again'), first.port);
   const guardedFetch = createGuardedFetch({

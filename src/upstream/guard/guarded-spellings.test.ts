@@ -73,7 +73,7 @@ test.each(hosts)('GuardedFetch rejects %s without connecting', async (host) => {
   expect(connections).toBe(before);
 });
 
-test('The server has accepted only the connections of unrestricted fetches', async () => {
+test('The server has accepted only connections from unrestricted fetches', async () => {
   // Any earlier connection is accepted before the one of this last fetch.
   const permissive = createGuardedFetch({ isAllowedAddress: () => true });
   await permissive(`http://127.0.0.1:${port}/`, bounds);

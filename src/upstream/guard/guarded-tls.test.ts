@@ -1,6 +1,6 @@
 /**
- * Tests that certificates are checked against the host name although the call uses an address. The
- * authority and both leaves were created for this test and are not used elsewhere.
+ * Tests that certificates are checked against the host name, even though the call uses an address.
+ * The authority and both leaves were created for this test and are not used elsewhere.
  */
 import { afterAll, expect, test } from 'bun:test';
 import { createGuardedFetch } from './guarded-fetch.ts';
@@ -115,7 +115,7 @@ test('GuardedFetch requires a certificate for a literal address', async () => {
   expect(name).toEqual(notTrusted);
 });
 
-test('GuardedFetch rejects a certificate of an unknown authority', async () => {
+test('GuardedFetch rejects a certificate from an unknown authority', async () => {
   const builtIn = createGuardedFetch({
     resolve: async () => [outside],
     isAllowedAddress: (ip) => ip === outside,

@@ -93,7 +93,7 @@ describe('A base URL that a tenant chose', () => {
     expect(canary.requests).toEqual([]);
   });
 
-  test('does not have its redirects followed', async () => {
+  test('is called without following redirects', async () => {
     const canary = await listen(inside, text('secret'));
     const peer = await listen(outside, redirect(`http://${inside}:${canary.port}/`, 307));
     const to = provider(`http://proxy.test:${peer.port}`);
@@ -130,7 +130,7 @@ describe('A base URL that a tenant chose', () => {
   });
 });
 
-test('rejectionBy returns why a URL is rejected, or null for a public one', async () => {
+test('rejectionReasonBy returns why a URL is rejected, or null for a public URL', async () => {
   const rejectionReason = rejectionReasonBy(publicOnly);
   expect(await rejectionReason('http://2130706433/v1')).toBe('The address is not public.');
   expect(await rejectionReason('https://1.1.1.1/v1')).toBeNull();

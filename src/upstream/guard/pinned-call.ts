@@ -35,7 +35,7 @@ type TargetCheck =
 const addressesTriedMax = 4;
 
 /**
- * Used for unknown names and for internal ones, so it doesn't reveal which internal names exist.
+ * Used for unknown names and internal names, so that it doesn't reveal which internal names exist.
  */
 const unresolvedMessage = "The host name of the URL doesn't resolve to a public address.";
 
@@ -70,7 +70,7 @@ export async function guardTarget(
 
 /**
  * Returns fetch options that pin the call to its address and check the certificate against the host
- * name. Each was measured on Bun 1.4.4: by default, fetch follows redirects, uses proxy variables,
+ * name. All are needed. By default, fetch in Bun 1.4.4 follows redirects, uses proxy variables,
  * decompresses bodies, reuses connections, and obeys NODE_TLS_REJECT_UNAUTHORIZED=0.
  */
 function pinnedOptions(url: URL, trustedCertificates: string | undefined) {
@@ -112,7 +112,7 @@ export const resolveBySystem: ResolveHost = async (host) => {
   return answers.map((answer) => answer.address);
 };
 
-/** Returns a check against this policy. It resolves the name anew at every use. */
+/** Returns a check against this policy, which resolves the name again at every use. */
 export function checkBy(policy: AddressPolicy): CheckAddress {
   return (url) => guardTarget(url, policy, resolveBySystem);
 }
@@ -126,12 +126,12 @@ export function rejectionReasonBy(policy: AddressPolicy): (url: string) => Promi
   };
 }
 
-/** A user's URL was rejected when it was about to be called. */
+/** Thrown if a user's URL is rejected when it is about to be called. */
 export class RejectedAddress extends Error {
   override readonly name = 'RejectedAddress';
 }
 
-/** Returns the target of a URL. Rejects if it is rejected, or when the signal aborts first. */
+/** Returns the target of a URL. Rejects if the URL isn't allowed or the signal aborts first. */
 export async function targetOf(
   url: string,
   check: CheckAddress,

@@ -72,7 +72,7 @@ describe('policyWith', () => {
 describe('guardTarget', () => {
   const nowhere = "The host name of the URL doesn't resolve to a public address.";
 
-  test('lets a listed name resolve to any private or public address, but not others', async () => {
+  test('lets a listed name resolve to any private or public address, but to no others', async () => {
     expect(await resolveTo('http://hooks.corp.lan/a', '172.16.0.1')).toBe('172.16.0.1');
     expect(await resolveTo('http://HOOKS.corp.lan/a', '10.9.0.1', '1.1.1.1')).toBe(
       '10.9.0.1 1.1.1.1',

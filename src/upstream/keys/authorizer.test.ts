@@ -78,7 +78,7 @@ describe('ServiceAccountToken', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test('keeps a token that is rejected at its first use for a minute', async () => {
+  test('for a minute, keeps using a token that was rejected at its first use', async () => {
     server.script('/token', [token('ya29.one'), token('ya29.two')]);
     let now = 0;
     const tokens = new ServiceAccountToken(account(), () => now);

@@ -15,7 +15,7 @@ import { readBounded } from '../../core/read-bounded.ts';
 import type { FailureKind, SplicedBody, UpstreamRequest } from '../../dialects/dialect.ts';
 import { signRequest } from './sigv4.ts';
 
-/** The key can't be used to send a request. The message doesn't reveal the key. */
+/** Thrown if a key can't be used to send a request. The message doesn't reveal the key. */
 export class InvalidKeyError extends Error {
   override readonly name = 'InvalidKeyError';
   readonly kind: FailureKind;
@@ -26,13 +26,13 @@ export class InvalidKeyError extends Error {
   }
 }
 
-/** The timeout of a token request. The requests that wait for it have timeouts of their own. */
+/** The timeout of a token request. The requests that wait for it have their own timeouts. */
 const tokenMs = 10_000;
 /** Google's answers are about 1 kB. */
 const answerBytesMax = 64 * 1024;
 /** A token is renewed this early, because it must reach the provider and clocks may differ. */
 const earlyMs = 60_000;
-/** How long a token is kept after it was rejected at its first use. */
+/** How long a token is still used after it was rejected at its first use. */
 const rejectedMs = 60_000;
 /** The longest lifetime of an assertion that Google accepts. */
 const assertionSeconds = 3_600;
@@ -80,9 +80,9 @@ export class ServiceAccountToken {
   }
 
   /**
-   * Records that the provider rejected this token. Returns whether a new one may work. If a token
-   * is rejected at its first use, the account is rejected, and a new token for each request
-   * wouldn't help. It is kept only briefly, because the account may be new or get fixed.
+   * Records that the provider rejected this token. Returns whether a new token may work. If a token
+   * is rejected at its first use, the provider rejects the account, and new tokens wouldn't help.
+   * The token is still used for a short time, until the account may have been set up or fixed.
    */
   rejected(text: string): boolean {
     const token = this.#token;
@@ -132,7 +132,9 @@ export class ServiceAccountToken {
 
 const noToken = "Couldn't get an access token for the service account";
 
-/** Includes only the error code of the answer, because its text may quote the request. */
+/**
+ * Includes only the error code from the answer, because the answer's text may quote the request.
+ */
 function tokenError(status: number, code: unknown): InvalidKeyError {
   const isCode = typeof code === 'string' && /^[a-z_]{1,40}$/.test(code);
   const isAccount = status >= 400 && status < 500 && status !== 408 && status !== 429;
@@ -166,12 +168,12 @@ interface OutgoingRequest {
 
 type AuthHeaders = Readonly<Record<string, string>>;
 
-/** Creates authentication headers for each request, for keys that aren't sent as they are. */
+/** Creates authentication headers for each request. Used for keys that aren't sent unchanged. */
 export interface Authorizer {
   headersFor(request: OutgoingRequest, signal: AbortSignal): Promise<AuthHeaders>;
   /**
    * Called with the status of the response to these headers. Returns whether to send the request
-   * again with new ones. Absent if new headers can't help.
+   * again with new headers. Absent if new headers can't help.
    */
   needsRefresh?(headers: AuthHeaders, status: number): boolean;
   /** Texts that no message may reveal. */
@@ -179,7 +181,8 @@ export interface Authorizer {
 }
 
 /**
- * Returns the provider's key if it is sent as it is, or its authorizer, or undefined for no key.
+ * Returns the provider's key if it is sent unchanged; otherwise, its authorizer. Returns undefined
+ * if there is no key.
  */
 export function credentialFor(provider: Provider): string | Authorizer | undefined {
   const { apiKey, dialect, baseUrl } = provider;

@@ -77,7 +77,7 @@ describe("signRequest matches AWS's published signature", () => {
 });
 
 // The expected value was computed with another program that passes AWS's test suite.
-test('signRequest percent-encodes reserved characters of the path', async () => {
+test('signRequest percent-encodes reserved characters in the path', async () => {
   const url = new URL("https://example.amazonaws.com/model/a%3A1(b)*!'~/converse");
   const { authorization } = await signRequest({ ...post, url }, key, scope, now);
   expect(authorization).toEndWith(
