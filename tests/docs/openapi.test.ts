@@ -1,4 +1,4 @@
-/** Checks /openapi.json and /docs. openapi-answers.test.ts compares answers with them. */
+/** Checks /openapi.json and /docs. openapi-answers.test.ts compares responses with them. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import SwaggerParser from '@apidevtools/swagger-parser';
@@ -111,7 +111,7 @@ describe('GET /openapi.json', () => {
     }
   });
 
-  test('allows unknown fields only in answers that providers can extend', () => {
+  test('allows unknown fields only in responses that providers can extend', () => {
     const schemas = object(object(document.components).schemas);
     const answers = api.operations.map(({ operation }) => operation.responses);
     const names = new Set(referencesIn(answers));
@@ -176,7 +176,7 @@ describe('GET /docs', () => {
     expect(html).toContain('number, 0 to 1 or null');
     expect(html).toContain('integer, from 0, default 0');
     expect(html).toContain('A file of up to 25 MiB:');
-    expect(html).toContain('The body may have up to 100 MiB,');
+    expect(html).toContain('The body may be up to 100 MiB,');
     expect(response.headers.get('cache-control')).toBe('no-cache');
   });
 
