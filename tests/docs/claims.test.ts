@@ -47,7 +47,8 @@ describe('docs/api.md', () => {
   });
 
   test('names a Responses field that is dropped from a chat completion with `input`', async () => {
-    const [, field = ''] = /fields that exist only in\s+the Responses API, such as `(\w+)`/.exec(api) ?? [];
+    const [, field = ''] =
+      /fields that exist only in\s+the Responses API, such as `(\w+)`/.exec(api) ?? [];
     const more = { messages: undefined, input: 'Hello!', [field]: 4 };
     const dropped = async (fields: object) =>
       (await chat(fields)).headers.get('x-tollgate-dropped-params');
@@ -183,7 +184,7 @@ describe('docs/credits.md', () => {
     expect(await gateway.balance(id)).toBe(100);
   });
 
-  test('computes the cost of a request like its receipt', async () => {
+  test('computes the cost of a request in the same way as its receipt', async () => {
     const answer = await chat({});
     expect(answer.body).toMatchObject({ usage: { cost: 15 } });
     const id = answer.headers.get('x-request-id');
@@ -238,7 +239,7 @@ describe('SECURITY.md', () => {
 describe('docs/migrating.md', () => {
   const row = (start: string) => migrating.split('\n').find((line) => line.startsWith(start)) ?? '';
 
-  test('lists model suffixes that are unknown', async () => {
+  test('lists model suffixes that get 404', async () => {
     const suffixes = codeIn(row('| `:nitro`').split('|')[1] ?? '');
     expect(suffixes).toEqual([':nitro', ':floor', ':free']);
     for (const suffix of suffixes) {
@@ -255,7 +256,7 @@ describe('docs/migrating.md', () => {
     expect([status, headers.get('x-tollgate-dropped-params')]).toEqual([200, 'preset']);
   });
 
-  test('lists which of Bifrost base URLs work and that its fallbacks are dropped', async () => {
+  test('lists the Bifrost base URLs that work, and says that fallbacks are dropped', async () => {
     const [bases = '', others = ''] = row('| base URLs that end in').split('|').slice(1);
     expect([codeIn(bases), codeIn(others)]).toEqual([
       ['/openai', '/anthropic'],

@@ -1,4 +1,4 @@
-/** Runs the quick starts of docs/clients.md on the demo models, and checks each of its notes. */
+/** Runs the quick starts of docs/clients.md on the demo models, and checks some of its notes. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -134,7 +134,7 @@ describe('quick starts of docs/clients.md', () => {
   ])(
     'print the cost of the answer with %s',
     async (name) => {
-      // 2 tokens at 0.1 and 35 at 0.4 credits, rounded up.
+      // 2 tokens at 0.1 credits and 35 tokens at 0.4 credits, rounded up.
       expect((await quickStart(quickStartOf(name))).stdout).toContain('\n15 credits\n');
     },
     timeoutMs,
@@ -277,7 +277,7 @@ describe('notes of docs/clients.md', () => {
   });
 
   test(
-    "Anthropic's SDK prefers ANTHROPIC_API_KEY to ANTHROPIC_AUTH_TOKEN",
+    '@anthropic-ai/sdk sends ANTHROPIC_API_KEY instead of ANTHROPIC_AUTH_TOKEN',
     async () => {
       const text = quickStartOf('@anthropic-ai/sdk').replace(
         'ANTHROPIC_API_KEY="$TOLLGATE_KEY"',
@@ -311,7 +311,7 @@ describe('notes of docs/clients.md', () => {
     });
   });
 
-  test('@ai-sdk/anthropic sends max_tokens 4096 for models that it does not know', async () => {
+  test('@ai-sdk/anthropic sends max_tokens 4096 for models that it does not recognize', async () => {
     const bodies: unknown[] = [];
     const recordingFetch = (async (input: URL | string, init?: RequestInit) => {
       bodies.push(parseJson(String(init?.body)));

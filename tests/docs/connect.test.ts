@@ -1,4 +1,4 @@
-/** Compares `tollgate connect` with docs/clients.md and runs what it prints. */
+/** Compares `tollgate connect` with docs/clients.md, and runs the commands that it prints. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -59,12 +59,12 @@ function blocksIn({ steps }: Client) {
 }
 
 describe('clients of tollgate connect', () => {
-  test('are those of docs/clients.md, with unique names', () => {
+  test('are the clients of docs/clients.md and have unique names', () => {
     expect(clients.map(({ title }) => title).toSorted()).toEqual([...sections.keys()].toSorted());
     expect(new Set(clients.map(({ name }) => name)).size).toBe(clients.length);
   });
 
-  test.each([...clients])('have the settings and the note of the page: $name', (client) => {
+  test.each([...clients])('have the same settings and note as the page: $name', (client) => {
     const text = sections.get(client.title) ?? '';
     expect(blocksOf(text)).toEqual(blocksIn(client));
     expect(client.steps.length).toBeGreaterThan(0);
@@ -78,7 +78,7 @@ describe('clients of tollgate connect', () => {
   });
 
   test.each([...clients])(
-    'have the base URL and path of the table: $name',
+    'have the base URL and path in the table: $name',
     ({ title, speaks, base, appends }) => {
       const anchor = title.toLowerCase().replace(/[@/]/g, '').replace(/ /g, '-');
       const row = page

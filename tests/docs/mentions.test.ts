@@ -80,7 +80,7 @@ describe('README measurements', () => {
   const [, behind = ''] = textOf('README.md').split('## Measured and tested\n');
   const [part = ''] = behind.split(/^## /m);
 
-  test('are the same as on the pages that explain them', () => {
+  test('are the same as the measurements on the pages that explain them', () => {
     const figures = part.match(/\d[\d.,]* (?:ms|MB)\b|\d,\d{3},\d{3}/g) ?? [];
     expect(figures.length).toBe(8);
     const pages = `${textOf('docs/deployment.md')}${textOf('docs/dashboard.md')}`;
@@ -197,7 +197,7 @@ describe('code blocks', () => {
     isObject(data) && Object.keys(data).every((name) => options.includes(name));
   const settings = blocksIn('yaml').filter(({ code }) => isSetting(parse(code)));
 
-  test('with settings are in 2 pages', () => {
+  test('with settings are on exactly 2 pages', () => {
     expect(new Set(settings.map(({ path }) => path))).toEqual(
       new Set(['docs/providers.md', 'docs/web-search.md']),
     );
@@ -217,7 +217,7 @@ describe('code blocks', () => {
   });
 
   test.each(blocksIn('json'))(
-    'with JSON are valid, as a whole or line by line: $name',
+    'with JSON are valid, either entirely or line by line: $name',
     ({ code }) => {
       const lines = code.trim().split('\n');
       const isOneEach = lines.length > 1 && lines.every((line) => /^\{.*\}$/.test(line));

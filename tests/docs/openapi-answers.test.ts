@@ -1,4 +1,4 @@
-/** Compares the answers of every route with /openapi.json: each status and content type. */
+/** Compares the responses of every route with /openapi.json, for each status and content type. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { wavFile } from '../support/audio-files.ts';
 import { CheckedGateway } from '../support/checked-gateway.ts';
@@ -16,7 +16,7 @@ import {
 import { opaquePng } from '../support/images.ts';
 import { object } from '../support/openapi-checker.ts';
 
-/** Enough for a job, which doesn't start until the worker polls the queue. */
+/** Enough time for a job, which doesn't start until the worker polls the queue. */
 const jobTestMs = 120_000;
 
 let checked: CheckedGateway;
@@ -28,7 +28,7 @@ afterAll(() => checked.stop());
 
 const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'Hello!' }] };
 
-/** Reads a path without parameters, which is the same in the document. */
+/** Reads a path without parameters. Such a path is the same in the document. */
 const read = (path: string, key?: string) =>
   checked.sendOk(`GET ${path}`, path, key ? { key } : {});
 
@@ -107,7 +107,7 @@ describe('answers match /openapi.json', () => {
     expect(headers.get('content-type')).toBe(type);
   });
 
-  /** Returns the upstream's answer in this format. The fake upstream makes no subtitles itself. */
+  /** Returns an upstream answer in this format, because the fake upstream makes no subtitles. */
   function transcript(format: string): Behavior {
     const subtitles = '1\n00:00:00,000 --> 00:00:01,000\nhello\n';
     const text = { srt: subtitles, vtt: `WEBVTT\n\n${subtitles.replaceAll(',', '.')}` }[format];

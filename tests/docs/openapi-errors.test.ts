@@ -90,7 +90,7 @@ function expectedOf(
   return shape === 'messages' ? { type: messageType } : { type: symbol, code: status };
 }
 
-/** Returns the error without the fields that differ from case to case. */
+/** Returns the error without the fields that differ between cases. */
 function errorFields(name: string, { json }: CheckedAnswer): unknown {
   const { message: _message, param: _param, ...rest } = object(json.error);
   // Only the messages shape has this field.
@@ -211,7 +211,7 @@ describe.each(named(calls.filter((call) => !isJob(call))))('%s', (name, call) =>
     await expectRejected(errors[502], name, pathOf(name), { body: call.body({}) });
   });
 
-  test("passes on the provider's reason for rejecting the request", async () => {
+  test("forwards the provider's reason for rejecting the request", async () => {
     for (const model of ['chat', 'embed', 'voice', 'ears', 'image']) {
       checked.upstream.script(model, failing(400, 'The request is invalid.'));
     }
@@ -224,7 +224,7 @@ describe.each(named(calls.filter((call) => !isJob(call))))('%s', (name, call) =>
 /** Fills in path parameters that don't exist. */
 const withUnknownIds = (path: string) => path.replace(/\{\w+\}/g, 'absent-0');
 
-test('every route with a key rejects an unknown key and a missing one', async () => {
+test('every route that requires a key rejects an unknown key and a missing key', async () => {
   const withKey = checked.api.operations.filter(
     ({ operation }) => (operation.security as object[]).length > 0,
   );

@@ -1,6 +1,6 @@
 /**
- * Runs the commands and examples of the README in a copy of the repository. `npm ci` itself runs in
- * CI; its result is linked.
+ * Runs the commands and examples of the README in a copy of the repository. `npm ci` runs only in
+ * CI. Here, the copy links to the installed packages.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import {
@@ -23,7 +23,7 @@ const commands = [...readme.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, text 
   text.trim(),
 );
 
-/** Enough for a start on a busy machine. The startup time is measured by another test. */
+/** Enough time to start on a busy machine. Another test measures the startup time. */
 const startMsMax = 100_000;
 /** Enough for tests that start processes. */
 const timeoutMs = 120_000;

@@ -83,7 +83,7 @@ describe('docs/reasoning.md', () => {
     expect(rows.toSorted()).toEqual(actual.toSorted());
   });
 
-  test('applies only to reasoning models: other models get no reasoning settings', () => {
+  test('lists no other models, because they get no reasoning settings', () => {
     const others = builtinCatalog.models
       .filter(({ features = [], output_modalities }) => {
         return isChatModel({ features, output_modalities }) && !features.includes('reasoning');
