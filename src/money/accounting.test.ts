@@ -75,7 +75,7 @@ beforeEach(async () => {
   storingAnswers = async () => undefined;
   endedRequests = [];
   logged = [];
-  const unlessDown = async <T>(answer: T): Promise<T> => {
+  const ifUp = async <T>(answer: T): Promise<T> => {
     if (isStoreDown) throw new Error('unavailable');
     return answer;
   };
@@ -90,13 +90,13 @@ beforeEach(async () => {
         unanswered: 0,
       };
     },
-    returnCredits: async () => unlessDown(await returning()),
-    renew: () => unlessDown(new Set(['tenant:ten_1'])),
-    expire: () => unlessDown(undefined),
-    recall: () => unlessDown(undefined),
-    pendingRecalls: () => unlessDown(recalled),
+    returnCredits: async () => ifUp(await returning()),
+    renew: () => ifUp(new Set(['tenant:ten_1'])),
+    expire: () => ifUp(undefined),
+    recall: () => ifUp(undefined),
+    pendingRecalls: () => ifUp(recalled),
     commit: async (batch) => {
-      const answer = await unlessDown(booked);
+      const answer = await ifUp(booked);
       await beforeCommit(batch);
       committed.push(...parseBatch(batch).settlements);
       return answer;
@@ -104,7 +104,7 @@ beforeEach(async () => {
     commitWithAnswers: async (_batch, answers) => {
       await storingAnswers(answers);
       const ids = answers.map(({ claim }) => claim.requestId);
-      return unlessDown({ booked: [], requestIds: new Set(isTakenOver ? [] : ids) });
+      return ifUp({ booked: [], requestIds: new Set(isTakenOver ? [] : ids) });
     },
   };
   const log = createLog((line) => void logged.push(line));

@@ -16,7 +16,7 @@ import {
 import { type Cell, csvTable } from './csv.ts';
 import { type DayRange, dayMs, isoDay, isoTime, monthAround } from './period.ts';
 
-/** A tenant's usage and spend by day. It is read from the daily sums, never from the log. */
+/** A tenant's usage and spend by day. They are read from the daily sums, never from the log. */
 
 export interface AnalyticsFilter {
   readonly tenantId: string;
@@ -77,7 +77,7 @@ function combine(a: UsageSums, b: UsageSums, sign: 1 | -1): UsageSums {
   return sums;
 }
 
-/** `activeDays` are the days with requests; the time series also has the others. */
+/** `activeDays` are the days with requests. The time series also has the other days. */
 export function analyticsObject(
   { first, last }: DayRange,
   activeDays: readonly DaySums[],
@@ -168,7 +168,7 @@ function cellsOf(sums: DetailedSums): Cell[] {
 
 /** The groups of an analytics report, one for each value of the `group_by` property. */
 
-/** The values with the highest spend have their own groups; the rest are one group. */
+/** The values with the highest spend have their own groups. All others share one group. */
 export const usageGroupsMax = 10;
 
 export interface UsageGroupSums extends DaySums {

@@ -46,7 +46,9 @@ export interface LogPage {
 export interface LogReads {
   /** Returns true if the key belongs to the tenant, or did before it was deleted. */
   ownsKey(tenantId: string, keyId: string): Promise<boolean>;
-  /** The last page of millions must not be slower than the first. */
+  /**
+   * Returns one page. Even with millions of rows, the last page must not be slower than the first.
+   */
   page(filter: LogFilter, limit: number, offset: number): Promise<LogPage>;
   /** Returns all matching rows in pages, without rows written after the first page. */
   all(filter: LogFilter): AsyncIterable<readonly LogRow[]>;
@@ -132,13 +134,13 @@ function cellsOf(row: LogRow): Cell[] {
   return columns.map((name) => flat[name]);
 }
 
-/** Processes write records in batches, so another one's record may appear this much later. */
+/** Processes write records in batches, so another process's record may appear this much later. */
 const writeDelayMsMax = 2_000;
 const retryMs = 100;
 
 /**
- * Finds a record, and retries if the request may have ended a moment ago in another process. It
- * counts tries instead of time, because a suspended machine stops the other processes as well.
+ * Finds a record, and retries if the request may have ended a moment ago in another process. Counts
+ * tries instead of time, because a suspended machine stops the other processes as well.
  */
 export async function findWithRetry(
   requestId: string,

@@ -24,7 +24,10 @@ export interface PeriodQuery {
   readonly end: string | null;
 }
 
-/** Both ends are inclusive: a date covers its whole day, a time its whole minute or second. */
+/**
+ * Both ends are inclusive: a date covers the whole day, and a time covers the whole minute or
+ * second.
+ */
 export function readPeriod({ start, end }: PeriodQuery): Period {
   const from = start === null ? allTime.from : readDate(start, 'start_date').from;
   const until = end === null ? allTime.until : readDate(end, 'end_date').until;
@@ -38,7 +41,7 @@ export interface DayRange {
   readonly last: number;
 }
 
-/** Ten years of days are an answer of about 1 MB. */
+/** Ten years of daily rows make a response of about 1 MB. */
 const daysMax = 3_660;
 const defaultDays = 7;
 
@@ -105,7 +108,7 @@ function readDate(text: string, name: string): Period {
   return { from, until: from + precisionMs(second, fraction) };
 }
 
-/** A time without seconds covers its minute, a time without a fraction its second. */
+/** A time without seconds covers the whole minute. A time without a fraction covers the second. */
 function precisionMs(second: string | undefined, fraction: string): number {
   if (second === undefined) return 60_000;
   return fraction === '' ? 1000 : 1;

@@ -86,7 +86,7 @@ export function attemptObject(attempt: AttemptRecord): AttemptObject {
   return { provider, model, ...definedFields({ own_account }), ms, outcome, status, message };
 }
 
-/** The token classes don't overlap, except that `completion` includes `reasoning`. */
+/** `prompt` is the sum of the classes before it. `completion` includes `reasoning`. */
 function tokensOf(usage: Usage): ReceiptTokensObject {
   return {
     input: usage.inputTokens,
@@ -103,7 +103,9 @@ function tokensOf(usage: Usage): ReceiptTokensObject {
 
 const femtoPerUnit = 1_000_000_000_000_000n;
 
-/** Returns the prices of a request. With several calls, those of the longest prompt. */
+/**
+ * Returns the prices of a request. If it made several calls, returns those for the longest prompt.
+ */
 function pricesUsed({ prices: list, usage, units = noUnits }: RequestRecord): {
   readonly priceStrings: FlatPriceStrings | null;
   readonly aboveTokens: number | null;
@@ -178,7 +180,7 @@ function femtoOf(decimal: string): bigint {
   return BigInt(integer + decimals.padEnd(15, '0'));
 }
 
-/** A sentence for each error type of docs/errors.md. */
+/** A sentence for each error type in docs/errors.md. */
 const explanations: Readonly<Record<string, string>> = {
   invalid_request_error: 'The request is invalid. Change it before you send it again.',
   invalid_api_key: 'The API key was rejected.',

@@ -12,7 +12,7 @@ export interface RequestRecord {
   readonly operation: OperationName;
   /** The job that the request belongs to. */
   readonly jobId?: string | undefined;
-  /** The alias that was requested; the first of `models`. */
+  /** The requested alias, or the first one if the request lists several. */
   readonly requestedModel: string;
   /** The alias and provider that answered; null if none did. */
   readonly model: string | null;

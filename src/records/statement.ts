@@ -7,13 +7,13 @@ import type { RequestRecord } from './request-record.ts';
 
 /**
  * The statement of a wallet for one month. A charge belongs to the month in which it was booked,
- * not to the one in which its request arrived, so that a past month's statement doesn't change.
- * The one exception is a booking that takes its time before midnight and then waits for a lock
- * until after midnight.
+ * not to the one in which its request arrived, so that a past month's statement doesn't change. The
+ * one exception is a booking that reads the time before midnight and then waits for a lock until
+ * after midnight.
  */
 
 /** The entries of one wallet between two past points of its history. */
-export interface StatementFrame {
+export interface StatementRange {
   readonly accountId: number;
   readonly opening: number;
   /** Exclusive. */
@@ -27,7 +27,10 @@ export type StatementRequest = Pick<
   'requestId' | 'keyId' | 'requestedModel' | 'provider' | 'trafficMode' | 'usage' | 'charges'
 >;
 
-/** An entry with one of its requests, or alone if it has none or the log has deleted them. */
+/**
+ * An entry with one of its requests. `request` is null if the entry has none, or if its requests
+ * were deleted from the log.
+ */
 export interface StatementLine {
   /** Numbered across all wallets, so never show it to a tenant. */
   readonly entryId: number;
@@ -38,9 +41,9 @@ export interface StatementLine {
 }
 
 export interface StatementReads {
-  frame(tenantId: string, period: Period): Promise<StatementFrame>;
+  range(tenantId: string, period: Period): Promise<StatementRange>;
   /** Returns pages in the order of booking; the requests of an entry are consecutive. */
-  lines(frame: StatementFrame): AsyncIterable<readonly StatementLine[]>;
+  lines(range: StatementRange): AsyncIterable<readonly StatementLine[]>;
 }
 
 const columns = [
@@ -61,7 +64,10 @@ const columns = [
 
 type Row = Partial<Record<(typeof columns)[number], Cell>>;
 
-/** The opening balance plus all amounts equals the closing balance, even under concurrency. */
+/**
+ * Writes a statement as CSV. The opening balance plus all amounts equals the closing balance, even
+ * if entries are booked meanwhile.
+ */
 export async function* statementCsv(
   reads: StatementReads,
   tenantId: string,
@@ -70,16 +76,16 @@ export async function* statementCsv(
 ): AsyncGenerator<string> {
   // Entries booked by a process whose clock is ahead belong to the current month.
   const until = month.until > now ? allTime.until : month.until;
-  const frame = await reads.frame(tenantId, { from: month.from, until });
-  const running = new RunningStatement(frame.opening, month);
+  const range = await reads.range(tenantId, { from: month.from, until });
+  const running = new RunningStatement(range.opening, month);
   yield csvLine(columns) +
     csvRow({
       time: isoTime(month.from),
       type: 'opening_balance',
       amount: 0,
-      balance: frame.opening,
+      balance: range.opening,
     });
-  for await (const lines of reads.lines(frame)) {
+  for await (const lines of reads.lines(range)) {
     const text = lines.flatMap((line) => running.add(line).map(csvRow)).join('');
     if (text !== '') yield text;
   }
@@ -106,7 +112,10 @@ class RunningStatement {
   #entry: StatementLine | undefined;
   /** The part of the current entry that has no row yet. */
   #remaining = 0;
-  /** The tenant's number of the entry: its month and its index there, `202803000000017`. */
+  /**
+   * The entry's number for the tenant: its month and its index in that month, as in
+   * `202803000000017`.
+   */
   #number: number;
 
   constructor(opening: number, month: Period) {
@@ -164,7 +173,7 @@ class RunningStatement {
 
 /** Monthly statements: only the opening and closing balances and the sums. */
 
-export type EntryRange = Omit<StatementFrame, 'opening'>;
+export type EntryRange = Omit<StatementRange, 'opening'>;
 
 export interface MonthReads {
   /** Returns the grants and the corrections (usually negative), in whole credits. */
@@ -175,7 +184,7 @@ export interface MonthReads {
 
 /** Returns months, newest first. Opening + granted + corrected - charged = closing. */
 export async function statementMonths(
-  reads: { readonly statements: Pick<StatementReads, 'frame'>; readonly months: MonthReads },
+  reads: { readonly statements: Pick<StatementReads, 'range'>; readonly months: MonthReads },
   tenantId: string,
   count: number,
   now: number,
@@ -184,11 +193,11 @@ export async function statementMonths(
   const months = [current];
   for (let index = 1; index < count; index++)
     months.unshift(monthAround((months[0] ?? current).from - 1));
-  const openings: StatementFrame[] = [];
-  for (const month of months) openings.push(await reads.statements.frame(tenantId, month));
-  // The current month has every later entry, even one booked by a clock that is ahead.
+  const openings: StatementRange[] = [];
+  for (const month of months) openings.push(await reads.statements.range(tenantId, month));
+  // The current month includes every later entry, even if the clock that booked it is ahead.
   const { until } = allTime;
-  openings.push(await reads.statements.frame(tenantId, { from: until, until }));
+  openings.push(await reads.statements.range(tenantId, { from: until, until }));
   const objects: StatementMonthObject[] = [];
   for (const [index, month] of months.entries()) {
     const [begin, end] = [openings[index], openings[index + 1]];
@@ -200,8 +209,8 @@ export async function statementMonths(
 async function monthObject(
   reads: MonthReads,
   month: Period,
-  begin: StatementFrame,
-  end: StatementFrame,
+  begin: StatementRange,
+  end: StatementRange,
 ): Promise<StatementMonthObject> {
   const { granted, corrected } = await reads.manualChanges({
     accountId: end.accountId,

@@ -8,8 +8,8 @@ interface DailyNames {
 }
 
 /**
- * Bounds the number of unknown model names in the daily sums. These keep a row for each name and
- * day forever, so a caller could otherwise slow down everyone's reads for free.
+ * Bounds the number of unknown model names in the daily sums. The sums keep a row for each name and
+ * day forever. Without the bound, a caller could slow down everyone's reads for free.
  */
 export class UnknownModelNames {
   readonly #now: () => number;
@@ -20,8 +20,8 @@ export class UnknownModelNames {
   }
 
   /**
-   * Returns the name to record for an unknown model: the name itself for a tenant's first ones of
-   * the day, then `fallback`. The error message still has the actual name.
+   * Returns the name to record for an unknown model: the name itself for the first unknown names
+   * that a tenant uses in a day, then `fallback`. The error message still has the actual name.
    */
   recordedAs(tenantId: string, name: string, fallback = 'unknown'): string {
     const names = this.#today(tenantId);

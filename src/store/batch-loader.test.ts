@@ -11,7 +11,7 @@ const createLoader = () =>
     return (key: string) => `${key} of ${keys.length}`;
   });
 
-test('BatchLoader batches lookups made while a query hangs into one that does not wait', async () => {
+test('BatchLoader batches lookups made while a query hangs into another query that succeeds', async () => {
   const loader = createLoader();
   void loader.load('hangs');
   const [one, two] = [loader.load('one'), loader.load('two')];

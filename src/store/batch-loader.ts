@@ -27,7 +27,10 @@ export class BatchLoader<Key, Value> {
   #waiting: PendingLoad<Key, Value>[] = [];
   #isRunning = false;
 
-  /** The query returns a function that is called once per lookup, so that each can fail alone. */
+  /**
+   * The query returns a function that is called once per lookup, so that each lookup can fail on
+   * its own.
+   */
   constructor(query: (keys: readonly Key[]) => Promise<(key: Key) => Value>) {
     this.#query = query;
   }

@@ -37,7 +37,7 @@ describe('BoundedLock', () => {
   test('rejects a waiter after its time limit without affecting the next one', async () => {
     const lock = new BoundedLock({ waitersMax: 10, waitMs: 20 });
     await lock.acquire();
-    expect((await failureOf(lock.acquire())).message).toMatch('no turn within 20 ms');
+    expect((await failureOf(lock.acquire())).message).toMatch('a change waited more than 20 ms');
     const next = lock.acquire();
     lock.release();
     await next;

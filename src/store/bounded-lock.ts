@@ -38,7 +38,7 @@ export class BoundedLock {
         if (ticks < ticksMax) return;
         clearInterval(timer);
         this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
-        reject(tooBusy(`no turn within ${this.#bounds.waitMs} ms`));
+        reject(tooBusy(`a change waited more than ${this.#bounds.waitMs} ms`));
       }, this.#bounds.waitMs / ticksMax);
       const waiter: Waiter = { start: resolve, timer };
       this.#waiters.push(waiter);

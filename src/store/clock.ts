@@ -10,7 +10,8 @@ const roundTripMsMax = 2_000;
 
 /**
  * How much further the wall clock may have moved than the monotonic one since the last reading.
- * Enough to end every lease of a machine that slept, too little to expire data kept for a day.
+ * Enough to end every lease of a machine that slept, but too little to expire data that is kept for
+ * a day.
  */
 const leapMsMax = 600_000;
 
@@ -22,9 +23,9 @@ interface Reading {
 }
 
 /**
- * The clock that tells all processes when a lease or a key expires. On Postgres, it is the server's
- * clock: a machine whose clock is minutes ahead would otherwise consider the leases of all other
- * processes expired and spend their credits again.
+ * The clock by which all processes expire leases and keys. On Postgres, it is the server's clock: a
+ * machine whose clock is minutes ahead would otherwise consider the leases of all other processes
+ * expired and spend their credits again.
  */
 export class StoreClock {
   readonly #database: ReadOnlyDatabase;
@@ -79,8 +80,8 @@ export class StoreClock {
 }
 
 /**
- * Wraps a ledger so that it commits by the store's time, whatever its caller's clock: a month ends
- * for all processes at once. Reads the store's clock before renewing or expiring leases.
+ * Wraps a ledger so that it commits with the store's time, not with the caller's. This way, a month
+ * ends for all processes at once. Reads the store's clock before renewing or expiring leases.
  */
 export function withStoreClock(
   ledger: LedgerStore,
@@ -90,7 +91,8 @@ export function withStoreClock(
     lease: (request) => ledger.lease(request),
     returnCredits: (returned) => ledger.returnCredits(returned),
     async renew(processId, until) {
-      // After a long sleep, `until` may have passed. With the clock synced, the caller can tell.
+      // After a long sleep, `until` may have passed. Once the clock is synced, the caller can
+      // detect that.
       await clock.sync();
       return ledger.renew(processId, until);
     },

@@ -25,7 +25,9 @@ export interface ReadOnlyDatabase {
 
 /** An open database. On Postgres all queries share one pool; on SQLite each kind has a thread. */
 export interface Database extends ReadOnlyDatabase {
-  /** Reads that can take long, such as lists and sums, so that no request waits behind them. */
+  /**
+   * For reads that can take long, such as lists and sums, so that no request has to wait for them.
+   */
   readonly report: Kysely<Schema>;
   /** Changes and transactions. */
   readonly write: Kysely<Schema>;
@@ -81,9 +83,10 @@ interface Inserts<T extends Table> {
 }
 
 /**
- * Inserts any number of rows with one statement text: building and compiling a multi-row list costs
- * several times the work itself. SQLite runs the prepared statement once per row in its thread.
- * Postgres takes all rows as one JSON parameter and reads the types from the table.
+ * Inserts any number of rows with the same statement text, because building and compiling a
+ * multi-row list would take several times as long as the insert itself. SQLite runs the prepared
+ * statement once per row in its thread. Postgres takes all rows as one JSON parameter and reads the
+ * types from the table.
  */
 export async function insertRows<T extends Table>(
   trx: StoreTransaction,

@@ -1,14 +1,14 @@
 import { failureCode, GatewayError, unavailable } from '../core/errors.ts';
 
-/** The error for an unusable database. It stops a start and fails a request with 503. */
+/** The error for an unusable database. It aborts a startup and fails a request with 503. */
 export function storeError(message: string, cause?: unknown): GatewayError {
   return new GatewayError('service_unavailable', message, { cause });
 }
 
 /**
- * Codes of Postgres, its driver, SQLite, and object storages for outages: a lost connection, too
- * many connections, a shutdown, a read-only server, a lock timeout, an idle or rolled-back
- * transaction, a full disk.
+ * Error codes of Postgres, its driver, SQLite, and object storage that mean an outage: a lost
+ * connection, too many connections, a shutdown, a read-only server, a lock timeout, an idle or
+ * rolled-back transaction, a full disk.
  */
 const unreachableCodes: readonly RegExp[] = [
   /^(?:08...|40...|53...|55P03|57P0.|57014|25006|25P03)$/,
@@ -17,10 +17,10 @@ const unreachableCodes: readonly RegExp[] = [
   /^(?:ENOSPC|EMFILE|ENFILE)$/,
 ];
 
-/** The server responds but rejects the login: a changed password, a dropped database. */
+/** Codes of a server that responds but rejects the login, for example after a password change. */
 const loginRejectedCodes = /^(?:28...|3D000)$/;
 
-/** Outages without a code, or only with that of a missing file. */
+/** Messages of outages that have no code, or only the code of a missing file. */
 const unreachableMessages: readonly string[] = [
   'connect ENOENT',
   'Connection terminated',
@@ -42,7 +42,10 @@ export function toUnreachableError(error: unknown): GatewayError | undefined {
   return isUnreachable ? unavailable("The database can't be reached right now.", error) : undefined;
 }
 
-/** Counts as an outage while a gateway runs. At startup, it means that the URL is wrong. */
+/**
+ * Returns whether the server rejected the login. That counts as an outage while a gateway runs. At
+ * startup, it means that the URL is wrong.
+ */
 export function isLoginRejected(error: unknown): boolean {
   return loginRejectedCodes.test(failureCode(error) ?? '');
 }

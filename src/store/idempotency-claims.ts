@@ -20,17 +20,17 @@ import type { Schema } from './schema.ts';
 /** Added to each row's length, so that many short answers also reach the limit. */
 const bytesPerRow = 500;
 
-/** Rows deleted per statement. Deleting a day's answers at once would exceed its time limit. */
+/** Rows deleted per statement, because deleting a day's answers at once would take too long. */
 const batchRows = 500;
 
 /** Claims per statement. */
 const claimsPerStatement = 200;
 
-/** Idempotency claims: running until their lease ends, or done until their answer expires. */
+/** Idempotency claims. A running claim has a lease. A done claim has an answer that expires. */
 export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
   /**
-   * Never waits for a row lock: writing an answer can take long, and retries waiting for its row
-   * would use up all connections of their process.
+   * Never waits for a row lock: writing an answer can take long, and repeated requests that wait
+   * for its row would use up all connections of their process.
    */
   async claim(claim: IdempotencyClaim, now: number, leaseMs: number): Promise<ClaimResult> {
     const known = await findRow(this.database.read, claim).executeTakeFirst();
@@ -40,7 +40,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
     const row = { ...identityColumns(claim), ...running };
     const writing = known ? this.#takeOver(row, now) : this.#add(row);
     const claimed = await writing.catch(undefinedOnConflict);
-    // Without a row, another request was faster or has the answer. The next poll finds out.
+    // If no row was written, another request was faster or done. The next poll finds out.
     return { state: claimed ? 'ours' : 'running' };
   }
 
@@ -74,7 +74,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
     for (let index = 0; index < claims.length; index += claimsPerStatement) {
       const some = claims.slice(index, index + claimsPerStatement);
       await this.#extend(some, 0, until);
-      // Claims that were charged through the journal, whose answers only this process has.
+      // Claims that were charged through the journal. Only this process has their answers.
       await this.#extend(some, 1, until - idempotencyLeaseMs + idempotencyTtlMs);
     }
   }
@@ -93,7 +93,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
           .where((eb) => eb.or(claims.map((claim) => eb.and({ ...ownClaim(claim) }))))
           .where('is_done', '=', isDone)
           .where((eb) => eb.or([eb('is_done', '=', 0), eb('recording', 'is', null)]))
-          // A locked row is having its answer written and needs no extension.
+          // If a row is locked, its answer is being written, so it needs no extension.
           .forUpdate()
           .skipLocked();
         return eb(refTuple('tenant_id', 'key'), 'in', ours.$asTuple('tenant_id', 'key'));
@@ -170,7 +170,7 @@ function findRow(database: Kysely<Schema>, { tenantId, key }: IdempotencyClaim) 
 
 type KnownRow = Omit<Selectable<Schema['idempotency_claims']>, 'tenant_id' | 'key'>;
 
-/** Returns what a known row means for a request, or undefined if it may take over the claim. */
+/** Returns what a row means for a request, or undefined if the request may take it over. */
 function stateOf(
   { fingerprint, is_done, recording, expires_at }: KnownRow,
   claim: IdempotencyClaim,
@@ -182,18 +182,18 @@ function stateOf(
   if (fingerprint !== claim.fingerprint) return { state: 'other_request' };
   if (is_done === 0) return { state: 'running' };
   if (recording !== null) return { state: 'done', recording: readRecording(recording) };
-  // Charged through the journal. For the length of one lease, its process may still have the
-  // answer.
+  // The answer was charged through the journal. For the length of one lease, the process that
+  // received it may still have it.
   const chargedAt = expires_at - idempotencyTtlMs;
   return now < chargedAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
 }
 
-/** Selects a claim only while this request holds it; another process may have taken it over. */
+/** Matches a claim while this request holds it. Another process may have taken it over. */
 function ownClaim({ tenantId, key, requestId }: IdempotencyClaim) {
   return { tenant_id: tenantId, key, request_id: requestId };
 }
 
-/** Returns false if another process has taken over the claim. */
+/** Writes an answer. Returns false if another process has taken over the claim. */
 export async function finishClaim(
   trx: StoreTransaction,
   answer: IdempotentAnswer,
@@ -202,9 +202,9 @@ export async function finishClaim(
 }
 
 /**
- * Takes the claims of requests that were answered while the database was unreachable. Returns the
- * requests whose keys had already been answered by other requests. The remaining keys count as used
- * from now on, even if their answers are lost.
+ * Takes over the claims of requests that were answered while the database was unreachable. Returns
+ * the requests whose keys had already been answered by other requests. The remaining keys count as
+ * used from now on, even if their answers are lost.
  */
 export async function answeredBefore(
   trx: StoreTransaction,
@@ -256,8 +256,8 @@ async function rejectClaimsInUse(
 }
 
 /**
- * Writes answers and returns the requests that hold their claims; other requests hold the rest.
- * Inserts missing rows, because a clock change may have ended their lease too early.
+ * Writes answers. Returns the requests that still held their claims; the other claims were taken
+ * over. Inserts missing rows, because a clock change may have ended their leases too early.
  */
 export function finishClaims(
   trx: StoreTransaction,
@@ -320,7 +320,7 @@ async function writeAnswers(
     .returning('request_id')
     .execute();
   const requestIds = new Set(written.map(({ request_id }) => request_id));
-  // A row without an answer is counted when the answer is stored, so bookings don't lock counts.
+  // Rows without an answer are counted once it is stored, so charging doesn't lock the counts.
   const answered = rows.filter(({ recording }) => recording !== null);
   const isWritten = ({ request_id }: DoneRow) => requestIds.has(request_id);
   await addBytes(trx, answered.filter(isWritten));
@@ -346,7 +346,7 @@ async function storedBefore(
   return stored.map(({ request_id }) => request_id);
 }
 
-/** Without a recording if the answer is lost or still in the memory of its process. */
+/** Has no recording if the answer is lost or still in the memory of its process. */
 type FinishedClaim = Omit<IdempotentAnswer, 'recording'> & Partial<IdempotentAnswer>;
 type DoneRow = ReturnType<typeof doneRow>;
 

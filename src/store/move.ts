@@ -9,7 +9,9 @@ import { deploymentSetting } from './settings.ts';
 
 type Row<T extends Table> = Insertable<Schema[T]> & { readonly position: number };
 
-/** Limits of a page in memory, which may exceed them by one row: an answer of up to 32 MB. */
+/**
+ * Limits of a page in memory. A page may exceed them by one row, such as an answer of up to 32 MB.
+ */
 const pageRowsMax = 1_000;
 const pageBytesMax = 8 * 1024 * 1024;
 
@@ -35,7 +37,8 @@ interface Move {
 export async function moveStore({ source, url, now, onProgress }: Move): Promise<Rows> {
   const version = await versionOf(source);
   await requireIdle(source, now);
-  // Before the transaction, because a server ends one that is idle while a large file is counted.
+  // Count before the transaction starts, because the server would end a transaction that is idle
+  // while a large file is being counted.
   const total = new Map<string, number>();
   for (const table of copiedTables) total.set(table, await countOf(source, table));
   const { withMigrationConnection } = await import('./postgres/postgres.ts');
@@ -74,7 +77,9 @@ async function countOf({ read }: ReadOnlyDatabase, table: Table): Promise<number
   return rows[0]?.count ?? 0;
 }
 
-/** Rejects a store in use: a gateway whose journals are elsewhere still shows by its leases. */
+/**
+ * Rejects a store that is in use. Leases reveal even a gateway that keeps its journals elsewhere.
+ */
 async function requireIdle({ read }: ReadOnlyDatabase, now: number): Promise<void> {
   const { applied, known } = await migrationStatus(read, 'sqlite');
   if (applied !== known) {
@@ -90,7 +95,10 @@ async function requireIdle({ read }: ReadOnlyDatabase, now: number): Promise<voi
   );
 }
 
-/** Also creates the tables, under a lock that keeps gateways from starting meanwhile. */
+/**
+ * Rejects a target that has rows. Also creates the tables, under a lock that keeps gateways from
+ * starting meanwhile.
+ */
 async function requireEmpty(trx: StoreTransaction): Promise<void> {
   const { applied = 0, known } = await migrationStatus(trx, 'postgres');
   // Don't migrate a database with older tables, because its own gateways may be running.
@@ -130,7 +138,10 @@ async function moveTable<T extends Table>(
   }
 }
 
-/** Returns the next page by rowid, which every table has. Reads sizes without the texts. */
+/**
+ * Returns the next page by rowid, which every table has. Computes row sizes without reading the
+ * texts.
+ */
 async function rowsAfter<T extends Table>(
   { read }: ReadOnlyDatabase,
   table: T,
@@ -158,10 +169,11 @@ function requireText(row: Readonly<Record<string, unknown>>): void {
   }
 }
 
-/** Turns the copy into a store of its own that is ready for new rows. */
+/** Makes the copy an independent store that is ready for new rows. */
 async function finishCopy(trx: StoreTransaction): Promise<void> {
   await trx.updateTable('accounts').set({ leased: 0 }).where('leased', '<>', 0).execute();
-  // The copy gets a new name, because journals of one store must not be replayed into the other.
+  // The copy gets a new deployment ID, because journals of one store must not be replayed into the
+  // other.
   await trx.deleteFrom('settings').where('name', '=', deploymentSetting).execute();
   const { rows } = await sql<{ table: Table; column: string }>`
     select table_name as table, column_name as column from information_schema.columns

@@ -61,12 +61,12 @@ describe('openStore', () => {
   });
 
   test.each(['sqlite:', 'sqlite::memory:'])('rejects %p, which names no file', async (url) => {
-    expect((await failureOf(openStore(url))).message).toBe('The sqlite: address must name a file.');
+    expect((await failureOf(openStore(url))).message).toBe('The sqlite: URL must name a file.');
   });
 
-  test('rejects an unknown scheme without repeating the address', async () => {
+  test('rejects an unknown scheme without repeating the URL', async () => {
     const { message } = await failureOf(openStore('mysql://me:hunter2@host/db'));
-    expect(message).toBe('The database address must start with sqlite: or postgres://.');
+    expect(message).toBe('The database URL must start with sqlite: or postgres://.');
   });
 
   test('works inside a compiled executable', async () => {
@@ -89,7 +89,7 @@ describe('openStore', () => {
   }, 120_000);
 });
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-look-'));
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-read-only-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 async function openExisting(path: string) {
@@ -146,7 +146,7 @@ const waitBudgetMs = 60_000;
 /** A promise whose handlers can be counted; each stays in memory until it settles. */
 class CountedPromise<Value> extends Promise<Value> {}
 
-test('openWhenReachable adds one handler to `stopped` however long it waits, and ends with it', async () => {
+test('openWhenReachable adds only one handler to `stopped`, and ends when it resolves', async () => {
   const waits = spyOn(CountedPromise.prototype, 'then');
   let stop = () => {};
   const stopped = new CountedPromise<void>((resolve) => {

@@ -60,8 +60,8 @@ export interface Store {
 
 /**
  * Opens `sqlite:/path/file.db` or `postgres://user:password@host/name`. Creates a missing file
- * unless `mustExist` is set: in a mistyped folder, `ledger verify` would find a new, empty ledger
- * correct.
+ * unless `mustExist` is set. `ledger verify` sets it, because with a mistyped folder, it would
+ * otherwise create an empty ledger and report it as correct.
  */
 export async function openStore(url: string, mustExist = false): Promise<Store> {
   const database = await openDatabase(url, mustExist);
@@ -88,8 +88,8 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
 }
 
 /**
- * Opens a database for reading, next to the processes that use it. Creates, migrates, and changes
- * nothing. Returns undefined if there is no file yet.
+ * Opens a database for reading while other processes may be using it. Creates, migrates, and
+ * changes nothing. Returns undefined if there is no file yet.
  */
 export async function openReadOnly(url: string): Promise<ReadOnlyDatabase | undefined> {
   if (!url.startsWith('sqlite:')) {
@@ -103,15 +103,17 @@ export async function openReadOnly(url: string): Promise<ReadOnlyDatabase | unde
 async function openDatabase(url: string, mustExist: boolean): Promise<Database> {
   if (url.startsWith('sqlite:')) return openFile(filePathOf(url), mustExist);
   if (/^postgres(ql)?:\/\//.test(url)) return openServer(url);
-  // Don't repeat the address: it may hold a password after a mistyped scheme.
-  throw storeError('The database address must start with sqlite: or postgres://.');
+  // Don't repeat the URL, because it may contain a password after a mistyped scheme.
+  throw storeError('The database URL must start with sqlite: or postgres://.');
 }
 
-/** Returns the path of a `sqlite:` address. SQLite takes names like `:memory:` for memory. */
+/**
+ * Returns the path of a `sqlite:` URL. SQLite treats names like `:memory:` as databases in memory.
+ */
 function filePathOf(url: string): string {
   const name = url.slice('sqlite:'.length);
   if (name !== '' && !name.startsWith(':')) return resolve(name);
-  throw storeError('The sqlite: address must name a file.');
+  throw storeError('The sqlite: URL must name a file.');
 }
 
 async function openFile(path: string, mustExist: boolean): Promise<Database> {
@@ -137,7 +139,7 @@ async function openFile(path: string, mustExist: boolean): Promise<Database> {
   }
 }
 
-/** Returns false for an empty file, which SQLite takes for a new database. */
+/** Returns false for an empty file, which SQLite treats as a new database. */
 function isNonEmptyFile(path: string): boolean {
   try {
     const file = statSync(path, { throwIfNoEntry: false });
@@ -167,7 +169,8 @@ async function openServer(url: string): Promise<Database> {
 
 /**
  * Rejects a migrated database that lacks a table, for example after a partial restore, or whose
- * user has no access to one. A gateway on it would serve requests that it can't bill.
+ * user has no access to one. With such a database, a gateway would serve requests that it can't
+ * bill.
  */
 export async function requireTables(database: ReadOnlyDatabase): Promise<void> {
   const found =
@@ -193,13 +196,13 @@ async function tablesInFile({ read }: ReadOnlyDatabase): Promise<Tables> {
   return new Map(rows.map(({ name }) => [name, true]));
 }
 
-/** Only a role that migrates writes the table of migrations. */
+/** Only a role that migrates needs to write the table of migrations. */
 const rightsOn = (table: Table): string =>
   table === 'migrations' ? 'select' : 'select,insert,update,delete';
 
 async function tablesOnServer({ read }: ReadOnlyDatabase): Promise<Tables> {
   const required = sql.join(allTables.map((name) => sql`(${name}::text, ${rightsOn(name)}::text)`));
-  // One right at a time: given a list, Postgres returns true if the user has any of them.
+  // Check one privilege at a time. For a list, Postgres returns true if the user has any of them.
   const { rows } = await sql<{ name: string; is_open: boolean }>`
     select required.name, bool_and(has_table_privilege(pg_class.oid, one)) as is_open
     from (values ${required}) as required (name, rights)
@@ -214,14 +217,18 @@ async function tablesOnServer({ read }: ReadOnlyDatabase): Promise<Tables> {
 
 /** Pause between two attempts. Short, so that a server is found soon after it comes up. */
 const retryMs = 500;
-/** Service managers consider a process dead after a few times this long without output. */
+/** Service managers consider a process dead if it writes nothing for a few times this long. */
 const reportEveryMs = 5_000;
-/** A file that stays locked is being migrated elsewhere, which may take this long per step. */
+/**
+ * A file that stays locked is being migrated by another process, which may take this long per step.
+ */
 const lockedWaitMs = 600_000;
 const migratingMessage = 'Its tables are being migrated.';
 
 interface WaitOptions {
-  /** After this long, the address is more likely wrong than the server slow. */
+  /**
+   * After this time, the URL is probably wrong. Before that, the server may just be slow to start.
+   */
   readonly waitBudgetMs: number;
   /** Called with a sentence after every failed attempt, and repeatedly during a long one. */
   onUnreachable(reason: string): void;
@@ -255,8 +262,9 @@ export async function openWhenReachable(
 }
 
 /**
- * Opens the store and reports progress: a new index over a large log takes minutes, here or in the
- * process that holds the lock. Rejects as soon as `report` throws because the port is taken.
+ * Opens the store and reports progress, because a new index over a large log takes minutes, in this
+ * process or in the one that holds the lock. Rejects as soon as `report` throws because the port is
+ * taken.
  */
 async function openWithProgress(url: string, report: (reason: string) => void): Promise<Store> {
   const failedReport = Promise.withResolvers<never>();
@@ -300,14 +308,18 @@ async function probe(url: string): Promise<void> {
   await (await openPostgres(url)).close();
 }
 
-/** True if waiting may help: the server doesn't respond yet, or reports that it is starting. */
+/**
+ * Returns true if waiting may help: the server doesn't respond yet, or reports that it is starting.
+ */
 function mayBecomeReachable(error: unknown): error is GatewayError {
   if (!(error instanceof GatewayError) || isLoginRejected(error.cause)) return false;
   const isSocketMissing = failureCode(error.cause) === 'ENOENT';
   return isSocketMissing || toUnreachableError(error.cause) !== undefined;
 }
 
-/** True if a write or a repair after a crash locks the file for longer than SQLite waits. */
+/**
+ * Returns true if a write or a repair after a crash locks the file for longer than SQLite waits.
+ */
 function isLocked(error: unknown): error is GatewayError {
   const code = error instanceof GatewayError ? failureCode(error.cause) : undefined;
   return code?.startsWith('SQLITE_BUSY') ?? false;

@@ -6,7 +6,10 @@ import type { Database } from './database.ts';
 /** The setting with the first day for which the request log is complete. */
 const logsSinceSetting = 'request_log_since_day';
 
-/** No log is older than this. A clock without a battery starts in 1970 until it is set. */
+/**
+ * No log is older than this. A clock without a battery starts in 1970 and stays wrong until it is
+ * set.
+ */
 const firstDay = dayOf(Date.UTC(2024, 0, 1));
 
 /** Rows deleted per transaction, few enough not to delay a batch of settlements noticeably. */
@@ -30,7 +33,7 @@ export async function logsSince({ read }: Pick<Database, 'read'>): Promise<numbe
 
 interface RetentionDeps {
   readonly database: Database;
-  /** How many full days rows are kept. */
+  /** The number of full days that rows are kept. */
   readonly keepDays: number;
   now(): number;
   onDone(rows: number): void;
@@ -75,7 +78,8 @@ export class LogRetention {
     const day = today - keepDays;
     let rows = 0;
     try {
-      // Stored before rows are deleted, so that readers don't rely on a day being emptied.
+      // Store the day before deleting rows, so that readers don't use a day whose rows are being
+      // deleted.
       await setLogsSince(database, day, today + 1);
       for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
         for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
@@ -93,7 +97,8 @@ export class LogRetention {
 
 /**
  * Moves the day forward only, because a longer retention doesn't restore rows. If a clock that was
- * far ahead has stored a future day, which would hide all rows until then, it becomes tomorrow.
+ * far ahead has stored a day in the future, sets the day to tomorrow, because all rows would be
+ * hidden until then.
  */
 async function setLogsSince({ write }: Database, day: number, tomorrow: number): Promise<void> {
   const since = sql<number>`cast(settings.value as integer)`;

@@ -120,7 +120,7 @@ export interface LeasesTable {
 }
 
 export interface LedgerEntriesTable {
-  /** Ids grow in commit order within an account, because every writer locks its row first. */
+  /** IDs grow in commit order within an account, because every writer locks the account first. */
   id: Generated<number>;
   account_id: number;
   kind: string;
@@ -134,7 +134,10 @@ export interface LedgerEntriesTable {
 /** One column for each fee kind, in whole credits. */
 type FeeColumns = Record<FeeName, number>;
 
-/** One finished request. Ids grow in commit order within a tenant, whose wallet is locked. */
+/**
+ * One finished request. IDs grow in commit order within a tenant, because a commit locks its
+ * wallet.
+ */
 export interface RequestLogTable extends FeeColumns {
   id: Generated<number>;
   /** The UUID's 16 bytes. */
@@ -190,7 +193,10 @@ interface IdempotencyClaimsTable {
   fingerprint: string;
   request_id: string;
   is_done: Flag;
-  /** JSON; the text `null` if it was too long; null while running or if it never arrived. */
+  /**
+   * JSON. The text `null` if the answer was too long. SQL null while the request is running, or if
+   * its answer was lost.
+   */
   recording: string | null;
   expires_at: number;
 }
@@ -254,7 +260,7 @@ export interface JobsTable {
   attempts: number;
   /** The lease of the worker that runs the job. */
   lease: string | null;
-  /** When a worker may claim it. Null once the job has ended. */
+  /** When a worker may claim the job. Null once the job has ended. */
   claimable_at: number | null;
   pieces_done: number;
   pieces_total: number | null;

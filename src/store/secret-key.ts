@@ -40,7 +40,7 @@ function withPrevious(current: Secret, settings: KeySettings): SecretKeys {
 function sameKeyError(): Error {
   return storeError(
     'TOLLGATE_PREVIOUS_SECRET_KEY is the same as the current secret key. ' +
-      'Set TOLLGATE_SECRET_KEY to a new one, or move secret.key away.',
+      'Set TOLLGATE_SECRET_KEY to a new key, or move secret.key away.',
   );
 }
 
@@ -74,8 +74,9 @@ function read(file: string): Secret | undefined {
 }
 
 /**
- * Creates the key on the first call. Of several processes that start at once, exactly one creates
- * it: linking fails if the file exists and, unlike O_EXCL, never exposes a half-written key.
+ * Creates the key on the first call. If several processes start at once, exactly one of them
+ * creates the key, because linking fails if the file exists. Unlike O_EXCL, linking never exposes a
+ * half-written key.
  */
 function createKey(dataDir: string, file: string): Secret {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });

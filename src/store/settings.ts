@@ -67,7 +67,7 @@ export function ensureDeploymentId(database: Database): Promise<string> {
   );
 }
 
-/** Returns undefined until the first start has created it. */
+/** Returns undefined until the first startup has created the deployment ID. */
 export function readDeploymentId(database: ReadOnlyDatabase): Promise<string | undefined> {
   return readSetting(database, deploymentSetting);
 }

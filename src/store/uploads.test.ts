@@ -21,7 +21,7 @@ async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(chunks));
 }
 
-test('UploadFolder keeps uploads readable any number of times while its folder stays empty', async () => {
+test('UploadFolder lets uploads be read any number of times while its folder stays empty', async () => {
   const directory = new UploadFolder(folder).uploadsFor('acme');
   const upload = await directory.store(inPieces(bytes, 65_537));
   expect(readdirSync(folder)).toEqual([]);
@@ -69,7 +69,7 @@ test('UploadFolder keeps an upload even if another process sweeps its file first
   await directory.clear();
 });
 
-test('UploadFolder passes on the error of the source', async () => {
+test('UploadFolder passes on an error from the source', async () => {
   const directory = new UploadFolder(folder).uploadsFor('acme');
   async function* broken(): AsyncGenerator<Uint8Array> {
     yield Uint8Array.of(1);

@@ -6,7 +6,10 @@ import type { Upload, UploadDirectory } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 import { MemoryBudget, type MemoryReservation } from '../limits/memory-budget.ts';
 
-/** Total size of the files of running requests: 40 image edits of the maximum size. */
+/**
+ * The maximum total size of the files of running requests, enough for 40 image edits of the maximum
+ * size.
+ */
 export const uploadBytesMax = 4 * 1024 * 1024 * 1024;
 
 /** Bytes per read. */

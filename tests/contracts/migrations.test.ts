@@ -70,7 +70,7 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     await store.database.write.insertInto('migrations').values(newer).execute();
     await store.database.close();
     expect((await failureOf(openStore(url))).message).toMatch(
-      /^The database is at schema 9999, but this Tollgate only knows schemas up to \d+: [^.]+\.$/,
+      /^The database is at schema 9999, but this version .+ only supports schemas up to \d+\. [^.]+\.$/,
     );
     remove();
   });

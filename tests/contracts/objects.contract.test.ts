@@ -267,7 +267,7 @@ describe('S3Objects links', () => {
     expect(await (await fetch(link)).text()).toBe('audio');
   });
 
-  test('are rejected if they were signed with another secret, and so are writes', async () => {
+  test('and uploads are rejected if they were signed with another secret', async () => {
     const key = newObjectKey('mp3');
     await store.put(key, [Buffer.from('audio')]);
     const attacker = s3StoreOf({ ...server, secretKey: 'guessed' });
@@ -393,10 +393,10 @@ test('S3Objects reports an unreachable storage', async () => {
 
 describe('openObjects', () => {
   const invalidAddress =
-    'The objects address must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….';
+    'The objects URL must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….';
 
   test.each([
-    ['ftp://a', 'The objects address must start with file: or s3://.'],
+    ['ftp://a', 'The objects URL must start with file: or s3://.'],
     ['s3://', invalidAddress],
     ['s3://b?endpoint=nonsense', invalidAddress],
     ['s3://b?public_endpoint=files.example.com', invalidAddress],

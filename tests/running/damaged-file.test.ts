@@ -52,7 +52,7 @@ test(
       1,
       '',
       `The database file ${path} can't be used: it is damaged; ` +
-        'stop what uses it, and restore a backup beside its journal.\n',
+        'stop all processes that use it, restore a backup, and keep the journal folder in place.\n',
     ]);
   },
   testMs,

@@ -333,8 +333,8 @@ describe('the doctor checks of Postgres', () => {
       await db.rows(`insert into migrations values (${migrationCount + 1}, 'later', 0)`);
       const newer = await run(['doctor'], { env });
       expect(findingOf(newer, '✗', 'store')).toBe(
-        `The database is at schema ${migrationCount + 1}, but this Tollgate only knows schemas up to ` +
-          `${migrationCount}: start the version that wrote it, or a newer one.`,
+        `The database is at schema ${migrationCount + 1}, but this version of Tollgate only supports ` +
+          `schemas up to ${migrationCount}. Start the version that wrote it, or a newer one.`,
       );
       expect(newer.stdout).not.toContain('ledger');
     },

@@ -15,7 +15,7 @@ test('the store check fails for an invalid URL', async () => {
   const [check] = storeChecks(config, new StoreProbe(config));
   expect(check && (await runCheck(check))).toEqual({
     isHealthy: false,
-    found: 'The sqlite: address must name a file.',
+    found: 'The sqlite: URL must name a file.',
     fix: null,
   });
 });

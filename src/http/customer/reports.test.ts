@@ -25,7 +25,7 @@ function depsWith(change: Partial<CustomerDeps> = {}): CustomerDeps {
     usageGroups: { sumsBy: reject },
     requests: { find: reject },
     months: { manualChanges: reject },
-    statements: { frame: reject, lines: failingRows },
+    statements: { range: reject, lines: failingRows },
     spending: { spent: async () => new Map([['key_a', nothingSpent]]) },
     creditsPerUsd: 1_000_000,
     limits: { requestsPerMinute: 60, concurrentRequests: 5 },

@@ -41,20 +41,19 @@ function walletsWith(
   pause: () => Promise<void> = () => Bun.sleep(1),
 ): Wallets {
   const { ledger } = store;
-  const unlessDown = async <T>(call: () => Promise<T>): Promise<T> => {
+  const ifUp = async <T>(call: () => Promise<T>): Promise<T> => {
     if (isStoreDown) throw new Error('unavailable');
     return call();
   };
   const ledgerStore: LedgerStore = {
-    lease: (amounts) => unlessDown(() => ledger.lease(amounts)),
-    returnCredits: (back) => unlessDown(() => ledger.returnCredits(back)),
-    renew: (id, until) => unlessDown(() => ledger.renew(id, until)),
-    expire: (at, dead) => unlessDown(() => ledger.expire(at, dead)),
-    recall: (owner, id) => unlessDown(() => ledger.recall(owner, id)),
-    pendingRecalls: (id) => unlessDown(() => ledger.pendingRecalls(id)),
-    commit: (batch) => unlessDown(() => ledger.commit(batch)),
-    commitWithAnswers: (batch, answers) =>
-      unlessDown(() => ledger.commitWithAnswers(batch, answers)),
+    lease: (amounts) => ifUp(() => ledger.lease(amounts)),
+    returnCredits: (back) => ifUp(() => ledger.returnCredits(back)),
+    renew: (id, until) => ifUp(() => ledger.renew(id, until)),
+    expire: (at, dead) => ifUp(() => ledger.expire(at, dead)),
+    recall: (owner, id) => ifUp(() => ledger.recall(owner, id)),
+    pendingRecalls: (id) => ifUp(() => ledger.pendingRecalls(id)),
+    commit: (batch) => ifUp(() => ledger.commit(batch)),
+    commitWithAnswers: (batch, answers) => ifUp(() => ledger.commitWithAnswers(batch, answers)),
     ...change,
   };
   return new Wallets(ledgerStore, `wallets${++processes}`, () => now, pause);

@@ -8,7 +8,7 @@ import { readPriceList, readPrices } from './price-list.ts';
 
 const creditsPerUsd = 1_000_000;
 
-/** Dollars per million, so credits per token. */
+/** Prices are in dollars per million tokens, which equals credits per token. */
 function offer(
   prompt: string,
   completion: string,
@@ -35,7 +35,7 @@ describe('ChatBounds.defaultCapFor', () => {
     expect(capOf(builtIn)).toBeNull();
   });
 
-  test('returns null if the cap does not fit into the context beside the prompt', () => {
+  test('returns null if the cap does not fit in the context together with the prompt', () => {
     const within = (context_length: number) =>
       capOf({ max_completion_tokens: 16_384, context_length });
     expect([within(16_484), within(16_483)]).toEqual([16_384, null]);
@@ -78,7 +78,7 @@ describe('ChatBounds.boundFor', () => {
     }
   });
 
-  test('charges input at the highest of its prices', () => {
+  test('charges input at the highest price that may apply', () => {
     const request = chatRequestInfo({ outputTokensMax: 1 });
     const written = offer('2', '0', { cache_write: '2.5', cache_read: '0.2' });
     expect(new ChatBounds(request).boundFor([written], creditsPerUsd).requested).toBe(250);
@@ -88,12 +88,12 @@ describe('ChatBounds.boundFor', () => {
 
   test('uses the 1-hour cache price only for requests that cache for an hour', () => {
     const prices = offer('3', '0', { cache_write: '3.75', cache_write_1h: '6' });
-    const at = (usesLongCacheTtl: boolean, place = prices) => {
+    const at = (usesLongCacheTtl: boolean, pricedOffer = prices) => {
       const request = chatRequestInfo({
         outputTokensMax: 1,
         usesLongCacheTtl: () => usesLongCacheTtl,
       });
-      return new ChatBounds(request).boundFor([place], creditsPerUsd).requested;
+      return new ChatBounds(request).boundFor([pricedOffer], creditsPerUsd).requested;
     };
     expect([at(false), at(true), at(false)]).toEqual([375, 600, 375]);
     expect(at(true, offer('3', '0', { cache_write: '3.75' }))).toBe(375);
@@ -195,7 +195,7 @@ describe('HoldTracker', () => {
     return [isCovered, ...extensions];
   }
 
-  test('allows as much text as the held tokens surely cover', () => {
+  test('allows only as much text as the held tokens certainly cover', () => {
     expect(trackerFor({}).charactersMax).toBe(12_288);
     expect(trackerFor({ choices: 2 }).charactersMax).toBe(24_576);
   });
@@ -225,9 +225,9 @@ describe('HoldTracker', () => {
     expect(tracker.charactersMax).toBe(4_097 * 8);
   });
 
-  test('rounds all parts of the output together', async () => {
+  test('rounds the cost of all parts of the output only once', async () => {
     const cheap = offer('0.1', '0.3', {}, 10_000);
-    // 10 + 1,228.8 credits are held as 1,239; all of it costs 10 + 3,000.
+    // 10 + 1,228.8 credits are held as 1,239; the entire output costs 10 + 3,000.
     const tracker = new ChatBounds(chatRequestInfo()).trackHold(cheap, null, 1_239, creditsPerUsd);
     let left = 3_010 - 1_239;
     while (tracker.charactersMax < 10_000 * 8) {
@@ -248,7 +248,7 @@ describe('HoldTracker', () => {
     expect(tracker.charactersMax).toBe(6_000 * 8);
   });
 
-  test('allows unlimited output in parts if it is free', async () => {
+  test('allows unlimited free output, one part at a time', async () => {
     const tracker = new ChatBounds(chatRequestInfo()).trackHold(
       { prices: readPrices({ prompt: '1', completion: '0' }), model: {} },
       null,
@@ -285,11 +285,11 @@ describe('FixedBounds.boundFor', () => {
 test("contextTokensFor returns the model's context or the sent tokens, at least 128,000", () => {
   const sent = (inputTokens: number) =>
     new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
-  const place = offer('1', '1', {}, 16_384);
+  const pricedOffer = offer('1', '1', {}, 16_384);
   expect(sent(127_999).contextTokensFor()).toBe(128_000);
   expect(sent(128_001).contextTokensFor()).toBe(128_001);
   const chat = new ChatBounds(chatRequestInfo());
-  const tokens = (model: object) => chat.contextTokensFor({ ...place, model });
+  const tokens = (model: object) => chat.contextTokensFor({ ...pricedOffer, model });
   expect(tokens({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(128_000);
   expect(tokens({ context_length: 200_000, max_completion_tokens: 2_000 })).toBe(200_000);
   expect(tokens({ context_length: 8_000, max_completion_tokens: 150_000 })).toBe(150_000);

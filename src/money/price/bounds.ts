@@ -7,18 +7,19 @@ import type { NanoUsd } from './usd.ts';
 /**
  * Bounds on what a request may cost, computed before it is sent. A hold doesn't cover the worst
  * case: clients send output caps of 64,000 by default, and holding all of that would reject callers
- * who can pay. A stream that outgrows its hold extends it, and settling takes the rest.
+ * who can pay. A stream that outgrows its hold extends it, and settling takes what the hold doesn't
+ * cover.
  */
 
-/** Close to the real ratio for CJK text, and an overestimate of tokens for other text. */
+/** Close to the real ratio for CJK text. Overestimates the tokens of other text. */
 const bytesPerToken = 3;
-/** The most input tokens an image counts as. */
+/** The most input tokens that an image is assumed to have. */
 const tokensPerImage = 2_000;
 /** Assumed if the catalog has no context length for a model. */
 const defaultContextTokens = 1_000_000;
 /**
  * The smallest context assumed, because providers may count more tokens than were sent, and an
- * operator may have configured too small a context.
+ * operator may have configured a context that is too small.
  */
 const minContextTokens = 128_000;
 
@@ -34,7 +35,7 @@ export interface PricedOffer extends BilledAccount {
 export interface Bound {
   /** The size of the first hold. */
   readonly requested: number;
-  /** The smallest hold worth sending the request with. */
+  /** The smallest hold with which it is worth sending the request. */
   readonly minimum: number;
   /** The cost if the output is as long as the client or the model allows. */
   readonly maximum: number;
@@ -44,7 +45,7 @@ export interface Bound {
 export interface CostBounds {
   /** Returns the bound that covers the most expensive of the offers. */
   boundFor(offers: readonly PricedOffer[], creditsPerUsd: number): Bound;
-  /** Returns the most tokens one call can take, to recognize impossible usage reports. */
+  /** Returns the most tokens that one call can use, to recognize impossible usage reports. */
   contextTokensFor(offer: PricedOffer): number;
   /** Bounds on output that may outgrow its hold. Absent if the price is known in advance. */
   readonly output?: OutputBounds;
@@ -54,9 +55,14 @@ export interface CostBounds {
 export interface OutputBounds {
   /** Returns the output cap that keeps the cost within these credits. */
   capWithin(credits: number, offer: PricedOffer, creditsPerUsd: number): number;
-  /** Returns the output cap if neither the client nor its credits set one, or null for none. */
+  /**
+   * Returns the output cap to send if neither the client nor its credits set one, or null for none.
+   */
   defaultCapFor(offer: PricedOffer): number | null;
-  /** Tracks how much of an output with this cap is held. `credits` are held already. */
+  /**
+   * Returns a tracker of how much of an output with this cap the hold covers. `credits` are already
+   * held.
+   */
   trackHold(
     offer: PricedOffer,
     cap: number | null,
@@ -96,9 +102,9 @@ export class ChatBounds implements CostBounds, OutputBounds {
   }
 
   /**
-   * Returns the operator's cap for the model if it fits into the context beside the prompt; many
-   * servers reject one that doesn't. Models of the shipped catalog get no cap, because their
-   * provider knows the limit and may count a cap against rate limits.
+   * Returns the operator's output cap for the model if the cap and the prompt together fit in the
+   * context. Many servers reject a cap that doesn't fit. Models of the shipped catalog get no cap,
+   * because their provider knows the limit and may count a cap against rate limits.
    */
   defaultCapFor({ model }: PricedOffer): number | null {
     const { max_completion_tokens: maximum, context_length = Number.POSITIVE_INFINITY } = model;
@@ -145,7 +151,10 @@ export class FixedBounds implements CostBounds {
     return { requested, minimum: requested, maximum: requested };
   }
 
-  /** Counts what was sent, because a request may have many texts that each fill the context. */
+  /**
+   * Counts the tokens that were sent, because a request may have many texts that each fill the
+   * context.
+   */
   contextTokensFor(): number {
     return Math.max(minContextTokens, totalTokens(this.#maximum.usage));
   }
@@ -156,7 +165,7 @@ export function firstHoldTokens(request: ChatRequestInfo, offer: PricedOffer): n
   return Math.min(maxOutputTokens(request, offer), tokensPerExtension);
 }
 
-/** Returns the most output tokens the client and the model allow, or infinity. */
+/** Returns the most output tokens that the client and the model allow, or infinity. */
 function maxOutputTokens(request: ChatRequestInfo, { model }: PricedOffer): number {
   const cap = request.outputTokensMax ?? Number.POSITIVE_INFINITY;
   return Math.min(cap, model.max_completion_tokens ?? Number.POSITIVE_INFINITY);
@@ -287,9 +296,12 @@ const tokensPerExtension = 4_096;
 /** The shortest output worth paying for. */
 const minOutputTokens = 16;
 
-/** More text than a token can have. An upstream that sends more per token ignores its cap. */
+/** More characters than a token can have. An upstream that sends more per token ignores its cap. */
 const maxCharactersPerToken = 8;
-/** About the text of one token. After this much text per held token, the hold is extended. */
+/**
+ * The approximate length of a token. After this many characters per held token, the hold is
+ * extended.
+ */
 export const charactersPerHeldToken = 3;
 
 /** Returns the most tokens between `low` and `high` that the credits pay for. */
@@ -307,7 +319,10 @@ function maxAffordableTokens(
   return low;
 }
 
-/** Holds `requested` more credits, or fewer, but at least `minimum`. Null if too few are left. */
+/**
+ * Holds `requested` more credits, or fewer, but at least `minimum`. Returns null if too few are
+ * left.
+ */
 type ExtendHold = (requested: number, minimum: number) => Promise<number | null>;
 
 /** Tracks how many output tokens of a growing answer are held, and extends the hold. */
@@ -318,9 +333,9 @@ export class HoldTracker {
   #credits: number;
 
   /**
-   * `maxTokens` is the output cap sent upstream, or infinity. `credits` are held for `heldTokens`,
-   * or for more if they were held for a more expensive offer. `creditsFor` takes all output tokens,
-   * because the bill is rounded only once.
+   * `maxTokens` is the output cap sent upstream, or infinity. `credits` cover `heldTokens`, or more
+   * if the credits were held for a more expensive offer. `creditsFor` takes the number of all
+   * output tokens, because the bill is rounded only once.
    */
   constructor(
     heldTokens: number,
@@ -354,7 +369,7 @@ export class HoldTracker {
     return true;
   }
 
-  /** Raises the held tokens toward this number, as far as the credits suffice. */
+  /** Raises the held tokens to this number, or to as many as the credits cover. Returns them. */
   #coverUpTo(tokens: number): number {
     this.#heldTokens = maxAffordableTokens(
       this.#heldTokens,

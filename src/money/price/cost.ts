@@ -46,7 +46,7 @@ export function maxCostOverTiers(
   return max;
 }
 
-/** Returns the highest cost of at most this usage. */
+/** Returns the highest cost that any usage up to this maximum can have. */
 export function maxCost(usageMax: Usage, list: PriceList, units: Units): FemtoUsd {
   return list.longPrompts
     ? maxTierCost(usageMax, list, units)
@@ -120,7 +120,9 @@ export const estimateNote = 'The provider reported no billable usage. The tokens
 /** Several choices and search rounds can fill a model's context more than once. */
 const contextsMax = 16;
 
-/** Returns the most tokens a request can have used, so that a miscount can't drain a wallet. */
+/**
+ * Returns the most tokens that a request can have used, so that a miscount can't drain a wallet.
+ */
 export function credibleTokens(contextTokens: number): number {
   return contextTokens * contextsMax;
 }

@@ -133,7 +133,7 @@ describe('bounds with tiers', () => {
     );
   });
 
-  test("afford less output and larger extensions at the tier's prices", async () => {
+  test("allow less output and request larger extensions at the tier's prices", async () => {
     const cap = (request: ChatRequestInfo, credits: number) =>
       new ChatBounds(request).capWithin(credits, offer, creditsPerUsd);
     expect(cap(within, 500_000 + 12 * 50)).toBe(50);
@@ -173,7 +173,7 @@ describe('bounds with tiers', () => {
     );
   });
 
-  test('use tiers for fixed prices too', () => {
+  test('use tiers also if the usage is known in advance', () => {
     const bound = (inputTokens: number) => {
       const bounds = new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
       return bounds.boundFor([offer], creditsPerUsd).requested;

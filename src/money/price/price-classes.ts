@@ -9,11 +9,14 @@ import { type FemtoUsd, type NanoUsd, perMillion, perMinute, perUnit } from './u
  */
 
 interface PriceClass {
-  /** The price that applies where this one isn't set; without it, the class is free. */
+  /** The price that applies if this one isn't set. If neither is set, the class is free. */
   readonly fallback?: string;
   /** Token prices can change with the length of the prompt. */
   readonly isTokenPrice: boolean;
-  /** How many units one price buys: 60 for a price per minute, as its quantity is in seconds. */
+  /**
+   * The number of units that a price is for. It is 60 for a price per minute, because the quantity
+   * is in seconds.
+   */
   readonly per: 1 | 60 | 1_000_000;
   readonly quantity: (usage: Usage, units: Units) => number;
   /** Heading of a receipt line in the dashboard. */
@@ -176,7 +179,7 @@ export function perLabel(per: number): string {
   return per === 60 ? 'per minute' : 'per million';
 }
 
-/** Returns what a quantity costs at a price for `per` units. Exact. */
+/** Returns the exact cost of a quantity at a price for `per` units. */
 export function priceOf(per: PriceClass['per'], price: NanoUsd, quantity: number): FemtoUsd {
   if (per === 1) return perUnit(price, quantity);
   return per === 60 ? perMinute(price, quantity * 1_000) : perMillion(price, quantity);

@@ -82,7 +82,7 @@ describe('readPriceList with tiers', () => {
     [1_000, 2n, 12n, 200_000_000n],
     [1_001, 4n, 18n, 200_000_000n],
     [5_000, 4n, 18n, 200_000_000n],
-    // Changes of the first tier remain in the second.
+    // The second tier keeps the changes of the first one.
     [5_001, 4n, 18n, 500_000_000n],
     [10_000_000, 4n, 18n, 500_000_000n],
   ])('selects the tier of a prompt of %d tokens', (length, prompt, completion, cache_read) => {

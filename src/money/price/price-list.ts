@@ -7,10 +7,15 @@ import {
 } from './price-classes.ts';
 import { formatDecimal, type NanoUsd, parseUsd } from './usd.ts';
 
-/** What an endpoint charges for each price class, parsed once at startup. 0 where it isn't set. */
+/**
+ * What an endpoint charges for each price class, parsed once at startup. A price that isn't set is
+ * 0.
+ */
 export type Prices = Readonly<Record<PriceName, NanoUsd>>;
 
-/** Parses prices. An unset price defaults to that of its fallback in `priceClasses`, or to 0. */
+/**
+ * Parses prices. An unset price defaults to the price of its fallback in `priceClasses`, or to 0.
+ */
 export function readPrices(priceStrings: Readonly<Record<string, string | undefined>>): Prices {
   return mapPrices(priceNames, (name) => parseUsd(priceStringOf(priceStrings, name) ?? '0') ?? 0n);
 }
@@ -68,7 +73,10 @@ export function pricesFor(list: PriceList, promptTokens: number): Prices {
   return prices;
 }
 
-/** Returns the price strings for a prompt of this length, and the tier's limit or null for none. */
+/**
+ * Returns the price strings for a prompt of this length, and the limit of its tier, or null if it
+ * is below all tiers.
+ */
 export function priceStringsFor(
   { long_prompts: tiers = [], ...base }: PriceStrings,
   promptTokens: number,
@@ -79,7 +87,7 @@ export function priceStringsFor(
   return { priceStrings: priceStringsAbove(base, tiers, aboveTokens), aboveTokens };
 }
 
-/** A tier lists only the prices it changes; the others are those of the tier before it. */
+/** A tier lists only the prices that it changes. All others stay as in the tier before it. */
 function priceStringsAbove(
   base: FlatPriceStrings,
   tiers: readonly LongPromptPriceStrings[],

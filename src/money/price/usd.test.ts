@@ -72,7 +72,7 @@ describe('toCredits', () => {
     expect((BigInt(credits) - 1n) * under < over).toBe(true);
   };
 
-  test('rounds the exact cost at a price per million up once', () => {
+  test('rounds the exact cost at a price per million up, only once', () => {
     fc.assert(
       fc.property(priceText, quantity, scale, (text, units, creditsPerUsd) => {
         const { over, under } = fraction(text);
@@ -84,7 +84,7 @@ describe('toCredits', () => {
     );
   });
 
-  test('rounds the exact cost at a price per unit up once', () => {
+  test('rounds the exact cost at a price per unit up, only once', () => {
     fc.assert(
       fc.property(priceText, fc.nat(100_000), scale, (text, units, creditsPerUsd) => {
         const { over, under } = fraction(text);
@@ -118,7 +118,7 @@ describe('toCredits', () => {
     expect(perMinute(nano('1'), 60_000)).toBe(1_000_000_000_000_000n);
   });
 
-  test('perMillion and perUnit are exact at the smallest price and 0 for nothing', () => {
+  test('perMillion and perUnit are exact at the smallest price and return 0 for nothing', () => {
     expect(perMillion(nano('0.000000001'), 1)).toBe(1n);
     expect(perUnit(nano('0.000000001'), 1)).toBe(1_000_000n);
     expect([perMillion(nano('1'), 0), perMillion(0n, 1)]).toEqual([0n, 0n]);
@@ -152,18 +152,18 @@ describe('toCredits', () => {
 
 describe('feeToCredits', () => {
   test.each([
-    // 5% of 7,998 credits are 399.9.
+    // 5% of 7,998 credits is 399.9.
     [7_998_000_000_000n, 500, 400],
     [8_000_000_000_000n, 500, 400],
     [8_000_000_000_001n, 500, 401],
     [1_100_000_000n, 500, 1],
-    // 150% of 1.2 credits are 1.8, so 2. Rounding twice would return 3.
+    // 150% of 1.2 credits is 1.8, so the fee is 2. Rounding twice would return 3.
     [1_200_000_000n, 15_000, 2],
     [1n, 10_000, 1],
     [7_998_000_000_000n, 0, 0],
     [0n, 500, 0],
   ])(
-    'charges for %d femto-dollars at %d basis points %d credits',
+    'for %d femto-dollars at %d basis points returns %d credits',
     (amount, basisPoints, credits) => {
       expect(feeToCredits(amount, basisPoints, 1_000_000)).toBe(credits);
     },

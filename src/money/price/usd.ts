@@ -1,7 +1,7 @@
 /**
  * Exact money arithmetic. Prices are decimal strings in dollars. Amounts are whole femto-dollars
  * (10⁻¹⁵) as `bigint`, so that a price per million units times any quantity is exact. Each fee is
- * rounded once, up to whole credits.
+ * rounded up to whole credits, only once.
  */
 
 /** Dollars × 10⁹, the unit of prices. */
@@ -36,14 +36,14 @@ export function formatDecimal(scaled: bigint, decimals: number): string {
   return `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`.replace(/\.?0+$/, '');
 }
 
-/** Returns what `quantity` units cost at a price per million units. Exact. */
+/** Returns the exact cost of `quantity` units at a price per million units. */
 export function perMillion(price: NanoUsd, quantity: number): FemtoUsd {
   if (quantity === 0 || price === 0n) return 0n;
   // Nano-dollars per million units equal femto-dollars per unit.
   return price * BigInt(quantity);
 }
 
-/** Returns what `quantity` units cost at a price per unit. Exact. */
+/** Returns the exact cost of `quantity` units at a price per unit. */
 export function perUnit(price: NanoUsd, quantity: number): FemtoUsd {
   if (quantity === 0 || price === 0n) return 0n;
   return price * BigInt(quantity) * femtoPerNano;
@@ -53,7 +53,7 @@ const nsPerMs = 1_000_000;
 const nsPerMinute = 60_000_000_000n;
 
 /**
- * Returns what audio costs at a price per minute. Durations are rounded to nanoseconds, because
+ * Returns the cost of audio at a price per minute. Durations are rounded to nanoseconds, because
  * providers report seconds such as 8.470000267028809. The result is rounded up to a femto-dollar.
  */
 export function perMinute(price: NanoUsd, ms: number): FemtoUsd {
@@ -70,7 +70,7 @@ export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
 
 let lastRate = { creditsPerUsd: 0, value: 0n };
 
-/** Converts the rate once, because a process uses only one. */
+/** Caches the converted rate, because a process uses only one. */
 function rateAsBigint(creditsPerUsd: number): bigint {
   if (lastRate.creditsPerUsd !== creditsPerUsd) {
     lastRate = { creditsPerUsd, value: BigInt(creditsPerUsd) };

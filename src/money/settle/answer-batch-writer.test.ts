@@ -10,7 +10,7 @@ const caller = callerOf('ten_1');
 /** Waits for one turn of the event loop. */
 const nextTurn = () => new Promise(setImmediate);
 
-/** A writer on a store whose transactions end when the test says so. */
+/** A writer with a store whose transactions end when the test ends them. */
 function writerWith(writeTimeoutMs = 600_000, stallMs?: number) {
   const transactions: {
     requestIds: string[];
@@ -81,12 +81,12 @@ test('AnswerBatchWriter commits at most 50 answers together, and long ones alone
   expect(sizes()).toEqual([1, 50, 2, 1, 1]);
 });
 
-test('AnswerBatchWriter reports answers as unwritten after two failures and tries the next', async () => {
+test('AnswerBatchWriter reports answers as unwritten after 2 failures and still tries the next', async () => {
   const { book, end, transactions } = writerWith();
   const all = [book(), book()];
-  transactions[0]?.end.reject(new Error('away'));
+  transactions[0]?.end.reject(new Error('unavailable'));
   while (transactions.length < 2) await nextTurn();
-  transactions[1]?.end.reject(new Error('still away'));
+  transactions[1]?.end.reject(new Error('still unavailable'));
   expect(await Promise.all(all)).toEqual(['unwritten', 'unwritten']);
   await nextTurn();
   const next = book();
@@ -94,7 +94,7 @@ test('AnswerBatchWriter reports answers as unwritten after two failures and trie
   expect(await next).toBe('written');
 });
 
-test('AnswerBatchWriter tries again after a closed connection and learns who has the claim', async () => {
+test('AnswerBatchWriter tries again after a closed connection and detects that the claim was lost', async () => {
   const { book, end, committed, transactions } = writerWith();
   const result = book();
   transactions[0]?.end.reject(new Error('Connection terminated unexpectedly'));
@@ -106,7 +106,7 @@ test('AnswerBatchWriter tries again after a closed connection and learns who has
   expect(committed).toEqual([]);
 });
 
-test('AnswerBatchWriter waits no longer for two tries than for one', async () => {
+test('AnswerBatchWriter waits no longer for 2 tries than for 1', async () => {
   const { book, transactions, committed, end } = writerWith(1_000);
   using activeClock = new ActiveClock();
   const result = book();
@@ -116,13 +116,13 @@ test('AnswerBatchWriter waits no longer for two tries than for one', async () =>
   );
   expect(await result).toBe('unwritten');
   expect(activeClock.ms).toBeLessThan(1_500);
-  // The second try continues. Committing the charge later shows its result.
+  // The second transaction continues. The later commit of the charge shows how it ended.
   expect(transactions.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
   await end(1);
   expect(committed).toEqual([]);
 });
 
-test('AnswerBatchWriter does not wait behind a transaction that takes too long', async () => {
+test('AnswerBatchWriter does not wait for a transaction that takes too long', async () => {
   const { book, end, committed, sizes } = writerWith(20);
   const waiting = [book(), book()];
   expect(await Promise.all(waiting)).toEqual(['unwritten', 'unwritten']);
@@ -130,7 +130,7 @@ test('AnswerBatchWriter does not wait behind a transaction that takes too long',
   expect(await book()).toBe('unwritten');
   expect(sizes()).toEqual([1]);
   await end(0);
-  // Committing those charges later shows what the transaction did.
+  // The later commit of those charges shows how the transaction ended.
   expect(committed).toEqual([]);
   const next = book();
   await end(1);
@@ -143,7 +143,7 @@ test('AnswerBatchWriter tries again after the process was suspended', async () =
   void book().then((answer) => {
     result = answer;
   });
-  // As after a pause of the machine: both the timeout and the transaction have ended.
+  // As after the machine was suspended: both the timeout and the transaction have ended.
   setTimeout(() => transactions[0]?.end.reject(new Error('idle in transaction')), 1);
   Bun.sleepSync(700);
   while (result === undefined && sizes().length < 2) await nextTurn();

@@ -5,11 +5,13 @@ import type { Booked, BookedAnswers, LedgerStore, SettlementEntry } from '../led
 
 /** Answers per transaction. More would save little and lock accounts longer. */
 const answersPerBatch = 50;
-/** Characters of all answers in a transaction, unless the first alone has more. */
+/**
+ * The most characters in the answers of one transaction, unless the first answer alone has more.
+ */
 const batchCharactersMax = 1_000_000;
 /**
- * Claims are extended 3 times per lease, so a process suspended for less than 2/3 of a lease still
- * has them.
+ * If a write takes longer than this, the process was suspended. Claims are extended 3 times per
+ * lease, so a process that was suspended for less than 2/3 of a lease still has its claims.
  */
 const stallMsMax = idempotencyLeaseMs / 2;
 /** Time for the store to detect closed connections and open new ones. */
@@ -29,9 +31,9 @@ interface PendingAnswer {
 }
 
 /**
- * Stores answers under idempotency keys, each in one transaction with its charge. Answers that end
- * during a transaction share the next one; otherwise the requests of a tenant would wait for the
- * lock of its account.
+ * Stores answers with idempotency keys, each in one transaction with its charge. Answers that end
+ * during a transaction share the next one. Otherwise, the requests of a tenant would wait for the
+ * lock on its account.
  */
 export class AnswerBatchWriter {
   readonly #deps: AnswerBatchWriterDeps;
@@ -81,8 +83,8 @@ export class AnswerBatchWriter {
     let transaction = this.#startTransaction(batch, false);
     let done = await withTimeout(transaction, this.#writeTimeoutMs);
     const hasStalled = performance.now() - startedAt > this.#stallMs;
-    // A suspended process hasn't really waited for the store, so try again. Also after a failure,
-    // because all connections may have been closed in the meantime.
+    // Try again if the process was suspended, because then it hasn't really waited for the store.
+    // Also try again after a failure, because all connections may have been closed in the meantime.
     if (done === 'failed' || (!done && hasStalled)) {
       if (done) await Bun.sleep(reconnectMs);
       transaction = this.#startTransaction(batch, true);
@@ -103,7 +105,7 @@ export class AnswerBatchWriter {
     this.#isOverdue = false;
   }
 
-  /** `mayRepeat`: the settlements may have been committed before. */
+  /** `mayRepeat` is true if the settlements may have been committed before. */
   #startTransaction(
     batch: readonly PendingAnswer[],
     mayRepeat: boolean,

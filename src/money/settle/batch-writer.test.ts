@@ -9,7 +9,7 @@ const caller = callerOf('ten_1');
 const settlement = () => settlementOf(crypto.randomUUID(), caller, 1);
 const entry = () => toSettlementEntry(settlement());
 
-/** A writer on a store that commits or rejects each batch as listed. */
+/** A writer with a store that commits or rejects each batch as listed. */
 function writerWith(...results: ('commits' | 'fails')[]) {
   const batches: ParsedBatch[] = [];
   const committed: string[] = [];
@@ -17,7 +17,7 @@ function writerWith(...results: ('commits' | 'fails')[]) {
   const store: Pick<LedgerStore, 'commit'> = {
     async commit(batch): Promise<readonly Booked[]> {
       batches.push(parseBatch(batch));
-      if (results.shift() === 'fails') throw new Error('away');
+      if (results.shift() === 'fails') throw new Error('unavailable');
       return [];
     },
   };
@@ -31,7 +31,7 @@ function writerWith(...results: ('commits' | 'fails')[]) {
 }
 
 describe('BatchWriter with claims in use', () => {
-  /** A writer on a store in which other transactions write the claims of these requests. */
+  /** A writer with a store in which other transactions write the claims of these requests. */
   function writerWithClaimsInUse(inUse: ReadonlyMap<string, string>) {
     const committed: string[] = [];
     const failures: number[] = [];
@@ -53,7 +53,7 @@ describe('BatchWriter with claims in use', () => {
     return { writer, committed, failures };
   }
 
-  test('commits all others first, and deferred ones later', async () => {
+  test('commits all other settlements first, and deferred ones later', async () => {
     const [one, busy, two] = [entry(), entry(), entry()];
     const inUse = new Map([[busy.requestId, 'ten_1']]);
     const { writer, committed, failures } = writerWithClaimsInUse(inUse);
@@ -68,7 +68,7 @@ describe('BatchWriter with claims in use', () => {
     expect([writer.waiting, failures]).toEqual([0, []]);
   });
 
-  test('delays a flush of their tenant and of all tenants only', async () => {
+  test('delays only a flush of their tenant or of all tenants', async () => {
     const [busy, other] = [entry(), entry()];
     const inUse = new Map([[busy.requestId, 'ten_1']]);
     const { writer, committed } = writerWithClaimsInUse(inUse);
@@ -86,7 +86,7 @@ describe('BatchWriter with claims in use', () => {
     expect(committed).toEqual([other.requestId, busy.requestId]);
   });
 
-  test('commits others although more than a batch is deferred', async () => {
+  test('commits other settlements even if more than a batch is deferred', async () => {
     const [busy, others] = [Array.from({ length: 700 }, entry), Array.from({ length: 700 }, entry)];
     const inUse = new Map(busy.map(({ requestId }) => [requestId, 'ten_1']));
     const { writer, committed } = writerWithClaimsInUse(inUse);
@@ -200,7 +200,7 @@ describe('BatchWriter', () => {
     const first = settlement();
     writer.add(toSettlementEntry(first));
     const failed = await writer.flush().catch((error: unknown) => error);
-    expect(String(failed)).toContain('away');
+    expect(String(failed)).toContain('unavailable');
     expect(failures).toEqual([1]);
     const second = settlement();
     writer.add(toSettlementEntry(second));
@@ -213,7 +213,7 @@ describe('BatchWriter', () => {
     expect(batches.at(-1)?.mayRepeat).toBe(false);
   });
 
-  test('retries by itself', async () => {
+  test('retries failed commits by itself', async () => {
     const { writer, committed, failures } = writerWith('fails', 'fails', 'fails', 'commits');
     writer.add(entry());
     while (committed.length < 1) await Bun.sleep(5);
@@ -232,7 +232,7 @@ describe('BatchWriter', () => {
     writer.add(entry());
     while (committed.length === 0) await Bun.sleep(1);
     spy.mockRestore();
-    // The first delay is that of the batch.
+    // The first delay is the time that a batch waits for more settlements.
     expect(waits).toEqual([200, 100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000]);
   });
 

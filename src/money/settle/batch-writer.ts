@@ -8,7 +8,7 @@ const settlementsPerBatch = 500;
 const batchDelayMs = 200;
 const retryMsFirst = 100;
 const retryMsMax = 2_000;
-/** About 20 seconds with the pauses. No statement of a store takes half as long. */
+/** About 20 seconds, including the pauses. No statement of a store takes even half of that. */
 const flushTriesMax = 100;
 
 interface BatchWriterDeps {
@@ -56,8 +56,8 @@ export class BatchWriter {
   }
 
   /**
-   * Resolves once everything added before is committed. With a tenant, doesn't wait for deferred
-   * settlements of other tenants. Rejects if the store is unreachable.
+   * Resolves once everything added before is committed. If a tenant is given, doesn't wait for
+   * deferred settlements of other tenants. Rejects if the store is unreachable.
    */
   async flush(tenantId?: string): Promise<void> {
     const added = new Set(this.#waiting);
@@ -81,7 +81,7 @@ export class BatchWriter {
     this.#timer ??= setTimeout(() => this.#runInBackground(), ms);
   }
 
-  /** Runs without a caller. Failures go to `onFailure` and are retried. */
+  /** Runs without a caller. Failures are passed to `onFailure` and retried. */
   #runInBackground(): void {
     this.#run().catch(() => undefined);
   }
@@ -107,7 +107,7 @@ export class BatchWriter {
 
   async #commitNext(): Promise<number> {
     const { onCommit, onFailure } = this.#deps;
-    // The batch is among these entries. Don't scan the whole queue, which may have 100,000.
+    // The batch is among these entries. Don't scan the whole queue, which may have 100,000 entries.
     const scanLength = settlementsPerBatch + this.#deferred.size;
     const entries = this.#waiting
       .slice(0, scanLength)
@@ -136,15 +136,18 @@ export class BatchWriter {
     }
   }
 
-  /** Commits the rest without them, so that a long answer doesn't delay other charges. */
+  /**
+   * Defers the settlements whose claims are in use, so that a long answer doesn't delay other
+   * charges. Returns their number.
+   */
   #deferSome(entries: readonly SettlementEntry[], { requests }: ClaimsInUse): number {
     for (const [requestId, tenantId] of requests) this.#deferred.set(requestId, tenantId);
     return entries.filter(({ requestId }) => requests.has(requestId)).length;
   }
 
   /**
-   * Commits a batch, and after a failure tries again with `mayRepeat`: a request id that is already
-   * committed, such as a repeated piece of a job, fails its whole batch.
+   * Commits a batch. After a failure, tries again with `mayRepeat`, because a request ID that is
+   * already committed, such as the ID of a repeated piece of a job, makes its whole batch fail.
    */
   #commit(entries: readonly SettlementEntry[]): Promise<readonly Booked[]> {
     const { store, processId } = this.#deps;

@@ -104,7 +104,9 @@ export class Segment {
     return this.#bytes;
   }
 
-  /** Writes all lines or throws. If a full disk takes only a part, truncates the file. */
+  /**
+   * Writes all lines or throws. If the disk is full and only a part was written, removes that part.
+   */
   write(lines: string): void {
     // If truncating failed, start with a line break, so that only the torn line is lost.
     const text = this.#isTorn ? `\n${lines}` : lines;

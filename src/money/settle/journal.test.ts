@@ -204,7 +204,7 @@ describe('Journal', () => {
     journal.close();
   });
 
-  test('writes a late line as soon as it can and starts no request before', async () => {
+  test('writes a late line as soon as it can, and rejects requests until then', async () => {
     const { journal, folder, lines } = open();
     rmSync(folder, { recursive: true });
     await Bun.write(folder, '');
@@ -228,7 +228,7 @@ describe('Journal', () => {
     journal.close();
   });
 
-  test('starts a new segment after another process replayed and removed it', async () => {
+  test('starts a new segment after another process replayed and removed the journal', async () => {
     const { journal, folder, lines } = open();
     await journal.dispatched(dispatched(id()));
     rmSync(folder, { recursive: true });
@@ -292,7 +292,7 @@ describe('Journal syncs', () => {
   /** Longer than two sync intervals. */
   const twoTurnsMs = 110;
 
-  /** A journal on a disk whose syncs end when the test says so. */
+  /** A journal on a disk whose syncs end when the test ends them. */
   function openOnDisk(durability: 'journal' | 'fsync') {
     const syncs: { file: number; done: (error: Error | null) => void }[] = [];
     let wake = () => {};

@@ -12,9 +12,12 @@ import {
 
 /** A new segment starts at this size, so that committed ones can be removed. */
 const segmentBytes = 4 * 1024 * 1024;
-/** The committed segment in use is removed above this size, and kept below it. */
+/** The current segment is removed only above this size, once all its lines are committed. */
 const removableBytesMin = segmentBytes / 8;
-/** With `journal` durability, a power failure can lose this much; a crash loses nothing. */
+/**
+ * With `journal` durability, a power failure can lose the lines written during this time. A crash
+ * of the process loses nothing.
+ */
 const syncMs = 50;
 const retryMs = 250;
 
@@ -43,8 +46,8 @@ interface LateEntry {
 
 /**
  * A local, append-only journal of requests, so that no finished request is lost. A line is written
- * when an upstream call starts and another when it ends, before the client gets the end. Lines of
- * one event-loop turn share one write.
+ * when an upstream call starts and another when it ends, before the client gets the end of the
+ * answer. Lines of one event-loop turn share one write.
  */
 export class Journal {
   readonly #folder: string;
@@ -118,7 +121,8 @@ export class Journal {
 
   /**
    * Throws if no request can start. After a failed write, tests for free space, because a load
-   * balancer that sees this failure sends no requests that would.
+   * balancer stops sending requests after this failure, so no request would detect that the disk
+   * has space again.
    */
   requireWritable(): void {
     const problem = this.#problem();
@@ -143,15 +147,18 @@ export class Journal {
     this.#isWritable = true;
   }
 
-  /** Records that a call ended. Rejects if it can't be written; then call `settledLate`. */
+  /**
+   * Records that a call ended. If this rejects because the line can't be written, call
+   * `settledLate`.
+   */
   settled(entry: SettlementEntry): Promise<void> {
     if (this.#closed) return rejected('The journal is closed.');
     return this.#append(this.#currentBatch(), entry.requestId, settledLine(entry));
   }
 
   /**
-   * Records that a free answer ended. Doesn't wait for a sync, and ignores failures, because a free
-   * answer shouldn't fail with the disk. Returns a promise for the write, if one starts.
+   * Records that a free answer ended. Doesn't wait for a sync, and ignores failures, because a disk
+   * failure shouldn't make a free answer fail. Returns a promise for the write, if one starts.
    */
   settledFree(entry: SettlementEntry): Promise<void> | void {
     if (this.#problem() !== undefined) return;
@@ -180,7 +187,7 @@ export class Journal {
       this.#remove(current);
   }
 
-  /** Closes the journal. The next start replays requests that aren't committed. */
+  /** Closes the journal. The next startup replays requests that aren't committed. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#retry);
@@ -207,7 +214,7 @@ export class Journal {
     try {
       segment.remove();
     } catch {
-      // All lines are committed, so the next start recognizes their ids. A failure here must not
+      // All lines are committed, so the next startup recognizes their IDs. A failure here must not
       // fail the commit.
     }
   }
@@ -255,7 +262,8 @@ export class Journal {
 
   #write(requestIds: readonly string[], lines: string): Segment {
     const segment = this.#segment();
-    // Add them before writing: a segment must be kept while it has any of these lines.
+    // Add the requests before writing, because a segment must be kept as long as it may have their
+    // lines.
     const now = Date.now();
     for (const requestId of requestIds) {
       if (!segment.uncommitted.has(requestId)) segment.uncommitted.set(requestId, now);
@@ -282,7 +290,10 @@ export class Journal {
     }, syncMs);
   }
 
-  /** Writes late lines one by one, so that little free space suffices for some of them. */
+  /**
+   * Writes late lines one at a time, so that some can be written even if there is little free
+   * space.
+   */
   #retryLate(): void {
     this.#retry = undefined;
     try {

@@ -67,7 +67,7 @@ function request() {
 }
 
 describe('replayJournals', () => {
-  test('commits a journal with its own leases, frees them, and removes it', async () => {
+  test('charges a journal to the leases of its process, frees them, and removes the journal', async () => {
     const { store, batches, expired } = recordingStore();
     const one = request();
     const folder = leave(folderOf(deadPid), [one.dispatched, one.settled]);
@@ -122,7 +122,7 @@ describe('replayJournals', () => {
     ]);
   });
 
-  test('reports damaged lines and does not charge them', async () => {
+  test('reports damaged lines and does not charge for them', async () => {
     const { store, batches, expired } = recordingStore();
     const [one, two] = [request(), request()];
     const changed = settledLine(toSettlementEntry(two.settled.settlement)).replace(
@@ -168,11 +168,11 @@ describe('replayJournals', () => {
     const { store } = recordingStore();
     const one = request();
     const folder = leave(folderOf(deadPid), [one.settled]);
-    const unavailable = { ...store, commit: () => Promise.reject(new Error('away')) };
+    const unavailable = { ...store, commit: () => Promise.reject(new Error('unavailable')) };
     const failed = await replayJournals(root, unavailable, Date.now()).catch((error) =>
       String(error),
     );
-    expect(failed).toContain('away');
+    expect(failed).toContain('unavailable');
     expect(existsSync(folder)).toBe(true);
   });
 
@@ -210,7 +210,7 @@ describe('replayJournals', () => {
     ['another host with a recent heartbeat', folderOf(deadPid, 'elsewhere'), 200_000, false],
     ['another host without a heartbeat', folderOf(deadPid, 'elsewhere'), 400_000, true],
     ['a folder with another name', 'lost+found', 400_000, false],
-  ])('with the journal of %s', async (_, name, silentMs, isDead) => {
+  ])('decides whether to replay the journal of %s', async (_, name, silentMs, isDead) => {
     expect(await replayed(name, silentMs)).toBe(isDead);
   });
 
@@ -243,7 +243,7 @@ describe('LateReplay', () => {
     return booked;
   }
 
-  test('replays a journal without a heartbeat during 5 minutes of polls', async () => {
+  test('replays a journal that got no heartbeat during 5 minutes of polls', async () => {
     const left = folder();
     expect(await pollTimes(7)).toEqual([0, 0, 0, 0, 0, 1, 0]);
     expect(existsSync(left)).toBe(false);

@@ -23,7 +23,7 @@ export type OnDamaged = (folder: string, lines: number) => void;
 
 /**
  * Commits the journals of dead processes and frees their leases. Requests that were committed
- * before are recognized by their ids. Returns the number of replayed requests.
+ * before are recognized by their IDs. Returns the number of replayed requests.
  */
 export async function replayJournals(
   root: string,
@@ -63,7 +63,7 @@ export class LateReplay {
     this.#onDamaged = onDamaged;
   }
 
-  /** Replays journals that became silent. Returns the number of replayed requests. */
+  /** Replays journals that have become silent. Returns the number of replayed requests. */
   async poll(now: number): Promise<number> {
     const before = this.#seen;
     this.#seen = new Map();
@@ -143,10 +143,10 @@ function ifExists<Found>(read: () => Found, fallback: Found): Found {
 }
 
 /**
- * Returns true if a journal's process may be alive. Our own PID means a predecessor, because
- * containers start everything as process 1. Any other PID in use counts as alive, although another
- * program may have it; `LateReplay` watches such journals. A missing heartbeat alone isn't proof
- * on this host, because the clock may have been set ahead.
+ * Returns true if a journal's process may be alive. A journal with our own PID belongs to a
+ * predecessor, because in a container, every start of the gateway has PID 1. Any other PID in use
+ * counts as alive, although another program may have it; `LateReplay` watches such journals. A
+ * missing heartbeat alone isn't proof on this host, because the clock may have been set ahead.
  */
 function isProcessAlive({ host, pid }: JournalOwner, folder: string, now: number): boolean {
   if (host !== hostname()) return now - ifExists(() => statSync(folder).mtimeMs, 0) < silenceMs;

@@ -290,7 +290,7 @@ describe('settle', () => {
     expect(bill.note).toBe('30 credits were written off because the wallet was empty.');
   });
 
-  test("charges the key's limit for no more than is left", async () => {
+  test("charges the key's limit for no more than it has left", async () => {
     const bill = await billOf({ hold: holdOf(50, 1_000, 70) });
     expect(bill).toMatchObject({ costCredits: 120, writtenOff: 0, keyCharge: 70 });
   });
@@ -432,7 +432,7 @@ test('settle charges nothing for replayed answers', async () => {
     },
   ]);
   const first = { requestId: 'r-1', receivedAt: 7, usage: tokens(9, 1), costCredits: 12 };
-  const named = settling({});
+  const withFirst = settling({});
   const outcome = {
     kind: 'replayed',
     recording,
@@ -441,8 +441,8 @@ test('settle charges nothing for replayed answers', async () => {
     error: null,
   } as unknown as RequestOutcome;
   // The client gets the numbers of the first request.
-  expect(await named.settle(outcome)).toMatchObject({ usage: tokens(9, 1), costCredits: 12 });
-  expect(named.saved).toMatchObject([
+  expect(await withFirst.settle(outcome)).toMatchObject({ usage: tokens(9, 1), costCredits: 12 });
+  expect(withFirst.saved).toMatchObject([
     {
       wasDispatched: false,
       settlement: {

@@ -15,7 +15,7 @@ import { withWriteOff } from './write-off.ts';
 
 interface SettleDeps {
   readonly creditsPerUsd: number;
-  /** Saves a settlement. Returns once it can't be lost anymore; a promise if it has to wait. */
+  /** Saves a settlement. Returns a promise if saving has to wait. */
   saveSettlement(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;
   /** Saves a settlement together with the answer it pays for. */
   saveWithAnswer(answer: IdempotentAnswer, settlement: Settlement): Promise<AnswerWriteResult>;
@@ -142,7 +142,7 @@ function billOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
     : freeOfCharge;
 }
 
-/** Returns whether the client disconnected before an answer started, which is no failure. */
+/** Returns whether the client disconnected before an answer started. That isn't a failure. */
 function disconnectedEarly({ attempts }: Call, { kind }: RequestOutcome): boolean {
   return kind === 'rejected' && attempts.at(-1)?.outcome === 'client_disconnected';
 }
@@ -161,7 +161,7 @@ function billAnswer(call: Call, outcome: AnsweredOutcome, { creditsPerUsd }: Set
   const trafficMode = offer.ownAccount ? 'byok' : 'shared';
   const otherFees = totalCharge(chargesFor(trafficMode, 0, measured));
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
-  // An estimate never costs more than the hold. What the provider counted may.
+  // An estimate never costs more than the hold, but tokens that the provider counted may.
   const countedCharge = reported ? chargeFor(reported, measured, offer, creditsPerUsd) : 0;
   const maxCharge = Math.max(creditsForModel(call.hold, otherFees), countedCharge);
   const capped = isEstimate ? Math.min(charge, maxCharge) : charge;
@@ -234,7 +234,7 @@ function recordOf(
   const { tenantId, keyId } = call.caller;
   const finishReason = outcome.kind === 'rejected' ? undefined : outcome.metrics.finishReason;
   const { model, provider, trafficMode, firstByteMs } = answererOf(outcome);
-  // Listed rather than spread, because this runs for every request.
+  // The fields are listed rather than spread, because this runs for every request.
   return {
     usage: bill.usage,
     units: bill.units,

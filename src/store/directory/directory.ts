@@ -168,7 +168,7 @@ export class SqlDirectory extends SqlRepository implements Directory {
     secret: NewSecret,
     now: number,
   ): Promise<ApiKey | undefined> {
-    // Drop an expired old secret, which a process with a slow clock would still accept.
+    // Drop an expired old secret, because a process whose clock is behind would still accept it.
     const isStillValid = secret.oldUntil > now;
     return this.#updateKey(tenantId, id, {
       previous_hash: isStillValid ? sql.ref('secret_hash') : null,
@@ -263,7 +263,7 @@ export function inVersionedTransaction<T>(
   return inTransaction(database, async (trx) => {
     const result = await work(trx);
     if (!result) return result;
-    // Last in its transaction, because all such changes wait for each other on this row.
+    // Do this last, because all such changes wait for each other's lock on this row.
     await trx
       .updateTable('changes')
       .set((eb) => ({ version: eb('version', '+', 1) }))
@@ -278,8 +278,8 @@ function tenantMatches(text: string, engine: Engine): RawBuilder<SqlBool> {
 }
 
 /**
- * Matches keys with each of these words in their name or label, or with an ID that starts with the
- * text. Other parts of an ID occur in many IDs by chance.
+ * Matches keys whose name or label contains each of the words, or whose ID starts with the text.
+ * Other parts of an ID aren't searched, because a short text occurs in many IDs by chance.
  */
 function keyMatches(text: string, engine: Engine): RawBuilder<SqlBool> {
   const hasWord = (word: string) =>
@@ -312,8 +312,8 @@ const sums = {
 } as const;
 
 /**
- * Returns the expression that tenants are sorted by. Each tenant's sums are a short range of the
- * daily sums, so they cost the days of a month, whatever the size of the log.
+ * Returns the expression that tenants are sorted by. Each tenant's sums are read from a short range
+ * of the daily sums, so the cost doesn't depend on the size of the log.
  */
 function tenantSortKey({ by, days }: TenantOrder, engine: Engine): RawBuilder<unknown> {
   if (by === 'created_at') return sql.ref(by);

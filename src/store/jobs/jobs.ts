@@ -73,7 +73,10 @@ export class SqlJobs extends SqlRepository implements JobStore {
   }
 }
 
-/** Gives the tenant a turn and locks it, so that concurrent writers can't exceed the bounds. */
+/**
+ * Creates the tenant's turn if it has none, and locks it, so that concurrent writers can't exceed
+ * the bounds.
+ */
 async function lockTurn(trx: StoreTransaction, { tenantId }: NewJob): Promise<void> {
   await trx
     .insertInto('job_turns')
@@ -89,7 +92,7 @@ async function lockTurn(trx: StoreTransaction, { tenantId }: NewJob): Promise<vo
     .execute();
 }
 
-/** Returns the recording of an idempotency key that created a job: the job's id as its text. */
+/** Returns the recording for an idempotency key that created a job. Its text is the job's ID. */
 export function recordingOfJob(id: string): Recording {
   return { dialect: '', form: 'reply', model: '', provider: '', text: id };
 }
@@ -98,7 +101,10 @@ function answerOf(claim: JobIdempotencyClaim, { id }: NewJob): IdempotentAnswer 
   return { claim, recording: recordingOfJob(id), expiresAt: claim.answerExpiresAt };
 }
 
-/** Matches jobs by status. An expired output counts as expired even before the sweep runs. */
+/**
+ * Matches jobs by status. A job whose output has expired counts as expired even before the sweep
+ * runs.
+ */
 function isShownAs(status: JobStatus, now: number) {
   if (status === 'succeeded') return sql<boolean>`status = ${status} and expires_at > ${now}`;
   if (status !== 'expired') return sql<boolean>`status = ${status}`;
@@ -163,8 +169,8 @@ interface EndColumns {
 }
 
 /**
- * Ends a job; only the first caller succeeds. The same transaction releases its objects to the
- * sweep and queues its webhook. Without a lease, the job ends no matter which worker runs it.
+ * Ends a job. Only the first call succeeds. The same transaction schedules the job's objects for
+ * deletion and queues its webhook. Without a lease, the job ends no matter which worker runs it.
  */
 export async function endJob(
   trx: StoreTransaction,
@@ -211,7 +217,8 @@ export async function endJob(
 
 /**
  * Adds the charges of pieces to the costs of their jobs. Must run in the transaction that commits
- * the charges, whose locks on the accounts keep two of them from changing the same jobs at once.
+ * the charges, because its locks on the accounts prevent concurrent transactions from updating the
+ * same jobs.
  */
 export async function addJobCosts(
   trx: StoreTransaction,

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { JobObjects } from '../../jobs/queue.ts';
 import { SqlRepository } from '../database.ts';
 
-/** Rows changed per sweep; the rest waits for the next one. */
+/** Rows changed per sweep. The others wait for the next sweep. */
 const batchRows = 500;
 
 /** Registers the stored objects of jobs for deletion. `expire` also expires the jobs themselves. */

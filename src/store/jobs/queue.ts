@@ -177,9 +177,9 @@ function hasClaimable(now: number) {
 }
 
 /**
- * Raises the cost of a job to at least that of its pieces. Committing a piece's charge already adds
- * it, except in processes of an older version. Must run with the job locked, because a statement
- * that waits for the lock doesn't see what was added meanwhile.
+ * Raises the cost of a job to at least the cost of its pieces. The commit of a piece's charge has
+ * already added it, unless a process of an older version committed it. Must run with the job
+ * locked, because a statement that waits for the lock doesn't see what was added meanwhile.
  */
 async function raiseCost(trx: StoreTransaction, jobId: string): Promise<void> {
   const pieces = sql<number>`(select sum(job_pieces.cost) from job_pieces where job_id = ${jobId})`;

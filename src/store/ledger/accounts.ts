@@ -114,7 +114,7 @@ export interface Account {
   readonly recalls: number;
 }
 
-/** Locks accounts by ascending id. Every transaction uses this order, so they can't deadlock. */
+/** Locks accounts by ascending ID. Every transaction uses this order, so they can't deadlock. */
 export function lockAccounts(
   trx: StoreTransaction,
   by: 'id' | 'owner',
@@ -138,9 +138,10 @@ export async function lockAccount(
 }
 
 /**
- * Brings a key's account to its limit. At first it grants the whole limit; later it books the
- * difference to a changed limit, downwards only as far as credits aren't leased. What the key spent
- * in the period without this account, under no limit or another one, is not granted again.
+ * Brings a key's account to its limit. The first call grants the entire limit. When the limit
+ * changes, a later call books the difference. A decrease never takes credits that are leased. What
+ * the key spent in the period without this account, because it had no limit or a different one,
+ * isn't granted again.
  */
 export async function bookAllowance(
   trx: StoreTransaction,
@@ -188,7 +189,10 @@ async function bookGranted(
     .executeTakeFirstOrThrow();
 }
 
-/** Returns what the key spent in the period by the daily sums, as the key object shows it. */
+/**
+ * Returns what the key spent in the period according to the daily sums, which the key object also
+ * shows.
+ */
 async function spentBy(
   trx: StoreTransaction,
   { keyId, firstDay, endDay }: Allowance,

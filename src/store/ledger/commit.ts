@@ -11,7 +11,7 @@ import { addDailySums, idBytes, idText, logColumns, rowOf } from './request-log.
 
 /**
  * Commits one batch inside a transaction: charges each account, adds one ledger entry per account
- * and the log rows under it, and updates the daily sums and the costs of jobs.
+ * and the log rows that refer to it, and updates the daily sums and the costs of jobs.
  */
 export async function commitBatch(
   trx: StoreTransaction,
@@ -76,7 +76,8 @@ async function chargedElsewhere(
     ({ claim, record }) => claim && totalCharge(record.charges) > 0,
   );
   if (answered.length === 0) return noRequests;
-  // A committed request has already used its key, which another may have claimed since.
+  // A committed request has already used its key, and another request may have claimed the key
+  // since.
   const { fresh } = await splitRepeats(trx, answered);
   const claims = fresh.flatMap(({ claim }) => claim ?? []);
   return claims.length === 0 ? noRequests : answeredBefore(trx, claims, { now, mayDefer });
@@ -93,7 +94,7 @@ function waiveFreeCharges(
 
 const chargedBefore: Failure = {
   error: null,
-  note: 'Another answer to its Idempotency-Key was charged before, so this one is free.',
+  note: 'Another answer with the same Idempotency-Key was already charged, so this one is free.',
 };
 
 type FromLease = NonNullable<Booked['fromLease']>;
@@ -126,7 +127,7 @@ async function splitRepeats(
   const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
   for (const settlement of settlements) {
     const { requestId } = settlement.record;
-    // A journal can hold a line twice; the first one counts.
+    // A journal can contain a line twice. The first one counts.
     (seen.has(requestId) ? repeats : fresh).push(settlement);
     seen.add(requestId);
   }
@@ -152,8 +153,8 @@ async function leasesOf(
 
 /**
  * Writes off charges that exceed the available credits. Charges are covered by a lease, so this
- * happens only if the lease expired while this process was cut off. Credits leased by others aren't
- * available.
+ * happens only if the lease expired while this process couldn't reach the store. Credits leased by
+ * other processes aren't available.
  */
 function writeOffShortfalls(
   settlements: readonly Settlement[],

@@ -121,7 +121,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
   async #expireOn(ids: readonly number[], isExpired: LeaseCondition): Promise<void> {
     await inTransaction(this.database, async (trx) => {
       const accounts = await lockAccounts(trx, 'id', ids);
-      // Checked again under the lock, because a process that woke up may just have renewed.
+      // Checked again under the lock, because a process that woke up may just have renewed its
+      // leases.
       const condition: LeaseCondition = (eb) =>
         eb.and([eb('account_id', 'in', ids), isExpired(eb)]);
       const freed = await lockLeases(trx, condition);
@@ -177,7 +178,10 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
     });
   }
 
-  /** Returns the account, after updating a key's allowance. */
+  /**
+   * Locks and returns the account. For a key's limit, first creates the account if necessary and
+   * updates its allowance.
+   */
   async #openAccount(trx: StoreTransaction, request: LeaseRequest): Promise<Account | undefined> {
     const { owner, now } = request;
     const account = await lockAccount(trx, owner.name);
@@ -194,9 +198,9 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
 }
 
 /**
- * Returns the requested credits plus a share of the rest, in multiples of a hold: if several
- * processes each had part of a hold, none could serve the last request that the account can pay
- * for.
+ * Returns the requested credits plus a share of the remaining ones, in multiples of one hold. If
+ * several processes each had only a part of a hold, none of them could serve the last request that
+ * the account can pay for.
  */
 function creditsToGrant(free: number, { credits, oneHold }: LeaseRequest): number {
   if (free <= credits) return Math.max(0, free);

@@ -40,7 +40,10 @@ export class SqlRequestLog extends SqlRepository implements RequestLog, AllTenan
 
 type Row = Insertable<RequestLogTable>;
 
-/** What is displayed with a request but never searched or summed: one JSON column. */
+/**
+ * The fields that are displayed with a request but never searched or summed. They are stored in one
+ * JSON column.
+ */
 interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' | 'attempts'> {
   readonly finishReason: string | null;
   readonly firstByteMs: number | null;
@@ -114,7 +117,7 @@ function writeDetails(record: RequestRecord): string {
   return JSON.stringify(details);
 }
 
-/** The columns with what a request used and cost. */
+/** The columns with the usage and the cost of a request. */
 export const amountColumns = [
   'input_tokens',
   'cache_read_tokens',
@@ -182,7 +185,10 @@ function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
   };
 }
 
-/** The columns count text and audio tokens together, and cache writes of every lifetime. */
+/**
+ * Splits token counts, because one column counts text and audio tokens together, and another counts
+ * cache writes of all lifetimes together.
+ */
 function splitTokens(
   usage: Usage,
   { inputAudioTokens = 0, cacheWrite1hTokens = 0 }: Details,
@@ -223,7 +229,10 @@ export function idText(bytes: Uint8Array): string {
 
 const groupColumns = ['tenant_id', 'day', 'key_id', 'model', 'provider', 'traffic_mode'] as const;
 
-/** What one request adds to a daily sum: in code, and in SQL on its row of the request log. */
+/**
+ * What one request adds to a daily sum: computed in code, and in SQL from its row of the request
+ * log.
+ */
 interface Addend {
   readonly of: (settlement: Settlement) => number;
   readonly sql: string;

@@ -95,7 +95,8 @@ function ledger({ id, rowId, integer, tableEnd }: SqlTypes): string[] {
       unique (account_id, idempotency_key)
     )${tableEnd}`,
     'create index ledger_entries_by_account on ledger_entries (account_id, id)',
-    // Nearly all entries are charges. Without this, finding a grant means reading all of them.
+    // Nearly all entries are charges. Without this index, finding a grant means reading all of
+    // them.
     `create index ledger_entries_besides_charges on ledger_entries (account_id, id)
       where kind <> 'charge'`,
   ];

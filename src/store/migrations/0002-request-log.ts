@@ -4,8 +4,9 @@ export const requestLog: Migration = {
   number: 2,
   name: 'request log and daily sums',
   statements: ({ id, rowId, integer, bytes, tableEnd }) => [
-    // Integer keys in commit order and a 16-byte request id: half the cost of text keys per row.
-    // Only what is searched or summed has a column; each costs every request 0.1 µs.
+    // Integer keys in commit order and 16-byte request IDs halve the cost of a row, compared with
+    // text keys. Only fields that are searched or summed have a column, because each column costs
+    // every request 0.1 µs.
     `create table request_log (
       id ${rowId},
       request_id ${bytes} not null unique check (length(request_id) = 16),
@@ -32,13 +33,14 @@ export const requestLog: Migration = {
       created_at ${integer} not null
     )${tableEnd}`,
     'create index request_log_by_tenant on request_log (tenant_id, created_at, id)',
-    // People look for failures, which are rare. Without this, finding one is a long scan.
+    // Failures are rare but often searched for. Without this index, finding one takes a long scan.
     `create index request_log_failures on request_log (tenant_id, created_at, id)
       where status = 'error'`,
-    // For statements, which list requests under their entry. It grows only at its end.
+    // For statements, which list requests under their entry. The index grows only at its end.
     'create index request_log_by_entry on request_log (entry_id) where entry_id is not null',
-    // Analytics, statements, and key usage read these sums, so that they cost the same with a
-    // thousand and with ten million requests. Days are counted since 1970 in UTC, by arrival.
+    // Analytics, statements, and key usage read these sums, so that they cost the same for a
+    // thousand requests and for ten million. `day` is the UTC day on which a request arrived,
+    // counted since 1970.
     `create table usage_daily (
       tenant_id ${id} not null,
       day ${integer} not null,

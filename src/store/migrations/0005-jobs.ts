@@ -4,8 +4,8 @@ export const jobs: Migration = {
   number: 5,
   name: 'audio jobs, their objects and webhooks',
   statements: ({ id, integer, tableEnd }) => [
-    // claimable_at: when a worker may claim the job. While it runs, the end of the lease; null
-    // once it has ended. lease: the token of the worker that runs it.
+    // claimable_at is when a worker may claim the job. It is the end of the lease while the job
+    // runs, and null once the job has ended. lease is the token of the worker that runs the job.
     `create table jobs (
       id ${id} primary key,
       tenant_id ${id} not null references tenants (id),
@@ -39,7 +39,7 @@ export const jobs: Migration = {
       where claimable_at is not null`,
     `create index jobs_expiring on jobs (expires_at) where status = 'succeeded'`,
     'create index jobs_completed on jobs (completed_at) where completed_at is not null',
-    // One row per tenant with waiting jobs. The one served longest ago is next.
+    // One row per tenant with waiting jobs. The tenant that was served longest ago is next.
     `create table job_turns (
       tenant_id ${id} primary key,
       served_at ${integer} not null

@@ -4,8 +4,8 @@ export const idempotencyBytes: Migration = {
   number: 7,
   name: 'what answers under idempotency keys take',
   statements: ({ id, integer, tableEnd }) => [
-    // One sum per hour of expiry, so that answers never have to be counted: a sum is deleted when
-    // its hour is over and never lowered. hour: counted since 1970.
+    // One sum for each hour in which answers expire, so that answers never have to be counted. A
+    // sum is deleted when its hour is over, and is never lowered. hour is counted since 1970.
     `create table idempotency_bytes (
       tenant_id ${id} not null references tenants (id),
       hour ${integer} not null,

@@ -15,7 +15,10 @@ import { logByKeyAndModel } from './0008-log-by-key-and-model.ts';
 import { liveKeys } from './0009-live-keys.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
-/** In order, without gaps. Modules rather than files, so that an executable includes them. */
+/**
+ * In order, without gaps. They are modules rather than SQL files, so that a compiled executable
+ * includes them.
+ */
 export const migrations: readonly Migration[] = [
   directoryAndLedger,
   requestLog,
@@ -32,9 +35,9 @@ export const migrations: readonly Migration[] = [
 const migrationLock = 7_316_205_114;
 
 /**
- * Migrates a database to this code's schema, or leaves it unchanged, so that the previous version
- * still works on it and another program's database gets no stray tables. Processes may run this
- * concurrently: each takes a lock before it checks what is left to do.
+ * Migrates a database to this code's schema. If that fails, the database is unchanged, so that the
+ * previous version still works with it and another program's database gets no stray tables.
+ * Processes may run this concurrently: each takes a lock before it checks what is left to do.
  */
 export async function migrate(
   write: Kysely<Schema>,
@@ -69,7 +72,7 @@ export async function applyPending(
 }
 
 interface MigrationStatus {
-  /** The number of applied migrations, or undefined if there never was one. */
+  /** The number of applied migrations, or undefined if none was ever applied. */
   readonly applied: number | undefined;
   /** The number of existing migrations. */
   readonly known: number;
@@ -89,8 +92,8 @@ export async function migrationStatus(
   const applied = await appliedNumber(read);
   if (applied > known) {
     throw storeError(
-      `The database is at schema ${applied}, but this Tollgate only knows schemas up to ` +
-        `${known}: start the version that wrote it, or a newer one.`,
+      `The database is at schema ${applied}, but this version of Tollgate only supports ` +
+        `schemas up to ${known}. Start the version that wrote it, or a newer one.`,
     );
   }
   if (applied > 0 && (await isPreRelease(read, engine))) {
@@ -103,9 +106,9 @@ export async function migrationStatus(
 }
 
 /**
- * Detects databases of pre-release versions. Their first three migrations were still edited, so
- * they lack some columns and a gateway on them could never bill. All of them have a column that no
- * later database has.
+ * Detects databases of pre-release versions. Their first three migrations were still being edited,
+ * so they lack some columns, and a gateway could never bill with them. All of them have a column
+ * that no later database has.
  */
 async function isPreRelease(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
   return (await columnsOf(read, engine, 'request_log')).has('operation');
@@ -119,7 +122,8 @@ export async function columnsOf(
 ): Promise<ReadonlySet<string>> {
   const queries = {
     sqlite: sql<{ name: string }>`select name from pragma_table_info(${table})`,
-    // Not by its bare name, because another schema of the search path may have such a table.
+    // Don't look it up by its bare name, because another schema in the search path may have such a
+    // table.
     postgres: sql<{ name: string }>`select attname as name from pg_attribute
       where attrelid = to_regclass(quote_ident(current_schema()) || '.' || cast(${table} as text))
         and attnum > 0 and not attisdropped`,

@@ -1,6 +1,9 @@
 import type { Engine } from '../database.ts';
 
-/** One step of the schema. Never edited once released; the next change gets the next number. */
+/**
+ * One step of the schema. A released migration is never edited. The next change gets the next
+ * number.
+ */
 export interface Migration {
   readonly number: number;
   readonly name: string;

@@ -12,7 +12,7 @@ import type {
 } from '../../jobs/object-storage.ts';
 import { storeError } from '../errors.ts';
 
-/** Stores objects as files of a folder that is closed to other users of the machine. */
+/** Stores objects as files in a folder that other users of the machine can't access. */
 export class FileObjects implements ObjectStorage {
   readonly #folder: string;
   readonly #links: ObjectLinks;

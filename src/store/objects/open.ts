@@ -18,10 +18,10 @@ export function openObjects(
 ): ObjectStorage {
   if (address.startsWith('file:')) return new FileObjects(address.slice('file:'.length), links);
   if (address.startsWith('s3://')) return openS3Objects(address, credentials);
-  throw storeError('The objects address must start with file: or s3://.');
+  throw storeError('The objects URL must start with file: or s3://.');
 }
 
-/** `timeoutMs` is how long the storage may be silent before a call fails, 30 s by default. */
+/** A call fails after `timeoutMs` without a response. The default is 30 s. */
 export function openS3Objects(
   address: string,
   credentials: S3Identity,
@@ -40,13 +40,13 @@ export function openS3Objects(
  */
 const objectsLocationSetting = 'objects_location';
 
-/** Saves where the objects are. Returns false if the last start had them somewhere else. */
+/** Saves where the objects are. Returns false if the last startup used another location. */
 export function claimObjectsLocation(database: Database, address: string): Promise<boolean> {
   return inTransaction(database, async (trx) => {
     // Locked, so that only one of several starting processes names the folder.
     const before = await getOrCreateSetting(trx, objectsLocationSetting, '');
     const location = knownLocation(address) ?? nameFolder(address);
-    // Not an error here: an unwritable folder causes errors in the jobs that need it.
+    // Don't fail here, because an unwritable folder causes errors in the jobs that need it.
     if (location === undefined) return true;
     if (before !== location) await replaceSetting(trx, objectsLocationSetting, location);
     return before === '' || before === location;
@@ -62,7 +62,7 @@ export async function isObjectsLocation(
   return last === '' || last === knownLocation(address);
 }
 
-/** Returns undefined for a folder that no start has named yet. */
+/** Returns undefined for a folder that no startup has named yet. */
 function knownLocation(address: string): string | undefined {
   if (!address.startsWith('file:')) {
     const { bucket, prefix } = parseS3Address(address);

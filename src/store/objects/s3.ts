@@ -15,7 +15,7 @@ interface S3Location {
   /** Ends with a slash unless it is empty. */
   readonly prefix: string;
   readonly endpoint: string | null;
-  /** Where clients reach the same storage, if different. Links use it. */
+  /** The endpoint for links, if clients reach the same storage at a different one. */
   readonly publicEndpoint: string | null;
   readonly region: string | null;
 }
@@ -47,7 +47,7 @@ export function parseS3Address(address: string): S3Location {
   const areEndpoints = isEndpoint(endpoint) && isEndpoint(publicEndpoint);
   if (!url?.hostname || url.username || !isKnown || !areEndpoints) {
     throw storeError(
-      'The objects address must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….',
+      'The objects URL must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….',
     );
   }
   const path = decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, '');
@@ -144,7 +144,7 @@ export class S3Objects implements ObjectStorage {
     await this.delete(key).catch(() => undefined);
   }
 
-  /** Limits the wait for a response, which the client itself doesn't. */
+  /** Limits the wait for a response, because the client has no timeout of its own. */
   async #withTimeout<T>(response: T | Promise<T>): Promise<T> {
     const timeout = Promise.withResolvers<never>();
     const timer = setTimeout(
@@ -166,7 +166,7 @@ const noReasonMessage =
   'The object storage returned an error without a reason. It may be overloaded, or its policy ' +
   'may not allow this operation.';
 
-/** The client has one message for a closed port, an unknown host, and a lost connection. */
+/** The client has the same message for a closed port, an unknown host, and a lost connection. */
 function isUnexplained(error: unknown): boolean {
   return error instanceof Error && error.message === 'an unexpected error has occurred';
 }

@@ -19,23 +19,23 @@ export function parseAddress(text: string): PostgresAddress {
     const { host, port, database } = new pg.Client({ connectionString: url });
     return { url, target: `${host}:${port}/${database ?? ''}` };
   } catch (error) {
-    // The driver's message contains the address with the password.
+    // The driver's message contains the URL with the password.
     throw storeError(invalidAddressMessage(error));
   }
 }
 
 function invalidAddressMessage(error: unknown): string {
   const isFile = error instanceof Error && 'syscall' in error;
-  if (isFile) return `A file in the database address can't be read: ${error.message}.`;
+  if (isFile) return `A file in the database URL can't be read: ${error.message}.`;
   return (
-    'The database address is not a valid postgres:// URL. In its password, write the characters ' +
+    'The database URL is not a valid postgres:// URL. In its password, write the characters ' +
     '@ : / % # ? as %40 %3A %2F %25 %23 %3F.'
   );
 }
 
 /**
- * The driver treats these modes as `verify-full`, with a long warning at every start. For their
- * weaker meaning, an operator sets `uselibpqcompat=true` or `sslmode=no-verify`.
+ * The driver treats these modes as `verify-full` and writes a long warning at every startup. To get
+ * their weaker meaning, an operator sets `uselibpqcompat=true` or `sslmode=no-verify`.
  */
 function normalizeSslMode(url: string): string {
   if (/[?&]uselibpqcompat=true(&|$)/.test(url)) return url;
@@ -72,8 +72,7 @@ const reasons: Record<string, string> = {
 };
 
 /** The driver has no code for a missing password, and an unhelpful message. */
-const missingPasswordReason =
-  'it requires a password, but neither the address nor PGPASSWORD has one';
+const missingPasswordReason = 'it requires a password, but neither the URL nor PGPASSWORD has one';
 
 /** Returns an error as a sentence: "Postgres at … cannot be reached: connection refused." */
 export function postgresError(target: string, problem: string, error: unknown): GatewayError {
@@ -89,8 +88,8 @@ export function postgresError(target: string, problem: string, error: unknown): 
 const serverFullMs = 10_000;
 
 /**
- * Wraps a pool: limits its queue, drops connections that stopped responding, and makes do with
- * existing connections while the server has no more. `beginStatement` begins each transaction.
+ * Wraps a pool: limits its queue, drops connections that stopped responding, and uses only its
+ * existing connections while the server accepts no more. `beginStatement` begins each transaction.
  */
 export function boundedPool(pool: pg.Pool, beginStatement: string): PostgresPool {
   const { max } = pool.options;
@@ -102,13 +101,13 @@ export function boundedPool(pool: pg.Pool, beginStatement: string): PostgresPool
       try {
         return await pool.connect();
       } catch (error) {
-        // Counted from the first rejection, which itself may take a busy server long.
+        // Counted from the first rejection, because a busy server may take long even to reject.
         until ??= performance.now() + callWaitMs;
         const mayWait = isServerFull(error) && pool.totalCount > 0 && performance.now() < until;
         if (!mayWait) throw error;
         fullUntil = performance.now() + serverFullMs;
-        // 1, not `totalCount`, which includes connections that are being rejected: the pool would
-        // retry each while any call waits. Existing connections stay open.
+        // Use 1, not `totalCount`, which includes connections that are being rejected: the pool
+        // would retry each of them while any call waits. Existing connections stay open.
         pool.options.max = 1;
       }
     }
@@ -125,7 +124,7 @@ export function boundedPool(pool: pg.Pool, beginStatement: string): PostgresPool
   };
 }
 
-/** True if the server, database, user, or a pooler has reached its connection limit. */
+/** Returns true if the server, database, user, or a pooler has reached its connection limit. */
 export function isServerFull(error: unknown): boolean {
   if (failureCode(error) === '53300') return true;
   // PgBouncer has no specific code.
@@ -135,7 +134,7 @@ export function isServerFull(error: unknown): boolean {
 
 /**
  * Drops connections after a timeout. When a server freezes, `pg` reports a timeout but keeps the
- * dead query on the connection, and every later query on it would wait behind it.
+ * dead query on the connection, and every later query on that connection would wait for it.
  */
 class BoundedClient implements PostgresPoolClient {
   readonly #client: pg.PoolClient;

@@ -154,7 +154,9 @@ describe('openPostgres and openStore reject', () => {
     const kind = "encoding 'LATIN1' locale 'C' template template0";
     await runAsOwner(server.url, `create database western ${kind}`);
     const { message } = await failureOf(openPostgres(url.href));
-    expect(message).toMatch(/^Postgres at \S+ has this database in LATIN1: [^.]+\.$/);
+    expect(message).toMatch(
+      /^Postgres at \S+ uses the encoding LATIN1 for this database, [^.]+\.$/,
+    );
   });
 
   test('a role without CREATE or without access to a table', async () => {
@@ -200,7 +202,7 @@ test('openStore ignores tables of other programs in other schemas', async () => 
   );
   url.username = 'lodger';
   url.password = 'p';
-  // The second start finds the tables of the first one.
+  // The second startup finds the tables of the first one.
   for (let start = 1; start <= 2; start++) {
     const store = await openStore(url.href);
     expect(await store.directory.version()).toBe(0);
@@ -331,7 +333,7 @@ describe('openPostgres with a self-signed certificate', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   test.each(['require', 'prefer', 'verify-ca', 'verify-full'])(
-    'verifies the certificate with sslmode=%s, without a warning of the driver',
+    'verifies the certificate with sslmode=%s, without a warning from the driver',
     async (mode) => {
       const warned = spyOn(process, 'emitWarning');
       const { message } = await failureOf(openPostgres(by('localhost', `sslmode=${mode}`)));
@@ -363,7 +365,7 @@ describe('openPostgres with a self-signed certificate', () => {
   test('names a missing certificate file without the password', async () => {
     const missing = 'sslmode=verify-full&sslrootcert=/nowhere/authority.crt';
     const { message } = await failureOf(openPostgres(by('localhost', missing)));
-    expect(message).toMatch(/^A file in the database address can't be read: .+\.$/);
+    expect(message).toMatch(/^A file in the database URL can't be read: .+\.$/);
     expect(message).toContain('/nowhere/authority.crt');
     expect(message).not.toContain(new URL(server.url).password);
   });

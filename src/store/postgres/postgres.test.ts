@@ -60,9 +60,7 @@ describe('openPostgres', () => {
 
     test('an invalid URL', async () => {
       const { message } = await failureOf(openPostgres('postgres://me:hunter2@[bad:5432/x'));
-      expect(message).toMatch(
-        /^The database address is not a valid postgres:\/\/ URL\. .+ %40 .+\.$/,
-      );
+      expect(message).toMatch(/^The database URL is not a valid postgres:\/\/ URL\. .+ %40 .+\.$/);
       expect(message).not.toContain('hunter2');
     });
   });
@@ -142,7 +140,7 @@ describe('openPostgres', () => {
         await sessionOf(change);
       });
       expect((await failureOf(cut)).message).toBe('Query read timeout');
-      // A rollback behind the stuck statement would have taken as long again.
+      // A rollback that waited for the stuck statement would have taken as long again.
       expect(activeClock.ms - pausedAt).toBeLessThan(2 * answerTimeoutMs);
       server.resume();
       expect(stuck).not.toContain(await sessionOf(database.read));

@@ -33,7 +33,7 @@ const idleTransactionMs = 3_000;
 
 /**
  * Enough connections for settlements, the management API, and lookups, and few enough for 10
- * processes on a server with the default of 100.
+ * processes on a server with the default limit of 100 connections.
  */
 const defaultBounds: PostgresBounds = {
   connectionsMax: 9,
@@ -42,7 +42,10 @@ const defaultBounds: PostgresBounds = {
   idleTransactionMs,
 };
 
-/** A migration of a large table takes minutes. A move reads from another database in between. */
+/**
+ * A migration of a large table takes minutes. A move reads from another database between two
+ * statements.
+ */
 const migrationBounds: PostgresBounds = {
   connectionsMax: 1,
   statementTimeoutMs: 600_000,
@@ -70,7 +73,7 @@ export async function openPostgres(
   }
 }
 
-/** Limits for statements outside of transactions, overriding those of server and role. */
+/** Limits for statements outside of transactions, overriding those of the server and the role. */
 function sessionBounds({ statementTimeoutMs: ms }: PostgresBounds): pg.PoolConfig {
   return { statement_timeout: ms, lock_timeout: ms };
 }
@@ -161,8 +164,9 @@ function createPool(url: string, bounds: PostgresBounds, settings: pg.PoolConfig
     keepAlive: true,
     types: exactNumbers(),
   });
-  // A restarting server closes idle connections, also between two statements. The pool drops them
-  // and the next statement fails. Without listeners, the event would end the process.
+  // A restarting server closes idle connections, even between two statements of a transaction. The
+  // pool drops them, and the next statement fails. Without these listeners, the event would end the
+  // process.
   pool.on('error', () => {});
   pool.on('connect', (client) => {
     client.on('error', () => {});
@@ -189,7 +193,10 @@ function safeInteger(text: string): number {
 
 const minServerVersion = 150_000;
 
-/** Rejects, at startup, a server that can't keep a ledger, which later statements wouldn't show. */
+/**
+ * Rejects a server that can't keep a ledger. Runs at startup, because later statements wouldn't
+ * reveal the problem.
+ */
 export async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
   const { version, commit, encoding, only_reads } = await settingsOf(db, target);
   const reject = (reason: string) => {
@@ -203,12 +210,12 @@ export async function requireServer(db: Kysely<Schema>, target: string): Promise
     reject('has synchronous_commit off, so a crash would lose charges: turn it on');
   }
   if (!unicodeEncodings.has(encoding)) {
-    reject(`has this database in ${encoding}: Tollgate needs one with the encoding UTF8`);
+    reject(`uses the encoding ${encoding} for this database, but Tollgate requires UTF8`);
   }
   if (only_reads === 'on') throw readOnlyError(target);
 }
 
-/** Rejects a replica. After a failover, the address may lead to one. */
+/** Rejects a replica. After a failover, the URL may lead to one. */
 export async function requireWritable(db: Kysely<Schema>, target: string): Promise<void> {
   const { rows } = await sql<Pick<ServerSettings, 'only_reads'>>`
     select current_setting('transaction_read_only') as only_reads

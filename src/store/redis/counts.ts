@@ -9,9 +9,9 @@ import type {
 import { type Redis, Script } from './redis.ts';
 
 /**
- * Counts limits in Redis, each operation in one atomic round trip. Uses the clock of Redis, so that
- * processes with different clocks share one window. All keys of a tenant have the same hash tag, so
- * that a cluster keeps them on one node.
+ * Counts requests, tokens, and slots in Redis. Each operation is one atomic round trip. Uses the
+ * clock of Redis, so that processes with different clocks share one window. All keys of a tenant
+ * have the same hash tag, so that a cluster keeps them on one node.
  */
 export class RedisCounts implements SharedCounts {
   readonly #redis: Redis;
@@ -134,8 +134,8 @@ return { window, requests, tokens }
 `);
 
 /**
- * If no slot seems free, removes slots that have expired, and slots that expire later than
- * possible, which were taken under a wrong clock.
+ * Acquires a slot. If none seems free, first removes expired slots, and slots that expire later
+ * than possible, because they were acquired while the server's clock was wrong.
  */
 const enterScript = new Script(`${readTime}
 if #ARGV > 3 then redis.call('ZREM', KEYS[1], unpack(ARGV, 4)) end

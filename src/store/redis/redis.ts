@@ -11,22 +11,25 @@ const retryMsMax = 5_000;
 /** Consecutive failures after which Redis counts as unreachable. One slow command isn't enough. */
 const failuresToDisconnect = 3;
 
-/** Errors with which the server rejects all clients, so that one is enough. */
+/** Errors with which the server rejects all clients. A single one is enough to disconnect. */
 const serverRejection = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
 
 /** A server that fails again sooner than this is retried less often. */
 const stableMs = 5_000;
 
 interface RedisWatcher {
-  /** Called once per outage, whatever the load. Requests continue without Redis. */
+  /**
+   * Called once per outage, no matter how many requests it affects. Requests continue without
+   * Redis.
+   */
   onUnreachable(reason: string): void;
   onReconnected(): void;
 }
 
 /**
  * A client for Redis or Valkey that never fails a request. Commands never reject: they resolve to
- * undefined if the server didn't respond in time, and at once while it is known to be unreachable.
- * Reconnects in the background.
+ * undefined if the server doesn't respond in time, or at once while the server is known to be
+ * unreachable. Reconnects in the background.
  */
 export class Redis {
   readonly #url: string;
@@ -109,14 +112,17 @@ export class Redis {
         return answer;
       },
       (error) => {
-        // Failures on a broken connection must not count against its successor.
+        // Failures on a broken connection must not count against the next one.
         if (client === this.#client) this.#countFailure(messageOf(error));
         return undefined;
       },
     );
   }
 
-  /** A single rejection disconnects: a full server still serves reads, which reset the count. */
+  /**
+   * Counts a failure. A single rejection by the server disconnects, because a full server still
+   * serves reads, and these reset the count.
+   */
   #countFailure(failure: string): void {
     this.#failures += 1;
     if (this.#failures >= failuresToDisconnect || serverRejection.test(failure))
@@ -155,7 +161,8 @@ export class Redis {
     try {
       await client.connect();
       await this.#deadlines.within(client.send('PING', []));
-      // Otherwise the first run of a script takes two round trips, and later commands overtake it.
+      // Load all scripts now. Otherwise, the first run of a script takes two round trips, and later
+      // commands overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#deadlines.within(Promise.allSettled(loads));
       const tests = quarters.map((tag) => runSelfTest(client, `${this.#prefix}trial:{${tag}}`));
@@ -198,7 +205,7 @@ function evaluate(
 
 /**
  * Runs every command that the limits and the cache use. Without this test, limits would silently
- * not apply for a user who lacks the permission for one of them.
+ * not apply if the Redis user lacks the permission for one of the commands.
  */
 const selfTest = new Script(`
 redis.call('TIME')
@@ -216,8 +223,9 @@ return redis.call('DEL', KEYS[1])
 `);
 
 /**
- * Deletes the key of an interrupted earlier self-test first, whose type would fail this one. The
- * script doesn't delete it, because a full server accepts any script that deletes something first.
+ * First deletes the key that an interrupted self-test may have left, because the key's type would
+ * make this test fail. The script itself doesn't delete it, because a full server accepts any
+ * script that deletes something first.
  */
 async function runSelfTest(client: RedisClient, key: string): Promise<void> {
   await client.send('DEL', [key]);
@@ -229,7 +237,7 @@ const quarters = ['3', '2', '1', '0'];
 
 const noAnswer = Promise.resolve(undefined);
 
-/** The client has one error for a wrong password, failed TLS, and a closed port. */
+/** The client has the same error for a wrong password, failed TLS, and a closed port. */
 const connectionClosedMessage =
   'The connection was closed. Check the address, the password, and TLS (rediss://).';
 
@@ -242,7 +250,7 @@ function messageOf(error: unknown): string {
   if (failureCode(error) === 'ERR_REDIS_CONNECTION_CLOSED') return connectionClosedMessage;
   const message = failureMessage(error);
   if (message.startsWith('MOVED ')) return clusterNodeMessage;
-  // Remove the quoted input, which for a script is long.
+  // Remove the quoted input, because a script is long.
   return message.replace(
     / script: \w+, on @user_script:\d+\.$|, with args beginning with: .*$/s,
     '',
@@ -298,7 +306,7 @@ class Deadlines {
   #tick(): void {
     this.#ticks += 1;
     for (const command of this.#pending) {
-      // A Set keeps insertion order, so the rest were sent later.
+      // A Set keeps insertion order, so all other commands were sent later.
       if (command.untilTick > this.#ticks) break;
       this.#pending.delete(command);
       command.expire();

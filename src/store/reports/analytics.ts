@@ -36,7 +36,7 @@ const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
 /** Each sum over all rows of a group. */
 const sumsOfGroup = sumNames.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name));
 
-/** Analytics from the daily sums alone, without reading the log. */
+/** Reads analytics from the daily sums alone, without reading the log. */
 export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
   days(filter: AnalyticsFilter): Promise<DaySums[]> {
     return dailyRows(this.database, filter)
@@ -47,7 +47,9 @@ export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
       .execute();
   }
 
-  /** Sorts without ties, so that a page starts where the previous one ended. */
+  /**
+   * Sorts by columns that are unique together, so that a page starts where the previous one ended.
+   */
   async *details(filter: AnalyticsFilter): AsyncGenerator<readonly DetailedSums[]> {
     const orderColumns = orderColumnsOf(this.database.engine);
     let last: DetailedSums | undefined;

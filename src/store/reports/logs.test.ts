@@ -1,4 +1,4 @@
-/** A log of millions of rows is read through an index for each filter. */
+/** Reads of the request log use an index for each filter, because it may have millions of rows. */
 import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { join } from 'node:path';

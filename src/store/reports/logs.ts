@@ -6,7 +6,7 @@ import { amountColumns, amountsOf, detailsOf, idText } from '../ledger/request-l
 import { logsSince } from '../retention.ts';
 import type { RequestLogTable, Schema } from '../schema.ts';
 
-/** Rows per page of an export. Reading one blocks other reads for a few milliseconds. */
+/** Rows per page of an export. Reading a page blocks other reads for a few milliseconds. */
 const exportRows = 500;
 
 /** A UTC day, or the part of it that a filter selects, and the number of matching rows. */
@@ -15,7 +15,7 @@ interface DayCount extends Period {
 }
 
 /**
- * Reads the request log by pages. The daily sums have the number of matching rows of each day, so a
+ * Reads the request log in pages. The daily sums have the number of matching rows of each day, so a
  * large offset skips whole days and then rows of a single day, never millions of rows.
  */
 export class SqlLogReads extends SqlRepository implements LogReads {
@@ -137,14 +137,16 @@ export class SqlLogReads extends SqlRepository implements LogReads {
         .where('tenant_id', '=', tenantId)
         .where('created_at', '>=', from)
         .where('created_at', '<', until)
-        // Written out, not bound: only then SQLite sees that the index of failures is enough.
+        // A literal, not a parameter, so that SQLite can use the index of failures.
         .$if(status !== null, (query) => query.where('status', '=', sql.lit(status)))
         .$if(model !== null, (query) => query.where('requested_model', '=', model))
         .$if(keyId !== null, (query) => query.where('key_id', '=', keyId))
     );
   }
 
-  /** Ids grow in commit order within a tenant, so this fixes the content of an export. */
+  /**
+   * IDs grow in commit order within a tenant, so this ID determines which rows an export includes.
+   */
   async #newestId(): Promise<number> {
     const row = await this.database.read
       .selectFrom('request_log')

@@ -13,7 +13,10 @@ import { SqlStatement } from './statement.ts';
 
 const start = Date.UTC(2026, 0, 1);
 
-/** After both grants: 20,000 charges of the other wallet, and then every fifth is ours. */
+/**
+ * Adds charges after both grants: 20,000 of the other wallet, then 20,000 of which every fifth is
+ * ours.
+ */
 const fill = sql`
   insert into ledger_entries (account_id, kind, amount, balance_after, note, created_at)
   select case when n > 20000 and n % 5 = 0 then ours else others end, 'charge', -1, n, '',
@@ -35,8 +38,13 @@ function entriesPassed({ Plans = [], ...step }: Step): number {
   return Plans.reduce((sum, below) => sum + entriesPassed(below), own);
 }
 
-/** Returns the frame of a period and the query plans with which it was found. */
-async function framed<Row>(database: Database, tenantId: string, period: Period, how: string) {
+/** Returns the range of a period and the query plans with which it was found. */
+async function rangeWithPlans<Row>(
+  database: Database,
+  tenantId: string,
+  period: Period,
+  how: string,
+) {
   const queries: RootOperationNode[] = [];
   const read = database.read.withPlugin({
     transformQuery: ({ node }) => {
@@ -45,16 +53,16 @@ async function framed<Row>(database: Database, tenantId: string, period: Period,
     },
     transformResult: async ({ result }) => result,
   });
-  const frame = await new SqlStatement({ ...database, read }).frame(tenantId, period);
+  const range = await new SqlStatement({ ...database, read }).range(tenantId, period);
   const plans = queries.map(async (node) => {
     const query = database.read.getExecutor().compileQuery(node, { queryId: 'plan' });
     const plan = { ...query, sql: `${how} ${query.sql}` };
     return (await database.read.executeQuery<Row>(plan)).rows;
   });
-  return { frame, plans: (await Promise.all(plans)).flat() };
+  return { range, plans: (await Promise.all(plans)).flat() };
 }
 
-test('SqlStatement.frame on Postgres reads no entries of other wallets', async () => {
+test('SqlStatement.range on Postgres reads no entries of other wallets', async () => {
   const store = await openStore(await (await startPostgres()).createDatabase());
   const { database } = store;
   const { tenantId } = await addCustomer(store, 1_000);
@@ -63,27 +71,32 @@ test('SqlStatement.frame on Postgres reads no entries of other wallets', async (
   await sql`analyze`.execute(database.write);
   const period = { from: start, until: start + 30_000 };
   const how = 'explain (analyze, format json)';
-  const { frame, plans } = await framed<{ 'QUERY PLAN': [{ Plan: Step }] }>(
+  const { range, plans } = await rangeWithPlans<{ 'QUERY PLAN': [{ Plan: Step }] }>(
     database,
     tenantId,
     period,
     how,
   );
-  // The grant is entry 1, and the last charge before entry 30,002 is the one of 29,995.
-  expect(frame).toMatchObject({ opening: 1_000, afterEntry: 1, lastEntry: 29_997 });
+  // The grant is entry 1. Our last charge in the period is number 29,995, which is entry 29,997.
+  expect(range).toMatchObject({ opening: 1_000, afterEntry: 1, lastEntry: 29_997 });
   const passed = plans.map((row) => entriesPassed(row['QUERY PLAN'][0].Plan));
   expect(new Set(passed)).toEqual(new Set([0]));
   await database.close();
 }, 120_000);
 
-test('SqlStatement.frame on SQLite seeks instead of scanning the wallet', async () => {
+test('SqlStatement.range on SQLite seeks instead of scanning the wallet', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-statement-'));
   const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
   const { tenantId } = await addCustomer(store, 1_000);
   const period = { from: start, until: start + 30_000 };
   const how = 'explain query plan';
-  const { frame, plans } = await framed<{ detail: string }>(store.database, tenantId, period, how);
-  expect(frame).toMatchObject({ opening: 1_000, afterEntry: 1, lastEntry: 1 });
+  const { range, plans } = await rangeWithPlans<{ detail: string }>(
+    store.database,
+    tenantId,
+    period,
+    how,
+  );
+  expect(range).toMatchObject({ opening: 1_000, afterEntry: 1, lastEntry: 1 });
   const ways = plans.flatMap(({ detail }) => /ledger_entries_by_account (.+)/.exec(detail) ?? []);
   expect(ways).toContain('(account_id=? AND id>?)');
   expect(ways.join()).not.toContain('account_id>?');

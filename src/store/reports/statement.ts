@@ -4,8 +4,8 @@ import type { Period } from '../../records/period.ts';
 import type {
   EntryRange,
   MonthReads,
-  StatementFrame,
   StatementLine,
+  StatementRange,
   StatementReads,
   StatementRequest,
 } from '../../records/statement.ts';
@@ -28,11 +28,11 @@ const requestColumns = [
 const beforeTheFirst = { id: 0, balance_after: 0 };
 
 /**
- * Reads the history of a wallet between two of its entries. Entries are only ever appended, so
- * remembering the last one at the start is all the snapshot that a long export needs.
+ * Reads the history of a wallet between two of its entries. Entries are only ever appended, so a
+ * long export gets a consistent snapshot by reading the ID of the last entry once when it starts.
  */
 export class SqlStatement extends SqlRepository implements StatementReads {
-  async frame(tenantId: string, period: Period): Promise<StatementFrame> {
+  async range(tenantId: string, period: Period): Promise<StatementRange> {
     const account = await this.database.read
       .selectFrom('accounts')
       .select('id')
@@ -49,10 +49,10 @@ export class SqlStatement extends SqlRepository implements StatementReads {
     };
   }
 
-  async *lines(frame: StatementFrame): AsyncGenerator<readonly StatementLine[]> {
-    let last = { entry: frame.afterEntry + 1, row: 0 };
+  async *lines(range: StatementRange): AsyncGenerator<readonly StatementLine[]> {
+    let last = { entry: range.afterEntry + 1, row: 0 };
     for (;;) {
-      const page = await pageAfter(this.database, frame, last);
+      const page = await pageAfter(this.database, range, last);
       if (page.length > 0) yield page.map(lineOf);
       const end = page.at(-1);
       if (!end || page.length < linesPerPage) return;
@@ -63,10 +63,11 @@ export class SqlStatement extends SqlRepository implements StatementReads {
 
   /**
    * Returns the last entry committed before a time, by binary search. The clocks of processes
-   * differ slightly, so times may step back between neighbors. Searching at fixed ids still always
-   * finds the same entry, and an earlier time never finds a later one. SQLite and Postgres need
-   * different conditions: by account alone, Postgres would scan the entries of all other accounts;
-   * by the pair, SQLite would scan all earlier entries of the account.
+   * differ slightly, so times may step back between neighbors. Because the search always probes the
+   * same IDs, the same time always finds the same entry, and an earlier time never finds a later
+   * entry. SQLite and Postgres need different conditions. With `account_id = …`, Postgres would
+   * scan the entries of all other accounts. With a comparison of (account_id, id), SQLite would
+   * scan all earlier entries of the account.
    */
   async #lastBefore(accountId: number, time: number) {
     const isAfter =
@@ -108,7 +109,7 @@ export class SqlStatement extends SqlRepository implements StatementReads {
 
 function pageAfter(
   { read }: Database,
-  frame: StatementFrame,
+  range: StatementRange,
   last: { readonly entry: number; readonly row: number },
 ) {
   return read
@@ -119,13 +120,13 @@ function pageAfter(
         .on(charged, '>', sql.lit(0))
         // Redundant, but without it Postgres reads the log's index from its start.
         .on('log.entry_id', '>=', last.entry)
-        .on('log.entry_id', '<=', frame.lastEntry),
+        .on('log.entry_id', '<=', range.lastEntry),
     )
     .select(['entry.id', 'entry.kind', 'entry.amount', 'entry.created_at as booked_at'])
     .select(['log.id as log_id', ...requestColumns.map((name) => `log.${name}` as const)])
-    .where('entry.account_id', '=', frame.accountId)
+    .where('entry.account_id', '=', range.accountId)
     .where('entry.id', '>=', last.entry)
-    .where('entry.id', '<=', frame.lastEntry)
+    .where('entry.id', '<=', range.lastEntry)
     .where((eb) =>
       eb.or([
         eb('entry.id', '>', last.entry),
@@ -164,7 +165,7 @@ function requestOf(row: RequestRow): StatementRequest {
   };
 }
 
-/** Reads grants and corrections of a wallet, using the index without charges. */
+/** Reads grants and corrections of a wallet, using the partial index that excludes charges. */
 export class SqlStatementMonths extends SqlRepository implements MonthReads {
   async manualChanges({ accountId, afterEntry, lastEntry }: EntryRange) {
     const sumOf = (kind: string) =>

@@ -17,8 +17,8 @@ export async function readOverview({ report }: Database) {
     report.selectFrom(from).select((eb) => eb.fn.countAll<number>().as('rows'));
   const tenants = await count('tenants').executeTakeFirstOrThrow();
   const keys = await count('api_keys').where('deleted_at', 'is', null).executeTakeFirstOrThrow();
-  // Key limits have an account for each period. With `like`, SQLite would read these too; with a
-  // range of names, it reads only wallets.
+  // Key limits have an account for each period. With `like`, SQLite would read these accounts too.
+  // With a range of names, it reads only wallets.
   const sums = await report
     .selectFrom('accounts')
     .where('owner', '>=', 'tenant:')
@@ -76,7 +76,9 @@ export class SqlTenantSums extends SqlRepository implements TenantSumReads {
   }
 }
 
-/** Reads what keys have spent from the daily sums, by the day a request arrived. */
+/**
+ * Reads from the daily sums what keys have spent. A request counts on the day on which it arrived.
+ */
 export class SqlKeySpending extends SqlRepository implements KeySpending {
   async spent(
     tenantId: string,
@@ -84,7 +86,8 @@ export class SqlKeySpending extends SqlRepository implements KeySpending {
     now: number,
   ): Promise<ReadonlyMap<string, Spending>> {
     if (keyIds.length === 0) return new Map();
-    // Bounded by the end of the period, because another process may already be in the next one.
+    // The end of the period is a bound, too, because another process may already be in the next
+    // period.
     const spent = (reset: LimitReset) => {
       const { first, last } = daysOf(limitPeriod(reset, now));
       const isIn = sql<boolean>`day between ${sql.lit(first)} and ${sql.lit(last)}`;

@@ -5,11 +5,13 @@ import { storeError } from '../errors.ts';
 const reasons: Record<string, string> = {
   // SQLite rejects paths of more than about 500 bytes.
   SQLITE_CANTOPEN: 'the path does not exist, is too long, or is not writable',
-  // A start on a read-only file leaves these two with the same permissions.
-  SQLITE_READONLY: 'it, or a file beside it whose name ends in -wal or -shm, is not writable',
+  // A startup with a read-only file leaves these two files with the same permissions.
+  SQLITE_READONLY: 'it, or the file next to it whose name ends in -wal or -shm, is not writable',
   SQLITE_READONLY_DIRECTORY: 'its folder is not writable',
   SQLITE_NOTADB: 'it is not a SQLite database; restore a backup, or choose another data_dir',
-  SQLITE_CORRUPT: 'it is damaged; stop what uses it, and restore a backup beside its journal',
+  SQLITE_CORRUPT:
+    'it is damaged; stop all processes that use it, restore a backup, and keep the journal ' +
+    'folder in place',
   SQLITE_FULL: 'the disk is full',
   SQLITE_IOERR: 'reading or writing it failed',
   SQLITE_BUSY: 'another process has locked it',
@@ -29,7 +31,10 @@ export function fileFailure(path: string, error: unknown): GatewayError {
 /** Codes about the file itself. A moved file has its own message. */
 const fileCodes = /^SQLITE_(?:CORRUPT|NOTADB|READONLY(?!_DBMOVED)|FULL|IOERR|CANTOPEN)/;
 
-/** Explains errors of statements: a bad page or a full disk may show long after startup. */
+/**
+ * Explains errors of statements, because a bad page or a full disk may not be found until long
+ * after startup.
+ */
 export function statementMessage(path: string, code: string | null, message: string): string {
   return fileCodes.test(code ?? '') ? fileSentence(path, code ?? '', message) : message;
 }

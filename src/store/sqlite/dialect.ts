@@ -30,7 +30,7 @@ export type ConnectionRequest =
       readonly kind: 'run';
       readonly sql: string;
       readonly parameters: readonly SqlValue[];
-      /** The statement belongs to a transaction and must not run outside it. */
+      /** True if the statement belongs to a transaction and must not run outside it. */
       readonly inTransaction: boolean;
     }
   | {
@@ -77,7 +77,10 @@ export function sqliteDialect(thread: SqliteChannel, lock: BoundedLock | undefin
   };
 }
 
-/** Claims multiple connections: otherwise Kysely queues all callers without a limit. */
+/**
+ * Reports support for multiple connections, because Kysely would otherwise queue callers without a
+ * limit.
+ */
 class ThreadAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
@@ -124,7 +127,7 @@ class ThreadDriver implements Driver {
     this.#lock?.release();
   }
 
-  /** Does nothing: the opener of the thread closes it. */
+  /** Does nothing, because the code that opened the thread closes it. */
   async destroy(): Promise<void> {}
 }
 

@@ -184,7 +184,7 @@ describe('openSqlite', () => {
   });
 
   test('truncates the WAL after a large transaction', async () => {
-    // Stands for an index over millions of rows, followed by normal writes.
+    // Has the size of an index over millions of rows. Normal writes follow.
     await run('create table large as select zeroblob(50000000) as bytes');
     await run('pragma wal_checkpoint');
     await run("insert into notes (text) values ('a')");
@@ -249,7 +249,7 @@ describe('openSqlite, when a thread ends unexpectedly,', () => {
     ['read', 1],
     ['report', 2],
   ] as const)(
-    'reports the store as unreachable to the caller of %s and restarts it',
+    'reports the store as unreachable to the caller of %s and restarts the thread',
     async (connection, thread) => {
       fail(threads[thread]);
       expect(toUnreachableError(await failureOf(run('select 1', connection)))?.symbol).toBe(
@@ -332,7 +332,7 @@ test('openSqlite rejects writes and pings after its file was replaced', async ()
   const path = join(folder, 'test.db');
   const database = await openSqlite(path);
   await sql.raw('create table notes (id integer primary key)').execute(database.write);
-  // Like a backup that is restored under a running gateway.
+  // Like a backup that is restored while a gateway is running.
   await sql.raw(`vacuum into '${join(folder, 'copy.db')}'`).execute(database.write);
   renameSync(join(folder, 'copy.db'), path);
   const change = () => sql.raw('insert into notes default values').execute(database.write);
@@ -365,10 +365,10 @@ describe('openSqlite rejects', () => {
   });
 });
 
-test('statementMessage mentions the -wal and -shm files that a read-only start leaves', () => {
+test('statementMessage mentions the -wal and -shm files that a read-only startup leaves', () => {
   expect(statementMessage('/data/tollgate.db', 'SQLITE_READONLY_DBMOVED', 'gone')).toBe('gone');
   expect(statementMessage('/data/tollgate.db', 'SQLITE_READONLY_RECOVERY', '')).toBe(
-    "The database file /data/tollgate.db can't be used: it, or a file beside it whose name ends " +
-      'in -wal or -shm, is not writable.',
+    "The database file /data/tollgate.db can't be used: it, or the file next to it whose name " +
+      'ends in -wal or -shm, is not writable.',
   );
 });

@@ -37,7 +37,7 @@ export async function openSqlite(path: string): Promise<Database> {
       await Promise.all([pingThread(reader), pingThread(writer)]);
     },
     close: async () => {
-      // The writer last, because closing the last connection checkpoints the WAL.
+      // Close the writer last, because closing the last connection checkpoints the WAL.
       await reports.close();
       await reader.close();
       await writer.close();
@@ -46,8 +46,8 @@ export async function openSqlite(path: string): Promise<Database> {
 }
 
 /**
- * A thread that opens on first use, and again after it has ended unexpectedly. SQLite rolls back
- * its open transaction.
+ * A thread that opens on first use, and again after it has ended unexpectedly. When a thread ends,
+ * SQLite rolls back its open transaction.
  */
 class ReopeningThread {
   readonly #path: string;
@@ -95,7 +95,7 @@ class ReopeningThread {
   }
 }
 
-/** Opens an existing file for reading, next to the processes that write to it. */
+/** Opens an existing file for reading while other processes may be writing to it. */
 export async function openSqliteReadOnly(path: string): Promise<ReadOnlyDatabase> {
   const reader = new ReopeningThread(path, 'reader');
   await reader.open();

@@ -21,7 +21,9 @@ declare const self: Worker;
 /** Longer than any transaction of another process on the same file. */
 const busyTimeoutMs = 10_000;
 
-/** SQLite truncates its WAL to this size after a large transaction. Most need far less. */
+/**
+ * SQLite truncates its WAL to this size after a large transaction. Most transactions need far less.
+ */
 const logBytesMax = 32 * 1024 * 1024;
 
 /** The code has far fewer distinct statements; only generated lists add more. */
@@ -35,7 +37,10 @@ const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
 /** Imported with the first batch, because CLI commands send none. */
 let batchCommitter: Promise<(batch: ParsedBatch) => Promise<readonly Booked[]>> | undefined;
-/** Requests are handled in order, even behind one that takes several steps. */
+/**
+ * Resolves after the reply to the last request. Requests are handled in order, even after one that
+ * takes several steps.
+ */
 let replied = Promise.resolve();
 
 self.onmessage = ({ data }: MessageEvent<WorkerRequest>) => {
@@ -101,7 +106,8 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   database.run(`pragma busy_timeout = ${busyTimeoutMs}`);
   if (role === 'writer') {
     enterWal(database);
-    // Otherwise a migration's WAL, often as large as the file, would stay until the process ends.
+    // Otherwise, the WAL of a migration, which is often as large as the file, would stay until the
+    // process ends.
     database.run(`pragma journal_size_limit = ${logBytesMax}`);
   }
   database.run('pragma synchronous = full');
@@ -123,7 +129,10 @@ function createPrivate(path: string): void {
   }
 }
 
-/** SQLite skips its busy handler for this switch, so processes that start together collide. */
+/**
+ * Switches to WAL mode. Retries, because SQLite doesn't wait for locks during this switch, and
+ * processes may start together.
+ */
 function enterWal(connection: Database): void {
   const deadline = performance.now() + busyTimeoutMs;
   for (;;) {
@@ -167,7 +176,7 @@ function runMany(
   return { rows: [], changes };
 }
 
-/** Integers beyond 2⁵³ arrive rounded. Amounts must fail loudly instead. */
+/** Throws for integers beyond 2⁵³, which arrive rounded. A wrong amount must not go unnoticed. */
 function assertExact(row: unknown): void {
   assert(typeof row === 'object' && row !== null);
   for (const value of Object.values(row)) {

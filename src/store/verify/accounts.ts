@@ -6,7 +6,10 @@ import { logCompleteSince } from '../retention.ts';
 import type { OnRows, Report } from './progress.ts';
 
 const accountsPerPage = 500;
-/** Each entry can have a batch of requests, which one statement sums. */
+/**
+ * Not more, because each entry can have a batch of requests, and one statement sums the requests of
+ * a page.
+ */
 const entriesPerPage = 500;
 
 /** An account with its leases and last entry, read at the same moment. */
@@ -98,7 +101,10 @@ function keyIdOf(owner: string): string {
   return /^key:([^:]+)/.exec(owner)?.[1] ?? '';
 }
 
-/** Recomputes the balance from entry to entry, up to the last one known to the account's row. */
+/**
+ * Recomputes the balance from entry to entry, up to the last entry that existed when the account
+ * was read.
+ */
 async function checkEntries(
   database: ReadOnlyDatabase,
   account: Account,
@@ -172,7 +178,7 @@ function entriesAfter({ read }: ReadOnlyDatabase, account: Account, lastId: numb
     .execute();
 }
 
-/** Skips entries older than the request log, whose requests have been deleted. */
+/** Skips entries that are older than the request log, because their requests have been deleted. */
 async function checkCharges(
   { read }: ReadOnlyDatabase,
   account: Account,
@@ -209,8 +215,8 @@ async function checkCharges(
 const referencedAccountsPerPage = 500;
 
 /**
- * Reports rows whose account or tenant is missing, which a check by account never reads. The tables
- * forbid them, but each SQLite client has to enable foreign keys itself.
+ * Reports rows whose account or tenant is missing. Checks by account never read such rows. Foreign
+ * keys forbid them, but each SQLite client has to enable foreign keys itself.
  */
 export async function checkOrphans(database: ReadOnlyDatabase, report: Report): Promise<void> {
   await checkOrphanEntries(database, report);

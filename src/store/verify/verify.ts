@@ -17,8 +17,8 @@ export interface Verification {
 }
 
 /**
- * Checks accounts, leases, entries, requests, and daily sums against each other. It reads in
- * pages. A single statement reads each page, so that it is consistent even while gateways are
+ * Checks accounts, leases, entries, requests, and daily sums against each other. Reads in pages.
+ * Each page is read by a single statement, so that the page is consistent even while gateways are
  * writing.
  */
 export async function verifyLedger(
@@ -74,10 +74,12 @@ function isDamage(line: string): boolean {
 
 const tenantsPerPage = 500;
 
-/** Days are checked together up to this many requests, because most days have few. */
+/**
+ * Days are checked together if they have at most this many requests, because most days have few.
+ */
 const requestsPerSpan = 10_000;
 
-/** The maximum number of requests without an entry that are named per span. */
+/** The maximum number of requests without an entry that are reported per span. */
 const unbookedRequestsMax = 100;
 
 /** The end of the last span, which includes all remaining requests and any sums after them. */
@@ -233,7 +235,10 @@ async function differences({ read }: ReadOnlyDatabase, span: Span): Promise<read
   return rows;
 }
 
-/** Sorted like the index that finds them; otherwise Postgres would scan the whole log. */
+/**
+ * Returns charged requests that no entry of the wallet includes. They are sorted like the index
+ * that finds them. Otherwise, Postgres would scan the whole log.
+ */
 function unbookedRequests({ read }: ReadOnlyDatabase, span: Span) {
   return read
     .selectFrom('request_log as log')
@@ -254,8 +259,8 @@ function unbookedRequests({ read }: ReadOnlyDatabase, span: Span) {
 const idsPerPage = 20_000;
 
 /**
- * Checks that no request is in the log twice, so that none is charged twice. The table forbids it;
- * this check is for a database that was edited, restored, or damaged.
+ * Checks that no request is in the log twice, so that none is charged twice. The table forbids
+ * duplicates. This check is for a database that was edited, restored, or damaged.
  */
 async function checkRequestIds(
   { read }: ReadOnlyDatabase,
