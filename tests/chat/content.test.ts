@@ -1,4 +1,4 @@
-/** Request content reaches the upstream unchanged, whether the body is edited or serialized. */
+/** Request content reaches the upstream unchanged, both in edited and in serialized bodies. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { echo, startFakeUpstream } from '../support/fake-upstream.ts';

@@ -59,7 +59,7 @@ function expectConsistent(upstream: UpstreamDialect, raw: string): void {
     const result = unlessMalformed(() => readMessages(upstream, messages));
     if (!result) continue;
     const { failure, finished, sink } = result;
-    // A failed answer is never finished, and a finished one always has a finish reason.
+    // A failed answer is never finished, and a finished answer always has a finish reason.
     if (failure !== undefined && finished) throw new Error('complete and failed');
     if (finished !== (sink.finishReason !== null)) throw new Error('finished without a reason');
   }

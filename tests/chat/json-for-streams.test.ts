@@ -1,6 +1,6 @@
 /**
  * Upstreams that answer a stream request with one JSON body, as many self-hosted servers do, or
- * with a stream whose only chunk is such a body. Every client still gets a stream and is charged
+ * with a stream whose only chunk is that body. Every client still receives a stream and is charged
  * for the usage in the body.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';

@@ -9,7 +9,7 @@ import { chatModel, InProcessGateway } from '../support/in-process.ts';
 const megabyte = 1024 * 1024;
 const chunk = `${megabyte.toString(16)}\r\n${' '.repeat(megabyte)}\r\n`;
 
-/** Sends spaces, which any JSON may start with, up to twice the limit. */
+/** Sends up to twice the limit in spaces. Any JSON may start with spaces. */
 function* endlessAnswer(length: string): Generator<string> {
   const type = 'Content-Type: application/json\r\n';
   yield `HTTP/1.1 200 OK\r\n${type}${length}Transfer-Encoding: chunked\r\n\r\n`;
@@ -46,7 +46,7 @@ test.each([
   }
 });
 
-test('cuts a stream that exceeds the maximum output of its model', async () => {
+test('interrupts a stream that exceeds the maximum output of its model', async () => {
   const upstream = startFakeUpstream();
   // The limit is 16 times the model's 128,000 tokens of 3 characters: 6,144,000 characters. This
   // stream has more than twice as many.

@@ -8,7 +8,8 @@ const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
-  // Each of the 2 processes gets an eighth of its 320 MB: 40 MB, of which one tenant gets half.
+  // Each of the 2 processes has 320 MB. The budget is an eighth of that, 40 MB, and one tenant may
+  // use half of it.
   spyOn(process, 'constrainedMemory').mockReturnValue(640 * megabyte);
   gateway = await InProcessGateway.start({
     providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },

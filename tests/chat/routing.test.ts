@@ -131,7 +131,7 @@ describe('the candidate list', () => {
     expect(reply.json.provider).toBe('gamma');
   });
 
-  test('starts with the providers in provider.order, followed by the rest', async () => {
+  test('starts with the providers in provider.order, followed by the other providers', async () => {
     upstream.script('three-c', status500());
     upstream.script('three-b', status500());
     await gateway.post(bodyFor('acme/three', { provider: { order: ['gamma', 'beta'] } }));

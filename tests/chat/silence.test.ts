@@ -54,7 +54,7 @@ test.concurrent(
     const openStream = (model: string) =>
       inProcess.fetch({ model, messages, stream: true }, { signal: disconnect.signal });
     upstream.script('spoken', hangMidStream(3, chatAnswer('first words of many')));
-    // The upstream sends only the opening chunk, which is held back until the first keep-alive.
+    // The upstream sends only the opening chunk. The gateway holds it until the first keep-alive.
     upstream.script('opened', hangMidStream(1));
     const startedAt = performance.now();
     using activeClock = new ActiveClock();

@@ -359,7 +359,7 @@ describe('a client that does not read', () => {
     return socket;
   }
 
-  /** Returns the number once it has stopped changing. */
+  /** Returns the result of `read` once it has stopped changing. */
   async function settled(read: () => number): Promise<number> {
     for (let last = -1; last !== read(); await Bun.sleep(300)) last = read();
     return read();

@@ -52,7 +52,7 @@ beforeAll(async () => {
     upstreams: { fake: { url: upstream.url, models: { 'test/chat': {}, 'test/endless': {} } } },
     config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 10_000 } },
   });
-  // The first streams compile code and fill pools and caches, which isn't a leak.
+  // The first streams compile code and fill pools and caches. This memory isn't a leak.
   await load(200);
   await Bun.sleep(idleMs);
   memoryBefore = residentBytes(gateway.process.pid);

@@ -126,12 +126,12 @@ describe('an unusable answer', () => {
     expect((await gateway.stream(chat)).doneCount).toBe(0);
   });
 
-  test('is 502 if it is a stream although JSON was requested', async () => {
+  test('is 502 if it is a stream but the client requested JSON', async () => {
     play(sseForJson());
     expect((await gateway.post(chat)).status).toBe(502);
   });
 
-  test('keeps the error of a JSON body although a stream was requested', async () => {
+  test('keeps the error in a JSON body even if the client requested a stream', async () => {
     const error = { message: 'too long', code: 'context_length_exceeded' };
     play(json(200, { error }));
     const reply = await gateway.post({ ...chat, stream: true });

@@ -223,7 +223,7 @@ describe('jobs API', () => {
 });
 
 describe('job isolation', () => {
-  test('returns 404 for a job of another tenant, as for an unknown one', async () => {
+  test('returns 404 for a job of another tenant, as it does for an unknown job', async () => {
     const id = await created();
     const unknown = await show('job_000000000000000000000000', server.keys.otherTenant);
     expect(unknown.status).toBe(404);
@@ -253,7 +253,7 @@ describe('job isolation', () => {
 describe('POST /v1/jobs', () => {
   const privateAddress = "webhook_url isn't allowed: Private address.";
 
-  /** Returns the objects and rows, which a rejected request must not add to. */
+  /** Returns all objects and rows. A rejected request must not add any. */
   async function contents(): Promise<string> {
     const { read } = server.harness.store.database;
     const rows = await read.selectFrom('jobs').select('id').orderBy('id').execute();

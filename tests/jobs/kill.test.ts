@@ -1,4 +1,4 @@
-/** Kills a gateway while it runs a job. Another one continues, and each piece is charged once. */
+/** Kills a gateway while it runs a job. Another gateway continues, charging each piece once. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -75,7 +75,7 @@ async function killAt(step: string): Promise<string> {
 
 type OnStart = (gateway: JobGateway) => Promise<void>;
 
-/** Starts a second gateway after the lease of the killed one has expired. */
+/** Starts a second gateway after the lease of the killed gateway has expired. */
 async function finishJob(id: string, onStart: OnStart): Promise<JobGateway> {
   answer = transcriptionReply;
   const gateway = await startJobGateway(folder, String(upstream.url));

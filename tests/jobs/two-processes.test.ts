@@ -38,7 +38,7 @@ test('two processes run each of 36 queued jobs once', async () => {
   const before = await first.balance();
 
   upstream.script('voice', gated('all queued', 0, speech()));
-  // A few at a time, because too many requests exhaust the connections of a slow database.
+  // Send a few at a time, because too many requests exhaust the connections of a slow database.
   const lane = async (start: number) => {
     const gateway = start % 2 === 0 ? first : second;
     for (let i = start; i < texts.length; i += lanes) {

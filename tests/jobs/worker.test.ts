@@ -73,7 +73,7 @@ describe('a speech job', () => {
     expect((await harness.output(caller, id)).toString()).toBe(pieces.join(''));
   });
 
-  test('leaves only its output in storage, which expires after a day', async () => {
+  test('leaves only its output in storage, and the output expires after a day', async () => {
     const id = await harness.speech(caller, text);
     await harness.runJobs();
     const { output } = await harness.job(caller, id);
@@ -152,7 +152,7 @@ describe('a speech job', () => {
     expect((await harness.job(caller, id)).failure).toMatchObject({ message: 'Not now.' });
   });
 
-  test('stays queued for another process if this one does not know its model', async () => {
+  test('stays queued for another process if this process does not know its model', async () => {
     harness.runner.onCall = async () => {
       throw notFound('There is no model "a/b".', 'model');
     };
@@ -198,7 +198,7 @@ describe('a speech job', () => {
     expect(harness.runner.charged).toBe(82);
   });
 
-  test('starts no further pieces after one was rejected', async () => {
+  test('starts no further pieces after a piece was rejected', async () => {
     const rejected = Promise.withResolvers<void>();
     harness.runner.onCall = async (piece) => {
       if (!('input' in piece) || piece.input === 'Sentence 0.') return;
@@ -508,7 +508,7 @@ describe('JobWorker', () => {
     expect(await harness.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
   });
 
-  test('finishes running pieces when stopped, but starts no new ones', async () => {
+  test('finishes running pieces when it is stopped, but starts no new pieces', async () => {
     const { id, call, worker } = await startJob();
     const stopped = worker.stop(60_000);
     call.release();

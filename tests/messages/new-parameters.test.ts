@@ -143,7 +143,7 @@ describe.each(cases)('%s', (_, fields, dropped, openAiFields) => {
     expect(sentBody()).toMatchObject(fields);
   });
 
-  test('is translated for OpenAI as far as OpenAI has an equivalent', async () => {
+  test('is translated for OpenAI if there is an equivalent, and reported as dropped otherwise', async () => {
     const reply = await send('gpt', fields);
     expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, dropped]);
     expect(sentBody()).toMatchObject(openAiFields);

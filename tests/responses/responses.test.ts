@@ -112,7 +112,7 @@ describe.each(kinds)('/v1/responses in front of %s', (kind) => {
       id: `resp_${requestId.replaceAll('-', '')}`,
       text: 'Rain in Oslo. 🌧',
     });
-    // 60 input tokens at 2 credits, 40 cached ones at 1, and 20 output tokens at 12.
+    // 60 input tokens at 2 credits, 40 cached tokens at 1, and 20 output tokens at 12.
     expect(seen.usage).toMatchObject({
       input_tokens: 100,
       input_tokens_details: { cached_tokens: 40 },
@@ -296,7 +296,7 @@ describe("Codex CLI's request", () => {
     );
   });
 
-  test('is passed to a Responses upstream without the search tool and unsigned reasoning', async () => {
+  test('is passed to a Responses upstream without the search tool and without unsigned reasoning', async () => {
     scriptAnswer('responses', { text: 'Done.' });
     const { seen, response } = await stream({ ...body, model: 'acme/responses' }, headers);
     expect(seen.text).toBe('Done.');

@@ -17,7 +17,7 @@ const requestWith = (more: object = {}) => ({
 });
 const { url, title } = news;
 const annotation = { type: 'url_citation', url, title, start_index: 10, end_index: 13 };
-/** 100 + 2 × 10 credits, then 300 + 2 × 20, and one search. */
+/** The rounds cost 100 + 2 × 10 and 300 + 2 × 20 credits, and there is one search. */
 const oneSearch = { model: 460, byok: 0, tool: 5_000, searches: 1 };
 
 describe.each(['test/chat', 'test/claude'])(

@@ -62,7 +62,7 @@ describe('chat.completions.create of the OpenAI SDK', () => {
     expect(completion.id).toStartWith('chatcmpl-');
   });
 
-  test('returns an ID with which /v1/generation finds the request', async () => {
+  test('returns a request ID and a completion ID, and /v1/generation accepts both', async () => {
     const completion = await client.chat.completions.create({ model: modelId, messages: hello });
     const byRequest = await sdk.generation(completion._request_id);
     expect(byRequest).toMatchObject({ id: completion._request_id, model: 'acme/large' });

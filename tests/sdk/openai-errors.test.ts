@@ -183,7 +183,7 @@ describe('a retry of the OpenAI SDK', () => {
     return { client: clientWith({ ...options, fetch: observedFetch }), sentAt };
   }
 
-  test('waits as long as the Retry-After of a rate-limited provider says', async () => {
+  test('waits for the duration in the Retry-After header of a rate-limited provider', async () => {
     sdk.upstream.script(upstreamModel, [status429('1'), chatAnswer('at last')]);
     const { client, sentAt } = observedClient({ maxRetries: 1 });
     const completion = await client.chat.completions.create({ model: modelId, messages: hello });

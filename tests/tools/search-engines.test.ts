@@ -84,7 +84,7 @@ describe('SearXNG', () => {
     expect(call?.headers.authorization).toBeUndefined();
   });
 
-  test('receives a configured key as a bearer token, which is for a proxy in front of it', async () => {
+  test('receives a configured key as a bearer token, for a proxy in front of SearXNG', async () => {
     await engine('searxng', 'proxy-key').search(searchQuery());
     expect(server.searches[0]?.headers.authorization).toBe('Bearer proxy-key');
   });
@@ -267,15 +267,18 @@ describe.each([...engines])('%s', (name) => {
   });
 });
 
-test.each([...engines])('%s returns valid results among malformed ones', async (name) => {
-  server.failWith('odd');
-  const outcome = await engine(name, 'k').search(searchQuery());
-  if (name === 'brave') {
-    expect(failure(outcome)).toBe('The search engine returned an answer in an unknown format.');
-  } else {
-    expect(found(outcome).map(({ snippet }) => snippet)).toEqual(['the only one']);
-  }
-});
+test.each([...engines])(
+  '%s returns the valid results if other results are malformed',
+  async (name) => {
+    server.failWith('odd');
+    const outcome = await engine(name, 'k').search(searchQuery());
+    if (name === 'brave') {
+      expect(failure(outcome)).toBe('The search engine returned an answer in an unknown format.');
+    } else {
+      expect(found(outcome).map(({ snippet }) => snippet)).toEqual(['the only one']);
+    }
+  },
+);
 
 test('an unreachable engine fails without revealing its URL', async () => {
   const stopped = startSearchServer();

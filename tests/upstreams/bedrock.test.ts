@@ -225,7 +225,7 @@ describe('a Bedrock stream that breaks before its first text', () => {
   test.each([
     ['an exception', readBytes('bedrock/written-stream-throttled.bin')],
     ['a wrong checksum', wrongChecksum],
-    ['a frame too large', Buffer.concat([opening, huge])],
+    ['a frame that is too large', Buffer.concat([opening, huge])],
     ['text instead of frames', Buffer.from('data: {"choices":[]}\n\n')],
     ['half a frame', opening.subarray(0, 40)],
     ['nothing at all', Buffer.alloc(0)],

@@ -64,7 +64,7 @@ function interleave(blocks: readonly Block[], hasStops = true): readonly { type:
   return [...blocks.map(startOf), ...deltas.flat(), ...(hasStops ? stops : [])];
 }
 
-/** Sends one block after the other, without stop events. */
+/** Returns the events of one block after another, without stop events. */
 const withoutStops = (blocks: readonly Block[]) =>
   blocks.flatMap((block, index) => [
     startOf(block, index),

@@ -149,7 +149,7 @@ describe('a prompt that Anthropic can express', () => {
           const { dropped } = anthropicUpstream.write(prompt, thinking);
           expect(dropped).toEqual(isDropped ? ['reasoning'] : []);
           const off = { effort: 'none', budgetTokens: null, visible: true } as const;
-          // An adaptive model gets the adaptive mode in addition to the effort.
+          // An adaptive model receives the adaptive mode in addition to the effort.
           const on = prompt.reasoning && { ...prompt.reasoning, isAdaptive: true };
           const expected = { ...prompt, reasoning: isDropped ? off : on };
           expect(throughAnthropic(prompt, thinking)).toEqual(withAnthropicLimits(expected));

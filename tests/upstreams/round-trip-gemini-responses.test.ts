@@ -40,7 +40,7 @@ const gemini: PromptFeatures = {
   sampling: ['temperature', 'topP', 'topK', 'seed', 'presencePenalty', 'frequencyPenalty'],
 };
 
-/** Drops the placeholder for missing signatures, which isn't reasoning. */
+/** Drops the placeholder for missing signatures, because it isn't reasoning. */
 function withoutPlaceholder(prompt: Prompt): Prompt {
   const isReal = (part: object) =>
     !('signature' in part) || part.signature !== 'gemini:skip_thought_signature_validator';
