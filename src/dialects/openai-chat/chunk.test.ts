@@ -215,7 +215,7 @@ describe('ChunkNormalizer', () => {
     expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
   });
 
-  test('gives calls with the same id separate ids, and starts a new call at a different name', () => {
+  test('gives calls with the same id separate ids and starts a new call at a new name', () => {
     const second = { ...opening, index: 1 };
     const third = { ...opening, function: { name: 'g', arguments: '' } };
     const deltas = normalizeDeltas(call(opening), call(second), call(third), call(later));

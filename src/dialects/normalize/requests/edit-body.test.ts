@@ -124,7 +124,7 @@ describe('editBody rewrites a body with a duplicate checked field:', () => {
     expect(edited(text)).toBe(`{"model":"theirs","${name}":2}`);
   });
 
-  test('editBody does not rewrite a body for duplicates of other fields or for other escapes', () => {
+  test('editBody does not rewrite a body for other duplicate fields or other escapes', () => {
     const text = `{"model":"ours","a":1,"a":"\\u00e9"}${mark}`;
     expect(edited(text)).toBe(`{"model":"theirs","a":1,"a":"\\u00e9"}${mark}`);
   });

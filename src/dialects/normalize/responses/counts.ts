@@ -16,7 +16,7 @@ export function readCount(value: unknown): number {
 interface PromptCounts {
   readonly prompt: number;
   readonly cacheRead: number;
-  /** Tokens neither read from a cache nor written to one. */
+  /** Tokens that were not read from a cache or written to one. */
   readonly uncached: number;
 }
 

@@ -26,7 +26,7 @@ const answer = (message: object | undefined, reason: string | null = 'stop', ext
   ...extraFields,
 });
 
-test("readReply writes the gateway's identity and the settled usage, and keeps all other fields", () => {
+test("readReply writes the gateway's identity and settled usage and keeps all other fields", () => {
   const message = { role: 'assistant', content: 'Hi', annotations: [{ a: 1 }] };
   const noise = { service_tier: 'default', provider: 'Other', request_id: 'r', prompt: ['p'] };
   const usage = { prompt_tokens: 90, completion_tokens: 9 };

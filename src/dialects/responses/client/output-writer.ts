@@ -295,7 +295,7 @@ export class OutputWriter implements AnswerSink {
         this.#events?.emit('response.custom_tool_call_input.delta', { ...at, delta: input });
       this.#events?.emit('response.custom_tool_call_input.done', { ...at, input });
     } else if (open.clientTool.type === 'function') {
-      // A call without arguments gets an empty object. It is sent as a delta, too, because clients
+      // A call without arguments gets an empty object. It is also sent as a delta, because clients
       // join deltas.
       if (open.json.trim() === '' && status === 'completed') {
         open.json += '{}';

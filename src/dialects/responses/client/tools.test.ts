@@ -192,7 +192,7 @@ describe('a tool search run by the client', () => {
     expect([prompt.tools, prompt.unsupported]).toEqual([[], [name]]);
   });
 
-  test('is returned to the client as a tool search, followed by calls of the tools it found', () => {
+  test('is returned to the client as a tool search, followed by calls of found tools', () => {
     const { body } = readSearchPrompt({ input: [question, call, searchOutput('call_1', docs)] });
     const client = responsesClient(body, echoOf(body));
     const emit = (sink: AnswerSink) => {
