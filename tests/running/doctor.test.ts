@@ -402,7 +402,7 @@ test(
       const wrong = { env: { ...env, AWS_SECRET_ACCESS_KEY: 'guessed-secret' } };
       const found = await run(['doctor'], wrong);
       expect(findingOf(found, '✗', 'objects')).toMatch(
-        /^Objects can't be stored: \S.*\. Check objects \(OBJECTS_URL\), AWS_ACCESS_KEY_ID, and /,
+        /^Objects can't be stored: \S.*\. Check the objects option \(OBJECTS_URL\), AWS_ACCESS_KEY_ID, and /,
       );
       expect(found.stdout).not.toContain('guessed-secret');
     } finally {
