@@ -66,12 +66,12 @@ describe('tenant isolation', () => {
     (Array.isArray(body.data) ? body.data : []).filter(isObject).map(({ id }) => id);
 
   test('lists only the keys of its own tenant', async () => {
-    const ours = idsOf(await gateway.manage('GET', '/api/v1/keys'));
-    const theirs = idsOf(await gateway.call('GET', '/api/v1/keys', { key: managementKey }));
-    expect(ours).toHaveLength(2);
-    expect(theirs).toHaveLength(2);
-    expect(theirs).toContain(app.id);
-    expect(ours.filter((id) => theirs.includes(id))).toEqual([]);
+    const ownIds = idsOf(await gateway.manage('GET', '/api/v1/keys'));
+    const otherIds = idsOf(await gateway.call('GET', '/api/v1/keys', { key: managementKey }));
+    expect(ownIds).toHaveLength(2);
+    expect(otherIds).toHaveLength(2);
+    expect(otherIds).toContain(app.id);
+    expect(ownIds.filter((id) => otherIds.includes(id))).toEqual([]);
   });
 
   test('shows the current last_used_at in every response with the key', async () => {

@@ -317,10 +317,10 @@ describe("another tenant's key", () => {
   ] as const)('returns the same 404 as a nonexistent key: %s %s', async (method, suffix, body) => {
     const { id, key } = await newKey();
     const options = { key: other.manager, ...(body ? { body } : {}) };
-    const theirs = await rig.call(method, `/api/v1/keys/${id}${suffix}`, options);
+    const otherReply = await rig.call(method, `/api/v1/keys/${id}${suffix}`, options);
     const random = await rig.call(method, `/api/v1/keys/key_0123456789abcdef${suffix}`, options);
-    expect(theirs.status).toBe(404);
-    expect(theirs.text).toBe(random.text);
+    expect(otherReply.status).toBe(404);
+    expect(otherReply.text).toBe(random.text);
     rig.noticeChanges();
     expect((await rig.call('GET', '/v1/key', { key })).data.name).toBe('a key');
   });

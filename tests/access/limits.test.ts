@@ -223,10 +223,10 @@ describe('the concurrency limit', () => {
     upstream.script('chat-up', gated('go', 0, chatAnswer('done')));
     const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
     await upstream.until((requests) => requests.length === concurrentMax);
-    const theirs = gateway.post(chat, { key: other });
+    const otherReply = gateway.post(chat, { key: other });
     await upstream.until((requests) => requests.length === concurrentMax + 1);
     upstream.open('go');
-    expect((await theirs).status).toBe(200);
+    expect((await otherReply).status).toBe(200);
     await Promise.all(running);
   });
 
@@ -267,7 +267,7 @@ describe('the concurrency limit', () => {
     await expectAllFree();
   });
 
-  /** Checks that as many requests as the limit can run at once. */
+  /** Checks that the maximum number of requests can run concurrently. */
   async function expectAllFree(): Promise<void> {
     upstream.reset();
     upstream.script('chat-up', gated('all', 0, chatAnswer('ok')));

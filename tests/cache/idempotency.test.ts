@@ -282,8 +282,8 @@ describe('an Idempotency-Key', () => {
     const otherKey = await gateway.makeTenant({ id: `other${testNumber}`, name: 'Other' });
     upstream.script('chat', [chatAnswer('Ours'), chatAnswer('Theirs')]);
     await gateway.post(chat(), withKey());
-    const theirs = await gateway.post(chat(), withKey({ key: otherKey }));
-    expect([contentOf(theirs), replayed(theirs)]).toEqual(['Theirs', null]);
+    const otherReply = await gateway.post(chat(), withKey({ key: otherKey }));
+    expect([contentOf(otherReply), replayed(otherReply)]).toEqual(['Theirs', null]);
     const other = await gateway.post(chat({ seed: 2 }), withKey({ key: otherKey }));
     expect(other.status).toBe(409);
   });

@@ -315,8 +315,11 @@ describe('the response cache with several callers', () => {
     const otherKey = await gateway.makeTenant({ id: `other${testNumber}`, name: 'Other' });
     upstream.script('chat', [chatAnswer('Ours'), chatAnswer('Theirs')]);
     await send();
-    const theirs = await gateway.post(requestBody(), { key: otherKey });
-    expect([theirs.headers.get('x-cache'), textOf(theirs.json)]).toEqual(['MISS', 'Theirs']);
+    const otherReply = await gateway.post(requestBody(), { key: otherKey });
+    expect([otherReply.headers.get('x-cache'), textOf(otherReply.json)]).toEqual([
+      'MISS',
+      'Theirs',
+    ]);
     expect(textOf((await send()).json)).toBe('Ours');
     const again = await gateway.post(requestBody(), { key: otherKey });
     expect([again.headers.get('x-cache'), textOf(again.json)]).toEqual(['HIT', 'Theirs']);
@@ -349,12 +352,12 @@ describe('the response cache with several callers', () => {
         await gateway.post(body, { path, key });
       }
       for (const field of ['prompt_cache_key', 'cache_salt']) {
-        const [ours, theirs, again] = upstream.requests.map(({ json }) =>
+        const [own, other, again] = upstream.requests.map(({ json }) =>
           isObject(json) ? json[field] : undefined,
         );
-        expect([ours, theirs, again]).toEqual(Array(3).fill(expect.stringMatching(/^[\w-]{43}$/)));
-        expect(theirs).not.toBe(ours);
-        expect(again).toBe(ours);
+        expect([own, other, again]).toEqual(Array(3).fill(expect.stringMatching(/^[\w-]{43}$/)));
+        expect(other).not.toBe(own);
+        expect(again).toBe(own);
       }
     },
   );

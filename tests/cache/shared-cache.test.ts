@@ -85,20 +85,23 @@ test(
     await one.admin('POST', '/admin/v1/tenants/other/credits', { amount: 1_000_000 });
     const created = await one.admin('POST', '/admin/v1/tenants/other/keys', { name: 'app' });
     const key = String(isObject(created.body) ? created.body.key : '');
-    const theirs = await two.chat(requestBody('shared'), { key });
-    expect([cacheOf(theirs), theirs.text.includes('For the other tenant')]).toEqual(['MISS', true]);
+    const otherReply = await two.chat(requestBody('shared'), { key });
+    expect([cacheOf(otherReply), otherReply.text.includes('For the other tenant')]).toEqual([
+      'MISS',
+      true,
+    ]);
     // Both answers are stored, and every process serves each tenant its own.
     await untilStored(2);
     for (const gateway of [one, ...others]) {
-      const [ours, theirsAgain] = [
+      const [ownReply, otherReplyAgain] = [
         await gateway.chat(requestBody('shared')),
         await gateway.chat(requestBody('shared'), { key }),
       ];
-      expect([cacheOf(ours), ours.text.includes('From one')]).toEqual(['HIT', true]);
-      expect([cacheOf(theirsAgain), theirsAgain.text.includes('For the other tenant')]).toEqual([
-        'HIT',
-        true,
-      ]);
+      expect([cacheOf(ownReply), ownReply.text.includes('From one')]).toEqual(['HIT', true]);
+      expect([
+        cacheOf(otherReplyAgain),
+        otherReplyAgain.text.includes('For the other tenant'),
+      ]).toEqual(['HIT', true]);
     }
   },
   testMs,
@@ -136,8 +139,8 @@ test(
     await one.chat(requestBody('whose'));
     await untilStored(1);
     // The same tenant ID, model, and question.
-    const theirs = await otherDeployment.chat(requestBody('whose'));
-    expect([cacheOf(theirs), theirs.text.includes('From there')]).toEqual(['MISS', true]);
+    const otherReply = await otherDeployment.chat(requestBody('whose'));
+    expect([cacheOf(otherReply), otherReply.text.includes('From there')]).toEqual(['MISS', true]);
     await untilStored(2);
     expect((await two.chat(requestBody('whose'))).text).toContain('From here');
   },

@@ -174,7 +174,7 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
     expect(await claims.claim(claim(), 1, leaseMs)).toMatchObject({ state: 'done' });
   });
 
-  test('frees a released key at once for any request', async () => {
+  test('frees a released key immediately for any request', async () => {
     const first = claim();
     await claims.claim(first, 0, leaseMs);
     await claims.release(first);

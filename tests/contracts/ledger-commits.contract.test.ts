@@ -50,7 +50,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         expect(await account(wallet)).toMatchObject({ balance: 9, leased: 0 });
       });
 
-      test('takes free credits without a lease and writes off the rest', async () => {
+      test('takes free credits without a lease, and writes off the credits that are missing', async () => {
         const tenant = await tenantWith(100);
         await lease(walletOwner(tenant), { processId: 'other', credits: 70 });
         const [first, last] = [settled(tenant, 20), settled(tenant, 25)];

@@ -15,7 +15,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
     const { stores, tenantWith, leaseRequest, lease, account, commit } = sharedLedger(empty);
 
     describe('lease', () => {
-      test('grants the requested credits and a share of the rest in whole holds', async () => {
+      test('grants the requested credits and a share of the remaining credits, in multiples of one hold', async () => {
         const wallet = walletOwner(await tenantWith(1_000));
         expect(await lease(wallet, { credits: 100, oneHold: 100 })).toMatchObject({ granted: 200 });
         // An eighth of the remaining 700 is 87, less than another hold.
@@ -132,7 +132,7 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         expect(await stores.one.ledger.renew(processId, later)).toEqual(new Set([wallet.name]));
       });
 
-      test('ends at once for a dead process, without expiring others', async () => {
+      test('ends immediately for a dead process, without expiring other leases', async () => {
         const wallet = walletOwner(await tenantWith(100));
         await lease(wallet, { processId: 'dead' });
         await lease(wallet, { processId: 'alive', until: soon });

@@ -57,7 +57,7 @@ async function costOf(reply: Reply): Promise<number> {
 }
 
 describe('a request that has just ended', () => {
-  test('appears at once in logs, analytics, credits, generation, and its key', async () => {
+  test('appears immediately in logs, analytics, credits, generation, and its key', async () => {
     const key = await gateway.makeKey({ name: 'fresh', limit: 1_000_000, limit_reset: 'daily' });
     const before = await gateway.get('/v1/customer/credits', { key });
     const reply = await chat('acme/chat', key);

@@ -42,7 +42,7 @@ test(
       using activeClock = new ActiveClock();
       while (!(await sentCredential(second)).endsWith(key)) await Bun.sleep(pollMs);
       expect(activeClock.ms).toBeLessThan(propagationMsMax);
-      // The process that made the change applies it at once, without polling.
+      // The process that made the change applies it immediately, without polling.
       expect(await sentCredential(first)).toEndWith(key);
     };
     await first.manage('PUT', '/api/v1/byok/vendor', { api_key: 'sk-own-0123456789' });

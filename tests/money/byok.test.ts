@@ -293,7 +293,7 @@ describe('BYOK requests', () => {
     expect((await plain.chat(two)).status).toBe(200);
     expect(receivedKeys(north).slice(5)).toEqual(['sk-good-0123456789', 'sk-operator-north']);
     expect(south.requests.length).toBe(6);
-    // A new key is a new credential, which is tried at once.
+    // A new key is a new credential, so the gateway tries it immediately.
     await bad.setProviderKey('north', { api_key: 'sk-fixed-0123456789', mode: 'byok_only' });
     expect((await bad.chat(two)).status).toBe(200);
     expect(receivedKeys(north).at(-1)).toBe('sk-fixed-0123456789');

@@ -241,7 +241,7 @@ describe('reports of price tiers', () => {
     });
   });
 
-  test('the model list has the tiers beside the base prices', async () => {
+  test('the model list has the price tiers in addition to the base prices', async () => {
     const { json } = await gateway.get('/v1/models/test/above-100');
     expect(json.pricing).toEqual({
       prompt: '0.000001',

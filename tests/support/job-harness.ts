@@ -68,7 +68,7 @@ class FakeRunner implements JobRunner {
     await this.#book(piece, costCredits);
     const bill = { costCredits, provider: 'fake' };
     if (piece.type === 'speech') return { bytes: this.synthesize(piece), seconds: null, ...bill };
-    // Not a whole number of milliseconds, because providers' durations aren't either.
+    // Not a whole number of milliseconds, like many durations from providers.
     return { bytes: Buffer.from(this.transcribe(piece)), seconds: 1.5004, ...bill };
   }
 
