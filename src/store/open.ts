@@ -60,8 +60,8 @@ export interface Store {
 
 /**
  * Opens `sqlite:/path/file.db` or `postgres://user:password@host/name`. Creates a missing file
- * unless `mustExist` is set. `ledger verify` sets it, because with a mistyped folder, it would
- * otherwise create an empty ledger and report it as correct.
+ * unless `mustExist` is set. Most commands set it. Otherwise, `ledger verify` with a mistyped
+ * folder would create an empty ledger and report it as correct.
  */
 export async function openStore(url: string, mustExist = false): Promise<Store> {
   const database = await openDatabase(url, mustExist);
