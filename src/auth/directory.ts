@@ -53,11 +53,11 @@ export type TenantChange = Partial<
 
 export type KeyChange = Partial<Pick<ApiKey, 'name' | 'disabled' | keyof typeof unrestricted>>;
 
-/** Replaces the secret of a key; the previous one works until `oldUntil`. */
+/** Replaces the secret of a key; the previous one works until `previousSecretExpiresAt`. */
 export interface NewSecret {
   readonly hash: Uint8Array;
   readonly label: string;
-  readonly oldUntil: number;
+  readonly previousSecretExpiresAt: number;
 }
 
 /** The key and tenant of a secret. */

@@ -90,7 +90,7 @@ async function adopt(
 ): Promise<void> {
   const { hash, label } = hashAndLabel(secret.reveal());
   const rotate = (id: string) =>
-    directory.rotateKey(defaultTenant, id, { hash, label, oldUntil: now }, now);
+    directory.rotateKey(defaultTenant, id, { hash, label, previousSecretExpiresAt: now }, now);
   for (let sequence = 1; ; sequence++) {
     // Look it up each time, because another process may add the same secret.
     const known = await directory.findKey(hash);

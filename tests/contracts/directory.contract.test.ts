@@ -122,7 +122,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
     test('finds the right key for each of thousands of concurrent lookups', async () => {
       const [one, two] = [await addedTenant(), await addedTenant()];
       const [plain, rotated] = [await addedKey(one.id), await addedKey(two.id)];
-      const secret = { hash: randomHash(), label: 'sk-tg-cd34…0a', oldUntil: 5_000 };
+      const secret = { hash: randomHash(), label: 'sk-tg-cd34…0a', previousSecretExpiresAt: 5_000 };
       await directory.rotateKey(two.id, rotated.key.id, secret, 42);
       const hashes = Array.from({ length: 2_000 }, randomHash);
       hashes.splice(0, 1, plain.hash);
@@ -208,7 +208,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
       const owner = await addedTenant();
       const other = await addedTenant();
       const { key, hash } = await addedKey(owner.id);
-      const secret = { hash: randomHash(), label: 'stolen', oldUntil: 0 };
+      const secret = { hash: randomHash(), label: 'stolen', previousSecretExpiresAt: 0 };
       expect(await directory.getKey(other.id, key.id)).toBeUndefined();
       expect(await directory.changeKey(other.id, key.id, { name: 'x' }, 1)).toBeUndefined();
       expect(await directory.rotateKey(other.id, key.id, secret, 1)).toBeUndefined();
@@ -274,7 +274,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
     test('keeps the previous secret valid until its expiry', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
-      const secret = { hash: randomHash(), label: 'sk-tg-new…', oldUntil: 5_000 };
+      const secret = { hash: randomHash(), label: 'sk-tg-new…', previousSecretExpiresAt: 5_000 };
       const rotated = await directory.rotateKey(tenant.id, key.id, secret, 42);
       expect(rotated).toEqual({ ...key, label: secret.label, updatedAt: 42 });
       expect(await otherDirectory.findKey(secret.hash)).toMatchObject({
@@ -292,7 +292,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
     test('invalidates the previous secret immediately if there is no overlap', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
-      const secret = { hash: randomHash(), label: 'new', oldUntil: 42 };
+      const secret = { hash: randomHash(), label: 'new', previousSecretExpiresAt: 42 };
       await directory.rotateKey(tenant.id, key.id, secret, 42);
       expect(await otherDirectory.findKey(hash)).toBeUndefined();
       expect((await otherDirectory.findKey(secret.hash))?.key.id).toBe(key.id);
@@ -301,8 +301,8 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
     test('invalidates the first secret after a second rotation', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
-      const second = { hash: randomHash(), label: 'two', oldUntil: 5_000 };
-      const third = { hash: randomHash(), label: 'three', oldUntil: 6_000 };
+      const second = { hash: randomHash(), label: 'two', previousSecretExpiresAt: 5_000 };
+      const third = { hash: randomHash(), label: 'three', previousSecretExpiresAt: 6_000 };
       await directory.rotateKey(tenant.id, key.id, second, 1);
       await directory.rotateKey(tenant.id, key.id, third, 2);
       expect(await directory.findKey(hash)).toBeUndefined();
@@ -313,7 +313,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
     test('prefers the key with the current secret over one with the same previous secret', async () => {
       const tenant = await addedTenant();
       const { key: old, hash } = await addedKey(tenant.id, { id: `key_0${tenant.id}` });
-      const secret = { hash: randomHash(), label: 'new', oldUntil: 5_000 };
+      const secret = { hash: randomHash(), label: 'new', previousSecretExpiresAt: 5_000 };
       await directory.rotateKey(tenant.id, old.id, secret, 1);
       const newer = makeKey(tenant.id);
       expect(await directory.addKey(newer, hash)).toBe('added');
@@ -328,7 +328,11 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
     test('removes the key and both of its secrets from every lookup', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);
-      const secret = { hash: randomHash(), label: 'new', oldUntil: 9_999_999_999_999 };
+      const secret = {
+        hash: randomHash(),
+        label: 'new',
+        previousSecretExpiresAt: 9_999_999_999_999,
+      };
       await directory.rotateKey(tenant.id, key.id, secret, 1);
       expect(await directory.deleteKey(tenant.id, key.id, 2)).toBe(true);
 
@@ -353,7 +357,11 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
     test('keeps the row without its secrets, so that logs can still name the key', async () => {
       const tenant = await addedTenant();
       const { key } = await addedKey(tenant.id);
-      const secret = { hash: randomHash(), label: 'new', oldUntil: 9_999_999_999_999 };
+      const secret = {
+        hash: randomHash(),
+        label: 'new',
+        previousSecretExpiresAt: 9_999_999_999_999,
+      };
       await directory.rotateKey(tenant.id, key.id, secret, 1);
       await directory.deleteKey(tenant.id, key.id, 77);
       const row = await stores.one.database.read
@@ -415,7 +423,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
     test('increases with every change, in every process', async () => {
       const tenant = makeTenant();
       const key = makeKey(tenant.id);
-      const secret = { hash: randomHash(), label: 'new', oldUntil: 1 };
+      const secret = { hash: randomHash(), label: 'new', previousSecretExpiresAt: 1 };
       const changes = [
         () => directory.addTenant(tenant),
         () => directory.changeTenant(tenant.id, { name: 'new' }, 1),
@@ -434,7 +442,7 @@ describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
 
     test('does not change if a call changed nothing', async () => {
       const before = await directory.version();
-      const secret = { hash: randomHash(), label: 'new', oldUntil: 1 };
+      const secret = { hash: randomHash(), label: 'new', previousSecretExpiresAt: 1 };
       await directory.changeTenant('ten_nobody', { name: 'x' }, 1);
       await directory.changeKey('ten_nobody', 'key_none', { name: 'x' }, 1);
       await directory.rotateKey('ten_nobody', 'key_none', secret, 1);

@@ -109,8 +109,13 @@ export async function rotateKey(
   const overlapSeconds = readOverlap(body);
   const key = await findKey(service, tenantId, id);
   const { text, hash, label } = generateKey(key.kind, key.id);
-  const oldUntil = now + overlapSeconds * 1000;
-  const rotated = await directory.rotateKey(tenantId, id, { hash, label, oldUntil }, now);
+  const previousSecretExpiresAt = now + overlapSeconds * 1000;
+  const rotated = await directory.rotateKey(
+    tenantId,
+    id,
+    { hash, label, previousSecretExpiresAt },
+    now,
+  );
   return { key: await toKeyObject(service, rotated), text };
 }
 

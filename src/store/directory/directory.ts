@@ -169,10 +169,10 @@ export class SqlDirectory extends SqlRepository implements Directory {
     now: number,
   ): Promise<ApiKey | undefined> {
     // Drop an expired old secret, because a process whose clock is behind would still accept it.
-    const isStillValid = secret.oldUntil > now;
+    const isStillValid = secret.previousSecretExpiresAt > now;
     return this.#updateKey(tenantId, id, {
       previous_hash: isStillValid ? sql.ref('secret_hash') : null,
-      previous_until: isStillValid ? secret.oldUntil : null,
+      previous_until: isStillValid ? secret.previousSecretExpiresAt : null,
       secret_hash: secret.hash,
       label: secret.label,
       updated_at: now,
