@@ -4,7 +4,7 @@ import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import { generateAdminToken, generateKey, hashKey } from './api-key.ts';
 import { Authenticator, callerForKey } from './authenticate.ts';
-import type { ApiKey, KeyMatch, Tenant } from './directory.ts';
+import type { ApiKey, KeyMatch, Tenant } from './tenant-directory.ts';
 
 const start = Date.UTC(2026, 10, 15, 12);
 

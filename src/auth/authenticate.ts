@@ -4,7 +4,7 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError, unavailable } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import { hashKey, kindByPrefix, sameHash } from './api-key.ts';
-import type { Directory, KeyMatch } from './directory.ts';
+import type { KeyMatch, TenantDirectory } from './tenant-directory.ts';
 
 /** Maximum number of cached callers. The oldest is evicted. */
 const callersMax = 50_000;
@@ -40,7 +40,7 @@ interface CachedKey extends KnownKey {
   usedAt: number;
 }
 
-type KeyStore = Pick<Directory, 'findKey' | 'adminTokenHash' | 'markUsed'>;
+type KeyStore = Pick<TenantDirectory, 'findKey' | 'adminTokenHash' | 'markUsed'>;
 
 /**
  * Resolves a key to its caller. Callers are cached; `forget()` clears the cache when the version of
@@ -54,7 +54,7 @@ export class Authenticator {
   #forgotten = new Map<string, CachedKey>();
   readonly #unknown = new Map<string, number>();
   /** Concurrent requests with the same key share one lookup. */
-  readonly #pendingLookUps = new Map<string, Promise<CachedKey>>();
+  readonly #pendingLookups = new Map<string, Promise<CachedKey>>();
   readonly #lastUsed = new Map<string, number>();
   #adminHash: Uint8Array | null | undefined;
   #generation = 0;
@@ -92,7 +92,7 @@ export class Authenticator {
     this.#generation++;
     this.#known.clear();
     this.#unknown.clear();
-    this.#pendingLookUps.clear();
+    this.#pendingLookups.clear();
     this.#adminHash = undefined;
   }
 
@@ -122,13 +122,13 @@ export class Authenticator {
       const missing = inUse
         .slice(index, index + refreshBatchSize)
         .filter(([name]) => !this.#known.has(name));
-      const lookUps = missing.map(
+      const lookups = missing.map(
         ([name, { usedAt }]) =>
-          this.#pendingLookUps.get(name) ??
-          this.#startLookUp(name, Uint8Array.fromHex(name), usedAt),
+          this.#pendingLookups.get(name) ??
+          this.#startLookup(name, Uint8Array.fromHex(name), usedAt),
       );
       // After a failure, the next request looks the key up.
-      await Promise.allSettled(lookUps);
+      await Promise.allSettled(lookups);
       if (generation !== this.#generation) return [];
     }
     return [...new Set(inUse.map(([, { caller }]) => caller.tenantId))];
@@ -151,16 +151,16 @@ export class Authenticator {
 
   async #lookUpShared(name: string, hash: Uint8Array): Promise<Caller> {
     return this.#admit(
-      await (this.#pendingLookUps.get(name) ?? this.#startLookUp(name, hash, this.#now())),
+      await (this.#pendingLookups.get(name) ?? this.#startLookup(name, hash, this.#now())),
     );
   }
 
-  #startLookUp(name: string, hash: Uint8Array, usedAt: number): Promise<CachedKey> {
-    const lookUp = this.#lookUp(name, hash, usedAt).finally(() => {
-      if (this.#pendingLookUps.get(name) === lookUp) this.#pendingLookUps.delete(name);
+  #startLookup(name: string, hash: Uint8Array, usedAt: number): Promise<CachedKey> {
+    const lookup = this.#lookUp(name, hash, usedAt).finally(() => {
+      if (this.#pendingLookups.get(name) === lookup) this.#pendingLookups.delete(name);
     });
-    this.#pendingLookUps.set(name, lookUp);
-    return lookUp;
+    this.#pendingLookups.set(name, lookup);
+    return lookup;
   }
 
   async #lookUp(name: string, hash: Uint8Array, usedAt: number): Promise<CachedKey> {
@@ -244,7 +244,7 @@ function unknownKey(): GatewayError {
  * deleted or disabled, has expired, or has lost the scope "jobs".
  */
 export async function callerForKey(
-  directory: Pick<Directory, 'getKey' | 'getTenant'>,
+  directory: Pick<TenantDirectory, 'getKey' | 'getTenant'>,
   tenantId: string,
   keyId: string,
   now: number,

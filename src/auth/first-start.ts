@@ -7,7 +7,7 @@ import {
   hashAndLabel,
   hashKey,
 } from './api-key.ts';
-import { type ApiKey, type Directory, unrestricted } from './directory.ts';
+import { type ApiKey, type TenantDirectory, unrestricted } from './tenant-directory.ts';
 
 /** The tenant that the first start creates. */
 const defaultTenant = 'default';
@@ -28,7 +28,7 @@ export interface GeneratedSecrets {
 }
 
 interface FirstStartDeps {
-  readonly directory: Directory;
+  readonly directory: TenantDirectory;
   /** Grants credits once, even if called again. */
   grantOnce(tenantId: string, credits: number): Promise<void>;
   readonly now: number;
@@ -64,7 +64,7 @@ export async function firstStart(
 }
 
 async function generateSecrets(
-  directory: Directory,
+  directory: TenantDirectory,
   now: number,
 ): Promise<GeneratedSecrets | undefined> {
   const adminToken = generateAdminToken();
@@ -83,7 +83,7 @@ async function generateSecrets(
  * new one with the next number is created.
  */
 async function adopt(
-  directory: Directory,
+  directory: TenantDirectory,
   kind: KeyKind,
   secret: Secret,
   now: number,

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Authenticator } from '../auth/authenticate.ts';
-import { ChangeWatcher } from '../auth/directory.ts';
+import { ChangeWatcher } from '../auth/tenant-directory.ts';
 import { Vault } from '../auth/vault.ts';
 import { MemoryCacheStore } from '../cache/cache-store.ts';
 import { Idempotency } from '../cache/idempotency.ts';

@@ -1,10 +1,10 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { sql } from 'kysely';
-import type { Directory } from '../auth/directory.ts';
 import type { CreditStore } from '../auth/management/credits.ts';
 import type { KeySpending } from '../auth/management/keys.ts';
 import type { RotationStore } from '../auth/secret-rotation.ts';
+import type { TenantDirectory } from '../auth/tenant-directory.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/idempotency.ts';
 import type { Config } from '../config/config.ts';
@@ -17,9 +17,6 @@ import type { MonthReads, StatementReads, WalletReads } from '../records/stateme
 import type { Log } from '../telemetry/log.ts';
 import type { SkillStore } from '../tools/skills/skill.ts';
 import type { Database, ReadOnlyDatabase } from './database.ts';
-import { SqlCredentials } from './directory/credentials.ts';
-import { SqlDirectory } from './directory/directory.ts';
-import { SqlSkills } from './directory/skills.ts';
 import { isLoginRejected, storeError, toUnreachableError } from './errors.ts';
 import { SqlIdempotencyClaims } from './idempotency-claims.ts';
 import { SqlJobs } from './jobs/jobs.ts';
@@ -36,11 +33,14 @@ import { SqlKeySpending, SqlTenantSums, SqlWalletTotals } from './reports/totals
 import { allTables, type Table } from './schema.ts';
 import { fileFailure } from './sqlite/database-file.ts';
 import { openSqlite, openSqliteReadOnly } from './sqlite/sqlite.ts';
+import { SqlCredentials } from './tenants/credentials.ts';
+import { SqlSkills } from './tenants/skills.ts';
+import { SqlTenantDirectory } from './tenants/tenant-directory.ts';
 
 /** An open, migrated database and the repositories on it. */
 export interface Store {
   readonly database: Database;
-  readonly directory: Directory;
+  readonly directory: TenantDirectory;
   readonly credentials: VaultStore & RotationStore;
   readonly skills: SkillStore;
   readonly creditStore: CreditStore;
@@ -68,7 +68,7 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
   const reports: Database = { ...database, read: database.report };
   return {
     database,
-    directory: new SqlDirectory(database),
+    directory: new SqlTenantDirectory(database),
     credentials: new SqlCredentials(database),
     skills: new SqlSkills(database),
     creditStore: new SqlCredits(database),

@@ -234,7 +234,7 @@ interface SettingsTable {
   value: string;
 }
 
-/** One row with the number that `Directory.version()` returns. */
+/** One row with the number that `TenantDirectory.version()` returns. */
 interface ChangesTable {
   id: Generated<number>;
   version: number;

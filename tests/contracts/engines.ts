@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ApiKey, Tenant } from '../../src/auth/directory.ts';
+import type { ApiKey, Tenant } from '../../src/auth/tenant-directory.ts';
 import { randomText } from '../../src/core/ids.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startPostgres } from '../support/postgres.ts';

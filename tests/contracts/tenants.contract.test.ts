@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import type { TenantOrder } from '../../src/auth/directory.ts';
+import type { TenantOrder } from '../../src/auth/tenant-directory.ts';
 import { toSettlementEntry } from '../../src/money/ledger.ts';
 import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { daysOf, monthAround } from '../../src/records/period.ts';
@@ -17,7 +17,7 @@ interface RequestSummary {
   readonly createdAt?: number;
 }
 
-describe.each(engines)('SqlDirectory.listTenants on $name', ({ empty }) => {
+describe.each(engines)('SqlTenantDirectory.listTenants on $name', ({ empty }) => {
   let stores: TwoStores;
 
   async function add(

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
-import type { ApiKey } from '../../src/auth/directory.ts';
+import type { ApiKey } from '../../src/auth/tenant-directory.ts';
 import { openStore } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from '../contracts/bookings.ts';
 import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';

@@ -1,6 +1,6 @@
 /** Management of skills through the API and the CLI, isolated by tenant. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { ChangeWatcher } from '../../src/auth/directory.ts';
+import { ChangeWatcher } from '../../src/auth/tenant-directory.ts';
 import { commandEnvironment } from '../../src/cli/command-environment.ts';
 import { runCommand } from '../../src/cli/dispatch.ts';
 import { topics } from '../../src/cli/topics.ts';

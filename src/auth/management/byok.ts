@@ -5,7 +5,7 @@ import { isObject, parseJson } from '../../core/json.ts';
 import { googleTokenUrl, readProviderKey, regionIn } from '../../core/provider-key.ts';
 import { validate } from '../../core/schema.ts';
 import { didYouMean } from '../../core/text.ts';
-import type { Directory } from '../directory.ts';
+import type { TenantDirectory } from '../tenant-directory.ts';
 import type { StoredCredential, Vault, VaultStore } from '../vault.ts';
 import { findTenant } from './tenants.ts';
 
@@ -21,7 +21,7 @@ interface ByokProvider {
 }
 
 export interface ByokService {
-  readonly directory: Pick<Directory, 'getTenant'>;
+  readonly directory: Pick<TenantDirectory, 'getTenant'>;
   readonly credentials: VaultStore;
   /** The providers that accept tenants' own keys, by name. */
   readonly providers: ReadonlyMap<string, ByokProvider>;

@@ -9,7 +9,7 @@ import {
 import { invalidRequest } from '../../core/errors.ts';
 import { validate } from '../../core/schema.ts';
 import { pluralize } from '../../core/text.ts';
-import type { Page } from '../directory.ts';
+import type { Page } from '../tenant-directory.ts';
 import { findTenant, type TenantService, unknownTenant } from './tenants.ts';
 
 /** Grants and corrections of credits, for the HTTP API and the command line. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../core/errors.ts';
-import type { ApiKey, Tenant } from '../directory.ts';
+import type { ApiKey, Tenant } from '../tenant-directory.ts';
 import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
 
 const now = Date.UTC(2026, 10, 15, 12);

@@ -8,7 +8,7 @@ import {
 import { invalidRequest } from '../../core/errors.ts';
 import { definedFields } from '../../core/json.ts';
 import { validate } from '../../core/schema.ts';
-import { type ApiKey, type KeyChange, type Tenant, unrestricted } from '../directory.ts';
+import { type ApiKey, type KeyChange, type Tenant, unrestricted } from '../tenant-directory.ts';
 
 /** Reads and validates the request bodies of key management. */
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { keysPerTenantMax } from '../../core/bounds.ts';
-import type { Tenant } from '../directory.ts';
+import type { Tenant } from '../tenant-directory.ts';
 import { createKey, type KeyService, listKeys, spentInPeriod } from './keys.ts';
 
 const tenant: Tenant = {

@@ -4,14 +4,14 @@ import { keysPerTenantMax } from '../../core/bounds.ts';
 import { type LimitReset, limitPeriod } from '../../core/caller.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { generateKey, isKeyId } from '../api-key.ts';
-import type { ApiKey, Directory, KeyPage } from '../directory.ts';
+import type { ApiKey, KeyPage, TenantDirectory } from '../tenant-directory.ts';
 import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
 import { findTenant } from './tenants.ts';
 
 /** Key management, for the HTTP API and the command line. */
 
 type KeyDirectory = Pick<
-  Directory,
+  TenantDirectory,
   | 'getTenant'
   | 'countKeys'
   | 'addKey'

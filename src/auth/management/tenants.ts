@@ -10,7 +10,7 @@ import { type GatewayError, invalidRequest, notFound } from '../../core/errors.t
 import { newTenantId } from '../../core/ids.ts';
 import { definedFields } from '../../core/json.ts';
 import { validate } from '../../core/schema.ts';
-import type { Directory, Tenant, TenantPage } from '../directory.ts';
+import type { Tenant, TenantDirectory, TenantPage } from '../tenant-directory.ts';
 
 /** Tenant management, for the HTTP API and the command line. */
 
@@ -19,7 +19,10 @@ const newTenantCheck = Compile(newTenantSchema);
 const tenantChangeCheck = Compile(tenantChangeSchema);
 
 export interface TenantService {
-  readonly directory: Pick<Directory, 'addTenant' | 'getTenant' | 'listTenants' | 'changeTenant'>;
+  readonly directory: Pick<
+    TenantDirectory,
+    'addTenant' | 'getTenant' | 'listTenants' | 'changeTenant'
+  >;
   now(): number;
 }
 
@@ -74,7 +77,7 @@ export async function changeTenant(
 
 /** Skips the lookup for an invalid ID, because a database may reject its characters. Throws 404. */
 export async function findTenant(
-  directory: Pick<Directory, 'getTenant'>,
+  directory: Pick<TenantDirectory, 'getTenant'>,
   id: string,
 ): Promise<Tenant> {
   const tenant = isTenantId.test(id) ? await directory.getTenant(id) : undefined;

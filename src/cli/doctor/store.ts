@@ -6,12 +6,12 @@ import { journalFailure, journalRoot, journalsBelongTo } from '../../money/settl
 import { deadJournals } from '../../money/settle/replay.ts';
 import { StoreClock } from '../../store/clock.ts';
 import type { ReadOnlyDatabase } from '../../store/database.ts';
-import { SqlCredentialPages } from '../../store/directory/credentials.ts';
 import { migrationStatus } from '../../store/migrations/migrate.ts';
 import { openReadOnly, requireTables } from '../../store/open.ts';
 import { overdueLeases } from '../../store/reports/totals.ts';
 import { knownSecretKeys } from '../../store/secret-key.ts';
 import { pinnedCreditRate, readDeploymentId } from '../../store/settings.ts';
+import { SqlCredentialPages } from '../../store/tenants/credentials.ts';
 import { formatCount } from '../output.ts';
 import { type Check, type Finding, folderFinding, healthy, unhealthy } from './check.ts';
 

@@ -1,4 +1,3 @@
-import type { TenantPage } from '../../auth/directory.ts';
 import {
   type Balance,
   type CreditService,
@@ -14,6 +13,7 @@ import {
   listTenants,
   showTenant,
 } from '../../auth/management/tenants.ts';
+import type { TenantPage } from '../../auth/tenant-directory.ts';
 import {
   adminDocs,
   type BacklogObject,

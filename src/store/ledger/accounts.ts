@@ -6,7 +6,6 @@ import {
   type SqlBool,
   sql,
 } from 'kysely';
-import type { Page } from '../../auth/directory.ts';
 import type {
   Balance,
   CreditChange,
@@ -15,6 +14,7 @@ import type {
   CreditOutcome,
   CreditStore,
 } from '../../auth/management/credits.ts';
+import type { Page } from '../../auth/tenant-directory.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { type Allowance, walletName } from '../../money/ledger.ts';
 import { charged, inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';

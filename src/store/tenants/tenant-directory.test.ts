@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { RootOperationNode } from 'kysely';
 import { newFolder } from '../../../tests/support/gateway.ts';
 import { openStore } from '../open.ts';
-import { SqlDirectory } from './directory.ts';
+import { SqlTenantDirectory } from './tenant-directory.ts';
 
 const path = join(newFolder(), 'keys.db');
 const store = await openStore(`sqlite:${path}`);
@@ -14,9 +14,9 @@ afterAll(() => store.database.close());
 const page = { limit: 10, offset: 0, includeDisabled: false };
 
 test.each([
-  ['countKeys', (directory: SqlDirectory) => directory.countKeys('acme')],
-  ['listKeys', (directory: SqlDirectory) => directory.listKeys('acme', page)],
-])('SqlDirectory.%s uses the index of live keys', async (_name, run) => {
+  ['countKeys', (directory: SqlTenantDirectory) => directory.countKeys('acme')],
+  ['listKeys', (directory: SqlTenantDirectory) => directory.listKeys('acme', page)],
+])('SqlTenantDirectory.%s uses the index of live keys', async (_name, run) => {
   const queries: RootOperationNode[] = [];
   const read = store.database.read.withPlugin({
     transformQuery: ({ node }) => {
@@ -25,7 +25,7 @@ test.each([
     },
     transformResult: async ({ result }) => result,
   });
-  await run(new SqlDirectory({ ...store.database, read, report: read }));
+  await run(new SqlTenantDirectory({ ...store.database, read, report: read }));
   using plans = new Database(path, { readonly: true });
   const steps = queries.flatMap((node) => {
     const { sql } = read.getExecutor().compileQuery(node, { queryId: 'plan' });

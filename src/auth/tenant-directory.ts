@@ -96,7 +96,7 @@ export interface KeyPage extends Page {
 }
 
 /** Stores tenants and keys. Times are epoch milliseconds. */
-export interface Directory {
+export interface TenantDirectory {
   /** Finds a key by the SHA-256 hash of its text: current secrets first, then previous ones. */
   findKey(hash: Uint8Array): Promise<KeyMatch | undefined>;
 
@@ -144,11 +144,11 @@ export interface Directory {
  * is unreachable, cached data remains in use.
  */
 export class ChangeWatcher {
-  readonly #directory: Pick<Directory, 'version'>;
+  readonly #directory: Pick<TenantDirectory, 'version'>;
   readonly #onChange: () => void;
   #seen: number | undefined;
 
-  constructor(directory: Pick<Directory, 'version'>, onChange: () => void) {
+  constructor(directory: Pick<TenantDirectory, 'version'>, onChange: () => void) {
     this.#directory = directory;
     this.#onChange = onChange;
   }

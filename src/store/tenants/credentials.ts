@@ -10,7 +10,7 @@ import {
 } from '../database.ts';
 import type { ByokCredentialsTable } from '../schema.ts';
 import { getOrCreateSetting, readSetting, replaceSetting } from '../settings.ts';
-import { inVersionedTransaction } from './directory.ts';
+import { inVersionedTransaction } from './tenant-directory.ts';
 
 /** Fingerprints of the current key and, until a rotation has finished, of the previous one. */
 const fingerprintSetting = 'secret_key_fingerprint';

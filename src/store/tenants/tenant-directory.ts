@@ -1,16 +1,16 @@
 import { type RawBuilder, type SqlBool, sql, type UpdateObject } from 'kysely';
 import type {
   ApiKey,
-  Directory,
   KeyChange,
   KeyMatch,
   KeyPage,
   NewSecret,
   Tenant,
   TenantChange,
+  TenantDirectory,
   TenantOrder,
   TenantPage,
-} from '../../auth/directory.ts';
+} from '../../auth/tenant-directory.ts';
 import { walletName } from '../../money/ledger.ts';
 import { BatchLoader } from '../batch-loader.ts';
 import {
@@ -31,7 +31,7 @@ const adminTokenSetting = 'admin_token_sha256';
 /** Each key takes 2 parameters, and SQLite allows 32,766 per statement. */
 const marksPerStatement = 1_000;
 
-export class SqlDirectory extends SqlRepository implements Directory {
+export class SqlTenantDirectory extends SqlRepository implements TenantDirectory {
   readonly #keyLoader = new BatchLoader((hashes: readonly Uint8Array[]) =>
     findKeys(this.database, hashes),
   );

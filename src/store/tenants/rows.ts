@@ -1,6 +1,12 @@
 import { strict as assert } from 'node:assert';
 import type { Selectable, Updateable } from 'kysely';
-import type { ApiKey, KeyChange, KeyMatch, Tenant, TenantChange } from '../../auth/directory.ts';
+import type {
+  ApiKey,
+  KeyChange,
+  KeyMatch,
+  Tenant,
+  TenantChange,
+} from '../../auth/tenant-directory.ts';
 import { type Scope, scopes } from '../../core/caller.ts';
 import { parseJson } from '../../core/json.ts';
 import { repeatToPowerOfTwo } from '../batch-loader.ts';

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import type { Directory } from '../../src/auth/directory.ts';
+import type { TenantDirectory } from '../../src/auth/tenant-directory.ts';
 import type { Scope } from '../../src/core/caller.ts';
 import { engines, makeKey, makeTenant, openTwice, randomHash, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
-describe.each([...engines])('SqlDirectory on $name', ({ empty }) => {
+describe.each([...engines])('SqlTenantDirectory on $name', ({ empty }) => {
   let stores: TwoStores;
-  let directory: Directory;
-  let otherDirectory: Directory;
+  let directory: TenantDirectory;
+  let otherDirectory: TenantDirectory;
 
   beforeAll(async () => {
     stores = await openTwice(empty);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { changePollMs } from '../core/bounds.ts';
-import { ChangeWatcher } from './directory.ts';
+import { ChangeWatcher } from './tenant-directory.ts';
 
 function watchVersions(versions: (number | Error)[]) {
   let changes = 0;
