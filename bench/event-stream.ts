@@ -2,7 +2,7 @@
  * Measures the CPU time per stream event in the event reader and the OpenAI pass-through. Run it
  * with `bun bench/event-stream.ts`.
  */
-import { EventStreamReader } from '../src/dialects/events.ts';
+import { EventStreamReader } from '../src/dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../src/dialects/openai-chat/passthrough/stream.ts';
 
 const identity = {

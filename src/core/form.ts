@@ -70,14 +70,14 @@ export function mustBeFile(name: string): GatewayError {
 }
 
 /** Content too long to hold in memory: a client's file, or a request with one. */
-export interface LongBytes {
+export interface StreamedContent {
   readonly bytes: number;
   /** Reads from the start. Can be called repeatedly. */
   chunks(): AsyncIterable<Uint8Array>;
 }
 
 /** A client's file, stored until its request has ended. */
-export interface Upload extends LongBytes {
+export interface Upload extends StreamedContent {
   readonly sha256: string;
   /** Reads up to this many bytes from the start. */
   start(bytesMax: number): Promise<Uint8Array>;

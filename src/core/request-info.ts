@@ -15,7 +15,7 @@ export interface RequestInfo {
   /** The images of a chat. */
   readonly images?: readonly UrlInput[];
   /** The first field that requires the tenant's own provider key (BYOK). */
-  readonly ownAccount?: OwnAccountNeed | undefined;
+  readonly ownAccount?: OwnAccountRequirement | undefined;
 }
 
 /** What the pipeline stages need to know about a chat request, without its content. */
@@ -72,7 +72,7 @@ export interface UrlInput {
 }
 
 /** A field that requires the tenant's own provider key. */
-export interface OwnAccountNeed {
+export interface OwnAccountRequirement {
   readonly param: string;
   /** The reason, as a phrase that follows the field's name. */
   readonly why: string;

@@ -1,7 +1,7 @@
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import type { AnswerSink } from '../core/answer.ts';
 import type { GatewayError } from '../core/errors.ts';
-import type { LongBytes } from '../core/form.ts';
+import type { StreamedContent } from '../core/form.ts';
 import type { Prompt, UnsupportedPart } from '../core/prompt.ts';
 import type { ChatRequestInfo } from '../core/request-info.ts';
 import type { Usage } from '../core/usage.ts';
@@ -186,7 +186,7 @@ export type Edits = Record<string, unknown>;
 export interface UpstreamRequest {
   /** The path to append to the provider's base URL. */
   readonly path: string;
-  readonly body: string | Uint8Array | SplicedBody | LongBytes;
+  readonly body: string | Uint8Array | SplicedBody | StreamedContent;
   /** Headers to send in addition to those that every request to this provider has. */
   readonly headers?: Readonly<Record<string, string>>;
   /** The parameters that this upstream can't express, by the client's names. */

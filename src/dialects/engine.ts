@@ -26,7 +26,7 @@ import type {
   UpstreamFailure,
   UpstreamRequest,
 } from './dialect.ts';
-import { EventStreamReader } from './events.ts';
+import { EventStreamReader } from './event-stream.ts';
 import { MalformedAnswer } from './failure.ts';
 import { longNumbersIn } from './normalize/exact-json.ts';
 import { withExactNumbers } from './normalize/requests/exact-numbers.ts';

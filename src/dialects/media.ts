@@ -1,5 +1,5 @@
 import type { SpeechSettings } from '../config/model-schema.ts';
-import type { LongBytes } from '../core/form.ts';
+import type { StreamedContent } from '../core/form.ts';
 import type { SpeechFormat, TranscriptFormat } from '../core/media/audio.ts';
 import type { Usage } from '../core/usage.ts';
 import type { MediaTarget, ReadResult, SseMessage, UpstreamRequest } from './dialect.ts';
@@ -89,7 +89,7 @@ export function readVectors(
 
 export interface ImageFile {
   readonly mediaType: 'image/png' | 'image/jpeg' | 'image/webp';
-  readonly content: LongBytes;
+  readonly content: StreamedContent;
 }
 
 export interface ImageParameters {
@@ -193,7 +193,7 @@ export interface AudioFile {
   /** `audio.<extension>` */
   readonly filename: string;
   readonly contentType: string;
-  readonly content: LongBytes;
+  readonly content: StreamedContent;
 }
 
 /** The options of a transcription request. */

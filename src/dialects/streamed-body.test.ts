@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test';
-import type { LongBytes } from '../core/form.ts';
+import type { StreamedContent } from '../core/form.ts';
 import { bodyFromBytes, concatBodies, inBase64, writeForm } from './streamed-body.ts';
 
 const bytes = Buffer.from(Array.from({ length: 1_000 }, (_, index) => (index * 7) % 256));
 
-function inPieces(content: Uint8Array, size: number): LongBytes {
+function inPieces(content: Uint8Array, size: number): StreamedContent {
   return {
     bytes: content.length,
     async *chunks() {
@@ -14,7 +14,7 @@ function inPieces(content: Uint8Array, size: number): LongBytes {
   };
 }
 
-async function read(body: LongBytes): Promise<Buffer> {
+async function read(body: StreamedContent): Promise<Buffer> {
   const all = Buffer.concat(await Array.fromAsync(body.chunks()));
   expect(all.length).toBe(body.bytes);
   return all;

@@ -1,11 +1,11 @@
-import type { LongBytes } from '../core/form.ts';
+import type { StreamedContent } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 
 // Request bodies that contain files. The files are read while they are sent.
 
-export type BodyPart = string | LongBytes;
+export type BodyPart = string | StreamedContent;
 
-export function concatBodies(parts: readonly BodyPart[]): LongBytes {
+export function concatBodies(parts: readonly BodyPart[]): StreamedContent {
   const bodies = parts.map((part) =>
     typeof part === 'string' ? bodyFromBytes(new TextEncoder().encode(part)) : part,
   );
@@ -17,7 +17,7 @@ export function concatBodies(parts: readonly BodyPart[]): LongBytes {
   };
 }
 
-export function bodyFromBytes(content: Uint8Array): LongBytes {
+export function bodyFromBytes(content: Uint8Array): StreamedContent {
   return {
     bytes: content.length,
     async *chunks() {
@@ -27,7 +27,7 @@ export function bodyFromBytes(content: Uint8Array): LongBytes {
 }
 
 /** Encodes the content as base64. */
-export function inBase64(content: LongBytes): LongBytes {
+export function inBase64(content: StreamedContent): StreamedContent {
   return {
     bytes: Math.ceil(content.bytes / 3) * 4,
     async *chunks() {
@@ -49,7 +49,7 @@ export interface FileField {
   readonly name: string;
   readonly filename: string;
   readonly contentType: string;
-  readonly content: LongBytes;
+  readonly content: StreamedContent;
 }
 
 /**
@@ -59,7 +59,7 @@ export interface FileField {
 export function writeForm(
   fields: Readonly<Record<string, unknown>>,
   files: readonly FileField[],
-): { readonly headers: Record<string, string>; readonly body: LongBytes } {
+): { readonly headers: Record<string, string>; readonly body: StreamedContent } {
   const boundary = `tollgate-${randomText(32)}`;
   const open = (name: string) =>
     `--${boundary}\r\ncontent-disposition: form-data; name="${escapeQuoted(name)}"`;

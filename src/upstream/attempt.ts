@@ -14,7 +14,7 @@ import type {
   UpstreamFailure,
   UpstreamRequest,
 } from '../dialects/dialect.ts';
-import { EventStreamReader } from '../dialects/events.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
 import { MalformedAnswer, malformed, readFailure } from '../dialects/failure.ts';
 import type { Offer } from '../route/catalog.ts';
 import type { HttpResponse } from './connection/response.ts';

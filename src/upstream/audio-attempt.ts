@@ -1,6 +1,6 @@
 import { bytesWithoutOutputMax, errorBytesMax } from '../core/bounds.ts';
 import type { ReadResult, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
-import { EventStreamReader } from '../dialects/events.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
 import {
   failureInside,
   MalformedAnswer,

@@ -2,7 +2,7 @@ import { keepAliveMs } from '../core/bounds.ts';
 import { withTimeout } from '../core/deadlines.ts';
 import { asGatewayError, type GatewayError } from '../core/errors.ts';
 import type { StreamFormat, StreamIdentity } from '../dialects/dialect.ts';
-import { keepAlive } from '../dialects/events.ts';
+import { keepAlive } from '../dialects/event-stream.ts';
 
 export type Stream = AsyncIterableIterator<string>;
 

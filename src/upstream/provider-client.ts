@@ -1,7 +1,7 @@
 import type { Provider } from '../config/config.ts';
-import { defaultFetchOptions, defaultHeaders } from '../core/configured-server.ts';
+import { defaultFetchOptions, defaultHeaders } from '../core/call-configured-server.ts';
 import { failureCode, GatewayError, shuttingDown } from '../core/errors.ts';
-import type { LongBytes } from '../core/form.ts';
+import type { StreamedContent } from '../core/form.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { createFailure } from '../dialects/failure.ts';
 import { dialects } from '../dialects/registry.ts';
@@ -55,7 +55,7 @@ async function sendAuthorized(
   check: CheckAddress | undefined,
 ): Promise<HttpResponse> {
   const { path } = request;
-  const body = isUpload(request.body) ? request.body : fullBody(request.body);
+  const body = isStreamed(request.body) ? request.body : fullBody(request.body);
   const url = prepared.baseUrl + path;
   for (let isLast = false; ; isLast = true) {
     const { 'content-type': contentType = '' } = { ...prepared.headers, ...request.headers };
@@ -77,7 +77,7 @@ function dial(
   check: CheckAddress | undefined,
 ): Promise<HttpResponse> {
   const { body, path, headers } = request;
-  if (check || prepared.isProxied || isUpload(body))
+  if (check || prepared.isProxied || isStreamed(body))
     return fetchWithRuntime(prepared, request, upstreamCall, check);
   prepared.target ??= pooledTargetFor(prepared);
   const { target } = prepared;
@@ -91,9 +91,9 @@ function dial(
   return trip.response;
 }
 
-type BufferedBody = Exclude<UpstreamRequest['body'], LongBytes>;
+type BufferedBody = Exclude<UpstreamRequest['body'], StreamedContent>;
 
-function isUpload(body: UpstreamRequest['body']): body is LongBytes {
+function isStreamed(body: UpstreamRequest['body']): body is StreamedContent {
   return typeof body === 'object' && 'chunks' in body;
 }
 
@@ -125,14 +125,14 @@ async function fetchWithRuntime(
 ): Promise<HttpResponse> {
   const url = baseUrl + path;
   const allHeaders = new Headers({ ...headers, ...requestHeaders });
-  if (isUpload(body)) allHeaders.set('content-length', String(body.bytes));
+  if (isStreamed(body)) allHeaders.set('content-length', String(body.bytes));
   const call = {
     ...defaultFetchOptions(baseUrl),
     method: 'POST',
     headers: allHeaders,
-    body: isUpload(body) ? body.chunks() : fullBody(body),
+    body: isStreamed(body) ? body.chunks() : fullBody(body),
     // An upload can't be sent again, so it doesn't reuse a connection that may have been closed.
-    keepalive: !isUpload(body) && !isProxied,
+    keepalive: !isStreamed(body) && !isProxied,
     signal,
   };
   if (!check) return toHttpResponse(await fetch(url, call));

@@ -5,7 +5,7 @@ import { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
 import { noUsage } from '../core/usage.ts';
 import type { AnswerMetrics } from '../dialects/dialect.ts';
-import { EventStreamReader } from '../dialects/events.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai-chat/passthrough/stream.ts';
 import { bodyOf } from './connection/response.ts';
 import { type OutputBudget, StreamAnswer, type StreamOutcome } from './stream-answer.ts';

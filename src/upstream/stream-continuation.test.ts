@@ -4,7 +4,7 @@ import { offerCalled } from '../../tests/support/offers.ts';
 import { type Deadline, DeadlineWatcher } from '../core/deadlines.ts';
 import { noUsage } from '../core/usage.ts';
 import type { AnswerMetrics } from '../dialects/dialect.ts';
-import { EventStreamReader } from '../dialects/events.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai-chat/passthrough/stream.ts';
 import type { Offer } from '../route/catalog.ts';
 import type { AttemptResult, Continuation, OpenStream } from './attempt.ts';

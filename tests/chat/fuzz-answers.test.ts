@@ -10,7 +10,7 @@ import { parseJson } from '../../src/core/json.ts';
 import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
 import { anthropicClientRequest } from '../../src/dialects/anthropic/client-request.ts';
 import type { Adapter, ClientRequest } from '../../src/dialects/dialect.ts';
-import { EventStreamReader } from '../../src/dialects/events.ts';
+import { EventStreamReader } from '../../src/dialects/event-stream.ts';
 import { MalformedAnswer } from '../../src/dialects/failure.ts';
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';

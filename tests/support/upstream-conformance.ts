@@ -23,7 +23,7 @@ import type {
   UpstreamDialect,
 } from '../../src/dialects/dialect.ts';
 import { Translation } from '../../src/dialects/engine.ts';
-import { EventStreamReader } from '../../src/dialects/events.ts';
+import { EventStreamReader } from '../../src/dialects/event-stream.ts';
 import { readFailure } from '../../src/dialects/failure.ts';
 import { openAiClient } from '../../src/dialects/openai-chat/client/stream-writer.ts';
 import { canChat, dialects } from '../../src/dialects/registry.ts';

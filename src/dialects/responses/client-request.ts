@@ -7,7 +7,7 @@ import { responsesClient, responsesStreamFormat } from './client/response-writer
 import type { ResponsesBody } from './client/schema.ts';
 import { toolLists } from './client/tools.ts';
 import { readReply } from './passthrough/reply.ts';
-import { passResponse } from './passthrough/request.ts';
+import { passResponsesRequest } from './passthrough/request.ts';
 import { ResponsesPassThrough } from './passthrough/stream.ts';
 import { responsesUpstream } from './upstream/reader.ts';
 
@@ -52,7 +52,7 @@ class ResponsesClientRequest extends AbstractClientRequest<ResponsesRequest> {
   }
 
   override write(target: Target) {
-    return passResponse(this.parsed, target);
+    return passResponsesRequest(this.parsed, target);
   }
 
   override transformStream(identity: ReplyIdentity) {

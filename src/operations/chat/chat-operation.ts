@@ -14,7 +14,7 @@ import type {
   TransformedReply,
 } from '../../dialects/dialect.ts';
 import { replayRecording } from '../../dialects/engine.ts';
-import { EventStreamReader } from '../../dialects/events.ts';
+import { EventStreamReader } from '../../dialects/event-stream.ts';
 import { canChat } from '../../dialects/registry.ts';
 import { ChatBounds, imageUnits } from '../../money/price/bounds.ts';
 import { estimateNote, estimateUsage, unfinishedNote } from '../../money/price/cost.ts';

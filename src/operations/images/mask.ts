@@ -1,6 +1,6 @@
 import { maskPixelsMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import type { LongBytes } from '../../core/form.ts';
+import type { StreamedContent } from '../../core/form.ts';
 import type { ImageFile } from '../../dialects/media.ts';
 import { bodyFromBytes } from '../../dialects/streamed-body.ts';
 import { type AlphaProblem, type Coverage, type PngImage, readCoverage, writePng } from './png.ts';
@@ -13,7 +13,7 @@ export class Mask {
     this.#coverage = coverage;
   }
 
-  static async read(file: LongBytes): Promise<Mask> {
+  static async read(file: StreamedContent): Promise<Mask> {
     const coverage = await readCoverage(file, maskPixelsMax);
     if (typeof coverage === 'string') throw errors[coverage]();
     if (!coverage.isOpaque.includes(1)) {

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createDeflate, createInflate } from 'node:zlib';
-import type { LongBytes } from '../../core/form.ts';
+import type { StreamedContent } from '../../core/form.ts';
 import { ByteReader } from '../../core/media/byte-reader.ts';
 import { pngChunk, pngFile, pngSignature } from '../../core/media/images.ts';
 
@@ -188,7 +188,7 @@ const transparencyBytesMax = 256;
  * thread and stops at the last pixel. If a file contains more data, it is damaged.
  */
 export async function readCoverage(
-  file: LongBytes,
+  file: StreamedContent,
   pixelsMax: number,
 ): Promise<Coverage | AlphaProblem> {
   const reader = new ByteReader(file.chunks());

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { audioMeasureMs } from '../../core/bounds.ts';
 import { withTimeout } from '../../core/deadlines.ts';
-import type { LongBytes } from '../../core/form.ts';
+import type { StreamedContent } from '../../core/form.ts';
 import { audioTypes } from '../../core/media/audio.ts';
 import { id3Bytes } from '../../core/media/audio-files.ts';
 import { ByteReader } from '../../core/media/byte-reader.ts';
@@ -64,7 +64,7 @@ let lastReading: Promise<unknown> = Promise.resolve();
  * out.
  */
 export function readDurationSeconds(
-  content: LongBytes,
+  content: StreamedContent,
   contentType: string,
   withinMs = audioMeasureMs,
 ): Promise<number | null> {
@@ -76,7 +76,7 @@ export function readDurationSeconds(
 }
 
 async function parseDuration(
-  content: LongBytes,
+  content: StreamedContent,
   contentType: string,
   withinMs: number,
 ): Promise<number | null> {
@@ -102,7 +102,7 @@ async function parseDuration(
 const tagHeadBytes = 10;
 
 /** Returns the size of the ID3 tag at the start. It has images and comments, but no duration. */
-async function readTagBytes(content: LongBytes): Promise<number> {
+async function readTagBytes(content: StreamedContent): Promise<number> {
   const reader = new ByteReader(content.chunks());
   const head = await reader.take(tagHeadBytes);
   await reader.close();

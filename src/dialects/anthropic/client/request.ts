@@ -4,15 +4,15 @@ import type { JsonObject } from '../../../core/json.ts';
 import type {
   ChatRequestInfo,
   ModelNeeds,
-  OwnAccountNeed,
+  OwnAccountRequirement,
   SearchOptions,
   UrlInput,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody, TokenCountRequestInfo } from '../../dialect.ts';
 import {
-  firstNeed,
-  regionNeed,
+  firstRequirement,
+  regionRequirement,
   storedContentAt,
   storedContentIn,
   urlsIn,
@@ -81,7 +81,7 @@ export function readMessagesRequest(
     search: readSearchOptions(value),
     skills: value.skills ?? [],
     urls: urlsOf(value, blocks, extraFields),
-    ownAccount: regionNeed(value) ?? ownAccountFor(value, blocks, extraFields),
+    ownAccount: regionRequirement(value) ?? ownAccountFor(value, blocks, extraFields),
   };
   return { request, body: value, source };
 }
@@ -223,17 +223,20 @@ function ownAccountFor(
   { tools }: CountBody,
   blocks: readonly LocatedBlock[],
   extraFields: object,
-): OwnAccountNeed | undefined {
-  const accountNeedOfTool = (tool: AnyTool, index: number) =>
+): OwnAccountRequirement | undefined {
+  const accountRequirementOfTool = (tool: AnyTool, index: number) =>
     isClientTool(tool) ? undefined : storedContentIn(tool, `tools[${index}]`);
   return (
-    firstNeed(blocks, accountNeedOfBlock) ??
-    firstNeed(tools ?? [], accountNeedOfTool) ??
+    firstRequirement(blocks, accountRequirementOfBlock) ??
+    firstRequirement(tools ?? [], accountRequirementOfTool) ??
     storedContentIn(extraFields, '')
   );
 }
 
-function accountNeedOfBlock({ block, path }: LocatedBlock): OwnAccountNeed | undefined {
+function accountRequirementOfBlock({
+  block,
+  path,
+}: LocatedBlock): OwnAccountRequirement | undefined {
   if (!isKnown(block)) {
     const isPastToolUse = /tool_(?:use|result)$/.test(block.type);
     return isPastToolUse || addsClientTool(block) ? undefined : storedContentIn(block, path);

@@ -7,7 +7,7 @@ import { bufferedArgumentsMax } from '../../../core/bounds.ts';
 import { GatewayError } from '../../../core/errors.ts';
 import { noUsage } from '../../../core/usage.ts';
 import type { StreamWriter } from '../../dialect.ts';
-import { keepAlive } from '../../events.ts';
+import { keepAlive } from '../../event-stream.ts';
 import { MalformedAnswer } from '../../failure.ts';
 import { anthropicClient } from '../client-request.ts';
 import { AnthropicStreamWriter, anthropicStreamFormat } from './stream-writer.ts';

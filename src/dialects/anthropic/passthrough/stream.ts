@@ -14,7 +14,7 @@ import type {
   StreamTransform,
   UpstreamFailure,
 } from '../../dialect.ts';
-import { keepAlive } from '../../events.ts';
+import { keepAlive } from '../../event-stream.ts';
 import { failureInside, invalidJsonEvent, malformed, readErrorObject } from '../../failure.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { requestUrlsMax } from '../../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf, isNonEmptyString, isObject, type JsonObject } from '../../../core/json.ts';
-import type { OwnAccountNeed, UrlInput } from '../../../core/request-info.ts';
+import type { OwnAccountRequirement, UrlInput } from '../../../core/request-info.ts';
 
 // URLs in requests. Schemes may be uppercase, and JSON Schema patterns have no flag to ignore case.
 
@@ -110,10 +110,10 @@ const freeFieldName =
 const storedContentProblem = "references content in the provider's account";
 
 /**
- * Returns the need for the tenant's own account if `value`, which is at `path`, contains such an
- * ID.
+ * If `value`, which is at `path`, contains an ID of content stored in a vendor account, returns why
+ * the request requires the tenant's own account.
  */
-export function storedContentIn(value: object, path: string): OwnAccountNeed | undefined {
+export function storedContentIn(value: object, path: string): OwnAccountRequirement | undefined {
   const container = containerAt(fieldsOf(value).container);
   if (container === undefined) return storedContentOutsideContainer(value, path);
   return { param: paramAt(path, container), why: `${storedContentProblem}: leave it out` };
@@ -126,7 +126,7 @@ export function storedContentIn(value: object, path: string): OwnAccountNeed | u
 export function storedContentOutsideContainer(
   value: object,
   path: string,
-): OwnAccountNeed | undefined {
+): OwnAccountRequirement | undefined {
   const idPath = storedIdPath(value);
   return idPath === undefined ? undefined : storedContentAt(paramAt(path, idPath));
 }
@@ -175,23 +175,23 @@ function isIdAt(name: string, value: unknown): boolean {
   );
 }
 
-/** Returns the first result of `needOf` that isn't undefined. */
-export function firstNeed<Item>(
+/** Returns the first result of `requirementOf` that isn't undefined. */
+export function firstRequirement<Item>(
   list: readonly Item[],
-  needOf: (item: Item, at: number) => OwnAccountNeed | undefined,
-): OwnAccountNeed | undefined {
-  const needs = list.values().map(needOf);
-  return needs.find((need) => need !== undefined);
+  requirementOf: (item: Item, at: number) => OwnAccountRequirement | undefined,
+): OwnAccountRequirement | undefined {
+  const requirements = list.values().map(requirementOf);
+  return requirements.find((requirement) => requirement !== undefined);
 }
 
-export function storedContentAt(param: string): OwnAccountNeed {
+export function storedContentAt(param: string): OwnAccountRequirement {
   return { param, why: `${storedContentProblem}: send the content itself` };
 }
 
 /** The start of a URL in an account's storage: `gs:`, `s3:`, `ms:`. */
 const storageUrl = /^[^!-~]*(?!https?:|data:)[a-z][a-z\d+.-]{1,30}:/i;
 
-/** Checks a field with base64 or a URL. A URL in an account's storage needs that account. */
+/** Checks a field with base64 or a URL. A URL in an account's storage requires that account. */
 export function storedBytes(text: string | null | undefined, param: string) {
   return text && storageUrl.test(text) ? storedContentAt(param) : undefined;
 }
@@ -200,7 +200,7 @@ export function storedBytes(text: string | null | undefined, param: string) {
  * Rejects regions other than `global`, because they cost more. Dropping the field would let the
  * client believe that the region was used.
  */
-export function regionNeed(body: Readonly<JsonObject>): OwnAccountNeed | undefined {
+export function regionRequirement(body: Readonly<JsonObject>): OwnAccountRequirement | undefined {
   const { inference_geo: region } = body;
   if (typeof region !== 'string' || region === 'global') return undefined;
   return { param: 'inference_geo', why: 'has a separate price: leave it out' };
@@ -210,7 +210,7 @@ export function regionNeed(body: Readonly<JsonObject>): OwnAccountNeed | undefin
  * Rejects access programs, such as security research, which OpenAI offers only to verified
  * accounts. An operator can't share that access with tenants.
  */
-export function programNeed({ access_programs: programs }: Readonly<JsonObject>) {
+export function programRequirement({ access_programs: programs }: Readonly<JsonObject>) {
   const chosen = isObject(programs) ? Object.values(programs) : [];
   if (chosen.every((program) => (program ?? 'standard') === 'standard')) return undefined;
   return {

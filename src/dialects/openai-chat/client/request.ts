@@ -4,14 +4,14 @@ import { fieldsOf, isNonEmptyString, itemsOf, textOf } from '../../../core/json.
 import type {
   ChatRequestInfo,
   ModelNeeds,
-  OwnAccountNeed,
+  OwnAccountRequirement,
   UrlInput,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody } from '../../dialect.ts';
 import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import {
-  firstNeed,
+  firstRequirement,
   storedBytes,
   storedContentAt,
   storedContentIn,
@@ -98,9 +98,9 @@ export function readChatRequest(
       ...located.flatMap(urlsInOtherFields),
     ],
     ownAccount:
-      firstNeed(attached, accountNeedOfAttachment) ??
+      firstRequirement(attached, accountRequirementOfAttachment) ??
       storedContentIn(extraFields, '') ??
-      storedAudioNeed(messages),
+      storedAudioRequirement(messages),
   };
   return {
     request,
@@ -230,14 +230,19 @@ function urlsInOtherFields({ part, path }: LocatedPart): readonly UrlInput[] {
 }
 
 /** Clients send back only the ID of an audio answer, because OpenAI stores the audio. */
-function storedAudioNeed(messages: readonly ChatMessage[]): OwnAccountNeed | undefined {
+function storedAudioRequirement(
+  messages: readonly ChatMessage[],
+): OwnAccountRequirement | undefined {
   const at = messages.findIndex(
     (message) => 'audio' in message && isNonEmptyString(fieldsOf(message.audio).id),
   );
   return at < 0 ? undefined : storedContentAt(`messages[${at}].audio.id`);
 }
 
-function accountNeedOfAttachment({ part, path }: Attachment): OwnAccountNeed | undefined {
+function accountRequirementOfAttachment({
+  part,
+  path,
+}: Attachment): OwnAccountRequirement | undefined {
   if (part.type === 'input_audio') return storedBytes(part.input_audio.data, `${path}.data`);
   const { file_id: id, file_data: data } = part.file;
   return id ? storedContentAt(`${path}.file_id`) : storedBytes(data, `${path}.file_data`);

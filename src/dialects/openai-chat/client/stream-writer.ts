@@ -9,7 +9,7 @@ import type {
   StreamIdentity,
   StreamWriter,
 } from '../../dialect.ts';
-import { keepAlive } from '../../events.ts';
+import { keepAlive } from '../../event-stream.ts';
 import { splitEncrypted } from '../../normalize/signature.ts';
 import { signedCall } from '../tool-calls.ts';
 import { writeUsage } from '../usage.ts';

@@ -6,7 +6,7 @@
 import type { GatewayError } from '../../../core/errors.ts';
 import { fieldsOf, isObject, type JsonObject, objectsIn } from '../../../core/json.ts';
 import type { ReplyIdentity, SettledUsage, SseMessage, StreamTransform } from '../../dialect.ts';
-import { keepAlive } from '../../events.ts';
+import { keepAlive } from '../../event-stream.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
 import { RecordedMetrics } from '../../normalize/responses/answer-metrics.ts';
 import { ChunkParser, type ParsedChunk } from '../answer-parser.ts';

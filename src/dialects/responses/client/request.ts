@@ -4,15 +4,15 @@ import { fieldsOf } from '../../../core/json.ts';
 import type {
   ChatRequestInfo,
   ModelNeeds,
-  OwnAccountNeed,
+  OwnAccountRequirement,
   SearchOptions,
   UrlInput,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
 import type { RawBody } from '../../dialect.ts';
 import {
-  firstNeed,
-  programNeed,
+  firstRequirement,
+  programRequirement,
   storedBytes,
   storedContentAt,
   storedContentIn,
@@ -85,7 +85,7 @@ export function readResponsesRequest(
     search: readSearch(value),
     skills: value.skills ?? [],
     urls: urlsOf(value, items, parts, extraFields),
-    ownAccount: programNeed(extraFields) ?? ownAccountFor(value, items, parts, extraFields),
+    ownAccount: programRequirement(extraFields) ?? ownAccountFor(value, items, parts, extraFields),
   };
   return { request, body: value, source, tenantId };
 }
@@ -144,16 +144,16 @@ function ownAccountFor(
   items: readonly AnyItem[],
   parts: readonly LocatedPart[],
   extraFields: object,
-): OwnAccountNeed | undefined {
+): OwnAccountRequirement | undefined {
   return (
-    firstNeed(parts, accountNeedOfPart) ??
-    firstNeed(items, accountNeedOfItem) ??
-    firstNeed(toolLists(body), accountNeedOfTools) ??
+    firstRequirement(parts, accountRequirementOfPart) ??
+    firstRequirement(items, accountRequirementOfItem) ??
+    firstRequirement(toolLists(body), accountRequirementOfTools) ??
     storedContentIn(extraFields, '')
   );
 }
 
-function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefined {
+function accountRequirementOfItem(item: AnyItem, at: number): OwnAccountRequirement | undefined {
   const { type } = item;
   const isImage = type === 'image_generation_call';
   // A client may send back only the ID of a generated image.
@@ -162,13 +162,13 @@ function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefine
   return isPast ? undefined : storedContentIn(item, `input[${at}]`);
 }
 
-function accountNeedOfTools({ tools, path }: ToolList): OwnAccountNeed | undefined {
-  return firstNeed(tools, (tool, index) =>
+function accountRequirementOfTools({ tools, path }: ToolList): OwnAccountRequirement | undefined {
+  return firstRequirement(tools, (tool, index) =>
     isClientTool(tool) ? undefined : storedContentIn(tool, `${path}[${index}]`),
   );
 }
 
-function accountNeedOfPart({ part, path }: LocatedPart): OwnAccountNeed | undefined {
+function accountRequirementOfPart({ part, path }: LocatedPart): OwnAccountRequirement | undefined {
   if (!isKnownPart(part)) return storedContentIn(part, path);
   switch (part.type) {
     case 'input_image':

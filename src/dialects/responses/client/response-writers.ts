@@ -8,7 +8,7 @@ import type {
   StreamFormat,
   StreamWriter,
 } from '../../dialect.ts';
-import { keepAlive } from '../../events.ts';
+import { keepAlive } from '../../event-stream.ts';
 import { type EventOutput, OutputWriter } from './output-writer.ts';
 import { type Echo, ended, errorCode, failed, inProgress } from './response-object.ts';
 import { ClientTools, type WithTools } from './tools.ts';

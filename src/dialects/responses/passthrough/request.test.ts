@@ -21,7 +21,7 @@ function pass(fields: object, to: Partial<Target> = {}) {
 
 const plain = { store: false, include: ['reasoning.encrypted_content'] };
 
-describe('passResponse', () => {
+describe('passResponsesRequest', () => {
   test("forwards the client's bytes after the model name unchanged", () => {
     const rest =
       ',"input":[{"type":"new","n":12345678901234567890}],"store":false,' +
@@ -103,7 +103,7 @@ describe('passResponse', () => {
   });
 });
 
-describe('passResponse for a conversation from another provider', () => {
+describe('passResponsesRequest for a conversation from another provider', () => {
   const call = { type: 'function_call', id: 'fc_1', call_id: 'c', name: 'a', arguments: '{}' };
   const thought = (encrypted_content?: string) => ({
     type: 'reasoning',

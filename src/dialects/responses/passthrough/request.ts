@@ -34,7 +34,7 @@ import { ownReasoning } from '../reasoning-signature.ts';
 import { outputTokensMin, validCallId } from '../upstream/request.ts';
 
 /** Passes a Responses client's request to a Responses upstream, edited as needed. */
-export function passResponse(request: ResponsesRequest, target: Target): UpstreamRequest {
+export function passResponsesRequest(request: ResponsesRequest, target: Target): UpstreamRequest {
   const body: ResponsesBody & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
   dropFields(body, gatewayFields, edits);

@@ -5,7 +5,7 @@ import { type FullResponse, streamOf } from '../../../../tests/support/response-
 import { checkResponsesStream } from '../../../../tests/support/stream-checks.ts';
 import { GatewayError } from '../../../core/errors.ts';
 import { noUsage } from '../../../core/usage.ts';
-import { EventStreamReader } from '../../events.ts';
+import { EventStreamReader } from '../../event-stream.ts';
 import { echoOf } from '../client/response-object.ts';
 import { readReply } from './reply.ts';
 import { ResponsesPassThrough } from './stream.ts';

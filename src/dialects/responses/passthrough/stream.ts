@@ -12,7 +12,7 @@ import type {
   StreamTransform,
   UpstreamFailure,
 } from '../../dialect.ts';
-import { keepAlive } from '../../events.ts';
+import { keepAlive } from '../../event-stream.ts';
 import { parseEvent, statusIn, tooManyItems } from '../answer-parser.ts';
 import { type Echo, failed } from '../client/response-object.ts';
 import { eventText, failureEvents, responsesStreamFormat } from '../client/response-writers.ts';

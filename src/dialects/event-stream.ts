@@ -1,6 +1,6 @@
 /**
- * Reads server-sent events as real providers send them. Some providers violate the standard. The
- * input is decoded text, which may be split anywhere. The output is complete messages.
+ * Server-sent events. Reads them as real providers send them: some providers violate the standard.
+ * The input is decoded text, which may be split anywhere. The output is complete messages.
  */
 import { eventBytesMax } from '../core/bounds.ts';
 import type { SseMessage } from './dialect.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { eventBytesMax } from '../core/bounds.ts';
-import { EventStreamReader } from './events.ts';
+import { EventStreamReader } from './event-stream.ts';
 import { MalformedAnswer } from './failure.ts';
 
 function read(...texts: string[]) {
