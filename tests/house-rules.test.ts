@@ -494,12 +494,12 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     bad: ['setInterval(a, 1);'],
     good: [{ 'src/store/a.ts': 'setInterval(a, 1);' }],
   },
-  'only upstream/ and configured-server.ts send requests': {
+  'only upstream/ and call-configured-server.ts send requests': {
     because: 'They have the deadlines, pools, and address checks. Take a client as an argument.',
     // The lookahead allows methods such as `fetch(request) {`, which Bun.serve requires.
     pattern:
       /(?<![.\w])fetch\((?![^()]*\)(?:: [\w<> |]+)? \{)|\bglobalThis\.fetch\b|\bBun\.connect\b/g,
-    home: /^src\/(?:upstream\/|core\/configured-server\.ts|demo\/.*\.test\.ts$)/,
+    home: /^src\/(?:upstream\/|core\/call-configured-server\.ts|demo\/.*\.test\.ts$)/,
     bad: ['await fetch(a);', 'fetch(a, { b })', 'globalThis.fetch;', 'Bun.connect({ a });'],
     good: ['Bun.serve({ async fetch(a: Request): Promise<Response> {} });\napp.fetch(a);'],
   },

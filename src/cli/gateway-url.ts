@@ -1,4 +1,4 @@
-import { callConfiguredServer, type ServerCall } from '../core/configured-server.ts';
+import { callConfiguredServer, type ServerCall } from '../core/call-configured-server.ts';
 import { failureCode, invalidRequest } from '../core/errors.ts';
 import { hostInUrl } from '../core/network-address.ts';
 import type { Args } from './command.ts';

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import type { Tracing } from '../config/environment.ts';
 import { version } from '../config/version.ts';
-import { callConfiguredServer } from '../core/configured-server.ts';
+import { callConfiguredServer } from '../core/call-configured-server.ts';
 import type { GatewayError } from '../core/errors.ts';
 import type { Accounting } from '../money/accounting.ts';
 import type { Catalog } from '../route/catalog.ts';
@@ -22,8 +22,8 @@ const logFlushMs = 1_000;
 const collectorMs = 5_000;
 
 const dataAfterAnswerReason =
-  'The server sent data after the end of an answer, which could be mistaken for the next answer. ' +
-  'For 10 minutes, each call to it opens a new connection.';
+  'The server sent data after the end of a response, which could be mistaken for the next ' +
+  'response. For 10 minutes, each call to it opens a new connection.';
 
 /** Collects metrics, log lines, and traces. */
 export class Telemetry {
@@ -76,7 +76,7 @@ export class Telemetry {
     this.#catalog = catalog;
   }
 
-  /** Called when a provider sends more than the answer it announced. */
+  /** Called when a provider sends more than the response it announced. */
   dataAfterAnswer(server: string): void {
     this.#log.warn('data_after_answer', { server, reason: dataAfterAnswerReason });
   }
@@ -137,12 +137,12 @@ function createExport({ url, headers, serviceName }: Tracing, log: Log, instance
   return new TraceExport({
     resource: { serviceName, version, instanceId },
     async send(body) {
-      const answer = await callConfiguredServer(
+      const response = await callConfiguredServer(
         { ...post, body },
         AbortSignal.timeout(collectorMs),
       );
-      await answer.body?.cancel();
-      return answer.status;
+      await response.body?.cancel();
+      return response.status;
     },
     log,
   });

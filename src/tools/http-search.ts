@@ -6,7 +6,7 @@ import {
   searchResultsMax,
   searchTermsMax,
 } from '../core/bounds.ts';
-import type { ServerCall } from '../core/configured-server.ts';
+import type { ServerCall } from '../core/call-configured-server.ts';
 import { boundedCall } from '../core/deadlines.ts';
 import { parseJson } from '../core/json.ts';
 import { readBounded } from '../core/read-bounded.ts';

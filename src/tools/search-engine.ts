@@ -1,5 +1,5 @@
 import { searchQueryMax, searchTermsMax } from '../core/bounds.ts';
-import type { ServerCall } from '../core/configured-server.ts';
+import type { ServerCall } from '../core/call-configured-server.ts';
 
 export interface SearchQuery {
   /** As written by the model. */

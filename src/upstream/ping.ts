@@ -1,5 +1,5 @@
 import type { Provider } from '../config/config.ts';
-import { callConfiguredServer, type ServerCall } from '../core/configured-server.ts';
+import { callConfiguredServer, type ServerCall } from '../core/call-configured-server.ts';
 import { failureCode } from '../core/errors.ts';
 import { dialects } from '../dialects/registry.ts';
 import { isUntrusted } from './guard/pinned-call.ts';

@@ -1,7 +1,7 @@
 /** The 3 search engines over real sockets, with and without faults. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { WebSearch } from '../../src/config/config.ts';
-import { callConfiguredServer } from '../../src/core/configured-server.ts';
+import { callConfiguredServer } from '../../src/core/call-configured-server.ts';
 import { isObject } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { HttpSearch } from '../../src/tools/http-search.ts';

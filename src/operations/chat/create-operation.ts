@@ -1,7 +1,7 @@
 import type { Operation } from '../../call.ts';
 import type { Config } from '../../config/config.ts';
+import { callConfiguredServer } from '../../core/call-configured-server.ts';
 import type { Caller } from '../../core/caller.ts';
-import { callConfiguredServer } from '../../core/configured-server.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import type { ClientRequest } from '../../dialects/dialect.ts';
 import { parseUsd } from '../../money/price/usd.ts';

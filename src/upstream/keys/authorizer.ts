@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert';
 import { sign } from 'node:crypto';
 import type { Provider } from '../../config/config.ts';
 import { putBounded } from '../../core/bounded-map.ts';
-import { callConfiguredServer } from '../../core/configured-server.ts';
+import { callConfiguredServer } from '../../core/call-configured-server.ts';
 import { boundedCall, unlessAborted } from '../../core/deadlines.ts';
 import { fieldsOf, parseJson } from '../../core/json.ts';
 import {

@@ -2,7 +2,7 @@ import { isLoopback } from './network-address.ts';
 
 /** The headers of every call to a server that the operator configured. */
 export const defaultHeaders: Readonly<Record<string, string>> = {
-  // A compressed answer would have to be decompressed before its size could be limited.
+  // A compressed response would have to be decompressed before its size could be limited.
   'accept-encoding': 'identity',
   'user-agent': 'tollgate',
 };
