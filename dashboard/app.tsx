@@ -16,7 +16,11 @@ import { SignIn } from './sign-in.tsx';
 type State =
   | { readonly name: 'checking'; readonly key: string }
   | { readonly name: 'signed-out'; readonly message?: string; readonly retryKey?: string }
-  | { readonly name: 'signed-in'; readonly verified: VerifiedKey; readonly callKey: string | null };
+  | {
+      readonly name: 'signed-in';
+      readonly verified: VerifiedKey;
+      readonly routingKey: string | null;
+    };
 
 function initialState(): State {
   const key = keyStorage.key();
@@ -35,8 +39,8 @@ function signedOutBy(error: unknown, key: string): State {
 
 function signedIn(verified: VerifiedKey): State {
   keyStorage.store(verified.key);
-  const callKey = verified.kind === 'routing' ? verified.key : keyStorage.callKey();
-  return { name: 'signed-in', verified, callKey };
+  const routingKey = verified.kind === 'routing' ? verified.key : keyStorage.routingKey();
+  return { name: 'signed-in', verified, routingKey };
 }
 
 export function App() {
@@ -58,7 +62,7 @@ export function App() {
       if (session?.key === key) {
         keyStorage.clear();
         setState({ name: 'signed-out', message: `You were signed out: ${message}` });
-      } else if (session?.callKey === key) session.setCallKey(null);
+      } else if (session?.routingKey === key) session.setRoutingKey(null);
     });
   }, [session]);
   useEffect(() => {
@@ -91,10 +95,10 @@ function sessionOf(
 ): Session {
   return {
     ...state.verified,
-    callKey: state.callKey,
-    setCallKey(callKey) {
-      keyStorage.storeCallKey(callKey);
-      setState({ ...state, callKey });
+    routingKey: state.routingKey,
+    setRoutingKey(routingKey) {
+      keyStorage.storeRoutingKey(routingKey);
+      setState({ ...state, routingKey });
     },
     signOut() {
       keyStorage.clear();

@@ -3,7 +3,10 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 
 /** Free space below the end of the text, in pixels. */
 const margin = 16;
-/** A reader within this many pixels of the end is at the end: a row of buttons may follow. */
+/**
+ * Within this many pixels of the end, the reader counts as being at the end, because a row of
+ * buttons may follow the text.
+ */
 const nearEnd = 80;
 
 /** Scrolls to the end of a growing element until the reader scrolls away from it. */

@@ -10,13 +10,13 @@ export interface Session {
   /** The key as the API returns it; null for the admin token. */
   readonly keyObject: Key | null;
   /** The routing key that calls models. Users with a management key enter it separately. */
-  readonly callKey: string | null;
-  setCallKey(key: string | null): void;
+  readonly routingKey: string | null;
+  setRoutingKey(key: string | null): void;
   signOut(): void;
 }
 
 const keyItem = 'tollgate.key';
-const callKeyItem = 'tollgate.call-key';
+const routingKeyItem = 'tollgate.routing-key';
 
 export const SessionContext = createContext<Session | null>(null);
 
@@ -53,17 +53,17 @@ export async function verifyKey(key: string): Promise<VerifiedKey> {
 
 export const keyStorage = {
   key: (): string | null => sessionStorage.getItem(keyItem),
-  callKey: (): string | null => sessionStorage.getItem(callKeyItem),
+  routingKey: (): string | null => sessionStorage.getItem(routingKeyItem),
   store(key: string): void {
     sessionStorage.setItem(keyItem, key);
   },
-  storeCallKey(key: string | null): void {
-    if (key === null) sessionStorage.removeItem(callKeyItem);
-    else sessionStorage.setItem(callKeyItem, key);
+  storeRoutingKey(key: string | null): void {
+    if (key === null) sessionStorage.removeItem(routingKeyItem);
+    else sessionStorage.setItem(routingKeyItem, key);
   },
   clear(): void {
     sessionStorage.removeItem(keyItem);
-    sessionStorage.removeItem(callKeyItem);
+    sessionStorage.removeItem(routingKeyItem);
   },
 };
 

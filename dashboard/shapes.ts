@@ -1,4 +1,4 @@
-/** The API's answer types, under the names that the pages use. */
+/** The API's response types, under the names that the pages use. */
 
 import type { KeyObject } from '../src/contract/keys.ts';
 

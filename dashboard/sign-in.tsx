@@ -33,7 +33,7 @@ export function SignIn({ message, onRetry, onVerified }: SignInProps) {
           <Mark />
           <h1>Tollgate</h1>
         </div>
-        <p class="lead">Spend, usage, and keys of your gateway.</p>
+        <p class="lead">View spend, usage, and keys for your gateway.</p>
         <Form onSubmit={submit}>
           <TextField
             label="Key or admin token"

@@ -10,14 +10,14 @@ import { useAction, useLoad } from '../load.ts';
 import type { Model } from '../shapes.ts';
 
 interface JobFormProps {
-  readonly callKey: string;
+  readonly routingKey: string;
   readonly onDone: () => void;
   readonly onClose: () => void;
 }
 
-export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
+export function JobForm({ routingKey, onDone, onClose }: JobFormProps) {
   const loaded = useLoad('job models', async (signal) => {
-    const models = await requestData<Model[]>('/v1/models', { key: callKey, signal });
+    const models = await requestData<Model[]>('/v1/models', { key: routingKey, signal });
     return models.filter(({ architecture }) => isAudio(architecture.features));
   });
   const { data } = loaded;
@@ -26,7 +26,7 @@ export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
       <Loading loaded={loaded} text="Loading models…" />
       {data?.length === 0 && <NoModel kind="audio" />}
       {data && data.length > 0 && (
-        <Fields models={data} callKey={callKey} onDone={onDone} onClose={onClose} />
+        <Fields models={data} routingKey={routingKey} onDone={onDone} onClose={onClose} />
       )}
     </Dialog>
   );
@@ -35,7 +35,12 @@ export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
 const isAudio = (features: readonly string[]) =>
   features.includes('speech') || features.includes('transcription');
 
-function Fields({ models, callKey, onDone, onClose }: JobFormProps & { models: readonly Model[] }) {
+function Fields({
+  models,
+  routingKey,
+  onDone,
+  onClose,
+}: JobFormProps & { models: readonly Model[] }) {
   const [id, setId] = useState(models[0]?.id ?? '');
   const [input, setInput] = useState('');
   const [voice, setVoice] = useState('alloy');
@@ -46,7 +51,7 @@ function Fields({ models, callKey, onDone, onClose }: JobFormProps & { models: r
   const submit = () =>
     action.run(async () => {
       const body = isSpeech ? { model: id, input, voice } : formOf(id, file);
-      await requestJson('/v1/jobs', { key: callKey, method: 'POST', body });
+      await requestJson('/v1/jobs', { key: routingKey, method: 'POST', body });
       onDone();
     });
   return (

@@ -2,12 +2,12 @@ import { useState } from 'preact/hooks';
 import { requestJson } from '../api.ts';
 import { AddButton } from '../components/add-button.tsx';
 import { Ago } from '../components/ago.tsx';
-import { CallKeyForm } from '../components/call-key-form.tsx';
 import { CopyButton } from '../components/copy.tsx';
 import { Badge, Empty, ErrorNote, Loading, type Tone } from '../components/feedback.tsx';
 import { SelectField } from '../components/field.tsx';
 import { Card, Page } from '../components/page.tsx';
 import { Pager } from '../components/pager.tsx';
+import { RoutingKeyForm } from '../components/routing-key-form.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { bytes, count } from '../format.ts';
 import { useAction, useInterval, useLoad } from '../load.ts';
@@ -39,28 +39,28 @@ const tones: Readonly<Record<string, Tone>> = {
 const isActive = ({ status }: Job) => status === 'queued' || status === 'running';
 
 export function Jobs() {
-  const { callKey } = useSession();
+  const { routingKey } = useSession();
   return (
     <Page
       title="Jobs"
       lead="Background jobs for long texts and long recordings."
       actions={
-        callKey && <AddButton text="Start a job" onClick={() => openOverlay({ create: '1' })} />
+        routingKey && <AddButton text="Start a job" onClick={() => openOverlay({ create: '1' })} />
       }
     >
-      {callKey ? <JobsPanel callKey={callKey} /> : <CallKeyForm purpose="run jobs" />}
+      {routingKey ? <JobsPanel routingKey={routingKey} /> : <RoutingKeyForm purpose="run jobs" />}
     </Page>
   );
 }
 
-function JobsPanel({ callKey }: { readonly callKey: string }) {
+function JobsPanel({ routingKey }: { readonly routingKey: string }) {
   const route = useRoute();
   const { query } = route;
   const status = query.get('status') ?? '';
   const offset = offsetOf(route);
   const filter = status === '' ? '' : `&status=${encodeURIComponent(status)}`;
   const path = `/v1/jobs?limit=${jobsPerPage}&offset=${offset}${filter}`;
-  const loaded = useLoad(path, (signal) => requestJson<JobPage>(path, { key: callKey, signal }));
+  const loaded = useLoad(path, (signal) => requestJson<JobPage>(path, { key: routingKey, signal }));
   const { data, reload } = loaded;
   useInterval(pollMs, (data?.data ?? []).some(isActive), reload);
   return (
@@ -74,7 +74,7 @@ function JobsPanel({ callKey }: { readonly callKey: string }) {
         />
       </div>
       <Loading loaded={loaded} text="Loading jobs…" />
-      {data && <JobList jobs={data.data} callKey={callKey} onChange={reload} />}
+      {data && <JobList jobs={data.data} routingKey={routingKey} onChange={reload} />}
       <Pager
         label="Pages of jobs"
         offset={offset}
@@ -84,7 +84,7 @@ function JobsPanel({ callKey }: { readonly callKey: string }) {
       />
       {query.get('create') === '1' && (
         <JobForm
-          callKey={callKey}
+          routingKey={routingKey}
           onDone={() => {
             closeOverlay('create');
             reload();
@@ -98,11 +98,11 @@ function JobsPanel({ callKey }: { readonly callKey: string }) {
 
 interface JobListProps {
   readonly jobs: readonly Job[];
-  readonly callKey: string;
+  readonly routingKey: string;
   readonly onChange: () => void;
 }
 
-function JobList({ jobs, callKey, onChange }: JobListProps) {
+function JobList({ jobs, routingKey, onChange }: JobListProps) {
   if (jobs.length === 0) {
     const body = { model: 'demo/speech', input: 'A long text…', voice: 'alloy' };
     return (
@@ -134,7 +134,7 @@ function JobList({ jobs, callKey, onChange }: JobListProps) {
   const actions: Column<Job> = {
     title: 'Actions',
     cell: (job) =>
-      isActive(job) ? <Cancel job={job} callKey={callKey} onChange={onChange} /> : '',
+      isActive(job) ? <Cancel job={job} routingKey={routingKey} onChange={onChange} /> : '',
   };
   return (
     <Card>
@@ -197,13 +197,13 @@ function Result({ job }: { readonly job: Job }) {
   );
 }
 
-function Cancel({ job, callKey, onChange }: Omit<JobListProps, 'jobs'> & { readonly job: Job }) {
+function Cancel({ job, routingKey, onChange }: Omit<JobListProps, 'jobs'> & { readonly job: Job }) {
   const action = useAction();
   const [isRequested, setRequested] = useState(false);
   const cancel = () =>
     action.run(async () => {
       setRequested(true);
-      await requestJson(`/v1/jobs/${job.id}`, { key: callKey, method: 'DELETE' });
+      await requestJson(`/v1/jobs/${job.id}`, { key: routingKey, method: 'DELETE' });
       onChange();
     });
   return (

@@ -14,12 +14,12 @@ interface SecretBoxProps {
 
 /** Shows a new secret. It can't be shown again later. */
 export function SecretBox({ issued, onClose }: SecretBoxProps) {
-  const { kind, setCallKey } = useSession();
+  const { kind, setRoutingKey } = useSession();
   const [isSaved, setSaved] = useState(false);
   const { key, data } = issued;
   const isRouting = key.startsWith('sk-tg-');
   const tryIt = () => {
-    setCallKey(key);
+    setRoutingKey(key);
     navigate(urlFor('playground'));
   };
   return (

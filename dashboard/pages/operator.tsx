@@ -25,7 +25,10 @@ export function Operator() {
   const { data, reload } = loaded;
   useInterval(pollMs, true, reload);
   return (
-    <Page title="Operator" lead="Tenants, credits, providers, and accounting of this installation.">
+    <Page
+      title="Operator"
+      lead="Tenants, credits, providers, and accounting for this installation."
+    >
       <Loading loaded={loaded} text="Loading the overview…" />
       {data && <Numbers overview={data.overview} backlog={data.backlog} />}
       {data && <HealthWarning rows={rowsOf(data.providers)} />}
@@ -55,7 +58,7 @@ function Numbers({ overview, backlog }: NumbersProps) {
       <Tile
         name="Unbooked requests"
         value={count(backlog.waiting)}
-        below={`settled · journal ${bytes(backlog.journal_bytes)}`}
+        below={`not in the ledger yet · ${bytes(backlog.journal_bytes)} in the journal`}
       />
       <Tile name="Version" value={version} below={`up ${duration(uptime_seconds)} · ${database}`} />
     </Tiles>

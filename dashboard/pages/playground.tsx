@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAutoScroll } from '../auto-scroll.ts';
 import { type Answer, chat } from '../chat.ts';
-import { CallKeyForm } from '../components/call-key-form.tsx';
 import { ErrorNote, Loading, NoModel } from '../components/feedback.tsx';
 import { Icon } from '../components/icon.tsx';
 import { Page } from '../components/page.tsx';
+import { RoutingKeyForm } from '../components/routing-key-form.tsx';
 import { errorMessage, useLoad } from '../load.ts';
 import { useSession } from '../session.ts';
 import type { ChatBody, Message } from '../snippets.ts';
@@ -16,9 +16,9 @@ import { Settings, useSettings } from './playground-settings.tsx';
 import { type Turn, Turns } from './playground-turns.tsx';
 
 export function Playground() {
-  const { callKey } = useSession();
-  const loaded = useLoad(`playground models ${callKey}`, async (signal) => {
-    return callKey ? (await loadCatalog(callKey, signal)).filter(canChat) : undefined;
+  const { routingKey } = useSession();
+  const loaded = useLoad(`playground models ${routingKey}`, async (signal) => {
+    return routingKey ? (await loadCatalog(routingKey, signal)).filter(canChat) : undefined;
   });
   const { data } = loaded;
   return (
@@ -26,16 +26,16 @@ export function Playground() {
       title="Playground"
       lead="Chat with any model and see the latency and cost of each answer."
     >
-      {!callKey && <CallKeyForm purpose="call models" />}
-      {callKey && <Loading loaded={loaded} text="Loading models…" />}
-      {callKey && data && <PlaygroundPanel models={data} callKey={callKey} />}
+      {!routingKey && <RoutingKeyForm purpose="call models" />}
+      {routingKey && <Loading loaded={loaded} text="Loading models…" />}
+      {routingKey && data && <PlaygroundPanel models={data} routingKey={routingKey} />}
     </Page>
   );
 }
 
 interface PlaygroundPanelProps {
   readonly models: readonly CatalogModel[];
-  readonly callKey: string;
+  readonly routingKey: string;
 }
 
 interface Conversation {
@@ -64,7 +64,7 @@ const conversations = new WeakMap<object, readonly Turn[]>();
 
 /** The conversation isn't in the URL, because a shared link must not contain it. */
 function useConversation(
-  callKey: string,
+  routingKey: string,
   settings: Omit<ChatBody, 'messages'>,
   opening: readonly Message[],
 ): Conversation {
@@ -84,7 +84,7 @@ function useConversation(
     setTurns(sentTurns);
     setState({ running: true, error: undefined });
     try {
-      show(await chat({ key: callKey, body, signal, onUpdate: show }));
+      show(await chat({ key: routingKey, body, signal, onUpdate: show }));
       setState({ running: false, error: undefined });
     } catch (error) {
       setState({ running: false, error: signal.aborted ? undefined : errorMessage(error) });
@@ -119,11 +119,11 @@ function turnOf(answer: Answer, model: string): Turn {
   return { message, answer, model };
 }
 
-function PlaygroundPanel({ models, callKey }: PlaygroundPanelProps) {
+function PlaygroundPanel({ models, routingKey }: PlaygroundPanelProps) {
   const settings = useSettings(models);
   const { system } = settings;
   const opening: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
-  const conversation = useConversation(callKey, settings.body, opening);
+  const conversation = useConversation(routingKey, settings.body, opening);
   const section = useAutoScroll();
   const [draft, setDraft] = useState('Hello!');
   const next: Message[] =
