@@ -1,5 +1,5 @@
 /** Compares two servers in alternating rounds, so that noise affects both equally. */
-import type { LoadOrder, LoadResult } from './load.ts';
+import type { LoadResult, LoadTask } from './load.ts';
 import { clientKey, cpuSeconds, type Server } from './processes.ts';
 import type { Workload } from './workloads.ts';
 
@@ -9,14 +9,14 @@ const rounds = 11;
  * is optimized late.
  */
 const warmUpRounds = 8;
-/** Time for the writes that follow the last answer, because they are part of the round. */
+/** Time for the writes that follow the last response, because they are part of the round. */
 const settleMs = 300;
 
 interface Round extends LoadResult {
   readonly microseconds: number;
 }
 
-type Load = (order: LoadOrder) => Promise<LoadResult>;
+type Load = (task: LoadTask) => Promise<LoadResult>;
 
 async function runRound(server: Server, workload: Workload, load: Load): Promise<Round> {
   const { body, requests, concurrency, unitsPerRequest } = workload;

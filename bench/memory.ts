@@ -2,7 +2,7 @@
  * Measures the resident memory after 20,000 requests and after 20,000 streams. The client aborts
  * 40% of the streams. Run it with `bun bench/memory.ts`. It takes about a minute.
  */
-import type { LoadOrder, LoadResult } from './load.ts';
+import type { LoadResult, LoadTask } from './load.ts';
 import { clientKey, Processes, residentMegabytes, type Server } from './processes.ts';
 import { workloads } from './workloads.ts';
 
@@ -15,19 +15,19 @@ const idleMs = 5_000;
 
 async function measure(
   server: Server,
-  load: (order: LoadOrder) => Promise<LoadResult>,
+  load: (task: LoadTask) => Promise<LoadResult>,
 ): Promise<number[]> {
   const [small, stream] = workloads;
   if (!small || !stream)
     throw new Error('The first two workloads must be the small request and the stream.');
-  const order = { url: server.url, key: clientKey, requests, concurrency };
+  const task = { url: server.url, key: clientKey, requests, concurrency };
   const readings = [residentMegabytes(server.pid)];
   for (const { body, disconnectPercent } of [
     { body: small.body, disconnectPercent: 0 },
     { body: stream.body, disconnectPercent: 40 },
     { body: stream.body, disconnectPercent: 40 },
   ]) {
-    const { failed } = await load({ ...order, body, disconnectPercent });
+    const { failed } = await load({ ...task, body, disconnectPercent });
     if (failed > 0) throw new Error(`${server.name}: ${failed} requests failed.`);
     await Bun.sleep(idleMs);
     readings.push(residentMegabytes(server.pid));

@@ -1,14 +1,14 @@
 /**
- * Measures, inside a dashboard page, when the API's answers arrived and when the last change that
+ * Measures, inside a dashboard page, when the API's responses arrived and when the last change that
  * they caused was painted. The browser's own timestamps exclude the delay of remote control.
  */
 import type { Page } from 'playwright-core';
 
 export interface PageTimes {
   /** The number of calls to the API. */
-  readonly answers: number;
-  readonly slowestAnswerMs: number;
-  /** From the last byte of the last answer to the frame that shows it. */
+  readonly responses: number;
+  readonly slowestResponseMs: number;
+  /** From the last byte of the last response to the frame that shows it. */
   readonly paintedAfterMs: number;
 }
 
@@ -50,8 +50,8 @@ const read = `
       if (!isQuiet || ends.length < requested) return setTimeout(check, 100);
       const before = calls().filter(({ responseEnd }) => responseEnd <= changedAt);
       resolve({
-        answers: before.length,
-        slowestAnswerMs: Math.max(...before.map(({ duration }) => duration)),
+        responses: before.length,
+        slowestResponseMs: Math.max(...before.map(({ duration }) => duration)),
         paintedAfterMs: paintedAt - Math.max(...before.map(({ responseEnd }) => responseEnd)),
       });
     };

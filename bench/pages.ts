@@ -1,5 +1,5 @@
 /**
- * Measures how soon the dashboard shows the API's answers with millions of requests in the log.
+ * Measures how soon the dashboard shows the API's responses with millions of requests in the log.
  * Fills a SQLite file, starts the gateway on it, and opens every page in Chromium. Run it with
  * `bun bench/pages.ts [rows]` (default: 5,000,000). It needs 4 GB of disk and several minutes.
  */
@@ -121,15 +121,15 @@ async function measure(browser: Browser, server: Server): Promise<void> {
   process.stdout.write(
     `Median and slowest of ${rounds} visits; the slowest must be below the limit.\n\n`,
   );
-  print('page', 'answers', 'slowest answer', 'then painted', `at most ${msMax} ms`);
+  print('page', 'responses', 'slowest response', 'then painted', `at most ${msMax} ms`);
   for (const view of viewsOf(await newestRequest(server))) {
     const times = await visit(browser, server, view);
-    const answers = times.map(({ slowestAnswerMs }) => slowestAnswerMs);
+    const responses = times.map(({ slowestResponseMs }) => slowestResponseMs);
     const paints = times.map(({ paintedAfterMs }) => paintedAfterMs);
     const pair = (all: readonly number[]) =>
       `${median(all).toFixed(0)} / ${Math.max(...all).toFixed(0)} ms`;
     const verdict = Math.max(...paints) <= msMax ? 'passed' : 'failed';
-    print(view.name, String(times[0]?.answers ?? 0), pair(answers), pair(paints), verdict);
+    print(view.name, String(times[0]?.responses ?? 0), pair(responses), pair(paints), verdict);
   }
 }
 

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { LoadOrder, LoadResult } from './load.ts';
+import type { LoadResult, LoadTask } from './load.ts';
 import { modelAlias } from './workloads.ts';
 
 const root = join(import.meta.dir, '..');
@@ -73,7 +73,7 @@ export class Processes {
     return this.serve(name, program, ...serve);
   }
 
-  /** Returns the data directory of a gateway, which is the same at every start. */
+  /** Returns the data directory of a gateway, which is the same at every startup. */
   dataOf(name: string): string {
     return join(this.#folder, name);
   }
@@ -86,8 +86,8 @@ export class Processes {
     await child?.exited;
   }
 
-  /** Starts a load generator and returns a function that sends it an order. */
-  load(): (order: LoadOrder) => Promise<LoadResult> {
+  /** Starts a load generator and returns a function that sends it a task. */
+  load(): (task: LoadTask) => Promise<LoadResult> {
     let onResult: (result: LoadResult) => void = () => {};
     const child = Bun.spawn([process.execPath, join(import.meta.dir, 'load.ts')], {
       env: environment,
@@ -96,11 +96,11 @@ export class Processes {
       ipc: (result: LoadResult) => onResult(result),
     });
     this.#running.push(child);
-    return (order) =>
+    return (task) =>
       new Promise((resolve, reject) => {
         onResult = resolve;
         void child.exited.then(() => reject(new Error('The load generator exited.')));
-        child.send(order);
+        child.send(task);
       });
   }
 

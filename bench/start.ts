@@ -1,5 +1,5 @@
 /**
- * Measures how long a start takes and how much memory an idle gateway uses. The first round is a
+ * Measures how long startup takes and how much memory an idle gateway uses. The first round is a
  * warm-up.
  * Run it with `bun bench/start.ts`.
  */
@@ -59,7 +59,7 @@ interface Round {
   readonly throughNpm: number;
 }
 
-/** Measures each kind of start once, so that noise affects all kinds equally. */
+/** Measures each kind of startup once, so that noise affects all kinds equally. */
 async function round(): Promise<Round> {
   const dataDir = join(newFolder(), 'data');
   return {

@@ -5,17 +5,17 @@
  * redis-server.
  */
 import { readFileSync } from 'node:fs';
-import type { LoadOrder, LoadResult } from './load.ts';
+import type { LoadResult, LoadTask } from './load.ts';
 import { clientKey, cpuSeconds, Processes, type Server } from './processes.ts';
 import { workloads } from './workloads.ts';
 
 const rounds = 5;
 const warmUpRounds = 2;
 const requests = 6_000;
-/** Time for the writes that follow the last answer, because they are part of the round. */
+/** Time for the writes that follow the last response, because they are part of the round. */
 const settleMs = 300;
 
-type Load = (order: LoadOrder) => Promise<LoadResult>;
+type Load = (task: LoadTask) => Promise<LoadResult>;
 
 interface Round {
   readonly perSecond: number;
@@ -39,9 +39,9 @@ async function runRound(server: Server, loads: readonly Load[], redisPid: number
   const [before, redisBefore] = [cpuOf(pids), cpuSeconds(redisPid)];
   const startedAt = performance.now();
   const requestsEach = requests / loads.length;
-  const order = { url: server.url, key: clientKey, body, requests: requestsEach };
+  const task = { url: server.url, key: clientKey, body, requests: requestsEach };
   const results = await Promise.all(
-    loads.map((load) => load({ ...order, concurrency: 32 / loads.length, disconnectPercent: 0 })),
+    loads.map((load) => load({ ...task, concurrency: 32 / loads.length, disconnectPercent: 0 })),
   );
   const seconds = (performance.now() - startedAt) / 1000;
   const failed = results.reduce((sum, result) => sum + result.failed, 0);
