@@ -183,7 +183,7 @@ describe('Vault secret key', () => {
 
   test('is rejected unless it is the key that encrypted the credentials', async () => {
     const { store } = await openVault();
-    // Nothing is encrypted yet, so a start may set another key, but a command may not.
+    // Nothing is encrypted yet, so startup may set another key, but a command may not.
     expect(await rejectionReason({ store, secrets: [wrong], isStart: false })).toContain(
       "doesn't match",
     );

@@ -53,7 +53,7 @@ export interface NewCredential {
 export interface VaultDeps {
   readonly store: VaultStore;
   readonly secrets: SecretKeys;
-  /** True for a gateway. Its start may set a new key; a command beside it must not. */
+  /** True for a gateway. At startup, it may set a new key; commands must not. */
   readonly isStart: boolean;
   /** Called once per read for a row that was tampered with or encrypted with another key. */
   onUndecryptable?(tenantId: string, provider: string): void;

@@ -76,8 +76,10 @@ export const commandEnvironment: CommandEnvironment = {
         onChanged: () => undefined,
       }),
       credits: {
-        change: (order) =>
-          changeWithRecall(creditStore, order, (id) => store.ledger.recall(walletName(id), '')),
+        change: (creditChange) =>
+          changeWithRecall(creditStore, creditChange, (id) =>
+            store.ledger.recall(walletName(id), ''),
+          ),
         balance: (id) => creditStore.balance(id),
         entries: (id, page) => creditStore.entries(id, page),
       },

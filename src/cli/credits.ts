@@ -97,5 +97,5 @@ async function change(context: Context, amount: unknown): Promise<void> {
     ? 'was already recorded; nothing changed. The balance after that entry was'
     : 'was recorded. New balance:';
   const balance = entry.balance.toLocaleString('en-US');
-  context.out(`Entry ${entry.id} of ${formatCount(entry.amount, 'credit')} ${result} ${balance}.`);
+  context.out(`Entry ${entry.id} (${formatCount(entry.amount, 'credit')}) ${result} ${balance}.`);
 }

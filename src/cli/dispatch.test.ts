@@ -342,7 +342,7 @@ describe('tollgate credits', () => {
     await json('tenants', 'create', '--name', 'Rich', '--id', 'rich');
     const to = ['--tenant', 'rich', '--note', 'Invoice 12', '--idempotency-key', 'i12'];
     const grant = await tollgate('credits', 'grant', '--amount', '5000', ...to);
-    expect(grant.out).toMatch(/^Entry \d+ of 5,000 credits was recorded\. New balance: 5,000\.$/);
+    expect(grant.out).toMatch(/^Entry \d+ \(5,000 credits\) was recorded\. New balance: 5,000\.$/);
     const again = await tollgate('credits', 'grant', '--amount', '5000', ...to);
     expect(again.out).toContain(
       'was already recorded; nothing changed. The balance after that entry was 5,000.',
@@ -354,7 +354,7 @@ describe('tollgate credits', () => {
     expect(shown.out).toMatch(/^total +4,999$/m);
     expect(shown.out).toMatch(/grant +5,000 +5,000 +Invoice 12$/m);
     const one = await tollgate('credits', 'grant', '--tenant', 'rich', '--amount', '1');
-    expect(one.out).toMatch(/ of 1 credit was recorded\. New balance: 5,000\.$/);
+    expect(one.out).toMatch(/ \(1 credit\) was recorded\. New balance: 5,000\.$/);
   });
 });
 

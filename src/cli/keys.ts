@@ -186,7 +186,7 @@ const enable: Command = {
 
 const remove: Command = {
   name: 'delete',
-  summary: 'Delete a key permanently; its logs stay',
+  summary: 'Delete a key permanently; its logs are kept',
   positional,
   options: tenantOption,
   async run(context) {

@@ -54,7 +54,7 @@ async function serveUntilStopped(context: Context): Promise<void> {
   if (isWorker && !process.send) {
     throw usageError('--worker', 'is for internal use. Use --workers instead.');
   }
-  // Install these before any slow step, so that a signal during the start isn't lost.
+  // Install these before any slow step, so that a signal during startup isn't lost.
   const stop = stopSignal();
   const hup = reloadSignal(stop);
   const log = createLog(
@@ -144,7 +144,7 @@ async function serveOne(options: ServeOptions): Promise<void> {
       ? new Error(listenError(config, flags, error))
       : error;
   });
-  // A second stop signal aborts the start. The remaining migrations are then not applied.
+  // A second stop signal aborts startup. The remaining migrations are then not applied.
   const tollgate = await Promise.race([building, stop.forced]);
   if (!tollgate) return;
   if (options.reloaded) running = tollgate.reload(options.reloaded).config;
@@ -168,7 +168,7 @@ async function serveOne(options: ServeOptions): Promise<void> {
     }
   });
   options.announce(readyOf(tollgate, port));
-  // Frees about 5 MB of code that only the start needs.
+  // Frees about 5 MB of code that only startup needs.
   setTimeout(Bun.shrink, 500).unref();
   await stop.requested;
   const { drainSeconds } = running.server;

@@ -12,7 +12,7 @@ export interface Config {
     /** Null: the origin that the client used, or host and port if there is no client. */
     readonly publicUrl: string | null;
     readonly drainSeconds: number;
-    /** How long a start waits for a Postgres server that can't be reached. */
+    /** How long startup waits for an unreachable Postgres server. */
     readonly databaseWaitSeconds: number;
   };
   readonly dataDir: string;

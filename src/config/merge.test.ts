@@ -37,7 +37,8 @@ describe('AWS key pair', () => {
     const base_url = 'https://bedrock.acme.example';
     expect(load({ ...aws, base_url, region: 'us-east-1' })?.region).toBe('us-east-1');
     expect(() => load({ ...aws, base_url })).toThrow(
-      'providers.mine.region is required: AWS keys sign for a region, and base_url does not',
+      'providers.mine.region is required: requests with an AWS key are signed for a region, and ' +
+        'base_url does not name one',
     );
     expect(() => load({ ...aws, base_url, region: 'US East' })).toThrow(
       'providers.mine.region must be a region such as "eu-central-1"',

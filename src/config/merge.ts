@@ -114,7 +114,8 @@ function keyProblems(
     return [{ path: `${path}.api_key`, message: invalidKeyMessage }];
   }
   if (key.kind !== 'aws' || regionIn(baseUrl) || region) return [];
-  const message = 'is required: AWS keys sign for a region, and base_url does not name one';
+  const message =
+    'is required: requests with an AWS key are signed for a region, and base_url does not name one';
   return [{ path: `${path}.region`, message }];
 }
 

@@ -19,7 +19,7 @@ const restartOptions: Readonly<Record<string, (config: Config) => unknown>> = {
 export interface ReloadResult {
   /** The new configuration. */
   readonly config: Config;
-  /** Changed options that take effect at the next start. */
+  /** Changed options that take effect at the next startup. */
   readonly needRestart: readonly string[];
 }
 

@@ -126,7 +126,7 @@ export const chatDocs = {
 const item = Type.Object(
   {
     type: text(
-      '`message`, `reasoning`, `function_call`, `custom_tool_call`, or a type of the provider.',
+      '`message`, `reasoning`, `function_call`, `custom_tool_call`, or a provider-specific type.',
     ),
   },
   { title: 'OutputItem' },
@@ -192,7 +192,7 @@ export const responsesDocs = {
 
 const block = Type.Object(
   {
-    type: text('`text`, `thinking`, `redacted_thinking`, `tool_use`, or a type of the provider.'),
+    type: text('`text`, `thinking`, `redacted_thinking`, `tool_use`, or a provider-specific type.'),
     text: Type.Optional(text('For `text`.')),
     thinking: Type.Optional(text('For `thinking`.')),
     signature: Type.Optional(text('For `thinking`; send it back unchanged.')),

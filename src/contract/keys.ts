@@ -28,7 +28,8 @@ const overlapSecondsMax = 604_800;
 /** Aliases are `<brand>/<model>`, so a pattern without a slash or "*" would match nothing. */
 const modelPattern = Type.String({
   pattern: '^(?=[^/]*\\*$|.+/)(?:\\*|[\\w.:/@+~-]{1,199}\\*?)$',
-  expected: 'a model alias such as "openai/gpt-4o", with "*" at the end only',
+  expected:
+    'a model alias such as "openai/gpt-4o", or a prefix followed by "*", such as "openai/*"',
 });
 
 const settings = {

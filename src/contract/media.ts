@@ -78,7 +78,7 @@ export const imagesDocs = {
   edit: {
     summary: 'Edit an image',
     details:
-      'Opaque pixels of the mask are edited; transparent pixels are preserved. The answer has ' +
+      'Opaque pixels of the mask are edited; transparent pixels are preserved. The response has ' +
       `1 image. The body may be up to ${mebibytes(imageEditBytesMax)}, and each attempt may ` +
       'take 5 minutes.',
     body: {

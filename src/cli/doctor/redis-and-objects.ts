@@ -55,9 +55,9 @@ async function redisFinding(url: string): Promise<Finding> {
   const redis = await Redis.open(url, watcher, [], 'doctor', checkTimeoutMs);
   try {
     const startedAt = performance.now();
-    const answer = await redis.get('doctor');
+    const value = await redis.get('doctor');
     const ms = Math.round(performance.now() - startedAt);
-    if (answer !== undefined) return healthy(`Redis answers in ${ms} ms.`);
+    if (value !== undefined) return healthy(`Redis answers in ${ms} ms.`);
     const [reason = "it doesn't answer"] = reasons;
     return unhealthy(
       `Redis can't be used: ${asSentence(reason)}`,

@@ -74,12 +74,15 @@ test('every model ID is unique in the catalog', () => {
   expect(ids.filter((id, i) => ids.indexOf(id) !== i)).toEqual([]);
 });
 
-test('every endpoint names a provider of the catalog and has a unique priority', () => {
+test('every endpoint names a provider in the catalog and has a unique priority', () => {
   const known = new Set(providers.map(({ name }) => name));
   for (const { id, endpoints } of models) {
-    expect({ id, strangers: endpoints.filter(({ provider }) => !known.has(provider)) }).toEqual({
+    expect({
       id,
-      strangers: [],
+      unknownProviders: endpoints.filter(({ provider }) => !known.has(provider)),
+    }).toEqual({
+      id,
+      unknownProviders: [],
     });
     const ranks = endpoints.map(({ priority = 0 }) => priority);
     expect({ id, ranks }).toEqual({ id, ranks: ranks.map((_, rank) => rank) });
@@ -111,9 +114,9 @@ test('cached input never costs more than other input', () => {
   for (const { id, endpoints } of models) {
     for (const { pricing = {} } of endpoints) {
       if (pricing.cache_read === undefined) continue;
-      expect({ id, dearer: Number(pricing.cache_read) > Number(pricing.prompt) }).toEqual({
+      expect({ id, costsMore: Number(pricing.cache_read) > Number(pricing.prompt) }).toEqual({
         id,
-        dearer: false,
+        costsMore: false,
       });
     }
   }

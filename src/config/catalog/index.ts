@@ -29,7 +29,7 @@ interface CatalogFile {
   readonly models: readonly ModelConfig[];
 }
 
-// catalog.test.ts checks each file against the schemas, so they are not validated at each start.
+// catalog.test.ts checks each file against the schemas, so they are not validated at each startup.
 const files = [
   openai,
   anthropic,
