@@ -1,9 +1,9 @@
 import type { Usage } from './usage.ts';
 
 /**
- * Receives an answer as neutral events. Provider dialects parse both streams and full replies into
- * these calls, and client dialects write them. The events are method calls rather than objects,
- * because a stream has thousands of them.
+ * Receives an answer as neutral events. Provider dialects parse both streams and complete responses
+ * into these calls, and client dialects write them. The events are method calls rather than
+ * objects, because a stream has thousands of them.
  *
  * Calls arrive in order. Parts don't interleave, except the arguments of parallel tool calls.
  */

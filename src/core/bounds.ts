@@ -43,10 +43,10 @@ export const eventBytesMax = 4 * 1024 * 1024;
  */
 export const bytesWithoutOutputMax = 4 * eventBytesMax;
 
-/** The size of a non-streaming upstream answer, in which images arrive as base64 in JSON. */
+/** The size of a non-streaming upstream response, in which images arrive as base64 in JSON. */
 export const replyBytesMax = 64 * 1024 * 1024;
 
-/** The status line and headers of an upstream's answer. Most servers send no more than 16 KB. */
+/** The status line and headers of an upstream's response. Most servers send no more than 16 KB. */
 export const answerHeadBytesMax = 64 * 1024;
 
 /** The line before each HTTP chunk: its length and an optional extension, which is rare. */
@@ -297,7 +297,7 @@ export const imageEditBytesMax = 100 * 1024 * 1024;
 /** Images per edit request, the same limit as OpenAI's. */
 export const editImagesMax = 16;
 
-/** One image attempt, whatever the provider's timeouts are. The slowest images take 3 minutes. */
+/** One image attempt, regardless of the provider's timeouts. The slowest images take 3 minutes. */
 export const imageAttemptMs = 300_000;
 
 /** Pixels of a mask, more than any model edits. Converting it takes a byte per pixel. */

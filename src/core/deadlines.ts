@@ -134,7 +134,7 @@ export async function unlessAborted<T>(
 
 /**
  * Makes a call with a signal that aborts on timeout and when the client disconnects. It also aborts
- * when the call has ended, to close the connection of an answer that wasn't read to its end.
+ * when the call has ended, to close the connection of a response that wasn't read to its end.
  */
 export async function boundedCall<T>(
   ms: number,

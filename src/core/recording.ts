@@ -2,7 +2,7 @@ import type { Usage } from './usage.ts';
 
 /**
  * A recorded provider answer. Replaying it runs the same code as the first time, free of charge, so
- * one recording serves both streams and full replies.
+ * one recording serves both streams and complete responses.
  */
 export interface Recording {
   /** The provider's dialect. */

@@ -12,7 +12,7 @@ import { sampleSchema } from './schema-sample.ts';
 import { excerpt, TokenBudget } from './tokens.ts';
 import { callTool, pickTools, type ToolCall } from './tool-calls.ts';
 
-// POST /v1/chat/completions: a full reply or a stream of chunks.
+// POST /v1/chat/completions: a complete response or a stream of chunks.
 
 /** The fields that every chunk of a stream repeats. */
 interface Envelope {

@@ -25,8 +25,8 @@ const inputCharactersMax = 4_096;
 /** About 1 s of audio per chunk. */
 const notesPerChunk = 4;
 
-/** Encoders of a note, by format. */
-const noteIn = { mp3: mp3Note, wav: pcmNote, pcm: pcmNote } as const;
+/** Functions that encode one note, by format. */
+const noteEncoders = { mp3: mp3Note, wav: pcmNote, pcm: pcmNote } as const;
 const otherFormats = ['opus', 'aac', 'flac'] as const;
 
 export async function answerSpeech(request: Request): Promise<Reply> {
@@ -39,11 +39,11 @@ export async function answerSpeech(request: Request): Promise<Reply> {
   const speed = numberField(body, 'speed', 0.25, 4) ?? 1;
   const melody = composeMelody(input, readVoice(body), speed);
   const header = format === 'wav' ? wavHeader(melody.length) : undefined;
-  const notes = play(melody, noteIn[format], delayField(body), header);
+  const notes = play(melody, noteEncoders[format], delayField(body), header);
   return streamReply(audioTypes[format], notes);
 }
 
-function readFormat(body: JsonObject): keyof typeof noteIn {
+function readFormat(body: JsonObject): keyof typeof noteEncoders {
   choiceField(body, 'stream_format', ['audio']);
   const format =
     choiceField(body, 'response_format', ['mp3', 'wav', 'pcm', ...otherFormats]) ?? 'mp3';
@@ -78,8 +78,8 @@ async function* play(
 }
 
 // The demo's voice is a melody with a short bell note for every few characters of the text. WAV and
-// PCM are computed. MP3 is joined from notes that were encoded in advance, each as 10 independent
-// frames (no bit reservoir, silence at both ends), so they can be played in any order.
+// PCM are computed. MP3 is concatenated from pre-encoded notes, each of 10 independent frames (no
+// bit reservoir, silence at both ends), so they can be played in any order.
 
 const sampleRateHz = 24_000;
 const bytesPerSample = 2;

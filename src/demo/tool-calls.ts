@@ -71,8 +71,8 @@ export function pickTools({ tools, choice, isParallel, userText, called }: ToolC
 }
 
 /**
- * Picks the first tool that was not called yet, so that an agent that must call a tool at every
- * step reaches the tool for its answer instead of looping.
+ * Picks the first tool that was not called yet, so that an agent that requires a tool call at every
+ * step eventually calls its final-answer tool instead of looping.
  */
 function nextTool(tools: readonly Tool[], called: readonly string[]): Tool[] {
   const fresh = tools.filter((tool) => !called.includes(tool.name));

@@ -86,7 +86,7 @@ const chargeOf = async (requestId: string) => {
 };
 
 describe('a repeated request', () => {
-  test('returns the first answer as a full reply or stream and costs nothing', async () => {
+  test('returns the first answer as a complete response or stream and costs nothing', async () => {
     upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const first = await gateway.post(chat(), withKey());
     const second = await gateway.post(chat(), withKey());
@@ -143,7 +143,7 @@ describe('a repeated request', () => {
     expect([sentCount(), await spent()]).toEqual([2, 100]);
   });
 
-  test('returns a recorded stream as a stream or a full reply', async () => {
+  test('returns a recorded stream as a stream or a complete response', async () => {
     upstream.script('chat', chatAnswer('One two three', tokens(40, 5)));
     const first = await gateway.stream(chat(), withKey());
     const [again, full] = [

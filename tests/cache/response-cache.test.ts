@@ -107,7 +107,7 @@ describe('the response cache', () => {
     expect(second.record.note).toContain('Nothing is charged');
   });
 
-  test('serves streams and full replies from one entry, in either order', async () => {
+  test('serves streams and complete responses from one entry, in either order', async () => {
     upstream.script('chat', chatAnswer('Both of them'));
     await send();
     const streamed = await send({ stream: true, stream_options: { include_usage: true } });
@@ -166,7 +166,7 @@ describe('the response cache', () => {
     ]);
   });
 
-  test('replays audio only as a full reply, as it was recorded', async () => {
+  test('replays audio only as a complete response, as it was recorded', async () => {
     const audio = { id: 'audio_1', data: 'UklGRg==', transcript: 'Hi', expires_at: 1 };
     const message = { role: 'assistant', content: null, audio };
     const choices = [{ index: 0, message, finish_reason: 'stop' }];
