@@ -1,4 +1,4 @@
-/** Commands and starts that find a damaged database file print its path. */
+/** Commands and startup print the path of a damaged database file. */
 import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ test(
 );
 
 test(
-  'a start on a damaged database prints its path and what to do',
+  'startup on a damaged database prints its path and what to do',
   async () => {
     const { gateway, path } = await stoppedGateway();
     const page = firstPageOf('settings', path);

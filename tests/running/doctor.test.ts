@@ -131,7 +131,7 @@ describe('a failed doctor check', () => {
   );
 
   test(
-    'lists the same configuration problems as a start',
+    'lists the same configuration problems as startup',
     async () => {
       const options = { config: { server: { port: 'eighty' }, demo: 'maybe' } };
       const [found, start] = [await run(['doctor'], options), await run(['serve'], options)];
@@ -413,7 +413,7 @@ test(
 );
 
 test(
-  'doctor fails for a secret key that does not decrypt stored keys, before a start rejects it',
+  'doctor fails for a secret key that does not decrypt stored keys, before startup rejects it',
   async () => {
     const first = await startGateway({ config: { demo: true } });
     await first.stop();

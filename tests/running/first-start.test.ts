@@ -90,7 +90,7 @@ test(
 );
 
 test(
-  'a start with public_url prints the local and the public address',
+  'startup with public_url prints the local and the public address',
   async () => {
     const public_url = 'https://llm.example.com';
     await using gateway = await startGateway({ config: { server: { public_url } } });
@@ -103,7 +103,7 @@ test(
 );
 
 test(
-  'a start on 0.0.0.0 prints a loopback address for browsers',
+  'startup on 0.0.0.0 prints a loopback address for browsers',
   async () => {
     await using gateway = await startGateway({ config: { server: { host: '0.0.0.0' } } });
     const [, port] = / is ready at http:\/\/0\.0\.0\.0:(\d+)\n/.exec(gateway.output()) ?? [];
@@ -214,7 +214,7 @@ test(
   startMs,
 );
 
-test('a start reads the tollgate.yaml of the current folder', async () => {
+test('startup reads the tollgate.yaml of the current folder', async () => {
   const { exitCode, stderr } = await run(['serve'], { config: { demos: true } });
   expect(exitCode).toBe(2);
   expect(stderr).toBe('tollgate.yaml: demos is not a known field; did you mean "demo"?\n');

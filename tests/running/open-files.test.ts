@@ -10,7 +10,7 @@ const otherUpstream = startFakeUpstream();
 afterAll(() => Promise.all([upstream.stop(), otherUpstream.stop()]));
 beforeEach(() => upstream.reset());
 
-/** Enough for a start and a few clients. */
+/** Enough for startup and a few clients. */
 const openFilesMax = 100;
 
 function openFiles(pid: number): number {

@@ -1,4 +1,4 @@
-/** Starts that fail print each problem once, without secrets. */
+/** A failed startup prints each problem once, without secrets. */
 import { describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -79,7 +79,7 @@ describe('an invalid configuration', () => {
   );
 
   test(
-    'with a missing provider key prevents a start, but not the management commands',
+    'with a missing provider key prevents startup, but not the management commands',
     async () => {
       const dataDir = newFolder();
       const config = {
@@ -180,7 +180,11 @@ describe('serve exits with 1 and one sentence for', () => {
   );
 
   test.each([
-    ['is below a file', (path: string) => writeFileSync(path, 'a file'), 'deep/data'],
+    [
+      'has a file instead of a folder in its path',
+      (path: string) => writeFileSync(path, 'a file'),
+      'deep/data',
+    ],
     ['has a folder named like the database', createFolderAsDatabase, ''],
     ['has an invalid database file', createInvalidDatabase, ''],
     ['has a file named like the journal folder', createFileAsJournal, ''],

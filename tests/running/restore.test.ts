@@ -115,7 +115,7 @@ test(
 );
 
 test(
-  'a start with the journal of another database fails, and a start on that database books it',
+  'startup with the journal of another database fails, and startup on that database books it',
   async () => {
     const folder = newFolder();
     const copy = join(newFolder(), 'copy.db');

@@ -224,7 +224,7 @@ test(
 );
 
 test(
-  'SIGTERM during a start ends the gateway after the start has finished and printed its secrets',
+  'SIGTERM during startup ends the gateway after startup has finished and printed its secrets',
   async () => {
     const DATABASE_URL = await (await startPostgres()).createDatabase();
     const other = new pg.Client({ connectionString: DATABASE_URL });

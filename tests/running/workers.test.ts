@@ -232,7 +232,7 @@ test(
 );
 
 test(
-  'SIGHUP during a start does not end the workers',
+  'SIGHUP during startup does not end the workers',
   async () => {
     const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);
     // SIGHUP would end the program before it has installed its signal handler.
@@ -270,7 +270,7 @@ test(
 );
 
 test(
-  'SIGTERM during a start leaves no worker behind',
+  'SIGTERM during startup leaves no worker behind',
   async () => {
     const delaysMs = [50, 300, 600, 900, 1_200];
     const leftovers = delaysMs.map(async (delayMs) => {
@@ -295,7 +295,7 @@ describe('a first start with workers prints its secrets even if', () => {
     const { pid } = starting.process;
     await until(() => childrenOf(pid).length === 2 || starting.process.exitCode !== null);
     const [, second] = childrenOf(pid);
-    if (second === undefined) throw new Error('The start ended before it had 2 workers.');
+    if (second === undefined) throw new Error('Startup ended before it had 2 workers.');
     return { ...starting, second };
   }
 
@@ -327,7 +327,7 @@ describe('a first start with workers prints its secrets even if', () => {
   );
 });
 
-describe('a start with workers that fails', () => {
+describe('a failed startup with workers', () => {
   const countRule = 'command line: --workers must be a whole number from 1 to 64.\n';
 
   test.each<[string, string, string]>([
