@@ -82,7 +82,7 @@ function partText(part: unknown): string {
 }
 
 /** Returns the text of one entry of `reasoning_details`. */
-export function thoughtIn({ text, summary }: JsonObject): string {
+export function reasoningIn({ text, summary }: JsonObject): string {
   return partText(text ?? summary);
 }
 
@@ -90,7 +90,7 @@ export function thoughtIn({ text, summary }: JsonObject): string {
 function reasoningElsewhere(fields: JsonObject): string {
   const { reasoning_content: content, reasoning_details: details } = fields;
   if (isNonEmptyString(content)) return content;
-  return objectsIn(details).map(thoughtIn).join('');
+  return objectsIn(details).map(reasoningIn).join('');
 }
 
 /**
@@ -102,10 +102,10 @@ function splitParts(fields: JsonObject): void {
   const parts = Array.isArray(fields.content) ? fields.content : [fields.content];
   const isThinking = (part: unknown) =>
     isObject(part) && (part.type === 'thinking' || part.type === 'reasoning');
-  const thoughts = parts.filter(isThinking).map((part) => partText(part.thinking ?? part.summary));
+  const thinking = parts.filter(isThinking).map((part) => partText(part.thinking ?? part.summary));
   const texts = parts.filter((part) => !isThinking(part)).map(partText);
   fields.content = texts.join('');
-  const reasoning = thoughts.join('');
+  const reasoning = thinking.join('');
   if (reasoning !== '') fields.reasoning = reasoning;
   const imageParts = objectsIn(parts).filter(({ type }) => type === 'image_url');
   if (imageParts.length > 0)

@@ -1,6 +1,6 @@
 /**
- * Stores the signature of a thought from any provider in `encrypted_content`. OpenAI's signatures
- * have no prefix, because clients that used OpenAI directly before send them without one. All other
+ * Stores the signature of any provider's reasoning in `encrypted_content`. OpenAI's signatures have
+ * no prefix, because clients that used OpenAI directly before send them without one. All other
  * signatures need a prefix, even Anthropic's.
  */
 import type { ReasoningPart } from '../../core/prompt.ts';
@@ -35,7 +35,7 @@ export function readSignature({
   return id ? { signature: joinSignature(id, content) } : {};
 }
 
-/** Joins the ID and the content of a thought, because OpenAI accepts a thought only with its ID. */
+/** Joins an item's ID and content, because OpenAI accepts reasoning only with its ID. */
 export function joinSignature(id: string, encrypted: string): string {
   return prefixSignature('responses', `${id}:${encrypted}`);
 }

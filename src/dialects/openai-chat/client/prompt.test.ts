@@ -29,7 +29,7 @@ function partsOf(fields: object) {
 }
 
 const call = { kind: 'tool_call', id: 'a', name: 'look' };
-const thought = (signature: string | undefined) => ({ kind: 'reasoning', text: '', signature });
+const reasoning = (signature: string | undefined) => ({ kind: 'reasoning', text: '', signature });
 
 test.each<[string | string[], string[]]>([
   ['', []],
@@ -52,22 +52,22 @@ test('readPrompt reports generated images as dropped', () => {
 
 describe('readPrompt', () => {
   test('keeps the positions of signatures before and after a call', () => {
-    expect(partsOf({})).toMatchObject([thought(first), call, thought(last)]);
+    expect(partsOf({})).toMatchObject([reasoning(first), call, reasoning(last)]);
   });
 
   test('puts a signature before the text it belongs to', () => {
     const textPart = { kind: 'text', text: 'Hm.' };
     const parts = partsOf({ content: 'Hm.' });
-    expect(parts).toMatchObject([thought(last), textPart, thought(first), call]);
+    expect(parts).toMatchObject([reasoning(last), textPart, reasoning(first), call]);
   });
 
-  test('reads a thought once if several calls have its signature', () => {
+  test('reads a reasoning block once if several calls have its signature', () => {
     const detail = { type: 'reasoning.text', index: 0, text: 'Hm.', signature: first };
     const tool_calls = [signedCall('A'), signedCall('A'), signedCall('A')];
     expect(partsOf({ tool_calls, reasoning_details: [detail] })).toMatchObject([
       ...[{ kind: 'reasoning', text: 'Hm.', signature: first }, call],
-      ...[thought(first), call],
-      ...[thought(first), call],
+      ...[reasoning(first), call],
+      ...[reasoning(first), call],
     ]);
   });
 
@@ -202,7 +202,7 @@ test('readTurns reads refusals from parts and from the field', () => {
 });
 
 test.each(['reasoning', 'reasoning_content'])(
-  'readTurns reads a thought from plain %s',
+  'readTurns reads reasoning from plain %s',
   (field) => {
     const [turn] = readTurns([{ role: 'assistant', content: 'Four.', [field]: 'Two and two.' }]);
     expect(turn?.parts).toEqual([{ kind: 'reasoning', text: 'Two and two.' }, read('Four.')]);
@@ -250,7 +250,7 @@ test('readTurns reads a PDF sent as an image as a document', () => {
   ]);
 });
 
-test('readTurns keeps thoughts without an index separate', () => {
+test('readTurns keeps reasoning blocks without an index separate', () => {
   const reasoning_details = [
     { type: 'reasoning.text', text: 'One.', signature: 'a' },
     { type: 'reasoning.encrypted', data: 'b' },

@@ -248,23 +248,23 @@ function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[
   const contentParts =
     typeof content === 'string' ? readTexts(content) : (content ?? []).map(readContentPart);
   const reasoning = readReasoning(message);
-  const signedThoughts = new Map(reasoning.map((thought) => [thought.signature, thought]));
-  const calls = (message.tool_calls ?? []).flatMap((call) => readCall(call, signedThoughts));
+  const signedBlocks = new Map(reasoning.map((block) => [block.signature, block]));
+  const calls = (message.tool_calls ?? []).flatMap((call) => readCall(call, signedBlocks));
   const callSignatures = new Set(
     calls.flatMap((part) => (part.kind === 'reasoning' ? part.signature : [])),
   );
-  // If a signature is also on a call, the thought with that signature belongs to the call.
-  const thoughts = reasoning.filter(({ signature }) => !callSignatures.has(signature));
+  // If a signature is also on a call, the reasoning block with that signature belongs to the call.
+  const blocks = reasoning.filter(({ signature }) => !callSignatures.has(signature));
   // If an answer has signed calls and no content, a signature that isn't on any call arrived after
   // the calls.
   const isAfterCalls = ({ text, signature }: ReasoningPart) =>
     callSignatures.size > 0 && contentParts.length === 0 && text === '' && signature !== undefined;
   return [
-    ...thoughts.filter((thought) => !isAfterCalls(thought)),
+    ...blocks.filter((block) => !isAfterCalls(block)),
     ...contentParts,
     ...(refusal ? [{ kind: 'refusal' as const, text: refusal }] : []),
     ...calls,
-    ...thoughts.filter(isAfterCalls),
+    ...blocks.filter(isAfterCalls),
   ];
 }
 
@@ -274,37 +274,37 @@ function readContentPart(part: AssistantContent): AssistantPart {
   return part.type === 'refusal' ? { kind: 'refusal', text: part.refusal } : readText(part);
 }
 
-/** Returns a call, preceded by the thought with the same signature, or by the signature alone. */
+/** Returns a call, preceded by the block with the same signature, or by the signature alone. */
 function readCall(
   call: ToolCall,
-  signedThoughts: Map<string | undefined, ReasoningPart>,
+  signedBlocks: Map<string | undefined, ReasoningPart>,
 ): AssistantPart[] {
   const { name, arguments: json } = functionIn(call);
   const callFields = { id: call.id, name, arguments: json };
   const read: AssistantPart = { kind: 'tool_call', ...callFields, ...cacheBreakpoint(call) };
   const signature = googleSignature(call);
   if (signature === undefined) return [read];
-  const signedThought = signedThoughts.get(signature);
-  // Use each thought only once: repeating a long one before every call with its signature could
+  const signedBlock = signedBlocks.get(signature);
+  // Use each block only once: repeating a long one before every call with its signature could
   // exhaust memory.
-  signedThoughts.delete(signature);
-  return [signedThought ?? { kind: 'reasoning', text: '', signature }, read];
+  signedBlocks.delete(signature);
+  return [signedBlock ?? { kind: 'reasoning', text: '', signature }, read];
 }
 
 /**
- * Reads thoughts from `reasoning_details`, where a streamed thought may still be split into its
- * deltas. If a client sends no details, reads the plain text instead.
+ * Reads reasoning blocks from `reasoning_details`, where a streamed block may still be split into
+ * its deltas. If a client sends no details, reads the plain text instead.
  */
 function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[] {
   const { reasoning_details: details } = message as { reasoning_details?: unknown };
-  const thoughts = new Map<unknown, ReasoningPart>();
+  const blocks = new Map<unknown, ReasoningPart>();
   const entries = objectsIn(details);
   for (const [i, entry] of entries.entries()) {
     const index = entry.index ?? i;
     const { signature, data } = entry;
-    const before = thoughts.get(index) ?? { kind: 'reasoning', text: '' };
+    const before = blocks.get(index) ?? { kind: 'reasoning', text: '' };
     const text = [entry.text, entry.summary].find(isNonEmptyString) ?? '';
-    thoughts.set(index, {
+    blocks.set(index, {
       ...before,
       text: before.text + text,
       ...(isNonEmptyString(signature) ? { signature } : {}),
@@ -313,7 +313,7 @@ function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[
         : {}),
     });
   }
-  if (thoughts.size > 0) return [...thoughts.values()];
+  if (blocks.size > 0) return [...blocks.values()];
   const text = message.reasoning ?? message.reasoning_content;
   return text ? [{ kind: 'reasoning', text }] : [];
 }

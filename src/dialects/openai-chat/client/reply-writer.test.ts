@@ -59,7 +59,7 @@ test('OpenAiReplyWriter writes an empty object for a call without arguments', ()
   });
 });
 
-test('OpenAiReplyWriter writes each thought with its own signature', () => {
+test('OpenAiReplyWriter writes each reasoning block with its own signature', () => {
   const reply = new OpenAiReplyWriter({ id: 'a', model: 'b/c', provider: 'b', created: 1 }, {});
   reply.reasoning('One, ');
   reply.reasoning('two.');

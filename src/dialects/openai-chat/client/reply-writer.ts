@@ -36,8 +36,8 @@ interface Call {
   arguments: string;
 }
 
-/** A thought with its signature in OpenRouter's format, which most clients send back. */
-interface Thought {
+/** A reasoning block with its signature in OpenRouter's format, which most clients send back. */
+interface ReasoningBlock {
   readonly type: 'reasoning.text';
   readonly index: number;
   text: string;
@@ -57,7 +57,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   #reasoning = '';
   #reasoningName: ReasoningName | undefined;
   #refusal = '';
-  #thought: Thought | undefined;
+  #block: ReasoningBlock | undefined;
   /** The last signature, until a call uses it. */
   #signature = '';
   #finishReason: string | null = null;
@@ -84,17 +84,17 @@ export class OpenAiReplyWriter implements ReplyWriter {
     if (this.#options.hidesReasoning) return;
     this.#reasoning += text;
     this.#reasoningName ??= name;
-    this.#openThought().text += text;
+    this.#ensureBlock().text += text;
   }
 
   reasoningSignature(signature: string): void {
     this.#signature = signature;
-    this.#openThought().signature = signature;
-    this.#thought = undefined;
+    this.#ensureBlock().signature = signature;
+    this.#block = undefined;
   }
 
   redactedReasoning(data: string): void {
-    this.#thought = undefined;
+    this.#block = undefined;
     const index = this.#details.length;
     this.#details.push({ type: 'reasoning.encrypted', ...splitEncrypted(data), index });
   }
@@ -129,11 +129,11 @@ export class OpenAiReplyWriter implements ReplyWriter {
     this.#finishReason = nativeFinishReason ?? finishName(reason, this.#options);
   }
 
-  #openThought(): Thought {
-    if (this.#thought) return this.#thought;
-    this.#thought = { type: 'reasoning.text', index: this.#details.length, text: '' };
-    this.#details.push(this.#thought);
-    return this.#thought;
+  #ensureBlock(): ReasoningBlock {
+    if (this.#block) return this.#block;
+    this.#block = { type: 'reasoning.text', index: this.#details.length, text: '' };
+    this.#details.push(this.#block);
+    return this.#block;
   }
 
   write(settled: SettledUsage): string {

@@ -23,7 +23,7 @@ import {
 } from './reply-writer.ts';
 import { CustomCalls } from './tool-formats.ts';
 
-/** Returns the writers of neutral events for an OpenAI client. */
+/** Returns writers that convert provider-neutral events to OpenAI's format. */
 export function openAiClient(options: OpenAiClientOptions): ClientDialect {
   return {
     writeStream: (identity) => new OpenAiStreamWriter(identity, options),
@@ -39,9 +39,9 @@ export class OpenAiStreamWriter implements StreamWriter {
   readonly #head: string;
   #out = '';
   #isOpen = false;
-  /** The index of the current thought, and whether it has ended. */
-  #thought = 0;
-  #thoughtEnded = false;
+  /** The index of the current reasoning block, and whether it has ended. */
+  #block = 0;
+  #blockEnded = false;
   /** The last signature, until a call uses it. */
   #signature = '';
   #images = 0;
@@ -74,20 +74,20 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   reasoning(text: string, name?: ReasoningName): void {
     if (this.#options.hidesReasoning) return;
-    this.#nextThought();
+    this.#nextBlock();
     const encoded = JSON.stringify(text);
-    const detail = `{"type":"reasoning.text","text":${encoded},"index":${this.#thought}}`;
+    const detail = `{"type":"reasoning.text","text":${encoded},"index":${this.#block}}`;
     const same = name === undefined ? '' : `"${name}":${encoded},`;
     this.#emit(`{"reasoning":${encoded},${same}"reasoning_details":[${detail}]}`);
   }
 
   reasoningSignature(signature: string): void {
     this.#signature = signature;
-    this.#endThought({ type: 'reasoning.text', signature });
+    this.#endBlock({ type: 'reasoning.text', signature });
   }
 
   redactedReasoning(data: string): void {
-    this.#endThought({ type: 'reasoning.encrypted', ...splitEncrypted(data) });
+    this.#endBlock({ type: 'reasoning.encrypted', ...splitEncrypted(data) });
   }
 
   toolCall(call: number, id: string, name: string): void {
@@ -183,15 +183,15 @@ export class OpenAiStreamWriter implements StreamWriter {
     this.#out += `${this.#head}{"role":"assistant","content":""},"finish_reason":null}]}\n\n`;
   }
 
-  #nextThought(): void {
-    if (this.#thoughtEnded) this.#thought += 1;
-    this.#thoughtEnded = false;
+  #nextBlock(): void {
+    if (this.#blockEnded) this.#block += 1;
+    this.#blockEnded = false;
   }
 
-  #endThought(detail: object): void {
-    this.#nextThought();
-    this.#thoughtEnded = true;
-    this.#emit(JSON.stringify({ reasoning_details: [{ ...detail, index: this.#thought }] }));
+  #endBlock(detail: object): void {
+    this.#nextBlock();
+    this.#blockEnded = true;
+    this.#emit(JSON.stringify({ reasoning_details: [{ ...detail, index: this.#block }] }));
   }
 }
 

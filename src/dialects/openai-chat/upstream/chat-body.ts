@@ -140,10 +140,10 @@ function writeAssistant(parts: readonly AssistantPart[]): ChatMessage {
   const texts = parts.filter((part) => part.kind === 'text').map(({ text }) => text);
   const refusals = parts.filter((part) => part.kind === 'refusal').map(({ text }) => text);
   const calls = parts.filter((part) => part.kind === 'tool_call');
-  const thoughts = parts.filter((part) => part.kind === 'reasoning');
+  const blocks = parts.filter((part) => part.kind === 'reasoning');
   const content = texts.join('');
-  const reasoning = thoughts.map(({ text }) => text).join('');
-  const details = thoughts.flatMap(({ text, signature, redacted }, index): object[] => {
+  const reasoning = blocks.map(({ text }) => text).join('');
+  const details = blocks.flatMap(({ text, signature, redacted }, index): object[] => {
     const type = 'reasoning.encrypted';
     if (redacted !== undefined) return [{ type, ...splitEncrypted(redacted), index }];
     return signature === undefined ? [] : [{ type: 'reasoning.text', text, signature, index }];

@@ -209,10 +209,10 @@ describe('normalizeMessages', () => {
 
   test.each([
     ['drop', {}],
-    ['reasoning', { reasoning: 'thought' }],
-    ['reasoning_content', { reasoning_content: 'thought' }],
+    ['reasoning', { reasoning: 'Hm.' }],
+    ['reasoning_content', { reasoning_content: 'Hm.' }],
   ] as const)('sends earlier reasoning back as %s and in no other field', (field, expected) => {
-    for (const fields of [{ reasoning: 'thought' }, { reasoning_content: 'thought' }]) {
+    for (const fields of [{ reasoning: 'Hm.' }, { reasoning_content: 'Hm.' }]) {
       const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...fields }];
       const adapted = normalizeMessages(messages, { replay_reasoning: field }, none);
       expect(adapted).toEqual([{ role: 'assistant', content: 'a', ...expected }]);
@@ -238,8 +238,8 @@ describe('normalizeMessages', () => {
 
   test('drops signatures from other vendors', () => {
     const detail = (signature: string) => ({ type: 'reasoning.text', text: 't', signature });
-    const answer = (thoughts: object): ChatMessage[] => [
-      { role: 'assistant', content: 'a', ...thoughts },
+    const answer = (reasoning: object): ChatMessage[] => [
+      { role: 'assistant', content: 'a', ...reasoning },
     ];
     const normalize = (...reasoning_details: object[]) => {
       const quirks = { replay_reasoning: 'reasoning_details' } as const;

@@ -333,7 +333,7 @@ test('AnswerEmitter emits a call sent as both tool_calls and function_call once'
   expect(older.calls).toMatchObject([f]);
 });
 
-describe('readFullReply with several thoughts', () => {
+describe('readFullReply with several reasoning blocks', () => {
   const signed = (text: string, signature: string) => ({ type: 'reasoning.text', text, signature });
   const encrypted = { type: 'reasoning.encrypted', data: 'zzz' };
   const details = [encrypted, signed('One.', 'a'), signed('Two.', 'b')];

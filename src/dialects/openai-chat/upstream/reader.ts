@@ -18,7 +18,7 @@ import { JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
 import { prefixEncrypted } from '../../normalize/signature.ts';
 import { ChunkParser, noOutputFailure, type ParsedChunk, parseReply } from '../answer-parser.ts';
 import { ChunkNormalizer } from '../chunk.ts';
-import { charactersIn, normalizeChoice, stopSequenceIn, thoughtIn } from '../message.ts';
+import { charactersIn, normalizeChoice, reasoningIn, stopSequenceIn } from '../message.ts';
 import { googleSignature } from '../tool-calls.ts';
 import { writeBody } from './chat-body.ts';
 import { passChat } from './request.ts';
@@ -239,14 +239,14 @@ export class AnswerEmitter {
   }: JsonObject): void {
     const name = isNonEmptyString(content) ? 'reasoning_content' : undefined;
     const details = objectsIn(list);
-    // A signature is valid only for its own thought. If the details contain all of `reasoning`,
-    // emit each thought with its own signature.
-    const areSeparate = details.length > 0 && details.map(thoughtIn).join('') === reasoning;
+    // A signature is valid only for its own block. If the details contain all of `reasoning`,
+    // emit each block with its own signature.
+    const areSeparate = details.length > 0 && details.map(reasoningIn).join('') === reasoning;
     if (isNonEmptyString(reasoning) && !areSeparate) this.#sink.reasoning(reasoning, name);
     for (const detail of details) {
       const { type, signature, data, format } = detail;
-      const thought = areSeparate ? thoughtIn(detail) : '';
-      if (thought !== '') this.#sink.reasoning(thought, name);
+      const text = areSeparate ? reasoningIn(detail) : '';
+      if (text !== '') this.#sink.reasoning(text, name);
       if (isNonEmptyString(signature)) this.#sink.reasoningSignature(signature);
       if (type === 'reasoning.encrypted' && isNonEmptyString(data)) {
         this.#sink.redactedReasoning(prefixEncrypted(format, data));

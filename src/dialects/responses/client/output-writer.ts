@@ -72,7 +72,7 @@ export class OutputWriter implements AnswerSink {
   /** The length of the answer's text so far, and where its last part starts. */
   #textLength = 0;
   #partStart = 0;
-  #thought: ReasoningItem | undefined;
+  #reasoning: ReasoningItem | undefined;
 
   constructor(identity: ReplyIdentity, clientTools: ClientTools, echo: Echo, events?: EventOutput) {
     this.identity = identity;
@@ -101,31 +101,31 @@ export class OutputWriter implements AnswerSink {
   reasoning(text: string): void {
     if (text === '') return;
     this.#trackSize(text.length);
-    const thought = this.#think();
-    const at = { ...itemPosition(thought), summary_index: 0 };
-    if (thought.text === '') {
+    const item = this.#ensureReasoning();
+    const at = { ...itemPosition(item), summary_index: 0 };
+    if (item.text === '') {
       this.#events?.emit('response.reasoning_summary_part.added', { ...at, part: summaryOf('') });
     }
-    thought.text += text;
+    item.text += text;
     this.#events?.emit('response.reasoning_summary_text.delta', { ...at, delta: text });
   }
 
   reasoningSignature(signature: string): void {
     this.#trackSize(signature.length);
-    this.#think().encrypted = writeSignature(signature);
-    this.#endThought();
+    this.#ensureReasoning().encrypted = writeSignature(signature);
+    this.#endReasoning();
   }
 
   redactedReasoning(data: string): void {
     this.#trackSize(data.length);
-    this.#endThought();
-    this.#think().encrypted = writeRedacted(data);
-    this.#endThought();
+    this.#endReasoning();
+    this.#ensureReasoning().encrypted = writeRedacted(data);
+    this.#endReasoning();
   }
 
   toolCall(call: number, id: string, name: string): void {
     this.#endMessage('completed');
-    this.#endThought();
+    this.#endReasoning();
     const clientTool = this.#clientTools.clientToolFor(name);
     const open: CallItem = {
       ...this.#next(idPrefixes[clientTool.type]),
@@ -235,7 +235,7 @@ export class OutputWriter implements AnswerSink {
   }
 
   #openMessage(): MessageItem {
-    this.#endThought();
+    this.#endReasoning();
     this.#endCalls('completed');
     const message: MessageItem = { ...this.#next('msg'), content: [] };
     this.#message = message;
@@ -263,27 +263,27 @@ export class OutputWriter implements AnswerSink {
     this.#done(message, writeMessage(message, status));
   }
 
-  #think(): ReasoningItem {
-    if (this.#thought) return this.#thought;
+  #ensureReasoning(): ReasoningItem {
+    if (this.#reasoning) return this.#reasoning;
     this.#endMessage('completed');
     this.#endCalls('completed');
-    const thought: ReasoningItem = { ...this.#next('rs'), text: '', encrypted: '' };
-    this.#thought = thought;
-    this.#add(thought, writeThought(thought));
-    return thought;
+    const item: ReasoningItem = { ...this.#next('rs'), text: '', encrypted: '' };
+    this.#reasoning = item;
+    this.#add(item, writeReasoning(item));
+    return item;
   }
 
-  #endThought(): void {
-    const thought = this.#thought;
-    if (!thought) return;
-    this.#thought = undefined;
-    if (thought.text !== '') {
-      const at = { ...itemPosition(thought), summary_index: 0 };
-      const { text } = thought;
+  #endReasoning(): void {
+    const item = this.#reasoning;
+    if (!item) return;
+    this.#reasoning = undefined;
+    if (item.text !== '') {
+      const at = { ...itemPosition(item), summary_index: 0 };
+      const { text } = item;
       this.#events?.emit('response.reasoning_summary_text.done', { ...at, text });
       this.#events?.emit('response.reasoning_summary_part.done', { ...at, part: summaryOf(text) });
     }
-    this.#done(thought, writeThought(thought));
+    this.#done(item, writeReasoning(item));
   }
 
   #endCall(call: number, open: CallItem, status: Status): void {
@@ -320,14 +320,14 @@ export class OutputWriter implements AnswerSink {
 
   #endAll(status: Status): void {
     this.#endMessage(status);
-    this.#endThought();
+    this.#endReasoning();
     this.#endCalls(status);
   }
 }
 
 /**
- * True if a call with complete JSON is complete. Free-form text without the JSON wrapper may
- * continue.
+ * Returns true if a call whose JSON is complete can have no more input. Free-form text that arrives
+ * without its JSON wrapper may continue even if it looks like complete JSON.
  */
 function isCompleteCall({ clientTool, json }: CallItem): boolean {
   return clientTool.type !== 'custom' || typeof fieldsOf(parseArguments(json)).input === 'string';
@@ -357,7 +357,7 @@ function writeMessage({ id, content }: MessageItem, status: Status): object {
   };
 }
 
-function writeThought({ id, text, encrypted }: ReasoningItem): object {
+function writeReasoning({ id, text, encrypted }: ReasoningItem): object {
   return {
     id,
     type: 'reasoning',

@@ -99,9 +99,9 @@ describe('readPrompt', () => {
     ['gemini:abc', { signature: 'gemini:abc' }],
     ['gAAAA', { signature: 'responses:rs_1:gAAAA' }],
     ['responses:rs_9:gAAAA', { signature: 'responses:rs_9:gAAAA' }],
-  ])('reads the signature %s of a thought', (signature, expected) => {
-    const thought = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: signature };
-    const [turn] = read({ input: [thought] }).turns;
+  ])('reads the signature %s of a reasoning item', (signature, expected) => {
+    const item = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: signature };
+    const [turn] = read({ input: [item] }).turns;
     expect(turn?.parts).toEqual([{ kind: 'reasoning', text: '', ...expected }]);
   });
 
@@ -280,7 +280,7 @@ const assistantMessage = (text: string) => ({
 });
 const call = { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' };
 const result = { type: 'function_call_output', call_id: 'a', output: 'x' };
-const thought = {
+const reasoning = {
   ...{ type: 'reasoning', id: 'rs_1', encrypted_content: 'c2ln' },
   summary: [{ type: 'summary_text', text: 'Hm.' }],
 };
@@ -304,9 +304,9 @@ test('readPrompt keeps consecutive assistant messages separate', () => {
   ]);
 });
 
-test('readPrompt attaches a thought between two messages to the second message', () => {
+test('readPrompt attaches reasoning between two messages to the second message', () => {
   const { turns } = readPrompt({
-    body: { model: 'a/b', input: [assistantMessage('One.'), thought, assistantMessage('Two.')] },
+    body: { model: 'a/b', input: [assistantMessage('One.'), reasoning, assistantMessage('Two.')] },
     source: null,
   });
   expect(turns.map(({ parts }) => parts.map(({ kind }) => kind))).toEqual([

@@ -39,7 +39,7 @@ import {
   typeOf,
 } from './input-items.ts';
 import type { ResponsesRequest } from './request.ts';
-import { encryptedThoughts, type ResponsesBody, responsesSchema } from './schema.ts';
+import { encryptedReasoning, type ResponsesBody, responsesSchema } from './schema.ts';
 import {
   ClientTools,
   flatName,
@@ -98,7 +98,7 @@ type ResponsesOnlyFields = Pick<
 
 /** Returns requested features that only the Responses endpoint has. */
 export function* responsesOnlyFields(body: ResponsesOnlyFields): Iterable<string> {
-  if (body.include?.some((name) => name !== encryptedThoughts)) yield 'include';
+  if (body.include?.some((name) => name !== encryptedReasoning)) yield 'include';
   if (body.max_tool_calls) yield 'max_tool_calls';
   if ((body.text?.verbosity ?? 'medium') !== 'medium') yield 'text.verbosity';
   if (body.truncation === 'auto') yield 'truncation';
@@ -126,7 +126,7 @@ function readChoice(
   return { tools, toolChoice: null };
 }
 
-/** Thoughts are visible to clients that request a summary. */
+/** Reasoning is visible to clients that request a summary. */
 function readReasoningOptions({ reasoning }: ResponsesBody): ReasoningOptions | null {
   if (!reasoning) return null;
   const { effort = null, summary = null } = reasoning;
@@ -202,9 +202,9 @@ class TurnBuilder {
     const before = this.#assistantParts;
     const end = before.findLastIndex(({ kind }) => kind === 'text' || kind === 'refusal') + 1;
     if (end > 0 && !before.some(({ kind }) => kind === 'tool_call')) {
-      const thoughts = before.splice(end);
+      const reasoning = before.splice(end);
       this.#endAnswer();
-      this.#assistantParts = thoughts;
+      this.#assistantParts = reasoning;
     }
     this.addAssistant(parts);
   }
@@ -252,7 +252,7 @@ function readItem(
   } else if (!isKnownItem(item)) unsupported.add(`input.${typeOf(item)}`);
   else if (isMessage(item)) readMessage(item, at, turns, unsupported);
   else if (isResult(item)) turns.addResult(readResult(item, unsupported));
-  else turns.addAssistant([readThoughtOrCall(item)]);
+  else turns.addAssistant([readReasoningOrCall(item)]);
 }
 
 function readMessage(
@@ -282,9 +282,9 @@ function withBreakpoint<Read extends Cacheable>(
   return read.map((readPart) => ({ ...readPart, ...cacheBreakpoint(part) }));
 }
 
-type ThoughtOrCall = Exclude<Item, ItemOf<'message'> | ResultItem>;
+type ReasoningOrCall = Exclude<Item, ItemOf<'message'> | ResultItem>;
 
-function readThoughtOrCall(item: ThoughtOrCall): AssistantPart {
+function readReasoningOrCall(item: ReasoningOrCall): AssistantPart {
   switch (item.type) {
     case 'reasoning': {
       const texts = item.summary?.length ? item.summary : (item.content ?? []);

@@ -37,7 +37,7 @@ const toolChoiceSchema = Type.Union([
 ]);
 
 /** The `include` value for encrypted reasoning, which the client sends back in the next turn. */
-export const encryptedThoughts = 'reasoning.encrypted_content';
+export const encryptedReasoning = 'reasoning.encrypted_content';
 
 export const responsesSchema = Type.Object({
   ...routingFields,

@@ -105,7 +105,7 @@ describe('passResponsesRequest', () => {
 
 describe('passResponsesRequest for a conversation from another provider', () => {
   const call = { type: 'function_call', id: 'fc_1', call_id: 'c', name: 'a', arguments: '{}' };
-  const thought = (encrypted_content?: string) => ({
+  const reasoning = (encrypted_content?: string) => ({
     type: 'reasoning',
     id: 'rs_1',
     summary: [],
@@ -113,24 +113,24 @@ describe('passResponsesRequest for a conversation from another provider', () => 
   });
 
   test.each(['anthropic:EqYC', 'redacted:x', 'gemini:abc', undefined])(
-    'drops a thought with the signature %p and the ids that depend on it',
+    'drops reasoning with the signature %p and the IDs that depend on it',
     (signature) => {
       const { id: _, ...withoutId } = call;
-      expect(pass({ input: [thought(signature), call] }).body.input).toEqual([withoutId]);
+      expect(pass({ input: [reasoning(signature), call] }).body.input).toEqual([withoutId]);
     },
   );
 
-  test("keeps OpenAI's own thoughts, even those from another endpoint", () => {
-    const own = [thought('gAAAA'), call];
+  test("keeps OpenAI's own reasoning, even from another endpoint", () => {
+    const own = [reasoning('gAAAA'), call];
     expect(pass({ input: own }).body.input).toEqual(own);
-    const marked = { ...thought('responses:rs_9:gAAAA'), id: 'rs_1' };
+    const marked = { ...reasoning('responses:rs_9:gAAAA'), id: 'rs_1' };
     expect(pass({ input: [marked, call] }).body.input).toEqual([
-      { ...thought('gAAAA'), id: 'rs_9' },
+      { ...reasoning('gAAAA'), id: 'rs_9' },
       call,
     ]);
   });
 
-  test('shortens the ids of calls and their results in the same way', () => {
+  test('shortens the IDs of calls and their results in the same way', () => {
     const call_id = 'x'.repeat(65);
     const result = { type: 'function_call_output', call_id, output: 'ok' };
     const custom = { type: 'custom_tool_call', call_id, name: 'a', input: '' };

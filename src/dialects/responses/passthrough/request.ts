@@ -28,7 +28,7 @@ import {
   isResult,
 } from '../client/input-items.ts';
 import type { ResponsesRequest } from '../client/request.ts';
-import { encryptedThoughts, type ResponsesBody, responsesSchema } from '../client/schema.ts';
+import { encryptedReasoning, type ResponsesBody, responsesSchema } from '../client/schema.ts';
 import { toolLists } from '../client/tools.ts';
 import { ownReasoning } from '../reasoning-signature.ts';
 import { outputTokensMin, validCallId } from '../upstream/request.ts';
@@ -79,10 +79,10 @@ function limitOutput(body: ResponsesBody, target: Target, edits: Edits): void {
 function includeEncryptedReasoning(body: ResponsesBody, { thinking }: Target, edits: Edits): void {
   const include = body.include ?? [];
   if (thinking === null) {
-    const rest = include.filter((name) => name !== encryptedThoughts);
+    const rest = include.filter((name) => name !== encryptedReasoning);
     if (rest.length < include.length) edits.include = rest.length > 0 ? rest : undefined;
-  } else if (!include.includes(encryptedThoughts)) {
-    edits.include = [...include, encryptedThoughts];
+  } else if (!include.includes(encryptedReasoning)) {
+    edits.include = [...include, encryptedReasoning];
   }
 }
 
@@ -110,7 +110,8 @@ function setEffort(
   return rejectsSampling(vendorValue, quirks);
 }
 
-// Drops the tools that cost more than the endpoint's price from all parts of a request.
+// Drops tools that the provider bills in addition to the endpoint's price, wherever they appear in
+// the request.
 
 type Choice = ResponsesBody['tool_choice'];
 
@@ -119,7 +120,7 @@ interface FilteredInput {
   readonly dropped: readonly string[];
 }
 
-/** Returns the input without these tools, and edits `tools` and `tool_choice`. */
+/** Returns the input without such tools, and edits `tools` and `tool_choice`. */
 function dropPaidTools(body: ResponsesBody, target: Target, edits: Edits): FilteredInput {
   const { tools, removed, dropped } = withoutPaidTools(body.tools ?? [], target);
   const names = [...dropped];
@@ -175,8 +176,8 @@ function normalizeInput(
   const normalized = input.map((item) => normalizeItem(item, images));
   const remaining = normalized.filter((item) => item !== undefined);
   if (remaining.length === input.length) return sameIfUnchanged(input, remaining);
-  // OpenAI can tell from an item's ID which thought must precede the item, and rejects the item if
-  // that thought is missing.
+  // OpenAI can tell from an item's ID which reasoning item must precede the item, and rejects the
+  // item if that reasoning item is missing.
   return remaining.map((item) => ('id' in item ? { ...item, id: undefined } : item));
 }
 

@@ -20,7 +20,7 @@ const message = {
   role: 'assistant',
   content: [{ type: 'output_text', text: 'Hello there', annotations: [] }],
 };
-const thought = {
+const reasoning = {
   type: 'reasoning',
   id: 'rs_up',
   encrypted_content: 'gAAAA',
@@ -48,7 +48,7 @@ const response = {
   error: null,
   incomplete_details: null,
   status: 'completed',
-  output: [thought, message, call],
+  output: [reasoning, message, call],
   usage,
   novelty: { by: 'gpt-secret', n: 1 },
 };
@@ -77,7 +77,7 @@ describe('ResponsesPassThrough', () => {
   test('changes only the identity, usage, and cost', () => {
     const { passThrough, output } = push(stream);
     expect(passThrough).toMatchObject({ started: true, finished: true });
-    // The text of the thought, message and call, and the name of the call.
+    // The text of the reasoning, message, and call, and the name of the call.
     const outputCharacters = 4 + 11 + 7 + 4;
     expect(passThrough.metrics).toMatchObject({ finishReason: 'tool_calls', outputCharacters });
     expect(passThrough.metrics.usage).toMatchObject({ inputTokens: 18, cacheReadTokens: 32 });

@@ -30,7 +30,7 @@ interface ItemState {
   announced: JsonObject | undefined;
   /** The number of the item's call, undefined until the call is emitted. */
   call: number | undefined;
-  /** True once a delta of the item's text, thought, refusal, or arguments has arrived. */
+  /** True once a delta of the item's text, reasoning, refusal, or arguments has arrived. */
   hasDeltas: boolean;
   /** The length of the arguments emitted so far, and whether their JSON is complete. */
   argumentsLength: number;

@@ -419,7 +419,7 @@ describe('an error of a Responses upstream', () => {
 
 describe('ResponsesStreamReader with events that lack the output index', () => {
   const withoutIndex = ({ output_index: _, ...event }: Event): Event => event as Event;
-  const thought = { type: 'reasoning', id: 'rs_1', summary: [{ text: 'Hm.' }] };
+  const reasoning = { type: 'reasoning', id: 'rs_1', summary: [{ text: 'Hm.' }] };
   const answer = { ...message('Hello!'), id: 'msg_1' };
   const piece = (kind: string, item_id: string, text: string): Event => ({
     type: `response.${kind}.delta`,
@@ -432,11 +432,11 @@ describe('ResponsesStreamReader with events that lack the output index', () => {
     const events = [
       added(0, { type: 'reasoning', id: 'rs_1' }),
       piece('reasoning_summary_text', 'rs_1', 'Hm.'),
-      done(0, thought),
+      done(0, reasoning),
       added(1, { type: 'message', id: 'msg_1' }),
       ...pieces,
       done(1, answer),
-      completed([thought, answer]),
+      completed([reasoning, answer]),
     ];
     for (const variant of [events, events.map(withoutIndex)]) {
       const { sink } = read(...variant);

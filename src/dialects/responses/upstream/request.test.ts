@@ -245,7 +245,7 @@ const user = (...parts: UserPart[]) => items({ role: 'user', parts });
 const model = (...parts: AssistantPart[]) => items({ role: 'assistant', parts });
 const call: AssistantPart = { kind: 'tool_call', id: 'call_1', name: 'now', arguments: '{"a":1}' };
 const callItem = { type: 'function_call', call_id: 'call_1', name: 'now', arguments: '{"a":1}' };
-const thought = (content: string, signature?: string): AssistantPart => ({
+const reasoning = (content: string, signature?: string): AssistantPart => ({
   kind: 'reasoning',
   text: content,
   signature,
@@ -338,7 +338,7 @@ describe('writeItems', () => {
     expect(user(result([]))).toEqual([{ ...head, output: '' }]);
   });
 
-  test('shortens the ids of calls and their results in the same way', () => {
+  test('shortens the IDs of calls and their results in the same way', () => {
     const ids = ['x'.repeat(65), 'x'.repeat(64)];
     const written = ids.flatMap((id) => [
       ...model({ ...call, id }),
@@ -362,31 +362,31 @@ describe('writeItems', () => {
     expect(model({ ...call, arguments: '' })).toEqual([{ ...callItem, arguments: '{}' }]);
   });
 
-  test("writes OpenAI's thoughts before the output that followed them", () => {
+  test("writes OpenAI's reasoning before the output that followed them", () => {
     const signature = 'responses:rs_1:gAAA:=';
     const item = { type: 'reasoning', id: 'rs_1', encrypted_content: 'gAAA:=' };
     const summary = [{ type: 'summary_text', text: 'Hm.' }];
-    expect(model(thought('Hm.', signature), call)).toEqual([{ ...item, summary }, callItem]);
-    expect(model(thought('', signature), text('Yes.'))).toEqual([
+    expect(model(reasoning('Hm.', signature), call)).toEqual([{ ...item, summary }, callItem]);
+    expect(model(reasoning('', signature), text('Yes.'))).toEqual([
       { ...item, summary: [] },
       message(yes),
     ]);
-    expect(model(text('Yes.'), thought('', signature), call)).toEqual([
+    expect(model(text('Yes.'), reasoning('', signature), call)).toEqual([
       message(yes),
       { ...item, summary: [] },
       callItem,
     ]);
   });
 
-  test('drops a final thought, which OpenAI rejects alone', () => {
-    expect(model(text('Yes.'), thought('Hm.', 'responses:rs_1:x'))).toEqual([message(yes)]);
-    expect(model(thought('Hm.', 'responses:rs_1:x'), text(''))).toEqual([]);
+  test('drops final reasoning, which OpenAI rejects alone', () => {
+    expect(model(text('Yes.'), reasoning('Hm.', 'responses:rs_1:x'))).toEqual([message(yes)]);
+    expect(model(reasoning('Hm.', 'responses:rs_1:x'), text(''))).toEqual([]);
   });
 
   test.each([undefined, '', 'gemini:S1', 'anthropic-signature', 'responses:', 'responses:rs_1'])(
-    'drops a thought with the signature %p',
+    'drops reasoning with the signature %p',
     (signature) => {
-      expect(model(thought('Hm.', signature), call)).toEqual([callItem]);
+      expect(model(reasoning('Hm.', signature), call)).toEqual([callItem]);
     },
   );
 });

@@ -23,7 +23,7 @@ import { documentText } from '../../normalize/requests/inline-data.ts';
 import { breakpointField, cacheBreakpointNames } from '../../normalize/requests/prompt-cache.ts';
 import { shortCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { functionSchema } from '../../normalize/requests/tool-schema.ts';
-import { encryptedThoughts } from '../client/schema.ts';
+import { encryptedReasoning } from '../client/schema.ts';
 import { splitSignature } from '../reasoning-signature.ts';
 
 /**
@@ -70,7 +70,7 @@ export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
     stream: supported.stream ? true : undefined,
     store: false,
     // Models that don't reason reject this.
-    include: thinking === null ? undefined : [encryptedThoughts],
+    include: thinking === null ? undefined : [encryptedReasoning],
   };
   return {
     path: '/responses',
@@ -237,12 +237,12 @@ function writeResult(result: ToolResultPart): object {
  */
 function writeAssistant(parts: readonly AssistantPart[]): object[] {
   const items: object[] = [];
-  let thoughts: object[] = [];
+  let reasoning: object[] = [];
   let content: object[] = [];
-  const endThoughts = () => {
-    // Push one by one, because there may be more thoughts than `push` accepts as arguments.
-    for (const thought of thoughts) items.push(thought);
-    thoughts = [];
+  const endReasoning = () => {
+    // Push one by one, because there may be more items than `push` accepts as arguments.
+    for (const item of reasoning) items.push(item);
+    reasoning = [];
   };
   const endMessage = () => {
     if (content.length > 0) items.push({ role: 'assistant', content });
@@ -251,15 +251,15 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   for (const part of parts) {
     if (part.kind === 'reasoning') {
       endMessage();
-      thoughts.push(...writeReasoning(part));
+      reasoning.push(...writeReasoning(part));
     } else if (part.kind === 'tool_call') {
       endMessage();
-      endThoughts();
+      endReasoning();
       const { id, name, arguments: json } = part;
       const call_id = validCallId(id);
       items.push({ type: 'function_call', call_id, name, arguments: json || '{}' });
     } else if (part.text !== '') {
-      endThoughts();
+      endReasoning();
       content.push(
         part.kind === 'refusal'
           ? { type: 'refusal', refusal: part.text }
@@ -271,7 +271,7 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   return items;
 }
 
-/** Drops thoughts from other providers, which OpenAI rejects. */
+/** Drops reasoning from other providers, which OpenAI rejects. */
 function writeReasoning({ text, signature }: ReasoningPart): object[] {
   const split = splitSignature(signature);
   if (!split) return [];
