@@ -89,7 +89,7 @@ describe('README measurements', () => {
   });
 
   test('state the number of kills of the crash test', () => {
-    expect(part).toContain('killed thirty times');
+    expect(part).toContain('killed 30 times');
     expect(textOf('tests/money/kill.test.ts')).toContain('const kills = 30;');
   });
 });
