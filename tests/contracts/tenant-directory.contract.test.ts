@@ -139,8 +139,8 @@ describe.each([...engines])('SqlTenantDirectory on $name', ({ empty }) => {
     });
 
     test('queues 10,000 lookups behind a running one and rejects more', async () => {
-      const lookUps = Array.from({ length: 10_100 }, () => otherDirectory.findKey(randomHash()));
-      const statuses = (await Promise.allSettled(lookUps)).map(({ status }) => status);
+      const lookups = Array.from({ length: 10_100 }, () => otherDirectory.findKey(randomHash()));
+      const statuses = (await Promise.allSettled(lookups)).map(({ status }) => status);
       expect(statuses.filter((status) => status === 'fulfilled')).toHaveLength(10_001);
       expect(statuses.at(-1)).toBe('rejected');
       expect(await otherDirectory.findKey(randomHash())).toBeUndefined();
@@ -151,10 +151,10 @@ describe.each([...engines])('SqlTenantDirectory on $name', ({ empty }) => {
       const newer = await addedKey(tenant.id, { scopes: ['video' as Scope] });
       const known = await addedKey(tenant.id);
       // The first lookup runs alone; the others share the next query.
-      const lookUps = [randomHash(), newer.hash, known.hash].map((hash) =>
+      const lookups = [randomHash(), newer.hash, known.hash].map((hash) =>
         otherDirectory.findKey(hash),
       );
-      const [unknown, unreadable, found] = await Promise.allSettled(lookUps);
+      const [unknown, unreadable, found] = await Promise.allSettled(lookups);
       expect(unknown).toEqual({ status: 'fulfilled', value: undefined });
       expect(unreadable).toMatchObject({ status: 'rejected' });
       expect(found).toMatchObject({ status: 'fulfilled', value: { key: known.key } });
