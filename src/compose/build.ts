@@ -5,7 +5,7 @@ import { version } from '../config/version.ts';
 import { runPeriodically } from '../core/periodic-task.ts';
 import { HttpServer, StartupServer } from '../http/server.ts';
 import { chatModelOf } from '../route/capability.ts';
-import { toUnreachableError } from '../store/errors.ts';
+import { toOutageError } from '../store/errors.ts';
 import { openStore, type Store, waitForStore } from '../store/open.ts';
 import type { Log } from '../telemetry/log.ts';
 import { configure } from './configure.ts';
@@ -85,7 +85,7 @@ async function assemble(
     log,
     responseCounts: telemetry.responseCounts,
     writeRateHeaders: (caller, headers) => configured.admission.writeRateHeaders(caller, headers),
-    mapError: toUnreachableError,
+    mapError: toOutageError,
   });
   telemetry.addMetricSources(accounting, health, () => server.openRequests);
   const periodicTasks = runPeriodically([...services.periodicTasks(), ...server.periodicTasks()]);

@@ -26,7 +26,7 @@ import { createTokenCounter } from '../operations/chat/count-tokens.ts';
 import { createOperationFactory } from '../operations/chat/create-operation.ts';
 import { isChatModel } from '../route/capability.ts';
 import { unknownModel } from '../route/plan.ts';
-import { toUnreachableError } from '../store/errors.ts';
+import { toOutageError } from '../store/errors.ts';
 import { readOverview } from '../store/reports/totals.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
 import type { StageDeps } from './stages.ts';
@@ -73,7 +73,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
       ...chat,
       ...deps.jobs.routeDeps(deps),
       listQueue: deps.readQueues.jobs,
-      mapError: toUnreachableError,
+      mapError: toOutageError,
     }),
     ...objectRoutes(deps.jobs.objectRouteDeps),
     ...keyRoutes(managementDeps),

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import pg from 'pg';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
-import { toUnreachableError } from './errors.ts';
+import { toOutageError } from './errors.ts';
 
 const withCode = (code: string) => Object.assign(new Error('message of the driver'), { code });
 
@@ -23,9 +23,9 @@ test.each([
   'ECONNREFUSED',
   'SQLITE_FULL',
   'SQLITE_IOERR_WRITE',
-])('toUnreachableError treats the code %s as an outage', (code) => {
+])('toOutageError treats the code %s as an outage', (code) => {
   const cause = withCode(code);
-  const error = toUnreachableError(cause);
+  const error = toOutageError(cause);
   expect(error).toBeInstanceOf(GatewayError);
   expect(error).toMatchObject({ symbol: 'service_unavailable', status: 503, cause });
   expect(error?.message).not.toContain('driver');
@@ -35,19 +35,19 @@ test.each([
   'Connection terminated unexpectedly',
   'timeout exceeded when trying to connect',
   'Query read timeout',
-])('toUnreachableError treats the message "%s" as an outage', (message) => {
-  expect(toUnreachableError(new Error(message))?.status).toBe(503);
+])('toOutageError treats the message "%s" as an outage', (message) => {
+  expect(toOutageError(new Error(message))?.status).toBe(503);
 });
 
 const failureAt = (server: pg.ClientConfig): Promise<unknown> =>
   new pg.Client(server).connect().catch((error: unknown) => error);
 
-test('toUnreachableError treats a missing socket as an outage', async () => {
+test('toOutageError treats a missing socket as an outage', async () => {
   const error = await failureAt({ host: '/run/nobody-listens-here' });
-  expect(toUnreachableError(error)?.status).toBe(503);
+  expect(toOutageError(error)?.status).toBe(503);
 });
 
-test('toUnreachableError treats a server that hangs up during the TLS handshake as an outage', async () => {
+test('toOutageError treats a server that hangs up during the TLS handshake as an outage', async () => {
   const data = (socket: Bun.Socket, received: Buffer) => {
     // The client requests TLS with 8 bytes. The server accepts and hangs up.
     if (received.length === 8) socket.write('S');
@@ -55,7 +55,7 @@ test('toUnreachableError treats a server that hangs up during the TLS handshake 
   };
   using server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data } });
   const { hostname: host, port } = server;
-  expect(toUnreachableError(await failureAt({ host, port, ssl: true }))?.status).toBe(503);
+  expect(toOutageError(await failureAt({ host, port, ssl: true }))?.status).toBe(503);
 });
 
 test.each([
@@ -65,6 +65,6 @@ test.each([
   ['a programming error', new TypeError('undefined is not a function')],
   ['a GatewayError', invalidRequest('name is required.', 'name')],
   ['a plain string', 'Connection terminated unexpectedly'],
-])('toUnreachableError returns undefined for %s', (_, error) => {
-  expect(toUnreachableError(error)).toBeUndefined();
+])('toOutageError returns undefined for %s', (_, error) => {
+  expect(toOutageError(error)).toBeUndefined();
 });

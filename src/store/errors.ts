@@ -1,6 +1,9 @@
 import { failureCode, GatewayError, unavailable } from '../core/errors.ts';
 
-/** The error for an unusable database. It aborts a startup and fails a request with 503. */
+/**
+ * Returns the error for a database that can't be used. At startup, it stops the process; during a
+ * request, the client gets 503.
+ */
 export function storeError(message: string, cause?: unknown): GatewayError {
   return new GatewayError('service_unavailable', message, { cause });
 }
@@ -10,7 +13,7 @@ export function storeError(message: string, cause?: unknown): GatewayError {
  * connection, too many connections, a shutdown, a read-only server, a lock timeout, an idle or
  * rolled-back transaction, a full disk.
  */
-const unreachableCodes: readonly RegExp[] = [
+const outageCodes: readonly RegExp[] = [
   /^(?:08...|40...|53...|55P03|57P0.|57014|25006|25P03)$/,
   /^SQLITE_(?:BUSY|FULL|IOERR|READONLY|CANTOPEN)/,
   /^(?:E(?:CONN|HOST|NET)\w+|ETIMEDOUT|EPIPE|EAI_AGAIN|ENOTFOUND|ERR_SOCKET_CLOSED)$/,
@@ -21,7 +24,7 @@ const unreachableCodes: readonly RegExp[] = [
 const loginRejectedCodes = /^(?:28...|3D000)$/;
 
 /** Messages of outages that have no code, or only the code of a missing file. */
-const unreachableMessages: readonly string[] = [
+const outageMessages: readonly string[] = [
   'connect ENOENT',
   'Connection terminated',
   'timeout exceeded when trying to connect',
@@ -32,14 +35,14 @@ const unreachableMessages: readonly string[] = [
 ];
 
 /** Returns the error for clients during an outage, or undefined for any other error. */
-export function toUnreachableError(error: unknown): GatewayError | undefined {
+export function toOutageError(error: unknown): GatewayError | undefined {
   if (!(error instanceof Error) || error instanceof GatewayError) return undefined;
   const code = failureCode(error) ?? '';
-  const isUnreachable =
-    unreachableCodes.some((pattern) => pattern.test(code)) ||
+  const isOutage =
+    outageCodes.some((pattern) => pattern.test(code)) ||
     isLoginRejected(error) ||
-    unreachableMessages.some((start) => error.message.startsWith(start));
-  return isUnreachable ? unavailable("The database can't be reached right now.", error) : undefined;
+    outageMessages.some((start) => error.message.startsWith(start));
+  return isOutage ? unavailable("The database can't be reached right now.", error) : undefined;
 }
 
 /**

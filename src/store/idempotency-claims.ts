@@ -331,7 +331,7 @@ async function writeAnswers(
   return before.length === 0 ? requestIds : new Set([...requestIds, ...before]);
 }
 
-/** Returns requests whose answers were written by an earlier attempt whose result was lost. */
+/** Returns requests whose answers were written by an earlier attempt whose response was lost. */
 async function storedBefore(
   trx: StoreTransaction,
   rows: readonly DoneRow[],

@@ -17,7 +17,7 @@ import type { MonthReads, StatementReads, WalletReads } from '../records/stateme
 import type { Log } from '../telemetry/log.ts';
 import type { SkillStore } from '../tools/skills/skill.ts';
 import type { Database, ReadOnlyDatabase } from './database.ts';
-import { isLoginRejected, storeError, toUnreachableError } from './errors.ts';
+import { isLoginRejected, storeError, toOutageError } from './errors.ts';
 import { SqlIdempotencyClaims } from './idempotency-claims.ts';
 import { SqlJobs } from './jobs/jobs.ts';
 import { SqlJobObjects } from './jobs/object-registry.ts';
@@ -314,7 +314,7 @@ async function probe(url: string): Promise<void> {
 function mayBecomeReachable(error: unknown): error is GatewayError {
   if (!(error instanceof GatewayError) || isLoginRejected(error.cause)) return false;
   const isSocketMissing = failureCode(error.cause) === 'ENOENT';
-  return isSocketMissing || toUnreachableError(error.cause) !== undefined;
+  return isSocketMissing || toOutageError(error.cause) !== undefined;
 }
 
 /**

@@ -201,7 +201,10 @@ interface IdempotencyClaimsTable {
   expires_at: number;
 }
 
-/** The bytes of a tenant's answers that expire in the same hour, counted from 1970. */
+/**
+ * The total size of a tenant's answers that expire in the same hour. `hour` counts hours since the
+ * Unix epoch.
+ */
 interface IdempotencyBytesTable {
   tenant_id: string;
   hour: number;

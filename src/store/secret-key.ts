@@ -40,7 +40,7 @@ function withPrevious(current: Secret, settings: KeySettings): SecretKeys {
 function sameKeyError(): Error {
   return storeError(
     'TOLLGATE_PREVIOUS_SECRET_KEY is the same as the current secret key. ' +
-      'Set TOLLGATE_SECRET_KEY to a new key, or move secret.key away.',
+      'Set TOLLGATE_SECRET_KEY to a new key, or move secret.key to another folder.',
   );
 }
 

@@ -74,8 +74,8 @@ export class SqlJobs extends SqlRepository implements JobStore {
 }
 
 /**
- * Creates the tenant's turn if it has none, and locks it, so that concurrent writers can't exceed
- * the bounds.
+ * Inserts the tenant's row in the job rotation if it is missing, and locks the row, so that
+ * concurrent writers can't exceed the bounds.
  */
 async function lockTurn(trx: StoreTransaction, { tenantId }: NewJob): Promise<void> {
   await trx

@@ -30,7 +30,7 @@ export async function commitBatch(
   if (fresh.length === 0) return before;
   const owed = repeats.length === 0 ? all : chargesByOwner(fresh);
   const leases = await leasesOf(trx, batch.processId, accounts);
-  const payable = free.size === 0 ? fresh : waiveFreeCharges(fresh, free);
+  const payable = free.size === 0 ? fresh : waiveDuplicateCharges(fresh, free);
   const costs = payable === fresh ? owed : chargesByOwner(payable);
   const settlements = writeOffShortfalls(payable, costs, accounts, leases);
   const charges = settlements === payable ? costs : chargesByOwner(settlements);
@@ -83,7 +83,7 @@ async function chargedElsewhere(
   return claims.length === 0 ? noRequests : answeredBefore(trx, claims, { now, mayDefer });
 }
 
-function waiveFreeCharges(
+function waiveDuplicateCharges(
   settlements: readonly Settlement[],
   free: ReadonlySet<string>,
 ): readonly Settlement[] {

@@ -199,7 +199,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
 
 /**
  * Returns the requested credits plus a share of the remaining ones, in multiples of one hold. If
- * several processes each had only a part of a hold, none of them could serve the last request that
+ * several processes each had only part of a hold, none of them could serve the last request that
  * the account can pay for.
  */
 function creditsToGrant(free: number, { credits, oneHold }: LeaseRequest): number {

@@ -2,10 +2,11 @@ import type { Migration } from './migration.ts';
 
 export const idempotencyBytes: Migration = {
   number: 7,
-  name: 'what answers under idempotency keys take',
+  name: 'bytes of stored idempotent answers',
   statements: ({ id, integer, tableEnd }) => [
     // One sum for each hour in which answers expire, so that answers never have to be counted. A
-    // sum is deleted when its hour is over, and is never lowered. hour is counted since 1970.
+    // sum is deleted when its hour is over, and is never lowered. `hour` counts hours since the Unix
+    // epoch.
     `create table idempotency_bytes (
       tenant_id ${id} not null references tenants (id),
       hour ${integer} not null,

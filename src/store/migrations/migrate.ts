@@ -4,7 +4,7 @@ import { failureCode } from '../../core/errors.ts';
 import type { Engine, StoreTransaction } from '../database.ts';
 import { storeError } from '../errors.ts';
 import type { Schema } from '../schema.ts';
-import { directoryAndLedger } from './0001-directory-and-ledger.ts';
+import { tenantsAndLedger } from './0001-tenants-and-ledger.ts';
 import { requestLog } from './0002-request-log.ts';
 import { byokCredentials } from './0003-byok-credentials.ts';
 import { idempotency } from './0004-idempotency.ts';
@@ -20,7 +20,7 @@ import { type Migration, sqlTypes } from './migration.ts';
  * includes them.
  */
 export const migrations: readonly Migration[] = [
-  directoryAndLedger,
+  tenantsAndLedger,
   requestLog,
   byokCredentials,
   idempotency,

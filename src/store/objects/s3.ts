@@ -172,7 +172,7 @@ function isUnexplained(error: unknown): boolean {
 }
 
 function unreachableError(cause: unknown): Error {
-  const code = failureCode(cause) ?? 'for no known reason';
+  const code = failureCode(cause) ?? 'unknown error';
   if (code === 'UnknownError') return new Error(noReasonMessage, { cause });
   return new Error(`The object storage is unreachable (${code}).`, { cause });
 }

@@ -26,7 +26,7 @@ export function parseAddress(text: string): PostgresAddress {
 
 function invalidAddressMessage(error: unknown): string {
   const isFile = error instanceof Error && 'syscall' in error;
-  if (isFile) return `A file in the database URL can't be read: ${error.message}.`;
+  if (isFile) return `A file that the database URL names can't be read: ${error.message}.`;
   return (
     'The database URL is not a valid postgres:// URL. In its password, write the characters ' +
     '@ : / % # ? as %40 %3A %2F %25 %23 %3F.'

@@ -365,7 +365,7 @@ describe('openPostgres with a self-signed certificate', () => {
   test('names a missing certificate file without the password', async () => {
     const missing = 'sslmode=verify-full&sslrootcert=/nowhere/authority.crt';
     const { message } = await failureOf(openPostgres(by('localhost', missing)));
-    expect(message).toMatch(/^A file in the database URL can't be read: .+\.$/);
+    expect(message).toMatch(/^A file that the database URL names can't be read: .+\.$/);
     expect(message).toContain('/nowhere/authority.crt');
     expect(message).not.toContain(new URL(server.url).password);
   });

@@ -105,11 +105,11 @@ export class Redis {
 
   #send<T>(command: (client: RedisClient) => Promise<T>): Promise<T | undefined> {
     const client = this.#client;
-    if (!client) return noAnswer;
+    if (!client) return noResponse;
     return this.#deadlines.within(command(client)).then(
-      (answer) => {
+      (response) => {
         if (client === this.#client) this.#failures = 0;
-        return answer;
+        return response;
       },
       (error) => {
         // Failures on a broken connection must not count against the next one.
@@ -235,7 +235,7 @@ async function runSelfTest(client: RedisClient, key: string): Promise<void> {
 /** Hash tags from all quarters of a cluster's slots, so that no single node has all of them. */
 const quarters = ['3', '2', '1', '0'];
 
-const noAnswer = Promise.resolve(undefined);
+const noResponse = Promise.resolve(undefined);
 
 /** The client has the same error for a wrong password, failed TLS, and a closed port. */
 const connectionClosedMessage =
@@ -243,7 +243,7 @@ const connectionClosedMessage =
 
 /** The server's own message names only the slot of one key. */
 const clusterNodeMessage =
-  'MOVED: this is one node of a cluster, which has only a part of the keys. Tollgate needs a ' +
+  'MOVED: this is one node of a cluster, which has only some of the keys. Tollgate needs a ' +
   'server that has all of them.';
 
 function messageOf(error: unknown): string {
@@ -280,17 +280,17 @@ class Deadlines {
     this.ms = ms;
   }
 
-  /** Rejects if the answer takes longer than the limit, to within a tick or two. */
-  within<T>(answer: Promise<T>): Promise<T> {
+  /** Rejects if the response takes longer than the limit, to within a tick or two. */
+  within<T>(response: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const command: PendingCommand = {
-        // +2: the first tick may come at once, and the last one leaves time to read late answers.
+        // +2: the first tick may come at once, and the last one leaves time to read late responses.
         untilTick: this.#ticks + Math.ceil(this.ms / tickMs) + 2,
-        expire: () => reject(new Error(`No answer within ${this.ms} ms.`)),
+        expire: () => reject(new Error(`No response within ${this.ms} ms.`)),
       };
       this.#pending.add(command);
       this.#ticker ??= setInterval(() => this.#tick(), tickMs).unref();
-      answer.then(
+      response.then(
         (value) => {
           this.#pending.delete(command);
           resolve(value);

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { type Database, waitingCallsMax } from '../database.ts';
-import { toUnreachableError } from '../errors.ts';
+import { toOutageError } from '../errors.ts';
 import { statementMessage } from './database-file.ts';
 import { openSqlite } from './sqlite.ts';
 
@@ -252,7 +252,7 @@ describe('openSqlite, when a thread ends unexpectedly,', () => {
     'reports the store as unreachable to the caller of %s and restarts the thread',
     async (connection, thread) => {
       fail(threads[thread]);
-      expect(toUnreachableError(await failureOf(run('select 1', connection)))?.symbol).toBe(
+      expect(toOutageError(await failureOf(run('select 1', connection)))?.symbol).toBe(
         'service_unavailable',
       );
       expect((await run('select 7 as n', connection)).rows).toEqual([{ n: 7 }]);
@@ -267,7 +267,7 @@ describe('openSqlite, when a thread ends unexpectedly,', () => {
       fail(threads.at(3));
       await sql.raw(add).execute(change);
     });
-    expect(toUnreachableError(await failureOf(half))?.symbol).toBe('service_unavailable');
+    expect(toOutageError(await failureOf(half))?.symbol).toBe('service_unavailable');
     await run(add, 'write');
     expect((await run('select count(*) as n from notes', 'read')).rows).toEqual([{ n: 1 }]);
   });
@@ -282,7 +282,7 @@ describe('openSqlite, when a thread ends unexpectedly,', () => {
       });
       await sql.raw(add).execute(change);
     });
-    expect(toUnreachableError(await failureOf(half))?.symbol).toBe('service_unavailable');
+    expect(toOutageError(await failureOf(half))?.symbol).toBe('service_unavailable');
     expect((await run('select count(*) as n from notes', 'write')).rows).toEqual([{ n: 1 }]);
   });
 
@@ -295,7 +295,7 @@ describe('openSqlite, when a thread ends unexpectedly,', () => {
     await Promise.allSettled([run('select 1', 'write'), run('select 1', 'read')]);
     for (const connection of ['write', 'read'] as const) {
       const failure = await failureOf(run('select 1', connection));
-      expect([failure.message, toUnreachableError(failure)?.symbol]).toEqual([
+      expect([failure.message, toOutageError(failure)?.symbol]).toEqual([
         moved,
         'service_unavailable',
       ]);
@@ -322,7 +322,7 @@ test('openSqlite rejects writes and pings after its file was deleted', async () 
     expect(failure.message).toBe(
       `The database file ${path} was moved, deleted, or replaced while in use.`,
     );
-    expect(toUnreachableError(failure)?.symbol).toBe('service_unavailable');
+    expect(toOutageError(failure)?.symbol).toBe('service_unavailable');
   }
   await database.close();
 });
@@ -341,7 +341,7 @@ test('openSqlite rejects writes and pings after its file was replaced', async ()
     expect(failure.message).toBe(
       `The database file ${path} was moved, deleted, or replaced while in use.`,
     );
-    expect(toUnreachableError(failure)?.symbol).toBe('service_unavailable');
+    expect(toOutageError(failure)?.symbol).toBe('service_unavailable');
   }
   await database.close();
   rmSync(folder, { recursive: true });

@@ -1,16 +1,16 @@
 import type { Migration, SqlTypes } from './migration.ts';
 
-export const directoryAndLedger: Migration = {
+export const tenantsAndLedger: Migration = {
   number: 1,
-  name: 'directory and ledger',
+  name: 'tenants, keys, and ledger',
   statements: (types) => [
-    ...directory(types),
+    ...tenantsAndKeys(types),
     ...ledger(types),
     ...(types.engine === 'sqlite' ? appendOnlySqlite : appendOnlyPostgres),
   ],
 };
 
-function directory({ id, integer, flag, bytes, tableEnd }: SqlTypes): string[] {
+function tenantsAndKeys({ id, integer, flag, bytes, tableEnd }: SqlTypes): string[] {
   return [
     `create table tenants (
       id ${id} primary key,
