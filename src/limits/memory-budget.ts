@@ -56,7 +56,7 @@ export class MemoryBudget {
  */
 const longTextsFraction = 1 / 8;
 
-function machineBudget(content: 'requests' | 'answers', workerCount: number): MemoryBudget {
+function machineBudget(content: 'requests' | 'responses', workerCount: number): MemoryBudget {
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
   const message = `The gateway is handling too many large ${content}. Try again shortly.`;
   // The worker processes of a machine share its memory.
@@ -72,7 +72,7 @@ export function bodyMemoryBudgetFor(workerCount: number): MemoryBudget {
  * request with an answer of the maximum size, or one embeddings request with its several answers.
  */
 export function answerMemoryBudgetFor(workerCount: number): MemoryBudget {
-  const budget = machineBudget('answers', workerCount);
+  const budget = machineBudget('responses', workerCount);
   budget.raise(3 * replyBytesMax);
   return budget;
 }

@@ -41,8 +41,9 @@ const heartbeatMs = 30_000;
 const failureLogMs = 60_000;
 
 /**
- * How long closing waits for requests to settle. Answers whose clients have disconnected wait 2
- * seconds for their usage. The next startup replays requests that haven't settled by then.
+ * How long `close()` waits for requests to settle. After a client disconnects, the gateway waits 2
+ * seconds for the provider to report usage. The next startup replays requests that haven't settled
+ * by then.
  */
 const closeWaitMs = 3_000;
 const closePollMs = 10;
@@ -249,12 +250,12 @@ export class Accounting {
    * Returns a function that shows leased credits as available unless a request holds them. Call
    * this before reading the wallet.
    */
-  withoutSpare(tenantId: string): WalletView {
+  withoutSpare(tenantId: string): WalletTransform {
     return subtractSpare(() => this.#wallets.spare(tenantId));
   }
 
   /** Like `withoutSpare`, for the sum of all wallets. */
-  withoutSpares(): WalletView {
+  withoutSpares(): WalletTransform {
     return subtractSpare(() => this.#wallets.spareOfAll());
   }
 
@@ -290,14 +291,13 @@ export class Accounting {
   }
 }
 
-type WalletView = <W extends { readonly leased: number }>(wallet: W) => W;
+type WalletTransform = <W extends { readonly leased: number }>(wallet: W) => W;
 
 /**
- * Subtracts the spare credits before or after the read, whichever are more, because the read may or
- * may not include credits that were leased or returned meanwhile. This way, spare credits never
- * appear as held.
+ * Subtracts the larger of the spare credits before and after the read, because credits may be leased
+ * or returned during the read. This way, spare credits never appear as held.
  */
-function subtractSpare(spare: () => number): WalletView {
+function subtractSpare(spare: () => number): WalletTransform {
   const before = spare();
   return (wallet) => {
     const leased = Math.max(0, wallet.leased - Math.max(before, spare()));

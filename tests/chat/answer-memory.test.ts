@@ -109,7 +109,7 @@ test('rejects an answer above the memory budget and frees memory when answers en
 
   const refused = await chat('60');
   expect(refused.status).toBe(503);
-  const message = 'The gateway is handling too many large answers. Try again shortly.';
+  const message = 'The gateway is handling too many large responses. Try again shortly.';
   expect(refused.error).toMatchObject({ message, type: 'service_unavailable' });
   expect(refused.headers.get('retry-after')).toBe('5');
   expect((await gateway.record(refused.requestId)).charges.modelCharge).toBe(0);

@@ -134,7 +134,7 @@ test(
       1,
       '',
       `The journal folder ${journal} contains requests from another database. Start once with that database, or ` +
-        'move the folder away. If this database is an older copy of the other one, delete ' +
+        'move the folder elsewhere. If this database is an older copy of the other one, delete ' +
         `${journal}/ledger-id.\n`,
     ]);
     for (const suffix of ['', '-wal', '-shm']) rmSync(fileIn(folder) + suffix, { force: true });

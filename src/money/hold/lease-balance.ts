@@ -87,7 +87,7 @@ export class LeaseBalance {
     return this.#owed;
   }
 
-  /** True if a result was lost, so the store's current lease may be a different one. */
+  /** True if a response was lost, so the store's current lease may be a different one. */
   get inDoubt(): boolean {
     return this.#inDoubt;
   }

@@ -15,7 +15,10 @@ export class LeaseTerm {
   #until: number;
   #renewing: Promise<void> | undefined;
   #isStoreDown = false;
-  /** Renewals until leases are expired again; 0 unless the clock jumped. */
+  /**
+   * Renewals left before this process may expire other processes' leases again; 0 unless the clock
+   * jumped.
+   */
   #renewalsToWait = 0;
 
   /** `renewUntil` renews all leases in the store and rejects if it is unreachable. */
@@ -39,8 +42,8 @@ export class LeaseTerm {
   }
 
   /**
-   * Returns true from shortly before the end of the leases, after which other processes may lease
-   * the credits.
+   * Returns true if the leases have ended or are about to. Once they have ended, other processes
+   * may lease the credits.
    */
   isStaleAt(now: number): boolean {
     return now >= this.#until - leaseMarginMs;

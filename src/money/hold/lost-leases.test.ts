@@ -1,4 +1,4 @@
-/** Leases with a store whose calls succeed, but whose results are lost. */
+/** Leases with a store whose calls succeed, but whose responses are lost. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,9 +15,9 @@ let now = Date.UTC(2030, 0, 15, 12);
 const exactly = (credits: number) => ({ requested: credits, minimum: credits });
 let store: Store;
 let caller: Caller;
-let losesResults = false;
-/** Delays the results of renewals and returns. */
-let resultDelay: Promise<void>;
+let losesResponses = false;
+/** Delays the responses to renewals and returns. */
+let responseDelay: Promise<void>;
 let requestedCredits: number[] = [];
 let wallets: Wallets;
 
@@ -31,22 +31,22 @@ afterAll(async () => {
 beforeEach(async () => {
   const { tenantId } = await addCustomer(store, 1_000);
   caller = callerOf(tenantId);
-  losesResults = false;
-  resultDelay = Promise.resolve();
+  losesResponses = false;
+  responseDelay = Promise.resolve();
   requestedCredits = [];
   const { ledger } = store;
   const lease: LedgerStore['lease'] = async (amounts) => {
     requestedCredits.push(amounts.credits);
     const result = await ledger.lease(amounts);
-    if (losesResults) throw new Error('lost');
+    if (losesResponses) throw new Error('lost');
     return result;
   };
   wallets = walletsOf('unsure', {
     lease,
-    returnCredits: (back) => ledger.returnCredits(back).then(() => resultDelay),
+    returnCredits: (back) => ledger.returnCredits(back).then(() => responseDelay),
     renew: async (id, until) => {
       const alive = await ledger.renew(id, until);
-      await resultDelay;
+      await responseDelay;
       return alive;
     },
     expire: (at, dead) => ledger.expire(at, dead),
@@ -65,15 +65,15 @@ async function leased(): Promise<number | undefined> {
   return (await store.creditStore.balance(caller.tenantId))?.leased;
 }
 
-/** Leases credits in the store and loses the result. */
+/** Leases credits in the store and loses the response. */
 async function lose(credits: number): Promise<void> {
-  losesResults = true;
+  losesResponses = true;
   const rejected = Promise.resolve(wallets.hold(caller, exactly(credits))).catch(String);
   expect(await rejected).toContain("The credit store can't be reached");
-  losesResults = false;
+  losesResponses = false;
 }
 
-test('With the next renewal, Wallets return a lease whose result was lost, and only once', async () => {
+test('Wallets return a lease whose response was lost at the next renewal, and only once', async () => {
   await lose(1_000);
   expect(await leased()).toBe(1_000);
   await wallets.renew();
@@ -82,7 +82,7 @@ test('With the next renewal, Wallets return a lease whose result was lost, and o
   expect(requestedCredits).toEqual([1_000, 0]);
 });
 
-test('Wallets return a lease whose result was lost, even if the account is idle', async () => {
+test('Wallets return a lease whose response was lost, even if the account is idle', async () => {
   await lose(1_000);
   now += 6_000;
   await wallets.returnIdle();
@@ -95,7 +95,7 @@ test('Wallets count a lease that starts while the previous one ends', async () =
   await store.ledger.recall(`tenant:${caller.tenantId}`, 'another');
   await wallets.answerRecalls();
   const { promise, resolve } = Promise.withResolvers<void>();
-  resultDelay = promise;
+  responseDelay = promise;
   // The store ends the lease, because it is empty.
   const renewal = wallets.renew();
   await wallets.hold(caller, exactly(300));
@@ -108,7 +108,7 @@ test('Wallets count a lease requested while the last credits are returned', asyn
   await (await wallets.hold(caller, exactly(100))).settle(0);
   await wallets.renew();
   const { promise, resolve } = Promise.withResolvers<void>();
-  resultDelay = promise;
+  responseDelay = promise;
   now += 6_000;
   const returning = wallets.returnIdle();
   while ((await leased()) !== 0) await Bun.sleep(1);
@@ -119,7 +119,7 @@ test('Wallets count a lease requested while the last credits are returned', asyn
   expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), unbookedCredits: 20 });
 });
 
-test('Wallets let another process have the credits of a lease whose result was lost', async () => {
+test('Wallets let another process have the credits of a lease whose response was lost', async () => {
   await lose(1_000);
   const poor = walletsOf('poor', store.ledger, () => wallets.answerRecalls());
   expect((await poor.hold(caller, exactly(700))).credits).toBe(700);

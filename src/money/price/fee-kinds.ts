@@ -105,7 +105,7 @@ export function byFeeKind(amount: (kind: FeeKind, entry: FeeKindEntry) => number
 
 export const noCharges: Charges = byFeeKind(() => 0);
 
-/** Returns the fees of a request whose tokens and units cost `modelCredits` at its prices. */
+/** Returns a request's fees. `modelCredits` is the fee computed from the offer's prices. */
 export function chargesFor(
   trafficMode: TrafficMode,
   modelCredits: number,

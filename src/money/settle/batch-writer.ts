@@ -8,7 +8,7 @@ const settlementsPerBatch = 500;
 const batchDelayMs = 200;
 const retryMsFirst = 100;
 const retryMsMax = 2_000;
-/** About 20 seconds, including the pauses. No statement of a store takes even half of that. */
+/** About 20 seconds, including the pauses, which is longer than the timeout of any statement. */
 const flushTriesMax = 100;
 
 interface BatchWriterDeps {

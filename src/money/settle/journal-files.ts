@@ -80,7 +80,7 @@ function foreignJournals(root: string, file: string): GatewayError {
   return new GatewayError(
     'service_unavailable',
     `The journal folder ${root} contains requests from another database. Start once with that ` +
-      `database, or move the folder away. If this database is an older copy of the other one, delete ${file}.`,
+      `database, or move the folder elsewhere. If this database is an older copy of the other one, delete ${file}.`,
   );
 }
 
@@ -105,7 +105,7 @@ export class Segment {
   }
 
   /**
-   * Writes all lines or throws. If the disk is full and only a part was written, removes that part.
+   * Writes all lines or throws. If the disk is full and only part was written, removes that part.
    */
   write(lines: string): void {
     // If truncating failed, start with a line break, so that only the torn line is lost.
@@ -117,7 +117,7 @@ export class Segment {
     } finally {
       if (written < bytes) this.#undoPartialWrite();
     }
-    if (written < bytes) throw new Error('The disk is full: only a part of the line was written.');
+    if (written < bytes) throw new Error('The disk is full: only part of the line was written.');
     this.#bytes += written;
     this.#isTorn = false;
   }

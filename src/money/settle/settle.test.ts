@@ -228,15 +228,15 @@ describe('settle', () => {
   });
 
   test.each([
-    { isForOthers: true, isCapped: true, finishReason: 'length', saved: null },
-    { isForOthers: true, isCapped: true, finishReason: 'stop', saved: 'Words.' },
-    { isForOthers: true, isCapped: false, finishReason: 'length', saved: 'Words.' },
-    { isForOthers: false, isCapped: true, finishReason: 'length', saved: 'Words.' },
+    { isShared: true, isCapped: true, finishReason: 'length', saved: null },
+    { isShared: true, isCapped: true, finishReason: 'stop', saved: 'Words.' },
+    { isShared: true, isCapped: false, finishReason: 'length', saved: 'Words.' },
+    { isShared: false, isCapped: true, finishReason: 'length', saved: 'Words.' },
   ])(
-    'saves recording $saved: for others $isForOthers, capped $isCapped, finish $finishReason',
+    'saves $saved as the recording (shared: $isShared, capped: $isCapped, finish reason: $finishReason)',
     async (one) => {
-      const { isForOthers, isCapped, finishReason } = one;
-      const recorder = new AnswerRecorder(100, isForOthers);
+      const { isShared, isCapped, finishReason } = one;
+      const recorder = new AnswerRecorder(100, isShared);
       recorder.setCapped(isCapped);
       recorder.begin(shared, 'reply');
       recorder.add('Words.');
@@ -290,7 +290,7 @@ describe('settle', () => {
     expect(bill.note).toBe('30 credits were written off because the wallet was empty.');
   });
 
-  test("charges the key's limit for no more than it has left", async () => {
+  test("counts no more toward the key's limit than it has left", async () => {
     const bill = await billOf({ hold: holdOf(50, 1_000, 70) });
     expect(bill).toMatchObject({ costCredits: 120, writtenOff: 0, keyCharge: 70 });
   });
