@@ -40,7 +40,7 @@ const commandAliases: ReadonlyMap<string, string> = new Map([
 /** Options that must not be empty. Otherwise, the command would silently use the default. */
 const nonEmptyOptions = ['config', 'data-dir', 'host', 'port'];
 
-/** Runs a command and returns the exit code: 0 for success, 1 for a failure, 2 for a usage error. */
+/** Runs a command. Returns the exit code: 0 for success, 1 for a failure, 2 for a usage error. */
 export async function runCommand(
   argv: readonly string[],
   topics: readonly Topic[],
