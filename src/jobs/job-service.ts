@@ -242,7 +242,7 @@ function enqueueError(reason: EnqueueRejection): GatewayError {
     reason === 'too_many_jobs'
       ? `${jobsWaitingMax} jobs`
       : `${jobInputBytesMax / 2 ** 30} GiB of input`;
-  const message = `The queue of this account holds at most ${limit}. Retry when jobs have ended.`;
+  const message = `This account can have at most ${limit} queued. Retry after a job finishes.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 60 });
 }
 

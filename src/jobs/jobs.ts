@@ -168,7 +168,7 @@ export class Jobs {
   }
 
   #requireContext(): JobContext {
-    if (!this.#context) throw new Error('Jobs.configure() was not called before the start.');
+    if (!this.#context) throw new Error('Jobs.configure() must be called before startup.');
     return this.#context;
   }
 

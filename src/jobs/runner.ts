@@ -94,7 +94,7 @@ export async function pieceRequestId(
     const charge = await runner.chargeOf(job.tenantId, id);
     if (charge.kind !== 'free') return id;
   }
-  throw new Error(`All ${idsPerPieceMax} request ids of a job's piece are used.`);
+  throw new Error(`All ${idsPerPieceMax} request IDs for this piece of the job have been used.`);
 }
 
 interface JobIdentity {

@@ -86,7 +86,7 @@ test('a job canceled during its retry includes the cost of the piece charged bef
   });
 });
 
-test('a job fails when all request ids of a piece were recorded as free', async () => {
+test('a job fails when all request IDs of a piece were recorded as free', async () => {
   const id = await harness.speech(caller, 'Number one.');
   const spy = spyOn(harness.runner, 'chargeOf').mockResolvedValue({ kind: 'free' });
   for (const waitMs of [0, 15_000, 300_000]) {

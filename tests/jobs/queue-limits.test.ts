@@ -12,7 +12,7 @@ afterAll(() => harness.close());
 
 const queueFull = (limit: string) => ({
   ...{ status: 429, symbol: 'rate_limit_exceeded', retryAfterSeconds: 60 },
-  message: `The queue of this account holds at most ${limit}. Retry when jobs have ended.`,
+  message: `This account can have at most ${limit} queued. Retry after a job finishes.`,
 });
 
 test.each<[EnqueueRejection, object]>([
