@@ -94,7 +94,7 @@ export interface Operation {
   measure(metrics: AnswerMetrics, kind: StreamOutcome['kind']): Measured;
   /** Identifies identical requests. Absent for operations whose answers are never replayed. */
   cacheIdentity?(): CacheIdentity;
-  /** Turns a recording into a reply. Returns undefined if the recording doesn't fit the request. */
+  /** Replays a recording. Returns undefined if the recording doesn't fit the request. */
   replay?(recording: Recording, identity: ReplyIdentity): TransformedReply | undefined;
 }
 

@@ -85,7 +85,7 @@ async function findAnswer(call: Call, operation: Operation, stages: Stages): Pro
       return { kind: 'stream', events };
     }
     case 'reply': {
-      assert(!operation.request.stream, 'A full reply arrived for a streaming request.');
+      assert(!operation.request.stream, 'A complete response arrived for a streaming request.');
       const { metrics, isCanceled = false } = answer.reply;
       const kind = isCanceled ? 'client_disconnected' : 'complete';
       const settled = await settle(call, { kind, opened, metrics, error: null }, stages);
@@ -145,7 +145,7 @@ async function openStream(
 }
 
 function eventsOf(answer: Answer): Stream {
-  assert(answer.kind === 'stream', 'A streaming request got a full reply.');
+  assert(answer.kind === 'stream', 'A streaming request got a complete response.');
   return answer.events;
 }
 

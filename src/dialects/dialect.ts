@@ -114,7 +114,7 @@ export interface StreamTransform {
   keepAlive(): string;
 }
 
-/** A non-streaming reply, ready to be written for one client. */
+/** A non-streaming response, ready to be written for one client. */
 export interface TransformedReply {
   readonly metrics: AnswerMetrics;
   /** Returns the body in the client's format, with the settled numbers. */
@@ -125,7 +125,7 @@ export interface TransformedReply {
   readonly isCanceled?: boolean;
 }
 
-/** A non-streaming reply for a client that requested a stream. */
+/** A non-streaming response for a client that requested a stream. */
 export interface StreamedReply {
   /** The transform of the stream, which has already ended. */
   readonly transform: StreamTransform;
@@ -199,7 +199,7 @@ export interface Adapter {
   transformStream(identity: ReplyIdentity): StreamTransform;
   transformReply(text: string, identity: ReplyIdentity): ReadResult<TransformedReply>;
   /**
-   * Writes a non-streaming reply as a stream. Returns undefined if the conversion would lose
+   * Writes a non-streaming response as a stream. Returns undefined if the conversion would lose
    * something.
    */
   streamReply(text: string, identity: ReplyIdentity): ReadResult<StreamedReply> | undefined;
@@ -227,9 +227,7 @@ export interface UpstreamDialect {
    * fragments.
    */
   readStream(sink: AnswerSink, toolNames: readonly string[]): StreamReader;
-  /**
-   * Emits a non-streaming reply to the sink. Returns the failure if the text isn't a valid reply.
-   */
+  /** Emits a non-streaming response to the sink. Returns the failure if the text isn't valid. */
   readReply(text: string, sink: AnswerSink): UpstreamFailure | undefined;
 }
 
@@ -262,7 +260,7 @@ export interface StreamWriter extends AnswerSink {
   readonly hasOpenToolCall: boolean;
 }
 
-/** Writes one non-streaming reply in the client's format. */
+/** Writes one non-streaming response in the client's format. */
 export interface ReplyWriter extends AnswerSink {
   write(settled: SettledUsage): string;
 }
@@ -295,7 +293,7 @@ export interface ClientRequest {
   readonly client: ClientDialect;
   /** Returns everything that determines the answer, except whether it is streamed. */
   cacheKeyInput(): unknown;
-  /** True if a stream and a non-streaming reply can't be converted to each other without loss. */
+  /** True if converting a stream to a non-streaming response, or the reverse, would lose content. */
   readonly isStreamModeFixed: boolean;
   /** At temperature 0, the client expects the same answer to the same request. */
   readonly temperature: number | null;

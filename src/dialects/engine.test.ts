@@ -89,7 +89,7 @@ describe('Translation of a tool call without a name', () => {
     },
   );
 
-  test('does not replay a recorded stream as a reply, or a reply as a stream', () => {
+  test('does not replay a recorded stream as a non-streaming response, or the reverse', () => {
     const body = { model: 'acme/a', messages: [{ role: 'user', content: 'Hi' }] };
     const source = { text: '', bytes: new Uint8Array() };
     const clientRequest = openAiClientRequest(readChatRequest(body, source));
@@ -111,7 +111,7 @@ const earlier: Prompt['turns'] = [
   userTurn('So?'),
 ];
 
-test('Translation keeps image URLs when it converts between streams and replies', () => {
+test('Translation keeps image URLs when it converts streams to full responses and back', () => {
   const upstream = dialects.openai.chat;
   if (!upstream) throw new Error('There is no upstream dialect openai.');
   const identity = { id: 'chatcmpl-1', model: 'acme/a', provider: 'acme', created: 1 };

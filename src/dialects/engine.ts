@@ -93,7 +93,7 @@ class TranslatedStream implements StreamTransform {
   }
 }
 
-/** Replaces a stream's reader if the upstream sent a non-streaming reply. */
+/** Replaces a stream's reader if the upstream sent a non-streaming response. */
 const endedReader: StreamReader = { push: () => undefined, finished: true, ended: true };
 
 /** Translates a prompt to an upstream dialect and the answer to a client dialect. */
@@ -142,7 +142,7 @@ export class Translation implements Adapter {
     return toResult(failure, { transform, opening: writer.take() });
   }
 
-  /** Converts the text of a complete stream to a reply. */
+  /** Converts the text of a complete stream to a non-streaming response. */
   replyFromStream(text: string, identity: ReplyIdentity): ReadResult<TransformedReply> {
     const { writer, sink } = this.#meter(this.#client.writeReply(identity));
     const reader = this.#readStream(sink);
@@ -173,7 +173,7 @@ function toReply(writer: ReplyWriter, { metrics }: MeteringSink): TransformedRep
 }
 
 /**
- * Replays a recorded stream as a reply, or a recorded reply as a stream. Returns undefined if the
+ * Replays a recorded stream as a non-streaming response, or the reverse. Returns undefined if the
  * recording can't be translated. The request is then sent upstream again.
  */
 export function replayRecording(

@@ -62,24 +62,24 @@ describe('readFailure returns the message for', () => {
       { fault: { detail: { errorcode: 'steps.Q' }, faultstring: 'It broke in two.' } },
       'It broke in two.',
     ],
-    'no body at all': ['', 'HTTP 500 without a message.'],
-    'an empty object': [{}, 'HTTP 500 without a message.'],
-    'an empty error': [{ error: {} }, 'HTTP 500 without a message.'],
-    'an empty string in error': [{ error: '' }, 'HTTP 500 without a message.'],
+    'no body at all': ['', 'HTTP 500 with no error message.'],
+    'an empty object': [{}, 'HTTP 500 with no error message.'],
+    'an empty error': [{ error: {} }, 'HTTP 500 with no error message.'],
+    'an empty string in error': [{ error: '' }, 'HTTP 500 with no error message.'],
     'an answer whose error is null': [
       { error: null, choices: [{ message: { content: 'Hi there' } }] },
-      'HTTP 500 without a message.',
+      'HTTP 500 with no error message.',
     ],
     'an empty message with a numeric code': [
       { error: { message: '', code: 500 } },
-      'HTTP 500 without a message.',
+      'HTTP 500 with no error message.',
     ],
     'only a code': [
       [{ error: { message: null, code: 'model_Broken' } }],
-      'HTTP 500 without a message, but with the code model_broken.',
+      'HTTP 500 with no error message (code model_broken).',
     ],
-    'an empty object, quoted as text': [{ error: '{}' }, 'HTTP 500 without a message.'],
-    'a list that contains an empty object': ['[{}]', 'HTTP 500 without a message.'],
+    'an empty object, quoted as text': [{ error: '{}' }, 'HTTP 500 with no error message.'],
+    'a list that contains an empty object': ['[{}]', 'HTTP 500 with no error message.'],
     'the reason that a proxy reports': [{ status: 500, reason: 'It broke.' }, 'It broke.'],
     'the title of a problem document': [{ type: 'about:blank', title: 'It broke.' }, 'It broke.'],
   };
@@ -400,7 +400,7 @@ describe('failureInside recognizes an error that', () => {
     ],
     'is the finish reason abort': [
       { choices: [{ delta: { content: '' }, finish_reason: 'abort' }] },
-      { kind: 'server', message: 'The provider ended its answer with the finish reason abort.' },
+      { kind: 'server', message: 'The provider ended its response with the finish reason abort.' },
     ],
     'is an uppercase finish reason': [
       { choices: [{ delta: {}, finish_reason: 'MALFORMED_FUNCTION_CALL' }] },

@@ -6,7 +6,7 @@ import { kindOf, kindsByNumericCode } from './normalize/responses/failure-kind.t
 import { readRetryAfter } from './normalize/responses/retry-after.ts';
 import { readUpstreamError, type UpstreamErrorInfo } from './normalize/responses/upstream-error.ts';
 
-/** Thrown for an upstream answer that is too large, malformed, or unusable. */
+/** Thrown for an upstream response that is too large, malformed, or unusable. */
 export class MalformedAnswer extends Error {
   override readonly name = 'MalformedAnswer';
 
@@ -15,7 +15,7 @@ export class MalformedAnswer extends Error {
   }
 }
 
-// Reads failures from answers with an error status and from answers with status 200.
+// Reads failures from responses with an error status and from responses with status 200.
 
 const messageLengthMax = 500;
 /** How many characters of a plain-text or HTML error are read. The message is near the start. */
@@ -35,11 +35,10 @@ function readTextBody(body: string): string | undefined {
 
 /** Returns a message for an error that has none. Includes the error's code if there is one. */
 function fallbackMessage(status: number, { codes: [code] }: UpstreamErrorInfo): string {
-  const rest = code ? `, but with the code ${code}.` : '.';
-  return `HTTP ${status} without a message${rest}`;
+  return `HTTP ${status} with no error message${code ? ` (code ${code})` : ''}.`;
 }
 
-/** Reads the failure in an answer with an error status. */
+/** Reads the failure in a response with an error status. */
 export function readFailure(
   status: number,
   body: string,
@@ -66,14 +65,14 @@ export function createFailure(kind: FailureKind, message: string): UpstreamFailu
   return { kind, status: null, message: cutMessage(message), retryAfterSeconds: null };
 }
 
-/** Creates the failure for an invalid answer. */
+/** Creates the failure for an invalid response. */
 export function malformed(message: string): UpstreamFailure {
   return createFailure('malformed', message);
 }
 
 export function invalidJsonAnswer(text: string): UpstreamFailure {
   const start = text.trim().slice(0, 200);
-  return malformed(`The provider's answer isn't a valid JSON object: ${start}`);
+  return malformed(`The provider's response isn't a valid JSON object: ${start}`);
 }
 
 export function invalidJsonEvent(data: string): UpstreamFailure {
@@ -81,7 +80,7 @@ export function invalidJsonEvent(data: string): UpstreamFailure {
   return malformed(`The provider sent an event that isn't a valid JSON object: ${start}`);
 }
 
-/** Reads an error object from an answer with status 200. */
+/** Reads an error object from a response with status 200. */
 export function readErrorObject(raw: unknown): UpstreamFailure {
   const error = readUpstreamError(raw);
   return {
@@ -98,7 +97,7 @@ function isError(error: unknown): boolean {
   return isObject(error) ? Object.values(error).some(Boolean) : isNonEmptyString(error);
 }
 
-/** Finish reasons of failed answers. */
+/** Finish reasons of failed responses. */
 const failedFinishReasons: ReadonlyMap<string, FailureKind> = new Map([
   // OpenRouter, Zhipu, DeepSeek, vLLM.
   ['error', 'server'],
@@ -119,7 +118,7 @@ export function finishReasonFailure(
 ): UpstreamFailure {
   return createFailure(
     kind,
-    `The provider ended its answer with the finish reason ${reason}.${explanation}`,
+    `The provider ended its response with the finish reason ${reason}.${explanation}`,
   );
 }
 
@@ -172,7 +171,7 @@ export function failureInside(body: JsonObject): UpstreamFailure | undefined {
   return undefined;
 }
 
-/** Reads an answer, which must be a JSON object or a list that contains a JSON object. */
+/** Reads a response, which must be a JSON object or a list that contains a JSON object. */
 export function readAnswer<Value>(
   text: string,
   read: (body: JsonObject) => ReadResult<Value>,

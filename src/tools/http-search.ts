@@ -23,7 +23,7 @@ import { brave, searxng, tavily } from './search-engine-formats.ts';
 
 const formats: Readonly<Record<WebSearch['engine'], EngineFormat>> = { searxng, brave, tavily };
 
-/** Returns a free call that shows whether the key is valid, or undefined if there is none. */
+/** Returns the engine's free call, or undefined if it charges for every call. */
 export function freeCallTo({ engine, url, apiKey }: WebSearch) {
   const { freeCall } = formats[engine];
   if (!freeCall) return undefined;
@@ -37,7 +37,7 @@ type SendToEngine = (request: ServerCall, signal: AbortSignal) => Promise<Respon
 /** Called with a message when searches begin to fail, and with null when they recover. */
 type OnChange = (problem: string | null) => void;
 
-/** Searches with an engine over HTTP, in its own format. The engine's answers are untrusted. */
+/** Searches with an engine over HTTP, in its own format. The engine's responses are untrusted. */
 export class HttpSearch implements SearchEngine {
   readonly #settings: WebSearch;
   readonly #send: SendToEngine;
@@ -90,11 +90,11 @@ export class HttpSearch implements SearchEngine {
     });
     const text = await this.#fetchText(request, signal);
     if (typeof text !== 'string') return text;
-    const answer = parseJson(text);
-    const problem = formats[engine].errorIn?.(answer);
+    const body = parseJson(text);
+    const problem = formats[engine].errorIn?.(body);
     if (problem !== undefined) return failed(problem);
-    const raw = formats[engine].read(answer);
-    if (!raw) return failed('The search engine returned an answer in an unknown format.');
+    const raw = formats[engine].read(body);
+    if (!raw) return failed('The search engine returned a response in an unknown format.');
     const isAllowed = (result: SearchResult) =>
       matchesDomains(result.url, allowedDomains, excludedDomains);
     return { kind: 'found', results: chooseResults(raw, isAllowed, resultsMax) };
@@ -107,7 +107,7 @@ export class HttpSearch implements SearchEngine {
         const problem = responseProblem(response);
         if (problem !== undefined) return failed(problem);
         const text = await readBounded(response, searchAnswerBytesMax);
-        return text ?? failed('The search engine returned an answer that is too long.');
+        return text ?? failed('The search engine returned a response that is too long.');
       } catch {
         if (clientSignal.aborted) return failed('The search was canceled.');
         const problem = timeoutSignal.aborted ? 'did not respond in time' : 'could not be reached';
@@ -124,7 +124,7 @@ function responseProblem({ status, headers }: Response): string | undefined {
   const type = headers.get('content-type')?.toLowerCase() ?? '';
   const isJson = /^application\/(?:[\w.+-]+\+)?json\b/.test(type);
   const isPlain = ['', 'identity'].includes(headers.get('content-encoding') ?? '');
-  return isJson && isPlain ? undefined : 'The search engine returned an answer that is not JSON.';
+  return isJson && isPlain ? undefined : 'The search engine returned a response that is not JSON.';
 }
 
 /** Returns the first result for each URL, in the engine's order. */

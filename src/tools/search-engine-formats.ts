@@ -14,9 +14,9 @@ export const searxng: EngineFormat = {
       headers: apiKey === null ? {} : { authorization: `Bearer ${apiKey}` },
     };
   },
-  read(answer) {
-    if (!isObject(answer) || !Array.isArray(answer.results)) return undefined;
-    return answer.results.filter(isObject).map(({ title, url, content, publishedDate }) => ({
+  read(body) {
+    if (!isObject(body) || !Array.isArray(body.results)) return undefined;
+    return body.results.filter(isObject).map(({ title, url, content, publishedDate }) => ({
       title,
       url,
       snippet: content,
@@ -24,8 +24,8 @@ export const searxng: EngineFormat = {
     }));
   },
   // If the engines behind SearXNG are blocked or too slow, it reports success without results.
-  errorIn(answer) {
-    const { results, unresponsive_engines: unresponsive } = fieldsOf(answer);
+  errorIn(body) {
+    const { results, unresponsive_engines: unresponsive } = fieldsOf(body);
     const isEmpty = Array.isArray(results) && results.length === 0;
     if (!isEmpty || itemsOf(unresponsive).length === 0) return undefined;
     return 'None of the engines behind SearXNG responded.';
@@ -54,12 +54,12 @@ export const brave: EngineFormat = {
       headers: apiKey === null ? {} : { 'x-subscription-token': apiKey },
     };
   },
-  read(answer) {
-    if (!isObject(answer)) return undefined;
+  read(body) {
+    if (!isObject(body)) return undefined;
     // The section is missing if a query has no results.
-    if (answer.web === undefined) return isObject(answer.query) ? [] : undefined;
-    if (!isObject(answer.web) || !Array.isArray(answer.web.results)) return undefined;
-    return answer.web.results.filter(isObject).map(({ title, url, description, page_age }) => ({
+    if (body.web === undefined) return isObject(body.query) ? [] : undefined;
+    if (!isObject(body.web) || !Array.isArray(body.web.results)) return undefined;
+    return body.web.results.filter(isObject).map(({ title, url, description, page_age }) => ({
       title: plainText(title),
       url,
       snippet: plainText(description),
@@ -105,9 +105,9 @@ export const tavily: EngineFormat = {
       }),
     };
   },
-  read(answer) {
-    if (!isObject(answer) || !Array.isArray(answer.results)) return undefined;
-    return answer.results.filter(isObject).map(({ title, url, content, published_date }) => ({
+  read(body) {
+    if (!isObject(body) || !Array.isArray(body.results)) return undefined;
+    return body.results.filter(isObject).map(({ title, url, content, published_date }) => ({
       title,
       url,
       snippet: content,

@@ -36,11 +36,14 @@ export interface SearchEngine {
 /** The wire format of one engine. */
 export interface EngineFormat {
   write(query: EngineQuery): ServerCall;
-  /** Returns unchecked results, or undefined if the answer has an unknown format. */
-  read(answer: unknown): readonly RawResult[] | undefined;
-  /** Returns the error that an answer reports, as a sentence for the model. */
-  errorIn?(answer: unknown): string | undefined;
-  /** A free call that needs the key. Absent if every call is charged. */
+  /** Returns unchecked results, or undefined if the response has an unknown format. */
+  read(body: unknown): readonly RawResult[] | undefined;
+  /** Returns the error that a response reports, as a sentence for the model. */
+  errorIn?(body: unknown): string | undefined;
+  /**
+   * A call that the engine doesn't charge for and that checks whether the key and the setup work.
+   * Absent if every call is charged.
+   */
   readonly freeCall?: FreeCall;
 }
 

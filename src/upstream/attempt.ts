@@ -155,7 +155,7 @@ export async function attempt<Reply>(
     }
     if (!response.body) {
       upstreamCall.cancel();
-      return failed(malformed('The provider sent an empty answer.'));
+      return failed(malformed('The provider sent an empty response.'));
     }
     const decoder = response.ok && isFramed(response) ? new FrameDecoder() : new TextDecoder();
     source = new TextSource(response.body, upstreamCall, { idleMs }, options.recorder, decoder);
@@ -192,7 +192,7 @@ export function isProgrammingError(error: unknown): boolean {
 /** Longer answers are read in chunks, to reserve memory for them. */
 const shortBytesMax = 1024 * 1024;
 
-/** Returns whether the response is a non-streaming reply short enough to be read at once. */
+/** Returns whether the response isn't a stream and is short enough to be read at once. */
 function isShortReply(
   response: HttpResponse,
   options: { readonly stream?: StreamAdapter | undefined },
@@ -241,7 +241,7 @@ async function readResponse<Reply>(
     return failed(readFailure(response.status, text, response.headers, Date.now()));
   }
   if (!isUncompressed(response)) {
-    return failed(malformed('The provider sent a compressed answer, which was not requested.'));
+    return failed(malformed('The provider sent a compressed response, which was not requested.'));
   }
   const { stream } = options;
   const isStream = isEventStream(response) || isFramed(response);
@@ -253,7 +253,8 @@ async function readResponse<Reply>(
   const rest = await readAll(source, replyBytesMax, (bytes) =>
     options.context.reserveMemory(bytes),
   );
-  if (rest === undefined) return failed(malformed('The provider sent an answer that is too long.'));
+  if (rest === undefined)
+    return failed(malformed('The provider sent a response that is too long.'));
   const text = start + rest;
   // Some servers declare every answer as a stream.
   if (!stream && !(isStream && eventStart.test(text))) return toResult(options.readReply(text));
@@ -314,7 +315,7 @@ async function readToFirstOutput(
     if (failure && !hasOutput(transform)) return failed(failure);
   }
   if (!transform.started || ((ended || transform.ended) && !hasOutput(transform))) {
-    return failed(malformed('The provider ended its stream without an answer.'));
+    return failed(malformed('The provider ended its stream without any output.'));
   }
   return { kind: 'stream', transform, reader, source, upstreamCall, opening, ended };
 }
@@ -327,11 +328,11 @@ function hasOutput({ started, finished, metrics }: StreamTransform): boolean {
   return started && (finished || metrics.outputCharacters > 0);
 }
 
-/** Returns the failure for an answer in an unrequested format, which may contain an error. */
+/** Returns the failure for a response in an unrequested format, which may contain an error. */
 function unexpectedFormat(reply: ReadResult<unknown>, response: HttpResponse): Failed {
   if (!reply.ok && reply.failure.kind !== 'malformed') return failed(reply.failure);
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
-  return failed(malformed(`The provider's answer has an unexpected content type (${type}).`));
+  return failed(malformed(`The provider's response has an unexpected content type (${type}).`));
 }
 
 export function failed(failure: UpstreamFailure): Failed {

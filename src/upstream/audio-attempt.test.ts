@@ -26,14 +26,14 @@ async function read(pieces: readonly string[], bytes: number | null): Promise<st
   return found;
 }
 
-test('ByteSource reads an answer as long as its content-length', async () => {
+test('ByteSource reads a response as long as its content-length', async () => {
   expect(await read(['ab', 'cd'], 4)).toEqual(['ab', 'cd']);
   expect(await read(['ab', 'cd'], null)).toEqual(['ab', 'cd']);
 });
 
-test('ByteSource rejects an answer shorter than its content-length', async () => {
+test('ByteSource rejects a response shorter than its content-length', async () => {
   const { message } = await failureOf(read(['ab', 'c'], 4));
-  expect(message).toBe('The answer is shorter than its content-length.');
+  expect(message).toBe('The response is shorter than its content-length.');
 });
 
 test('ByteSource skips empty pieces', async () => {

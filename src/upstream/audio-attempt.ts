@@ -59,7 +59,7 @@ export class ByteSource implements ByteChunks {
       const bytes = await new Promise<Uint8Array | undefined>(this.#read);
       this.#upstreamCall.suspendTimeout();
       if (!bytes && this.#remainingBytes > 0) {
-        throw new Error('The answer is shorter than its content-length.');
+        throw new Error('The response is shorter than its content-length.');
       }
       if (bytes?.length === 0) continue;
       this.#remainingBytes -= bytes?.length ?? 0;
@@ -138,19 +138,19 @@ async function open(
     return failed(readFailure(status, text, headers, Date.now()));
   }
   if (!isUncompressed(response)) {
-    return failed(malformed('The provider sent a compressed answer, which was not requested.'));
+    return failed(malformed('The provider sent a compressed response, which was not requested.'));
   }
   const type = headers.get('content-type') ?? '';
   const events = isEventStream(response) ? audioRequest.openEvents?.() : undefined;
   if (type !== '' && !audio.test(type) && !events) {
     return failed(notAudioFailure(type, await readText(response, active)));
   }
-  if (!body) return failed(malformed('The provider sent an empty answer.'));
+  if (!body) return failed(malformed('The provider sent an empty response.'));
   const length = events ? null : contentLengthOf(headers);
   const source = new ByteSource(body, active.upstreamCall, active.idleMs, length);
   const chunks: ByteChunks = events ? new AudioEventChunks(source, events) : source;
   const first = await chunks.next();
-  if (!first) return failed(malformed('The provider ended its answer before any audio.'));
+  if (!first) return failed(malformed('The provider ended its response before any audio.'));
   return {
     kind: 'bytes',
     contentType: audioRequest.contentTypeFor(first),
@@ -171,7 +171,7 @@ function contentLengthOf(headers: ResponseHeaders): number | null {
 function notAudioFailure(type: string, text: string): UpstreamFailure {
   const [mediaType = ''] = type.split(';');
   const unexpected = malformed(
-    `The provider's answer has an unexpected content type (${mediaType}).`,
+    `The provider's response has an unexpected content type (${mediaType}).`,
   );
   const read = readAnswer<never>(text, (body) => ({
     ok: false,
@@ -220,12 +220,12 @@ class AudioEventChunks implements ByteChunks {
         throw new MalformedAnswer(`${bytesWithoutOutputMax} bytes without audio`);
       }
       if (!chunk && !this.#events.finished)
-        throw new Error("The provider's answer ended before its last event.");
+        throw new Error("The provider's response ended before its last event.");
     }
   }
 
   #take(audio: ReadResult<Uint8Array | undefined>): void {
-    if (!audio.ok) throw new Error(`The provider's answer failed: ${audio.failure.message}`);
+    if (!audio.ok) throw new Error(`The provider's response failed: ${audio.failure.message}`);
     if (!audio.value?.length) return;
     this.#pending.push(audio.value);
     this.#bytesWithoutAudio = 0;

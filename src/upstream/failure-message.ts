@@ -19,7 +19,7 @@ export function isAccessProblem({ kind, status, isOwnAccount }: TriedFailure): b
   return kind === 'request' && status === 404 && isOwnAccount;
 }
 
-/** Returns the client's error after every offer failed. Prefers errors that the client can fix. */
+/** Returns the client's error after all attempts failed. Prefers an error that clients can fix. */
 export function finalError(tried: readonly TriedFailure[]): GatewayError {
   // If other accounts were tried, too, their failures decide whether a retry helps.
   const others = tried.filter((failure) => !isAccessProblem(failure));
@@ -60,8 +60,8 @@ export function publicReason(failure: TriedFailure): string {
       // Details of an account are only for its owner.
       return `The provider rejected ${failure.isOwnAccount ? 'your' : "the gateway's"} account.`;
     case 'malformed':
-      // The message quotes the answer, which may be a proxy's error page.
-      return 'The provider sent an invalid answer.';
+      // The message quotes the response, which may be a proxy's error page.
+      return 'The provider sent an invalid response.';
     default:
       return failure.message;
   }

@@ -46,7 +46,7 @@ export class AnswerRecorder {
     this.#isTruncated = true;
   }
 
-  /** Records that the upstream sent a non-streaming reply, even if a stream was requested. */
+  /** Records that the upstream sent a non-streaming response, even if a stream was requested. */
   markFull(): void {
     this.#form = 'reply';
   }

@@ -327,14 +327,14 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     if (failure) {
       const isOwnAccount = this.#offer.ownAccount !== null;
       const reason = redact(publicReason({ ...failure, isOwnAccount }), this.#offer);
-      const message = `The provider failed in the middle of its answer: ${reason}`;
+      const message = `The provider failed in the middle of its response: ${reason}`;
       const isBusy = failure.kind === 'overloaded' || failure.kind === 'rate_limited';
       return new GatewayError('upstream_error', message, isBusy ? { status: 503 } : {});
     }
     if (this.#readError || this.#isComplete) return this.#readError;
     if (upstreamCall.isShuttingDown) return shuttingDown();
     if (upstreamCall.timedOut) {
-      const message = 'The provider stopped sending in the middle of its answer.';
+      const message = 'The provider stopped sending in the middle of its response.';
       return new GatewayError('upstream_error', message, { status: 504 });
     }
     return interrupted();
@@ -369,11 +369,11 @@ function cancelStream(next: Continuation): void {
 }
 
 export function interrupted(cause?: unknown): GatewayError {
-  return new GatewayError('upstream_error', "The provider's answer was interrupted.", { cause });
+  return new GatewayError('upstream_error', "The provider's response was interrupted.", { cause });
 }
 
 function malformedPiece(): GatewayError {
-  const message = 'The provider sent invalid data in the middle of its answer.';
+  const message = 'The provider sent invalid data in the middle of its response.';
   return new GatewayError('upstream_error', message);
 }
 
@@ -384,6 +384,6 @@ function outputLimitExceeded(): GatewayError {
 
 function creditsExhausted(isExtended: boolean): GatewayError | undefined {
   if (isExtended) return undefined;
-  const message = 'The credits ran out in the middle of this answer.';
+  const message = 'The credits ran out in the middle of this response.';
   return new GatewayError('insufficient_credits', message);
 }

@@ -318,7 +318,7 @@ describe('the first request with an Idempotency-Key', () => {
   test('can be repeated after an interruption', async () => {
     upstream.script('chat', [cutMidStream(3), chatAnswer('Complete')]);
     const cut = await gateway.stream(chat(), withKey());
-    expect(cut.error?.message).toBe("The provider's answer was interrupted.");
+    expect(cut.error?.message).toBe("The provider's response was interrupted.");
     const again = await gateway.stream(chat(), withKey());
     expect([again.content, replayed(again)]).toEqual(['Complete', null]);
   });

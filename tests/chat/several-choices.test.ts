@@ -158,7 +158,7 @@ test('ends the stream with an error if one of several choices is incomplete', as
   const stream = await gateway.stream(request);
   expect(stream.doneCount).toBe(0);
   expect(stream.error).toMatchObject({
-    message: "The provider's answer was interrupted.",
+    message: "The provider's response was interrupted.",
     code: 502,
   });
 });

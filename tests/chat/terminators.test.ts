@@ -114,7 +114,7 @@ describe('a [DONE] without a finish reason', () => {
       using activeClock = new ActiveClock();
       const refused = await gateway.post({ model: 'acme/openai', ...body, stream: true }, { path });
       expect(refused.status).toBe(502);
-      expect(String(refused.error.message)).toContain('sent an invalid answer');
+      expect(String(refused.error.message)).toContain('sent an invalid response');
       expect(activeClock.ms).toBeLessThan(soonMs);
     },
   );
@@ -126,7 +126,7 @@ describe('a [DONE] without a finish reason', () => {
       upstream.script('openai-up', hangMidStream(events, behavior));
       const { text, tookMs, requestId } = await streamed('openai', path, body);
       expect(check(text)).toMatchObject({ ended: 'error' });
-      expect(text).toMatch(/Rain in.*answer was interrupted/s);
+      expect(text).toMatch(/Rain in.*response was interrupted/s);
       expect(tookMs).toBeLessThan(soonMs);
       expect(await gateway.record(requestId)).toMatchObject({ status: 'error' });
     },

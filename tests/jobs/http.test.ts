@@ -139,7 +139,7 @@ describe('jobs API', () => {
       status: 'failed',
       output: null,
       error: {
-        message: "The audio can't be joined: the provider's answer for piece 1 isn't WAV.",
+        message: "The audio can't be joined: the provider's response for piece 1 isn't WAV.",
         type: 'upstream_error',
         code: 502,
       },

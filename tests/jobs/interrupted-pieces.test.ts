@@ -45,7 +45,7 @@ async function rows(): Promise<readonly unknown[]> {
 const broken = {
   status: 'error',
   cost: 0,
-  note: 'The provider ended the answer early; no audio was delivered and nothing is charged.',
+  note: 'The provider ended the response early; no audio was delivered and nothing is charged.',
 };
 
 test('a piece that is repeated after an interruption is charged once', async () => {

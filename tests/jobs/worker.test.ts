@@ -219,7 +219,7 @@ describe('a speech job', () => {
     const id = await harness.speech(caller, text);
     await harness.runJobs();
     expect((await harness.job(caller, id)).failure).toEqual({
-      message: "The audio can't be joined: the provider's answer for piece 2 isn't WAV.",
+      message: "The audio can't be joined: the provider's response for piece 2 isn't WAV.",
       type: 'upstream_error',
       code: 502,
     });

@@ -407,7 +407,7 @@ describe('interrupted speech', () => {
       credits: 30,
       provider: 'openai',
       note:
-        'The provider ended the answer early; 2048 of about 20267 bytes of audio were delivered, ' +
+        'The provider ended the response early; 2048 of about 20267 bytes of audio were delivered, ' +
         'and the charge is proportional.',
       estimated: true,
       status: 'error',

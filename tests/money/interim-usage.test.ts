@@ -70,7 +70,7 @@ type ScriptedAnswer = readonly [
 
 async function chargeInterrupted(...answer: ScriptedAnswer) {
   const { text, ...charged } = await send(...answer);
-  expect(text).toContain("The provider's answer was interrupted.");
+  expect(text).toContain("The provider's response was interrupted.");
   return charged;
 }
 

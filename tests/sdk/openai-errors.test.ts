@@ -46,7 +46,7 @@ async function errorOf(
   return error;
 }
 
-describe('an OpenAI SDK error for an error of the gateway', () => {
+describe('the OpenAI SDK error for a gateway error', () => {
   test('is an AuthenticationError if the key is unknown', async () => {
     const error = await errorOf({ apiKey: `sk-tg-${'x'.repeat(40)}` });
     expect(error).toBeInstanceOf(OpenAI.AuthenticationError);
@@ -115,7 +115,7 @@ describe('an OpenAI SDK error for an error of the gateway', () => {
   });
 });
 
-describe('an OpenAI SDK error for an error of the provider', () => {
+describe('the OpenAI SDK error for a provider error', () => {
   test("is a BadRequestError with the provider's message, redacted", async () => {
     const sentence = `model ${upstreamModel} with key ${upstreamSecret} takes 4096 tokens`;
     sdk.upstream.script(upstreamModel, status(422, sentence));
@@ -150,7 +150,7 @@ describe('an OpenAI SDK error for an error of the provider', () => {
   test('is thrown inside the loop, after the content that arrived before the error', async () => {
     for (const [behavior, message] of [
       [resetMidStream(3), 'was interrupted'],
-      [errorInside200(3), 'in the middle of its answer'],
+      [errorInside200(3), 'in the middle of its response'],
     ] as const) {
       sdk.upstream.script(upstreamModel, behavior);
       const stream = await clientWith().chat.completions.create({

@@ -222,7 +222,7 @@ describe('a stream of the Responses API in the OpenAI SDK', () => {
     };
     const error = await rejectionOf(read());
     expect(error).toBeInstanceOf(APIError);
-    expect(String(error)).toContain('The provider failed in the middle of its answer');
+    expect(String(error)).toContain('The provider failed in the middle of its response');
     expect(types).toContain('response.output_text.delta');
     expect(types).not.toContain('response.completed');
   });

@@ -388,7 +388,7 @@ export function testRecordings(
     }
   });
 
-  describe(`a recorded ${dialectName} reply`, () => {
+  describe(`a recorded ${dialectName} response`, () => {
     for (const { path, expected } of replies) {
       test(`${path} is read in full, and is malformed when truncated`, () => {
         expectReply(upstream, readFixture(path).trimEnd(), expected);

@@ -190,13 +190,13 @@ describe.each([...engines])('%s', (name) => {
   });
 
   test.each([
-    ['huge', 'The search engine returned an answer that is too long.'],
-    ['endless', 'The search engine returned an answer that is too long.'],
-    ['binary', 'The search engine returned an answer in an unknown format.'],
-    ['half', 'The search engine returned an answer in an unknown format.'],
+    ['huge', 'The search engine returned a response that is too long.'],
+    ['endless', 'The search engine returned a response that is too long.'],
+    ['binary', 'The search engine returned a response in an unknown format.'],
+    ['half', 'The search engine returned a response in an unknown format.'],
     ['nested', undefined],
-    ['html', 'The search engine returned an answer that is not JSON.'],
-    ['packed', 'The search engine returned an answer that is not JSON.'],
+    ['html', 'The search engine returned a response that is not JSON.'],
+    ['packed', 'The search engine returned a response that is not JSON.'],
     ['redirect', 'The search engine returned status 302.'],
     [401, 'The search engine denied access.'],
     [403, 'The search engine denied access.'],
@@ -273,7 +273,7 @@ test.each([...engines])(
     server.failWith('odd');
     const outcome = await engine(name, 'k').search(searchQuery());
     if (name === 'brave') {
-      expect(failure(outcome)).toBe('The search engine returned an answer in an unknown format.');
+      expect(failure(outcome)).toBe('The search engine returned a response in an unknown format.');
     } else {
       expect(found(outcome).map(({ snippet }) => snippet)).toEqual(['the only one']);
     }

@@ -76,7 +76,7 @@ test('an endless call is charged as it grows and ends when the credits run out',
   // Each event has 5 characters.
   rig.upstream.script('chat', hangMidStream(10_000, callTools([call], tokens(100, 10))));
   const reply = await poor.chat(chat({ stream: true }));
-  expect(reply.text.slice(-400)).toContain('The credits ran out in the middle of this answer.');
+  expect(reply.text.slice(-400)).toContain('The credits ran out in the middle of this response.');
   expect(rig.engine.searches).toHaveLength(0);
 });
 
@@ -91,7 +91,7 @@ test('credits held for rounds are not spent on a longer answer', async () => {
     chatAnswer('word '.repeat(16_000), tokens(30_000, 16_000)),
   ]);
   const reply = await poor.chat(chat({ stream: true, messages }));
-  expect(reply.text.slice(-400)).toContain('The credits ran out in the middle of this answer.');
+  expect(reply.text.slice(-400)).toContain('The credits ran out in the middle of this response.');
   const credits = await poor.manage('GET', '/api/v1/credits');
   expect(Number(dataOf(credits).total_usage)).toBeLessThan(92_000);
 });

@@ -163,7 +163,7 @@ describe('a Bedrock stream', () => {
     expect((await gateway.record(answer.requestId)).charges.modelCharge).toBe(10_896);
   });
 
-  test('is replayed from the cache for free, as a stream and as a reply', async () => {
+  test('is replayed from the cache for free, as a stream and as a complete response', async () => {
     upstream.script(modelId, chatAnswer('Cached.'));
     const question = request({ temperature: 0 });
     const first = await gateway.stream(question);
@@ -197,9 +197,9 @@ describe('a Bedrock stream that breaks after its first text', () => {
     [
       'has a frame with a wrong checksum',
       unfinishedCharacter(6, behavior),
-      'sent an invalid answer',
+      'sent an invalid response',
     ],
-    ['has a frame with invalid JSON', malformedSse(6, behavior), 'sent an invalid answer'],
+    ['has a frame with invalid JSON', malformedSse(6, behavior), 'sent an invalid response'],
     ['has an exception', errorInside200(6, 'data', behavior), 'The server is overloaded'],
   ])('ends with an error for each client if it %s', async (_, brokenBehavior, message) => {
     upstream.script(modelId, brokenBehavior);

@@ -138,7 +138,7 @@ test('AnthropicPassThrough keeps earlier counts if the last usage report has nul
   });
 });
 
-test('Anthropic replies report the matched stop sequence', () => {
+test('Anthropic responses report the matched stop sequence', () => {
   const sink = new RecordingSink();
   expect(anthropicUpstream.readReply(readFixture('anthropic/stop-sequence.json'), sink)).toBe(
     undefined,

@@ -221,7 +221,7 @@ test('FakeUpstream can omit or repeat [DONE], or send data after it', async () =
   expect(after.entry.text).toBe('complete');
 });
 
-test('FakeUpstream ends a stream with status 200 with an error in the format of the endpoint', async () => {
+test("FakeUpstream can end a 200 stream with an error in the endpoint's format", async () => {
   const data = await send({ behavior: errorInside200(2), extra: streaming });
   expect(payloads(data.text)).toHaveLength(3);
   expect(payloads(data.text)[2]).toStartWith('{"error":{');

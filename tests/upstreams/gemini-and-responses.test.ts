@@ -116,7 +116,7 @@ describe('Gemini', () => {
     });
   });
 
-  test('streams a tool call, is charged exactly, and receives its signature back', async () => {
+  test('streams a tool call with the exact charge and gets its signature back', async () => {
     upstream.script('gem-up', replay(stream(), { ...eventStream, piece: 'byte by byte' }));
     const body = { model: 'acme/gemini', messages: [question], tools: [tool] };
     const request = { ...body, stream_options: { include_usage: true } };
@@ -193,7 +193,7 @@ describe('Gemini', () => {
     expect(answer.doneCount).toBe(0);
     expect(answer.finishReasons).toEqual(['error']);
     expect(answer.error).toMatchObject({
-      message: "The provider's answer was interrupted.",
+      message: "The provider's response was interrupted.",
       code: 502,
     });
   });

@@ -62,7 +62,8 @@ describe.each(chatDialects)('replayRecording for %s', (dialect) => {
   for (const { path, expected } of cases) {
     for (const [name, client] of Object.entries(clients)) {
       for (const stream of [true, false]) {
-        test(`replays ${path} to ${name} ${stream ? 'as a stream' : 'as a reply'}`, () => {
+        const form = stream ? 'a stream' : 'a complete response';
+        test(`replays ${path} to ${name} as ${form}`, () => {
           const recording = recorded(
             dialect,
             expected.stream ? 'stream' : 'reply',

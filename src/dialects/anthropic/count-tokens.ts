@@ -28,7 +28,7 @@ import { countEndpoint, readVersion, type VersionHeaders } from './hosts.ts';
 import { normalizeMessages, systemOf, withoutHoistedInstructions } from './passthrough/request.ts';
 import { anthropicUpstream } from './upstream/reader.ts';
 
-// Forwards a client's request to count tokens to an Anthropic-style upstream.
+// Forwards token-counting requests to Anthropic-style upstreams.
 
 /**
  * Fields that Anthropic's count endpoint rejects. Clients send them anyway, because they count the

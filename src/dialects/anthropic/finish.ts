@@ -23,7 +23,7 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map(
   Object.entries(stopReasons).map(([finish, stop]) => [stop, finish as FinishReason]),
 );
 
-export const noStopReason = 'The provider ended its answer without a stop reason.';
+export const noStopReason = 'The provider ended its response without a stop reason.';
 
 /** Returns the neutral finish reason. Unknown reasons become `stop`. */
 export function finishReasonOf(stopReason: string, hasCalls: boolean): FinishReason {

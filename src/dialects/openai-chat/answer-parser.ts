@@ -123,7 +123,7 @@ function isNullChunk(data: string): boolean {
   return data.trim() === 'null';
 }
 
-/** A reply with content, whose choices are not normalized yet. */
+/** A response with content, whose choices are not normalized yet. */
 interface ParsedReply {
   readonly body: JsonObject;
   readonly choices: readonly JsonObject[];
@@ -131,7 +131,7 @@ interface ParsedReply {
   readonly isPromptOnly: boolean;
 }
 
-/** Parses a non-streaming reply. */
+/** Parses a non-streaming response. */
 export function parseReply(text: string): ReadResult<ParsedReply> {
   const body = parseExact(text);
   if (!isObject(body)) return { ok: false, failure: invalidJsonAnswer(text) };
@@ -143,7 +143,7 @@ export function parseReply(text: string): ReadResult<ParsedReply> {
   return { ok: true, value: { body, choices, usage, isPromptOnly: isEstimate } };
 }
 
-/** Returns the failure for a reply without any output. */
+/** Returns the failure for a response without any output. */
 export function noOutputFailure(): UpstreamFailure {
   return malformed('The provider returned neither output nor a finish reason.');
 }

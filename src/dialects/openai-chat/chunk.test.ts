@@ -215,7 +215,7 @@ describe('ChunkNormalizer', () => {
     expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
   });
 
-  test('gives calls with the same id separate ids and starts a new call at a new name', () => {
+  test('gives calls with the same ID separate IDs and starts a new call at a new name', () => {
     const second = { ...opening, index: 1 };
     const third = { ...opening, function: { name: 'g', arguments: '' } };
     const deltas = normalizeDeltas(call(opening), call(second), call(third), call(later));
@@ -246,7 +246,7 @@ describe('ChunkNormalizer', () => {
     expect([third, fourth]).toEqual([call(later), call({ ...later, index: 1 })]);
   });
 
-  test('replaces the empty ids of several calls', () => {
+  test('replaces the empty IDs of several calls', () => {
     const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{"x":1}' } };
     const [first, second] = normalizeDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
     const normalized = (index: number) => ({ ...nameless, index, id: newId });
@@ -256,7 +256,7 @@ describe('ChunkNormalizer', () => {
     expect(new Set(ids).size).toBe(3);
   });
 
-  test('reads several calls in one delta without ids as separate calls', () => {
+  test('reads several calls in one delta without IDs as separate calls', () => {
     const bare = { index: 0, type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
     expect(normalizeDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
       tool_calls: [
@@ -337,7 +337,7 @@ describe('ChunkNormalizer', () => {
     expect(second?.delta).toEqual(call({ index: 0, type: 'function', function: later.function }));
   });
 
-  test('separates calls without an index by their ids', () => {
+  test('separates calls without an index by their IDs', () => {
     const piece = { index: null, id: 'a', function: { arguments: '{"x":1}' } };
     const [, second] = normalizeDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
     expect(second).toEqual({ changed: true, delta: call(later) });

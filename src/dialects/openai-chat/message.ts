@@ -1,4 +1,4 @@
-/** Normalizes the fields that streamed deltas and the messages of replies have in common. */
+/** Normalizes the fields that streamed deltas and the messages of non-streaming responses share. */
 import {
   fieldsOf,
   isNonEmptyString,
@@ -222,14 +222,14 @@ export interface NormalizedChoice {
 }
 
 /**
- * Normalizes a choice of a reply in place. `acceptsTools`: turn a `function_call` into a tool call.
+ * Normalizes a response's choice in place. `acceptsTools`: turn a `function_call` into a tool call.
  */
 export function normalizeChoice(
   choice: JsonObject,
   position: number,
   acceptsTools = false,
 ): NormalizedChoice {
-  // Some servers reply with a single stream chunk although no stream was requested.
+  // Some servers respond with a single stream chunk although no stream was requested.
   const message = normalizeMessage(choice.message ?? choice.delta, acceptsTools);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const { tool_calls: calls } = message;

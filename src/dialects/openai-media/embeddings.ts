@@ -34,7 +34,7 @@ function isInputList(
 /** Returns what is wrong with an input that the schema rejected, and where. */
 function inputProblem(input: unknown): ValidationIssue {
   const path = 'input';
-  const kinds = 'a string, a list of strings, or lists of token IDs';
+  const kinds = 'a string, a list of strings, a list of token IDs, or a list of token ID lists';
   if (input === undefined || input === null) return { path, message: `is required: ${kinds}` };
   if (input === '') return { path, message: emptyInput };
   if (!Array.isArray(input)) return { path, message: `must be ${kinds}` };

@@ -88,7 +88,8 @@ export function parseReply(text: string): ReadResult<JsonObject> {
 export function statusFailure(response: JsonObject, status: unknown): UpstreamFailure | undefined {
   if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
   if (status === 'completed' || status === 'incomplete') return undefined;
-  return malformed(`The provider returned the status ${isNonEmptyString(status) ? status : '?'}.`);
+  if (!isNonEmptyString(status)) return malformed('The provider returned no valid status.');
+  return malformed(`The provider returned the status ${status}.`);
 }
 
 export function finishReasonOf(status: unknown, details: unknown, hasCalls: boolean): FinishReason {

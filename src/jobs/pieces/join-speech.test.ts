@@ -154,7 +154,7 @@ describe('joinSpeech', () => {
     const cut = opusFile(1).subarray(head?.index, second?.index);
     const failure = await failureOf(join('opus', [cut, opusFile(1)]));
     expect(failure.message).toBe(
-      "The audio can't be joined: the provider's answer for piece 1 isn't Opus.",
+      "The audio can't be joined: the provider's response for piece 1 isn't Opus.",
     );
   });
 
@@ -194,7 +194,7 @@ describe('joinSpeech', () => {
     'rejects a piece that is not %s',
     async (format) => {
       const failure = await failureOf(join(format, [Buffer.from('<html>'), Buffer.from('x')]));
-      expect(failure.message).toMatch(/the provider's answer for piece 1 isn't \w+\.$/);
+      expect(failure.message).toMatch(/the provider's response for piece 1 isn't \w+\.$/);
     },
   );
 });

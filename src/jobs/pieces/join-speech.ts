@@ -155,7 +155,7 @@ function kindGuard(name: string): (kind: string, number: number) => void {
 }
 
 function wrongFormatError(name: string, number: number): GatewayError {
-  return joinError(`the provider's answer for piece ${number + 1} isn't ${name}`);
+  return joinError(`the provider's response for piece ${number + 1} isn't ${name}`);
 }
 
 function joinError(reason: string): GatewayError {

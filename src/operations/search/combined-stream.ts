@@ -26,7 +26,7 @@ type StreamFraming = Pick<
   'take' | 'close' | 'fail' | 'keepAlive' | 'hasOpenToolCall'
 >;
 
-/** Used for full replies, which are written after the last round. */
+/** Used for non-streaming responses, which are written after the last round. */
 export const noFraming: StreamFraming = {
   take: () => '',
   close: () => '',
@@ -168,7 +168,7 @@ async function advance(stream: OpenStream): Promise<AttemptResult> {
   if (!failure && !isBroken) return ended ? openNextRound(stream) : readChunk(stream);
   source.close();
   upstreamCall.cancel();
-  return failed(failure ?? malformed("The provider's answer ended early."));
+  return failed(failure ?? malformed("The provider's response ended early."));
 }
 
 /** Reads one more chunk of the stream. */

@@ -134,7 +134,7 @@ export class SearchOperation implements Operation {
 
   /**
    * The web changes, so only a client that requests caching gets an earlier answer. The recording
-   * is in the neutral format, which can be replayed as a stream and as a full reply.
+   * is in the neutral format, which can be replayed as a stream and as a complete response.
    */
   cacheIdentity(): CacheIdentity {
     const clientRequest = this.#clientRequest;
@@ -163,7 +163,7 @@ export class SearchOperation implements Operation {
     const attempt = this.#begin(writer, offer, context);
     const { session } = attempt;
     const metrics = new CombinedMetrics(session);
-    // The reply is written after the last round, so single rounds need no framing.
+    // The response is written after the last round, so single rounds need no framing.
     const client = roundClient(session, noFraming);
     for (;;) {
       const result = await this.#tryRound(attempt, client);

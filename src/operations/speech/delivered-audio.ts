@@ -36,7 +36,7 @@ export function proratedUsage(full: Measured, delivery: Delivery): Measured {
   const { outcome, deliveredBytes, announcedBytes } = delivery;
   const reason =
     outcome === 'interrupted'
-      ? 'The provider ended the answer early'
+      ? 'The provider ended the response early'
       : 'The client disconnected early';
   if (deliveredBytes === 0) {
     const note = `${reason}; no audio was delivered and nothing is charged.`;

@@ -33,9 +33,9 @@ const secondsAlwaysPlausible = 3600;
 const yieldEveryMs = 10;
 
 /**
- * The most bytes that the parser may request at once. It processes them without a pause, so
- * millions of comments would block for 30 s. It skips data in steps of 256,000 bytes. For MP4, it
- * needs the sizes of all frames, which take 620 kB for an hour of audio.
+ * The most bytes that the parser may request at once. It processes them without a pause, so a
+ * tag with millions of comments would block the event loop for 30 s. It skips data in steps of
+ * 256,000 bytes. For MP4, it needs the sizes of all frames, which take 620 kB for an hour of audio.
  */
 const readBytesMax = 256_000;
 const mp4ReadBytesMax = 1_000_000;

@@ -33,7 +33,7 @@ interface GuardedFetchOptions {
   readonly byteBudget?: { bytes: number };
   /** Limits the full call: name resolution, all redirects, and the body. */
   readonly timeoutMs: number;
-  /** A `host:port` that this call may reach whatever it resolves to. */
+  /** A `host:port` that this call may reach, regardless of the address it resolves to. */
   readonly allowedHost?: string;
 }
 

@@ -98,12 +98,12 @@ describe('ServiceAccountToken', () => {
     ['status 503', status(503), 'unreachable', '(status 503)'],
     ['status 429', status(429), 'unreachable', '(status 429)'],
     ['a redirect', redirect('http://127.0.0.1:1/'), 'unreachable', '(status 302)'],
-    ['no token', json(200, { expires_in: 3_599 }), 'unreachable', 'answer is invalid'],
-    ['a token with a line break', token('two\r\nlines'), 'unreachable', 'answer is invalid'],
-    ['a textual lifetime', token('ya29.one', 'long'), 'unreachable', 'answer is invalid'],
-    ['a lifetime of 0', token('ya29.one', 0), 'unreachable', 'answer is invalid'],
-    ['an answer that is too long', long, 'unreachable', 'answer is invalid'],
-    ['a long token', token('x'.repeat(16_385)), 'unreachable', 'answer is invalid'],
+    ['no token', json(200, { expires_in: 3_599 }), 'unreachable', 'response is invalid'],
+    ['a token with a line break', token('two\r\nlines'), 'unreachable', 'response is invalid'],
+    ['a textual lifetime', token('ya29.one', 'long'), 'unreachable', 'response is invalid'],
+    ['a lifetime of 0', token('ya29.one', 0), 'unreachable', 'response is invalid'],
+    ['a response that is too long', long, 'unreachable', 'response is invalid'],
+    ['a long token', token('x'.repeat(16_385)), 'unreachable', 'response is invalid'],
   ])('rejects with an InvalidKeyError after %s, and the next call tries again', async (...row) => {
     const [, answer, kind, message] = row;
     server.script('/token', [answer, token('ya29.later')]);

@@ -101,7 +101,10 @@ export class ServiceAccountToken {
     const { access_token: token, expires_in: seconds } = fields;
     const isToken = typeof token === 'string' && /^[\x21-\x7e]{1,16384}$/.test(token);
     if (!isToken || typeof seconds !== 'number' || !(seconds > 0)) {
-      throw new InvalidKeyError('unreachable', `${noToken}: the token server's answer is invalid.`);
+      throw new InvalidKeyError(
+        'unreachable',
+        `${noToken}: the token server's response is invalid.`,
+      );
     }
     const until = requestedAt + seconds * 1_000 - earlyMs;
     this.#token = { text: token, until, wasAccepted: false };

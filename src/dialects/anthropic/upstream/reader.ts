@@ -62,7 +62,7 @@ export function isNamedEvent(event: string | null, { type, error }: JsonObject):
   return event !== null && event === type && error === undefined;
 }
 
-export const startedAgain = 'The provider began its answer a second time.';
+export const startedAgain = 'The provider began its response a second time.';
 
 export class AnthropicStreamReader implements StreamReader {
   finished = false;

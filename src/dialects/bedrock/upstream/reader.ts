@@ -46,8 +46,8 @@ function endFailure(reason: unknown): UpstreamFailure | undefined {
 }
 
 /**
- * The paths of the matched stop sequence in the model's own fields: in a reply, and in a stream's
- * last event.
+ * The paths of the matched stop sequence in the model's own fields: in a non-streaming response,
+ * and in a stream's last event.
  */
 export const stopSequencePaths = ['/stop_sequence', '/delta/stop_sequence'];
 

@@ -61,7 +61,7 @@ describe('checkBase64', () => {
   const lines = (text: string) => text.replaceAll(/.{76}/g, '$&\r\n');
   const long = Buffer.alloc(1_000, 'Grüße').toString('base64');
   test.each([
-    ['of whole groups', 'aGV5'],
+    ['that needs no padding', 'aGV5'],
     ['with padding', 'aGk='],
     ['with 2 padding characters', 'aA=='],
     ['without padding', 'aGk'],

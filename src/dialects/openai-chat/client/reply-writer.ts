@@ -26,7 +26,7 @@ export interface OpenAiClientOptions {
   readonly toolNames?: readonly string[] | undefined;
 }
 
-/** Options for a non-streaming reply, which always includes the usage. */
+/** Options for a non-streaming response, which always includes the usage. */
 export type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
 
 interface Call {

@@ -86,7 +86,7 @@ describe('readChatRequest', () => {
     });
   });
 
-  test('reads needs from tools, formats, parts, and budgets', () => {
+  test('derives the required model capabilities from tools, formats, parts, and budgets', () => {
     const needs = (fields: Record<string, unknown>) => read(fields).request.needs;
     const tool = { type: 'function', function: { name: 'f', parameters: {} } };
     expect(needs({ tools: [tool] }).tools).toBe(true);

@@ -11,7 +11,7 @@ function read(body: unknown, options?: ReplyOptions) {
   return readReply(typeof body === 'string' ? body : JSON.stringify(body), identity, options);
 }
 
-/** Reads a reply that must be usable. */
+/** Reads a response that must be usable. */
 function replyOf(body: unknown, options?: ReplyOptions) {
   return valueIn(read(body, options));
 }
@@ -73,7 +73,7 @@ test('readReply keeps a function_call for clients that send functions', () => {
   });
 });
 
-test('readReply reads a delta as the message when a server replies with a chunk', () => {
+test('readReply reads a delta as the message when a server responds with a chunk', () => {
   const delta = { role: 'assistant', content: 'Hi' };
   const reply = { ...answer(undefined), choices: [{ index: 0, delta, finish_reason: 'stop' }] };
   expect(written(reply).choices).toEqual([{ index: 0, message: delta, finish_reason: 'stop' }]);
@@ -139,7 +139,7 @@ describe('readReply', () => {
       },
       { role: 'assistant', content: 'a', reasoning: 'hm' },
     ],
-    'adds ids, types, and string arguments to tool calls': [
+    'adds IDs, types, and string arguments to tool calls': [
       { content: null, tool_calls: [tool('', { a: 1 }), tool('b', '{}')] },
       {
         ...{ role: 'assistant', content: null },
@@ -156,7 +156,7 @@ describe('readReply', () => {
         tool_calls: [{ ...tool('a', '{}'), type: 'function' }],
       },
     ],
-    'gives calls with the same id separate ids': [
+    'gives calls with the same ID separate IDs': [
       { content: null, tool_calls: [tool('0', '{}'), tool('0', '{}')] },
       {
         ...{ role: 'assistant', content: null },

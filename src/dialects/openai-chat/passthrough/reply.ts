@@ -8,7 +8,7 @@ import { convertCustomCalls } from '../client/tool-formats.ts';
 import { hideReasoning, type NormalizedChoice, normalizeChoice } from '../message.ts';
 import { outputDetailsIn, writeUsage } from '../usage.ts';
 
-/** Returns the client's reply, or the failure if the answer isn't usable. */
+/** Returns the client's response, or the failure if the provider's isn't usable. */
 export function readReply(
   text: string,
   identity: ReplyIdentity,

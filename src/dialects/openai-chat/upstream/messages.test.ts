@@ -280,7 +280,7 @@ describe('normalizeMessages', () => {
     ]);
   });
 
-  test('shortens call ids to 9 characters that still match their results', () => {
+  test('shortens call IDs to 9 characters that still match their results', () => {
     const ids = ['call_abcdefghijklmnop', 'abcDEF123', '', 'call_abcdefghijklmnoq'];
     const messages: ChatMessage[] = [
       { role: 'assistant', content: null, tool_calls: ids.map(call) },
@@ -296,7 +296,7 @@ describe('normalizeMessages', () => {
     expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
   });
 
-  test('shortens call ids that are too long for OpenAI, with their results', () => {
+  test('shortens call IDs that are too long for OpenAI, with their results', () => {
     const long = `chatcmpl-tool-${'0123456789abcdef'.repeat(2)}`;
     const ids = [long, `${long}0`, 'x'.repeat(40)];
     const messages: ChatMessage[] = [

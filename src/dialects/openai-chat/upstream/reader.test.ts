@@ -159,7 +159,7 @@ describe('AnswerEmitter with the function_call of an older server', () => {
     expect(sink.finishReason).toBe('tool_calls');
   });
 
-  test('emits it as a tool call from a reply', () => {
+  test('emits it as a tool call from a non-streaming response', () => {
     const sink = new RecordingSink();
     const message = { role: 'assistant', content: null, function_call: only };
     const choices = [{ index: 0, message, finish_reason: 'function_call' }];
@@ -314,7 +314,7 @@ test('readFullReply emits an image URL as a link for clients that accept only by
   expect(answer.images).toEqual([]);
 });
 
-test('readFullReply accepts a reply without a finish reason if it has output', () => {
+test('readFullReply accepts a response without a finish reason if it has output', () => {
   const read = (message: object) => {
     const answer = new RecordingSink();
     const choices = [{ index: 0, message, finish_reason: null }];

@@ -106,7 +106,7 @@ export class OpenAiStreamReader implements StreamReader {
   }
 }
 
-/** Emits a non-streaming reply. Returns a failure if the reply is one. */
+/** Emits a non-streaming response. Returns a failure if the response is one. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
   const parsed = parseReply(text);
   if (!parsed.ok) return parsed.failure;

@@ -45,7 +45,7 @@ const idPrefixes: Readonly<Record<ClientTool['type'], string>> = {
   tool_search: 'tsc',
 };
 
-/** Receives the events of a streamed response. A non-streaming reply has none. */
+/** Receives the events of a streamed response. A non-streaming response has none. */
 export interface EventOutput {
   emit(type: string, fields: object): void;
   /**

@@ -48,12 +48,12 @@ describe('readResponsesRequest', () => {
       'input[0].content[1].image_url',
     ],
     [
-      'with a call without an id',
+      'with a call without a call ID',
       { input: [{ type: 'function_call', name: 'a', arguments: '' }] },
       'input[0].call_id',
     ],
     [
-      'with a result without output and id',
+      'with a result that has neither output nor a call ID',
       { input: [{ type: 'function_call_output' }] },
       'input[0].call_id',
     ],
@@ -177,7 +177,7 @@ describe('readResponsesRequest', () => {
     expect(read(fields).request.models).toEqual(['a/b']);
   });
 
-  test('reads needs from parts, tools, and formats', () => {
+  test('derives the required model capabilities from parts, tools, and formats', () => {
     const image = { type: 'input_image', image_url: 'https://a.example/b.png' };
     const { request } = read({
       input: [
@@ -204,7 +204,7 @@ describe('readResponsesRequest', () => {
     });
   });
 
-  test("reads a web search as the vendor's own", () => {
+  test("treats a web_search tool as the provider's own search", () => {
     const tool = { type: 'web_search', filters: { allowed_domains: ['a.example'] } };
     expect(read({ tools: [{ type: 'function', name: 'a' }, tool] }).request.search).toMatchObject({
       param: 'tools[1]',

@@ -33,7 +33,7 @@ const tools = [
 ];
 const body: ResponsesBody = { model: 'acme/large', input: 'Hi', tools };
 
-/** Writes an answer as a stream and as a reply, which must be equal. Returns the stream's. */
+/** Writes an answer streaming and non-streaming, which must be equal. Returns the stream's. */
 function written(emit: (sink: AnswerSink) => void, requested: ResponsesBody = body) {
   const client = responsesClient(requested, echoOf(requested));
   const stream = client.writeStream(identity);

@@ -94,7 +94,7 @@ class EventBuffer implements EventOutput {
     this.#storedLength += characters;
     const isLong = this.#storedLength > streamedResponseLengthMax;
     if (!isLong && items <= outputItemsMax) return;
-    throw new GatewayError('upstream_error', 'The answer is too long to be streamed.');
+    throw new GatewayError('upstream_error', 'The response is too long to be streamed.');
   }
 
   #open(): void {
@@ -138,9 +138,7 @@ export function responsesStreamFormat(echo: Echo): StreamFormat {
   };
 }
 
-/**
- * Doesn't limit the length of the reply, because the upstream's reply is limited when it is read.
- */
+/** Doesn't limit the length of the response, because the upstream's is limited when it is read. */
 class ResponsesReplyWriter extends OutputWriter implements ReplyWriter {
   write(settled: SettledUsage): string {
     this.endItems();

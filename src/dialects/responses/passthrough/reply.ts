@@ -17,7 +17,7 @@ import type { Echo } from '../client/response-object.ts';
 import { argumentsOf, ItemIndexes, isClientCall } from '../upstream/output-items.ts';
 import { readUsage, writeUsage } from '../usage.ts';
 
-/** Returns the client's reply, or the failure if the answer isn't usable. */
+/** Returns the client's response, or the failure if the provider's isn't usable. */
 export function readReply(
   text: string,
   identity: ReplyIdentity,

@@ -346,7 +346,7 @@ test("ResponsesPassThrough keeps the item id of llama.cpp's calls", () => {
   expect(push(`data: ${event}\n\n`).output).toContain('"id":"fc_a"');
 });
 
-test('ResponsesPassThrough adds indexes to events of items without ids', () => {
+test('ResponsesPassThrough adds indexes to events of items without IDs', () => {
   const item = (type: string) => ({ type: 'response.output_item.added', item: { type } });
   const events = [
     { type: 'response.created', response: { id: 'r', status: 'in_progress' } },
