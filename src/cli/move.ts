@@ -6,8 +6,8 @@ import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { journalRoot, readFolderName } from '../money/settle/journal-files.ts';
+import { copyStore, type Rows } from '../store/copy-store.ts';
 import type { ReadOnlyDatabase } from '../store/database.ts';
-import { moveStore, type Rows } from '../store/move.ts';
 import { openReadOnly } from '../store/open.ts';
 import type { Progress, Report } from '../store/verify/progress.ts';
 import { type Verification, verifyLedger } from '../store/verify/verify.ts';
@@ -39,10 +39,10 @@ async function moveAll(context: Context): Promise<void> {
   const source = await openSource(config);
   try {
     requireEmptyJournal(config);
-    const rows = await moveStore({
+    const rows = await copyStore({
       ...{ source, url, now: now() },
-      onProgress: (name, moved, all) =>
-        context.err(`${name}: ${moved.toLocaleString('en-US')} of ${formatCount(all, 'row')}`),
+      onProgress: (name, copied, all) =>
+        context.err(`${name}: ${copied.toLocaleString('en-US')} of ${formatCount(all, 'row')}`),
     });
     await reportMove(context, config, url, rows);
   } finally {

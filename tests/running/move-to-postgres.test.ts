@@ -162,7 +162,7 @@ test(
     expect([exitCode, stdout]).toEqual([1, '']);
     expect(stderr).toBe(
       "The target database isn't empty: its table tenants has rows. Create a new one, and don't " +
-        'start a gateway on it first. Nothing was moved.\n',
+        'start a gateway on it first. Nothing was copied.\n',
     );
     expect((await other.chat(chat)).status).toBe(200);
     expect(await queryPostgres(url, 'select count(*)::int as keys from api_keys')).toEqual([

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { copyStore } from '../../src/store/copy-store.ts';
 import { migrate, migrations } from '../../src/store/migrations/migrate.ts';
-import { moveStore } from '../../src/store/move.ts';
 import { openReadOnly, openStore } from '../../src/store/open.ts';
 import { withMigrationConnection } from '../../src/store/postgres/postgres.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
@@ -18,7 +18,7 @@ const testMs = 120_000;
 const now = Date.UTC(2026, 10, 15, 12);
 const largest = Number.MAX_SAFE_INTEGER;
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-move-'));
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-copy-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 let files = 0;
 
@@ -46,12 +46,12 @@ async function emptyPostgres(): Promise<string> {
   return (await startPostgres()).createDatabase();
 }
 
-async function move(path: string, url: string, progress: unknown[] = []) {
+async function copy(path: string, url: string, progress: unknown[] = []) {
   const source = await openReadOnly(`sqlite:${path}`);
   if (!source) throw new Error(`There is no database at ${path}.`);
   try {
     const onProgress = (...args: unknown[]) => void progress.push(args);
-    return await moveStore({ source, url, now, onProgress });
+    return await copyStore({ source, url, now, onProgress });
   } finally {
     await source.close();
   }
@@ -99,7 +99,7 @@ const jobRow: readonly [string, Row] = [
   },
 ];
 
-/** At least one row for each table that is moved. */
+/** At least one row for each table that is copied. */
 const rowsOfAll: readonly (readonly [string, Row])[] = [
   tenant,
   ['tenants', { id: 'ACME', name: '', disabled: 0, requests_per_minute: 0, ...times }],
@@ -179,11 +179,11 @@ const rowsOfAll: readonly (readonly [string, Row])[] = [
 ];
 
 test(
-  'moveStore copies every row of every table and continues numbering after the last row',
+  'copyStore copies every row of every table and continues numbering after the last row',
   async () => {
     const path = await storeWith(...rowsOfAll);
     const url = await emptyPostgres();
-    const counts = await move(path, url);
+    const counts = await copy(path, url);
     using file = new Database(path, { readonly: true });
     const tables = file
       .query<{ name: string }, []>("select name from sqlite_schema where type = 'table'")
@@ -201,12 +201,12 @@ test(
           .all()
           .filter(({ name }) => name !== 'deployment')
           .map((row) => ('leased' in row ? { ...row, leased: 0 } : row));
-        const moved = await database.read
+        const copied = await database.read
           .selectFrom(table as 'tenants')
           .selectAll()
           .execute();
         expect(source.length, table).toBeGreaterThan(0);
-        expect(moved.map(plain), table).toEqual(source.map(plain));
+        expect(copied.map(plain), table).toEqual(source.map(plain));
       }
       expect(await database.read.selectFrom('leases').selectAll().execute()).toEqual([]);
       const report: string[] = [];
@@ -235,18 +235,18 @@ function plain(row: object): object {
   return Object.fromEntries(entries);
 }
 
-describe('moveStore fails without creating a table for', () => {
+describe('copyStore fails without creating a table for', () => {
   test.each([
     [
       'a NUL character',
       [tenant, jobRow, webhook('a', 'b'), webhook('hook', 'https://\0')],
-      "The table webhooks can't be moved: url of the row with rowid 2 has a NUL character, " +
+      "The table webhooks can't be copied: url of the row with rowid 2 has a NUL character, " +
         "which Postgres can't store.",
     ],
     [
       'a number that cannot be read exactly',
       [tenant, ['job_turns', { tenant_id: 'acme', served_at: largest + 1 }]],
-      "The table job_turns can't be moved: A stored number is too large to be read exactly.",
+      "The table job_turns can't be copied: A stored number is too large to be read exactly.",
     ],
     [
       'a lease that may be in use',
@@ -260,8 +260,8 @@ describe('moveStore fails without creating a table for', () => {
   ] as const)('%s', async (_, rows, message) => {
     const url = await emptyPostgres();
     const path = await storeWith(...rows);
-    expect(await failureOf(move(path, url))).toMatchObject({
-      message: `${message} Nothing was moved.`,
+    expect(await failureOf(copy(path, url))).toMatchObject({
+      message: `${message} Nothing was copied.`,
     });
     expect(await tablesInPostgres(url)).toEqual([]);
   });
@@ -272,20 +272,20 @@ describe('moveStore fails without creating a table for', () => {
     await migrate(older.write, 'sqlite', migrations.slice(0, -1));
     await older.close();
     const url = await emptyPostgres();
-    expect(await failureOf(move(path, url))).toMatchObject({
+    expect(await failureOf(copy(path, url))).toMatchObject({
       message:
         'The store has tables of an older version. Start a gateway on it once to migrate it. ' +
-        'Nothing was moved.',
+        'Nothing was copied.',
     });
     expect(await tablesInPostgres(url)).toEqual([]);
   });
 });
 
-test('moveStore rejects a target of an older version without migrating it', async () => {
+test('copyStore rejects a target of an older version without migrating it', async () => {
   const url = await emptyPostgres();
   const early = migrations.slice(0, 5);
   await withMigrationConnection(url, (db) => migrate(db, 'postgres', early));
-  expect(await failureOf(move(await storeWith(tenant), url))).toMatchObject({
+  expect(await failureOf(copy(await storeWith(tenant), url))).toMatchObject({
     message: expect.stringMatching(
       /^The target database isn't empty: its table migrations has rows\./,
     ),
@@ -293,7 +293,7 @@ test('moveStore rejects a target of an older version without migrating it', asyn
   expect(await queryPostgres(url, 'select max(number)::int from migrations')).toEqual([{ max: 5 }]);
 });
 
-describe('moveStore during the copy', () => {
+describe('copyStore during the copy', () => {
   /** Runs `interrupt` once every table before `webhooks` is copied. */
   async function interrupted(path: string, interrupt: (other: pg.Client) => Promise<unknown>) {
     const url = await emptyPostgres();
@@ -302,11 +302,11 @@ describe('moveStore during the copy', () => {
     await other.connect();
     try {
       await other.query('begin; lock table webhooks in share mode');
-      const moving = failureOf(move(path, url));
+      const copying = failureOf(copy(path, url));
       while ((await other.query(waiting)).rowCount === 0) await Bun.sleep(10);
       await interrupt(other);
       await other.query('rollback');
-      const failure = await moving;
+      const failure = await copying;
       const counts = await other.query(
         'select (select count(*)::int from tenants) as tenants, ' +
           '(select count(*)::int from settings) as settings',
@@ -338,14 +338,14 @@ describe('moveStore during the copy', () => {
     });
     expect(failure).toMatchObject({
       message:
-        'The store changed during the copy. Stop everything that uses it. Nothing was moved.',
+        'The store changed during the copy. Stop everything that uses it. Nothing was copied.',
     });
     expect(counts).toEqual(none);
   });
 });
 
 test(
-  'moveStore copies large tables in pages and reports progress',
+  'copyStore copies large tables in pages and reports progress',
   async () => {
     const path = await storeWith(tenant);
     {
@@ -361,7 +361,7 @@ test(
     }
     const url = await emptyPostgres();
     const progress: unknown[] = [];
-    const counts = await move(path, url, progress);
+    const counts = await copy(path, url, progress);
     expect([counts.get('job_turns'), counts.get('idempotency_claims')]).toEqual([100_001, 6]);
     expect(progress).toEqual([['job_turns', 100_000, 100_001]]);
     const sums = `select (select count(*)::int from job_turns) as turns,

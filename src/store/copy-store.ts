@@ -21,7 +21,7 @@ const progressRows = 100_000;
 /** The number of rows of each table. */
 export type Rows = ReadonlyMap<string, number>;
 
-interface Move {
+interface StoreCopy {
   readonly source: ReadOnlyDatabase;
   /** The URL of the target Postgres database. */
   readonly url: string;
@@ -34,7 +34,7 @@ interface Move {
  * Copies an idle SQLite store into an empty Postgres database in one transaction, so that a failure
  * leaves the target empty. The source is only read.
  */
-export async function moveStore({ source, url, now, onProgress }: Move): Promise<Rows> {
+export async function copyStore({ source, url, now, onProgress }: StoreCopy): Promise<Rows> {
   const version = await versionOf(source);
   await requireIdle(source, now);
   // Count before the transaction starts, because the server would end a transaction that is idle
@@ -46,23 +46,24 @@ export async function moveStore({ source, url, now, onProgress }: Move): Promise
     await requireEmpty(trx);
     for (const table of copiedTables) {
       const rows = total.get(table) ?? 0;
-      const onRows = (moved: number) => onProgress(table, moved, rows);
-      const moved = await moveTable(source, trx, table, onRows).catch((error: unknown) => {
+      const onRows = (copied: number) => onProgress(table, copied, rows);
+      const copied = await copyTable(source, trx, table, onRows).catch((error: unknown) => {
         const reason = failureMessage(error);
-        throw moveError(`The table ${table} can't be moved: ${reason.replace(/\.$/, '')}.`);
+        throw copyError(`The table ${table} can't be copied: ${reason.replace(/\.$/, '')}.`);
       });
-      if (moved !== rows) throw moveError(`Only ${moved} of ${rows} rows in ${table} were copied.`);
+      if (copied !== rows)
+        throw copyError(`Only ${copied} of ${rows} rows in ${table} were copied.`);
     }
     await finishCopy(trx);
     if ((await versionOf(source)) === version) return total;
-    throw moveError('The store changed during the copy. Stop everything that uses it.');
+    throw copyError('The store changed during the copy. Stop everything that uses it.');
   };
   const failing = "couldn't import the store";
   return withMigrationConnection(url, (db) => db.transaction().execute(copy), failing);
 }
 
-function moveError(reason: string): Error {
-  return storeError(`${reason} Nothing was moved.`);
+function copyError(reason: string): Error {
+  return storeError(`${reason} Nothing was copied.`);
 }
 
 /** Returns a number that changes whenever another connection, in any process, has written. */
@@ -83,14 +84,14 @@ async function countOf({ read }: ReadOnlyDatabase, table: Table): Promise<number
 async function requireIdle({ read }: ReadOnlyDatabase, now: number): Promise<void> {
   const { applied, known } = await migrationStatus(read, 'sqlite');
   if (applied !== known) {
-    throw moveError(
+    throw copyError(
       'The store has tables of an older version. Start a gateway on it once to migrate it.',
     );
   }
   const isAlive = read.selectFrom('leases').where('credits', '>', 0).where('until', '>=', now);
   const lease = await isAlive.select('until').executeTakeFirst();
   if (!lease) return;
-  throw moveError(
+  throw copyError(
     'A gateway holds a lease on credits of this store. Stop it; after a crash, wait 2 minutes.',
   );
 }
@@ -109,32 +110,32 @@ async function requireEmpty(trx: StoreTransaction): Promise<void> {
     if (rows.length > 0) filled ??= table;
   }
   if (!filled) return;
-  throw moveError(
+  throw copyError(
     `The target database isn't empty: its table ${filled} has rows. ` +
       "Create a new one, and don't start a gateway on it first.",
   );
 }
 
 /** Returns the number of copied rows. */
-async function moveTable<T extends Table>(
+async function copyTable<T extends Table>(
   source: ReadOnlyDatabase,
   trx: StoreTransaction,
   table: T,
-  onRows: (moved: number) => void,
+  onRows: (copied: number) => void,
 ): Promise<number> {
   const columns = [...(await columnsOf(source.read, 'sqlite', table))] as Column<T>[];
-  let [moved, reported, last] = [0, 0, Number.MIN_SAFE_INTEGER];
+  let [copied, reported, last] = [0, 0, Number.MIN_SAFE_INTEGER];
   for (;;) {
     const rows = await rowsAfter(source, table, columns, last);
     const end = rows.at(-1);
-    if (!end) return moved;
+    if (!end) return copied;
     for (const row of rows) requireText(row);
     await insertRows(trx, 'postgres', { table, columns, rows, explicitIds: true });
     last = end.position;
-    moved += rows.length;
-    if (moved - reported < progressRows) continue;
-    reported = moved;
-    onRows(moved);
+    copied += rows.length;
+    if (copied - reported < progressRows) continue;
+    reported = copied;
+    onRows(copied);
   }
 }
 
