@@ -293,7 +293,7 @@ export interface ClientRequest {
   readonly client: ClientDialect;
   /** Returns everything that determines the answer, except whether it is streamed. */
   cacheKeyInput(): unknown;
-  /** True if converting a stream to a non-streaming response, or the reverse, would lose content. */
+  /** True if converting a stream to a complete response, or the reverse, would lose content. */
   readonly isStreamModeFixed: boolean;
   /** At temperature 0, the client expects the same answer to the same request. */
   readonly temperature: number | null;
