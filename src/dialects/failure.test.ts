@@ -378,7 +378,7 @@ describe('failureInside recognizes an error that', () => {
       { code: 'InvalidParameter', message: 'It broke.' },
       { kind: 'server', status: null, message: 'It broke.' },
     ],
-    'has success: false, whatever its code': [
+    'has success: false, regardless of its code': [
       { code: 200, msg: 'It broke.', success: false },
       { kind: 'server', message: 'It broke.' },
     ],

@@ -265,7 +265,7 @@ async function readResponse<Reply>(
   return { kind: 'stream', ...streamed.value, reader, source, upstreamCall, ended: true };
 }
 
-/** Matches the beginning of an event stream, whatever its declared content type. */
+/** Matches the beginning of an event stream, regardless of its declared content type. */
 const eventStart = /^\s*(?:data|event|id|retry)?:/;
 
 /** Reads enough of an answer for `eventStart` to match. */

@@ -14,7 +14,7 @@ async function seconds(file: Uint8Array, mimeType: string): Promise<number> {
 }
 
 describe('planCuts', () => {
-  test('keeps a file of up to 25 MB in one piece, whatever its format', async () => {
+  test('keeps a file of up to 25 MB in one piece, regardless of its format', async () => {
     const file = stored(Buffer.alloc(25 * mebibyte, 7));
     expect(await planCuts(file)).toEqual([{ from: 0, to: 25 * mebibyte, startMs: 0 }]);
   });

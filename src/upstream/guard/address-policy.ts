@@ -23,7 +23,7 @@ const userUrlLengthMax = 4096;
 /** The addresses that may be called. The default is `publicOnly`. */
 export interface AddressPolicy {
   readonly isAllowedAddress: (ip: string) => boolean;
-  /** Exact `host:port` pairs that are allowed whatever they resolve to. */
+  /** Exact `host:port` pairs that are allowed, regardless of the address they resolve to. */
   readonly allowHosts: readonly string[];
   /** Host names that may resolve to private addresses. */
   readonly privateNames: ReadonlySet<string>;
