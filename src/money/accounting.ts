@@ -294,8 +294,8 @@ export class Accounting {
 type WalletTransform = <W extends { readonly leased: number }>(wallet: W) => W;
 
 /**
- * Subtracts the larger of the spare credits before and after the read, because credits may be leased
- * or returned during the read. This way, spare credits never appear as held.
+ * Subtracts the larger of the spare credits before and after the read, because credits may be
+ * leased or returned during the read. This way, spare credits never appear as held.
  */
 function subtractSpare(spare: () => number): WalletTransform {
   const before = spare();

@@ -3,7 +3,7 @@ import { makeRecord } from '../../tests/support/record.ts';
 import { newRequestId } from '../core/ids.ts';
 import { findWithRetry } from './customer-log.ts';
 
-test('findWithRetry retries after the process was suspended, because the record may not be committed yet', async () => {
+test('findWithRetry retries after a suspension, because the record may not be committed yet', async () => {
   const requestId = newRequestId();
   const committed = makeRecord({ requestId });
   let lookups = 0;

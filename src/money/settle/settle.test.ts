@@ -233,7 +233,7 @@ describe('settle', () => {
     { isShared: true, isCapped: false, finishReason: 'length', saved: 'Words.' },
     { isShared: false, isCapped: true, finishReason: 'length', saved: 'Words.' },
   ])(
-    'saves $saved as the recording (shared: $isShared, capped: $isCapped, finish reason: $finishReason)',
+    'saves $saved as the recording (shared: $isShared, capped: $isCapped, finish: $finishReason)',
     async (one) => {
       const { isShared, isCapped, finishReason } = one;
       const recorder = new AnswerRecorder(100, isShared);

@@ -139,9 +139,9 @@ export async function lockAccount(
 
 /**
  * Brings a key's account to its limit. The first call grants the entire limit. When the limit
- * changes, a later call books the difference. A decrease never takes credits that are leased. Credits
- * that the key spent earlier in the period outside this account (when it had no limit or a different
- * one) are subtracted from the grant.
+ * changes, a later call books the difference. A decrease never takes credits that are leased.
+ * Credits that the key spent earlier in the period outside this account (when it had no limit or a
+ * different one) are subtracted from the grant.
  */
 export async function bookAllowance(
   trx: StoreTransaction,

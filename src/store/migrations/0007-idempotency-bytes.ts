@@ -5,8 +5,8 @@ export const idempotencyBytes: Migration = {
   name: 'bytes of stored idempotent answers',
   statements: ({ id, integer, tableEnd }) => [
     // One sum for each hour in which answers expire, so that answers never have to be counted. A
-    // sum is deleted when its hour is over, and is never lowered. `hour` counts hours since the Unix
-    // epoch.
+    // sum is deleted when its hour is over, and is never lowered. `hour` counts hours since
+    // the Unix epoch.
     `create table idempotency_bytes (
       tenant_id ${id} not null references tenants (id),
       hour ${integer} not null,
