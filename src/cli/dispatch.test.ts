@@ -424,12 +424,16 @@ describe('tollgate secret', () => {
       expect((await json('secret', 'rotate')).data).toEqual({
         rotated: 1,
         current: 0,
-        unreadable: 0,
+        undecryptable: 0,
       });
       expect((await tollgate('secret', 'show')).out).toContain(': 1 encrypted with the current');
       expect((await tollgate('secret', 'rotate')).out).toContain(': 0 re-encrypted, 1 already');
       previousKey = null;
-      expect((await json('secret', 'show')).data).toEqual({ current: 1, former: 0, unreadable: 0 });
+      expect((await json('secret', 'show')).data).toEqual({
+        current: 1,
+        previous: 0,
+        undecryptable: 0,
+      });
       await json('byok', 'set', 'anthropic', '--api-key', 'sk-second-0123456789');
       const unset = await tollgate('secret', 'rotate');
       expect([unset.code, unset.out]).toEqual([1, '']);

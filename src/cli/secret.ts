@@ -8,10 +8,8 @@ const show: Command = {
   async run(context) {
     const services = await context.services();
     const { current, previous, undecryptable } = await services.rotation().count();
-    if (context.args.has('json')) {
-      const counts = [...countsFor(current, undecryptable), ['former', previous]];
-      return printJson(context, { data: Object.fromEntries(counts) });
-    }
+    if (context.args.has('json'))
+      return printJson(context, { data: { current, previous, undecryptable } });
     context.out(
       `Tenants' provider keys: ${current} encrypted with the current secret key, ` +
         `${previous} with the previous one, ${undecryptable} that can't be decrypted.`,
@@ -26,10 +24,8 @@ const rotate: Command = {
   async run(context) {
     const services = await context.services();
     const { current, previous, undecryptable } = await services.rotation().rotate();
-    if (context.args.has('json')) {
-      const counts = [['rotated', previous], ...countsFor(current, undecryptable)];
-      return printJson(context, { data: Object.fromEntries(counts) });
-    }
+    if (context.args.has('json'))
+      return printJson(context, { data: { rotated: previous, current, undecryptable } });
     context.out(
       `Tenants' provider keys: ${previous} re-encrypted, ${current} already up to date, ` +
         `${undecryptable} that can't be decrypted. ` +
@@ -37,14 +33,6 @@ const rotate: Command = {
     );
   },
 };
-
-/** Returns the counts that both JSON outputs share. Scripts rely on these field names. */
-function countsFor(current: number, undecryptable: number): [string, number][] {
-  return [
-    ['current', current],
-    ['unreadable', undecryptable],
-  ];
-}
 
 export const secret: Topic = {
   name: 'secret',
