@@ -90,7 +90,7 @@ test(
 );
 
 test(
-  'a start with a different secret key fails while credentials need the previous one',
+  'startup with a different secret key fails while credentials need the previous one',
   async () => {
     const gateway = await startGateway({ upstreams: upstreams() });
     const set = await gateway.command('byok', 'set', 'vendor', '--api-key', 'sk-own-0123456789');

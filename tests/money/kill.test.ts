@@ -23,7 +23,7 @@ import {
 import { Traffic } from '../support/money/traffic.ts';
 
 const kills = 30;
-/** The maximum number of completed answers to wait for between a start and the next kill. */
+/** The maximum number of completed answers to wait for between startup and the next kill. */
 const completedMax = 40;
 /** The time limit for one start and one kill. */
 const roundMs = 120_000;

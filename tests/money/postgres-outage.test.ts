@@ -187,7 +187,7 @@ async function execute(url: string, statement: string): Promise<void> {
 }
 
 test(
-  'a shutdown during an outage leaves the journal for the next start to book',
+  'a shutdown during an outage leaves the journal for the next startup to book',
   async () => {
     const { upstream, postgres } = stoppedRig;
     const DATABASE_URL = await postgres.createDatabase();

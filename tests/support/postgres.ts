@@ -32,7 +32,7 @@ export interface OwnPostgres extends TestPostgres {
   /** Freezes all processes of the server. Sockets stay open, but nothing responds. */
   pause(): void;
   resume(): void;
-  /** `immediate` is like a crash: clients are disconnected, and the next start recovers. */
+  /** `immediate` is like a crash: clients are disconnected, and the next startup recovers. */
   halt(mode: 'fast' | 'immediate'): Promise<void>;
   /** Restarts on the same port with the same data. */
   start(): Promise<void>;

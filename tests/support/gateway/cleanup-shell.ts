@@ -25,7 +25,7 @@ export function newFolder(): string {
 
 /**
  * Returns the home directory of all gateways of this process. The runtime caches transpiled sources
- * there, so with separate directories every start would be cold.
+ * there, so with separate directories every startup would be cold.
  */
 export function sharedHome(): string {
   shell ??= startShell();
