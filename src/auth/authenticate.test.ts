@@ -4,7 +4,7 @@ import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import { generateAdminToken, generateKey, hashKey } from './api-key.ts';
 import { Authenticator, callerForKey } from './authenticate.ts';
-import type { ApiKey, KeyMatch, Tenant } from './tenant-directory.ts';
+import { type ApiKey, type KeyMatch, type Tenant, unrestricted } from './tenant-directory.ts';
 
 const start = Date.UTC(2026, 10, 15, 12);
 
@@ -26,15 +26,9 @@ function record(id: string): ApiKey {
     label: 'sk-tg-ab12…9f',
     name: 'app',
     disabled: false,
-    limitCredits: null,
-    limitReset: null,
-    models: null,
-    scopes: null,
-    requestsPerMinute: null,
-    cacheMode: null,
+    ...unrestricted,
     createdAt: start,
     updatedAt: start,
-    expiresAt: null,
     lastUsedAt: null,
   };
 }
