@@ -201,6 +201,7 @@ function toKnownKey({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): K
     scopes: key.scopes,
     models: key.models,
     requestsPerMinute: lowest(key.requestsPerMinute, tenant.requestsPerMinute),
+    tenantRequestsPerMinute: tenant.requestsPerMinute,
     concurrentRequests: tenant.concurrentRequests,
     cacheMode: key.cacheMode,
     limitCredits: key.limitCredits,

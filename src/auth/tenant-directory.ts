@@ -8,8 +8,9 @@ export interface Tenant {
   readonly id: string;
   readonly name: string;
   readonly disabled: boolean;
-  /** Null means the operator's default. */
+  /** For all keys of the tenant together. Null means that each key has the operator's default. */
   readonly requestsPerMinute: number | null;
+  /** Null means the operator's default. */
   readonly concurrentRequests: number | null;
   readonly createdAt: number;
   readonly updatedAt: number;

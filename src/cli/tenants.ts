@@ -13,7 +13,7 @@ const name = { value: '<text>', summary: 'Display name' } as const;
 const unrestricted = 'default';
 
 const limits = {
-  'requests-per-minute': { value: '<n>', summary: "Default rate limit of the tenant's keys" },
+  'requests-per-minute': { value: '<n>', summary: "Rate limit of all the tenant's keys together" },
   'concurrent-requests': { value: '<n>', summary: 'Maximum number of concurrent requests' },
 } as const;
 

@@ -76,7 +76,10 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
       mapError: toOutageError,
     }),
     ...objectRoutes(deps.jobs.objectRouteDeps),
-    ...keyRoutes(managementDeps),
+    ...keyRoutes({
+      ...managementDeps,
+      requestsPerMinuteMax: config.limits.requestsPerMinute,
+    }),
     ...byokRoutes({
       ...managementDeps,
       credentials: store.credentials,

@@ -20,7 +20,10 @@ export interface Caller {
   readonly scopes: readonly Scope[] | null;
   /** Null allows every model. A trailing `*` is a wildcard. */
   readonly models: readonly string[] | null;
+  /** The key's limit, or its tenant's if that is lower. Null means the operator's default. */
   readonly requestsPerMinute: number | null;
+  /** For all keys of the tenant together. Null means that only each key is limited. */
+  readonly tenantRequestsPerMinute: number | null;
   readonly concurrentRequests: number | null;
   readonly cacheMode: CacheMode | null;
   /** Credits this key can spend per period. Null means the wallet's balance is the only limit. */

@@ -5,7 +5,13 @@ import { GatewayError } from '../core/errors.ts';
 import { Admission, type AdmissionDeps } from './admission.ts';
 import { ConcurrencyLimiter, SharedSlots } from './concurrency.ts';
 import { RateLimiter } from './rate.ts';
-import type { SharedCounts, SharedTake, SlotResult, WindowCount } from './shared-counts.ts';
+import type {
+  CountedKey,
+  SharedCounts,
+  SharedTake,
+  SlotResult,
+  WindowCount,
+} from './shared-counts.ts';
 
 const noon = Date.UTC(2026, 10, 15, 12);
 
@@ -152,12 +158,12 @@ describe('Admission with shared counters', () => {
     slotResult: SlotResult | undefined = { isFree: true, running: 2 };
     readonly calls: string[] = [];
 
-    async take(_tenant: string, keyId: string, _limits: object, known: WindowCount) {
+    async take({ keyId }: CountedKey, _limits: object, known: WindowCount) {
       this.known = known;
       this.calls.push(`take ${keyId} ${known.requests}`);
       return this.takes.shift();
     }
-    async addTokens(_tenant: string, keyId: string, tokens: number) {
+    async addTokens({ keyId }: CountedKey, tokens: number) {
       this.calls.push(`tokens ${keyId} ${tokens}`);
       return this.afterTokens;
     }
@@ -184,7 +190,8 @@ describe('Admission with shared counters', () => {
 
   const counted = (requests: number, allowed: boolean): SharedTake => {
     // 10 seconds before the end of the minute on the shared clock.
-    return { window: noon / 60_000, requests, tokens: 0, allowed, now: noon + 50_000 };
+    const count = { window: noon / 60_000, requests, tokens: 0, tenantRequests: 0 };
+    return { ...count, allowed, now: noon + 50_000 };
   };
 
   test('uses the shared count and the shared clock', async () => {
@@ -212,6 +219,20 @@ describe('Admission with shared counters', () => {
     const { message } = await errorOf(() => admission.countRequest(caller(), headers));
     expect(message).toStartWith('This API key is limited to 5 requests per minute.');
     expect(counts.calls).toHaveLength(2);
+  });
+
+  test("continues from the tenant's last known count while Redis is unreachable", async () => {
+    const { counts, admission } = createShared();
+    const limited = { requestsPerMinute: 4, tenantRequestsPerMinute: 4 };
+    counts.takes = [{ ...counted(1, true), tenantRequests: 3 }];
+    const headers: Record<string, string> = {};
+    await admission.countRequest(caller(limited), headers);
+    expect(headers['x-ratelimit-remaining']).toBe('1');
+    counts.isUp = false;
+    // Requests of all keys count.
+    await admission.countRequest(caller({ ...limited, keyId: 'key_2' }), headers);
+    const { message } = await errorOf(() => admission.countRequest(caller(limited), headers));
+    expect(message).toStartWith('This tenant is limited to 4 requests per minute, shared by all');
   });
 
   test('shares slots, releases each once, and acquires none for a rejected request', async () => {
@@ -262,7 +283,7 @@ describe('Admission with shared counters', () => {
     const { counts, admission } = createShared();
     // The shared clock is 20 seconds behind and still in the previous minute.
     const before = { window: noon / 60_000 - 1, now: noon - 20_000 };
-    counts.takes = [{ ...before, requests: 1, tokens: 0, allowed: true }];
+    counts.takes = [{ ...before, requests: 1, tokens: 0, tenantRequests: 0, allowed: true }];
     await admission.countRequest(caller(), {});
     await admission.countTokens(caller(), 80);
     await admission.countRequest(caller(), {});
@@ -299,7 +320,7 @@ describe('Admission with shared counters', () => {
     await admission.countTokens(caller(), 0);
     expect(counts.calls).toEqual(['tokens key_1 12']);
     // The shared count is remembered in case Redis becomes unreachable.
-    counts.afterTokens = { window: noon / 60_000, requests: 1, tokens: 90 };
+    counts.afterTokens = { window: noon / 60_000, requests: 1, tokens: 90, tenantRequests: 0 };
     await admission.countTokens(caller(), 1);
     counts.isUp = false;
     const { message } = await errorOf(() => admission.countRequest(caller(), {}));

@@ -47,7 +47,7 @@ export class Admission {
     this.#concurrency = concurrency;
     this.#concurrentRequests = defaults.concurrentRequests;
     const { requestsPerMinute: requests, tokensPerMinute: tokens = null } = defaults;
-    this.#rateLimits = { requests, tokens };
+    this.#rateLimits = { requests, tokens, tenantRequests: null };
     this.#now = now;
     this.#sharedLimits = shared;
   }
@@ -57,13 +57,13 @@ export class Admission {
     const limits = this.#limitsOf(caller);
     const counts = this.#sharedLimits?.counts;
     if (counts?.isUp) return this.#countShared(counts, caller, limits, headers);
-    enforce(this.#rate.take(caller.keyId, limits, this.#sharedNow()), limits, headers);
+    enforce(this.#rate.take(caller, limits, this.#sharedNow()), limits, headers);
   }
 
   /** Writes rate headers from this process's counts for an answer that uses no quota. */
   writeRateHeaders(caller: Caller, headers: Record<string, string>): void {
     const limits = this.#limitsOf(caller);
-    writeHeaders(this.#rate.peek(caller.keyId, limits, this.#sharedNow()), headers);
+    writeHeaders(this.#rate.peek(caller, limits, this.#sharedNow()), headers);
   }
 
   /**
@@ -71,7 +71,7 @@ export class Admission {
    */
   countTokens(caller: Caller, tokens: number): void | Promise<void> {
     if (this.#rateLimits.tokens === null || tokens === 0) return;
-    this.#rate.addTokens(caller.keyId, tokens, this.#sharedNow());
+    this.#rate.addTokens(caller, tokens, this.#sharedNow());
     const counts = this.#sharedLimits?.counts;
     if (counts?.isUp) return this.#countTokensShared(counts, caller, tokens);
   }
@@ -104,30 +104,33 @@ export class Admission {
     return this.#now() + this.#clockOffsetMs;
   }
 
-  #limitsOf({ requestsPerMinute: own }: Caller): RateLimits {
-    return own === null ? this.#rateLimits : { requests: own, tokens: this.#rateLimits.tokens };
+  #limitsOf({ requestsPerMinute, tenantRequestsPerMinute }: Caller): RateLimits {
+    const { requests, tokens } = this.#rateLimits;
+    if (requestsPerMinute === null && tenantRequestsPerMinute === null) return this.#rateLimits;
+    return {
+      requests: requestsPerMinute ?? requests,
+      tokens,
+      tenantRequests: tenantRequestsPerMinute,
+    };
   }
 
   async #countShared(
     counts: SharedCounts,
-    { tenantId, keyId }: Caller,
+    caller: Caller,
     limits: RateLimits,
     headers: Record<string, string>,
   ): Promise<void> {
-    const shared = await counts.take(tenantId, keyId, limits, this.#rate.known(keyId));
-    if (!shared) return enforce(this.#rate.take(keyId, limits, this.#sharedNow()), limits, headers);
+    const shared = await counts.take(caller, limits, this.#rate.known(caller));
+    if (!shared)
+      return enforce(this.#rate.take(caller, limits, this.#sharedNow()), limits, headers);
     this.#clockOffsetMs = shared.now - this.#now();
-    this.#rate.mergeShared(keyId, shared);
+    this.#rate.mergeShared(caller, shared);
     enforce(rateDecision(shared, shared.allowed, limits, shared.now), limits, headers);
   }
 
-  async #countTokensShared(
-    counts: SharedCounts,
-    { tenantId, keyId }: Caller,
-    tokens: number,
-  ): Promise<void> {
-    const counted = await counts.addTokens(tenantId, keyId, tokens);
-    if (counted) this.#rate.mergeShared(keyId, counted);
+  async #countTokensShared(counts: SharedCounts, caller: Caller, tokens: number): Promise<void> {
+    const counted = await counts.addTokens(caller, tokens);
+    if (counted) this.#rate.mergeShared(caller, counted);
   }
 }
 
@@ -159,14 +162,14 @@ function enforce(
   headers: Record<string, string>,
 ): void {
   writeHeaders(decision, headers);
-  if (decision.allowed) return;
-  const { retryAfterSeconds } = decision;
-  const quota =
-    decision.exhausted === 'tokens' && limits.tokens !== null
-      ? `${pluralize(limits.tokens, 'token')} per minute`
-      : `${pluralize(limits.requests, 'request')} per minute`;
-  const wait = `Try again in ${Math.ceil(retryAfterSeconds)} s.`;
-  const message = `This API key is limited to ${quota}. ${wait}`;
+  const { exhausted, retryAfterSeconds } = decision;
+  if (exhausted === null) return;
+  const quota = pluralize(limits[exhausted] ?? 0, exhausted === 'tokens' ? 'token' : 'request');
+  const limit =
+    exhausted === 'tenantRequests'
+      ? `This tenant is limited to ${quota} per minute, shared by all its keys.`
+      : `This API key is limited to ${quota} per minute.`;
+  const message = `${limit} Try again in ${Math.ceil(retryAfterSeconds)} s.`;
   throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds });
 }
 

@@ -1,15 +1,24 @@
+import type { Caller } from '../core/caller.ts';
+
+/** Whose requests are counted. */
+export type CountedKey = Pick<Caller, 'tenantId' | 'keyId'>;
+
 /** One key's usage in one minute. */
 export interface WindowCount {
   /** Minutes since 1970. */
   readonly window: number;
   readonly requests: number;
   readonly tokens: number;
+  /** The requests of all keys of the tenant. Counted only if the tenant has a limit. */
+  readonly tenantRequests: number;
 }
 
 export interface RateLimits {
   readonly requests: number;
   /** Null means that only the credits limit the tokens. */
   readonly tokens: number | null;
+  /** For all keys of the tenant together. Null means that the tenant has no limit of its own. */
+  readonly tenantRequests: number | null;
 }
 
 export interface SharedTake extends WindowCount {
@@ -33,13 +42,8 @@ export interface SharedCounts {
   /** False while Redis is unreachable and calls are pointless. */
   readonly isUp: boolean;
   /** Counts one request. `known` is the local count, in case Redis has lost its data. */
-  take(
-    tenantId: string,
-    keyId: string,
-    limits: RateLimits,
-    known: WindowCount,
-  ): Promise<SharedTake | undefined>;
-  addTokens(tenantId: string, keyId: string, tokens: number): Promise<WindowCount | undefined>;
+  take(key: CountedKey, limits: RateLimits, known: WindowCount): Promise<SharedTake | undefined>;
+  addTokens(key: CountedKey, tokens: number): Promise<WindowCount | undefined>;
   /** Releases the slots in `released`, then acquires `slot`, which expires unless it is renewed. */
   acquire(
     tenantId: string,

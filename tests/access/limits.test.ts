@@ -45,6 +45,7 @@ afterAll(async () => {
 });
 beforeEach(() => upstream.reset());
 
+const asManager = { management: true };
 const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'hi' }] };
 
 function rateHeaders({ headers }: Pick<Reply, 'headers'>) {
@@ -152,6 +153,67 @@ describe('the limit of requests per minute', () => {
     expect((await gateway.post(chat, { key: one })).status).toBe(200);
     expect((await gateway.post(chat, { key: one })).status).toBe(429);
     expect((await gateway.post(chat, { key: two })).status).toBe(200);
+  });
+
+  test("admits a tenant's limit once for all its keys and says whose limit it is", async () => {
+    const limit = { requests_per_minute: 3 };
+    const manager = await gateway.makeTenant({ id: 'three', name: 'Three', ...limit }, asManager);
+    const [one, two] = [await gateway.makeKey({}, manager), await gateway.makeKey(limit, manager)];
+    const replies: Reply[] = [];
+    for (const key of [one, two, one]) replies.push(await gateway.post(chat, { key }));
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(replies.map((reply) => rateHeaders(reply).remaining)).toEqual([2, 1, 0]);
+    const rejected = await gateway.post(chat, { key: two });
+    expect([rejected.status, rejected.error.message]).toEqual([
+      429,
+      'This tenant is limited to 3 requests per minute, shared by all its keys. Try again in 43 s.',
+    ]);
+    expect(rateHeaders(rejected)).toMatchObject({ limit: 3, remaining: 0 });
+    expect((await gateway.post(chat)).status).toBe(200);
+  });
+
+  test("reports the tighter of the key's and the tenant's limit in the headers", async () => {
+    const limit = { requests_per_minute: 4 };
+    const manager = await gateway.makeTenant({ id: 'four', name: 'Four', ...limit }, asManager);
+    const wide = await gateway.makeKey({}, manager);
+    const narrow = await gateway.makeKey({ requests_per_minute: 2 }, manager);
+    const rates: number[][] = [];
+    for (const key of [narrow, wide, narrow, narrow, wide, wide]) {
+      const reply = await gateway.post(chat, { key });
+      const { limit, remaining } = rateHeaders(reply);
+      rates.push([reply.status, limit, remaining]);
+    }
+    expect(rates).toEqual([
+      [200, 2, 1],
+      [200, 4, 2],
+      [200, 2, 0],
+      // A request that its key's limit rejects doesn't count against the tenant's.
+      [429, 2, 0],
+      [200, 4, 0],
+      [429, 4, 0],
+    ]);
+  });
+
+  test("rejects a key's limit above its tenant's, or above the default if it has none", async () => {
+    const nine = { id: 'nine', name: 'Nine', requests_per_minute: 9 };
+    const unlimited = { id: 'default-rate', name: 'Default' };
+    for (const [tenant, highest] of [[nine, 9] as const, [unlimited, 50_000] as const]) {
+      const key = await gateway.makeTenant(tenant, asManager);
+      const write = (value: number) =>
+        gateway.post({ name: 'a', requests_per_minute: value }, { path: '/api/v1/keys', key });
+      const above = await write(highest + 1);
+      expect([above.status, above.error.param, above.error.message]).toEqual([
+        400,
+        'requests_per_minute',
+        `requests_per_minute is ${highest + 1}, but keys of this tenant can have at most ` +
+          `${highest}. Lower it, or have the operator raise the tenant's limit.`,
+      ]);
+      expect((await write(highest)).status).toBe(201);
+    }
+    // The operator can give a key more than the default.
+    const fields = { requests_per_minute: 60_000 };
+    const faster = await gateway.makeTenant({ id: 'faster', name: 'Faster' }, fields);
+    expect(rateHeaders(await gateway.post(chat, { key: faster })).limit).toBe(60_000);
   });
 
   test('resets with the minute, but not when the clock is set back', async () => {

@@ -282,8 +282,12 @@ describe('the Redis client', () => {
 });
 
 describe('RedisCounts', () => {
-  const fresh = { window: -1, requests: 0, tokens: 0 };
-  const limits = (requests: number, tokens: number | null = null) => ({ requests, tokens });
+  const one = { tenantId: 'acme', keyId: 'key_1' };
+  const two = { tenantId: 'acme', keyId: 'key_2' };
+  const fresh = { window: -1, requests: 0, tokens: 0, tenantRequests: 0 };
+  const limits = (requests: number, tokens: number | null = null) => {
+    return { requests, tokens, tenantRequests: null };
+  };
 
   /** Connects a client for each process. */
   async function counters(processes: number) {
@@ -309,7 +313,7 @@ describe('RedisCounts', () => {
       if (!group) return;
       await earlyInTheMinute();
       const takes = Array.from({ length: 300 }, (_, i) =>
-        group.counts[i % 3]?.take('acme', 'key_1', limits(100), fresh),
+        group.counts[i % 3]?.take(one, limits(100), fresh),
       );
       const allowed = (await Promise.all(takes)).filter((take) => take?.allowed);
       const numbers = allowed.map((take) => take?.requests ?? 0).sort((a, b) => a - b);
@@ -326,9 +330,35 @@ describe('RedisCounts', () => {
       const [counts] = group?.counts ?? [];
       if (!group || !counts) return;
       await earlyInTheMinute();
-      for (let i = 0; i < 5; i++) await counts.take('acme', 'key_1', limits(2), fresh);
-      expect(await counts.take('acme', 'key_1', limits(3), fresh)).toMatchObject({ allowed: true });
-      expect(await counts.take('acme', 'key_2', limits(1), fresh)).toMatchObject({ allowed: true });
+      for (let i = 0; i < 5; i++) await counts.take(one, limits(2), fresh);
+      expect(await counts.take(one, limits(3), fresh)).toMatchObject({ allowed: true });
+      expect(await counts.take(two, limits(1), fresh)).toMatchObject({ allowed: true });
+      group.close();
+    },
+    testMs,
+  );
+
+  test(
+    "counts the requests of a tenant's keys together, and continues from a known count",
+    async () => {
+      const group = await counters(2);
+      const [here, there] = group?.counts ?? [];
+      if (!server || !group || !here || !there) return;
+      await earlyInTheMinute();
+      const shared = { ...limits(3), tenantRequests: 4 };
+      const takes = [one, two, two, one, two].map((key, i) =>
+        (i % 2 === 0 ? here : there).take(key, shared, fresh),
+      );
+      const numbers = (await Promise.all(takes)).map((take) => take?.tenantRequests ?? 0);
+      expect(numbers.sort()).toEqual([1, 2, 3, 4, 4]);
+      const last = await here.take(one, shared, fresh);
+      expect(last).toMatchObject({ allowed: false, requests: 2, tenantRequests: 4 });
+      // A key of a tenant without a limit isn't counted for the tenant.
+      expect(await here.take(one, limits(3), fresh)).toMatchObject({ tenantRequests: 0 });
+      await server.command('FLUSHALL');
+      const known = { ...fresh, window: last?.window ?? 0, tenantRequests: 3 };
+      const take = await there.take(one, shared, known);
+      expect(take).toMatchObject({ allowed: true, requests: 1, tenantRequests: 4 });
       group.close();
     },
     testMs,
@@ -341,15 +371,15 @@ describe('RedisCounts', () => {
       const [here, there] = group?.counts ?? [];
       if (!group || !here || !there) return;
       await earlyInTheMinute();
-      expect(await here.take('acme', 'key_1', limits(9, 100), fresh)).toMatchObject({
+      expect(await here.take(one, limits(9, 100), fresh)).toMatchObject({
         allowed: true,
       });
-      expect(await here.addTokens('acme', 'key_1', 99)).toMatchObject({ requests: 1, tokens: 99 });
-      expect(await there.take('acme', 'key_1', limits(9, 100), fresh)).toMatchObject({
+      expect(await here.addTokens(one, 99)).toMatchObject({ requests: 1, tokens: 99 });
+      expect(await there.take(one, limits(9, 100), fresh)).toMatchObject({
         allowed: true,
       });
-      await there.addTokens('acme', 'key_1', 1);
-      expect(await here.take('acme', 'key_1', limits(9, 100), fresh)).toMatchObject({
+      await there.addTokens(one, 1);
+      expect(await here.take(one, limits(9, 100), fresh)).toMatchObject({
         allowed: false,
         requests: 2,
         tokens: 100,
@@ -366,17 +396,22 @@ describe('RedisCounts', () => {
       const [counts] = group?.counts ?? [];
       if (!server || !group || !counts) return;
       await earlyInTheMinute();
-      const last = await counts.take('acme', 'key_1', limits(10), fresh);
+      const last = await counts.take(one, limits(10), fresh);
       expect(last).toMatchObject({ requests: 1 });
       await server.command('FLUSHALL');
-      const known = { window: last?.window ?? 0, requests: 9, tokens: 0 };
-      expect(await counts.take('acme', 'key_1', limits(10), known)).toMatchObject({ requests: 10 });
-      expect(await counts.take('acme', 'key_1', limits(10), known)).toMatchObject({
+      const known = { window: last?.window ?? 0, requests: 9, tokens: 0, tenantRequests: 0 };
+      expect(await counts.take(one, limits(10), known)).toMatchObject({ requests: 10 });
+      expect(await counts.take(one, limits(10), known)).toMatchObject({
         allowed: false,
       });
-      const older = { window: (last?.window ?? 0) - 1, requests: 500, tokens: 0 };
+      const older = {
+        window: (last?.window ?? 0) - 1,
+        requests: 500,
+        tokens: 0,
+        tenantRequests: 0,
+      };
       await server.command('FLUSHALL');
-      expect(await counts.take('acme', 'key_1', limits(10), older)).toMatchObject({ requests: 1 });
+      expect(await counts.take(one, limits(10), older)).toMatchObject({ requests: 1 });
       group.close();
     },
     testMs,
@@ -393,7 +428,7 @@ describe('RedisCounts', () => {
       await server.command(
         ...(['HSET', name, 'window', String(later), 'requests', '7', 'tokens', '0'] as const),
       );
-      expect(await counts.take('acme', 'key_1', limits(10), fresh)).toMatchObject({
+      expect(await counts.take(one, limits(10), fresh)).toMatchObject({
         window: later,
         requests: 8,
       });
@@ -414,7 +449,7 @@ describe('RedisCounts', () => {
       await server.command(
         ...(['HSET', name, 'window', String(minute + 60), 'requests', '7', 'tokens', '0'] as const),
       );
-      expect(await counts.take('acme', 'key_1', limits(10), fresh)).toMatchObject({
+      expect(await counts.take(one, limits(10), fresh)).toMatchObject({
         window: minute,
         requests: 8,
       });

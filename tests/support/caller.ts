@@ -9,6 +9,7 @@ export function callerOf(tenantId: string, change: Partial<Caller> = {}): Caller
     scopes: null,
     models: null,
     requestsPerMinute: null,
+    tenantRequestsPerMinute: null,
     concurrentRequests: null,
     cacheMode: null,
     limitCredits: null,

@@ -169,15 +169,14 @@ export class InProcessGateway {
     return Number(json.data.total);
   }
 
-  /** Creates a key with the management key. */
-  async makeKey(fields: object): Promise<string> {
+  /** Creates a key with a management key. */
+  async makeKey(fields: object, key: string = keys.management): Promise<string> {
     const path = '/api/v1/keys';
-    const created = await this.post({ name: 'test', ...fields }, { path, key: keys.management });
-    return issuedKey(created);
+    return issuedKey(await this.post({ name: 'test', ...fields }, { path, key }));
   }
 
-  /** Creates another tenant and returns its routing key. */
-  async makeTenant(fields: object): Promise<string> {
+  /** Creates another tenant and returns its key, which is a routing key by default. */
+  async makeTenant(fields: object, keyFields: object = {}): Promise<string> {
     const asAdmin = { key: keys.admin };
     const created = await this.post(fields, { path: '/admin/v1/tenants', ...asAdmin });
     const tenant = isObject(created.json.data) ? String(created.json.data.id) : '';
@@ -186,7 +185,7 @@ export class InProcessGateway {
       { path: `/admin/v1/tenants/${tenant}/credits`, ...asAdmin },
     );
     const path = `/admin/v1/tenants/${tenant}/keys`;
-    return issuedKey(await this.post({ name: 'test' }, { path, ...asAdmin }));
+    return issuedKey(await this.post({ name: 'test', ...keyFields }, { path, ...asAdmin }));
   }
 }
 

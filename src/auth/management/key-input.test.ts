@@ -1,18 +1,11 @@
 import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../core/errors.ts';
-import type { ApiKey, Tenant } from '../tenant-directory.ts';
+import type { ApiKey } from '../tenant-directory.ts';
 import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
 
 const now = Date.UTC(2026, 10, 15, 12);
-const tenant: Tenant = {
-  id: 'acme',
-  name: 'Acme',
-  disabled: false,
-  requestsPerMinute: 100,
-  concurrentRequests: null,
-  createdAt: now,
-  updatedAt: now,
-};
+/** The highest limit of requests per minute that a key can have. */
+const requestsMax = 100;
 const key: ApiKey = {
   id: 'key_a',
   tenantId: 'acme',
@@ -41,9 +34,9 @@ function errorOf(read: () => unknown): { message: string; param: string | null; 
   }
   throw new Error('No error was thrown.');
 }
-const newKeyError = (body: unknown) => errorOf(() => readNewKey(body, tenant, now));
+const newKeyError = (body: unknown) => errorOf(() => readNewKey(body, requestsMax, now));
 const changeError = (body: unknown, of = key) =>
-  errorOf(() => readKeyChange(body, of, tenant, now));
+  errorOf(() => readKeyChange(body, of, requestsMax, now));
 
 describe('readNewKey', () => {
   const bodies: Readonly<Record<string, readonly unknown[]>> = {
@@ -146,7 +139,7 @@ describe('readNewKey', () => {
         requests_per_minute: 100,
         cache: 'always',
       },
-      tenant,
+      requestsMax,
       now,
     );
     expect(read).toEqual({
@@ -165,7 +158,7 @@ describe('readNewKey', () => {
   test.each(['2027-01-01T00:00Z', '2027-01-01T00:00:00.000000+00:00'])(
     'accepts the UTC time %s',
     (expires_at) => {
-      const { expiresAt } = readNewKey({ name: 'a', expires_at }, tenant, now);
+      const { expiresAt } = readNewKey({ name: 'a', expires_at }, requestsMax, now);
       expect(expiresAt).toBe(Date.UTC(2027, 0, 1));
     },
   );
@@ -173,37 +166,36 @@ describe('readNewKey', () => {
   test('accepts null as no restriction', () => {
     const unrestricted = { limit: null, limit_reset: null, expires_at: null, models: null };
     const more = { scopes: null, requests_per_minute: null, cache: null, management: true };
-    expect(readNewKey({ name: 'a', ...unrestricted, ...more }, tenant, now).kind).toBe(
+    expect(readNewKey({ name: 'a', ...unrestricted, ...more }, requestsMax, now).kind).toBe(
       'management',
     );
-    expect(readNewKey({ name: 'a', management: null }, tenant, now).kind).toBe('routing');
+    expect(readNewKey({ name: 'a', management: null }, requestsMax, now).kind).toBe('routing');
   });
 
   test('removes duplicate scopes and models', () => {
     const body = { name: 'a', scopes: ['chat', 'audio', 'chat'], models: ['*', 'demo*', '*'] };
-    expect(readNewKey(body, tenant, now)).toMatchObject({
+    expect(readNewKey(body, requestsMax, now)).toMatchObject({
       scopes: ['chat', 'audio'],
       models: ['*', 'demo*'],
     });
   });
 
-  test('accepts any rate limit if the tenant has none', () => {
-    const unlimited = { ...tenant, requestsPerMinute: null };
-    const read = readNewKey({ name: 'a', requests_per_minute: 1_000_000 }, unlimited, now);
+  test('accepts any rate limit from the operator if the tenant has none', () => {
+    const read = readNewKey({ name: 'a', requests_per_minute: 1_000_000 }, null, now);
     expect(read.requestsPerMinute).toBe(1_000_000);
   });
 });
 
 describe('readKeyChange', () => {
   test('returns only the fields of the request', () => {
-    const change = readKeyChange({ disabled: true, models: null }, key, tenant, now);
+    const change = readKeyChange({ disabled: true, models: null }, key, requestsMax, now);
     expect(change).toEqual({ disabled: true, models: null });
-    expect(readKeyChange({}, key, tenant, now)).toEqual({});
+    expect(readKeyChange({}, key, requestsMax, now)).toEqual({});
   });
 
   test('accepts null to remove a restriction, including the expiry', () => {
     const unrestricted = { limit: null, expires_at: null, scopes: null, requests_per_minute: null };
-    expect(readKeyChange({ ...unrestricted, cache: null }, key, tenant, now)).toEqual({
+    expect(readKeyChange({ ...unrestricted, cache: null }, key, requestsMax, now)).toEqual({
       limitCredits: null,
       limitReset: null,
       expiresAt: null,
@@ -225,7 +217,7 @@ describe('readKeyChange', () => {
   });
 
   test('checks a change together with the current settings of the key', () => {
-    expect(readKeyChange({ limit_reset: 'weekly' }, key, tenant, now)).toEqual({
+    expect(readKeyChange({ limit_reset: 'weekly' }, key, requestsMax, now)).toEqual({
       limitReset: 'weekly',
     });
     const unlimited = { ...key, limitCredits: null, limitReset: null };
@@ -237,7 +229,7 @@ describe('readKeyChange', () => {
 
   test("allows changes to a key whose rate limit exceeds its tenant's current rate limit", () => {
     const fast = { ...key, requestsPerMinute: 500 };
-    expect(readKeyChange({ name: 'b' }, fast, tenant, now)).toEqual({ name: 'b' });
+    expect(readKeyChange({ name: 'b' }, fast, requestsMax, now)).toEqual({ name: 'b' });
     expect(changeError({ requests_per_minute: 500 }, fast).param).toBe('requests_per_minute');
   });
 

@@ -8,7 +8,7 @@ import {
 import { invalidRequest } from '../../core/errors.ts';
 import { definedFields } from '../../core/json.ts';
 import { validate } from '../../core/schema.ts';
-import { type ApiKey, type KeyChange, type Tenant, unrestricted } from '../tenant-directory.ts';
+import { type ApiKey, type KeyChange, unrestricted } from '../tenant-directory.ts';
 
 /** Reads and validates the request bodies of key management. */
 
@@ -19,7 +19,8 @@ const rotationCheck = Compile(rotationSchema);
 /** The fields of a key that its owner sets. */
 type KeySettings = Pick<ApiKey, 'kind' | 'name' | keyof typeof unrestricted>;
 
-export function readNewKey(body: unknown, tenant: Tenant, now: number): KeySettings {
+/** `requestsMax` is the highest limit of requests per minute that the caller can set, or null. */
+export function readNewKey(body: unknown, requestsMax: number | null, now: number): KeySettings {
   const input = validate(newKeyCheck, newKeySchema, body);
   const settings: KeySettings = {
     ...unrestricted,
@@ -27,11 +28,16 @@ export function readNewKey(body: unknown, tenant: Tenant, now: number): KeySetti
     kind: input.management ? 'management' : 'routing',
     name: input.name,
   };
-  rejectContradictions(settings, tenant);
+  rejectContradictions(settings, requestsMax);
   return settings;
 }
 
-export function readKeyChange(body: unknown, key: ApiKey, tenant: Tenant, now: number): KeyChange {
+export function readKeyChange(
+  body: unknown,
+  key: ApiKey,
+  requestsMax: number | null,
+  now: number,
+): KeyChange {
   const input = validate(keyChangeCheck, keyChangeSchema, body);
   const change: KeyChange = {
     ...readSettings(input, now),
@@ -40,7 +46,7 @@ export function readKeyChange(body: unknown, key: ApiKey, tenant: Tenant, now: n
     ...(input.limit === null && input.limit_reset === undefined ? { limitReset: null } : {}),
   };
   // The stored rate limit was valid when it was saved, so only a new one is checked.
-  rejectContradictions({ ...key, requestsPerMinute: null, ...change }, tenant);
+  rejectContradictions({ ...key, requestsPerMinute: null, ...change }, requestsMax);
   return change;
 }
 
@@ -79,7 +85,7 @@ function withoutRepeats<T>(list: readonly T[]): readonly T[] {
   return [...new Set(list)];
 }
 
-function rejectContradictions(settings: KeySettings, tenant: Tenant): void {
+function rejectContradictions(settings: KeySettings, requestsMax: number | null): void {
   if (settings.limitReset !== null && settings.limitCredits === null) {
     throw invalidRequest(
       'limit_reset requires a limit. Set limit, too, or leave limit_reset out.',
@@ -88,10 +94,10 @@ function rejectContradictions(settings: KeySettings, tenant: Tenant): void {
   }
   if (settings.kind === 'management') rejectRoutingSettings(settings);
   const requested = settings.requestsPerMinute;
-  if (requested !== null && requested > (tenant.requestsPerMinute ?? requested)) {
+  if (requested !== null && requestsMax !== null && requested > requestsMax) {
     const message =
-      `requests_per_minute is ${requested}, ` +
-      `but this tenant's limit is ${tenant.requestsPerMinute}.`;
+      `requests_per_minute is ${requested}, but keys of this tenant can have at most ` +
+      `${requestsMax}. Lower it, or have the operator raise the tenant's limit.`;
     throw invalidRequest(message, 'requests_per_minute');
   }
 }

@@ -25,6 +25,11 @@ type KeyDirectory = Pick<
 export interface KeyService {
   readonly directory: KeyDirectory;
   readonly spending: KeySpending;
+  /**
+   * The highest limit that a key of a tenant without its own limit can have. Absent for the
+   * operator, who can exceed the default.
+   */
+  readonly requestsPerMinuteMax?: number;
   now(): number;
   /** Writes the pending `last_used_at` times of this process to the store. */
   markUsed?(): Promise<void>;
@@ -43,7 +48,7 @@ export async function createKey(
 ): Promise<IssuedKey> {
   const { directory } = service;
   const now = service.now();
-  const settings = readNewKey(body, await findTenant(directory, tenantId), now);
+  const settings = readNewKey(body, await requestsMax(service, tenantId), now);
   if ((await directory.countKeys(tenantId)) >= keysPerTenantMax) {
     throw invalidRequest(
       `This tenant already has the maximum of ${keysPerTenantMax} keys. Delete one first.`,
@@ -92,7 +97,7 @@ export async function changeKey(
   const { directory } = service;
   const now = service.now();
   const key = await findKey(service, tenantId, id);
-  const change = readKeyChange(body, key, await findTenant(directory, tenantId), now);
+  const change = readKeyChange(body, key, await requestsMax(service, tenantId), now);
   const isEmpty = Object.keys(change).length === 0;
   return toKeyObject(service, isEmpty ? key : await directory.changeKey(tenantId, id, change, now));
 }
@@ -123,6 +128,12 @@ export async function deleteKey(service: KeyService, tenantId: string, id: strin
   const key = await findKey(service, tenantId, id);
   const isDeleted = await service.directory.deleteKey(tenantId, key.id, service.now());
   if (!isDeleted) throw unknownKey();
+}
+
+/** Returns the highest limit of requests per minute that a key of the tenant can get, or null. */
+async function requestsMax(service: KeyService, tenantId: string): Promise<number | null> {
+  const { requestsPerMinute } = await findTenant(service.directory, tenantId);
+  return requestsPerMinute ?? service.requestsPerMinuteMax ?? null;
 }
 
 async function findKey(service: KeyService, tenantId: string, id: string): Promise<ApiKey> {

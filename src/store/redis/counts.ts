@@ -1,5 +1,6 @@
 import { rateWindowsBackMax, slotTtlMs } from '../../core/bounds.ts';
 import type {
+  CountedKey,
   RateLimits,
   SharedCounts,
   SharedTake,
@@ -25,26 +26,32 @@ export class RedisCounts implements SharedCounts {
   }
 
   async take(
-    tenantId: string,
-    keyId: string,
+    key: CountedKey,
     limits: RateLimits,
     known: WindowCount,
   ): Promise<SharedTake | undefined> {
+    const { tenantRequests: tenantMax } = limits;
     const answer = await this.#redis.run(
       takeScript,
-      [rateKey(tenantId, keyId)],
-      [limits.requests, limits.tokens ?? -1, known.window, known.requests, known.tokens],
+      tenantMax === null ? [rateKey(key)] : [rateKey(key), tenantRateKey(key)],
+      [
+        ...[limits.requests, limits.tokens ?? -1, tenantMax ?? -1],
+        ...[known.window, known.requests, known.tokens, known.tenantRequests],
+      ],
     );
-    const [window, requests, tokens, allowed, now] = numbersOf(answer, 5);
+    const [window, requests = 0, tokens = 0, tenantRequests = 0, allowed, now] = numbersOf(
+      answer,
+      6,
+    );
     if (now === undefined || window === undefined) return undefined;
-    return { window, requests: requests ?? 0, tokens: tokens ?? 0, allowed: allowed === 1, now };
+    return { window, requests, tokens, tenantRequests, allowed: allowed === 1, now };
   }
 
-  async addTokens(tenantId: string, keyId: string, tokens: number) {
-    const answer = await this.#redis.run(addScript, [rateKey(tenantId, keyId)], [tokens]);
-    const [window, requests, counted] = numbersOf(answer, 3);
+  async addTokens(key: CountedKey, tokens: number): Promise<WindowCount | undefined> {
+    const answer = await this.#redis.run(addScript, [rateKey(key)], [tokens]);
+    const [window, requests = 0, counted = 0] = numbersOf(answer, 3);
     if (window === undefined) return undefined;
-    return { window, requests: requests ?? 0, tokens: counted ?? 0 };
+    return { window, requests, tokens: counted, tenantRequests: 0 };
   }
 
   async acquire(
@@ -71,8 +78,12 @@ export class RedisCounts implements SharedCounts {
   }
 }
 
-function rateKey(tenantId: string, keyId: string): string {
+function rateKey({ tenantId, keyId }: CountedKey): string {
   return `{${tenantId}}:rate:${keyId}`;
+}
+
+function tenantRateKey({ tenantId }: CountedKey): string {
+  return `{${tenantId}}:rate`;
 }
 
 function slotsKey(tenantId: string): string {
@@ -94,43 +105,54 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
 /**
- * A clock that steps back a little opens no new window. If it was far ahead before, its counts move
- * to the current minute, so that no client waits until the clock catches up.
+ * Reads the counts of a key, and of its tenant if that has a limit, in one window. A clock that
+ * steps back a little opens no new window. If it was far ahead before, its counts move to the
+ * current minute, so that no client waits until the clock catches up.
  */
 const readWindow = `${readTime}
-local window = math.floor(time[1] / 60)
-local stored = redis.call('HMGET', KEYS[1], 'window', 'requests', 'tokens')
-local last = tonumber(stored[1]) or -1
-local requests, tokens, isFresh = 0, 0, true
-if last >= window then
-  requests, tokens = tonumber(stored[2]), tonumber(stored[3])
-  if last <= window + ${rateWindowsBackMax} then window, isFresh = last, false end
+local minute = math.floor(time[1] / 60)
+local window, counts = minute, {}
+for i, name in ipairs(KEYS) do
+  local stored = redis.call('HMGET', name, 'window', 'requests', 'tokens')
+  local last = tonumber(stored[1]) or -1
+  if last <= minute + ${rateWindowsBackMax} then window = math.max(window, last) end
+  counts[i] = { last = last, requests = tonumber(stored[2]), tokens = tonumber(stored[3]) }
 end
+for _, count in ipairs(counts) do
+  if count.last < window then count.requests, count.tokens = 0, 0 end
+end
+local own, tenant = counts[1], counts[2]
 local function keep()
-  redis.call('HSET', KEYS[1], 'window', window, 'requests', requests, 'tokens', tokens)
-  if isFresh then redis.call('PEXPIRE', KEYS[1], (window + 2) * 60000 - now) end
+  for i, name in ipairs(KEYS) do
+    local count = counts[i]
+    redis.call('HSET', name, 'window', window, 'requests', count.requests, 'tokens', count.tokens)
+    if count.last ~= window then redis.call('PEXPIRE', name, (window + 2) * 60000 - now) end
+  end
 end
 `;
 
 /** Adopts what the caller has counted in this window, in case Redis lost it. */
 const takeScript = new Script(`${readWindow}
-if tonumber(ARGV[3]) == window then
-  requests = math.max(requests, tonumber(ARGV[4]))
-  tokens = math.max(tokens, tonumber(ARGV[5]))
+local max, tokensMax, tenantMax = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+if tonumber(ARGV[4]) == window then
+  own.requests = math.max(own.requests, tonumber(ARGV[5]))
+  own.tokens = math.max(own.tokens, tonumber(ARGV[6]))
+  if tenant then tenant.requests = math.max(tenant.requests, tonumber(ARGV[7])) end
 end
-local tokensMax = tonumber(ARGV[2])
-local allowed = requests < tonumber(ARGV[1]) and (tokensMax < 0 or tokens < tokensMax)
+local allowed = own.requests < max and (tokensMax < 0 or own.tokens < tokensMax)
+  and (not tenant or tenant.requests < tenantMax)
 if allowed then
-  requests = requests + 1
+  for _, count in ipairs(counts) do count.requests = count.requests + 1 end
   keep()
 end
-return { window, requests, tokens, allowed and 1 or 0, now }
+local ofTenant = tenant and tenant.requests or 0
+return { window, own.requests, own.tokens, ofTenant, allowed and 1 or 0, now }
 `);
 
 const addScript = new Script(`${readWindow}
-tokens = tokens + tonumber(ARGV[1])
+own.tokens = own.tokens + tonumber(ARGV[1])
 keep()
-return { window, requests, tokens }
+return { window, own.requests, own.tokens }
 `);
 
 /**
