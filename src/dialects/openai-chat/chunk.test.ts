@@ -478,7 +478,7 @@ test('ChunkNormalizer adds missing fields of a chunk', () => {
   });
 });
 
-test("removePrivateFields removes the upstream's request ID, account, prompt, and models", () => {
+test("removeUpstreamFields removes the upstream's request ID, account, prompt, and models", () => {
   const models = [{ model: 'theirs', usage: { prompt_tokens: 1 } }];
   const own = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
@@ -488,7 +488,7 @@ test("removePrivateFields removes the upstream's request ID, account, prompt, an
   }
 });
 
-test('removePrivateFields removes a fingerprint only if it is the model name', () => {
+test('removeUpstreamFields removes a fingerprint only if it is the model name', () => {
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
   const named = { model: 'theirs', choices };
   const [normalized, unchanged] = normalizeAll(

@@ -1,4 +1,5 @@
 import { fieldsOf, isObject, itemsOf, type JsonObject } from '../../core/json.ts';
+import { removePrivateFields } from '../normalize/responses/private-fields.ts';
 import {
   charactersIn,
   convertFunctionCall,
@@ -9,27 +10,17 @@ import {
 import { ToolCallAssembly } from './tool-calls.ts';
 
 /**
- * Removes the fields that reveal the upstream's request ID, account, prompt, or models. Returns
- * true if there were any. All other unknown fields are forwarded, because providers add fields all
- * the time.
+ * Removes private fields, the prompt, and the upstream's model name from an answer or a chunk.
+ * Returns true if there were any.
  */
-export function removePrivateFields(body: JsonObject): boolean {
-  const { x_groq: groq, request_id: request, user_id: user, prompt, model } = body;
-  // Groq lists the names of the models that worked on an answer.
-  const isListed = body.usage_breakdown !== undefined;
-  if (isListed) body.usage_breakdown = undefined;
+export function removeUpstreamFields(body: JsonObject): boolean {
+  const hasPrivate = removePrivateFields(body);
+  const hasPrompt = body.prompt !== undefined;
+  if (hasPrompt) body.prompt = undefined;
   // LM Studio's fingerprint is the name of its model.
-  const isNamed = model !== undefined && body.system_fingerprint === model;
+  const isNamed = body.model !== undefined && body.system_fingerprint === body.model;
   if (isNamed) body.system_fingerprint = undefined;
-  if (groq === undefined && request === undefined && user === undefined && prompt === undefined) {
-    return isNamed || isListed;
-  }
-  // Set to undefined, which isn't serialized: `delete` would make the object slow to use.
-  body.x_groq = undefined;
-  body.request_id = undefined;
-  body.user_id = undefined;
-  body.prompt = undefined;
-  return true;
+  return hasPrivate || hasPrompt || isNamed;
 }
 
 /**
@@ -63,7 +54,7 @@ export class ChunkNormalizer {
 
   /** Returns true if anything changed. */
   normalize(chunk: JsonObject, choices: readonly JsonObject[]): boolean {
-    let changed = removePrivateFields(chunk);
+    let changed = removeUpstreamFields(chunk);
     // This `error` doesn't report a failure, but OpenAI's SDKs throw for any `error`.
     if (chunk.error) {
       chunk.error = undefined;

@@ -10,6 +10,7 @@ import {
   textOf,
 } from '../../core/json.ts';
 import { charactersPerImage } from '../../core/usage.ts';
+import { removePrivateFields } from '../normalize/responses/private-fields.ts';
 import { completeToolCalls, normalizeToolCalls } from './tool-calls.ts';
 
 /** Maps other servers' finish reasons to OpenAI's. Unlisted reasons are forwarded unchanged. */
@@ -144,14 +145,15 @@ export function convertFunctionCall(fields: JsonObject, index?: number): boolean
 }
 
 /**
- * Makes `content` a string, copies reasoning to `reasoning`, and removes an empty `function_call`.
- * Returns true if anything changed.
+ * Makes `content` a string, copies reasoning to `reasoning`, and removes an empty `function_call`
+ * and Vercel's metadata of its own gateway. Returns true if anything changed.
  */
 export function normalizeText(fields: JsonObject): boolean {
-  const { content } = fields;
+  const { content, provider_metadata: metadata } = fields;
   const isParts = typeof content !== 'string' && content !== null && content !== undefined;
   if (isParts) splitParts(fields);
-  const changed = dropEmptyCall(fields) || isParts;
+  const hasPrivate = isObject(metadata) && removePrivateFields(metadata);
+  const changed = dropEmptyCall(fields) || isParts || hasPrivate;
   if (isNonEmptyString(fields.reasoning)) return changed;
   const reasoning = reasoningElsewhere(fields);
   if (reasoning === '') return changed;
@@ -238,6 +240,7 @@ export function normalizeChoice(
   choice.index = index;
   choice.message = message;
   if (choice.delta !== undefined) choice.delta = undefined;
+  if (choice.usage !== undefined) choice.usage = undefined;
   choice.finish_reason = finishReason;
   return { message, index, characters: charactersIn(message), finishReason };
 }

@@ -9,6 +9,7 @@ import {
   writtenTokens,
 } from '../../core/usage.ts';
 import { readCount, uncachedAudio } from '../normalize/responses/counts.ts';
+import { isPrivateName } from '../normalize/responses/private-fields.ts';
 
 /**
  * Returns undefined if the numbers can't be trusted; the caller then estimates the usage. If all
@@ -178,7 +179,7 @@ export function outputDetailsIn({ usage }: JsonObject): JsonObject | undefined {
  */
 function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: JsonObject) {
   const counts = Object.entries(reported).filter(
-    ([, count]) => count !== null && readCount(count) <= outputTokens,
+    ([name, count]) => count !== null && readCount(count) <= outputTokens && !isPrivateName(name),
   );
   return { ...Object.fromEntries(counts), reasoning_tokens: reasoningTokens };
 }

@@ -22,6 +22,7 @@ import { failureInside, malformed, readAnswer } from '../failure.ts';
 import type { Transcript, TranscriptionDialect, TranscriptionOptions } from '../media.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
 import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
+import { removeCharges, removePrivateFields } from '../normalize/responses/private-fields.ts';
 import { writeForm } from '../streamed-body.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
@@ -137,7 +138,10 @@ function readFields(body: JsonObject): ReadResult<Transcript> {
   if (typeof text !== 'string') {
     return { ok: false, failure: malformed('The provider returned no transcript.') };
   }
-  return { ok: true, value: { kind: 'fields', text, seconds: readSeconds(body), fields } };
+  const seconds = readSeconds(body);
+  removePrivateFields(fields);
+  removeCharges(fields.usage);
+  return { ok: true, value: { kind: 'fields', text, seconds, fields } };
 }
 
 /** Reads the duration from `duration` or the usage. Returns null if neither has a valid one. */

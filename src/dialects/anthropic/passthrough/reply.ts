@@ -4,6 +4,7 @@ import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from 
 import { malformed } from '../../failure.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
 import { answerId, renameModel } from '../../normalize/responses/identity.ts';
+import { removeCharges, removePrivateFields } from '../../normalize/responses/private-fields.ts';
 import { charactersOfBlock, completeBlock } from '../block-events.ts';
 import { finishReasonOf, forwardedStopReason, noStopReason } from '../finish.ts';
 import { parseMessage, readReport } from '../upstream/reader.ts';
@@ -13,7 +14,9 @@ export function readReply(text: string, identity: ReplyIdentity): ReadResult<Tra
   const message = parseMessage(text);
   if (!message.ok) return message;
   const { content, fields } = message.value;
-  const { content: _, ...rest } = fields;
+  const { content: _, provider: __, ...rest } = fields;
+  removePrivateFields(rest);
+  removeCharges(rest.usage);
   const { stop_reason: reason, model: upstreamModel } = rest;
   if (typeof reason !== 'string') return { ok: false, failure: malformed(noStopReason) };
   for (const block of content) completeBlock(block);

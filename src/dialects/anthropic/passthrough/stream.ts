@@ -19,6 +19,7 @@ import { failureInside, invalidJsonEvent, malformed, readErrorObject } from '../
 import { parseExact } from '../../normalize/exact-json.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
 import { answerId, renameModel } from '../../normalize/responses/identity.ts';
+import { removeCharges, removePrivateFields } from '../../normalize/responses/private-fields.ts';
 import type { AnthropicEvent } from '../block-events.ts';
 import {
   BlockEvents,
@@ -84,7 +85,8 @@ export class AnthropicPassThrough implements StreamTransform {
         return this.#emitAll(this.#blocks.flush()) + this.#stop();
       default:
         if (!isNamed) this.#findFailure(fields);
-        return this.ended ? '' : this.#forward(fields, data);
+        if (this.ended) return '';
+        return this.#forward(fields, removePrivateFields(fields) ? JSON.stringify(fields) : data);
     }
   }
 
@@ -129,12 +131,17 @@ export class AnthropicPassThrough implements StreamTransform {
     // Clients read `usage` without checking that it exists.
     const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
     const empty = { content: [], stop_reason: null };
-    const rewritten = { ...message, id: answerId('msg', id), model, usage, ...empty };
+    removePrivateFields(fields);
+    removePrivateFields(message);
+    removeCharges(usage);
+    const named = { id: answerId('msg', id), model, provider: undefined };
+    const rewritten = { ...message, ...named, usage, ...empty };
     const emitted = eventText('message_start', { ...fields, message: rewritten });
     return openingEvents(message).reduce((text, event) => text + this.push(event), emitted);
   }
 
-  #takeEnd(event: AnthropicEvent): string {
+  #takeEnd(received: AnthropicEvent): string {
+    const event = withoutCharges(received);
     const { delta, usage } = event.fields;
     this.metrics.end(usage);
     const { stop_reason: reason } = fieldsOf(delta);
@@ -201,6 +208,13 @@ export class AnthropicPassThrough implements StreamTransform {
     const event = `event: ${type}\ndata: ${text}\n\n`;
     return this.#held ? this.#release(undefined) + event : event;
   }
+}
+
+function withoutCharges(event: AnthropicEvent): AnthropicEvent {
+  const { fields } = event;
+  const hasPrivate = removePrivateFields(fields);
+  const hasCharges = removeCharges(fields.usage);
+  return hasPrivate || hasCharges ? { fields, data: JSON.stringify(fields) } : event;
 }
 
 function withDelta(event: AnthropicEvent, delta: unknown): AnthropicEvent {

@@ -2,7 +2,7 @@
 import type { JsonObject } from '../../../core/json.ts';
 import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from '../../dialect.ts';
 import { noOutputFailure, parseReply } from '../answer-parser.ts';
-import { removePrivateFields } from '../chunk.ts';
+import { removeUpstreamFields } from '../chunk.ts';
 import type { ReplyOptions } from '../client/reply-writer.ts';
 import { convertCustomCalls } from '../client/tool-formats.ts';
 import { hideReasoning, type NormalizedChoice, normalizeChoice } from '../message.ts';
@@ -20,7 +20,7 @@ export function readReply(
   const summary = normalizeChoices(choices, options);
   if (summary === undefined) return { ok: false, failure: noOutputFailure() };
   const metrics = { ...summary, usage, isEstimate };
-  removePrivateFields(body);
+  removeUpstreamFields(body);
   body.id = identity.id;
   body.object = 'chat.completion';
   body.created = identity.created;

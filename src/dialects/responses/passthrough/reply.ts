@@ -12,6 +12,7 @@ import { charactersPerImage, totalTokens, type Usage } from '../../../core/usage
 import type { ReadResult, ReplyIdentity, SettledUsage, TransformedReply } from '../../dialect.ts';
 import { RecordedMetrics } from '../../normalize/responses/answer-metrics.ts';
 import { answerId, renameModel } from '../../normalize/responses/identity.ts';
+import { removeCharges, removePrivateFields } from '../../normalize/responses/private-fields.ts';
 import { finishReasonOf, parseReply } from '../answer-parser.ts';
 import type { Echo } from '../client/response-object.ts';
 import { argumentsOf, ItemIndexes, isClientCall } from '../upstream/output-items.ts';
@@ -130,7 +131,8 @@ export function writeResponse(
   { cacheKey }: Echo,
   usage: object | null,
 ): string {
-  const { output, model: upstreamModel, usage: _, ...rest } = response;
+  const { output, model: upstreamModel, usage: _, provider: __, ...rest } = response;
+  removePrivateFields(rest);
   // The upstream may have received a hash instead of the client's key.
   if ('prompt_cache_key' in rest) rest.prompt_cache_key = cacheKey;
   const identityFields = {
@@ -146,7 +148,8 @@ export function writeResponse(
 }
 
 /**
- * Returns the upstream's usage, or the settled usage if the upstream reported none, with the cost.
+ * Returns the upstream's usage, or the settled usage if the upstream reported none, with the cost
+ * in credits instead of the upstream's charges.
  */
 export function countedUsage(
   { usage }: JsonObject,
@@ -154,6 +157,7 @@ export function countedUsage(
   { usage: settled, costCredits }: SettledUsage,
 ): object {
   if (reported === undefined || !isObject(usage)) return writeUsage(settled, costCredits);
+  removeCharges(usage);
   // Codex rejects an answer whose details lack these counts.
   const { cacheReadTokens: cached_tokens, reasoningTokens: reasoning_tokens } = reported;
   return {

@@ -13,6 +13,7 @@ import type {
   UpstreamFailure,
 } from '../../dialect.ts';
 import { keepAlive } from '../../event-stream.ts';
+import { removePrivateFields } from '../../normalize/responses/private-fields.ts';
 import { parseEvent, statusIn, tooManyItems } from '../answer-parser.ts';
 import { type Echo, failed } from '../client/response-object.ts';
 import { eventText, failureEvents, responsesStreamFormat } from '../client/response-writers.ts';
@@ -74,6 +75,7 @@ export class ResponsesPassThrough implements StreamTransform {
     const usage = countedUsage(response, this.metrics.usage, settled);
     const rewritten = writeResponse(response, this.#identity, this.#echo, usage);
     const { response: _, type: __, sequence_number: ___, ...rest } = fields;
+    removePrivateFields(rest);
     return withResponse(eventText(type, this.#number, rest), rewritten);
   }
 
@@ -117,7 +119,9 @@ export class ResponsesPassThrough implements StreamTransform {
     if (this.#number === 0 && !type.startsWith('response.')) return '';
     const hasNewId = addItemId(fields.item);
     const index = this.#output.take(type, fields);
-    const isChanged = normalizeEvent(type, fields, index) || hasNewId;
+    const isContent = fields.delta !== undefined || fields.item !== undefined;
+    const hasPrivate = !isContent && removePrivateFields(fields);
+    const isChanged = normalizeEvent(type, fields, index) || hasNewId || hasPrivate;
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#emittedItems.add(fields.output_index, fields.item, data.length);
     }
