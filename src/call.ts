@@ -92,6 +92,11 @@ export interface Operation {
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult>;
   /** Measures what an answer used. */
   measure(metrics: AnswerMetrics, kind: StreamOutcome['kind']): Measured;
+  /**
+   * Measures the input that an offer was processing when the client disconnected. Absent for
+   * operations that aren't priced by their input.
+   */
+  measureInput?(): Measured;
   /** Identifies identical requests. Absent for operations whose answers are never replayed. */
   cacheIdentity?(): CacheIdentity;
   /** Replays a recording. Returns undefined if the recording doesn't fit the request. */
@@ -122,6 +127,8 @@ export interface Replay {
 /** How a request ended. Each request settles exactly one outcome. */
 export type RequestOutcome =
   | { readonly kind: 'rejected'; readonly error: GatewayError }
+  /** The client disconnected while this offer was processing the full request. */
+  | { readonly kind: 'abandoned'; readonly offer: Offer; readonly error: GatewayError }
   | {
       readonly kind: 'replayed';
       readonly recording: Recording;

@@ -12,7 +12,7 @@ import type { SettledUsage, StreamFormat } from './dialects/dialect.ts';
 import type { Reservation } from './money/hold/reserve.ts';
 import type { Offer } from './route/catalog.ts';
 import { BytesAnswer } from './upstream/bytes-answer.ts';
-import type { OpenedAnswer } from './upstream/fallback.ts';
+import { type OpenedAnswer, RequestAbandoned } from './upstream/fallback.ts';
 import { type Stream, withKeepAlive } from './upstream/keep-alive-stream.ts';
 import { type Settle, StreamAnswer } from './upstream/stream-answer.ts';
 
@@ -149,10 +149,17 @@ function eventsOf(answer: Answer): Stream {
   return answer.events;
 }
 
-/** Settles a request that failed before an answer started. It is free, but it is logged. */
+/**
+ * Settles a request that failed before an answer started. It is logged, and free unless its client
+ * abandoned it.
+ */
 async function reject(call: Call, cause: unknown, stages: Stages): Promise<never> {
   const error = asGatewayError(cause);
-  await settle(call, { kind: 'rejected', error }, stages);
+  const outcome: RequestOutcome =
+    error instanceof RequestAbandoned
+      ? { kind: 'abandoned', offer: error.offer, error }
+      : { kind: 'rejected', error };
+  await settle(call, outcome, stages);
   throw error;
 }
 

@@ -43,6 +43,7 @@ export function createStages(deps: StageDeps): Stages {
   };
   const money = {
     creditsPerUsd: config.creditsPerUsd,
+    chargesAbandonedInput: config.billing.abandoned === 'input',
     hold: accounting.hold.bind(accounting),
     dispatched: accounting.dispatched.bind(accounting),
     saveSettlement: accounting.saveSettlement.bind(accounting),

@@ -39,6 +39,8 @@ export interface Config {
   readonly billing: {
     readonly byokFeeBasisPoints: number;
     readonly durability: 'journal' | 'fsync';
+    /** What a client pays that disconnects while the provider is processing its request. */
+    readonly abandoned: 'input' | 'free';
   };
   readonly logs: {
     /** Null: forever. */

@@ -71,7 +71,8 @@ describe('loadConfig without settings', () => {
       bodyBytes: 20_971_520,
     });
     expect(config.cache).toEqual({ mode: 'auto', ttlSeconds: 300, maxBytes: 268_435_456 });
-    expect(config.billing).toEqual({ byokFeeBasisPoints: 500, durability: 'journal' });
+    const billing = { byokFeeBasisPoints: 500, durability: 'journal', abandoned: 'input' };
+    expect<object>(config.billing).toEqual(billing);
     expect(config.bootstrap.credits).toBe(10_000_000);
     expect(config.webSearch).toBeNull();
   });

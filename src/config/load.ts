@@ -160,6 +160,7 @@ function assemble(
     billing: {
       byokFeeBasisPoints: file.billing?.byok_fee_basis_points ?? 500,
       durability: file.billing?.durability ?? 'journal',
+      abandoned: file.billing?.abandoned ?? 'input',
     },
     logs: { keepDays: file.logs?.keep_days ?? null, requests: file.logs?.requests ?? true },
     webSearch: readWebSearch(file, problems),

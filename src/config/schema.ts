@@ -49,6 +49,7 @@ export const configFileSchema = strictObject({
   billing: strictObject({
     byok_fee_basis_points: integer(0, 100_000),
     durability: oneOf('journal', 'fsync'),
+    abandoned: oneOf('input', 'free'),
   }),
   logs: strictObject({
     // At least a week: after a crash, a gateway compares its journal with rows of the log to see

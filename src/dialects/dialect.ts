@@ -42,6 +42,8 @@ export interface UpstreamFailure {
   readonly param?: string | undefined;
   /** How long to wait before a retry, from a response header or the body. */
   readonly retryAfterSeconds: number | null;
+  /** True if the client disconnected while the upstream was processing the full request. */
+  readonly isAbandoned?: boolean;
 }
 
 /** A value read from an answer, or the failure found instead of it. */

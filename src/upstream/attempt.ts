@@ -177,9 +177,9 @@ export function failureFrom(error: unknown, upstreamCall: UpstreamCall): Upstrea
   const isReported = error instanceof GatewayError;
   if (isReported ? error.symbol !== 'upstream_error' : isProgrammingError(error)) throw error;
   throwLocalFailure(error, upstreamCall.isShuttingDown);
-  return isReported || error instanceof MalformedAnswer
-    ? malformed(error.message)
-    : connectionFailure(error, upstreamCall.timedOut);
+  if (isReported || error instanceof MalformedAnswer) return malformed(error.message);
+  const failure = connectionFailure(error, upstreamCall.timedOut);
+  return upstreamCall.isAbandoned ? { ...failure, isAbandoned: true } : failure;
 }
 
 /** Recognizes bugs, which must not be reported as a provider failure. */

@@ -17,6 +17,18 @@ export interface OpenedAnswer {
   readonly firstByteMs: number;
 }
 
+/** Thrown if the client disconnected while an offer was processing the full request. */
+export class RequestAbandoned extends GatewayError {
+  readonly offer: Offer;
+
+  constructor(offer: Offer) {
+    super('upstream_error', clientLeft);
+    this.offer = offer;
+  }
+}
+
+const clientLeft = 'The client closed the connection.';
+
 /** The request that the attempts belong to. */
 interface AttemptLog {
   readonly attempts: AttemptEntry[];
@@ -57,12 +69,14 @@ export async function tryOffers(
       health.succeeded(offer, ms);
       return { offer, answer: result, firstByteMs: ms };
     }
+    const { failure } = result;
     // The client disconnected, so don't count this against the provider's health.
     if (clientSignal.aborted) {
       attempts.push({ ...base, ms, outcome: 'client_disconnected', status: null, message: null });
-      throw new GatewayError('upstream_error', 'The client closed the connection.');
+      throw failure.isAbandoned
+        ? new RequestAbandoned(offer)
+        : new GatewayError('upstream_error', clientLeft);
     }
-    const { failure } = result;
     const { kind, status } = failure;
     const message = redact(failure.message, offer);
     const param = failure.param && redact(failure.param, offer);

@@ -1,4 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { providerNamed } from '../../tests/support/offers.ts';
 import { serviceAccount } from '../../tests/support/service-account.ts';
 import type { Provider } from '../config/config.ts';
@@ -114,6 +116,38 @@ test('send uses HTTP_PROXY from the environment only for other machines', async 
     await proxy.stop(true);
   }
 });
+
+test.each([
+  ['has read the full body', 100_000, true],
+  ['has not read the full body', 16_000_000, false],
+])(
+  'send through a proxy that %s records whether the request was accepted',
+  async (_, length, is) => {
+    const arrived = Promise.withResolvers<void>();
+    const proxy = createServer((socket) => {
+      // Reads the first bytes only. The rest of a short body fits into the socket's buffers.
+      socket.on('error', () => undefined).once('data', () => arrived.resolve(void socket.pause()));
+    });
+    proxy.listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const address = proxy.address();
+    const client = new AbortController();
+    const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
+    process.env.HTTP_PROXY = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+    try {
+      const to = provider({ baseUrl: 'http://models.test/v1', isProxied: true });
+      const sent = sendTo(to, { ...request, body: 'x'.repeat(length) }, call);
+      await arrived.promise;
+      await Bun.sleep(20);
+      client.abort();
+      await expect(sent).rejects.toThrow();
+      expect(call.isAbandoned).toBe(is);
+    } finally {
+      delete process.env.HTTP_PROXY;
+      proxy.close();
+    }
+  },
+);
 
 test('send retries once with a new token when a provider rejects the token', async () => {
   let rejected = 0;

@@ -5,6 +5,7 @@ import type { StreamedContent } from '../core/form.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { createFailure } from '../dialects/failure.ts';
 import { dialects } from '../dialects/registry.ts';
+import { bodyFromBytes } from '../dialects/streamed-body.ts';
 import { type ConnectionPool, poolFor } from './connection/pool.ts';
 import { type HttpResponse, toHttpResponse } from './connection/response.ts';
 import { formatHeaders, formatRequestHead, RoundTrip } from './connection/round-trip.ts';
@@ -116,27 +117,48 @@ function fullBody(body: BufferedBody): string | Uint8Array {
     : body;
 }
 
+function bytesOf(body: BufferedBody): Uint8Array {
+  const full = fullBody(body);
+  return typeof full === 'string' ? Buffer.from(full) : full;
+}
+
 /** Calls with the runtime's fetch, which supports proxies and streamed request bodies. */
 async function fetchWithRuntime(
-  { baseUrl, headers, isProxied }: Prepared,
+  { baseUrl, headers }: Prepared,
   { path, body, headers: requestHeaders }: UpstreamRequest,
-  { signal }: UpstreamCall,
+  upstreamCall: UpstreamCall,
   check: CheckAddress | undefined,
 ): Promise<HttpResponse> {
+  const { signal } = upstreamCall;
+  const sent = { isAccepted: false, cancel: () => undefined };
+  upstreamCall.bind(sent);
+  const onSent = () => {
+    sent.isAccepted = true;
+  };
   const url = baseUrl + path;
   const allHeaders = new Headers({ ...headers, ...requestHeaders });
-  if (isStreamed(body)) allHeaders.set('content-length', String(body.bytes));
+  const content = isStreamed(body) ? body : bodyFromBytes(bytesOf(body));
+  allHeaders.set('content-length', String(content.bytes));
   const call = {
     ...defaultFetchOptions(baseUrl),
     method: 'POST',
     headers: allHeaders,
-    body: isStreamed(body) ? body.chunks() : fullBody(body),
-    // An upload can't be sent again, so it doesn't reuse a connection that may have been closed.
-    keepalive: !isStreamed(body) && !isProxied,
+    body: reportingEnd(content.chunks(), onSent),
+    // A stream can't be sent again, so it doesn't reuse a connection that may have been closed.
+    keepalive: false,
     signal,
   };
-  if (!check) return toHttpResponse(await fetch(url, call));
-  return toHttpResponse(await callPinned(await targetOf(url, check, signal), call));
+  const response = check
+    ? await callPinned(await targetOf(url, check, signal), call)
+    : await fetch(url, call);
+  sent.isAccepted = response.ok;
+  return toHttpResponse(response);
+}
+
+/** The runtime requests the end of a body only after it has sent the last chunk. */
+async function* reportingEnd<T>(chunks: AsyncIterable<T>, onEnd: () => void): AsyncGenerator<T> {
+  yield* chunks;
+  onEnd();
 }
 
 interface Prepared {

@@ -89,7 +89,10 @@ describe('UpstreamCall', () => {
 
   test('cancels everything bound before or after the cancellation, unless it was released', () => {
     const canceled: string[] = [];
-    const bound = (name: string) => ({ cancel: () => void canceled.push(name) });
+    const bound = (name: string) => ({
+      cancel: () => void canceled.push(name),
+      isAccepted: false,
+    });
     const newCall = () => new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
     const [early, late, released] = [newCall(), newCall(), newCall()];
     early.bind(bound('early'));
@@ -100,6 +103,21 @@ describe('UpstreamCall', () => {
     late.bind(bound('late'));
     released.release();
     expect(canceled).toEqual(['early', 'late']);
+  });
+
+  test('is abandoned if the client disconnects after the upstream accepted the request', () => {
+    const isAbandoned = (isAccepted: boolean, act: (client: AbortController) => void) => {
+      const client = new AbortController();
+      const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
+      call.bind({ cancel: () => undefined, isAccepted });
+      act(client);
+      if (!client.signal.aborted) call.fire();
+      return call.isAbandoned;
+    };
+    expect(isAbandoned(true, (client) => client.abort())).toBe(true);
+    expect(isAbandoned(false, (client) => client.abort())).toBe(false);
+    // The timeout is ours, even if the client disconnects right after it.
+    expect(isAbandoned(true, () => undefined)).toBe(false);
   });
 
   test('ignores a disconnect once it has been released', () => {

@@ -7,6 +7,13 @@ export interface LateReader {
   readonly lingerMs: number;
 }
 
+/** A sent request, as its call needs to know it. */
+interface SentRequest {
+  cancel(): void;
+  /** True if the server got the full request and hasn't responded with an error. */
+  readonly isAccepted: boolean;
+}
+
 /** Shared by all listeners, to save an object per call. */
 const once = { once: true };
 
@@ -17,7 +24,7 @@ const once = { once: true };
 export class UpstreamCall extends Deadline {
   /** Created on first use, because most calls need no signal. */
   #controller: AbortController | undefined;
-  #cancelable: { cancel(): void } | undefined;
+  #request: SentRequest | undefined;
   #isCanceled = false;
   readonly deadlines: DeadlineWatcher;
   readonly #client: AbortSignal;
@@ -53,10 +60,15 @@ export class UpstreamCall extends Deadline {
     return this.#controller.signal;
   }
 
-  /** Cancels `cancelable` when this call is canceled, or immediately if it already is. */
-  bind(cancelable: { cancel(): void }): void {
-    this.#cancelable = cancelable;
-    if (this.#isCanceled) cancelable.cancel();
+  /** Cancels the request when this call is canceled, or immediately if it already is. */
+  bind(request: SentRequest): void {
+    this.#request = request;
+    if (this.#isCanceled) request.cancel();
+  }
+
+  /** True if the client disconnected while the upstream was processing the full request. */
+  get isAbandoned(): boolean {
+    return this.clientDisconnected && !this.#timedOut && this.#request?.isAccepted === true;
   }
 
   get timedOut(): boolean {
@@ -107,7 +119,7 @@ export class UpstreamCall extends Deadline {
 
   #abort(): void {
     this.#isCanceled = true;
-    this.#cancelable?.cancel();
+    this.#request?.cancel();
     this.#controller?.abort();
   }
 

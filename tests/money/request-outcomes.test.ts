@@ -306,47 +306,6 @@ describe('request canceled by the client', () => {
   });
 });
 
-describe('request canceled before the first byte', () => {
-  const canceledNote = 'The client disconnected before the answer started. Nothing is charged.';
-
-  async function newestId(): Promise<string> {
-    const { json } = await gateway.get('/v1/customer/logs?limit=1');
-    const [row]: unknown[] = Array.isArray(json.logs) ? json.logs : [];
-    return isObject(row) ? String(row.request_id) : '';
-  }
-
-  async function sendAndCancel(fields: object): Promise<RequestRecord> {
-    const before = await newestId();
-    const { length } = upstream.requests;
-    const client = await connectRaw(gateway.port);
-    const headers = `authorization: Bearer ${gateway.keys.routing}\r\n`;
-    client.send(postText('/v1/chat/completions', JSON.parse(bytes400(fields)), headers));
-    // Wait until the upstream has read the body, so that this call has consumed its script.
-    await upstream.until((requests) => requests[length]?.model);
-    client.disconnect();
-    let requestId = before;
-    for (; requestId === before; requestId = await newestId()) await Bun.sleep(1);
-    return gateway.record(requestId);
-  }
-
-  test.each([
-    ['non-streaming', {}],
-    ['streaming', streaming],
-  ])('is free and does not count against the provider, %s', async (_, fields) => {
-    upstream.script('broken', [...Array(6).fill(gated('never', 0)), chatAnswer('Here.')]);
-    for (let round = 0; round < 6; round += 1) {
-      const record = await sendAndCancel({ ...fields, model: 'test/two' });
-      expect(charge(record)).toBe(0);
-      expect(record).toMatchObject({ status: 'error', error: null, cancelled: true });
-      expect(record).toMatchObject({ model: null, note: canceledNote });
-      expect(record.attempts.map(({ outcome }) => outcome)).toEqual(['client_disconnected']);
-    }
-    // 5 failures in a row would have moved this request to another provider.
-    const { requestId } = await gateway.post(bytes400({ ...fields, model: 'test/two' }));
-    expect(await gateway.record(requestId)).toMatchObject({ provider: 'first', error: null });
-  });
-});
-
 describe('request canceled before the usage', () => {
   const usage = { prompt: 10, completion: 24 };
 

@@ -9,14 +9,14 @@ const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
-/** Disconnects while the model answers and returns the row of the request log. */
-async function disconnect(options: SendOptions = {}): Promise<Record<string, unknown>> {
+/** Disconnects while the model answers in this round and returns the row of the request log. */
+async function disconnect(options: SendOptions = {}, round = 2): Promise<Record<string, unknown>> {
   const before = await newestRow();
   const client = new AbortController();
   const response = rig.gateway
     .fetch(chat(), { ...options, signal: client.signal })
     .catch(() => undefined);
-  await rig.upstream.until((requests) => requests[1]?.outcome === 'hung');
+  await rig.upstream.until((requests) => requests[round - 1]?.outcome === 'hung');
   client.abort();
   await response;
   let row = before;
@@ -30,15 +30,15 @@ async function newestRow(): Promise<Record<string, unknown>> {
   return isObject(row) ? row : {};
 }
 
-test('a search and its round are charged if the client disconnects from a non-streaming request', async () => {
+test('a search and its rounds are charged if the client disconnects from a non-streaming request', async () => {
   rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
   const row = await disconnect();
   expect(rig.engine.searches).toHaveLength(1);
-  // 100 + 2 × 10 for the round, 5,000 for the search.
-  expect(row).toMatchObject({ status: 'success', cost: 5_120 });
-  expect(row.cost_breakdown).toMatchObject({ model_charge: 120, managed_tool_fee: 5_000 });
+  // 100 + 2 × 10 for the first round, 5,000 for the search, and the second round's input.
+  expect(row).toMatchObject({ status: 'success', cost: 5_120 + 200 });
+  expect(row.cost_breakdown).toMatchObject({ model_charge: 320, managed_tool_fee: 5_000 });
   const { json } = await rig.gateway.get(`/v1/generation?id=${row.request_id}`);
-  expect(json.data).toMatchObject({ cancelled: true, total_cost: 5_120, finish_reason: '' });
+  expect(json.data).toMatchObject({ cancelled: true, total_cost: 5_320, finish_reason: '' });
 });
 
 test('an answer is not replayed for its idempotency key if the client disconnected', async () => {
@@ -49,8 +49,17 @@ test('an answer is not replayed for its idempotency key if the client disconnect
   expect([contentOf(again), again.headers.get('idempotent-replayed')]).toEqual(['It rains.', null]);
 });
 
-test('a non-streaming answer with a failed search is free if the client disconnected', async () => {
+test('a failed search is free, but its rounds are charged if the client disconnects', async () => {
   rig.engine.failWith(500);
   rig.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
-  expect(await disconnect()).toMatchObject({ status: 'error', cost: 0 });
+  const row = await disconnect();
+  expect(row).toMatchObject({ status: 'success', cost: 120 + 155 });
+  expect(row.cost_breakdown).toMatchObject({ managed_tool_fee: 0 });
+});
+
+test('only the input is charged if the client disconnects during the first round', async () => {
+  rig.upstream.script('chat', hangBeforeHeaders());
+  const row = await disconnect({}, 1);
+  // The question and the search tool.
+  expect(row).toMatchObject({ status: 'error', error: null, cost: 117 });
 });

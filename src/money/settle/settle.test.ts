@@ -68,10 +68,14 @@ interface SettleCase {
   /** Rejected before its body was read. */
   readonly isUnread?: true;
   readonly clientSignal?: AbortSignal;
+  /** `billing.abandoned`. */
+  readonly abandoned?: 'input' | 'free';
+  /** The input of an abandoned request. */
+  readonly input?: Usage;
 }
 
 /** A chat operation that measures the reported usage, or an estimate. */
-function operationMeasuring(measured: SettleCase['measured']): Operation {
+function operationMeasuring(measured: SettleCase['measured'], input?: Usage): Operation {
   return {
     request: {
       operationName: 'chat',
@@ -87,6 +91,9 @@ function operationMeasuring(measured: SettleCase['measured']): Operation {
       isEstimate: usage === undefined,
       note: null,
       ...(usage && measured),
+    }),
+    ...(input && {
+      measureInput: () => ({ usage: input, units: noUnits, isEstimate: true, note: 'replaced' }),
     }),
   } as unknown as Operation;
 }
@@ -107,7 +114,7 @@ function settling(settleCase: SettleCase) {
   const saved: { settlement: Settlement; wasDispatched: boolean; answer?: IdempotentAnswer }[] = [];
   const observed: string[] = [];
   const metrics = { finishReason, outputCharacters: 400, failure: undefined };
-  const operation = operationMeasuring(measured);
+  const operation = operationMeasuring(measured, settleCase.input);
   const call = {
     requestId: 'r',
     caller: callerOf('ten_1'),
@@ -131,6 +138,7 @@ function settling(settleCase: SettleCase) {
   } as RequestOutcome;
   const deps = {
     creditsPerUsd: 1_000_000,
+    chargesAbandonedInput: settleCase.abandoned !== 'free',
     saveSettlement: async (settlement: Settlement, wasDispatched: boolean) => {
       await Bun.sleep(0);
       saved.push({ settlement, wasDispatched });
@@ -494,6 +502,53 @@ test('settle records an unread request with its operation and model', async () =
       },
     },
   ]);
+});
+
+describe('settle of a request that its client abandoned', () => {
+  const input = tokens(60, 0);
+  const note =
+    'The client disconnected before the answer started. The provider was already processing the ' +
+    'request, so its input is charged, as an estimate.';
+  const error = new GatewayError('upstream_error', 'The client disconnected.');
+
+  async function abandonedBill(settleCase: SettleCase) {
+    const { saved, observed, settle } = settling({ hold: holdOf(134), ...settleCase });
+    const { offer = shared } = settleCase;
+    const { costCredits } = await settle({ kind: 'abandoned', offer, error });
+    return { ...saved[0]?.settlement.record, costCredits, observed };
+  }
+
+  test('charges the estimated input at the prices of the abandoned attempt', async () => {
+    expect(await abandonedBill({ input })).toMatchObject({
+      ...{ costCredits: 60, charges: charged(60), prices: pricing, usage: input, note },
+      ...{ model: 'acme/one', provider: 'acme', trafficMode: 'shared', firstByteMs: null },
+      ...{ status: 'error', error: null, usageEstimated: true, observed: ['60 tokens'] },
+    });
+  });
+
+  test('charges the fee for a provider key of the tenant', async () => {
+    expect(await abandonedBill({ input, offer: own })).toMatchObject({
+      charges: { ...charged(0), byokPlatformFee: 3 },
+      trafficMode: 'byok',
+    });
+  });
+
+  test('never charges more than the hold', async () => {
+    expect(await abandonedBill({ input, hold: holdOf(50) })).toMatchObject({ costCredits: 50 });
+  });
+
+  const free = {
+    ...{ costCredits: 0, charges: charged(0), prices: null, model: null },
+    note: 'The client disconnected before the answer started. Nothing is charged.',
+  };
+
+  test.each([
+    ['billing.abandoned is free', { input, abandoned: 'free' as const }],
+    ['the operation is not priced by its input', {}],
+    ['the input has no price', { input: noUsage }],
+  ])('charges nothing if %s', async (_, settleCase) => {
+    expect(await abandonedBill(settleCase)).toMatchObject(free);
+  });
 });
 
 test('settle records no failure for a client that disconnects before the answer', async () => {

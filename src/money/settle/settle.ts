@@ -15,6 +15,8 @@ import { withWriteOff } from './write-off.ts';
 
 interface SettleDeps {
   readonly creditsPerUsd: number;
+  /** Whether a client that disconnects while a provider processes its request pays the input. */
+  readonly chargesAbandonedInput: boolean;
   /** Saves a settlement. Returns a promise if saving has to wait. */
   saveSettlement(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;
   /** Saves a settlement together with the answer it pays for. */
@@ -122,7 +124,7 @@ type Bill = Pick<
 type AnsweredOutcome = Extract<RequestOutcome, { opened: OpenedAnswer }>;
 
 function isAnswered(outcome: RequestOutcome): outcome is AnsweredOutcome {
-  return outcome.kind !== 'rejected' && outcome.kind !== 'replayed';
+  return 'opened' in outcome;
 }
 
 const freeOfCharge: Bill = {
@@ -135,28 +137,44 @@ const freeOfCharge: Bill = {
 };
 
 function billOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
-  if (isAnswered(outcome)) return billAnswer(call, outcome, deps);
+  if (isAnswered(outcome))
+    return billUsage(call, outcome.opened.offer, measure(call, outcome), deps);
   if (outcome.kind === 'replayed') return { ...freeOfCharge, note: replayNote(outcome.first) };
-  return disconnectedEarly(call, outcome)
-    ? { ...freeOfCharge, note: disconnectedNote }
-    : freeOfCharge;
+  if (!disconnectedEarly(call, outcome)) return freeOfCharge;
+  const bill = outcome.kind === 'abandoned' && billInput(call, outcome.offer, deps);
+  return bill || { ...freeOfCharge, note: `${disconnectedNote} Nothing is charged.` };
+}
+
+/** Bills the input of an abandoned request. Returns undefined if it costs nothing. */
+function billInput(call: Call, offer: Offer, deps: SettleDeps): Bill | undefined {
+  const measured = deps.chargesAbandonedInput ? call.operation?.measureInput?.() : undefined;
+  if (!measured) return undefined;
+  const bill = billUsage(call, offer, { ...measured, note: abandonedNote }, deps);
+  return totalCharge(bill.charges) > 0 ? bill : undefined;
 }
 
 /** Returns whether the client disconnected before an answer started. That isn't a failure. */
 function disconnectedEarly({ attempts }: Call, { kind }: RequestOutcome): boolean {
+  if (kind === 'abandoned') return true;
   return kind === 'rejected' && attempts.at(-1)?.outcome === 'client_disconnected';
 }
 
-const disconnectedNote = 'The client disconnected before the answer started. Nothing is charged.';
+const disconnectedNote = 'The client disconnected before the answer started.';
+const abandonedNote =
+  `${disconnectedNote} The provider was already processing the request, so its input is charged, ` +
+  'as an estimate.';
 
 function replayNote(first: FirstRequest | undefined): string {
   const source = first ? `the answer of request ${first.requestId}` : 'an earlier answer';
   return `Served ${source} again. Nothing is charged.`;
 }
 
-function billAnswer(call: Call, outcome: AnsweredOutcome, { creditsPerUsd }: SettleDeps): Bill {
-  const { offer } = outcome.opened;
-  const measured = measure(call, outcome);
+function billUsage(
+  call: Call,
+  offer: Offer,
+  measured: Measured,
+  { creditsPerUsd }: SettleDeps,
+): Bill {
   const { usage, units, isEstimate, note, reported, searches = 0 } = measured;
   const trafficMode = offer.ownAccount ? 'byok' : 'shared';
   const otherFees = totalCharge(chargesFor(trafficMode, 0, measured));
@@ -232,8 +250,8 @@ function recordOf(
 ): RequestRecord {
   const request = call.operation?.request;
   const { tenantId, keyId } = call.caller;
-  const finishReason = outcome.kind === 'rejected' ? undefined : outcome.metrics.finishReason;
-  const { model, provider, trafficMode, firstByteMs } = answererOf(outcome);
+  const finishReason = 'metrics' in outcome ? outcome.metrics.finishReason : undefined;
+  const { model, provider, trafficMode, firstByteMs } = answererOf(outcome, bill);
   // The fields are listed rather than spread, because this runs for every request.
   return {
     usage: bill.usage,
@@ -293,17 +311,19 @@ const noAnswerer: Answerer = {
   firstByteMs: null,
 };
 
-function answererOf(outcome: RequestOutcome): Answerer {
+function answererOf(outcome: RequestOutcome, { prices }: Bill): Answerer {
   if (outcome.kind === 'rejected') return noAnswerer;
+  if (outcome.kind === 'abandoned')
+    return prices ? { ...servedBy(outcome.offer), firstByteMs: null } : noAnswerer;
   if (outcome.kind === 'replayed') {
     const { model, provider } = outcome.recording;
     return { ...noAnswerer, model, provider };
   }
   const { offer, firstByteMs } = outcome.opened;
-  return {
-    model: offer.model.id,
-    provider: offer.provider.name,
-    trafficMode: offer.ownAccount ? 'byok' : 'shared',
-    firstByteMs,
-  };
+  return { ...servedBy(offer), firstByteMs };
+}
+
+function servedBy({ model, provider, ownAccount }: Offer): Omit<Answerer, 'firstByteMs'> {
+  const trafficMode = ownAccount ? 'byok' : 'shared';
+  return { model: model.id, provider: provider.name, trafficMode };
 }

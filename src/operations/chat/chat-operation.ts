@@ -20,7 +20,7 @@ import { ChatBounds, imageUnits } from '../../money/price/bounds.ts';
 import { estimateNote, estimateUsage, unfinishedNote } from '../../money/price/cost.ts';
 import { chatIncompatibility, compatibleOffers } from '../../route/capability.ts';
 import type { Offer } from '../../route/catalog.ts';
-import type { AttemptContext, AttemptResult } from '../../upstream/attempt.ts';
+import { type AttemptContext, type AttemptResult, noMetrics } from '../../upstream/attempt.ts';
 import { attemptChat } from '../../upstream/chat-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 
@@ -89,6 +89,10 @@ export class ChatOperation implements Operation {
     const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
     const estimated = { isEstimate: true, reported, note: unfinishedNote };
     return { usage: { ...usage, outputTokens }, units, ...estimated };
+  }
+
+  measureInput(): Measured {
+    return this.measure(noMetrics, 'client_disconnected');
   }
 
   cacheIdentity(): CacheIdentity {

@@ -53,7 +53,7 @@ async function withSkills(
 
 /** Returns undefined if no search engine is configured. */
 function webSearchOf(
-  { webSearch, creditsPerUsd }: Config,
+  { webSearch, creditsPerUsd, billing }: Config,
   telemetry: Telemetry,
 ): WebSearchDeps | undefined {
   if (webSearch === null) return undefined;
@@ -64,6 +64,7 @@ function webSearchOf(
     resultsMax: webSearch.resultsMax,
     usdPerSearch: parseUsd(webSearch.usdPerSearch) ?? 0n,
     creditsPerUsd,
+    chargesAbandonedInput: billing.abandoned === 'input',
     notes: new SearchNotes(),
   };
 }

@@ -13,7 +13,12 @@ import type {
   UpstreamFailure,
 } from '../../dialects/dialect.ts';
 import { malformed } from '../../dialects/failure.ts';
-import type { EmbeddingBatch, EmbeddingsDialect, EmbeddingsOptions } from '../../dialects/media.ts';
+import type {
+  EmbeddingBatch,
+  EmbeddingInput,
+  EmbeddingsDialect,
+  EmbeddingsOptions,
+} from '../../dialects/media.ts';
 import type { EmbeddingsRequest } from '../../dialects/openai-media/embeddings.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds } from '../../money/price/bounds.ts';
@@ -38,6 +43,8 @@ export class EmbeddingsOperation implements Operation {
   readonly bounds: FixedBounds;
   readonly #options: EmbeddingsOptions;
   #texts: Promise<readonly string[]> | undefined;
+  /** The inputs that the current offer has received. */
+  #received: readonly EmbeddingInput[] = [];
 
   constructor({ request, options }: EmbeddingsRequest) {
     this.request = request;
@@ -55,8 +62,13 @@ export class EmbeddingsOperation implements Operation {
     const dialect = dialects[offer.dialect].embeddings;
     assert(dialect, `The plan has an offer whose dialect can't embed: ${offer.dialect}.`);
     const options = await this.#optionsFor(offer, dialect);
-    const result = await embedInBatches(options, dialect, offer, context);
-    if (!result.ok) return failed(result.failure);
+    const received: EmbeddingInput[] = [];
+    this.#received = received;
+    const result = await embedInBatches(options, dialect, offer, context, received);
+    if (!result.ok) {
+      const isAbandoned = context.clientSignal.aborted && received.length > 0;
+      return failed({ ...result.failure, isAbandoned });
+    }
     const batches = result.value;
     const vectors = batches.flatMap((batch) => batch.vectors);
     const count = inputCount(options, batches, this.bounds.contextTokensFor());
@@ -68,6 +80,11 @@ export class EmbeddingsOperation implements Operation {
 
   measure({ usage = noUsage, isEstimate = false }: AnswerMetrics): Measured {
     return { usage, units: noUnits, isEstimate, note: isEstimate ? estimateNote : null };
+  }
+
+  measureInput(): Measured {
+    const usage = { ...noUsage, inputTokens: estimateTokens(this.#received) };
+    return { usage, units: noUnits, isEstimate: true, note: estimateNote };
   }
 
   /** Omits the encoding, because a replay converts stored vectors to the requested encoding. */
@@ -95,12 +112,16 @@ export class EmbeddingsOperation implements Operation {
   }
 }
 
-/** Sends the inputs in as many calls as the offer needs, some of them concurrently. */
+/**
+ * Sends the inputs in as many calls as the offer needs, some of them concurrently. Adds the inputs
+ * that the offer has answered, or was processing when the client disconnected, to `received`.
+ */
 async function embedInBatches(
   options: EmbeddingsOptions,
   dialect: EmbeddingsDialect,
   offer: Offer,
   context: AttemptContext,
+  received: EmbeddingInput[],
 ): Promise<ReadResult<readonly EmbeddingBatch[]>> {
   const { inputs } = options;
   const batchSizeMax = Math.min(
@@ -113,9 +134,12 @@ async function embedInBatches(
     // The answers of earlier calls have been parsed into vectors.
     context.releaseMemory();
     const nextBatches = splitIntoBatches(options, sent, size);
-    for (const batch of await Promise.all(
-      nextBatches.map((batch) => embed(batch, dialect, offer, context)),
-    )) {
+    const embedAndCount = async (batch: EmbeddingsOptions) => {
+      const result = await embed(batch, dialect, offer, context);
+      if (result.ok || result.failure.isAbandoned) received.push(...batch.inputs);
+      return result;
+    };
+    for (const batch of await Promise.all(nextBatches.map(embedAndCount))) {
       if (!batch.ok) {
         if (size === 1 || !isBatchTooLarge(batch.failure)) return batch;
         // Send the rejected batch and those after it again, in batches of half the size.
@@ -202,10 +226,14 @@ function inputCount(
   for (const { promptTokens } of batches) reportedTokens += promptTokens ?? Number.NaN;
   const isReported = isCredible({ ...noUsage, inputTokens: reportedTokens }, contextTokens);
   if (isReported) return { tokens: reportedTokens, isEstimate: false };
+  return { tokens: estimateTokens(inputs), isEstimate: true };
+}
+
+function estimateTokens(inputs: readonly EmbeddingInput[]): number {
   let [characters, tokens] = [0, 0];
   for (const input of inputs) {
     if (typeof input === 'string') characters += countCharacters(input);
     else tokens += input.length;
   }
-  return { tokens: tokens + Math.ceil(characters / charactersPerToken), isEstimate: true };
+  return tokens + Math.ceil(characters / charactersPerToken);
 }

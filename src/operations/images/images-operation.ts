@@ -118,6 +118,13 @@ export class ImagesOperation implements Operation {
     return { usage: estimate, units, isEstimate: true, note: estimateNote };
   }
 
+  /** Counts the prompt and the uploaded images, but no output. */
+  measureInput(): Measured {
+    const usage = estimateUsage(Buffer.byteLength(this.#imagesRequest.prompt), 0);
+    const units = { inputImages: this.#images.length };
+    return { usage, units, isEstimate: true, note: estimateNote };
+  }
+
   cacheIdentity(): CacheIdentity {
     const { prompt, parameters, extraFields } = this.#imagesRequest;
     const images = this.#images.map(({ content }) => content.sha256);

@@ -48,6 +48,8 @@ export interface WebSearchDeps {
   readonly resultsMax: number;
   readonly usdPerSearch: NanoUsd;
   readonly creditsPerUsd: number;
+  /** Whether a client that disconnects pays the input of the round that was running. */
+  readonly chargesAbandonedInput: boolean;
   readonly notes: SearchNotes;
 }
 
@@ -125,11 +127,16 @@ export class SearchOperation implements Operation {
 
   measure(metrics: AnswerMetrics, outcome: StreamOutcome['kind']): Measured {
     const { searches = 0, isEstimate = false } = this.#attempt?.session ?? {};
-    const measured = this.#chat.measure(metrics, outcome);
-    const estimated = isEstimate ? { isEstimate, note: estimateNote } : {};
+    const { reported, ...measured } = this.#chat.measure(metrics, outcome);
+    const estimated = isEstimate ? { isEstimate, note: estimateNote } : reported && { reported };
     const units = metrics.usage ? this.#unitsOf(measured) : measured.units;
     const toolCredits = this.#budget.feeFor(searches);
     return { ...measured, ...estimated, units, searches, toolCredits };
+  }
+
+  measureInput(): Measured {
+    assert(this.#attempt, 'A request was abandoned before its first attempt.');
+    return this.measure(new CombinedMetrics(this.#attempt.session), 'client_disconnected');
   }
 
   /**
@@ -165,11 +172,11 @@ export class SearchOperation implements Operation {
     const metrics = new CombinedMetrics(session);
     // The response is written after the last round, so single rounds need no framing.
     const client = roundClient(session, noFraming);
-    for (;;) {
+    for (let isFirst = true; ; isFirst = false) {
       const result = await this.#tryRound(attempt, client);
       if (result.kind !== 'reply') {
-        // A disconnect isn't a failure: the client pays for the searches so far, as in a stream.
-        const isCanceled = context.clientSignal.aborted && session.searches > 0;
+        // A disconnect isn't a failure: the client pays for the rounds so far, as in a stream.
+        const isCanceled = context.clientSignal.aborted && !isFirst;
         return isCanceled
           ? { kind: 'reply', reply: { metrics, isCanceled, write: () => '' } }
           : result;
@@ -231,20 +238,23 @@ export class SearchOperation implements Operation {
     return isPricedByRound ? { ...units, calls } : units;
   }
 
-  #tryRound(
+  async #tryRound(
     { session, offer, context, budget }: SearchAttempt,
     client: ClientDialect,
   ): Promise<AttemptResult> {
     const upstream = dialects[offer.dialect].chat;
     assert(upstream, `The plan has an offer whose dialect can't chat: ${offer.dialect}.`);
     // Don't pass a recorder, because the session records the answer of all rounds.
-    return attemptWithAdapter({
+    const result = await attemptWithAdapter({
       adapter: new Translation(session.prompt, client, upstream),
       request: this.request,
       offer,
       context,
       outputTokensMax: budget.outputTokensMax,
     });
+    const isAbandoned = result.kind === 'failed' && result.failure.isAbandoned;
+    if (isAbandoned && this.#deps.chargesAbandonedInput) session.abandonRound();
+    return result;
   }
 
   #storeNote({ note: searchNote }: SearchSession): void {

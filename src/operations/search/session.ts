@@ -60,6 +60,7 @@ export class SearchSession {
   /** Code points of the text whose citations have been sent. */
   #citedUpTo = 0;
   #isOutOfCredits = false;
+  #isRoundAbandoned = false;
 
   constructor(prompt: Prompt, sink: AnswerSink, context: SearchContext) {
     this.#context = context;
@@ -94,7 +95,13 @@ export class SearchSession {
 
   get isEstimate(): boolean {
     const { usage, isEstimate, outputCharacters } = this.#round.metrics;
-    return this.#isEstimate || (usage ? isEstimate : outputCharacters > 0);
+    const hasUsage = this.#isRoundAbandoned || outputCharacters > 0;
+    return this.#isEstimate || (usage ? isEstimate : hasUsage);
+  }
+
+  /** Counts the input of the current round, whose client disconnected before its output. */
+  abandonRound(): void {
+    this.#isRoundAbandoned = true;
   }
 
   /** True if another round must follow the one that ended. */
@@ -200,7 +207,9 @@ export class SearchSession {
   /** Returns undefined for a round without output, because its request may not have been sent. */
   #roundUsage(): Usage | undefined {
     const { metrics } = this.#round;
-    return metrics.usage || metrics.outputCharacters > 0 ? this.#usageFor(metrics) : undefined;
+    const { usage, outputCharacters } = metrics;
+    const isBilled = usage || outputCharacters > 0 || this.#isRoundAbandoned;
+    return isBilled ? this.#usageFor(metrics) : undefined;
   }
 
   #usageFor({ usage: reported, isEstimate, outputCharacters }: SearchRound['metrics']): Usage {

@@ -109,12 +109,16 @@ export class Connection implements Transport {
     // The text is encoded again only if the socket didn't accept all of it.
     const isAll = written >= Buffer.byteLength(start);
     this.#unsent = isAll ? [] : [Buffer.from(start).subarray(written)];
-    if (!rest) return;
-    this.#unsent.push(rest);
-    if (isAll) this.flush();
+    if (rest) this.#unsent.push(rest);
+    if (isAll) this.#flush();
   }
 
-  flush(): void {
+  /** Called when the socket accepts more bytes, also while there is nothing to send. */
+  drained(): void {
+    if (this.#unsent.length > 0) this.#flush();
+  }
+
+  #flush(): void {
     for (let first = this.#unsent[0]; first; first = this.#unsent[0]) {
       const written = Math.max(0, this.#socket?.write(first) ?? 0);
       if (written < first.length) {
@@ -123,6 +127,7 @@ export class Connection implements Transport {
       }
       this.#unsent.shift();
     }
+    this.#trip?.requestSent();
   }
 
   received(bytes: Buffer): void {
@@ -246,7 +251,7 @@ const handlers: SocketHandler<Connection> = {
     socket.data.received(bytes);
   },
   drain(socket) {
-    socket.data.flush();
+    socket.data.drained();
   },
   close(socket, reason) {
     socket.data.closed(reason);

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { answerHeadBytesMax } from '../../core/bounds.ts';
 import { ConnectionError } from './response.ts';
-import { RoundTrip } from './round-trip.ts';
+import { RoundTrip, type Transport } from './round-trip.ts';
 
 /** Starts a round trip and records the calls that it makes to its transport. */
 function startTrip() {
@@ -55,6 +55,22 @@ describe('RoundTrip', () => {
     expect(transportCalls).toEqual(['reusable']);
     for (let index = 0; index < 4; index += 1) read(trip, received);
     expect(received).toEqual(['ab', 'cd', 'end', 'end']);
+  });
+
+  test('is accepted after it was sent, unless the server responds with an error', () => {
+    const { trip, push } = startTrip();
+    expect(trip.isAccepted).toBe(false);
+    trip.requestSent();
+    expect(trip.isAccepted).toBe(true);
+    push('HTTP/1.1 500 X\r\nContent-Length: 9\r\n\r\n');
+    expect(trip.isAccepted).toBe(false);
+  });
+
+  test('is not accepted while it is sent again on a new connection', () => {
+    const { trip } = startTrip();
+    trip.requestSent();
+    trip.attach({} as Transport);
+    expect(trip.isAccepted).toBe(false);
   });
 
   test.each([

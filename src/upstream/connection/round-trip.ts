@@ -65,6 +65,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   /** Kept until a response begins, because the request may have to be sent again. */
   #request: WrittenRequest | undefined;
   #transport: Transport | undefined;
+  #isSent = false;
   #resolve: (response: HttpResponse) => void = noop;
   #reject: (reason: unknown) => void = noop;
   /** The bytes of an incomplete head. */
@@ -120,8 +121,22 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     return this.#request;
   }
 
+  /**
+   * True if the server got the full request and hasn't responded with an error. Remains true after
+   * the round trip is canceled.
+   */
+  get isAccepted(): boolean {
+    return this.#isSent && (this.#head === undefined || this.ok);
+  }
+
   attach(transport: Transport): void {
     this.#transport = transport;
+    this.#isSent = false;
+  }
+
+  /** Called when the connection has written all of the request. */
+  requestSent(): void {
+    this.#isSent = true;
   }
 
   /** Called by the connection with the bytes that have arrived. */
