@@ -5,7 +5,7 @@ import type { KeyObject } from '../src/contract/keys.ts';
 export type {
   BacklogObject as Backlog,
   CreditEntryObject as CreditEntry,
-  OverviewObject as Installation,
+  OverviewObject as Overview,
   ProviderStateObject as ProviderHealth,
   TenantCreditsObject as TenantCredits,
   TenantObject as Tenant,

@@ -11,6 +11,8 @@ import { KeyForm } from './key-form.tsx';
 export type KeyAction = 'edit' | 'rotate' | 'disable' | 'enable' | 'delete';
 
 interface KeyActionProps {
+  /** The API path of the keys. */
+  readonly path: string;
   readonly subject: Key;
   readonly onDone: (issued?: IssuedKey) => void;
   readonly onClose: () => void;
@@ -23,15 +25,15 @@ const overlaps = [
   ['604800', 'Works for 1 more week'],
 ] as const;
 
-function Rotate({ subject, onDone, onClose }: KeyActionProps) {
+function Rotate({ path, subject, onDone, onClose }: KeyActionProps) {
   const { key } = useSession();
   const [overlap, setOverlap] = useState('3600');
   const action = useAction();
   const submit = () =>
     action.run(async () => {
-      const path = `/api/v1/keys/${subject.id}/rotate`;
       const body = { overlap_seconds: Number(overlap) };
-      onDone(await requestJson<IssuedKey>(path, { key, method: 'POST', body }));
+      const call = { key, method: 'POST', body };
+      onDone(await requestJson<IssuedKey>(`${path}/${subject.id}/rotate`, call));
     });
   return (
     <Dialog title={`Rotate ${subject.name || subject.label}`} onClose={onClose}>
@@ -64,6 +66,7 @@ const confirmations = {
 } as const;
 
 function ConfirmKeyAction({
+  path,
   action,
   subject,
   onDone,
@@ -72,7 +75,7 @@ function ConfirmKeyAction({
   const { key } = useSession();
   const { text, call, consequence } = confirmations[action];
   const work = async () => {
-    await requestJson(`/api/v1/keys/${subject.id}`, { key, ...call });
+    await requestJson(`${path}/${subject.id}`, { key, ...call });
     onDone();
   };
   const title = `${text} ${subject.name || subject.label}?`;
@@ -88,8 +91,8 @@ interface KeyActionDialogProps extends KeyActionProps {
 }
 
 export function KeyActionDialog({ action, ...common }: KeyActionDialogProps) {
-  const { subject, onDone, onClose } = common;
-  if (action === 'edit') return <KeyForm keyObject={subject} onDone={onDone} onClose={onClose} />;
+  const { subject: keyObject, ...form } = common;
+  if (action === 'edit') return <KeyForm keyObject={keyObject} {...form} />;
   if (action === 'rotate') return <Rotate {...common} />;
   return <ConfirmKeyAction action={action} {...common} />;
 }

@@ -11,8 +11,8 @@ import type { IssuedKey, Key, Scope } from '../shapes.ts';
 interface KeyFormProps {
   /** The key to edit. Undefined to create a key. */
   readonly keyObject?: Key;
-  /** The API path to use when an operator creates a key for a tenant. */
-  readonly path?: string;
+  /** The API path of the keys. */
+  readonly path: string;
   readonly onDone: (issued?: IssuedKey) => void;
   readonly onClose: () => void;
 }
@@ -102,13 +102,12 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
   const set = (change: Partial<Values>) => setValues({ ...values, ...change });
   const submit = () =>
     action.run(async () => {
-      const keysPath = path ?? '/api/v1/keys';
       if (keyObject) {
         const body = changesOf(values, keyObject);
-        await requestJson(`${keysPath}/${keyObject.id}`, { key, method: 'PATCH', body });
+        await requestJson(`${path}/${keyObject.id}`, { key, method: 'PATCH', body });
         return onDone();
       }
-      onDone(await requestJson<IssuedKey>(keysPath, { key, method: 'POST', body: bodyOf(values) }));
+      onDone(await requestJson<IssuedKey>(path, { key, method: 'POST', body: bodyOf(values) }));
     });
   return (
     <Dialog title={keyObject ? 'Edit key' : 'Create a key'} onClose={onClose}>

@@ -22,7 +22,7 @@ import { SecretBox } from './key-secret.tsx';
 /** The open dialog: an action and its key. */
 type OpenAction = { readonly action: KeyAction; readonly subject: Key } | undefined;
 
-function useKeyPage() {
+function useKeyPage(keysPath: string) {
   const { key } = useSession();
   const route = useRoute();
   const { query } = route;
@@ -34,14 +34,21 @@ function useKeyPage() {
     include_disabled: String(includeDisabled),
   });
   if (search !== '') params.set('search', search);
-  const path = `/api/v1/keys?${params}`;
+  const path = `${keysPath}?${params}`;
   const loaded = useLoad(path, (signal) => requestData<Key[]>(path, { key, signal }));
   const isCreating = query.get('create') === '1';
   return { ...loaded, includeDisabled, search, offset, isCreating };
 }
 
-export function Keys() {
-  const page = useKeyPage();
+interface KeysProps {
+  /** The tenant whose keys an operator manages. Tenants manage their own. */
+  readonly tenant?: string;
+}
+
+export function Keys({ tenant }: KeysProps = {}) {
+  const path =
+    tenant === undefined ? '/api/v1/keys' : `/admin/v1/tenants/${encodeURIComponent(tenant)}/keys`;
+  const page = useKeyPage(path);
   const { data: keys, reload, offset, isCreating } = page;
   const [openAction, setOpenAction] = useState<OpenAction>();
   const [issued, setIssued] = useState<IssuedKey>();
@@ -53,15 +60,21 @@ export function Keys() {
   };
   return (
     <Page
-      title="Keys"
+      title={tenant === undefined ? 'Keys' : `Keys of ${tenant}`}
       lead="API keys with their limits and usage in credits."
-      actions={<AddButton text="Create a key" onClick={() => openOverlay({ create: '1' })} />}
+      actions={
+        <>
+          {tenant !== undefined && <a href={urlFor('operator')}>All tenants</a>}
+          <AddButton text="Create a key" onClick={() => openOverlay({ create: '1' })} />
+        </>
+      }
       isStale={page.isStale}
     >
       <Filters {...page} />
       <Loading loaded={page} text="Loading keys…" />
       {keys && (
         <KeyList
+          path={path}
           keys={keys}
           isFirst={offset === 0}
           isSearch={page.search !== ''}
@@ -76,9 +89,14 @@ export function Keys() {
           isFull={keys.length === keysPerPage}
         />
       )}
-      {isCreating && <KeyForm onDone={done} onClose={() => closeOverlay('create')} />}
+      {isCreating && <KeyForm path={path} onDone={done} onClose={() => closeOverlay('create')} />}
       {openAction && (
-        <KeyActionDialog {...openAction} onDone={done} onClose={() => setOpenAction(undefined)} />
+        <KeyActionDialog
+          {...openAction}
+          path={path}
+          onDone={done}
+          onClose={() => setOpenAction(undefined)}
+        />
       )}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Page>
@@ -107,14 +125,15 @@ function Filters({ search, includeDisabled }: FiltersProps) {
 }
 
 interface KeyListProps {
+  readonly path: string;
   readonly keys: readonly Key[];
   readonly isFirst: boolean;
   readonly isSearch: boolean;
   readonly onAction: (action: KeyAction, key: Key) => void;
 }
 
-function KeyList({ keys, isFirst, isSearch, onAction }: KeyListProps) {
-  const { keyObject: ownKey } = useSession();
+function KeyList({ path, keys, isFirst, isSearch, onAction }: KeyListProps) {
+  const { kind, keyObject: ownKey } = useSession();
   if (keys.length === 0 && !isFirst) return <Empty title="No more keys" />;
   if (keys.length === 0 && isSearch) {
     return (
@@ -124,7 +143,8 @@ function KeyList({ keys, isFirst, isSearch, onAction }: KeyListProps) {
     );
   }
   if (keys.length === 0) {
-    const command = curl('POST', '/api/v1/keys', { name: 'my app' }, '$TOLLGATE_MANAGEMENT_KEY');
+    const variable = kind === 'admin' ? '$TOLLGATE_ADMIN_TOKEN' : '$TOLLGATE_MANAGEMENT_KEY';
+    const command = curl('POST', path, { name: 'my app' }, variable);
     return <Empty title="No keys yet" curl={command} />;
   }
   const columns: Column<Key>[] = [
@@ -151,12 +171,13 @@ function KeyList({ keys, isFirst, isSearch, onAction }: KeyListProps) {
 }
 
 function Name({ keyObject, isOwn }: { readonly keyObject: Key; readonly isOwn: boolean }) {
+  const mayReadLogs = useSession().kind !== 'admin';
   const { id, name, label, disabled, expires_at } = keyObject;
   const isExpired = expires_at !== null && Date.parse(expires_at) < Date.now();
   return (
     <span class="two-lines">
       <span>
-        <a href={urlFor('logs', { key: id })}>{name || id}</a>{' '}
+        {mayReadLogs ? <a href={urlFor('logs', { key: id })}>{name || id}</a> : name || id}{' '}
         {label.startsWith('sk-mgmt-') && <Badge tone="accent">management</Badge>}{' '}
         {isOwn && <Badge>your key</Badge>} {disabled && <Badge tone="warn">disabled</Badge>}{' '}
         {isExpired && <Badge tone="warn">expired</Badge>}

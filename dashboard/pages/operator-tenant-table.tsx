@@ -3,9 +3,10 @@ import { RowAction } from '../components/row-action.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { daysLeft } from '../days.ts';
 import { count, percent, plural } from '../format.ts';
+import { urlFor } from '../route.ts';
 import type { Tenant } from '../shapes.ts';
 
-export type TenantAction = 'grant' | 'key' | 'edit' | 'toggle';
+export type TenantAction = 'grant' | 'edit' | 'toggle';
 
 interface TenantTableProps {
   readonly tenants: readonly Tenant[];
@@ -92,12 +93,14 @@ interface RowActionsProps {
 function RowActions({ tenant, onAction }: RowActionsProps) {
   const actions: [TenantAction, string][] = [
     ['grant', 'Credits'],
-    ['key', 'New key'],
     ['edit', 'Edit'],
     ['toggle', tenant.disabled ? 'Enable' : 'Disable'],
   ];
   return (
     <span class="row-actions">
+      <a href={urlFor('operator', { tenant: tenant.id })} aria-label={`Keys: ${tenant.name}`}>
+        Keys
+      </a>
       {actions.map(([action, text]) => (
         <RowAction
           key={action}

@@ -8,10 +8,8 @@ import { Pager } from '../components/pager.tsx';
 import { useInterval, useLoad } from '../load.ts';
 import { closeOverlay, offsetOf, openOverlay, optionIn, setQuery, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
-import type { IssuedKey, Tenant } from '../shapes.ts';
+import type { Tenant } from '../shapes.ts';
 import { curl } from '../snippets.ts';
-import { KeyForm } from './key-form.tsx';
-import { SecretBox } from './key-secret.tsx';
 import { GrantForm, TenantForm, TenantToggle } from './operator-forms.tsx';
 import { type TenantAction, TenantTable } from './operator-tenant-table.tsx';
 
@@ -57,11 +55,9 @@ export function TenantSection({ onChange }: TenantSectionProps) {
   const page = useTenantPage();
   const { data, reload, search, chosen, offset, isCreating } = page;
   const [openAction, setOpenAction] = useState<OpenAction>();
-  const [issued, setIssued] = useState<IssuedKey>();
-  const done = (key?: IssuedKey) => {
+  const done = () => {
     setOpenAction(undefined);
     closeOverlay('create');
-    if (key) setIssued(key);
     reload();
     onChange();
   };
@@ -89,7 +85,6 @@ export function TenantSection({ onChange }: TenantSectionProps) {
       {openAction && (
         <ActionDialog {...openAction} onDone={done} onClose={() => setOpenAction(undefined)} />
       )}
-      {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Card>
   );
 }
@@ -138,15 +133,12 @@ function NoTenants({ isFirst, search }: NoTenantsProps) {
 }
 
 interface ActionDialogProps extends OpenAction {
-  readonly onDone: (issued?: IssuedKey) => void;
+  readonly onDone: () => void;
   readonly onClose: () => void;
 }
 
-function ActionDialog({ action, tenant, onDone, onClose }: ActionDialogProps) {
-  const common = { tenant, onDone: () => onDone(), onClose };
+function ActionDialog({ action, ...common }: ActionDialogProps) {
   if (action === 'grant') return <GrantForm {...common} />;
   if (action === 'edit') return <TenantForm {...common} />;
-  if (action === 'toggle') return <TenantToggle {...common} />;
-  const path = `/admin/v1/tenants/${tenant.id}/keys`;
-  return <KeyForm path={path} onDone={onDone} onClose={onClose} />;
+  return <TenantToggle {...common} />;
 }

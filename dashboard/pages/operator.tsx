@@ -4,19 +4,27 @@ import { Card, Page, Tile, Tiles } from '../components/page.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { brief, bytes, count, duration, milliseconds, plural } from '../format.ts';
 import { useInterval, useLoad } from '../load.ts';
+import { useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
-import type { Backlog, Circuit, Installation, ProviderHealth } from '../shapes.ts';
+import type { Backlog, Circuit, Overview, ProviderHealth } from '../shapes.ts';
+import { Keys } from './keys.tsx';
 import { RecentCalls } from './operator-recent-calls.tsx';
 import { TenantSection } from './operator-tenants.tsx';
 
 const pollMs = 5_000;
 
+/** The installation, or the keys of one tenant. */
 export function Operator() {
+  const tenant = useRoute().query.get('tenant');
+  return tenant === null ? <Installation /> : <Keys key={tenant} tenant={tenant} />;
+}
+
+function Installation() {
   const { key } = useSession();
   const loaded = useLoad('operator', async (signal) => {
     const call = { key, signal };
     const [overview, backlog, providers] = await Promise.all([
-      requestData<Installation>('/admin/v1/overview', call),
+      requestData<Overview>('/admin/v1/overview', call),
       requestData<Backlog>('/admin/v1/accounting', call),
       requestData<ProviderHealth[]>('/admin/v1/providers', call),
     ]);
@@ -39,7 +47,7 @@ export function Operator() {
 }
 
 interface NumbersProps {
-  readonly overview: Installation;
+  readonly overview: Overview;
   readonly backlog: Backlog;
 }
 

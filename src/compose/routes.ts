@@ -16,7 +16,7 @@ import { jobRoutes } from '../http/jobs/jobs.ts';
 import { objectRoutes } from '../http/jobs/object-routes.ts';
 import { adminRoutes, stateRoutes } from '../http/management/admin.ts';
 import { byokRoutes } from '../http/management/byok.ts';
-import { keyRoutes } from '../http/management/keys.ts';
+import { keyRoutes, tenantKeyRoutes } from '../http/management/keys.ts';
 import type { Route } from '../http/routes.ts';
 import { dashboardRoutes } from '../http/system/dashboard.ts';
 import { healthRoutes, metricsRoutes } from '../http/system/probes.ts';
@@ -80,6 +80,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
       ...managementDeps,
       requestsPerMinuteMax: config.limits.requestsPerMinute,
     }),
+    ...tenantKeyRoutes(managementDeps),
     ...byokRoutes({
       ...managementDeps,
       credentials: store.credentials,

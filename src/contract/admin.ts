@@ -13,7 +13,6 @@ import {
   text,
   time,
 } from './fields.ts';
-import { issuedKeySchema, newKeySchema } from './keys.ts';
 import { circuit, endpointHealth } from './models.ts';
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
@@ -223,13 +222,6 @@ export const adminDocs = {
     path: id,
     query: offsetQuery,
     responses: { 200: data(tenantCreditsSchema) },
-  },
-  createKey: {
-    summary: 'Create a key for a tenant',
-    path: id,
-    body: newKeySchema,
-    example: { name: 'first key', management: true },
-    responses: { 201: issuedKeySchema },
   },
   overview: { summary: 'Get an overview', responses: { 200: data(overviewSchema) } },
   providers: {

@@ -88,7 +88,7 @@ const keySchema = record('Key', {
 });
 export type KeyObject = Shape<typeof keySchema>;
 
-export const issuedKeySchema = record('IssuedKey', {
+const issuedKeySchema = record('IssuedKey', {
   data: keySchema,
   key: text('The secret. It is shown only once.'),
 });
@@ -137,4 +137,21 @@ export const keyDocs = {
     responses: { 200: issuedKeySchema },
   },
   current: { summary: 'Get the calling key', responses: { 200: data(keySchema) } },
+} satisfies Record<string, RouteDoc>;
+
+const tenantId = { id: 'The ID of the tenant.' };
+const tenantKeyId = { ...tenantId, key_id: id.id };
+
+/** The same routes for operators, below a tenant. */
+export const tenantKeyDocs = {
+  create: { ...keyDocs.create, summary: 'Create a key for a tenant', path: tenantId },
+  list: { ...keyDocs.list, summary: 'List the keys of a tenant', path: tenantId },
+  show: { ...keyDocs.show, summary: 'Get a key of a tenant', path: tenantKeyId },
+  change: { ...keyDocs.change, summary: 'Update a key of a tenant', path: tenantKeyId },
+  delete: { ...keyDocs.delete, summary: 'Delete a key of a tenant', path: tenantKeyId },
+  rotate: {
+    ...keyDocs.rotate,
+    summary: "Rotate the secret of a tenant's key",
+    path: tenantKeyId,
+  },
 } satisfies Record<string, RouteDoc>;

@@ -48,6 +48,12 @@ describe.each(engines)('key revocation on %s', (_, environment) => {
     return status === 200 ? 'done' : text;
   }
 
+  async function byOperator(method: string, id: string, body?: object): Promise<string> {
+    const path = `/admin/v1/tenants/default/keys/${id}`;
+    const { status, text } = await first.admin(method, path, body);
+    return status === 200 ? 'done' : text;
+  }
+
   async function byCommand(...args: string[]): Promise<string> {
     const { exitCode, stderr } = await first.command('keys', ...args);
     return exitCode === 0 ? 'done' : stderr;
@@ -57,6 +63,8 @@ describe.each(engines)('key revocation on %s', (_, environment) => {
     ['disabled over HTTP', (id) => byHttp('PATCH', id, { disabled: true })],
     ['deleted over HTTP', (id) => byHttp('DELETE', id)],
     ['rotated over HTTP', (id) => byHttp('POST', `${id}/rotate`, {})],
+    ['disabled by the operator', (id) => byOperator('PATCH', id, { disabled: true })],
+    ['deleted by the operator', (id) => byOperator('DELETE', id)],
     ['disabled on the command line', (id) => byCommand('disable', id)],
     ['deleted on the command line', (id) => byCommand('delete', id)],
     ['rotated on the command line', (id) => byCommand('rotate', id)],

@@ -37,7 +37,10 @@ const policy: Readonly<Record<Access, string>> = {
     PUT /api/v1/byok/{provider}  DELETE /api/v1/byok/{provider}`,
   operator: `POST /admin/v1/tenants  GET /admin/v1/tenants  GET /admin/v1/tenants/{id}
     PATCH /admin/v1/tenants/{id}  POST /admin/v1/tenants/{id}/credits
-    GET /admin/v1/tenants/{id}/credits  POST /admin/v1/tenants/{id}/keys  GET /admin/v1/overview
+    GET /admin/v1/tenants/{id}/credits  POST /admin/v1/tenants/{id}/keys
+    GET /admin/v1/tenants/{id}/keys  GET /admin/v1/tenants/{id}/keys/{key_id}
+    PATCH /admin/v1/tenants/{id}/keys/{key_id}  DELETE /admin/v1/tenants/{id}/keys/{key_id}
+    POST /admin/v1/tenants/{id}/keys/{key_id}/rotate  GET /admin/v1/overview
     GET /admin/v1/providers  GET /admin/v1/accounting`,
 };
 

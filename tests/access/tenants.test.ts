@@ -100,6 +100,8 @@ describe('the tenant API', () => {
         admin('POST', `/tenants/${id}/credits`, { amount: 1 }),
         admin('GET', `/tenants/${id}/credits`),
         admin('POST', `/tenants/${id}/keys`, { name: 'x' }),
+        admin('GET', `/tenants/${id}/keys`),
+        admin('GET', `/tenants/${id}/keys/key_0123456789abcdef`),
       ];
       for (const { status } of await Promise.all(calls)) expect(status).toBe(404);
     }
@@ -134,6 +136,87 @@ describe('the tenant API', () => {
     expect(status).toBe(201);
     const list = await rig.call('GET', '/api/v1/keys', { key });
     expect(list.list.map(({ id }) => id)).toContain(data.id);
+  });
+});
+
+describe("a tenant's keys, managed by the operator", () => {
+  const keys = '/tenants/globex/keys';
+  let app: string;
+  let appId: string;
+
+  beforeAll(async () => {
+    await rig.addTenant('globex');
+    const created = await admin('POST', keys, { name: 'the app' });
+    app = created.key;
+    appId = String(created.data.id);
+  });
+
+  const statusOf = async () => (await rig.call('GET', '/v1/key', { key: app })).status;
+
+  test('are listed and shown like their own tenant sees them', async () => {
+    const { list } = await admin('GET', `${keys}?search=the%20app`);
+    expect(list).toEqual([(await rig.call('GET', '/v1/key', { key: app })).data]);
+    expect((await admin('GET', `${keys}/${appId}`)).data).toEqual({ ...list[0] });
+    const names = (await admin('GET', keys)).list.map(({ name }) => name);
+    expect(names.toSorted()).toEqual(['app', 'manager', 'the app']);
+  });
+
+  test('are rejected while disabled and listed only on request', async () => {
+    const path = `${keys}/${appId}`;
+    expect((await admin('PATCH', path, { disabled: true })).data.disabled).toBe(true);
+    expect(await statusOf()).toBe(401);
+    expect((await admin('GET', `${keys}?search=the%20app`)).list).toEqual([]);
+    const all = await admin('GET', `${keys}?search=the%20app&include_disabled=true`);
+    expect(all.list.map(({ id }) => id)).toEqual([appId]);
+    expect((await admin('PATCH', path, { disabled: false })).data.disabled).toBe(false);
+    expect(await statusOf()).toBe(200);
+  });
+
+  test('get a new secret and work until they are deleted', async () => {
+    const rotated = await admin('POST', `${keys}/${appId}/rotate`, {});
+    expect(await statusOf()).toBe(401);
+    app = rotated.key;
+    expect(await statusOf()).toBe(200);
+    expect((await admin('DELETE', `${keys}/${appId}`)).text).toBe('{"deleted":true}');
+    expect(await statusOf()).toBe(401);
+    expect((await admin('DELETE', `${keys}/${appId}`)).status).toBe(404);
+  });
+
+  test.each([
+    ['GET', '', undefined],
+    ['PATCH', '', { disabled: true }],
+    ['DELETE', '', undefined],
+    ['POST', '/rotate', {}],
+  ] as const)('are not found below another tenant: %s %s', async (method, suffix, body) => {
+    const { data, key } = await admin('POST', keys, { name: 'stays' });
+    const { status, data: error } = await admin(
+      method,
+      `/tenants/acme/keys/${String(data.id)}${suffix}`,
+      body,
+    );
+    expect([status, error.message]).toEqual([404, 'There is no key with this ID.']);
+    expect((await rig.call('GET', '/v1/key', { key })).status).toBe(200);
+  });
+
+  test.each([
+    ['GET', '?offset=-1', undefined, 'offset'],
+    ['GET', '?include_disabled=maybe', undefined, 'include_disabled'],
+    ['PATCH', '/:id', { disabled: 'yes' }, 'disabled'],
+    ['PATCH', '/:id', { tenant_id: 'acme' }, 'tenant_id'],
+    ['POST', '/:id/rotate', { overlap_seconds: -1 }, 'overlap_seconds'],
+  ] as const)('reject invalid values: %s %s', async (method, suffix, body, param) => {
+    const { data } = await admin('POST', keys, { name: 'unchanged' });
+    const path = keys + suffix.replace(':id', String(data.id));
+    const { status, data: error } = await admin(method, path, body);
+    expect([status, error.param]).toEqual([400, param]);
+    expect((await admin('GET', `${keys}/${String(data.id)}`)).data).toEqual(data);
+  });
+
+  test("can't be managed with a key of a tenant", async () => {
+    const { manager, app: routing } = await rig.addTenant('hooli');
+    for (const key of [manager, routing]) {
+      expect((await rig.call('GET', '/admin/v1/tenants/hooli/keys', { key })).status).toBe(403);
+    }
   });
 });
 

@@ -94,6 +94,12 @@ const views: readonly View[] = [
   { name: 'skills', path: '/skills', who: 'api', shows: 'built-in' },
   { name: 'provider keys', path: '/byok', who: 'management', shows: 'mistral' },
   { name: 'operator', path: '/operator', who: 'admin', shows: 'Acme Ltd' },
+  {
+    name: "a tenant's keys",
+    path: '/operator?tenant=default',
+    who: 'admin',
+    shows: 'Nightly reports',
+  },
   { name: 'no tenants', path: '/operator?search=x', who: 'admin', shows: 'No matching tenants' },
 ];
 

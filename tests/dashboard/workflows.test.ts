@@ -249,6 +249,38 @@ describe('access', () => {
   );
 
   test(
+    'lets the operator create, disable, and delete the keys of a tenant',
+    async () => {
+      await gateway.admin('POST', '/admin/v1/tenants', { id: 'initech', name: 'Initech' });
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.admin, '/operator?search=initech');
+      await page.getByRole('link', { name: 'Keys: Initech' }).click();
+      await page.getByRole('heading', { level: 1, name: 'Keys of initech' }).waitFor();
+      await page.getByText('No keys yet').waitFor();
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await page.getByRole('dialog').getByLabel('Name').fill('Leaked');
+      await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
+      const secretDialog = page.getByRole('dialog', { name: 'Secret of Leaked' });
+      const secret = await secretDialog.getByLabel('secret').inputValue();
+      await secretDialog.getByLabel("I've saved it").check();
+      await secretDialog.getByRole('button', { name: 'Done' }).click();
+      await page.getByRole('button', { name: 'Disable Leaked' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
+      await page.getByRole('row', { name: /Leaked/ }).waitFor({ state: 'detached' });
+      await untilRejected(secret);
+      await page.getByLabel('Show disabled keys').check();
+      await page.getByRole('button', { name: 'Delete Leaked' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+      await page.getByText('No keys yet').waitFor();
+      await page.getByRole('link', { name: 'All tenants' }).click();
+      await page.getByRole('heading', { level: 1, name: 'Operator' }).waitFor();
+      expect(tab.problems).toEqual([]);
+    },
+    timeoutMs,
+  );
+
+  test(
     'hides the data of a tenant from a management key of another tenant',
     async () => {
       const created = await gateway.admin('POST', '/admin/v1/tenants', {

@@ -261,7 +261,14 @@ describe('answers match /openapi.json', () => {
     const granted = () => checked.sendOk(`POST ${named}/credits`, `${one}/credits`, grant);
     expect([(await granted()).status, (await granted()).status]).toEqual([201, 200]);
     await checked.sendOk(`GET ${named}/credits`, `${one}/credits`, { key });
-    await checked.sendOk(`POST ${named}/keys`, `${one}/keys`, { key, body: { name: 'first' } });
+    const keys = `${one}/keys`;
+    const created = await checked.sendOk(`POST ${named}/keys`, keys, { key, body: { name: 'a' } });
+    await checked.sendOk(`GET ${named}/keys`, keys, { key });
+    const [first, namedKey] = [`${keys}/${object(created.json.data).id}`, `${named}/keys/{key_id}`];
+    await checked.sendOk(`GET ${namedKey}`, first, { key });
+    await checked.sendOk(`PATCH ${namedKey}`, first, { key, body: { disabled: true } });
+    await checked.sendOk(`POST ${namedKey}/rotate`, `${first}/rotate`, { key, body: {} });
+    await checked.sendOk(`DELETE ${namedKey}`, first, { key });
     for (const path of ['/admin/v1/overview', '/admin/v1/providers', '/admin/v1/accounting']) {
       await read(path, key);
     }

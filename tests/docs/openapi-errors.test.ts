@@ -253,6 +253,7 @@ test('every route rejects a valid key of the wrong kind', async () => {
 });
 
 describe('404 for unknown records', () => {
+  const absentKey = '/admin/v1/tenants/default/keys/key_absent';
   const records: readonly (readonly [
     string,
     string,
@@ -277,6 +278,11 @@ describe('404 for unknown records', () => {
     ['PATCH /admin/v1/tenants/{id}', '/admin/v1/tenants/absent', 'admin', { name: 'a' }],
     ['GET /admin/v1/tenants/{id}/credits', '/admin/v1/tenants/absent/credits', 'admin'],
     ['POST /admin/v1/tenants/{id}/keys', '/admin/v1/tenants/absent/keys', 'admin', { name: 'a' }],
+    ['GET /admin/v1/tenants/{id}/keys', '/admin/v1/tenants/absent/keys', 'admin'],
+    ['GET /admin/v1/tenants/{id}/keys/{key_id}', absentKey, 'admin'],
+    ['PATCH /admin/v1/tenants/{id}/keys/{key_id}', absentKey, 'admin', { disabled: true }],
+    ['DELETE /admin/v1/tenants/{id}/keys/{key_id}', absentKey, 'admin'],
+    ['POST /admin/v1/tenants/{id}/keys/{key_id}/rotate', `${absentKey}/rotate`, 'admin', {}],
     ['GET /dashboard/{path}', '/dashboard/assets/absent.js', 'routing'],
   ];
   test.each(records.map((record) => [record[0], record] as const))('%s', async (name, record) => {

@@ -8,7 +8,7 @@ import { createKey, type KeyService } from '../../src/auth/management/keys.ts';
 import { createTenant, type TenantService } from '../../src/auth/management/tenants.ts';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { adminRoutes } from '../../src/http/management/admin.ts';
-import { keyRoutes } from '../../src/http/management/keys.ts';
+import { keyRoutes, tenantKeyRoutes } from '../../src/http/management/keys.ts';
 import type { Method } from '../../src/http/routes.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
@@ -79,7 +79,7 @@ export class ManagementServer {
     };
     this.authenticator = new Authenticator(store.directory, now);
     this.#server = new HttpServer({
-      routes: [...keyRoutes(deps), ...adminRoutes(deps)],
+      routes: [...keyRoutes(deps), ...tenantKeyRoutes(deps), ...adminRoutes(deps)],
       authenticator: this.authenticator,
       log: createLog((line) => this.logged.push(line)),
     });

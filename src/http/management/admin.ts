@@ -6,7 +6,6 @@ import {
   showWallet,
   walletObject,
 } from '../../auth/management/credits.ts';
-import { createKey } from '../../auth/management/keys.ts';
 import {
   changeTenant,
   createTenant,
@@ -26,7 +25,6 @@ import {
   type TenantObject,
   tenantQuery,
 } from '../../contract/admin.ts';
-import type { IssuedKeyObject } from '../../contract/keys.ts';
 import { type TenantSumReads, tenantMonthObject } from '../../records/analytics.ts';
 import { daysOf, monthAround } from '../../records/period.ts';
 import type { Catalog, Offer } from '../../route/catalog.ts';
@@ -61,7 +59,7 @@ type AdminDeps = KeyDeps & CreditService & InstallationDeps;
 
 const admin = routesFor({ access: 'admin' });
 
-/** The operator's routes for tenants, their credits, and their first keys. */
+/** The operator's routes for tenants and their credits. */
 export function adminRoutes(deps: AdminDeps): Route[] {
   return [
     admin.post('/admin/v1/tenants', adminDocs.createTenant, async (exchange) => {
@@ -93,12 +91,6 @@ export function adminRoutes(deps: AdminDeps): Route[] {
       const entries = await listEntries(deps, id, readOffset(exchange.query));
       const data: TenantCreditsObject = { ...(await showWallet(deps, id)), entries };
       return json(exchange, { data });
-    }),
-    admin.post('/admin/v1/tenants/:id/keys', adminDocs.createKey, async (exchange) => {
-      const body = await readManagementBody(exchange);
-      const { key, text } = await createKey(deps, exchange.param('id'), body);
-      const issued: IssuedKeyObject = { data: key, key: text };
-      return json(exchange, issued, 201);
     }),
     admin.get('/admin/v1/overview', adminDocs.overview, async (exchange) =>
       json(exchange, { data: overviewObject(await deps.overview()) }),

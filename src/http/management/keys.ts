@@ -1,10 +1,12 @@
 import * as manage from '../../auth/management/keys.ts';
+import { findTenant } from '../../auth/management/tenants.ts';
 import { deletedObject } from '../../contract/fields.ts';
-import { type IssuedKeyObject, keyDocs } from '../../contract/keys.ts';
+import { type IssuedKeyObject, keyDocs, tenantKeyDocs } from '../../contract/keys.ts';
+import type { Caller } from '../../core/caller.ts';
 import { readManagementBody } from '../body/body.ts';
 import { readOffset, readParameter } from '../query.ts';
 import { json } from '../reply.ts';
-import { type Route, routesFor } from '../routes.ts';
+import { type Exchange, type Route, routesFor } from '../routes.ts';
 
 export type KeyDeps = manage.KeyService & {
   /**
@@ -13,52 +15,90 @@ export type KeyDeps = manage.KeyService & {
   applyChanges(): Promise<void>;
 };
 
+type KeyHandler = (
+  deps: KeyDeps,
+  exchange: Exchange,
+  tenantId: string,
+  keyId: string,
+) => Promise<Response>;
+
+const handlers: Readonly<Record<keyof typeof tenantKeyDocs, KeyHandler>> = {
+  async create(deps, exchange, tenantId) {
+    const body = await readManagementBody(exchange);
+    const { key, text } = await manage.createKey(deps, tenantId, body);
+    const issued: IssuedKeyObject = { data: key, key: text };
+    return json(exchange, issued, 201);
+  },
+  async list(deps, exchange, tenantId) {
+    const { query } = exchange;
+    const offset = readOffset(query);
+    const { include_disabled, search: searchSchema } = keyDocs.list.query;
+    const includeDisabled = readParameter(query, 'include_disabled', include_disabled) ?? false;
+    const search = readParameter(query, 'search', searchSchema)?.trim() ?? '';
+    const data = await manage.listKeys(deps, tenantId, { offset, includeDisabled, search });
+    return json(exchange, { data });
+  },
+  async show(deps, exchange, tenantId, keyId) {
+    return json(exchange, { data: await manage.showKey(deps, tenantId, keyId) });
+  },
+  async change(deps, exchange, tenantId, keyId) {
+    const body = await readManagementBody(exchange);
+    const data = await manage.changeKey(deps, tenantId, keyId, body);
+    await deps.applyChanges();
+    return json(exchange, { data });
+  },
+  async delete(deps, exchange, tenantId, keyId) {
+    await manage.deleteKey(deps, tenantId, keyId);
+    await deps.applyChanges();
+    return json(exchange, deletedObject);
+  },
+  async rotate(deps, exchange, tenantId, keyId) {
+    const body = await readManagementBody(exchange);
+    const { key, text } = await manage.rotateKey(deps, tenantId, keyId, body);
+    await deps.applyChanges();
+    const issued: IssuedKeyObject = { data: key, key: text };
+    return json(exchange, issued);
+  },
+};
+
 const management = routesFor({ access: 'management' });
 const anyKey = routesFor({ access: 'either' });
+const admin = routesFor({ access: 'admin' });
 
 /** Key management for tenants. The tenant is always the caller's, never a parameter. */
-export function keyRoutes(service: KeyDeps): Route[] {
+export function keyRoutes(deps: KeyDeps): Route[] {
+  const own =
+    (name: keyof typeof handlers) =>
+    (exchange: Exchange, { tenantId }: Caller) =>
+      handlers[name](deps, exchange, tenantId, exchange.param('id'));
   return [
-    management.post('/api/v1/keys', keyDocs.create, async (exchange, { tenantId }) => {
-      const body = await readManagementBody(exchange);
-      const { key, text } = await manage.createKey(service, tenantId, body);
-      const issued: IssuedKeyObject = { data: key, key: text };
-      return json(exchange, issued, 201);
-    }),
-    management.get('/api/v1/keys', keyDocs.list, async (exchange, { tenantId }) => {
-      const { query } = exchange;
-      const offset = readOffset(query);
-      const { include_disabled, search: searchSchema } = keyDocs.list.query;
-      const includeDisabled = readParameter(query, 'include_disabled', include_disabled) ?? false;
-      const search = readParameter(query, 'search', searchSchema)?.trim() ?? '';
-      const data = await manage.listKeys(service, tenantId, { offset, includeDisabled, search });
-      return json(exchange, { data });
-    }),
-    management.get('/api/v1/keys/:id', keyDocs.show, async (exchange, { tenantId }) => {
-      const data = await manage.showKey(service, tenantId, exchange.param('id'));
-      return json(exchange, { data });
-    }),
-    management.patch('/api/v1/keys/:id', keyDocs.change, async (exchange, { tenantId }) => {
-      const body = await readManagementBody(exchange);
-      const data = await manage.changeKey(service, tenantId, exchange.param('id'), body);
-      await service.applyChanges();
-      return json(exchange, { data });
-    }),
-    management.delete('/api/v1/keys/:id', keyDocs.delete, async (exchange, { tenantId }) => {
-      await manage.deleteKey(service, tenantId, exchange.param('id'));
-      await service.applyChanges();
-      return json(exchange, deletedObject);
-    }),
-    management.post('/api/v1/keys/:id/rotate', keyDocs.rotate, async (exchange, { tenantId }) => {
-      const body = await readManagementBody(exchange);
-      const { key, text } = await manage.rotateKey(service, tenantId, exchange.param('id'), body);
-      await service.applyChanges();
-      const issued: IssuedKeyObject = { data: key, key: text };
-      return json(exchange, issued);
-    }),
+    management.post('/api/v1/keys', keyDocs.create, own('create')),
+    management.get('/api/v1/keys', keyDocs.list, own('list')),
+    management.get('/api/v1/keys/:id', keyDocs.show, own('show')),
+    management.patch('/api/v1/keys/:id', keyDocs.change, own('change')),
+    management.delete('/api/v1/keys/:id', keyDocs.delete, own('delete')),
+    management.post('/api/v1/keys/:id/rotate', keyDocs.rotate, own('rotate')),
     // No scope is required, because clients read their remaining credits here.
     anyKey.get('/v1/key', keyDocs.current, async (exchange, { tenantId, keyId }) =>
-      json(exchange, { data: await manage.showKey(service, tenantId, keyId) }),
+      json(exchange, { data: await manage.showKey(deps, tenantId, keyId) }),
     ),
+  ];
+}
+
+/** The same for operators, who name the tenant in the path. */
+export function tenantKeyRoutes(deps: KeyDeps): Route[] {
+  const named = (name: keyof typeof handlers) => async (exchange: Exchange) => {
+    // Checked first, so that an unknown tenant isn't reported as one without keys.
+    const { id } = await findTenant(deps.directory, exchange.param('id'));
+    return handlers[name](deps, exchange, id, exchange.param('key_id'));
+  };
+  const keys = '/admin/v1/tenants/:id/keys';
+  return [
+    admin.post(keys, tenantKeyDocs.create, named('create')),
+    admin.get(keys, tenantKeyDocs.list, named('list')),
+    admin.get(`${keys}/:key_id`, tenantKeyDocs.show, named('show')),
+    admin.patch(`${keys}/:key_id`, tenantKeyDocs.change, named('change')),
+    admin.delete(`${keys}/:key_id`, tenantKeyDocs.delete, named('delete')),
+    admin.post(`${keys}/:key_id/rotate`, tenantKeyDocs.rotate, named('rotate')),
   ];
 }
