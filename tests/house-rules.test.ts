@@ -47,7 +47,8 @@ function findWrongImports(tree: Tree): string[] {
     const wrong = importsOf(file).filter(({ to, kind }) => {
       const isOurs = to.startsWith('src/') || /^[\w.-]+\/.*\.tsx?$/.test(to);
       if (isOurs) return !mayReach(module, moduleOf(to), kind);
-      return (packageHomes[to.split('/')[0] ?? ''] ?? module) !== module;
+      const homes = packageHomes[to.split('/')[0] ?? ''] ?? module;
+      return !homes.split(' ').includes(module);
     });
     return wrong.map((i) => `${file.path}:${i.line}: ${module} may not import ${i.to} (${i.kind})`);
   });

@@ -15,6 +15,7 @@ import type { Batch, LedgerStore } from '../../src/money/ledger.ts';
 import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { discrepancies } from '../support/ledger-check.ts';
+import { unlockJournals } from '../support/money/journal-line.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
 import { addCustomer } from './bookings.ts';
 import { engines, openTwice, type TwoStores } from './engines.ts';
@@ -162,6 +163,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
     });
     expect(await answerWith(killed)).toBe('unwritten');
     // The successor finds the journal by the process ID, which is the same in this test.
+    unlockJournals(join(dataDir, 'journal'));
     const next = await openAccounting();
     await next.close();
     await expectChargedOnce();

@@ -44,10 +44,11 @@ export const mayImport: Readonly<Record<string, { values: string; types?: string
   'main.ts': { values: 'cli config' },
 };
 
-/** The only module that may import a package, by package name. */
+/** The only modules that may import a package, by package name. */
 export const packageHomes: Readonly<Record<string, string>> = {
   hono: 'http',
   kysely: 'store',
   pg: 'store',
-  'bun:sqlite': 'store',
+  // A journal's lock is an SQLite file.
+  'bun:sqlite': 'money store',
 };

@@ -1,5 +1,6 @@
 import {
   closeSync,
+  fstatSync,
   fsyncSync,
   ftruncateSync,
   mkdirSync,
@@ -102,6 +103,11 @@ export class Segment {
 
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** True if the file has no name anymore. Checking takes 1 µs. */
+  get isRemoved(): boolean {
+    return fstatSync(this.file).nlink === 0;
   }
 
   /**

@@ -24,7 +24,10 @@ function open(durability: 'journal' | 'fsync' = 'journal') {
   const parent = join(root, String(++count));
   const journal = new Journal(parent, `p${count}`, durability);
   const folder = join(parent, readdirSync(parent)[0] ?? '');
-  const files = () => readdirSync(folder).toSorted();
+  const files = () =>
+    readdirSync(folder)
+      .toSorted()
+      .filter((name) => name !== 'lock');
   const lines = () =>
     files().flatMap((name) => [...readLines(readFileSync(join(folder, name), 'utf8'))]);
   return { journal, parent, folder, files, lines };
@@ -225,6 +228,40 @@ describe('Journal', () => {
     const before = Date.now() - 1_000;
     await journal.heartbeat();
     expect(statSync(folder).mtimeMs).toBeWithin(before, Date.now() + 1);
+    journal.close();
+  });
+
+  test('rejects a second owner of the same journal', () => {
+    const { journal, parent, folder } = open();
+    expect(() => new Journal(parent, `p${count}`, 'journal')).toThrow(
+      `The journal ${folder} belongs to another process that is still running. Stop that process.`,
+    );
+    journal.close();
+    new Journal(parent, `p${count}`, 'journal').close();
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  test('locks its folder again after the folder was removed', async () => {
+    const { journal, parent, folder, lines } = open();
+    await journal.dispatched(dispatched(id()));
+    rmSync(folder, { recursive: true });
+    const next = dispatched(id());
+    await journal.dispatched(next);
+    expect(lines()).toEqual([{ kind: 'dispatched', call: next }]);
+    expect(() => new Journal(parent, `p${count}`, 'journal')).toThrow('belongs to another process');
+    journal.close();
+  });
+
+  test('keeps its folder and files private', async () => {
+    const { journal, parent, folder } = open();
+    await journal.dispatched(dispatched(id()));
+    const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
+    expect([parent, folder].map(modeOf)).toEqual(['700', '700']);
+    const files = readdirSync(folder).toSorted();
+    expect(files.map((name) => [name, modeOf(join(folder, name))])).toEqual([
+      ['00000000.jsonl', '600'],
+      ['lock', '600'],
+    ]);
     journal.close();
   });
 

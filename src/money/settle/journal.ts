@@ -1,4 +1,4 @@
-import { existsSync, fdatasync, mkdirSync, rmSync, utimesSync } from 'node:fs';
+import { existsSync, fdatasync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { journalBytesMax } from '../../core/bounds.ts';
 import type { SettlementEntry } from '../ledger.ts';
@@ -9,6 +9,7 @@ import {
   Segment,
   settledLine,
 } from './journal-files.ts';
+import { hasLockFile, JournalLock } from './journal-lock.ts';
 
 /** A new segment starts at this size, so that committed ones can be removed. */
 const segmentBytes = 4 * 1024 * 1024;
@@ -54,6 +55,7 @@ export class Journal {
   readonly #waitForDisk: boolean;
   readonly #sync: Sync;
   readonly #segments: Segment[] = [];
+  #lock: JournalLock;
   #count = 0;
   #started = 0;
   #batch: LineBatch | undefined;
@@ -77,7 +79,7 @@ export class Journal {
     this.#folder = join(root, journalFolderName(processId));
     this.#waitForDisk = durability === 'fsync';
     this.#sync = sync;
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    this.#lock = JournalLock.open(this.#folder);
   }
 
   get bytes(): number {
@@ -100,9 +102,9 @@ export class Journal {
     return Math.max(0, ...oldest.map((since) => now - since));
   }
 
-  /** Touches the journal, so that processes on other hosts know this process is alive. */
+  /** Touches the journal for hosts that can't see its lock, so that they know we are alive. */
   async heartbeat(): Promise<void> {
-    // Another process may have considered us dead and replayed our journal.
+    // The folder may have been moved, or replayed by a host that doesn't see our lock.
     this.#isFolderMissing = !existsSync(this.#folder);
     if (this.#isFolderMissing) return;
     const now = new Date();
@@ -194,18 +196,26 @@ export class Journal {
     const isCommitted = this.#segments.every((segment) => segment.uncommitted.size === 0);
     for (const segment of this.#segments.splice(0)) segment.close();
     if (isCommitted) rmSync(this.#folder, { recursive: true, force: true });
+    this.#lock.release();
   }
 
   #segment(): Segment {
     const last = this.#segments.at(-1);
-    // A file whose folder was removed can't be replayed, so start a new one.
-    if (last && last.bytes < segmentBytes && !this.#isFolderMissing) return last;
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    // A file that was removed can't be replayed, so start a new one.
+    const isUsable = last && !last.isRemoved && !this.#isFolderMissing;
+    if (isUsable && last.bytes < segmentBytes) return last;
+    if (!hasLockFile(this.#folder)) this.#lockAgain();
     const path = join(this.#folder, `${String(this.#count++).padStart(8, '0')}.jsonl`);
     const segment = new Segment(path, this.#waitForDisk);
     this.#segments.push(segment);
     this.#isFolderMissing = false;
     return segment;
+  }
+
+  #lockAgain(): void {
+    const lock = JournalLock.open(this.#folder);
+    this.#lock.release();
+    this.#lock = lock;
   }
 
   #remove(segment: Segment): void {

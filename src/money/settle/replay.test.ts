@@ -1,13 +1,23 @@
-import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeEach, describe, expect, onTestFinished, test } from 'bun:test';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { journalLine } from '../../../tests/support/money/journal-line.ts';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
 import type { LedgerStore, ParsedBatch } from '../ledger.ts';
 import { parseBatch, toSettlementEntry } from '../ledger.ts';
+import { Journal } from './journal.ts';
 import { type JournalLine, settledLine } from './journal-files.ts';
-import { LateReplay, replayJournals } from './replay.ts';
+import { deadJournals, LateReplay, replayJournals } from './replay.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-replay-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -214,6 +224,44 @@ describe('replayJournals', () => {
     expect(await replayed(name, silentMs)).toBe(isDead);
   });
 
+  test('does not replay a live process with the same host name and PID', async () => {
+    const { store } = recordingStore();
+    const { settled } = request();
+    const journal = new Journal(root, 'live', 'journal');
+    await journal.settled(toSettlementEntry(settled.settlement));
+    expect(await replayJournals(root, store, Date.now())).toBe(0);
+    journal.close();
+    expect(await replayJournals(root, store, Date.now())).toBe(1);
+    expect(readdirSync(root)).toEqual([]);
+  });
+
+  test('does not replay a suspended process, but replays it once it was killed', async () => {
+    const { store } = recordingStore();
+    const script = `
+      const { Journal } = await import(${JSON.stringify(join(import.meta.dir, 'journal.ts'))});
+      const journal = new Journal(${JSON.stringify(root)}, 'other', 'journal');
+      await journal.settled({ requestId: 'r', text: '{}' });
+      console.log('written');
+      setInterval(() => journal, 1000);`;
+    const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' });
+    onTestFinished(() => child.kill('SIGKILL'));
+    await child.stdout.getReader().read();
+    child.kill('SIGSTOP');
+    // This process seems to be dead: its heartbeat is old, and in a container, its PID is ours.
+    const [name = ''] = readdirSync(root);
+    const container = name.replace(`~${child.pid}~`, `~${process.pid}~`);
+    renameSync(join(root, name), join(root, container));
+    utimesSync(join(root, container), 1, 1);
+    const late = new LateReplay(root, store, 'mine');
+    for (let poll = 0; poll < 7; poll += 1) expect(await late.poll(Date.now())).toBe(0);
+    expect(await replayJournals(root, store, Date.now())).toBe(0);
+    expect(deadJournals(root, Date.now())).toEqual([]);
+    child.kill('SIGKILL');
+    await child.exited;
+    expect(deadJournals(root, Date.now())).toEqual([container]);
+    expect(readdirSync(join(root, container)).toSorted()).toEqual(['00000000.jsonl', 'lock']);
+  });
+
   test('returns 0 without a journal folder', async () => {
     const { store } = recordingStore();
     expect(await replayJournals(join(root, 'none'), store, Date.now())).toBe(0);
@@ -255,6 +303,13 @@ describe('LateReplay', () => {
     expect(await pollTimes(20, (poll) => utimesSync(left, poll + 2, poll + 2))).toEqual(
       Array(20).fill(0),
     );
+  });
+
+  test('replays the journal of a dead process on this host in the first poll', async () => {
+    const journal = new Journal(root, 'dead', 'journal');
+    await journal.settled(toSettlementEntry(request().settled.settlement));
+    journal.close();
+    expect(await pollTimes(2)).toEqual([1, 0]);
   });
 
   test('replays a silent journal whose PID is used by a live process', async () => {

@@ -11,8 +11,9 @@ import {
   readLines,
   unfinishedSettlement,
 } from './journal-files.ts';
+import { hasLockFile, JournalLock } from './journal-lock.ts';
 
-/** After this long without a heartbeat, a journal's process counts as dead. */
+/** After this long without a heartbeat, a process on another host counts as dead. */
 const silenceMs = 300_000;
 const batchMax = 1_000;
 /** Live processes write 2 heartbeats between polls. */
@@ -43,9 +44,10 @@ export function deadJournals(root: string, now: number): readonly string[] {
 }
 
 /**
- * Replays journals whose processes turn out to be dead later. A process on another host, or whose
- * PID is used by another process, is recognized by missing heartbeats. Silence is measured in
- * polls, not in time: after this machine was suspended, all heartbeats look old.
+ * Replays journals whose processes turn out to be dead later. A process on this host is dead if its
+ * lock is free. A process on another host, or of a version without locks, is also recognized by
+ * missing heartbeats. Silence is measured in polls, not in time: after this machine was suspended,
+ * all heartbeats look old.
  */
 export class LateReplay {
   readonly everyMs = pollMs;
@@ -75,10 +77,15 @@ export class LateReplay {
       const unchangedPolls = last?.touchedAt === touchedAt ? last.unchangedPolls + 1 : 0;
       this.#seen.set(name, { touchedAt, unchangedPolls });
     }
-    const isSilent = ([, { unchangedPolls }]: [string, { unchangedPolls: number }]) =>
-      unchangedPolls * pollMs >= silenceMs;
-    const dead = [...this.#seen].filter(isSilent).map(([name]) => name);
-    return replay(this.#root, dead, this.#store, now, this.#onDamaged);
+    const candidates = [...this.#seen]
+      .filter(([name, seen]) => seen.unchangedPolls * pollMs >= silenceMs || this.#isLocal(name))
+      .map(([name]) => name);
+    return replay(this.#root, candidates, this.#store, now, this.#onDamaged);
+  }
+
+  /** Returns true if the lock alone shows whether the journal's process is alive. */
+  #isLocal(name: string): boolean {
+    return readFolderName(name)?.host === hostname() && hasLockFile(join(this.#root, name));
   }
 }
 
@@ -91,33 +98,51 @@ async function replay(
 ): Promise<number> {
   let replayed = 0;
   for (const name of names) {
-    const owner = readFolderName(name);
-    if (!owner) continue;
-    const { processId } = owner;
     const folder = join(root, name);
-    let damaged = 0;
-    let entries: SettlementEntry[] = [];
-    const commit = async () => {
-      if (entries.length > 0) await store.commit({ processId, entries, mayRepeat: true, now });
-      replayed += entries.length;
-      entries = [];
-    };
-    for await (const settlement of settlementsIn(folder, () => damaged++)) {
-      entries.push(toSettlementEntry(settlement));
-      if (entries.length === batchMax) await commit();
+    const owner = readFolderName(name);
+    const lock = owner && ifExists(() => JournalLock.tryOpen(folder), undefined);
+    // A held lock belongs to the journal's process, or to another one that is replaying it.
+    if (!lock) continue;
+    try {
+      replayed += await replayOne(folder, owner.processId, store, now, onDamaged);
+    } finally {
+      lock.release();
     }
-    await commit();
-    await store.expire(now, processId);
-    if (damaged > 0) onDamaged(folder, damaged);
-    rmSync(folder, { recursive: true, force: true });
   }
+  return replayed;
+}
+
+async function replayOne(
+  folder: string,
+  processId: string,
+  store: LedgerStore,
+  now: number,
+  onDamaged: OnDamaged,
+): Promise<number> {
+  let replayed = 0;
+  let damaged = 0;
+  let entries: SettlementEntry[] = [];
+  const commit = async () => {
+    if (entries.length > 0) await store.commit({ processId, entries, mayRepeat: true, now });
+    replayed += entries.length;
+    entries = [];
+  };
+  for await (const settlement of settlementsIn(folder, () => damaged++)) {
+    entries.push(toSettlementEntry(settlement));
+    if (entries.length === batchMax) await commit();
+  }
+  await commit();
+  await store.expire(now, processId);
+  if (damaged > 0) onDamaged(folder, damaged);
+  rmSync(folder, { recursive: true, force: true });
   return replayed;
 }
 
 /** Reads one segment at a time, because a journal may be 1 GB. */
 async function* settlementsIn(folder: string, onDamaged: () => void): AsyncGenerator<Settlement> {
   const inProgress = new Map<string, DispatchedRequest>();
-  for (const name of ifExists(() => readdirSync(folder), []).toSorted()) {
+  const names = ifExists(() => readdirSync(folder), []).filter((name) => name.endsWith('.jsonl'));
+  for (const name of names.toSorted()) {
     const text = ifExists(() => readFileSync(join(folder, name), 'utf8'), '');
     for (const line of readLines(text, onDamaged)) {
       if (line.kind === 'dispatched') inProgress.set(line.call.requestId, line.call);
@@ -143,14 +168,18 @@ function ifExists<Found>(read: () => Found, fallback: Found): Found {
 }
 
 /**
- * Returns true if a journal's process may be alive. A journal with our own PID belongs to a
- * predecessor, because in a container, every start of the gateway has PID 1. Any other PID in use
- * counts as alive, although another program may have it; `LateReplay` watches such journals. A
- * missing heartbeat alone isn't proof on this host, because the clock may have been set ahead.
+ * Returns true if a journal's process may be alive: if its lock is held, or if another host, where
+ * locks may not be visible, has sent a heartbeat. A journal without a lock is of an older version.
+ * If it has our own PID, it belongs to a predecessor, because in a container, every start of the
+ * gateway has PID 1. Any other PID in use counts as alive, although another program may have it;
+ * `LateReplay` watches such journals. A missing heartbeat alone isn't proof on this host, because
+ * the clock may have been set ahead.
  */
 function isProcessAlive({ host, pid }: JournalOwner, folder: string, now: number): boolean {
+  const isLocked = hasLockFile(folder);
+  if (isLocked && !isLockFree(folder)) return true;
   if (host !== hostname()) return now - ifExists(() => statSync(folder).mtimeMs, 0) < silenceMs;
-  if (pid === process.pid) return false;
+  if (isLocked || pid === process.pid) return false;
   try {
     process.kill(pid, 0);
     return true;
@@ -158,4 +187,10 @@ function isProcessAlive({ host, pid }: JournalOwner, folder: string, now: number
     // The process exists, but belongs to another user.
     return failureCode(error) === 'EPERM';
   }
+}
+
+function isLockFree(folder: string): boolean {
+  const lock = ifExists(() => JournalLock.tryOpen(folder), undefined);
+  lock?.release();
+  return lock !== undefined;
 }

@@ -23,6 +23,7 @@ import { Journal } from '../../../src/money/settle/journal.ts';
 import { replayJournals } from '../../../src/money/settle/replay.ts';
 import { withoutCharge } from '../../../src/money/settle/write-off.ts';
 import { withStoreClock } from '../../../src/store/clock.ts';
+import { unlockJournals } from './journal-line.ts';
 import { settlementOf } from './settlements.ts';
 
 /**
@@ -265,6 +266,7 @@ export class SimProcess {
     this.dead = true;
     // Lets a line that is being written reach the disk.
     await new Promise((resolve) => setImmediate(resolve));
+    unlockJournals(this.#root);
     await replayJournals(this.#root, this.#store, now);
   }
 
