@@ -258,8 +258,6 @@ export interface StreamWriter extends AnswerSink {
   close(settled: SettledUsage): string;
   fail(error: GatewayError): string;
   keepAlive(): string;
-  /** True if ending the answer here would make the client run a tool with incomplete input. */
-  readonly hasOpenToolCall: boolean;
 }
 
 /** Writes one non-streaming response in the client's format. */

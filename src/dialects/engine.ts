@@ -61,7 +61,7 @@ class TranslatedStream implements StreamTransform {
   }
 
   get finished(): boolean {
-    return this.#reader.finished && !this.#writer.hasOpenToolCall;
+    return this.#reader.finished;
   }
 
   get ended(): boolean {

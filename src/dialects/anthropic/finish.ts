@@ -31,10 +31,18 @@ export function finishReasonOf(stopReason: string, hasCalls: boolean): FinishRea
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
 }
 
-/** Returns the stop reason to forward to a client of the same dialect. */
-export function forwardedStopReason(stopReason: string, hasToolCalls: boolean): string {
+/**
+ * Returns the stop reason to forward to a client of the same dialect. If a call's input was cut
+ * off, clients must not run it.
+ */
+export function forwardedStopReason(
+  stopReason: string,
+  hasToolCalls: boolean,
+  isInputCut = false,
+): string {
   const reason = openAiReasons.get(stopReason) ?? stopReason;
-  return reason === 'end_turn' && hasToolCalls ? 'tool_use' : reason;
+  if (reason !== 'tool_use' && !(reason === 'end_turn' && hasToolCalls)) return reason;
+  return isInputCut ? 'max_tokens' : 'tool_use';
 }
 
 /** Collects what determines the stop reason while an answer is written. */

@@ -36,7 +36,8 @@ export class ChunkNormalizer {
   /** Only choices with tool calls have an entry. */
   readonly #tools = new Map<number, ToolCallAssembly>();
   readonly #started = new Set<number>();
-  readonly #ended = new Set<number>();
+  /** The finish reasons of the choices that had one. */
+  readonly #ended = new Map<number, string>();
   #hasDeltaContent = false;
   /**
    * True once content has followed a finish reason. From then on, only the terminator ends the
@@ -94,18 +95,19 @@ export class ChunkNormalizer {
     if (this.#ended.has(index) && hasNewContent) this.continuesAfterFinish = true;
     const { finish_reason: raw } = choice;
     if (raw === null) return changed;
-    const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
+    const reason = readFinishReason(choice, this.#tools.get(index)?.hasCalls ?? false);
     if (reason !== null) {
-      this.#ended.add(index);
-      if (!hasNewContent && this.#completeDelta(delta, index, reason)) changed = true;
+      this.#ended.set(index, reason);
+      if (!hasNewContent && this.#completeDelta(delta, index)) changed = true;
     }
     if (reason === raw) return changed;
     choice.finish_reason = reason;
     return true;
   }
 
-  #completeDelta(delta: JsonObject, index: number, reason: string): boolean {
-    const missing = this.complete(index, reason);
+  #completeDelta(delta: JsonObject, index: number): boolean {
+    if (this.hasOpenArguments(index)) return false;
+    const missing = this.complete(index);
     if (missing.length > 0) delta.tool_calls = missing;
     return missing.length > 0;
   }
@@ -115,9 +117,23 @@ export class ChunkNormalizer {
     return isChoiceIndex(index) && this.#tools.get(index)?.isWaiting === true;
   }
 
-  /** Returns what the calls of a choice that ended for `reason` still lack. */
-  complete(index: number, reason: unknown): readonly JsonObject[] {
-    return this.#tools.get(index)?.complete(reason !== 'tool_calls') ?? [];
+  /** True if the arguments of one of the choice's calls have begun and not ended. */
+  hasOpenArguments(index: unknown): boolean {
+    return isChoiceIndex(index) && this.#tools.get(index)?.hasOpenArguments === true;
+  }
+
+  /**
+   * Returns the last finish reason of a choice, or undefined. Some servers report a call that the
+   * output limit cut off as finished. A client would run it with half of its input.
+   */
+  finishReason(index: number): string | undefined {
+    const reason = this.#ended.get(index);
+    return reason === 'tool_calls' && this.hasOpenArguments(index) ? 'length' : reason;
+  }
+
+  /** Returns what the calls of a choice that ended still lack. */
+  complete(index: number): readonly JsonObject[] {
+    return this.#tools.get(index)?.complete(this.finishReason(index) !== 'tool_calls') ?? [];
   }
 
   /**
@@ -199,7 +215,7 @@ const pendingMax = 16;
 export function splitFinish(
   choices: readonly Choice[],
   { open, finished, pending }: ChoiceStates,
-  normalizer: Pick<ChunkNormalizer, 'isWaiting'>,
+  normalizer: Pick<ChunkNormalizer, 'isWaiting' | 'hasOpenArguments'>,
 ): SplitFinish | undefined {
   const mayClose = ({ finish_reason: reason, index }: Choice) =>
     typeof reason === 'string' || finished.has(index);
@@ -217,13 +233,14 @@ export function splitFinish(
       else isClean = false;
       continue;
     }
-    if (isAfterEnd || Object.keys(deltaFields).length > 0) isClean = false;
+    const mayContinue = normalizer.isWaiting(index) || normalizer.hasOpenArguments(index);
+    if (isAfterEnd || mayContinue || Object.keys(deltaFields).length > 0) isClean = false;
     // The first chunk of a choice is sent even without content, because it has the role.
     const hasContentLeft = hasPayload(deltaFields) || !(isAfterEnd || open.has(index));
     if (hasContentLeft) content.push({ ...choice, finish_reason: null });
     if (isAfterEnd && !pending.has(index)) continue;
     const canWait = pending.has(index) || pending.size + held.length < pendingMax;
-    if (!hasContentLeft && !normalizer.isWaiting(index)) closed.push({ ...choice, delta: {} });
+    if (!hasContentLeft && !mayContinue) closed.push({ ...choice, delta: {} });
     else (canWait ? held : closed).push(finishOnly(choice));
   }
   return isClean ? undefined : { content, closed, held };

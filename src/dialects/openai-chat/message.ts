@@ -11,7 +11,7 @@ import {
 } from '../../core/json.ts';
 import { charactersPerImage } from '../../core/usage.ts';
 import { removePrivateFields } from '../normalize/responses/private-fields.ts';
-import { completeToolCalls, normalizeToolCalls } from './tool-calls.ts';
+import { completeToolCalls, isCutCall, normalizeToolCalls } from './tool-calls.ts';
 
 /** Maps other servers' finish reasons to OpenAI's. Unlisted reasons are forwarded unchanged. */
 const finishReasons: ReadonlyMap<string, string> = new Map([
@@ -30,6 +30,7 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['normal', 'stop'],
   ['model_length', 'length'],
   ['max_tokens', 'length'],
+  ['max_output_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
   // Clients that send the legacy `functions` expect this reason.
   ['function_call', 'function_call'],
@@ -55,13 +56,19 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
  * `stop` for an answer with tool calls, so clients wouldn't run the calls. Other servers report
  * `tool_calls` for an answer without any call.
  */
-export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | null {
+export function readFinishReason(
+  { finish_reason: raw, native_finish_reason: native }: JsonObject,
+  hasToolCalls: boolean,
+): string | null {
   // Some servers write the string "null".
   if (!isNonEmptyString(raw) || raw === 'null') return null;
   // Google adds details: `content_filter: RECITATION`.
   const [word = ''] = raw.toLowerCase().split(':', 1);
   const reason = finishReasons.get(word) ?? raw;
   const isVague = reason === 'stop' || reason === 'function_call';
+  // OpenRouter reports `tool_calls` even for calls that the output limit cut off.
+  const isCut = finishReasons.get(textOf(native).toLowerCase()) === 'length';
+  if (isCut && (isVague || reason === 'tool_calls')) return 'length';
   if (hasToolCalls) return isVague ? 'tool_calls' : reason;
   return reason === 'tool_calls' ? 'stop' : reason;
 }
@@ -235,7 +242,9 @@ export function normalizeChoice(
   const message = normalizeMessage(choice.message ?? choice.delta, acceptsTools);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const { tool_calls: calls } = message;
-  const finishReason = readFinishReason(choice.finish_reason, calls !== undefined);
+  const reason = readFinishReason(choice, calls !== undefined);
+  const isCut = reason === 'tool_calls' && objectsIn(calls).some(isCutCall);
+  const finishReason = isCut ? 'length' : reason;
   if (finishReason === 'tool_calls' && Array.isArray(calls)) completeToolCalls(calls);
   choice.index = index;
   choice.message = message;

@@ -14,7 +14,7 @@ import {
 } from '../../core/json.ts';
 import { MalformedAnswer } from '../failure.ts';
 import { newCallId } from '../normalize/responses/identity.ts';
-import { JsonEndScanner } from '../normalize/responses/tool-arguments.ts';
+import { isCutJson, JsonEndScanner } from '../normalize/responses/tool-arguments.ts';
 import { ownSignature, prefixSignature } from '../normalize/signature.ts';
 
 /** Some servers give several calls the same ID, which makes their results ambiguous. */
@@ -83,6 +83,11 @@ export function completeToolCalls(calls: readonly JsonObject[]): void {
   for (const { function: body } of calls) {
     if (isObject(body) && !isNonEmptyString(body.arguments)) body.arguments = noArguments;
   }
+}
+
+/** True if the arguments of a complete message's call were cut off. */
+export function isCutCall({ function: body }: JsonObject): boolean {
+  return isCutJson(textOf(fieldsOf(body).arguments));
 }
 
 function hasIndex({ index }: JsonObject): boolean {
@@ -171,6 +176,11 @@ export class ToolCallAssembly {
   /** True if a tool call has started but not been sent to the client yet. */
   get isWaiting(): boolean {
     return this.#calls.some((call) => call.index === undefined && hasStarted(call));
+  }
+
+  /** True if the arguments of a call have begun and not ended. */
+  get hasOpenArguments(): boolean {
+    return this.#calls.some(({ end, held }) => end.isCut || isCutJson(held));
   }
 
   /**

@@ -21,10 +21,7 @@ import { forwardTo } from './recorded-answer.ts';
 import type { SearchSession } from './session.ts';
 
 /** The parts of a stream writer that frame its output. */
-type StreamFraming = Pick<
-  StreamWriter,
-  'take' | 'close' | 'fail' | 'keepAlive' | 'hasOpenToolCall'
->;
+type StreamFraming = Pick<StreamWriter, 'take' | 'close' | 'fail' | 'keepAlive'>;
 
 /** Used for non-streaming responses, which are written after the last round. */
 export const noFraming: StreamFraming = {
@@ -32,7 +29,6 @@ export const noFraming: StreamFraming = {
   close: () => '',
   fail: () => '',
   keepAlive: () => '',
-  hasOpenToolCall: false,
 };
 
 /** Writes each upstream answer to its round. All rounds share the framing. */
@@ -50,11 +46,6 @@ export function roundClient(
         close: (settled) => framing.close(settled),
         fail: (error) => framing.fail(error),
         keepAlive: () => framing.keepAlive(),
-        // The client's writer gets a finish reason only after the last round.
-        get hasOpenToolCall() {
-          const reason = round.finished?.reason ?? 'stop';
-          return (reason === 'stop' || reason === 'tool_calls') && framing.hasOpenToolCall;
-        },
       };
     },
   };

@@ -156,7 +156,7 @@ export class SearchOperation implements Operation {
     if (this.request.stream) {
       const writer = client.writeStream(identity);
       const metrics = replayInto(text, writer);
-      if (!metrics || writer.hasOpenToolCall) return undefined;
+      if (!metrics) return undefined;
       const written = writer.take();
       return { metrics, write: (settled) => written + writer.close(settled) };
     }

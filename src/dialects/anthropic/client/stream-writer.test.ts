@@ -2,7 +2,6 @@ import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { identity } from '../../../../tests/support/reply-identity.ts';
 import { checkAnthropicStream } from '../../../../tests/support/stream-checks.ts';
-import type { FinishReason } from '../../../core/answer.ts';
 import { bufferedArgumentsMax } from '../../../core/bounds.ts';
 import { GatewayError } from '../../../core/errors.ts';
 import { noUsage } from '../../../core/usage.ts';
@@ -337,34 +336,6 @@ describe('AnthropicStreamWriter tool input', () => {
       expect(inputsOf(`{"a":1}${extraFields}`)).toEqual([{ a: 1 }]);
       expect(inputsOf(`{"a":1}${extraFields}`, '{"b":2}')).toEqual([{ a: 1 }, { b: 2 }]);
     }
-  });
-
-  const incomplete = '{"a":1,"b":"x';
-
-  test.each<[string, string[], FinishReason, boolean]>([
-    ['that is cut off', [incomplete], 'tool_calls', true],
-    ['that is cut off before another call', [incomplete, '{"b":2}'], 'stop', true],
-    ['that is cut off after another call', ['{"b":2}', incomplete], 'tool_calls', true],
-    ['that waits for a call without arguments', ['', incomplete], 'tool_calls', true],
-    ['that is complete', ['', '{"b":2}', 'city=Bern', '{"b":2}}'], 'tool_calls', false],
-    ['that is cut off by max_tokens', [incomplete], 'length', false],
-  ])('reports whether input %s is open', (_, calls, reason, isOpen) => {
-    const writer = new AnthropicStreamWriter(identity, 9);
-    for (const [call, json] of calls.entries()) {
-      writer.toolCall(call, `call_${call}`, 'f');
-      writer.toolArguments(call, json);
-    }
-    writer.finish(reason, null);
-    expect(writer.hasOpenToolCall).toBe(isOpen);
-  });
-
-  test('stays open until its end arrives, even after a finish reason', () => {
-    const writer = new AnthropicStreamWriter(identity, 9);
-    writer.toolCall(0, 'call_0', 'f');
-    writer.toolArguments(0, incomplete);
-    writer.finish('tool_calls', null);
-    writer.toolArguments(0, '"}');
-    expect(writer.hasOpenToolCall).toBe(false);
   });
 
   /** Returns a function that adds to a call's input after text has ended its block. */

@@ -49,8 +49,6 @@ export class AnthropicStreamWriter implements StreamWriter {
   readonly #textSignatures: string[] = [];
   readonly #waiting = new Map<number, WaitingCall>();
   readonly #ended = new EndedCalls();
-  /** True if a block was closed before its input was complete. */
-  #hasPartialInput = false;
   #waitingLength = 0;
   #namesLength = 0;
   readonly #stop = new Stop();
@@ -129,13 +127,6 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#stop.reason = reason;
     this.#stop.sequence = stopSequence;
     this.#begin();
-  }
-
-  /** True only if the stop reason is `tool_use`, because clients run tools only for that reason. */
-  get hasOpenToolCall(): boolean {
-    if (this.#stop.fields.stop_reason !== 'tool_use') return false;
-    if (this.#hasPartialInput || isPartialInput(this.#open)) return true;
-    return [...this.#waiting.values()].some(({ end }) => end.isObject && !end.isComplete);
   }
 
   take(): string {
@@ -260,17 +251,12 @@ export class AnthropicStreamWriter implements StreamWriter {
   #close(): void {
     const open = this.#open;
     if (!open) return;
-    this.#hasPartialInput ||= isPartialInput(open);
     if (open.kind === 'tool' && !open.end.isComplete) this.#ended.add(open.call, open.isBlank);
     const pending = open.kind === 'tool' ? (open.pending?.trim() ?? '') : '';
     if (pending !== '') this.#inputDelta(JSON.stringify(toolInput(pending)));
     this.#open = undefined;
     this.#event('content_block_stop', { index: this.#index });
   }
-}
-
-function isPartialInput(open: OpenBlock | undefined): boolean {
-  return open?.kind === 'tool' && open.pending === null && !open.end.isComplete;
 }
 
 export function eventText(type: string, fields: object): string {

@@ -4,7 +4,7 @@
  * start events, stop events, or indexes are normalized.
  */
 import type { GatewayError } from '../../../core/errors.ts';
-import { fieldsOf, isObject, type JsonObject } from '../../../core/json.ts';
+import { fieldsOf, isObject, type JsonObject, textOf } from '../../../core/json.ts';
 import type { Usage } from '../../../core/usage.ts';
 import type {
   AnswerMetrics,
@@ -20,6 +20,7 @@ import { parseExact } from '../../normalize/exact-json.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
 import { answerId, renameModel } from '../../normalize/responses/identity.ts';
 import { removeCharges, removePrivateFields } from '../../normalize/responses/private-fields.ts';
+import { JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
 import type { AnthropicEvent } from '../block-events.ts';
 import {
   BlockEvents,
@@ -48,6 +49,10 @@ export class AnthropicPassThrough implements StreamTransform {
   /** The upstream's name for the model; '' until received. */
   #upstreamModel = '';
   #hasTools = false;
+  /** The input of the last block if that is a tool call. */
+  #input: JsonEndScanner | undefined;
+  /** True if the input of an earlier call was cut off. */
+  #hasCutInput = false;
   readonly #blocks = new BlockEvents();
   /**
    * The `message_delta`, held until the usage is settled, because the upstream may have omitted its
@@ -98,12 +103,21 @@ export class AnthropicPassThrough implements StreamTransform {
 
   #emit({ fields, data }: AnthropicEvent): string {
     const { type, content_block: block, delta } = fields;
-    if (type === 'content_block_delta') this.metrics.outputCharacters += charactersOfDelta(delta);
-    else if (type === 'content_block_start' && isObject(block)) {
-      if (block.type === 'tool_use') this.#hasTools = true;
+    if (type === 'content_block_delta') {
+      this.metrics.outputCharacters += charactersOfDelta(delta);
+      this.#input?.push(textOf(fieldsOf(delta).partial_json));
+    } else if (type === 'content_block_start' && isObject(block)) {
+      const isTool = block.type === 'tool_use';
+      this.#hasCutInput = this.#isInputCut;
+      this.#input = isTool ? new JsonEndScanner() : undefined;
+      if (isTool) this.#hasTools = true;
       this.metrics.outputCharacters += charactersOfBlock(block);
     }
     return this.#forward(fields, data);
+  }
+
+  get #isInputCut(): boolean {
+    return this.#hasCutInput || this.#input?.isCut === true;
   }
 
   close({ usage }: SettledUsage): string {
@@ -148,8 +162,8 @@ export class AnthropicPassThrough implements StreamTransform {
     const blockEnd = typeof reason === 'string' ? this.#emitAll(this.#blocks.end()) : '';
     const earlier = this.#release(undefined) + blockEnd;
     if (typeof reason === 'string') {
-      this.metrics.finishReason = openAiFinishReasons[finishReasonOf(reason, this.#hasTools)];
-      const forwarded = forwardedStopReason(reason, this.#hasTools);
+      const forwarded = forwardedStopReason(reason, this.#hasTools, this.#isInputCut);
+      this.metrics.finishReason = openAiFinishReasons[finishReasonOf(forwarded, this.#hasTools)];
       this.#end = forwarded === reason ? delta : { ...fieldsOf(delta), stop_reason: forwarded };
     }
     // Clients use only the last `message_delta`, so if it has no stop reason, it gets the previous

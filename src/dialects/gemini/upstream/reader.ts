@@ -165,11 +165,12 @@ class CandidateEmitter {
     if (!isNonEmptyString(reason) || reason === 'FINISH_REASON_UNSPECIFIED') return undefined;
     const mistake = mistakeFailure(reason, finishMessage);
     if (mistake !== undefined) return mistake;
+    // A call that never ended was cut off, and the client must not run it.
+    this.#reason = reason === 'STOP' && this.#openCall !== undefined ? 'MAX_TOKENS' : reason;
     this.#endCall();
     this.#endText();
     this.finished = true;
-    this.#reason = reason;
-    this.#sink.finish(finishReasonOf(reason, this.#calls > 0), null);
+    this.#sink.finish(finishReasonOf(this.#reason, this.#calls > 0), null);
     return undefined;
   }
 

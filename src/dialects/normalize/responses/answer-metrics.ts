@@ -3,6 +3,7 @@ import { charactersPerImage, charactersPerToken, type Usage } from '../../../cor
 import type { AnswerMetrics, UpstreamFailure } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
 import type { ToolNames } from '../requests/tool-identifiers.ts';
+import { JsonEndScanner } from './tool-arguments.ts';
 
 /** Collects what billing and logging need to know about an answer while it arrives. */
 export class RecordedMetrics implements AnswerMetrics {
@@ -110,6 +111,10 @@ export class MeteringSink implements AnswerSink {
   readonly #root: MeteringSink;
   /** The other choices that have started and not ended. Only the first choice's sink uses this. */
   readonly #openChoices = new Set<MeteringSink>();
+  /** The arguments of each call. */
+  readonly #arguments = new Map<number, JsonEndScanner>();
+  /** The provider's own finish if a call was cut off at that time. Its rest may still arrive. */
+  #cutFinish: Parameters<AnswerSink['finish']> | undefined;
 
   constructor(sink: AnswerSink, names?: ToolNames, root?: MeteringSink) {
     this.#sink = sink;
@@ -156,6 +161,10 @@ export class MeteringSink implements AnswerSink {
   toolArguments(call: number, json: string): void {
     this.#count(json.length);
     this.#sink.toolArguments(call, json);
+    const scanner = this.#arguments.get(call) ?? new JsonEndScanner();
+    this.#arguments.set(call, scanner);
+    scanner.push(json);
+    if (scanner.isComplete && this.#cutFinish) this.finish(...this.#cutFinish);
   }
 
   refusal(text: string): void {
@@ -177,7 +186,15 @@ export class MeteringSink implements AnswerSink {
     emitImageUrl(url, this.#sink);
   }
 
-  finish(reason: FinishReason, stopSequence: string | null, rawReason?: string): void {
+  /**
+   * Some providers report a call that the output limit cut off as finished. A client would run it
+   * with half of its input, so the reason becomes `length`.
+   */
+  finish(...finish: Parameters<AnswerSink['finish']>): void {
+    const mayRunTools = finish[0] === 'tool_calls' || finish[0] === 'stop';
+    const isCut = mayRunTools && [...this.#arguments.values()].some((call) => call.isCut);
+    this.#cutFinish = isCut ? finish : undefined;
+    const [reason, stopSequence, rawReason] = isCut ? (['length', null] as const) : finish;
     this.#root.started = true;
     if (this.#root === this) this.metrics.finishReason = rawReason ?? openAiFinishReasons[reason];
     else this.#root.#openChoices.delete(this);

@@ -30,6 +30,14 @@ export class JsonEndScanner {
   isObject = false;
   isComplete = false;
 
+  /**
+   * True if the text starts an object and doesn't end it: the arguments of a call were cut off.
+   * Other text isn't JSON to begin with, so nothing tells whether it is complete.
+   */
+  get isCut(): boolean {
+    return this.isObject && !this.isComplete;
+  }
+
   /** Returns how many characters of the fragment belong to the object or list. */
   push(fragment: string): number {
     if (this.isComplete) return 0;
@@ -54,6 +62,13 @@ export class JsonEndScanner {
     }
     return fragment.length;
   }
+}
+
+/** True if complete text is an object that was cut off. */
+export function isCutJson(text: string): boolean {
+  const scanner = new JsonEndScanner();
+  scanner.push(text);
+  return scanner.isCut;
 }
 
 /** Matches an empty object or any fragment of one. */

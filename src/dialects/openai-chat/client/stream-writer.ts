@@ -158,11 +158,6 @@ export class OpenAiStreamWriter implements StreamWriter {
     return openAiStreamFormat.fail(error, this.#identity);
   }
 
-  /** Clients of the OpenAI API don't run a tool before its call is complete. */
-  get hasOpenToolCall(): boolean {
-    return false;
-  }
-
   keepAlive(): string {
     return keepAlive;
   }

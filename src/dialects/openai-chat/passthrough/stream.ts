@@ -203,7 +203,8 @@ export class OpenAiPassThrough implements StreamTransform {
   #emitFinishChunk(index: number): string {
     const pending = this.#pending.get(index);
     const [choice = { index }] = objectsIn(pending?.choices);
-    const missing = this.#normalizer.complete(index, choice.finish_reason);
+    choice.finish_reason = this.#normalizer.finishReason(index);
+    const missing = this.#normalizer.complete(index);
     const calls = this.#customCalls?.convert(missing, true, index) ?? missing;
     const end = pending ? this.#rewrite(pending) : '';
     if (calls.length === 0) return end;
@@ -215,8 +216,7 @@ export class OpenAiPassThrough implements StreamTransform {
 
   #trackChoice(choice: JsonObject): void {
     this.#parser.trackChoice(choice);
-    const { index, finish_reason: reason } = choice;
-    if (index === 0 && typeof reason === 'string') this.metrics.finishReason = reason;
+    if (choice.index === 0) this.metrics.finishReason = this.#normalizer.finishReason(0);
     this.metrics.hasOpenChoice = this.#parser.choices.open.size > 0;
   }
 

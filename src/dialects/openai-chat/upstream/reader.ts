@@ -96,7 +96,7 @@ export class OpenAiStreamReader implements StreamReader {
    */
   #emitMissing(): void {
     const choice = this.#finishedChoice;
-    const missing = choice ? this.#normalizer.complete(0, choice.finish_reason) : [];
+    const missing = choice ? this.#normalizer.complete(0) : [];
     if (missing.length > 0) this.#readChoice({ ...choice, delta: { tool_calls: missing } });
   }
 

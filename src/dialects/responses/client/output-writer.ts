@@ -286,7 +286,8 @@ export class OutputWriter implements AnswerSink {
     this.#done(item, writeReasoning(item));
   }
 
-  #endCall(call: number, open: CallItem, status: Status): void {
+  #endCall(call: number, open: CallItem, ended: Status): void {
+    const status = open.end.isCut ? 'incomplete' : ended;
     this.#calls.delete(call);
     const at = itemPosition(open);
     if (open.clientTool.type === 'custom') {

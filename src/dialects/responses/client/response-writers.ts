@@ -48,11 +48,6 @@ class ResponsesStreamWriter extends OutputWriter implements StreamWriter {
     return this.take();
   }
 
-  /** Responses clients don't run a tool before its call is complete. */
-  get hasOpenToolCall(): boolean {
-    return false;
-  }
-
   keepAlive(): string {
     return keepAlive;
   }

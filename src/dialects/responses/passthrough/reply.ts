@@ -7,12 +7,14 @@ import {
   type JsonObject,
   lengthOf,
   objectsIn,
+  textOf,
 } from '../../../core/json.ts';
 import { charactersPerImage, totalTokens, type Usage } from '../../../core/usage.ts';
 import type { ReadResult, ReplyIdentity, SettledUsage, TransformedReply } from '../../dialect.ts';
 import { RecordedMetrics } from '../../normalize/responses/answer-metrics.ts';
 import { answerId, renameModel } from '../../normalize/responses/identity.ts';
 import { removeCharges, removePrivateFields } from '../../normalize/responses/private-fields.ts';
+import { isCutJson } from '../../normalize/responses/tool-arguments.ts';
 import { finishReasonOf, parseReply } from '../answer-parser.ts';
 import type { Echo } from '../client/response-object.ts';
 import { argumentsOf, ItemIndexes, isClientCall } from '../upstream/output-items.ts';
@@ -26,9 +28,8 @@ export function readReply(
 ): ReadResult<TransformedReply> {
   const parsed = parseReply(text);
   if (!parsed.ok) return parsed;
-  const response = parsed.value;
   const output = new OutputMeter();
-  output.end(response);
+  const response = { ...parsed.value, ...output.end(parsed.value) };
   const { metrics } = output;
   const write: TransformedReply['write'] = (settled) =>
     writeResponse(response, identity, echo, countedUsage(response, metrics.usage, settled));
@@ -39,6 +40,7 @@ export function readReply(
 export class OutputMeter {
   readonly metrics = new RecordedMetrics();
   #hasCalls = false;
+  #hasCutCall = false;
   /** The indexes of items whose content arrived in deltas. */
   readonly #streamed = new Set<unknown>();
   readonly #done = new Set<unknown>();
@@ -63,25 +65,40 @@ export class OutputMeter {
 
   /**
    * Counts the content of a finished response that earlier events didn't contain. Normalizes the
-   * output in place.
+   * output in place. Returns the fields to change, because some servers report a response whose
+   * last call was cut off as completed.
    */
-  end({ status, incomplete_details: details, output, usage }: JsonObject): void {
+  end({ status, incomplete_details: details, output, usage }: JsonObject): Partial<CutResponse> {
     for (const [index, item] of itemsOf(output).entries()) {
       if (!isObject(item)) continue;
       this.#takeItem(index, item);
       normalizeItem(item);
     }
     this.metrics.usage = readUsage(usage);
-    this.metrics.finishReason = finishReasonOf(status, details, this.#hasCalls);
+    const isCut = status === 'completed' && this.#hasCutCall;
+    this.metrics.finishReason = isCut ? 'length' : finishReasonOf(status, details, this.#hasCalls);
+    return isCut ? cutResponse : {};
   }
 
   #takeItem(index: unknown, item: JsonObject): void {
     if (this.#done.has(index)) return;
     this.#done.add(index);
     if (isClientCall(item)) this.#hasCalls = true;
+    if (isCutCall(item)) this.#hasCutCall = true;
     this.metrics.outputCharacters += lengthOf(item.name);
     if (!this.#streamed.has(index)) this.metrics.outputCharacters += charactersIn(item);
   }
+}
+
+const cutResponse = {
+  status: 'incomplete',
+  incomplete_details: { reason: 'max_output_tokens' },
+};
+type CutResponse = typeof cutResponse;
+
+/** True if the arguments of a complete call were cut off. */
+function isCutCall({ type, arguments: json }: JsonObject): boolean {
+  return type === 'function_call' && isCutJson(textOf(json));
 }
 
 /** Counts the characters of a complete item, without its name. */
@@ -237,8 +254,10 @@ function completeAdded(item: JsonObject): boolean {
 }
 
 function completeItem(item: JsonObject): boolean {
-  const isFinishedCall = item.type === 'function_call' && item.status !== 'incomplete';
-  return isFinishedCall && completeArguments(item);
+  if (item.type !== 'function_call' || item.status === 'incomplete') return false;
+  if (!isCutCall(item)) return completeArguments(item);
+  item.status = 'incomplete';
+  return true;
 }
 
 function completeArguments(fields: JsonObject): boolean {

@@ -105,9 +105,13 @@ export class ResponsesPassThrough implements StreamTransform {
 
   #holdEnd(type: string, fields: JsonObject, response: JsonObject): string {
     const status = statusIn(type);
-    this.#output.end({ ...response, status });
+    const changed = this.#output.end({ ...response, status });
     const output = this.#emittedItems.outputFor(response);
-    this.#last = { type, fields, response: { status, ...response, output } };
+    this.#last = {
+      type: `response.${changed.status ?? status}`,
+      fields,
+      response: { status, ...response, ...changed, output },
+    };
     this.started = true;
     this.ended = true;
     return '';
