@@ -11,7 +11,7 @@ const emptySettings: BootstrapSettings = {
   apiKey: null,
   managementKey: null,
   adminToken: null,
-  credits: 500,
+  credits: 1,
 };
 
 let folder: string;
@@ -47,7 +47,7 @@ const countKeys = () => store.directory.countKeys('default');
 describe('firstStart', () => {
   test('creates a tenant with credits and 3 working secrets', async () => {
     const secrets = await start();
-    expect(grants).toEqual([['default', 500]]);
+    expect(grants).toEqual([['default', 1]]);
     expect(await kindOf(secrets?.apiKey ?? '')).toBe('routing');
     expect(await kindOf(secrets?.managementKey ?? '')).toBe('management');
     expect(await store.directory.adminTokenHash()).toEqual(hashKey(secrets?.adminToken ?? ''));

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, spyOn, test } from 'bun:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { idempotentBytesPerTenantMax, unwrittenLengthMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
@@ -260,6 +260,21 @@ describe('Idempotency for a repeated request while the first is running', () => 
     await inFlight.finish(recording('for all'));
     expect(await Promise.all(repeated)).toEqual([{ found: 'for all' }, { found: 'for all' }]);
     expect(store.claimCount).toBe(1);
+  });
+
+  test('pauses for 150 ms between 2 queries for a request that another process runs', async () => {
+    const { store, lookUp } = create();
+    const steps: unknown[] = [];
+    const running: ClaimResult = { state: 'running' };
+    const results: ClaimResult[] = [running, running];
+    const done: ClaimResult = { state: 'done', recording: recording('theirs') };
+    store.claim = async () => {
+      steps.push('query');
+      return results.shift() ?? done;
+    };
+    using _ = spyOn(Bun, 'sleep').mockImplementation(async (ms) => void steps.push(ms));
+    expect(await lookUp(claim('k'))).toEqual({ found: 'theirs' });
+    expect(steps).toEqual(['query', 150, 'query', 150, 'query']);
   });
 
   test('keeps waiting when the clock jumps ahead, and rejects a different request', async () => {

@@ -202,11 +202,11 @@ describe('a failed command', () => {
     ],
     [['credits', 'grant', '--amount', '0'], 'amount must not be 0.'],
     [
-      ['credits', 'correct', '--amount', '5'],
-      'A correction must be negative. Write --amount -5, or use "tollgate credits grant".',
+      ['credits', 'correct', '--amount', '1'],
+      'A correction must be negative. Write --amount -1, or use "tollgate credits grant".',
     ],
     [
-      ['credits', 'grant', '--amount', '-5'],
+      ['credits', 'grant', '--amount', '-1'],
       'A grant must be positive. Use "tollgate credits correct" to take credits back.',
     ],
   ])('exits with 1 and one sentence for %j', async (args, err) => {

@@ -94,6 +94,16 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
     await expectBalanced(tenantId);
   });
 
+  test('books 1 credit as a grant, and -1 as a correction', async () => {
+    const tenantId = await newTenant();
+    for (const amount of [1, -1]) await credits.change(change(tenantId, amount));
+    const entries = await credits.entries(tenantId, { limit: 10, offset: 0 });
+    expect(entries.map(({ kind, amount, balance }) => [kind, amount, balance])).toEqual([
+      ['correction', -1, 0],
+      ['grant', 1, 1],
+    ]);
+  });
+
   test('rejects a correction that exceeds the balance, and returns the available credits', async () => {
     const tenantId = await newTenant();
     await credits.change(change(tenantId, 500));

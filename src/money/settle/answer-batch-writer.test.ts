@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test';
+import { expect, spyOn, test } from 'bun:test';
 import { ActiveClock } from '../../../tests/support/active-clock.ts';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
 import type { AnswerWriteResult, IdempotentAnswer } from '../../core/recording.ts';
@@ -135,6 +135,15 @@ test('AnswerBatchWriter does not wait for a transaction that takes too long', as
   const next = book();
   await end(1);
   expect(await next).toBe('written');
+});
+
+test('AnswerBatchWriter sends a slow write once, however long the process has been running', async () => {
+  const day = 86_400_000;
+  const uptime = performance.now.bind(performance);
+  using _ = spyOn(performance, 'now').mockImplementation(() => uptime() + 30 * day);
+  const { book, sizes } = writerWith(20, day);
+  expect(await book()).toBe('unwritten');
+  expect(sizes()).toEqual([1]);
 });
 
 test('AnswerBatchWriter tries again after the process was suspended', async () => {
