@@ -482,6 +482,15 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     bad: [{ 'src/a.test.ts': "test.skip('a', b);" }, { 'tests/a.ts': "describe.only('a', b);" }],
     good: [{ 'tests/a.test.ts': "const a = 'test.todo(';" }],
   },
+  'random tests take the seed of the run': {
+    because: 'A random failure must be repeatable. Import fc from tests/support/random.ts.',
+    pattern: /from 'fast-check'/g,
+    within: /^tests\/|\.test\.tsx?$/,
+    view: 'uncommented',
+    home: /^tests\/(?:support\/random|house-rules\.test)\.ts$/,
+    bad: [{ 'src/a.test.ts': "import fc from 'fast-check';" }],
+    good: [{ 'src/a.test.ts': "import { fc } from '../tests/support/random.ts';" }],
+  },
   'objects are spread, not assigned into': {
     because: 'Object.assign changes its first argument in place. Write { ...a, ...b }.',
     pattern: /\bObject\.assign\((?!new )/g,

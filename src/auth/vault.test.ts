@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../tests/support/random.ts';
 import { Secret } from '../core/secret.ts';
 import {
   type NewCredential,

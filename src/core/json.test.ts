@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../tests/support/random.ts';
 import { exceededLimit, isDeeperThan } from './json.ts';
 
 const unlimited = Number.POSITIVE_INFINITY;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../tests/support/random.ts';
 import { eventBytesMax } from '../core/bounds.ts';
 import { EventStreamReader } from './event-stream.ts';
 import { MalformedAnswer } from './failure.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import { callerOf } from '../../tests/support/caller.ts';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import { fc } from '../../tests/support/random.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { noPreferences, type RoutePreferences } from '../core/request-info.ts';

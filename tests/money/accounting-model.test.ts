@@ -4,7 +4,6 @@
  * prints the seed and the shortest failing sequence of steps.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import { sql } from 'kysely';
 import { idempotencyLeaseMs, idempotencyTtlMs } from '../../src/core/bounds.ts';
 import type { Caller } from '../../src/core/caller.ts';
@@ -20,6 +19,7 @@ import {
   type SimRequest,
   type StoreCall,
 } from '../support/money/sim-process.ts';
+import { fc } from '../support/random.ts';
 
 const processes = 3;
 const minute = 60_000;

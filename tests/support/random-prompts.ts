@@ -2,7 +2,7 @@
  * Generates random prompts for round trips: a prompt that is written in a dialect and read back
  * must be unchanged. Each dialect lists the features it supports. Other tests check what it drops.
  */
-import fc from 'fast-check';
+
 import type {
   AssistantPart,
   DocumentPart,
@@ -18,6 +18,7 @@ import type {
   UserPart,
 } from '../../src/core/prompt.ts';
 import { prefixSignature, type SignatureOrigin } from '../../src/dialects/normalize/signature.ts';
+import { fc } from './random.ts';
 
 export interface PromptFeatures {
   /** The vendor whose signed reasoning the dialect supports. Null if it supports none. */

@@ -3,7 +3,6 @@
  * sent it. The prompt must be unchanged.
  */
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import { isObject } from '../../src/core/json.ts';
 import type { Prompt, Turn } from '../../src/core/prompt.ts';
 import { readPrompt as readAnthropic } from '../../src/dialects/anthropic/client/prompt.ts';
@@ -14,6 +13,7 @@ import { readPrompt as readOpenAi } from '../../src/dialects/openai-chat/client/
 import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
 import { makeTarget } from '../support/prompts.ts';
+import { fc } from '../support/random.ts';
 import { type PromptFeatures, randomPrompts } from '../support/random-prompts.ts';
 
 const runs = { numRuns: 300 };

@@ -1,6 +1,5 @@
 /** Writes random prompts as requests and reads them back. The prompt must be unchanged. */
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import type { Prompt, Turn } from '../../src/core/prompt.ts';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
 import { readPrompt } from '../../src/dialects/responses/client/prompt.ts';
@@ -8,6 +7,7 @@ import { readResponsesRequest as readBody } from '../../src/dialects/responses/c
 import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
 import { readGeminiRequest } from '../support/gemini-request.ts';
 import { makeTarget } from '../support/prompts.ts';
+import { fc } from '../support/random.ts';
 import {
   compact,
   type PromptFeatures,

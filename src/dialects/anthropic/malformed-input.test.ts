@@ -1,7 +1,7 @@
 /** Checks that malformed input is handled or rejected, and never causes an unexpected error. */
 import { expect, test } from 'bun:test';
-import fc from 'fast-check';
 import { makeTarget } from '../../../tests/support/prompts.ts';
+import { fc } from '../../../tests/support/random.ts';
 import { RecordingSink } from '../../../tests/support/recording-sink.ts';
 import { dialectNames } from '../../config/provider-schema.ts';
 import { GatewayError } from '../../core/errors.ts';

@@ -1,7 +1,7 @@
 /** Malformed requests and answers are rejected or converted, and never throw unexpected errors. */
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import { makeTarget } from '../../../tests/support/prompts.ts';
+import { fc } from '../../../tests/support/random.ts';
 import { type FullResponse, streamOf } from '../../../tests/support/response-events.ts';
 import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
 import type { AnswerSink } from '../../core/answer.ts';

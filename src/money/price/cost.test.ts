@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../../tests/support/random.ts';
 import { noUsage } from '../../core/usage.ts';
 import { chargeAt, costOf, estimateUsage, modelCharge } from './cost.ts';
 import { readPrices } from './price-list.ts';

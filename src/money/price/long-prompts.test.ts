@@ -3,7 +3,7 @@
  * credits instead of 2, output 18 instead of 12, and cached input 0.4 instead of 0.2.
  */
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../../tests/support/random.ts';
 import type { ChatRequestInfo } from '../../core/request-info.ts';
 import { noUsage, type Usage } from '../../core/usage.ts';
 import { ChatBounds, FixedBounds, firstHoldTokens, inputBound } from './bounds.ts';

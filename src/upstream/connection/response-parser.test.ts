@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../../tests/support/random.ts';
 import { answerHeadBytesMax } from '../../core/bounds.ts';
 import { ConnectionError } from './response.ts';
 import { Chunked, type ResponseHead, readHead, Sized, Unsized } from './response-parser.ts';

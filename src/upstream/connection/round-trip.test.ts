@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { fc } from '../../../tests/support/random.ts';
 import { answerHeadBytesMax } from '../../core/bounds.ts';
 import { ConnectionError } from './response.ts';
 import { RoundTrip, type Transport } from './round-trip.ts';

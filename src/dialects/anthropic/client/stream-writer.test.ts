@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../../../tests/support/random.ts';
 import { identity } from '../../../../tests/support/reply-identity.ts';
 import { checkAnthropicStream } from '../../../../tests/support/stream-checks.ts';
 import { bufferedArgumentsMax } from '../../../core/bounds.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import {
   eventFrame,
   exceptionFrame,
   frameOf,
 } from '../../../../tests/support/fake-upstream/frames.ts';
+import { fc } from '../../../../tests/support/random.ts';
 import { eventBytesMax } from '../../../core/bounds.ts';
 import { brokenFrame, FrameDecoder, isFramed } from './frames.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import { makeTarget } from '../../../../tests/support/prompts.ts';
+import { fc } from '../../../../tests/support/random.ts';
 import type { DialectName } from '../../../config/provider-schema.ts';
 import { readMessagesRequest } from '../../anthropic/client/request.ts';
 import { anthropicClientRequest } from '../../anthropic/client-request.ts';

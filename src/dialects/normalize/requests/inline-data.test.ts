@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
 import { makePrompt, makeTarget } from '../../../../tests/support/prompts.ts';
+import { fc } from '../../../../tests/support/random.ts';
 import type { ImagePart } from '../../../core/prompt.ts';
 import { dialects } from '../../registry.ts';
 import { checkBase64, checkBytes, checkDataUrl, readDataUrl } from './inline-data.ts';

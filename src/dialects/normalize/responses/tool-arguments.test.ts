@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../../../tests/support/random.ts';
 import { JsonEndScanner } from './tool-arguments.ts';
 
 test('JsonEndScanner finds the end of an object that is split at any position', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import fc from 'fast-check';
+import { fc } from '../../../../tests/support/random.ts';
 import type { Quirks } from '../../../config/provider-schema.ts';
 import { isObject } from '../../../core/json.ts';
 import type { Target } from '../../dialect.ts';
