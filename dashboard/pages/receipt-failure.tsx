@@ -1,4 +1,4 @@
-import type { Receipt } from '../shapes.ts';
+import type { Attempt, Receipt } from '../shapes.ts';
 
 /** Shows why a request failed, with the last error message of a provider. */
 export function Failure({ receipt }: { readonly receipt: Receipt }) {
@@ -13,9 +13,15 @@ export function Failure({ receipt }: { readonly receipt: Receipt }) {
       {last && (
         <p>
           {last.provider}
-          {last.status === null ? '' : ` (${last.status})`}: {last.message}
+          {notesOf(last)}: {last.message}
         </p>
       )}
     </div>
   );
+}
+
+/** Returns whose key was used, if it was the tenant's, and the status. */
+function notesOf({ own_account: isOwn, status }: Attempt): string {
+  const notes = [...(isOwn ? ['BYOK'] : []), ...(status === null ? [] : [status])];
+  return notes.length === 0 ? '' : ` (${notes.join(', ')})`;
 }

@@ -80,6 +80,28 @@ test('for models priced per minute, why prints the usage in seconds and no token
   expect(text).not.toContain('tokens');
 });
 
+test("why marks attempts with the tenant's provider key, and charges nothing if they fail", async () => {
+  const attempt = { provider: 'north', model: 'acme/chat', status: 401, message: null, ms: 5 };
+  const text = await explain({
+    trafficMode: 'byok',
+    status: 'error',
+    error: 'upstream_error',
+    model: null,
+    provider: null,
+    usage: noUsage,
+    prices: null,
+    charges: noCharges,
+    attempts: [
+      { ...attempt, own_account: true, outcome: 'credential' },
+      { ...attempt, outcome: 'credential' },
+    ],
+  });
+  expect(text).toMatch(/^ *1 +north \(BYOK\) +acme\/chat +credential +401/m);
+  expect(text).toMatch(/^ *2 +north +acme\/chat +credential +401/m);
+  expect(text).not.toContain('AT LIST PRICE');
+  expect(text).not.toContain('platform fee');
+});
+
 test('why lists tool fees after the charge of the model', async () => {
   const text = await explain({
     usage,

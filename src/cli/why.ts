@@ -96,10 +96,10 @@ function outcomeText(receipt: ReceiptObject): string {
 
 function attemptTable({ attempts }: ReceiptObject): string {
   if (attempts.length === 0) return 'The request was not sent to a provider.';
-  const rows = attempts.map(({ provider, model, outcome, status, ms, message }, index) => [
+  const rows = attempts.map(({ outcome, status, ms, message, ...attempt }, index) => [
     index + 1,
-    provider,
-    model,
+    `${attempt.provider}${attempt.own_account ? ' (BYOK)' : ''}`,
+    attempt.model,
     outcome.replaceAll('_', ' '),
     status,
     formatMs(ms),
@@ -136,7 +136,8 @@ type BillRow = readonly [label: string, detail: string, credits: string];
 /** Formats the charge line by line. The last line of each column is the exact sum of the others. */
 function bill(receipt: ReceiptObject): string {
   const { lines, cost, cost_breakdown: fees, not_charged: notCharged, prices } = receipt;
-  const isOwn = receipt.traffic_mode === 'byok';
+  // A failed request has no prices, so it has no fee either.
+  const isOwn = receipt.traffic_mode === 'byok' && prices !== null;
   const { exact, roundedUpBy } = sumLines(lines);
   const listed = lines.map((line): BillRow => [line.price, rate(line), line.credits]);
   const modelRows: BillRow[] = [

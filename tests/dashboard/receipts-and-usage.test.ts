@@ -6,6 +6,7 @@ import {
   cutMidStream,
   type FakeUpstream,
   startFakeUpstream,
+  status,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
@@ -123,6 +124,27 @@ describe('a receipt', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${idIn(answer)}`);
       await receiptOf(tab).getByText('3 credits, $0.000003', { exact: true }).waitFor();
+    },
+    timeoutMs,
+  );
+
+  test(
+    'marks a failed attempt with the provider key of the tenant',
+    async () => {
+      const key = await newTenant('rejected-account');
+      const { key: manager } = await newKey('rejected-account', true);
+      const body = { api_key: 'sk-own-0123456789', mode: 'byok_only' };
+      await gateway.call('PUT', '/api/v1/byok/fake', { key: manager, body });
+      upstream.script('chat', status(401, 'This key ended in May.'));
+      const answer = await gateway.chat(chatBody('test/chat'), { key });
+      upstream.script('chat', chatAnswer('An answer'));
+      await using tab = await open();
+      await tab.signIn(gateway.url, key, `/logs?request=${idIn(answer)}`);
+      const receipt = receiptOf(tab);
+      await receipt.getByText('fake (BYOK, 401): This key ended in May.').waitFor();
+      expect(await receipt.locator('.attempts').innerText()).toMatch(/^fake\s+\(BYOK\)/);
+      const row = tab.page.getByRole('table', { name: 'Requests' }).locator('tbody tr').first();
+      expect(await row.innerText()).toContain('no provider (BYOK)');
     },
     timeoutMs,
   );

@@ -250,6 +250,26 @@ describe('BYOK requests', () => {
     expect(receivedKeys(north)).toEqual(['sk-own-0123456789']);
   });
 
+  test.each([
+    ['byok', 'byok_only', [status(401)]],
+    ['shared', 'byok_first', [status(401), status500()]],
+  ] as const)(
+    'log a failed request with the traffic mode of its last attempt: %s',
+    async (trafficMode, mode, answers) => {
+      const tenant = await newTenant();
+      await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789', mode });
+      north.script('chat', [...answers]);
+      const { requestId } = await tenant.chat();
+      expect(await gateway.record(requestId, tenant.id)).toMatchObject({
+        status: 'error',
+        provider: null,
+        trafficMode,
+      });
+      const receipt = dataOf(await tenant.manage('GET', `/v1/customer/logs/${requestId}`));
+      expect(receipt).toMatchObject({ traffic_mode: trafficMode, cost: 0, not_charged: 0 });
+    },
+  );
+
   test("show provider messages only about the tenant's own account", async () => {
     const tenant = await newTenant();
     await tenant.setProviderKey('north', { api_key: 'sk-own-0123456789' });

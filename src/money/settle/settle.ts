@@ -251,7 +251,7 @@ function recordOf(
   const request = call.operation?.request;
   const { tenantId, keyId } = call.caller;
   const finishReason = 'metrics' in outcome ? outcome.metrics.finishReason : undefined;
-  const { model, provider, trafficMode, firstByteMs } = answererOf(outcome, bill);
+  const { model, provider, trafficMode, firstByteMs } = answererOf(call, outcome, bill);
   // The fields are listed rather than spread, because this runs for every request.
   return {
     usage: bill.usage,
@@ -311,8 +311,10 @@ const noAnswerer: Answerer = {
   firstByteMs: null,
 };
 
-function answererOf(outcome: RequestOutcome, { prices }: Bill): Answerer {
-  if (outcome.kind === 'rejected') return noAnswerer;
+function answererOf({ attempts }: Call, outcome: RequestOutcome, { prices }: Bill): Answerer {
+  // A failed request has the mode of its last attempt, so that its owner knows which key failed.
+  if (outcome.kind === 'rejected')
+    return attempts.at(-1)?.own_account ? { ...noAnswerer, trafficMode: 'byok' } : noAnswerer;
   if (outcome.kind === 'abandoned')
     return prices ? { ...servedBy(outcome.offer), firstByteMs: null } : noAnswerer;
   if (outcome.kind === 'replayed') {
