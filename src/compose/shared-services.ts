@@ -42,7 +42,7 @@ import { Telemetry } from '../telemetry/telemetry.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillResolver } from '../tools/skills/skill-resolver.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
-import { setExcessBytesReporter } from '../upstream/connection/pool.ts';
+import { setConnectionReporter } from '../upstream/connection/pool.ts';
 
 /** Services that hold state. They are created once and survive configuration reloads. */
 export interface SharedServices {
@@ -98,7 +98,7 @@ export async function openServices(
   const vault = await openVault(store, secrets, log);
   const processId = randomText(16);
   const telemetry = new Telemetry(config, log, processId, worker);
-  setExcessBytesReporter((server) => telemetry.dataAfterAnswer(server));
+  setConnectionReporter(telemetry);
   const redis = await openRedis(config, store, log);
   const counters = createCounters(redis, processId);
   const clock = await StoreClock.open(store.database);

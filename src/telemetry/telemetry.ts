@@ -81,6 +81,11 @@ export class Telemetry {
     this.#log.warn('data_after_answer', { server, reason: dataAfterAnswerReason });
   }
 
+  /** Called when a request that this provider didn't read is sent again. */
+  requestReplayed(provider: string): void {
+    this.#traffic.replayed(provider);
+  }
+
   /** Called with a reason when web searches begin to fail, and with null when they recover. */
   searchStateChanged(fault: string | null): void {
     if (fault === null) this.#log.info('search_recovered');

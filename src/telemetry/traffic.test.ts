@@ -51,6 +51,14 @@ describe('Traffic', () => {
     expect(seen.value(`${name}_bucket`, { ...genAiLabels, le: '2.5' })).toBe(1);
   });
 
+  test('counts replayed requests by provider', () => {
+    const traffic = new Traffic(() => true);
+    for (const provider of ['first', 'second', 'first']) traffic.replayed(provider);
+    const seen = scrapeOf(traffic);
+    const count = (provider: string) => seen.value('tollgate_upstream_replays_total', { provider });
+    expect([count('first'), count('second')]).toEqual([2, 1]);
+  });
+
   test('counts cached answers separately and without tokens', () => {
     const traffic = new Traffic(() => true);
     const charges = { modelCharge: 0, byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 };

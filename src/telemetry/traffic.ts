@@ -120,6 +120,8 @@ interface AttemptCount {
 export class Traffic {
   readonly #series = new Map<string, Series>();
   readonly #attempts = new Map<string, AttemptCount>();
+  /** Requests that were sent again, by provider. */
+  readonly #replays = new Map<string, number>();
   readonly #isModel: (alias: string) => boolean;
 
   constructor(isModel: (alias: string) => boolean) {
@@ -135,8 +137,13 @@ export class Traffic {
     }
   }
 
+  replayed(provider: string): void {
+    this.#replays.set(provider, (this.#replays.get(provider) ?? 0) + 1);
+  }
+
   families(): Family[] {
-    return trafficFamilies([...this.#series.values()], [...this.#attempts.values()]);
+    const families = trafficFamilies([...this.#series.values()], [...this.#attempts.values()]);
+    return [...families, replaysFamily(this.#replays)];
   }
 
   /**
@@ -277,6 +284,15 @@ function attemptsFamily(attempts: readonly AttemptCount[]): Family {
     help: 'Calls to providers, by outcome.',
     type: 'counter',
     samples: attempts.map(({ count, ...names }) => ({ labels: labels(names), value: count })),
+  };
+}
+
+function replaysFamily(replays: ReadonlyMap<string, number>): Family {
+  return {
+    name: 'tollgate_upstream_replays_total',
+    help: 'Requests that a provider did not read and that were sent again.',
+    type: 'counter',
+    samples: [...replays].map(([provider, value]) => ({ labels: labels({ provider }), value })),
   };
 }
 

@@ -86,7 +86,7 @@ function dial(
   const { start, rest } = splitBody(body);
   const bytes = Buffer.byteLength(start) + (rest?.length ?? 0);
   const head = formatRequestHead(target.path + path, headerText, bytes);
-  const trip = new RoundTrip({ start: head + start, rest });
+  const trip = new RoundTrip({ start: head + start, rest }, prepared.name);
   upstreamCall.bind(trip);
   target.pool.start(trip);
   return trip.response;
@@ -162,6 +162,7 @@ async function* reportingEnd<T>(chunks: AsyncIterable<T>, onEnd: () => void): As
 }
 
 interface Prepared {
+  readonly name: string;
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Set for keys that aren't sent unchanged. */
@@ -197,9 +198,10 @@ const preparedByProvider = new WeakMap<Provider, Prepared>();
 function preparedFor(provider: Provider): Prepared {
   const known = preparedByProvider.get(provider);
   if (known) return known;
-  const { baseUrl, dialect } = provider;
+  const { name, baseUrl, dialect } = provider;
   const key = credentialFor(provider);
   const fresh: Prepared = {
+    name,
     baseUrl,
     headers: {
       'content-type': 'application/json',

@@ -6,8 +6,15 @@ import { ConnectionError } from './response.ts';
 import { withoutBlankLines } from './response-parser.ts';
 import type { RoundTrip, Transport } from './round-trip.ts';
 
-/** After this long without a close, the server has certainly read the request. */
-const unreadMsMax = 1_000;
+/**
+ * A server that closes the connection this soon after a request probably didn't mean the request.
+ */
+const justSentMs = 1_000;
+
+/**
+ * How late a busy process may notice an event. The measured round trip may be too long by as much.
+ */
+const lagMs = 5;
 
 /** The server that a connection is opened to. */
 export interface Destination {
@@ -23,6 +30,10 @@ export interface ConnectionOwner {
   readonly destination: Destination;
   /** Servers don't close connections that were idle for less than this. */
   readonly idleMsMin: number;
+  /** The shortest measured round trip to the server. The network's is never longer. */
+  readonly roundTripMs: number;
+  /** Called with each measurement of a round trip. */
+  measuredRoundTrip(ms: number): void;
   returnIdle(connection: Connection): void;
   /** Called when a connection has completed more than one round trip. */
   connectionReused(): void;
@@ -30,8 +41,8 @@ export interface ConnectionOwner {
   closedEarly(): void;
   /** Called when the server sent bytes that belong to no response. */
   receivedExcessBytes(): void;
-  /** Sends this round trip's request over a new connection. */
-  sendOnNewConnection(trip: RoundTrip): void;
+  /** Sends a request that the server didn't read again, over a new connection. */
+  sendAgain(trip: RoundTrip): void;
   /** Called when a connection is given up before it is open. */
   abandonOpening(opening: Promise<unknown>): void;
 }
@@ -45,7 +56,11 @@ export class Connection implements Transport {
   #unsent: Uint8Array[] = [];
   #isSecured = false;
   #isClosed = false;
+  /** When the connection or the TLS handshake began. */
+  #openedAt = performance.now();
   #sentAt = 0;
+  /** When the last bytes of the request were written. */
+  #writtenAt = 0;
   /**
    * True if the connection was dead before the request was written, so the server can't read it.
    */
@@ -77,6 +92,11 @@ export class Connection implements Transport {
     return !this.#isClosed && performance.now() < this.#usableUntil;
   }
 
+  /** Returns whether the server may have closed the connection for idling. */
+  get wasIdle(): boolean {
+    return performance.now() - this.#idleSince >= this.#owner.idleMsMin;
+  }
+
   startTrip(trip: RoundTrip): void {
     this.#trip = trip;
     trip.attach(this);
@@ -86,6 +106,7 @@ export class Connection implements Transport {
 
   opened(socket: Socket<Connection>): void {
     this.#socket = socket;
+    this.#measureOpening();
     // The round trip was canceled in the meantime.
     if (this.#isClosed) socket.terminate();
     else if (!this.#owner.destination.isSecure) this.send();
@@ -95,13 +116,21 @@ export class Connection implements Transport {
   secured(): void {
     if (this.#isSecured) return;
     this.#isSecured = true;
+    this.#measureOpening();
     this.send();
+  }
+
+  #measureOpening(): void {
+    const now = performance.now();
+    this.#owner.measuredRoundTrip(now - this.#openedAt);
+    this.#openedAt = now;
   }
 
   send(): void {
     const request = this.#trip?.request;
     if (!request || !this.#socket) return;
     this.#sentAt = performance.now();
+    this.#writtenAt = this.#sentAt;
     const { start, rest } = request;
     const result = this.#socket.write(start);
     this.#wasDead = result < 0;
@@ -126,6 +155,7 @@ export class Connection implements Transport {
         return;
       }
       this.#unsent.shift();
+      this.#writtenAt = performance.now();
     }
     this.#trip?.requestSent();
   }
@@ -134,6 +164,7 @@ export class Connection implements Transport {
     const isBetweenResponses = !this.#trip || this.#trip.request !== undefined;
     const data = isBetweenResponses ? withoutBlankLines(bytes) : bytes;
     if (data.length === 0) return;
+    if (this.#trip?.request) this.#owner.measuredRoundTrip(performance.now() - this.#sentAt);
     if (this.#trip) this.#trip.push(data);
     // Some servers send a 408 before they close an idle connection.
     else if (requestTimeoutLine.test(data.toString('latin1', 0, 12))) this.close();
@@ -175,10 +206,11 @@ export class Connection implements Transport {
   /** Called when the server closed the connection or it couldn't be opened. */
   closed(reason: unknown): void {
     if (this.#isClosed) return;
+    const isUnread = this.#trip?.request !== undefined && this.#isUnread(reason);
     const trip = this.#end();
     if (this.#isEarly(trip)) this.#owner.closedEarly();
     if (!trip) return;
-    if (trip.request && this.#mayBeUnread(reason)) this.#owner.sendOnNewConnection(trip);
+    if (isUnread) this.#owner.sendAgain(trip);
     else trip.closed(reason);
   }
 
@@ -201,20 +233,22 @@ export class Connection implements Transport {
   }
 
   get #isJustSent(): boolean {
-    return performance.now() - this.#sentAt <= unreadMsMax;
+    return performance.now() - this.#sentAt <= justSentMs;
   }
 
   /**
-   * Returns whether the request may be sent again. Servers close idle connections, sometimes just
-   * as the next request is sent, which is then lost. The request is repeated only if the server
-   * almost certainly hasn't read it: its connection was idle and broke right after it was sent.
+   * Returns whether the server can't have read the whole request, so that it may be sent again.
+   * Servers close idle connections, sometimes just as the next request is sent, which is then lost.
+   * If the close arrives before a round trip has passed, it was sent before the request arrived.
+   * Any later, it may be the server's response to the request.
    */
-  #mayBeUnread(reason: unknown): boolean {
+  #isUnread(reason: unknown): boolean {
     const idleMs = this.#sentAt - this.#idleSince;
     if (this.#wasDead && idleMs >= 0) return true;
-    const wasIdle = idleMs >= this.#owner.idleMsMin;
-    if (!wasIdle || !this.#isJustSent) return false;
-    return reason === undefined || lostCodes.has(failureCode(reason) ?? '');
+    if (reason !== undefined && !lostCodes.has(failureCode(reason) ?? '')) return false;
+    if (idleMs < this.#owner.idleMsMin) return false;
+    const isPartial = this.#unsent.length > 0;
+    return isPartial || performance.now() - this.#writtenAt < this.#owner.roundTripMs - lagMs;
   }
 }
 

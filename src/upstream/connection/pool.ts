@@ -20,14 +20,20 @@ const noReuseMs = 30_000;
  */
 const excessBytesMs = 600_000;
 
-let onExcessBytes: (server: string) => void = () => undefined;
+interface ConnectionReporter {
+  /**
+   * Called for servers that send excess bytes, which slow down calls until the operator fixes the
+   * cause.
+   */
+  dataAfterAnswer(server: string): void;
+  /** Called when a request to this provider is sent again. */
+  requestReplayed(provider: string): void;
+}
 
-/**
- * Sets the callback for servers that send excess bytes, which slow down calls until the operator
- * fixes the cause.
- */
-export function setExcessBytesReporter(report: (server: string) => void): void {
-  onExcessBytes = report;
+let reporter: ConnectionReporter | undefined;
+
+export function setConnectionReporter(to: ConnectionReporter): void {
+  reporter = to;
 }
 
 /** How often expired idle connections are closed. */
@@ -40,6 +46,7 @@ const sweepMs = 10_000;
 export class ConnectionPool implements ConnectionOwner {
   readonly destination: Destination;
   readonly idleMsMin: number;
+  roundTripMs = Number.POSITIVE_INFINITY;
   /** The most recently used connection comes last. Some may have been closed by the server. */
   readonly #idle: Connection[] = [];
   /** Connections that were given up while opening and haven't failed or opened yet. */
@@ -56,6 +63,12 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   start(trip: RoundTrip): void {
+    // The server may have closed the idle connections without this process having noticed yet.
+    if (this.#idle.at(-1)?.wasIdle) afterNextPoll(() => this.#start(trip));
+    else this.#start(trip);
+  }
+
+  #start(trip: RoundTrip): void {
     // The round trip was canceled before it started.
     if (!trip.request) return;
     for (let idle = this.#idle.pop(); idle; idle = this.#idle.pop()) {
@@ -65,10 +78,19 @@ export class ConnectionPool implements ConnectionOwner {
       }
       idle.close();
     }
-    this.sendOnNewConnection(trip);
+    this.#sendOnNewConnection(trip);
   }
 
-  sendOnNewConnection(trip: RoundTrip): void {
+  measuredRoundTrip(ms: number): void {
+    if (ms < this.roundTripMs) this.roundTripMs = ms;
+  }
+
+  sendAgain(trip: RoundTrip): void {
+    reporter?.requestReplayed(trip.provider);
+    this.#sendOnNewConnection(trip);
+  }
+
+  #sendOnNewConnection(trip: RoundTrip): void {
     if (this.#abandoned < abandonedConnectionsMax) new Connection(this, trip);
     else trip.fail(new ConnectionError('ETIMEDOUT', "The server isn't accepting connections."));
   }
@@ -96,7 +118,7 @@ export class ConnectionPool implements ConnectionOwner {
     const now = performance.now();
     const { hostname, port } = this.destination;
     // Every response may be followed by excess bytes, so report them once until they stop.
-    if (now >= this.excessBytesUntil) onExcessBytes(`${hostname}:${port}`);
+    if (now >= this.excessBytesUntil) reporter?.dataAfterAnswer(`${hostname}:${port}`);
     this.excessBytesUntil = now + excessBytesMs;
     this.#dropIdle(excessBytesMs);
   }
@@ -127,6 +149,13 @@ export class ConnectionPool implements ConnectionOwner {
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
   }
+}
+
+/**
+ * Calls back once the runtime has polled all sockets. A single immediate may run before the poll.
+ */
+function afterNextPoll(run: () => void): void {
+  setImmediate(() => setImmediate(run));
 }
 
 /**

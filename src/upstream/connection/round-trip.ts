@@ -60,6 +60,7 @@ const noop = () => undefined;
  * them. As soon as the last byte has arrived, the connection is free, even if bytes are unread.
  */
 export class RoundTrip implements HttpResponse, ResponseBody {
+  readonly provider: string;
   /** Resolves when the head has arrived. Rejects if there will be no response. */
   readonly response: Promise<HttpResponse>;
   /** Kept until a response begins, because the request may have to be sent again. */
@@ -86,8 +87,9 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   /** Called for each piece of the body while `text` waits for its end. */
   #onPiece: (() => void) | undefined;
 
-  constructor(request: WrittenRequest) {
+  constructor(request: WrittenRequest, provider = 'unknown') {
     this.#request = request;
+    this.provider = provider;
     this.response = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;

@@ -180,7 +180,9 @@ test('Connection does not send the request again after a renegotiation', async (
     connectionReused: () => undefined,
     closedEarly: () => undefined,
     receivedExcessBytes: () => undefined,
-    sendOnNewConnection: () => undefined,
+    sendAgain: () => undefined,
+    roundTripMs: 0,
+    measuredRoundTrip: () => undefined,
     abandonOpening: () => undefined,
   };
   const connection = new Connection(owner, tripWith('first'));
