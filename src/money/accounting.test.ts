@@ -88,12 +88,13 @@ beforeEach(async () => {
         outsideLease: 0,
         leasedElsewhere: 0,
         unanswered: 0,
+        unansweredUntil: null,
       };
     },
     returnCredits: async () => ifUp(await returning()),
     renew: () => ifUp(new Set(['tenant:ten_1'])),
     expire: () => ifUp(undefined),
-    recall: () => ifUp(undefined),
+    recall: () => ifUp(1),
     pendingRecalls: () => ifUp(recalled),
     commit: async (batch) => {
       const answer = await ifUp(booked);

@@ -83,6 +83,8 @@ export interface LeaseRequest {
    * because smaller extras would remain unused.
    */
   readonly oneHold: number;
+  /** The recall that other processes must have answered. By default, the account's last one. */
+  readonly recall?: number | undefined;
   /** When the lease expires unless it is renewed, in epoch milliseconds. */
   readonly until: number;
   readonly now: number;
@@ -98,11 +100,10 @@ export interface LeaseResult {
   readonly outsideLease: number;
   /** Credits that other processes have leased and might return; 0 if they aren't needed. */
   readonly leasedElsewhere: number;
-  /**
-   * The part of `leasedElsewhere` that is leased to processes that haven't answered the last
-   * recall.
-   */
+  /** The part of `leasedElsewhere` that is leased to processes that haven't answered the recall. */
   readonly unanswered: number;
+  /** When the first lease of these processes expires, or null if there is none. */
+  readonly unansweredUntil: number | null;
 }
 
 /** Credits that a process returns from this lease to the account. */
@@ -182,8 +183,10 @@ export interface LedgerStore {
    * journal is replayed, because a clock jump may make all other leases look expired.
    */
   expire(now: number, deadProcessId?: string): Promise<void>;
-  /** Asks other processes to return free credits of this account. */
-  recall(owner: string, processId: string): Promise<void>;
+  /**
+   * Asks other processes to return free credits of this account. Returns the number of the recall.
+   */
+  recall(owner: string, processId: string): Promise<number>;
   /** Returns the accounts on which the process has a lease and a recall to answer. */
   pendingRecalls(processId: string): Promise<readonly string[]>;
   /**

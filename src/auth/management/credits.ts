@@ -150,7 +150,7 @@ interface SettledReads {
 export function settledCreditStore(
   store: CreditStore,
   accounting: SettledReads,
-  recall: (tenantId: string) => Promise<void>,
+  recall: (tenantId: string) => Promise<unknown>,
 ): CreditStore {
   return {
     change: (change) =>
@@ -177,7 +177,7 @@ const recallPauseMs = 150;
 export async function changeWithRecall(
   store: Pick<CreditStore, 'change' | 'balance'>,
   change: CreditChange,
-  recall: (tenantId: string) => Promise<void>,
+  recall: (tenantId: string) => Promise<unknown>,
 ): Promise<CreditOutcome> {
   const { tenantId } = change;
   let outcome = await store.change(change);

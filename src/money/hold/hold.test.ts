@@ -10,7 +10,8 @@ const key: Owner = {
   allowance: { credits: 1_000, keyId: 'k', firstDay: 0, endDay: 1 },
 };
 
-const leaseResult = { lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
+const none = { leasedElsewhere: 0, unanswered: 0, unansweredUntil: null };
+const leaseResult = { lease: 1, outsideLease: 0, ...none };
 
 /** A lease balance whose store grants every request, unless it is down. */
 function unlimitedBalance(owner: Owner, isDown = (_: Owner) => false): LeaseBalance {

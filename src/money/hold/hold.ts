@@ -1,6 +1,7 @@
-import { type GatewayError, unavailable } from '../../core/errors.ts';
+import { GatewayError, unavailable } from '../../core/errors.ts';
+import { pluralize } from '../../core/text.ts';
 import type { Owner } from '../ledger.ts';
-import type { LeaseBalance, TakeResult } from './lease-balance.ts';
+import type { LeaseBalance, SilentCredits, TakeResult } from './lease-balance.ts';
 
 /**
  * Credits held for one running request, on its wallet and on its key's limit. Methods that return a
@@ -145,10 +146,35 @@ export class OpenHold implements Hold {
   }
 }
 
-/** Returns null for an empty account. Throws 503 for an unreachable store. */
-function noneLeft({ kind }: TakeResult): null {
-  if (kind === 'unavailable') throw creditStoreUnavailable();
+/** Returns null for an empty account. Throws 503 if its credits can't be reached now. */
+function noneLeft(result: TakeResult): null {
+  if (result.kind === 'unavailable') throw creditStoreUnavailable();
+  if (result.kind === 'silent') throw silentProcess(result);
   return null;
+}
+
+const remedies = { 'This account': 'Add credits', 'This key': "Raise the key's limit" } as const;
+
+/** Creates the error for a request that an account can't cover, or can't cover now. */
+export function insufficientCredits(
+  result: Exclude<TakeResult, { kind: 'taken' }>,
+  minimum: number,
+  subject: keyof typeof remedies,
+): GatewayError {
+  if (result.kind === 'unavailable') return creditStoreUnavailable();
+  if (result.kind === 'silent') return silentProcess(result);
+  const left = pluralize(result.available, 'credit');
+  const problem = `${subject} has ${left} left; the request needs at least ${minimum}.`;
+  const advice = `${remedies[subject]} or send a smaller request.`;
+  return new GatewayError('insufficient_credits', `${problem} ${advice}`);
+}
+
+/** Creates the error for an account with enough credits, too many of which are out of reach. */
+function silentProcess({ credits, returnInSeconds }: SilentCredits): GatewayError {
+  const leased = pluralize(credits, 'credit is', 'credits are');
+  const problem = `${leased} leased to a gateway process that isn't responding.`;
+  const message = `${problem} Try again in ${returnInSeconds} s.`;
+  return new GatewayError('service_unavailable', message, { retryAfterSeconds: returnInSeconds });
 }
 
 export function creditStoreUnavailable(): GatewayError {

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test';
 import { walletOwner } from '../ledger.ts';
 import { type CreditNeed, LeaseBalance } from './lease-balance.ts';
 
-const leaseResult = { granted: 0, lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
+const none = { leasedElsewhere: 0, unanswered: 0, unansweredUntil: null };
+const leaseResult = { granted: 0, lease: 1, outsideLease: 0, ...none };
 
 /** A lease balance whose store answers each request with the next of these grants, or is down. */
 function balanceWith(...grants: (number | 'unavailable')[]) {

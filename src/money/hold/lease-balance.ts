@@ -5,8 +5,16 @@ import type { Booked, LeaseResult, Owner } from '../ledger.ts';
 export type TakeResult =
   | { readonly kind: 'taken'; readonly credits: number }
   | { readonly kind: 'short'; readonly available: number }
+  /** There are too few credits until these ones return, at the latest after this time. */
+  | ({ readonly kind: 'silent' } & SilentCredits)
   /** The lease is used up and the store is unreachable. */
   | { readonly kind: 'unavailable' };
+
+/** Credits leased to processes that don't respond. They return when the first lease expires. */
+export interface SilentCredits {
+  readonly credits: number;
+  readonly returnInSeconds: number;
+}
 
 /** The longest wait for a slow store, or for credits that other processes have leased. */
 const waitMsMax = 5_000;
@@ -59,6 +67,8 @@ export class LeaseBalance {
   #unattributed = 0;
   /** When the store last had fewer credits than requested, by the monotonic clock. */
   #shortAt = Number.NEGATIVE_INFINITY;
+  /** Set if the store last had fewer credits than requested because of these. */
+  #silent: SilentCredits | undefined;
 
   /** `refill` leases credits and calls `granted`. It rejects if the store is unreachable. */
   constructor(owner: Owner, refill: Refill, waitMs = waitMsMax) {
@@ -151,10 +161,12 @@ export class LeaseBalance {
   }
 
   /** Records that the store added credits to our lease: all that were requested, or fewer. */
-  granted({ granted, lease }: LeaseResult, requested: number): void {
+  granted({ granted, lease }: LeaseResult, requested: number, silent?: SilentCredits): void {
     // A request of 0 credits only reads the balance.
-    if (requested > 0)
+    if (requested > 0) {
       this.#shortAt = granted < requested ? performance.now() : Number.NEGATIVE_INFINITY;
+      this.#silent = silent;
+    }
     if (this.#adopt(lease)) this.#leased += granted;
     // If calls overtook each other, the store may still count a lease that this process considers
     // ended.
@@ -261,6 +273,9 @@ export class LeaseBalance {
     const { free } = this;
     if (free >= requested || requested === 0) return this.#grant(requested);
     if (free >= minimum && free > 0) return this.#grant(free);
-    return isAnswered ? { kind: 'short', available: Math.max(0, free) } : { kind: 'unavailable' };
+    if (!isAnswered) return { kind: 'unavailable' };
+    if (this.#silent && free + this.#silent.credits >= minimum)
+      return { kind: 'silent', ...this.#silent };
+    return { kind: 'short', available: Math.max(0, free) };
   }
 }

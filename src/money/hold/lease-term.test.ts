@@ -49,7 +49,7 @@ test('LeaseTerm lets a lease that starts during a renewal expire no earlier than
   const rejection = Promise.resolve(other.hold(caller, { requested: 600, minimum: 600 })).catch(
     String,
   );
-  expect(String(await rejection)).toContain('needs at least 600');
+  expect(String(await rejection)).toContain('600 credits are leased to');
   await hold.settle(0);
   await store.database.close();
   rmSync(folder, { recursive: true });

@@ -36,6 +36,12 @@ export class LeaseTerm {
     return Math.max(this.#until, this.#now() + leaseMs);
   }
 
+  /** Returns the seconds until a lease expires: at least 1, at most the length of a lease. */
+  secondsUntil(leaseEnd: number): number {
+    const seconds = Math.ceil((leaseEnd - this.#now()) / 1000);
+    return Math.min(leaseMs / 1000, Math.max(1, seconds));
+  }
+
   /** True if the last renewal failed. */
   get isStoreDown(): boolean {
     return this.#isStoreDown;

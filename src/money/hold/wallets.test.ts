@@ -256,7 +256,7 @@ describe('Wallets while the store is down', () => {
     const taken = await other.hold(callerOf(tenantId), exactly(950));
     await sleeper.renew();
     expect(await rejection(() => sleeper.hold(callerOf(tenantId), exactly(1)))).toContain(
-      'This account has 0 credits left',
+      '950 credits are leased to a gateway process',
     );
     await taken.settle(0);
     await hold.settle(0);
@@ -326,7 +326,7 @@ describe('Wallets after a clock jump or sleep', () => {
     await dead.hold(callerOf(tenantId), exactly(300));
     now += dayMs;
     const all = () => other.hold(callerOf(tenantId), exactly(400));
-    expect(await rejection(all)).toContain('This account has 100 credits left');
+    expect(await rejection(all)).toContain('900 credits are leased to a gateway process');
     now += 10_000;
     await Promise.all([one.renew(), other.renew()]);
     expect(await leased()).toBeGreaterThanOrEqual(900);
@@ -505,7 +505,7 @@ describe('idle credits', () => {
     };
     const slow = walletsWith({ lease });
     const rejected = await rejection(() => slow.hold(callerOf(tenantId), exactly(700)));
-    expect(rejected).toContain('This account has 100 credits left');
+    expect(rejected).toContain('900 credits are leased to a gateway process');
     expect(trips).toBe(2);
   });
 

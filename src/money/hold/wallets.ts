@@ -1,12 +1,15 @@
 import type { Caller } from '../../core/caller.ts';
 import { withTimeout } from '../../core/deadlines.ts';
-import { GatewayError } from '../../core/errors.ts';
 import type { PeriodicTask } from '../../core/periodic-task.ts';
-import { pluralize } from '../../core/text.ts';
-import type { AccountCharge, Booked, LedgerStore } from '../ledger.ts';
+import type { AccountCharge, Booked, LeaseResult, LedgerStore } from '../ledger.ts';
 import { keyLimitAccount, type Owner, walletName, walletOf } from '../ledger.ts';
-import { creditStoreUnavailable, type Hold, OpenHold } from './hold.ts';
-import { type CreditNeed, LeaseBalance, type TakeResult } from './lease-balance.ts';
+import { creditStoreUnavailable, type Hold, insufficientCredits, OpenHold } from './hold.ts';
+import {
+  type CreditNeed,
+  LeaseBalance,
+  type SilentCredits,
+  type TakeResult,
+} from './lease-balance.ts';
 import { LeaseTerm } from './lease-term.ts';
 
 const renewMs = 10_000;
@@ -103,7 +106,7 @@ export class Wallets {
   }
 
   #toHold(wallet: Owner, result: TakeResult, amounts: HoldAmounts): Hold {
-    if (result.kind !== 'taken') throw insufficientCredits(result, amounts, 'This account');
+    if (result.kind !== 'taken') throw insufficientCredits(result, amounts.minimum, 'This account');
     return new OpenHold(this.#source, wallet, undefined, result.credits);
   }
 
@@ -113,7 +116,8 @@ export class Wallets {
       amounts.requested,
       amounts.minimum,
     );
-    if (keyResult.kind !== 'taken') throw insufficientCredits(keyResult, amounts, 'This key');
+    if (keyResult.kind !== 'taken')
+      throw insufficientCredits(keyResult, amounts.minimum, 'This key');
     const result = await this.#balance(wallet, this.#now()).take(
       keyResult.credits,
       amounts.minimum,
@@ -121,7 +125,7 @@ export class Wallets {
     const spare = keyResult.credits - (result.kind === 'taken' ? result.credits : 0);
     // The wallet and the key hold the same amount: the smaller of what each could give.
     this.#account(key, this.#now()).balance.release(spare);
-    if (result.kind !== 'taken') throw insufficientCredits(result, amounts, 'This account');
+    if (result.kind !== 'taken') throw insufficientCredits(result, amounts.minimum, 'This account');
     return new OpenHold(this.#source, wallet, key, result.credits);
   }
 
@@ -315,13 +319,14 @@ export class Wallets {
   async #refill(balance: LeaseBalance, need: CreditNeed): Promise<void> {
     // Limit both the time and the tries, because each call may take long.
     let until = this.#now() + recallMs;
+    let recall: number | undefined;
     for (let tries = 0; ; tries++) {
-      const result = await this.#leaseMissing(balance, need);
+      const result = await this.#leaseMissing(balance, need, recall);
       if (need.missing() <= 0 || result.leasedElsewhere === 0) return;
       // All processes have answered, so no more credits will come.
       if (tries > 0 && result.unanswered === 0) return;
       if (tries === recallTries || (tries > 0 && this.#now() >= until)) return;
-      if (tries === 0) await this.#store.recall(balance.owner.name, this.#processId);
+      recall ??= await this.#store.recall(balance.owner.name, this.#processId);
       const pausedAt = this.#now();
       await this.#pause(recallPauseMs);
       // If the machine was suspended, the other processes couldn't answer either.
@@ -334,11 +339,11 @@ export class Wallets {
    * counts them. Tries again if the granted credits don't suffice because the lease ended or more
    * credits were returned in the meantime.
    */
-  async #leaseMissing(balance: LeaseBalance, need: CreditNeed) {
+  async #leaseMissing(balance: LeaseBalance, need: CreditNeed, recall: number | undefined) {
     const { returns } = this.#account(balance.owner, this.#now());
     for (let tries = 0; ; tries++) {
       if (returns.size > 0) await withTimeout(Promise.allSettled(returns.keys()), recallMs);
-      const result = await this.#lease(balance, need, balance.inDoubt);
+      const result = await this.#lease(balance, need, balance.inDoubt, recall);
       if (result.isShort || need.missing() <= 0 || tries === recallTries) return result;
     }
   }
@@ -347,6 +352,7 @@ export class Wallets {
     balance: LeaseBalance,
     { creditsToRequest, oneHold }: CreditNeed,
     startNew: boolean,
+    recall?: number,
   ) {
     const credits = Math.max(0, creditsToRequest());
     if (startNew) balance.startNewLease();
@@ -358,10 +364,11 @@ export class Wallets {
         startNew,
         credits,
         oneHold,
+        recall,
         until: this.#term.newLeaseEnd,
         now: this.#now(),
       });
-      balance.granted(result, credits);
+      balance.granted(result, credits, this.#silentIn(result));
       const account = this.#account(balance.owner, this.#now());
       account.outsideLease = result.outsideLease;
       account.balanceReadAt = this.#now();
@@ -371,6 +378,11 @@ export class Wallets {
       throw error;
     }
   }
+
+  #silentIn({ unanswered: credits, unansweredUntil }: LeaseResult): SilentCredits | undefined {
+    if (unansweredUntil === null) return undefined;
+    return { credits, returnInSeconds: this.#term.secondsUntil(unansweredUntil) };
+  }
 }
 
 function spareOf({ balance, returns }: LeasedAccount): number {
@@ -379,17 +391,3 @@ function spareOf({ balance, returns }: LeasedAccount): number {
 
 /** A need of 0 credits, to read only the balance. */
 const balanceOnly: CreditNeed = { creditsToRequest: () => 0, missing: () => 0, oneHold: 0 };
-
-const remedies = { 'This account': 'Add credits', 'This key': "Raise the key's limit" } as const;
-
-function insufficientCredits(
-  result: Exclude<TakeResult, { kind: 'taken' }>,
-  amounts: HoldAmounts,
-  subject: keyof typeof remedies,
-): GatewayError {
-  if (result.kind === 'unavailable') return creditStoreUnavailable();
-  const left = pluralize(result.available, 'credit');
-  const problem = `${subject} has ${left} left; the request needs at least ${amounts.minimum}.`;
-  const advice = `${remedies[subject]} or send a smaller request.`;
-  return new GatewayError('insufficient_credits', `${problem} ${advice}`);
-}

@@ -136,10 +136,10 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
     });
   }
 
-  async recall(owner: string, processId: string): Promise<void> {
-    await inTransaction(this.database, async (trx) => {
+  recall(owner: string, processId: string): Promise<number> {
+    return inTransaction(this.database, async (trx) => {
       const account = await lockAccount(trx, owner);
-      if (!account) return;
+      if (!account) return 0;
       const recalls = account.recalls + 1;
       await trx.updateTable('accounts').set({ recalls }).where('id', '=', account.id).execute();
       // The requesting process has nothing to return.
@@ -149,6 +149,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
         .where('account_id', '=', account.id)
         .where('process_id', '=', processId)
         .execute();
+      return recalls;
     });
   }
 
@@ -208,24 +209,27 @@ function creditsToGrant(free: number, { credits, oneHold }: LeaseRequest): numbe
   return oneHold > 0 ? credits + extra - (extra % oneHold) : credits;
 }
 
-const noneElsewhere = { leasedElsewhere: 0, unanswered: 0 };
+const noneElsewhere = { leasedElsewhere: 0, unanswered: 0, unansweredUntil: null };
 
 async function leasedByOthers(
   trx: StoreTransaction,
   account: Account,
-  { processId }: LeaseRequest,
-): Promise<{ leasedElsewhere: number; unanswered: number }> {
+  { processId, recall = account.recalls }: LeaseRequest,
+): Promise<Pick<LeaseResult, 'leasedElsewhere' | 'unanswered' | 'unansweredUntil'>> {
   const leases = await trx
     .selectFrom('leases')
-    .select(['credits', 'answered_recall'])
+    .select(['credits', 'answered_recall', 'until'])
     .where('account_id', '=', account.id)
     .where('process_id', '<>', processId)
     .where('credits', '>', 0)
     .execute();
   const sum = (of: typeof leases) => of.reduce((credits, lease) => credits + lease.credits, 0);
+  const unanswered = leases.filter((lease) => lease.answered_recall < recall);
   return {
     leasedElsewhere: sum(leases),
-    unanswered: sum(leases.filter((lease) => lease.answered_recall < account.recalls)),
+    unanswered: sum(unanswered),
+    unansweredUntil:
+      unanswered.length > 0 ? Math.min(...unanswered.map(({ until }) => until)) : null,
   };
 }
 
