@@ -17,9 +17,9 @@ import type { ChunkNormalizer } from './chunk.ts';
 import { isChoiceIndex } from './message.ts';
 import { isPromptOnly, mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
 
-/** A chunk that isn't a failure. */
+/** A chunk that isn't a failure. The terminator may stand for the last chunk. */
 export interface ParsedChunk {
-  readonly kind: 'chunk';
+  readonly kind: 'chunk' | 'terminator';
   readonly chunk: JsonObject;
   readonly choices: readonly JsonObject[];
   readonly hasUsage: boolean;
@@ -29,11 +29,9 @@ export interface ParsedChunk {
 export type ChunkEvent =
   | ParsedChunk
   | { readonly kind: 'failed'; readonly failure: UpstreamFailure; readonly hasUsage: boolean }
-  | { readonly kind: 'terminator'; readonly hasUsage: false }
   | { readonly kind: 'ignored'; readonly hasUsage: boolean };
 
 const ignored: ChunkEvent = { kind: 'ignored', hasUsage: false };
-const terminator: ChunkEvent = { kind: 'terminator', hasUsage: false };
 
 export class ChunkParser {
   readonly normalizer: ChunkNormalizer;
@@ -69,7 +67,7 @@ export class ChunkParser {
     if (this.isTerminated) return this.#parseLateUsage(data);
     if (isTerminator(data)) {
       this.isTerminated = true;
-      return terminator;
+      return this.#terminator(false);
     }
     const chunk = parseExact(data);
     if (!isObject(chunk)) return this.#parseInvalid(event, data);
@@ -101,7 +99,18 @@ export class ChunkParser {
   /** Some servers send the usage after the terminator. Nothing else is read after it. */
   #parseLateUsage(data: string): ChunkEvent {
     const chunk = this.usage === undefined ? parseExact(data) : undefined;
-    return isObject(chunk) ? { kind: 'ignored', hasUsage: this.#readUsage(chunk) } : ignored;
+    return isObject(chunk) && this.#readUsage(chunk) ? this.#terminator(true) : ignored;
+  }
+
+  /**
+   * Some servers end an answer with its usage and `[DONE]`, without a finish reason. Both together
+   * mean that the answer is complete. Proxies send `[DONE]` alone even for answers that broke.
+   */
+  #terminator(hasUsage: boolean): ChunkEvent {
+    const isCounted = this.usage !== undefined && !this.isPromptOnly;
+    const open = isCounted ? [...this.choices.open] : [];
+    const choices = open.map((index) => ({ index, delta: {}, finish_reason: 'stop' }));
+    return { kind: 'terminator', chunk: { choices }, choices, hasUsage };
   }
 
   #readUsage(chunk: JsonObject): boolean {

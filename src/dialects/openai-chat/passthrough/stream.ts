@@ -99,9 +99,11 @@ export class OpenAiPassThrough implements StreamTransform {
         this.ended = true;
         this.metrics.failure = parsed.failure;
         return '';
-      case 'terminator':
+      case 'terminator': {
         this.ended = true;
-        return this.#emitFinishChunks();
+        const finish = parsed.choices.length > 0 ? this.#transformChunk(parsed, '') : '';
+        return finish + this.#emitFinishChunks();
+      }
       case 'ignored':
         return '';
     }

@@ -64,7 +64,7 @@ export class OpenAiStreamReader implements StreamReader {
 
   push(message: SseMessage): UpstreamFailure | undefined {
     const parsed = this.#parser.parse(message);
-    if (parsed.kind === 'chunk') this.#readChunk(parsed);
+    if (parsed.kind === 'chunk' || parsed.kind === 'terminator') this.#readChunk(parsed);
     if (parsed.kind === 'terminator') this.#emitMissing();
     // Usage follows the content that it counts.
     if (parsed.hasUsage) this.#emitUsage();
