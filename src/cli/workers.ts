@@ -134,10 +134,7 @@ export class WorkerPool {
       const { child } = worker;
       await child.exited;
       if (this.#stopping) return;
-      restartMs =
-        performance.now() - startedAt >= stableMs
-          ? restartMsFirst
-          : Math.min(restartMs * 2, restartMsMax);
+      if (performance.now() - startedAt >= stableMs) restartMs = restartMsFirst;
       const { exitCode, signalCode } = child;
       this.#log.error('worker_ended', {
         worker: number,
@@ -146,6 +143,7 @@ export class WorkerPool {
         restart_ms: restartMs,
       });
       await Bun.sleep(restartMs);
+      restartMs = Math.min(restartMs * 2, restartMsMax);
       if (this.#stopping) return;
       startedAt = performance.now();
       worker = this.#spawn(number);

@@ -130,7 +130,7 @@ test(
     expect(workersOf(gateway)).toContain(other);
     const ended = gateway.log().filter(({ event }) => event === 'worker_ended');
     expect(ended).toHaveLength(1);
-    expect(ended[0]).toMatchObject({ level: 'error', signal: 'SIGKILL', restart_ms: 400 });
+    expect(ended[0]).toMatchObject({ level: 'error', signal: 'SIGKILL', restart_ms: 200 });
     for (let i = 0; i < 10; i++) expect((await gateway.chat(chat, newConnection)).status).toBe(200);
   },
   testMs,
