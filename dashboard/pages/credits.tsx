@@ -178,9 +178,7 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
         rows={active}
         rowKey={({ month }) => month}
       />
-      <p class="hint">
-        The closing balance is the sum of the other columns. Past months never change.
-      </p>
+      <p class="hint">The closing balance is the sum of the other columns.</p>
     </Card>
   );
 }
