@@ -38,13 +38,13 @@ interface Expected {
   /** Part of the error message. */
   readonly error?: string;
   /** The number of events after which the answer is complete. If omitted, it never is. */
-  readonly whole_after?: number;
+  readonly events_until_complete?: number;
   /** The same number for clients that read only one choice. */
-  readonly first_whole_after?: number;
+  readonly events_until_first_choice_complete?: number;
   /** True if the first event alone looks like a complete answer. */
-  readonly alone_looks_whole?: boolean;
+  readonly first_event_looks_complete?: boolean;
   /** Texts that a client of the same dialect receives unchanged. */
-  readonly keeps?: readonly string[];
+  readonly forwarded_texts?: readonly string[];
   readonly content_type?: string;
 }
 
@@ -152,13 +152,15 @@ describe.each(answers)('the written answer %s', (file, expected) => {
     'is complete for the %s client only after its last required event',
     async (name) => {
       const events = raw.split(/(?<=\n\n|\r\n\r\n|\r\r)/);
-      const { whole_after: all, first_whole_after: first = all } = expected;
+      const { events_until_complete: all } = expected;
+      const { events_until_first_choice_complete: first = all } = expected;
       const required = (name === 'openai' ? all : first) ?? Number.POSITIVE_INFINITY;
       for (let length = 0; length < events.length; length += 1) {
         const cut = events.slice(0, length).join('');
         const reply = await send(name, expected, cut, { contentType, stream: true });
         const ended = reply.status === 200 ? clients[name].check(reply.text).ended : 'error';
-        const isComplete = length >= required || (length === 1 && expected.alone_looks_whole);
+        const isComplete =
+          length >= required || (length === 1 && expected.first_event_looks_complete);
         expect({ length, ended }).toEqual({ length, ended: isComplete ? 'complete' : 'error' });
       }
     },
@@ -171,7 +173,7 @@ async function expectAnswer(reply: Reply, name: ClientName, file: string, expect
   expect(reply.status).toBe(200);
   const seen = clients[name].see(reply.text, isStream(file));
   // Anthropic's format has no field for a refusal, so it's text.
-  const { refusal = '', keeps = [], image_link: link } = expected;
+  const { refusal = '', forwarded_texts: forwarded = [], image_link: link } = expected;
   const answerText = name === 'anthropic' ? expected.text + refusal : expected.text;
   const text = name === 'openai' ? answerText : answerText + (link ?? '');
   expect({ text: seen.text, reasoning: seen.reasoning, finish: seen.finish }).toEqual({
@@ -187,7 +189,7 @@ async function expectAnswer(reply: Reply, name: ClientName, file: string, expect
   expect(new Set(seen.calls.map(({ id }) => id)).size).toBe(calls.length);
   const asLink = link !== undefined && name === 'openai' ? 1 : 0;
   expect(seen.images).toBe(expected.images ?? asLink);
-  if (name === 'openai') for (const part of keeps) expect(reply.text).toContain(part);
+  if (name === 'openai') for (const part of forwarded) expect(reply.text).toContain(part);
   const { usage, usageEstimated, charges } = await gateway.record(reply.requestId);
   expect(usageEstimated).toBe(expected.usage === null);
   if (expected.usage === null) return;
