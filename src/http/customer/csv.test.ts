@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'bun:test';
+import { once } from 'node:events';
 import { connect } from 'node:net';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { Authenticator } from '../../auth/authenticate.ts';
 import { createLog } from '../../telemetry/log.ts';
 import { Exchange } from '../routes.ts';
@@ -93,31 +95,11 @@ describe('csvReply', () => {
       yield 'one\r\n';
       throw new Error('The store is unreachable.');
     }
-    const lines: string[] = [];
-    const notFound = async () => undefined;
-    const server = new HttpServer({
-      routes: [
-        {
-          method: 'GET',
-          path: '/failing',
-          access: 'public',
-          handle: (failingExchange) => csvReply(failingExchange, 'x.csv', failing()),
-        },
-      ],
-      authenticator: new Authenticator({
-        findKey: notFound,
-        adminTokenHash: notFound,
-        markUsed: notFound,
-      }),
-      log: createLog((line) => lines.push(line)),
-    });
-    const client = connect(server.listen('127.0.0.1', 0), '127.0.0.1');
+    const { server, client, lines } = startDownload(failing());
     let received = '';
     client.on('data', (bytes) => {
       received += bytes;
     });
-    client.on('error', () => undefined);
-    client.write('GET /failing HTTP/1.1\r\nHost: gateway\r\n\r\n');
     await new Promise((resolve) => client.on('close', resolve));
     await server.drain(1);
     expect(received).toStartWith('HTTP/1.1 200 ');
@@ -128,7 +110,7 @@ describe('csvReply', () => {
         level: 'error',
         event: 'request_failed',
         request_id: /x-request-id: (\S+)/i.exec(received)?.[1],
-        path: '/failing',
+        path: '/file',
         reason: 'The store is unreachable.',
       }),
     ]);
@@ -143,10 +125,36 @@ describe('csvReply', () => {
         ended = true;
       }
     }
-    const { body } = await csvReply(exchange, 'x.csv', chunks());
-    const reader = body?.getReader();
-    await reader?.read();
-    await reader?.cancel();
-    expect(ended).toBe(true);
+    const { server, client } = startDownload(chunks());
+    await once(client, 'data');
+    client.destroy();
+    await waitUntil(() => ended && server.openRequests === 0, { withinMs: 5_000 });
+    await server.drain(1);
   });
 });
+
+/** Downloads a file from a real server. */
+function startDownload(chunks: AsyncGenerator<string>) {
+  const lines: string[] = [];
+  const notFound = async () => undefined;
+  const server = new HttpServer({
+    routes: [
+      {
+        method: 'GET',
+        path: '/file',
+        access: 'public',
+        handle: (download) => csvReply(download, 'x.csv', chunks),
+      },
+    ],
+    authenticator: new Authenticator({
+      findKey: notFound,
+      adminTokenHash: notFound,
+      markUsed: notFound,
+    }),
+    log: createLog((line) => lines.push(line)),
+  });
+  const client = connect(server.listen('127.0.0.1', 0), '127.0.0.1');
+  client.on('error', () => undefined);
+  client.write('GET /file HTTP/1.1\r\nHost: gateway\r\n\r\n');
+  return { server, client, lines };
+}
