@@ -37,6 +37,9 @@ const settings = {
   // Milliseconds until freed memory is returned to the system. Under load, the process soon needs
   // the memory again, and returning it earlier costs a few percent of CPU time.
   MIMALLOC_PURGE_DELAY: '1000',
+  // Threads that read and write files and resolve the names of configured servers, by default one
+  // per core. While a name server is silent, each such name occupies a thread.
+  UV_THREADPOOL_SIZE: '64',
 };
 
 /**
