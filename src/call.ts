@@ -48,6 +48,8 @@ export interface Call {
   releaseSlot: (() => void) | undefined;
   /** The hold on the caller's credits; set once `reserve` has run. */
   hold: Hold | undefined;
+  /** The downloaded images of the request, for providers that don't fetch URLs. */
+  inlinedImages?: Promise<ReadonlyMap<string, string>> | undefined;
   /** Whether the client allows replays of its answer, from the headers below. */
   readonly replayOptions: ReplayOptions;
   /** Set while the answer is recorded for later replays. */

@@ -20,7 +20,7 @@ import { ConcurrencyLimiter, SharedSlots } from '../limits/concurrency.ts';
 import {
   answerMemoryBudgetFor,
   bodyMemoryBudgetFor,
-  type MemoryBudget,
+  type FairShareBudget,
 } from '../limits/memory-budget.ts';
 import { RateLimiter } from '../limits/rate.ts';
 import { Accounting, type AccountingDeps } from '../money/accounting.ts';
@@ -61,9 +61,9 @@ export interface SharedServices {
   readonly idempotency: Idempotency;
   readonly uploads: UploadFolder;
   /** Memory for long request bodies, which are held until their requests end. */
-  readonly bodyMemoryBudget: MemoryBudget;
+  readonly bodyMemoryBudget: FairShareBudget;
   /** Memory for long non-streaming answers. */
-  readonly answerMemoryBudget: MemoryBudget;
+  readonly answerMemoryBudget: FairShareBudget;
   /** Queues of expensive reads, which limit how many a tenant can run at the same time. */
   readonly readQueues: Record<'lists' | 'files' | 'jobs', TenantReadQueue>;
   readonly retention: LogRetention | undefined;

@@ -12,7 +12,6 @@ import { CallAttemptContext } from '../upstream/attempt-context.ts';
 import { tryOffers } from '../upstream/fallback.ts';
 import type { AddressPolicy } from '../upstream/guard/address-policy.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
-import { checkBy } from '../upstream/guard/pinned-call.ts';
 import { rejectPrivateUrls } from '../upstream/request-urls.ts';
 import type { SharedServices } from './shared-services.ts';
 
@@ -31,15 +30,15 @@ export interface StageDeps extends SharedServices {
 /** Connects the pipeline stages of gateway.ts to the services they work on. */
 export function createStages(deps: StageDeps): Stages {
   const { config, catalog, catalogOf, admission, accounting, cache, idempotency } = deps;
-  const { health, telemetry, deadlines, answerMemoryBudget, addressPolicy, unknownModelNames } =
-    deps;
+  const { health, telemetry, deadlines, addressPolicy, unknownModelNames } = deps;
+  const { bodyMemoryBudget, answerMemoryBudget } = deps;
   const attemptDeps = {
     deadlines,
     telemetry,
+    bodyMemoryBudget,
     answerMemoryBudget,
     addressPolicy,
     fetchGuarded: createGuardedFetch(addressPolicy),
-    checkAddress: checkBy(addressPolicy),
   };
   const money = {
     creditsPerUsd: config.creditsPerUsd,

@@ -14,6 +14,11 @@ function isHighSurrogate(text: string, at: number): boolean {
   return code >= 0xd800 && code <= 0xdbff;
 }
 
+/** Returns the length of this many bytes as base64. */
+export function base64Length(bytes: number): number {
+  return Math.ceil(bytes / 3) * 4;
+}
+
 /**
  * Returns a number with its noun: `1 credit`, `2 credits`. The words can include a verb:
  * `pluralize(loss, 'credit was', 'credits were')`.

@@ -1,5 +1,6 @@
 import type { StreamedContent } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
+import { base64Length } from '../core/text.ts';
 
 // Request bodies that contain files. The files are read while they are sent.
 
@@ -29,7 +30,7 @@ export function bodyFromBytes(content: Uint8Array): StreamedContent {
 /** Encodes the content as base64. */
 export function inBase64(content: StreamedContent): StreamedContent {
   return {
-    bytes: Math.ceil(content.bytes / 3) * 4,
+    bytes: base64Length(content.bytes),
     async *chunks() {
       // 3 bytes become 4 characters. Leftover bytes are encoded with the next chunk.
       let rest: Buffer = Buffer.alloc(0);

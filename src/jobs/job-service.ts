@@ -43,7 +43,7 @@ interface JobServiceDeps {
   /** Resolves if this caller may use the transcription model. Throws 400, 403, 404. */
   transcriptionModel(caller: Caller, alias: string): Promise<CreditCheck>;
   /** Returns why the address policy rejects a URL, or null if the URL is allowed. */
-  urlRejection(url: string): Promise<string | null>;
+  urlRejection(url: string, tenantId: string): Promise<string | null>;
   /** Called after a job was canceled. */
   onCanceled(jobId: string): void;
   now(): number;
@@ -96,7 +96,7 @@ export class JobService {
     const input = readSpeechInput(body);
     const model = await this.#deps.speechModel(caller, input.model);
     const request = speechRequest(input, model);
-    await this.#checkWebhook(input);
+    await this.#checkWebhook(caller, input);
     await model.checkCredits(splitText(input.input, model.limit));
     const id = newJobId();
     const upload = await storeText(input.input, id, this.#deps.now(), this.#deps);
@@ -149,7 +149,7 @@ export class JobService {
     const input = readTranscriptionInput(fields);
     if (!upload) throw invalidRequest('file is required. Send an audio recording.', 'file');
     const model = await this.#deps.transcriptionModel(caller, input.model);
-    await this.#checkWebhook(input);
+    await this.#checkWebhook(caller, input);
     await model.checkCredits([]);
     const request = transcriptionRequest(input);
     return this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
@@ -192,8 +192,11 @@ export class JobService {
     return jobObject(job, { now: now(), baseUrl, storage });
   }
 
-  async #checkWebhook({ webhook_url: url }: SpeechInput | TranscriptionInput): Promise<void> {
-    const rejection = url ? await this.#deps.urlRejection(url) : null;
+  async #checkWebhook(
+    { tenantId }: Caller,
+    { webhook_url: url }: SpeechInput | TranscriptionInput,
+  ): Promise<void> {
+    const rejection = url ? await this.#deps.urlRejection(url, tenantId) : null;
     if (rejection === null) return;
     throw invalidRequest(`webhook_url isn't allowed: ${rejection}`, 'webhook_url');
   }

@@ -10,6 +10,7 @@ import { type JobStore, tenantsAtLimit, type Webhook, type WebhookQueue } from '
 export type PostToUserUrl = (
   url: string,
   call: {
+    readonly tenantId: string;
     readonly method: 'POST';
     readonly headers: Readonly<Record<string, string>>;
     readonly body: string;
@@ -102,6 +103,7 @@ export class WebhookSender {
   async #post({ id, tenantId, url }: Webhook, body: string): Promise<number> {
     const { post, signer, now } = this.#deps;
     const answer = await post(url, {
+      tenantId,
       method: 'POST',
       headers: {
         'content-type': 'application/json',

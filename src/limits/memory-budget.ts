@@ -5,8 +5,8 @@ import { GatewayError } from '../core/errors.ts';
 /** How soon a full budget may have free memory again. */
 const retryAfterSeconds = 5;
 
-/** Limits the bytes of running requests across all tenants. */
-export class MemoryBudget {
+/** Divides a resource that running requests use, such as memory, among all tenants. */
+export class FairShareBudget {
   #bytesMax: number;
   readonly #rejection: string;
   #bytes = 0;
@@ -56,14 +56,14 @@ export class MemoryBudget {
  */
 const longTextsFraction = 1 / 8;
 
-function machineBudget(content: 'requests' | 'responses', workerCount: number): MemoryBudget {
+function machineBudget(content: 'requests' | 'responses', workerCount: number): FairShareBudget {
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
   const message = `The gateway is handling too many large ${content}. Try again shortly.`;
   // The worker processes of a machine share its memory.
-  return new MemoryBudget((memory / workerCount) * longTextsFraction, message);
+  return new FairShareBudget((memory / workerCount) * longTextsFraction, message);
 }
 
-export function bodyMemoryBudgetFor(workerCount: number): MemoryBudget {
+export function bodyMemoryBudgetFor(workerCount: number): FairShareBudget {
   return machineBudget('requests', workerCount);
 }
 
@@ -71,7 +71,7 @@ export function bodyMemoryBudgetFor(workerCount: number): MemoryBudget {
  * Returns the budget for long answers. However little memory there is, the budget admits one
  * request with an answer of the maximum size, or one embeddings request with its several answers.
  */
-export function answerMemoryBudgetFor(workerCount: number): MemoryBudget {
+export function answerMemoryBudgetFor(workerCount: number): FairShareBudget {
   const budget = machineBudget('responses', workerCount);
   budget.raise(3 * replyBytesMax);
   return budget;
@@ -83,7 +83,7 @@ export function reserveForRequest(
     readonly caller: { readonly tenantId: string };
     releaseSlot: (() => void) | undefined;
   },
-  memoryBudget: MemoryBudget,
+  memoryBudget: FairShareBudget,
 ): MemoryReservation {
   const reservation = memoryBudget.openReservation(request.caller.tenantId);
   const { releaseSlot } = request;
@@ -96,11 +96,11 @@ export function reserveForRequest(
 
 /** The bytes that one request has reserved. */
 export class MemoryReservation {
-  readonly #memoryBudget: MemoryBudget;
+  readonly #memoryBudget: FairShareBudget;
   readonly #tenantId: string;
   #bytes = 0;
 
-  constructor(memoryBudget: MemoryBudget, tenantId: string) {
+  constructor(memoryBudget: FairShareBudget, tenantId: string) {
     this.#memoryBudget = memoryBudget;
     this.#tenantId = tenantId;
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { GatewayError } from '../core/errors.ts';
 import type { Upload, UploadDirectory } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
-import { MemoryBudget, type MemoryReservation } from '../limits/memory-budget.ts';
+import { FairShareBudget, type MemoryReservation } from '../limits/memory-budget.ts';
 
 /**
  * The maximum total size of the files of running requests, enough for 40 image edits of the maximum
@@ -21,12 +21,12 @@ const chunkBytes = 256 * 1024;
  */
 export class UploadFolder {
   readonly path: string;
-  readonly budget: MemoryBudget;
+  readonly budget: FairShareBudget;
 
   constructor(path: string, bytesMax = uploadBytesMax) {
     this.path = path;
     const message = 'This gateway has too many uploads in progress; try again shortly.';
-    this.budget = new MemoryBudget(bytesMax, message);
+    this.budget = new FairShareBudget(bytesMax, message);
   }
 
   /** Deletes the empty files of processes that were killed before they could unlink them. */

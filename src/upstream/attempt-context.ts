@@ -2,22 +2,28 @@ import { type Call, droppedParamsHeader, identityOf } from '../call.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
 import type { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
+import type { UrlInput } from '../core/request-info.ts';
 import {
-  type MemoryBudget,
+  type FairShareBudget,
   type MemoryReservation,
   reserveForRequest,
 } from '../limits/memory-budget.ts';
 import type { Offer } from '../route/catalog.ts';
 import type { AttemptContext } from './attempt.ts';
+import type { GuardedFetch } from './guard/guarded-fetch.ts';
+import { resolverFor } from './guard/host-names.ts';
+import { guardTarget } from './guard/pinned-call.ts';
+import { inlineImages } from './request-urls.ts';
 
 /** The services that all attempts share. */
-interface AttemptDeps
-  extends Pick<AttemptContext, 'deadlines' | 'fetchGuarded' | 'checkAddress' | 'addressPolicy'> {
+interface AttemptDeps extends Pick<AttemptContext, 'deadlines' | 'addressPolicy'> {
   readonly telemetry: {
     /** Starts the attempt's span. Returns its `traceparent`, or undefined without tracing. */
     attemptStarted(call: Call): string | undefined;
   };
-  readonly answerMemoryBudget: MemoryBudget;
+  readonly fetchGuarded: GuardedFetch;
+  readonly bodyMemoryBudget: FairShareBudget;
+  readonly answerMemoryBudget: FairShareBudget;
 }
 
 /** Client-defined field names that are safe to list in a response header. */
@@ -31,24 +37,20 @@ export class CallAttemptContext implements AttemptContext {
   readonly deadlines: DeadlineWatcher;
   readonly recorder: AttemptContext['recorder'];
   readonly traceparent: string | undefined;
-  readonly fetchGuarded: AttemptContext['fetchGuarded'];
-  readonly checkAddress: AttemptContext['checkAddress'];
   readonly addressPolicy: AttemptContext['addressPolicy'];
   readonly #call: Call;
-  readonly #answerMemoryBudget: MemoryBudget;
+  readonly #deps: AttemptDeps;
   #memoryReservation: MemoryReservation | undefined;
 
   constructor(call: Call, offer: Offer, outputTokensMax: number | null, deps: AttemptDeps) {
     this.#call = call;
-    this.#answerMemoryBudget = deps.answerMemoryBudget;
+    this.#deps = deps;
     const { id, model, created } = identityOf(call, offer.model.id);
     this.identity = { id, model, created, provider: offer.provider.name };
     this.outputTokensMax = outputTokensMax;
     this.clientSignal = call.clientSignal;
     this.deadlines = deps.deadlines;
     this.recorder = call.recordingSession?.recorder;
-    this.fetchGuarded = deps.fetchGuarded;
-    this.checkAddress = deps.checkAddress;
     this.addressPolicy = deps.addressPolicy;
     this.traceparent = deps.telemetry.attemptStarted(call);
   }
@@ -62,13 +64,46 @@ export class CallAttemptContext implements AttemptContext {
     this.recorder?.setDropped(headers[droppedParamsHeader]);
   }
 
+  checkAddress(url: string): ReturnType<typeof guardTarget> {
+    return guardTarget(url, this.addressPolicy, resolverFor(this.#call.caller.tenantId));
+  }
+
+  fetchGuarded(...[url, options]: Parameters<AttemptContext['fetchGuarded']>) {
+    const { tenantId } = this.#call.caller;
+    return this.#deps.fetchGuarded(url, { ...options, tenantId });
+  }
+
+  inlineImages(images: readonly UrlInput[]): Promise<ReadonlyMap<string, string>> {
+    this.#call.inlinedImages ??= this.#download(images);
+    return this.#call.inlinedImages;
+  }
+
+  #download(images: readonly UrlInput[]): Promise<ReadonlyMap<string, string>> {
+    // The bytes become part of the body for the provider, like those that clients send inline.
+    const reservation = reserveForRequest(this.#call, this.#deps.bodyMemoryBudget);
+    return inlineImages(images, {
+      signal: this.clientSignal,
+      fetchGuarded: (url, options) => this.fetchGuarded(url, options),
+      reserveMemory: (bytes) => {
+        this.#requireRunning();
+        reservation.reserve(bytes);
+      },
+    });
+  }
+
   reserveMemory(bytes: number): void {
-    // When one of a call's parallel upstream requests fails, the call ends while others still run.
-    if (!this.#call.releaseSlot) {
-      throw new GatewayError('upstream_error', 'The request has already ended.');
-    }
-    this.#memoryReservation ??= reserveForRequest(this.#call, this.#answerMemoryBudget);
+    this.#requireRunning();
+    this.#memoryReservation ??= reserveForRequest(this.#call, this.#deps.answerMemoryBudget);
     this.#memoryReservation.reserve(bytes);
+  }
+
+  /**
+   * When one of a call's parallel requests fails, the call ends while others still run. Memory that
+   * they reserved would never be released.
+   */
+  #requireRunning(): void {
+    if (this.#call.releaseSlot) return;
+    throw new GatewayError('upstream_error', 'The request has already ended.');
   }
 
   releaseMemory(): void {

@@ -59,6 +59,7 @@ function begin(deadlines: DeadlineWatcher): Promise<AttemptResult> {
     clientSignal: new AbortController().signal,
     deadlines,
     fetchGuarded: never,
+    inlineImages: never,
     reportDropped: () => undefined,
     reserveMemory: () => undefined,
     releaseMemory: () => undefined,

@@ -2,6 +2,7 @@ import { AssertionError, strict as assert } from 'node:assert';
 import { errorBytesMax, eventBytesMax, replyBytesMax } from '../core/bounds.ts';
 import type { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
+import type { UrlInput } from '../core/request-info.ts';
 import { FrameDecoder, isFramed } from '../dialects/bedrock/upstream/frames.ts';
 import type {
   Adapter,
@@ -19,7 +20,7 @@ import { MalformedAnswer, malformed, readFailure } from '../dialects/failure.ts'
 import type { Offer } from '../route/catalog.ts';
 import type { HttpResponse } from './connection/response.ts';
 import type { AddressPolicy } from './guard/address-policy.ts';
-import type { GuardedFetch } from './guard/guarded-fetch.ts';
+import type { GuardedFetchOptions, GuardedResult } from './guard/guarded-fetch.ts';
 import { type CheckAddress, checkFor } from './guard/pinned-call.ts';
 import { connectionFailure, send, throwLocalFailure } from './provider-client.ts';
 import type { AnswerRecorder } from './recorder.ts';
@@ -38,7 +39,13 @@ export interface AttemptContext {
   readonly recorder?: AnswerRecorder | undefined;
   /** Continues the client's trace at the provider. Undefined without tracing. */
   readonly traceparent?: string | undefined;
-  readonly fetchGuarded: GuardedFetch;
+  /** Fetches a URL that a client or provider chose, on behalf of the tenant. */
+  fetchGuarded(url: string, options: Omit<GuardedFetchOptions, 'tenantId'>): Promise<GuardedResult>;
+  /**
+   * Downloads the images of the request and returns a `data:` URL for each http URL. Other attempts
+   * get the same images, and their memory is reserved until the request ends. Throws 400, 503.
+   */
+  inlineImages(images: readonly UrlInput[]): Promise<ReadonlyMap<string, string>>;
   /** Sets the parameters that this offer can't express. An empty list clears them. */
   reportDropped(parameters: readonly string[]): void;
   /** Reserves memory for a long answer in the budget of all requests. Throws 503. */
@@ -52,8 +59,8 @@ export interface AttemptContext {
    * known to be available.
    */
   spendableCredits(atLeast: number): Promise<number>;
-  /** Checks URLs chosen by tenants. */
-  readonly checkAddress: CheckAddress;
+  /** Checks a URL that the tenant chose. */
+  checkAddress: CheckAddress;
   /** The policy that `checkAddress` applies, for URLs that a provider fetches. */
   readonly addressPolicy: AddressPolicy;
 }
@@ -140,12 +147,7 @@ export async function attempt<Reply>(
   let source: TextSource | undefined;
   try {
     const request = withTraceparent(options.request, context);
-    const response = await send(
-      provider,
-      request,
-      upstreamCall,
-      checkFor(offer, context.checkAddress),
-    );
+    const response = await send(provider, request, upstreamCall, checkFor(offer, context));
     if (isShortReply(response, options)) {
       upstreamCall.expectDataWithin(idleMs);
       const text = await response.text(() => upstreamCall.expectDataWithin(idleMs));

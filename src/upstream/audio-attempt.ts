@@ -90,12 +90,7 @@ export async function attemptAudio(
   upstreamCall.expectDataWithin(provider.timeoutMs);
   try {
     const request = withTraceparent(audioRequest.request, context);
-    const response = await send(
-      provider,
-      request,
-      upstreamCall,
-      checkFor(offer, context.checkAddress),
-    );
+    const response = await send(provider, request, upstreamCall, checkFor(offer, context));
     const active = { upstreamCall, idleMs: provider.idleTimeoutMs };
     const result = await open(response, audioRequest, active);
     if (result.kind === 'failed') upstreamCall.cancel();

@@ -4,7 +4,7 @@ import type { Adapter, ClientRequest } from '../dialects/dialect.ts';
 import { dialects } from '../dialects/registry.ts';
 import type { Offer } from '../route/catalog.ts';
 import { type AttemptContext, type AttemptResult, attempt } from './attempt.ts';
-import { inlineImages, rejectPrivateImages } from './request-urls.ts';
+import { rejectPrivateImages } from './request-urls.ts';
 
 interface ChatAttempt {
   readonly adapter: Adapter;
@@ -50,10 +50,7 @@ async function attemptWithImages(options: ChatAttempt): Promise<AttemptResult> {
     offer.quirks.remote_images === 'inline' ||
     dialects[offer.dialect].chat?.requiresInlineContent === true;
   if (!isInline) return sendWithImages(noImages, options);
-  return sendWithImages(
-    await inlineImages(request.images, context.fetchGuarded, context.clientSignal),
-    options,
-  );
+  return sendWithImages(await context.inlineImages(request.images), options);
 }
 
 function sendWithImages(

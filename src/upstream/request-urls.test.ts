@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'bun:test';
+import type { Socket } from 'node:net';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
 import {
   type Answer,
@@ -9,21 +10,32 @@ import {
   outside,
   text,
 } from '../../tests/support/guarded-peer.ts';
+import { GatewayError } from '../core/errors.ts';
+import type { UrlInput } from '../core/request-info.ts';
 import { publicOnly } from './guard/address-policy.ts';
-import { inlineImages, rejectPrivateUrls } from './request-urls.ts';
+import { type DownloadContext, inlineImages, rejectPrivateUrls } from './request-urls.ts';
 
 afterEach(closePeers);
 
 const mebibyte = 1024 * 1024;
 const png = 'Content-Type: image/png\r\n';
-const connected = new AbortController().signal;
 
-function inline(port: number, names: readonly string[], fetchGuarded = guarded()) {
+/** Downloads images without a limit on memory. */
+function download(images: readonly UrlInput[], more: Partial<DownloadContext> = {}) {
+  return inlineImages(images, {
+    signal: new AbortController().signal,
+    fetchGuarded: (url, call) => guarded()(url, { ...call, tenantId: 'acme' }),
+    reserveMemory: () => undefined,
+    ...more,
+  });
+}
+
+function inline(port: number, names: readonly string[], more: Partial<DownloadContext> = {}) {
   const images = names.map((name, index) => ({
     url: `http://a.test:${port}/${name}`,
     param: `images[${index}]`,
   }));
-  return inlineImages(images, fetchGuarded, connected);
+  return download(images, more);
 }
 
 function image(bytes: number): Answer {
@@ -75,22 +87,21 @@ test("inlineImages rejects a URL that isn't an image and names its field", async
 test('inlineImages does not call a private address', async () => {
   const peer = await listen(inside, text('abc', png));
   const failure = await failureOf(
-    inline(
-      peer.port,
-      ['1.png'],
-      guarded(async () => [inside]),
-    ),
+    inline(peer.port, ['1.png'], {
+      fetchGuarded: (url, call) =>
+        guarded(async () => [inside])(url, { ...call, tenantId: 'acme' }),
+    }),
   );
   expect(failure).toMatchObject({ status: 400, param: 'images[0]' });
   expect(String(failure)).toContain("doesn't resolve to a public address");
   expect(peer.requests).toEqual([]);
 });
 
-test('inlineImages accepts 32 MiB of images per request and rejects more', async () => {
-  const peer = await listen(outside, image(16 * mebibyte));
+test('inlineImages accepts 30 MiB of images per request and rejects more', async () => {
+  const peer = await listen(outside, image(15 * mebibyte));
   const found = await inline(peer.port, ['1.png', '2.png']);
   expect(found.size).toBe(2);
-  const longer = await listen(outside, image(16 * mebibyte + 1));
+  const longer = await listen(outside, image(15 * mebibyte + 1));
   const failure = await failureOf(inline(longer.port, ['1.png', '2.png']));
   expect(failure).toMatchObject({ status: 400, param: expect.stringMatching(/^images\[[01]\]$/) });
   expect(String(failure)).toContain(
@@ -105,7 +116,59 @@ test('inlineImages aborts the other downloads when one fails', async () => {
     url: `http://a.test:${port}/`,
     param: `images[${index}]`,
   }));
-  const failure = await failureOf(inlineImages(images, guarded(), connected));
+  const failure = await failureOf(download(images));
   expect(failure).toMatchObject({ param: 'images[1]' });
   await silent.closed;
+});
+
+test('inlineImages aborts the downloads when the client disconnects', async () => {
+  const client = new AbortController();
+  const peer = await listen(outside, () => client.abort());
+  const failure = await failureOf(inline(peer.port, ['1.png'], { signal: client.signal }));
+  expect(String(failure)).toContain('The request was canceled.');
+  await peer.closed;
+});
+
+test('inlineImages reserves the base64 length of an image before it is read', async () => {
+  const peer = await listen(outside, (socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\n${png}Content-Length: 3000000\r\n\r\n`);
+  });
+  const client = new AbortController();
+  const reservations: number[] = [];
+  const reserveMemory = (bytes: number) => {
+    reservations.push(bytes);
+    client.abort();
+  };
+  await failureOf(inline(peer.port, ['1.png'], { signal: client.signal, reserveMemory }));
+  expect(reservations).toEqual([4_000_000]);
+});
+
+test('inlineImages reserves memory as an image without Content-Length arrives', async () => {
+  const chunks = ['defghi', 'jkl'];
+  const connected = Promise.withResolvers<Socket>();
+  const peer = await listen(outside, (socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\n${png}\r\nabc`);
+    connected.resolve(socket);
+  });
+  const reservations: number[] = [];
+  const reserveMemory = async (bytes: number) => {
+    reservations.push(bytes);
+    const socket = await connected.promise;
+    const chunk = chunks.shift();
+    if (chunk) socket.write(chunk);
+    else socket.end();
+  };
+  const found = await inline(peer.port, ['1.png'], { reserveMemory });
+  expect(reservations).toEqual([4, 8, 4]);
+  expect([...found.values()]).toEqual(['data:image/png;base64,YWJjZGVmZ2hpamts']);
+});
+
+test('inlineImages reads no image that there is no memory for', async () => {
+  const peer = await listen(outside, image(3 * mebibyte));
+  const full = new GatewayError('service_unavailable', 'Full.');
+  const reserveMemory = () => {
+    throw full;
+  };
+  expect(await failureOf(inline(peer.port, ['1.png'], { reserveMemory }))).toBe(full);
+  await peer.closed;
 });

@@ -2,15 +2,19 @@ import { requestUrlsMax } from '../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { fileTypeOf } from '../core/media/images.ts';
 import type { UrlInput } from '../core/request-info.ts';
+import { base64Length } from '../core/text.ts';
 import { tooManyUrls } from '../dialects/normalize/requests/external-references.ts';
+import type { AttemptContext } from './attempt.ts';
 import { type AddressPolicy, checkUserUrl } from './guard/address-policy.ts';
-import type { GuardedFetch } from './guard/guarded-fetch.ts';
 
 /** The most images that are downloaded for one request. */
 const imagesMax = 16;
 const imageBytesMax = 20 * 1024 * 1024;
-/** The limit for all images of a request, which are in memory at the same time, as base64. */
-const totalImageBytesMax = 32 * 1024 * 1024;
+/**
+ * The limit for all images of a request. As base64 they take 40 MiB, a tenant's share of the memory
+ * budget on the smallest machine.
+ */
+const totalImageBytesMax = 30 * 1024 * 1024;
 const imageTimeoutMs = 15_000;
 
 const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
@@ -41,14 +45,17 @@ export function rejectPrivateUrls(
   }
 }
 
+export interface DownloadContext extends Pick<AttemptContext, 'fetchGuarded' | 'reserveMemory'> {
+  readonly signal: AbortSignal;
+}
+
 /**
  * Downloads images for upstreams that accept only bytes. Returns the `data:` URL for each http URL.
  * The URLs come from clients, so each is checked by the guard.
  */
 export async function inlineImages(
   images: readonly UrlInput[],
-  fetchGuarded: GuardedFetch,
-  signal: AbortSignal,
+  { signal, fetchGuarded, reserveMemory }: DownloadContext,
 ): Promise<ReadonlyMap<string, string>> {
   const remote = new Map(
     images.filter(({ url }) => isRemote(url)).map((image) => [image.url, image]),
@@ -67,6 +74,7 @@ export async function inlineImages(
       byteBudget,
       timeoutMs: imageTimeoutMs,
       signal: abortSignal,
+      reserveMemory: (bytes) => reserveMemory(base64Length(bytes)),
     });
     if (!result.ok) throw imageError(result.reason, param);
     const declaredType = result.contentType?.split(';')[0]?.trim().toLowerCase() ?? '';
@@ -78,8 +86,7 @@ export async function inlineImages(
       const message = `The URL isn't a PNG, JPEG, GIF, or WebP image. It returned ${actual}.`;
       throw invalidRequest(message, param);
     }
-    const data = Buffer.from(result.bytes).toString('base64');
-    return [url, `data:${type};base64,${data}`] as const;
+    return [url, `data:${type};base64,${result.bytes.toBase64()}`] as const;
   });
   try {
     return new Map(await Promise.all(fetched));

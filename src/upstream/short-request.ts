@@ -21,15 +21,15 @@ export async function sendShortRequest(
   offer: Offer,
   request: UpstreamRequest,
   clientSignal: AbortSignal,
-  { deadlines, checkAddress }: Pick<AttemptContext, 'deadlines' | 'checkAddress'>,
+  context: Pick<AttemptContext, 'deadlines' | 'checkAddress'>,
 ): Promise<ShortResponse | undefined> {
   const { provider } = offer;
-  const upstreamCall = new UpstreamCall(deadlines, clientSignal, countMsMax);
+  const upstreamCall = new UpstreamCall(context.deadlines, clientSignal, countMsMax);
   upstreamCall.expectDataWithin(provider.timeoutMs);
   let source: TextSource | undefined;
   let text: string | undefined;
   try {
-    const check = checkFor(offer, checkAddress);
+    const check = checkFor(offer, context);
     const response = await send(provider, request, upstreamCall, check);
     if (!response.body || !isUncompressed(response)) return undefined;
     source = new TextSource(response.body, upstreamCall, { idleMs: provider.idleTimeoutMs });

@@ -1,10 +1,21 @@
 /** The memory budget that all large request bodies share until their answers end. */
 import { afterAll, afterEach, beforeAll, expect, mock, spyOn, test } from 'bun:test';
-import { chatAnswer, gated, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, gated, json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, readReply } from '../support/in-process.ts';
 
 const megabyte = 1024 * 1024;
 const upstream = startFakeUpstream();
+/** Serves a PNG with the number of megabytes in its path. */
+const images = Bun.serve({
+  hostname: '127.0.0.1',
+  port: 0,
+  fetch(request) {
+    downloads.push(request.url);
+    const size = Number(new URL(request.url).pathname.slice(1)) * megabyte;
+    return new Response(Buffer.alloc(size, '\x89PNG\r\n\x1a\n', 'latin1'));
+  },
+});
+const downloads: string[] = [];
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
@@ -12,14 +23,28 @@ beforeAll(async () => {
   // use half of it.
   spyOn(process, 'constrainedMemory').mockReturnValue(640 * megabyte);
   gateway = await InProcessGateway.start({
-    providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
-    models: [chatModel('test/chat', [{ provider: 'vendor', model: 'chat' }])],
+    private_addresses: ['127.0.0.1'],
+    providers: {
+      vendor: {
+        dialect: 'openai',
+        base_url: `${upstream.url}/v1`,
+        quirks: { remote_images: 'inline' },
+      },
+    },
+    models: [
+      chatModel('test/chat', [{ provider: 'vendor', model: 'chat' }]),
+      chatModel('test/fallback', [
+        { provider: 'vendor', model: 'broken' },
+        { provider: 'vendor', model: 'chat' },
+      ]),
+    ],
     limits: { body_bytes: 7 * megabyte },
     workers: 2,
   });
 });
 afterEach(() => mock.restore());
 afterAll(async () => {
+  await images.stop(true);
   await gateway.stop();
   await upstream.stop();
 });
@@ -94,6 +119,39 @@ test('rejects large bodies above the memory budget and frees memory when answers
     const { error } = await gateway.post(job, jobs);
     expect(error).toMatchObject({ type: 'model_capability_mismatch' });
   }
+}, 120_000);
+
+/** Returns a request with an image of this size, which takes a third more as base64. */
+const withImage = (megabytes: number, model = 'test/chat') => {
+  const image_url = { url: `http://127.0.0.1:${images.port}/${megabytes}` };
+  return { model, messages: [{ role: 'user', content: [{ type: 'image_url', image_url }] }] };
+};
+
+test('counts downloaded images in the memory budget until the answer ends', async () => {
+  upstream.script('chat', [gated('image', 0, chatAnswer('A cat.')), chatAnswer('A dog.')]);
+  const neighbor = await gateway.makeTenant({ id: 'small', name: 'Small images' });
+  const seen = upstream.requests.length;
+  const pending = gateway.post(withImage(12));
+  await upstream.until((calls) => calls[seen]);
+
+  const { status, error, headers } = await gateway.post(withImage(12));
+  expect(status).toBe(503);
+  const message = 'The gateway is handling too many large requests. Try again shortly.';
+  expect(error).toMatchObject({ message });
+  expect(headers.get('retry-after')).toBe('5');
+  expect((await gateway.post(withImage(3), { key: neighbor })).status).toBe(200);
+
+  upstream.open('image');
+  expect((await pending).text).toContain('A cat.');
+  expect((await gateway.post(withImage(12))).status).toBe(200);
+}, 120_000);
+
+test('downloads images once for all providers that a request tries', async () => {
+  upstream.script('broken', json(500, { error: { message: 'Broken.' } }));
+  upstream.script('chat', chatAnswer('A cat.'));
+  downloads.length = 0;
+  expect((await gateway.post(withImage(1, 'test/fallback'))).text).toContain('A cat.');
+  expect(downloads).toHaveLength(1);
 }, 120_000);
 
 test('accepts bodies of the maximum size after a reload raises limits.body_bytes', async () => {

@@ -9,11 +9,11 @@ import {
   type GuardedFetch,
   type GuardedResult,
 } from '../../src/upstream/guard/guarded-fetch.ts';
-import type { ResolveHost } from '../../src/upstream/guard/pinned-call.ts';
+import type { ResolveHost } from '../../src/upstream/guard/host-names.ts';
 
 export const outside = '127.0.0.2';
 export const inside = '127.0.0.1';
-export const bounds = { bodyBytesMax: 1000, timeoutMs: 20_000 };
+export const bounds = { tenantId: 'acme', bodyBytesMax: 1000, timeoutMs: 20_000 };
 
 export type Answer = (socket: Socket) => void;
 
@@ -37,10 +37,15 @@ export async function listen(ip: string, answer: Answer, port = 0): Promise<Peer
   const server = createServer((socket) => {
     socket.on('error', () => {});
     socket.on('close', () => closed.resolve());
-    socket.once('data', (data) => {
-      requests.push(data.toString());
+    let received = '';
+    const onData = (data: Buffer) => {
+      received += data.toString();
+      if (!isComplete(received)) return;
+      socket.off('data', onData);
+      requests.push(received);
       answer(socket);
-    });
+    };
+    socket.on('data', onData);
   });
   servers.push(server);
   server.listen(port, ip);
@@ -48,6 +53,13 @@ export async function listen(ip: string, answer: Answer, port = 0): Promise<Peer
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('The server has no port.');
   return { port: address.port, requests, closed: closed.promise };
+}
+
+/** Returns whether a request has arrived with its body, which can follow its head separately. */
+function isComplete(request: string): boolean {
+  const bodyAt = request.indexOf('\r\n\r\n') + 4;
+  const length = Number(/\r\ncontent-length: (\d+)/i.exec(request)?.[1] ?? 0);
+  return bodyAt > 3 && request.length - bodyAt >= length;
 }
 
 export function text(body: string, head = ''): Answer {

@@ -20,6 +20,7 @@ export interface GatewaySettings {
   readonly tools?: object;
   readonly cache?: object;
   readonly logs?: object;
+  readonly private_addresses?: readonly string[];
   readonly demo?: boolean;
   /** The configured number of worker processes. */
   readonly workers?: number;

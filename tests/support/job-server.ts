@@ -9,7 +9,7 @@ import { jobRoutes } from '../../src/http/jobs/jobs.ts';
 import { objectRoutes } from '../../src/http/jobs/object-routes.ts';
 import { TenantReadQueue } from '../../src/http/read-queue.ts';
 import { HttpServer } from '../../src/http/server.ts';
-import { MemoryBudget } from '../../src/limits/memory-budget.ts';
+import { FairShareBudget } from '../../src/limits/memory-budget.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { makeKey } from '../contracts/engines.ts';
 import { type Reply, readReply } from './in-process.ts';
@@ -63,7 +63,7 @@ export class JobServer {
             return { kind: 'created', job: await createJob(claim) };
           },
           stages: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
-          bodyMemoryBudget: new MemoryBudget(Number.POSITIVE_INFINITY, ''),
+          bodyMemoryBudget: new FairShareBudget(Number.POSITIVE_INFINITY, ''),
           mapError: () => undefined,
         }),
         ...objectRoutes({

@@ -29,7 +29,7 @@ export interface ByokService {
   /** Only saving needs the vault; reading and deleting work without the secret key. */
   vault(): Vault | Promise<Vault>;
   /** Returns why a tenant's base URL isn't allowed, or null if it is. */
-  rejectionReason(url: string): Promise<string | null>;
+  rejectionReason(url: string, tenantId: string): Promise<string | null>;
   /** Called after a deletion, so that this process notices it before its next poll. */
   changed(): void;
 }
@@ -60,7 +60,10 @@ export async function setCredential(
   const input = validate(credentialCheck, newCredentialSchema, body);
   // The lookbehind keeps this linear for a long run of slashes.
   const baseUrl = input.base_url?.replace(/(?<!\/)\/+$/, '') ?? null;
-  if (baseUrl !== null) await checkBaseUrl(service, provider, known.byokBaseUrl, baseUrl);
+  if (baseUrl !== null) {
+    if (!known.byokBaseUrl) throw noBaseUrl(provider);
+    await checkBaseUrl(service, tenantId, baseUrl);
+  }
   const rejection = keyRejection(input.api_key, baseUrl, known);
   if (rejection !== undefined) throw invalidRequest(`api_key ${rejection}.`, 'api_key');
   const { id } = await findTenant(service.directory, tenantId);
@@ -109,20 +112,20 @@ function keyRejection(
   }
 }
 
+function noBaseUrl(provider: string): GatewayError {
+  const message = `The provider "${provider}" doesn't accept a base_url. Leave it out.`;
+  return invalidRequest(message, 'base_url');
+}
+
 async function checkBaseUrl(
   service: ByokService,
-  provider: string,
-  isAllowed: boolean,
+  tenantId: string,
   baseUrl: string,
 ): Promise<void> {
-  if (!isAllowed) {
-    const message = `The provider "${provider}" doesn't accept a base_url. Leave it out.`;
-    throw invalidRequest(message, 'base_url');
-  }
   // Paths are appended to the base URL, so it can't end in a query or fragment.
   const rejection = /[?#]/.test(baseUrl)
     ? 'The URL must not have a query or fragment.'
-    : await service.rejectionReason(baseUrl);
+    : await service.rejectionReason(baseUrl, tenantId);
   if (rejection !== null) throw invalidRequest(`base_url isn't allowed: ${rejection}`, 'base_url');
 }
 

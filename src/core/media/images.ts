@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { base64Length } from '../text.ts';
 
 /** Magic numbers of the image and document types that models accept. */
 const signatures: readonly (readonly [string, RegExp])[] = [
@@ -41,7 +42,7 @@ export function readDataUrlImageSize(url: string): ImageSize | undefined {
   const match = /^data:[^,]{0,200};base64,/i.exec(url.slice(0, 256));
   if (match === null) return undefined;
   const start = match[0].length;
-  const base64 = url.slice(start, start + Math.ceil(imageHeaderBytesUsual / 3) * 4);
+  const base64 = url.slice(start, start + base64Length(imageHeaderBytesUsual));
   return readImageSize(Buffer.from(base64, 'base64'));
 }
 

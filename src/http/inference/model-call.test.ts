@@ -4,7 +4,7 @@ import { callerOf } from '../../../tests/support/caller.ts';
 import type { Operation, Replay } from '../../call.ts';
 import { clientStallMs } from '../../core/bounds.ts';
 import type { Stages } from '../../gateway.ts';
-import { MemoryBudget } from '../../limits/memory-budget.ts';
+import { FairShareBudget } from '../../limits/memory-budget.ts';
 import { Exchange } from '../routes.ts';
 import { callModel } from './model-call.ts';
 
@@ -24,7 +24,7 @@ async function callReplayed(stream: boolean) {
     findReplay: async () => replay as unknown as Replay,
     settle: async () => ({}),
   } as unknown as Stages;
-  const deps = { bodyBytesMax: 1, bodyMemoryBudget: new MemoryBudget(1, 'Full.'), stages };
+  const deps = { bodyBytesMax: 1, bodyMemoryBudget: new FairShareBudget(1, 'Full.'), stages };
   const response = await callModel(exchange, callerOf('acme'), 'chat', async () => operation, deps);
   return { text: await response.text(), idleTimeouts, exchange };
 }

@@ -5,7 +5,7 @@ import type { UploadDirectory } from '../../core/form.ts';
 import type { OperationName } from '../../core/request-info.ts';
 import { handleCall, type Stages } from '../../gateway.ts';
 import {
-  type MemoryBudget,
+  type FairShareBudget,
   type MemoryReservation,
   reserveForRequest,
 } from '../../limits/memory-budget.ts';
@@ -17,7 +17,7 @@ import { disconnectWhenStalled } from '../stalled-client.ts';
 export interface ModelCallDeps {
   readonly bodyBytesMax: number;
   /** Bounds the memory of long request bodies while their requests run. */
-  readonly bodyMemoryBudget: MemoryBudget;
+  readonly bodyMemoryBudget: FairShareBudget;
   readonly stages: Stages;
 }
 
@@ -50,15 +50,16 @@ class HttpCall implements Call, IncomingRequest {
   operation: Call['operation'];
   releaseSlot: Call['releaseSlot'];
   hold: Call['hold'];
+  inlinedImages: Call['inlinedImages'];
   recordingSession: Call['recordingSession'];
-  readonly #bodyMemoryBudget: MemoryBudget;
+  readonly #bodyMemoryBudget: FairShareBudget;
   #bodyReservation: MemoryReservation | undefined;
 
   constructor(
     exchange: Exchange,
     caller: Caller,
     operationName: OperationName,
-    bodyMemoryBudget: MemoryBudget,
+    bodyMemoryBudget: FairShareBudget,
   ) {
     const { request } = exchange;
     this.request = request;

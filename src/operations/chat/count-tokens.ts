@@ -12,7 +12,8 @@ import { plan } from '../../route/plan.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
 import { redact } from '../../upstream/failure-message.ts';
 import type { AddressPolicy } from '../../upstream/guard/address-policy.ts';
-import { checkBy } from '../../upstream/guard/pinned-call.ts';
+import { resolverFor } from '../../upstream/guard/host-names.ts';
+import { guardTarget } from '../../upstream/guard/pinned-call.ts';
 import { rejectPrivateImages, rejectPrivateUrls } from '../../upstream/request-urls.ts';
 import { sendShortRequest } from '../../upstream/short-request.ts';
 
@@ -31,7 +32,7 @@ export function createTokenCounter(
   health: Health,
   addressPolicy: AddressPolicy,
 ): TokenCounter {
-  const context = { deadlines: new DeadlineWatcher(), checkAddress: checkBy(addressPolicy) };
+  const deadlines = new DeadlineWatcher();
   const limiter = new ConcurrencyLimiter();
   return async (count, caller, clientSignal) => {
     rejectPrivateImages(count.request.images, addressPolicy);
@@ -41,8 +42,10 @@ export function createTokenCounter(
       count.supports(offer.dialect) && health.state(offer) !== 'open';
     const offer = offers.find(canCount);
     if (!offer || !limiter.acquire(caller.tenantId, concurrentCountsMax)) return undefined;
+    const resolve = resolverFor(caller.tenantId);
+    const checkAddress = (url: string) => guardTarget(url, addressPolicy, resolve);
     try {
-      return await countWith(offer, count, clientSignal, context);
+      return await countWith(offer, count, clientSignal, { deadlines, checkAddress });
     } finally {
       limiter.release(caller.tenantId);
     }

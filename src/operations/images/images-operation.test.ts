@@ -9,6 +9,7 @@ import {
 import { opaquePng } from '../../../tests/support/images.ts';
 import { offerCalled } from '../../../tests/support/offers.ts';
 import { DeadlineWatcher } from '../../core/deadlines.ts';
+import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
 import { readImagesRequest } from '../../dialects/openai-media/images.ts';
 import { readPrices } from '../../money/price/price-list.ts';
@@ -43,6 +44,7 @@ function contextWith(fetched: GuardedResult, requested: string[] = []): AttemptC
       requested.push(url);
       return fetched;
     },
+    inlineImages: async () => new Map(),
     reportDropped() {},
     reserveMemory() {},
     releaseMemory() {},
@@ -102,12 +104,18 @@ describe('ImagesOperation.tryAt', () => {
 });
 
 describe('image URL inside the private network', () => {
-  async function imagesAt(url: string, at: Offer): Promise<unknown> {
+  async function imagesAt(
+    url: string,
+    at: Offer,
+    reserveMemory: AttemptContext['reserveMemory'] = () => undefined,
+  ): Promise<unknown> {
     upstream.script('gpt-image', json(200, { data: [{ url }] }));
     upstream.script('/cat.png', replay(opaquePng(3, 2), { contentType: 'image/png' }));
     const context = {
       ...contextWith(notFetched),
-      fetchGuarded: createGuardedFetch(),
+      reserveMemory,
+      fetchGuarded: (url: string, call: Parameters<AttemptContext['fetchGuarded']>[1]) =>
+        createGuardedFetch()(url, { ...call, tenantId: 'acme' }),
       checkAddress: async (text: string) => ({
         ok: true as const,
         target: { url: new URL(text), pinnedUrls: [new URL(text)] },
@@ -117,10 +125,23 @@ describe('image URL inside the private network', () => {
     if (result.kind !== 'reply') throw new Error(`Expected a reply, got ${result.kind}.`);
     return JSON.parse(result.reply.write({ usage: noUsage, costCredits: 0 })).data;
   }
-  const bytes = [{ b64_json: Buffer.from(opaquePng(3, 2)).toString('base64') }];
+  const base64 = Buffer.from(opaquePng(3, 2)).toString('base64');
+  const bytes = [{ b64_json: base64 }];
 
   test("is fetched from the operator's server", async () => {
     expect(await imagesAt(`${upstream.url}/cat.png`, offer())).toEqual(bytes);
+  });
+
+  test('is returned itself if there is no memory for the image as base64', async () => {
+    const url = `${upstream.url}/cat.png`;
+    const reserved: number[] = [];
+    const reserve = (bytes: number) => reserved.push(bytes);
+    expect(await imagesAt(url, offer(), reserve)).toEqual(bytes);
+    expect(reserved).toEqual([base64.length]);
+    const full = () => {
+      throw new GatewayError('service_unavailable', 'Full.');
+    };
+    expect(await imagesAt(url, offer(), full)).toEqual([{ url }]);
   });
 
   test("is not fetched from another port or from a tenant's server", async () => {

@@ -1,6 +1,8 @@
 import { imageBytesMax } from '../../core/bounds.ts';
+import { GatewayError } from '../../core/errors.ts';
 import { fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { fileTypeOf, readImageSize } from '../../core/media/images.ts';
+import { base64Length } from '../../core/text.ts';
 import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
 import type { ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
 import type { GeneratedImage, GeneratedImages } from '../../dialects/media.ts';
@@ -58,14 +60,23 @@ async function fetchImage(
   if (!image?.url) return null;
   // The operator's own server may have a private address and store its images there.
   const providerUrl = ownAccount?.isUserUrl ? null : URL.parse(provider.baseUrl);
-  const result = await context.fetchGuarded(image.url, {
-    bodyBytesMax: imageBytesMax,
-    timeoutMs: fetchMs,
-    signal: context.clientSignal,
-    ...(providerUrl && { allowedHost: hostAndPort(providerUrl) }),
-  });
-  const isImage = result.ok && result.status === 200 && readImageSize(result.bytes);
-  return isImage ? Buffer.from(result.bytes).toString('base64') : null;
+  const result = await context
+    .fetchGuarded(image.url, {
+      bodyBytesMax: imageBytesMax,
+      timeoutMs: fetchMs,
+      signal: context.clientSignal,
+      reserveMemory: (bytes) => context.reserveMemory(base64Length(bytes)),
+      ...(providerUrl && { allowedHost: hostAndPort(providerUrl) }),
+    })
+    .catch(busyToNull);
+  const isImage = result?.ok && result.status === 200 && readImageSize(result.bytes);
+  return isImage ? result.bytes.toBase64() : null;
+}
+
+/** The image was generated and must be paid for, so it isn't lost if the gateway is too busy. */
+function busyToNull(error: unknown): null {
+  if (error instanceof GatewayError) return null;
+  throw error;
 }
 
 /** Detects the format from the bytes, because the format that providers report can be wrong. */

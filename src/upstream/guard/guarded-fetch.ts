@@ -4,16 +4,15 @@
  * tenants are called the same way by provider-client.ts.
  */
 import { boundedCall, unlessAborted } from '../../core/deadlines.ts';
-import { failureCode } from '../../core/errors.ts';
+import { failureCode, GatewayError } from '../../core/errors.ts';
 import { type AddressPolicy, publicOnly } from './address-policy.ts';
+import { type ResolveHost, resolverFor } from './host-names.ts';
 import {
   callPinned,
   connectFailures,
   type GuardedTarget,
   guardTarget,
   isUntrusted,
-  type ResolveHost,
-  resolveBySystem,
 } from './pinned-call.ts';
 
 interface GuardedFetchSetup extends Partial<AddressPolicy> {
@@ -22,15 +21,19 @@ interface GuardedFetchSetup extends Partial<AddressPolicy> {
   readonly trustedCertificates?: string;
 }
 
-interface GuardedFetchOptions {
+export interface GuardedFetchOptions {
+  /** The tenant whose URL is called. */
+  readonly tenantId: string;
   readonly method?: 'GET' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array<ArrayBuffer>;
   readonly signal?: AbortSignal;
   /** 0 means that only the status is read. */
   readonly bodyBytesMax: number;
-  /** A byte limit shared by several calls. Each call subtracts what it has read. */
+  /** A byte limit shared by several calls. Each call subtracts the size of its body. */
   readonly byteBudget?: { bytes: number };
+  /** Called before bytes of the body are read. Throws if there is no memory for them. */
+  reserveMemory?(bytes: number): void;
   /** Limits the full call: name resolution, all redirects, and the body. */
   readonly timeoutMs: number;
   /** A `host:port` that this call may reach, regardless of the address it resolves to. */
@@ -80,13 +83,13 @@ interface GuardedCall {
 }
 
 export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch {
-  const { resolve = resolveBySystem, trustedCertificates, ...allowed } = setup;
+  const { resolve, trustedCertificates, ...allowed } = setup;
   const policy = { ...publicOnly, ...allowed };
   return (url, options) =>
     boundedCall(options.timeoutMs, options.signal, (signal) =>
       fetchWithRedirects(url, {
         policy: withAllowedHost(policy, options.allowedHost),
-        resolve,
+        resolve: resolve ?? resolverFor(options.tenantId),
         trustedCertificates,
         options,
         signal,
@@ -151,7 +154,7 @@ function send(target: GuardedTarget, headers: Headers, call: GuardedCall): Promi
 }
 
 async function readAnswer(response: Response, call: GuardedCall): Promise<GuardedResult> {
-  const { bodyBytesMax, byteBudget = { bytes: bodyBytesMax } } = call.options;
+  const { bodyBytesMax, byteBudget = { bytes: bodyBytesMax }, reserveMemory } = call.options;
   const { status } = response;
   const contentType = response.headers.get('content-type');
   if (bodyBytesMax === 0) {
@@ -164,19 +167,31 @@ async function readAnswer(response: Response, call: GuardedCall): Promise<Guarde
   if (encoding.toLowerCase() !== 'identity') {
     return rejected('The server sent a compressed response.');
   }
-  if (Number(response.headers.get('content-length')) > bodyBytesMax) return rejected(tooLarge);
+  const declaredBytes = Number(response.headers.get('content-length')) || 0;
+  if (declaredBytes > bodyBytesMax) return rejected(tooLarge);
+  let countedBytes = 0;
+  /** Returns whether a body of this size fits beside the other downloads of the request. */
+  const fits = (size: number) => {
+    if (size <= countedBytes) return true;
+    byteBudget.bytes -= size - countedBytes;
+    if (byteBudget.bytes < 0) return false;
+    reserveMemory?.(size - countedBytes);
+    countedBytes = size;
+    return true;
+  };
+  const tooLargeTogether = "The total size of this request's downloads exceeds the limit.";
+  if (!fits(declaredBytes)) return rejected(tooLargeTogether);
   const chunks: Uint8Array[] = [];
   let bytesRead = 0;
   try {
     for await (const chunk of response.body ?? []) {
       bytesRead += chunk.byteLength;
       if (bytesRead > bodyBytesMax) return rejected(tooLarge);
-      byteBudget.bytes -= chunk.byteLength;
-      if (byteBudget.bytes < 0)
-        return rejected("The total size of this request's downloads exceeds the limit.");
+      if (!fits(bytesRead)) return rejected(tooLargeTogether);
       chunks.push(chunk);
     }
   } catch (error) {
+    if (error instanceof GatewayError) throw error;
     return rejected(failureMessage(error, call));
   }
   return { ok: true, status, contentType, bytes: new Uint8Array(Bun.concatArrayBuffers(chunks)) };

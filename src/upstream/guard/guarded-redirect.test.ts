@@ -13,7 +13,7 @@ import {
   text,
 } from '../../../tests/support/guarded-peer.ts';
 import { createGuardedFetch } from './guarded-fetch.ts';
-import type { ResolveHost } from './pinned-call.ts';
+import type { ResolveHost } from './host-names.ts';
 
 afterEach(closePeers);
 

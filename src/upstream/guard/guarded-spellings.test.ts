@@ -24,7 +24,7 @@ afterAll(() => {
   canary.close();
 });
 
-const bounds = { bodyBytesMax: 100, timeoutMs: 20_000 };
+const bounds = { tenantId: 'acme', bodyBytesMax: 100, timeoutMs: 20_000 };
 
 const hosts = [
   // IPv4 loopback in decimal, octal, hexadecimal, short, and escaped notations.

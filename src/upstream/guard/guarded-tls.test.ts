@@ -54,7 +54,7 @@ NwnUiH0mszZ5NQggAiA84dr0qx8wiwHYA/4coZS67jzehq+YdRCWNx7rgTOt6g==
 `;
 
 const outside = '127.0.0.2';
-const bounds = { bodyBytesMax: 1000, timeoutMs: 20_000 };
+const bounds = { tenantId: 'acme', bodyBytesMax: 1000, timeoutMs: 20_000 };
 const notTrusted = {
   ok: false,
   reason: "The server's certificate isn't trusted or is for another name.",

@@ -15,12 +15,8 @@ import { Secret } from '../../core/secret.ts';
 import { connectionFailure, send } from '../provider-client.ts';
 import { UpstreamCall } from '../upstream-call.ts';
 import { publicOnly } from './address-policy.ts';
-import {
-  type CheckAddress,
-  guardTarget,
-  type ResolveHost,
-  rejectionReasonBy,
-} from './pinned-call.ts';
+import type { ResolveHost } from './host-names.ts';
+import { type CheckAddress, guardTarget, rejectionReasonBy } from './pinned-call.ts';
 
 afterEach(closePeers);
 
@@ -132,6 +128,6 @@ describe('A base URL that a tenant chose', () => {
 
 test('rejectionReasonBy returns why a URL is rejected, or null for a public URL', async () => {
   const rejectionReason = rejectionReasonBy(publicOnly);
-  expect(await rejectionReason('http://2130706433/v1')).toBe('The address is not public.');
-  expect(await rejectionReason('https://1.1.1.1/v1')).toBeNull();
+  expect(await rejectionReason('http://2130706433/v1', 'acme')).toBe('The address is not public.');
+  expect(await rejectionReason('https://1.1.1.1/v1', 'acme')).toBeNull();
 });

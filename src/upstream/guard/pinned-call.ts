@@ -1,6 +1,5 @@
-import { lookup } from 'node:dns/promises';
 import { unlessAborted } from '../../core/deadlines.ts';
-import { failureCode } from '../../core/errors.ts';
+import { failureCode, GatewayError } from '../../core/errors.ts';
 import { addressBytes, hostInUrl } from '../../core/network-address.ts';
 import type { Offer } from '../../route/catalog.ts';
 import {
@@ -10,14 +9,12 @@ import {
   literalAddress,
   mayDial,
 } from './address-policy.ts';
+import { NameServerTimeout, type ResolveHost, resolverFor } from './host-names.ts';
 
 /**
  * Turns a user's URL into checked addresses and calls those. The name is resolved only once, so its
  * DNS server can't return one address for the check and another for the connection (rebinding).
  */
-
-/** Resolves a host name to all its addresses, as text. */
-export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
 export interface GuardedTarget {
   /** The user's URL, for the `Host` header and the certificate check. */
@@ -39,7 +36,9 @@ const addressesTriedMax = 4;
  */
 const unresolvedMessage = "The host name of the URL doesn't resolve to a public address.";
 
-/** Checks a user's URL and resolves its host name. */
+const timeoutMessage = "The name server for the host name of the URL doesn't respond.";
+
+/** Checks a tenant's URL and resolves its host name. Throws 503 if too many names are resolved. */
 export async function guardTarget(
   text: string,
   policy: AddressPolicy,
@@ -53,8 +52,10 @@ export async function guardTarget(
   let addresses: readonly string[];
   try {
     addresses = await resolve(url.hostname);
-  } catch {
-    return { ok: false, reason: unresolvedMessage };
+  } catch (error) {
+    if (error instanceof GatewayError) throw error;
+    const isTimeout = error instanceof NameServerTimeout;
+    return { ok: false, reason: isTimeout ? timeoutMessage : unresolvedMessage };
   }
   const isAllowedHost = policy.allowHosts.includes(hostAndPort(url));
   // One private address rejects the URL, because any of the addresses may be called.
@@ -95,33 +96,23 @@ function pinnedUrl(url: URL, ip: string): URL {
   return new URL(`${url.protocol}//${hostInUrl(ip)}${port}${url.pathname}${url.search}`);
 }
 
-/** Checks and resolves a URL that a user provided. */
+/** Checks a URL that a tenant provided, and resolves its name again at every use. */
 export type CheckAddress = (url: string) => Promise<TargetCheck>;
 
 /** Returns the check for calls to this offer, or undefined if the operator chose its address. */
 export function checkFor(
   { ownAccount }: Offer,
-  checkAddress: CheckAddress,
+  context: { readonly checkAddress: CheckAddress },
 ): CheckAddress | undefined {
-  return ownAccount?.isUserUrl ? checkAddress : undefined;
+  return ownAccount?.isUserUrl ? (url) => context.checkAddress(url) : undefined;
 }
 
-/** Resolves a name with the system's resolver. */
-export const resolveBySystem: ResolveHost = async (host) => {
-  const answers = await lookup(host, { all: true });
-  return answers.map((answer) => answer.address);
-};
+/** Returns why a tenant's URL is rejected, or null if it is allowed. */
+export type RejectionReason = (url: string, tenantId: string) => Promise<string | null>;
 
-/** Returns a check against this policy, which resolves the name again at every use. */
-export function checkBy(policy: AddressPolicy): CheckAddress {
-  return (url) => guardTarget(url, policy, resolveBySystem);
-}
-
-/** Returns a function that returns why a URL is rejected, or null if it is allowed. */
-export function rejectionReasonBy(policy: AddressPolicy): (url: string) => Promise<string | null> {
-  const check = checkBy(policy);
-  return async (url) => {
-    const checked = await check(url);
+export function rejectionReasonBy(policy: AddressPolicy): RejectionReason {
+  return async (url, tenantId) => {
+    const checked = await guardTarget(url, policy, resolverFor(tenantId));
     return checked.ok ? null : checked.reason;
   };
 }
