@@ -226,5 +226,5 @@ test.each(failures)(
 );
 
 test('the number of written answers and failures is unchanged', () => {
-  expect([answers.length, failures.length]).toEqual([158, 87]);
+  expect([answers.length, failures.length]).toEqual([160, 87]);
 });

@@ -14,7 +14,7 @@ import {
 } from '../failure.ts';
 import { parseExact } from '../normalize/exact-json.ts';
 import type { ChunkNormalizer } from './chunk.ts';
-import { isChoiceIndex } from './message.ts';
+import { addSources, isChoiceIndex, sourcesIn } from './message.ts';
 import { isPromptOnly, mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
 
 /** A chunk that isn't a failure. The terminator may stand for the last chunk. */
@@ -149,6 +149,8 @@ export function parseReply(text: string): ReadResult<ParsedReply> {
   const usage = usageIn(body);
   const isEstimate = usage !== undefined && isPromptOnly(body, usage);
   const choices = objectsIn(body.choices);
+  const [first] = choices;
+  if (isObject(first?.message)) addSources(first.message, sourcesIn(body));
   return { ok: true, value: { body, choices, usage, isPromptOnly: isEstimate } };
 }
 

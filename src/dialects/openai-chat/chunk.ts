@@ -1,11 +1,14 @@
 import { fieldsOf, isObject, itemsOf, type JsonObject } from '../../core/json.ts';
 import { removePrivateFields } from '../normalize/responses/private-fields.ts';
 import {
+  addSources,
   charactersIn,
   convertFunctionCall,
+  dropEmptyCustom,
   isChoiceIndex,
   normalizeText,
   readFinishReason,
+  sourcesIn,
 } from './message.ts';
 import { ToolCallAssembly } from './tool-calls.ts';
 
@@ -39,6 +42,9 @@ export class ChunkNormalizer {
   /** The finish reasons of the choices that had one. */
   readonly #ended = new Map<number, string>();
   #hasDeltaContent = false;
+  /** The last chunk that listed sources. They are sent once, when the answer ends. */
+  #sourceChunk: JsonObject | undefined;
+  #hasAnnotations = false;
   /**
    * True once content has followed a finish reason. From then on, only the terminator ends the
    * answer.
@@ -65,6 +71,7 @@ export class ChunkNormalizer {
       chunk.object = 'chat.completion.chunk';
       changed = true;
     }
+    if (chunk.citations || chunk.search_results) this.#sourceChunk = chunk;
     for (let position = 0; position < choices.length; position += 1) {
       const choice = choices[position];
       if (choice !== undefined && this.#normalizeChoice(choice, position)) changed = true;
@@ -85,6 +92,7 @@ export class ChunkNormalizer {
     }
     const hadCalls = itemsOf(delta.tool_calls).length > 0;
     if (this.#normalizeDelta(delta, index)) changed = true;
+    if (delta.annotations) this.#hasAnnotations = true;
     // A buffered fragment of a call isn't in the delta anymore, but counts as content.
     const hasNewContent = hasContent(delta) || (hadCalls && this.isWaiting(index));
     if (isDelta && !this.#hasDeltaContent) this.#hasDeltaContent = charactersIn(delta) > 0;
@@ -97,12 +105,19 @@ export class ChunkNormalizer {
     if (raw === null) return changed;
     const reason = readFinishReason(choice, this.#tools.get(index)?.hasCalls ?? false);
     if (reason !== null) {
+      if (index === 0 && this.#addSources(delta)) changed = true;
       this.#ended.set(index, reason);
       if (!hasNewContent && this.#completeDelta(delta, index)) changed = true;
     }
     if (reason === raw) return changed;
     choice.finish_reason = reason;
     return true;
+  }
+
+  /** Adds the sources to the last delta, unless the upstream has sent annotations. */
+  #addSources(delta: JsonObject): boolean {
+    if (this.#sourceChunk === undefined || this.#hasAnnotations || this.#ended.has(0)) return false;
+    return addSources(delta, sourcesIn(this.#sourceChunk));
   }
 
   #completeDelta(delta: JsonObject, index: number): boolean {
@@ -154,6 +169,7 @@ export class ChunkNormalizer {
     if (calls === undefined || calls === null) return changed;
     // Older Hugging Face servers send a single call that isn't in a list.
     const callObjects = (Array.isArray(calls) ? calls : [calls]).filter(isObject);
+    for (const call of callObjects) if (dropEmptyCustom(call)) changed = true;
     const normalized = callObjects.length > 0 ? this.#assemblyOf(index).normalize(callObjects) : [];
     if (normalized === callObjects && Array.isArray(calls) && callObjects.length === calls.length)
       return changed;

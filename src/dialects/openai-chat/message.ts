@@ -1,4 +1,5 @@
 /** Normalizes the fields that streamed deltas and the messages of non-streaming responses share. */
+import { citationsMax } from '../../core/bounds.ts';
 import {
   fieldsOf,
   isNonEmptyString,
@@ -11,6 +12,7 @@ import {
 } from '../../core/json.ts';
 import { charactersPerImage } from '../../core/usage.ts';
 import { removePrivateFields } from '../normalize/responses/private-fields.ts';
+import { annotationOf } from './client/reply-writer.ts';
 import { completeToolCalls, isCutCall, normalizeToolCalls } from './tool-calls.ts';
 
 /** Maps other servers' finish reasons to OpenAI's. Unlisted reasons are forwarded unchanged. */
@@ -140,6 +142,18 @@ function dropEmptyCall(fields: JsonObject): boolean {
 }
 
 /**
+ * Removes the empty `custom` that Snowflake sends in calls of functions. Clients would take them
+ * for calls of a custom tool. Returns true if there was one.
+ */
+export function dropEmptyCustom(call: unknown): boolean {
+  if (!isObject(call) || !isObject(call.custom) || !isObject(call.function)) return false;
+  const { name, input } = call.custom;
+  if (isNonEmptyString(name) || isNonEmptyString(input)) return false;
+  call.custom = undefined;
+  return true;
+}
+
+/**
  * Turns a `function_call` into a tool call. Returns true if there was one. If `tool_calls` is also
  * present, `function_call` only repeats its first call. `index` is for deltas of a stream.
  */
@@ -165,6 +179,26 @@ export function normalizeText(fields: JsonObject): boolean {
   const reasoning = reasoningElsewhere(fields);
   if (reasoning === '') return changed;
   fields.reasoning = reasoning;
+  return true;
+}
+
+/**
+ * Returns the sources that an answer or a chunk lists next to its choices, as annotations of its
+ * text. Perplexity lists search results and their addresses, and xAI only addresses.
+ */
+export function sourcesIn({ search_results: results, citations }: JsonObject): readonly object[] {
+  const isListed = itemsOf(results).length > 0;
+  const sources = isListed ? objectsIn(results) : itemsOf(citations).map((url) => ({ url }));
+  return sources.slice(0, citationsMax).flatMap(({ url, title, snippet }: JsonObject) => {
+    if (typeof url !== 'string' || !/^https?:/i.test(url)) return [];
+    return [annotationOf({ url, title: textOf(title), quote: textOf(snippet), range: null })];
+  });
+}
+
+/** Adds the sources to a message or delta, unless it has annotations of its own. */
+export function addSources(fields: JsonObject, sources: readonly object[]): boolean {
+  if (sources.length === 0 || itemsOf(fields.annotations).length > 0) return false;
+  fields.annotations = sources;
   return true;
 }
 
@@ -218,7 +252,9 @@ function normalizeMessage(raw: unknown, acceptsTools: boolean): JsonObject {
   raw.role = 'assistant';
   if (raw.content === undefined) raw.content = null;
   if (raw.tool_calls === undefined) return raw;
-  const calls = normalizeToolCalls([raw.tool_calls].flat());
+  const list = [raw.tool_calls].flat();
+  for (const call of list) dropEmptyCustom(call);
+  const calls = normalizeToolCalls(list);
   raw.tool_calls = calls.length > 0 ? calls : undefined;
   return raw;
 }

@@ -313,7 +313,9 @@ export class AnswerEmitter {
       url,
       title: textOf(title),
       quote: textOf(content),
-      range: typeof start === 'number' && typeof end === 'number' ? { start, end } : null,
+      // An empty range means that the position isn't known.
+      range:
+        typeof start === 'number' && typeof end === 'number' && end > start ? { start, end } : null,
     });
   }
 
