@@ -10,6 +10,7 @@ import {
   claimJournals,
   type DispatchedRequest,
   dispatchedLine,
+  journalFailure,
   journalFolderName,
   journalsBelongTo,
   readFolderName,
@@ -61,6 +62,25 @@ test('journalsBelongTo throws if the owner cannot be read', () => {
   rmSync(join(root, 'ledger-id'), { recursive: true });
   claimJournals(dataDir, 'ours');
   expect(journalsBelongTo(dataDir, 'ours')).toBe(true);
+});
+
+test.each([
+  ['EACCES', ' Make the user that runs Tollgate the owner of its folder.'],
+  ['EPERM', ' Make the user that runs Tollgate the owner of its folder.'],
+  ['ENOSPC', ' Its disk is full, so free some space.'],
+  ['EIO', ''],
+])('journalFailure explains %s with the advice "%s"', (code, advice) => {
+  const cause = Object.assign(new Error(code), { code, syscall: 'open', path: '/data/journal' });
+  expect(journalFailure(cause)).toMatchObject({
+    message: `The journal /data/journal can't be used (${code}).${advice}`,
+    status: 503,
+    cause,
+  });
+});
+
+test('journalFailure returns errors without a path unchanged', () => {
+  const other = Object.assign(new Error('reset'), { code: 'ECONNRESET', syscall: 'read' });
+  expect(journalFailure(other)).toBe(other);
 });
 
 const caller = callerOf('ten_1');

@@ -58,12 +58,18 @@ function ownerFile(root: string): string {
   return join(root, 'ledger-id');
 }
 
+const ownerAdvice = ' Make the user that runs Tollgate the owner of its folder.';
+const failureAdvice: Record<string, string> = {
+  EACCES: ownerAdvice,
+  EPERM: ownerAdvice,
+  ENOSPC: ' Its disk is full, so free some space.',
+};
+
 /** Explains an operating system error that concerns a journal. Returns other errors unchanged. */
 export function journalFailure(error: unknown): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'path' in error)) return error;
   const code = failureCode(error);
-  const isDenied = code === 'EACCES' || code === 'EPERM';
-  const advice = isDenied ? ' Make the user that runs Tollgate the owner of its folder.' : '';
+  const advice = failureAdvice[code ?? ''] ?? '';
   const message = `The journal ${error.path} can't be used (${code}).${advice}`;
   return new GatewayError('service_unavailable', message, { cause: error });
 }

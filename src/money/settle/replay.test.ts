@@ -186,20 +186,44 @@ describe('replayJournals', () => {
     expect(existsSync(folder)).toBe(true);
   });
 
-  test('reads one segment at a time and yields in between', async () => {
+  test('yields to the event loop after each segment', async () => {
     const { store } = recordingStore();
-    const folder = leave(folderOf(deadPid), [request().settled], [request().settled]);
-    const replayed = replayJournals(root, store, Date.now());
-    rmSync(join(folder, '00000001.jsonl'));
-    expect(await replayed).toBe(1);
+    const segments = Array.from({ length: 5 }, () => [request().dispatched]);
+    leave(folderOf(deadPid), ...segments);
+    let turns = 0;
+    const count = () => {
+      turns += 1;
+      next = setImmediate(count);
+    };
+    let next = setImmediate(count);
+    onTestFinished(() => clearImmediate(next));
+    await replayJournals(root, store, Date.now());
+    // This store answers in microtasks, so only the replay itself can let other tasks run.
+    expect(turns).toBeGreaterThanOrEqual(segments.length);
   });
 
-  test('commits in batches', async () => {
+  test('commits in batches, in order, and waits for each commit', async () => {
     const { store, batches } = recordingStore();
-    const lines = Array.from({ length: 1_500 }, () => request().settled);
-    leave(folderOf(deadPid), lines);
-    expect(await replayJournals(root, store, Date.now())).toBe(1_500);
-    expect(batches.map(({ settlements }) => settlements.length)).toEqual([1_000, 500]);
+    const requests = Array.from({ length: 2_500 }, request);
+    leave(
+      folderOf(deadPid),
+      requests.map(({ settled }) => settled),
+    );
+    let running = 0;
+    const slow: LedgerStore = {
+      ...store,
+      async commit(batch) {
+        running += 1;
+        expect(running).toBe(1);
+        await Bun.sleep(5);
+        running -= 1;
+        return store.commit(batch);
+      },
+    };
+    expect(await replayJournals(root, slow, Date.now())).toBe(2_500);
+    expect(batches.map(({ settlements }) => settlements.length)).toEqual([1_000, 1_000, 500]);
+    const booked = batches.flatMap(({ settlements }) => settlements);
+    expect(booked.map(({ record }) => record.requestId)).toEqual(requests.map(({ id }) => id));
   });
 });
 

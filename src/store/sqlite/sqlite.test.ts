@@ -117,7 +117,10 @@ describe('openSqlite', () => {
     const pages = (await run('pragma page_count')).rows[0]?.page_count;
     await run(`pragma max_page_count = ${pages}`);
     const big = 'insert into notes (text) values (hex(randomblob(100000)))';
-    expect(await failureOf(run(big))).toMatchObject({ code: 'SQLITE_FULL' });
+    expect(await failureOf(run(big))).toMatchObject({
+      code: 'SQLITE_FULL',
+      message: `The database file ${path} can't be used: the disk is full.`,
+    });
     expect(await count()).toBe(1);
     await run('pragma max_page_count = 1000000');
     await run(big);
