@@ -27,16 +27,30 @@ export interface Server {
   readonly pid: number;
 }
 
+interface GatewayOptions {
+  readonly args?: readonly string[];
+  readonly config?: object;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
 /** The processes of a benchmark. `stop` ends them in reverse order. */
 export class Processes {
   readonly #running: Bun.Subprocess[] = [];
   readonly #folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
 
   /** Starts a server and waits until it has printed its URL. */
-  async serve(name: string, ...args: readonly string[]): Promise<Server> {
+  serve(name: string, ...args: readonly string[]): Promise<Server> {
+    return this.#start(name, args, environment);
+  }
+
+  async #start(
+    name: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+  ): Promise<Server> {
     const child = Bun.spawn([process.execPath, ...args], {
       cwd: root,
-      env: environment,
+      env,
       stdout: 'pipe',
       // The gateway still writes its log lines, which are part of its cost.
       stderr: 'ignore',
@@ -64,13 +78,13 @@ export class Processes {
     upstream: Server,
     name = 'tollgate',
     program = 'src/main.ts',
-    { args = [], config = {} }: { args?: readonly string[]; config?: object } = {},
+    { args = [], config = {}, environment: more = {} }: GatewayOptions = {},
   ): Promise<Server> {
     const path = join(this.#folder, `${name}.yaml`);
     await Bun.write(path, JSON.stringify({ ...baseConfig(upstream.url), ...config }));
     const dataDir = this.dataOf(name);
     const serve = ['serve', '--config', path, '--data-dir', dataDir, '--port', '0', ...args];
-    return this.serve(name, program, ...serve);
+    return this.#start(name, [program, ...serve], { ...environment, ...more });
   }
 
   /** Returns the data directory of a gateway, which is the same at every startup. */
