@@ -43,6 +43,7 @@ const audio: OpenBytes = {
 const defaults: Stages = {
   countRequest() {},
   acquireSlot: () => () => undefined,
+  resolveModels() {},
   findReplay: () => undefined,
   plan: () => [],
   reserve: () => Promise.reject(new Error('reserve is not expected')),

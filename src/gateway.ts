@@ -22,6 +22,8 @@ export interface Stages {
   countRequest(call: Call): void | Promise<void>;
   /** Takes one of the tenant's concurrency slots; returns a function that frees it. Throws 429. */
   acquireSlot(call: Call): (() => void) | Promise<() => void>;
+  /** Replaces the names of models that lack their brand by aliases. Throws 400. */
+  resolveModels(call: Call, operation: Operation): void | Promise<void>;
   /** Finds a cached answer, or the first answer for an idempotency key. Throws 400, 409, 503. */
   findReplay(call: Call, operation: Operation): Promise<Replay | undefined> | undefined;
   /** Lists the offers that can serve the request, best first. Throws 400, 403, 404, 503. */
@@ -58,6 +60,7 @@ export async function handleCall(
     call.releaseSlot = await stages.acquireSlot(call);
     operation = await readOperation();
     call.operation = operation;
+    await stages.resolveModels(call, operation);
     if (!operation.streamFormat || !operation.request.stream)
       return await findAnswer(call, operation, stages);
   } catch (error) {

@@ -25,7 +25,7 @@ export function configure(
   const { models, providers } = config.demo
     ? withDemo(config, demo.url())
     : withDisabledDemo(config);
-  const catalog = new Catalog(models, providers);
+  const catalog = new Catalog(models, providers, config.ambiguousModelNames);
   const withCredentials = (credentials: readonly Credential[]) =>
     withProviderKeys(catalog, credentials, config.billing.byokFeeBasisPoints);
   const catalogOf = (tenantId: string) => {

@@ -1,4 +1,5 @@
 import { findReplay } from '../cache/replay.ts';
+import type { Call, Operation } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { withoutSuffix } from '../dialects/normalize/requests/search-options.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
@@ -6,7 +7,7 @@ import type { Stages } from '../gateway.ts';
 import type { Admission } from '../limits/admission.ts';
 import { reserve } from '../money/hold/reserve.ts';
 import { settle } from '../money/settle/settle.ts';
-import type { Catalog, CatalogOf, Offer } from '../route/catalog.ts';
+import type { CallableModels, Catalog, CatalogOf, Offer } from '../route/catalog.ts';
 import { planOperation, withProbe } from '../route/plan.ts';
 import { CallAttemptContext } from '../upstream/attempt-context.ts';
 import { tryOffers } from '../upstream/fallback.ts';
@@ -30,7 +31,7 @@ export interface StageDeps extends SharedServices {
 /** Connects the pipeline stages of gateway.ts to the services they work on. */
 export function createStages(deps: StageDeps): Stages {
   const { config, catalog, catalogOf, admission, accounting, cache, idempotency } = deps;
-  const { health, telemetry, deadlines, addressPolicy, unknownModelNames } = deps;
+  const { health, telemetry, deadlines, addressPolicy } = deps;
   const { bodyMemoryBudget, answerMemoryBudget } = deps;
   const attemptDeps = {
     deadlines,
@@ -47,10 +48,7 @@ export function createStages(deps: StageDeps): Stages {
     dispatched: accounting.dispatched.bind(accounting),
     saveSettlement: accounting.saveSettlement.bind(accounting),
     saveWithAnswer: accounting.saveWithAnswer.bind(accounting),
-    nameOf: (requested: string, tenantId: string, answered: string | null) =>
-      requested === '' || catalog.model(withoutSuffix(requested))
-        ? requested
-        : unknownModelNames.recordedAs(tenantId, requested, answered ?? undefined),
+    nameOf: recordedNames(deps),
     observeSpeed: health.observeSpeed.bind(health),
     observeEnd: health.ended.bind(health),
     countTokens: admission.countTokens.bind(admission),
@@ -68,6 +66,7 @@ export function createStages(deps: StageDeps): Stages {
       return admission.countRequest(call.caller, call.headers);
     },
     acquireSlot: ({ caller }) => admission.acquire(caller),
+    resolveModels: (call, operation) => resolveModels(call, operation, deps),
     findReplay: (call, operation) => findReplay(call, operation, replayDeps),
     plan({ caller }, operation) {
       rejectPrivateUrls(operation.request.urls, addressPolicy);
@@ -93,5 +92,31 @@ export function createStages(deps: StageDeps): Stages {
     },
     settle: (call, outcome) => settle(call, outcome, money),
     reportLateError: ({ requestId }, error) => telemetry.reportLateError(requestId, error),
+  };
+}
+
+function resolveModels(
+  { caller }: Call,
+  { request }: Operation,
+  { catalog, catalogOf }: StageDeps,
+): void | Promise<void> {
+  // Nearly all requests have aliases, so don't load the tenant's catalog for them.
+  if (request.models.every((name) => catalog.model(name))) return;
+  const resolveIn = (callable: CallableModels) => {
+    request.models = callable.resolveAll(request.models, caller);
+  };
+  const callable = catalogOf(caller.tenantId);
+  return callable instanceof Promise ? callable.then(resolveIn) : resolveIn(callable);
+}
+
+/** Returns a function that returns the name to record for the model of a request. */
+function recordedNames({ catalog, unknownModelNames }: StageDeps) {
+  return (requested: string, tenantId: string, answered: string | null): string => {
+    const name = withoutSuffix(requested);
+    if (requested === '' || catalog.model(name)) return requested;
+    const [alias, ...others] = catalog.names.find(name);
+    // A request with an invalid body is recorded before its models are resolved.
+    if (alias !== undefined && others.length === 0) return alias;
+    return unknownModelNames.recordedAs(tenantId, requested, answered ?? undefined);
   };
 }

@@ -23,6 +23,11 @@ export interface Config {
   /** Host names, addresses, and ranges in private networks that URLs from users may point to. */
   readonly privateAddresses: readonly string[];
   readonly demo: boolean;
+  /**
+   * What a model name without a brand means if a key can call several models with this name: the
+   * first one, or nothing.
+   */
+  readonly ambiguousModelNames: 'first' | 'reject';
   readonly creditsPerUsd: number;
   readonly limits: {
     readonly requestsPerMinute: number;

@@ -145,6 +145,7 @@ function assemble(
     s3Credentials: readS3Credentials(environment),
     privateAddresses: readPrivateAddresses(file, problems),
     demo: file.demo === true || (file.demo !== false && !hasCapacity),
+    ambiguousModelNames: file.ambiguous_model_names ?? 'first',
     creditsPerUsd: file.credits_per_usd ?? 1_000_000,
     limits: {
       requestsPerMinute: file.limits?.requests_per_minute ?? 600,

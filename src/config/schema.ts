@@ -34,6 +34,7 @@ export const configFileSchema = strictObject({
   demo: Type.Union([Type.Literal('auto'), Type.Boolean()], {
     expected: '"auto", true, or false',
   }),
+  ambiguous_model_names: oneOf('first', 'reject'),
   credits_per_usd: integer(1, 1_000_000_000),
   limits: strictObject({
     requests_per_minute: integer(1),

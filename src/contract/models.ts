@@ -116,7 +116,7 @@ export const modelDocs = {
   },
   show: {
     summary: 'Get a model',
-    path: { id: 'An alias, `<brand>/<model>`.' },
+    path: { id: 'An alias, `<brand>/<model>`, or the name without the brand.' },
     responses: { 200: modelSchema },
   },
   endpoints: {

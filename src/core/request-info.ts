@@ -1,8 +1,11 @@
 /** What the pipeline stages need to know about a request. */
 export interface RequestInfo {
   readonly operationName: OperationName;
-  /** The fallback chain: `model`, then `models`, without duplicates. */
-  readonly models: readonly string[];
+  /**
+   * The fallback chain: `model`, then `models`, without duplicates. Once `resolveModels` has run,
+   * names without a brand are replaced by their aliases.
+   */
+  models: readonly string[];
   readonly preferences: RoutePreferences;
   /** True if the answer is a stream of events. */
   readonly stream: boolean;

@@ -44,6 +44,7 @@ function runPiece(
   };
   const outcomes: RequestOutcome[] = [];
   const stages = {
+    resolveModels() {},
     findReplay: () => undefined,
     plan: () => [],
     reserve: async () => ({ hold: undefined }),

@@ -39,9 +39,9 @@ interface JobServiceDeps {
   readonly objects: JobObjects;
   readonly storage: ObjectStorage;
   /** Returns the model if this caller may use it. Throws 400, 403, 404. */
-  speechModel(caller: Caller, alias: string): Promise<SpeechModel & CreditCheck>;
+  speechModel(caller: Caller, name: string): Promise<SpeechModel & JobModel>;
   /** Resolves if this caller may use the transcription model. Throws 400, 403, 404. */
-  transcriptionModel(caller: Caller, alias: string): Promise<CreditCheck>;
+  transcriptionModel(caller: Caller, name: string): Promise<JobModel>;
   /** Returns why the address policy rejects a URL, or null if the URL is allowed. */
   urlRejection(url: string, tenantId: string): Promise<string | null>;
   /** Called after a job was canceled. */
@@ -49,9 +49,13 @@ interface JobServiceDeps {
   now(): number;
 }
 
-/** Runs after all other checks, so that invalid fields are reported before missing credits. */
-interface CreditCheck {
-  /** Resolves if the caller has enough credits for these texts. Throws 402. */
+interface JobModel {
+  /** The model's alias, even if the client sent its name without the brand. */
+  readonly alias: string;
+  /**
+   * Resolves if the caller has enough credits for these texts. Throws 402. Runs after all other
+   * checks, so that invalid fields are reported before missing credits.
+   */
   checkCredits(texts: readonly string[]): Promise<void>;
 }
 
@@ -101,7 +105,10 @@ export class JobService {
     const id = newJobId();
     const upload = await storeText(input.input, id, this.#deps.now(), this.#deps);
     try {
-      return await this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
+      return await this.#enqueue(
+        { id, caller, input, model: model.alias, request, upload, claim },
+        baseUrl,
+      );
     } catch (error) {
       await discardUpload(upload.key, this.#deps);
       throw error;
@@ -152,7 +159,8 @@ export class JobService {
     await this.#checkWebhook(caller, input);
     await model.checkCredits([]);
     const request = transcriptionRequest(input);
-    return this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
+    const draft = { id, caller, input, model: model.alias, request, upload, claim };
+    return this.#enqueue(draft, baseUrl);
   }
 
   /** Deletes the file of a form that no job was created from. */
@@ -215,17 +223,18 @@ interface JobDraft {
   readonly id: string;
   readonly caller: Caller;
   readonly input: SpeechInput | TranscriptionInput;
+  readonly model: string;
   readonly request: JobRequest;
   readonly upload: StoredInput;
   readonly claim: JobIdempotencyClaim | null;
 }
 
-function newJob({ id, caller, input, request, upload }: JobDraft, now: number): NewJob {
+function newJob({ id, caller, input, model, request, upload }: JobDraft, now: number): NewJob {
   return {
     id,
     tenantId: caller.tenantId,
     keyId: caller.keyId,
-    model: input.model,
+    model,
     request,
     inputKey: upload.key,
     inputBytes: upload.bytes,

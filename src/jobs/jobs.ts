@@ -136,14 +136,16 @@ export class Jobs {
       storage: this.#storage,
       speechModel: async (caller, alias) => {
         const offer = await offerFor(caller, alias, 'speech', models);
-        return { ...speechModelOf(offer), ...creditCheckFor(offer, caller, chargeContext) };
+        return {
+          alias: offer.model.id,
+          ...speechModelOf(offer),
+          ...creditCheckFor(offer, caller, chargeContext),
+        };
       },
-      transcriptionModel: async (caller, alias) =>
-        creditCheckFor(
-          await offerFor(caller, alias, 'transcription', models),
-          caller,
-          chargeContext,
-        ),
+      transcriptionModel: async (caller, alias) => {
+        const offer = await offerFor(caller, alias, 'transcription', models);
+        return { alias: offer.model.id, ...creditCheckFor(offer, caller, chargeContext) };
+      },
       urlRejection: rejectionReasonBy(addressPolicy),
       onCanceled: (id) => this.#worker.abortCanceled(id),
       now,
@@ -243,7 +245,8 @@ async function offerFor(
   { catalogOf, health }: OfferDeps,
 ): Promise<Offer> {
   const catalog = await catalogOf(caller.tenantId);
-  const request = { models: [alias], preferences: noPreferences, parameters: [] };
+  const models = [catalog.resolve(alias, caller)];
+  const request = { models, preferences: noPreferences, parameters: [] };
   const incompatibility = ({ model }: Offer) =>
     model.features.includes(feature) ? null : `is not a ${feature} model`;
   const context = { catalog, health, operation: { incompatibility }, supports: () => true };

@@ -1,9 +1,11 @@
-import type { Endpoint, Model, Provider } from '../config/config.ts';
+import type { Config, Endpoint, Model, Provider } from '../config/config.ts';
 import type { SpeechSettings } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
-import type { Credential } from '../core/caller.ts';
+import { type Caller, type Credential, mayUseModel } from '../core/caller.ts';
+import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { nearest } from '../core/text.ts';
 import { type PriceList, readPriceList } from '../money/price/price-list.ts';
+import { ModelNames } from './model-names.ts';
 
 /** An endpoint joined with its model and provider: everything an attempt needs. */
 export interface Offer {
@@ -38,6 +40,8 @@ interface OwnAccount {
   readonly sharedNext: Offer | null;
 }
 
+type AmbiguousNames = Config['ambiguousModelNames'];
+
 /** The models a caller can use, and their offers. */
 export abstract class CallableModels {
   /**
@@ -47,10 +51,33 @@ export abstract class CallableModels {
   abstract offers(alias: string): readonly Offer[];
   abstract model(alias: string): Model | undefined;
   abstract models(): readonly Model[];
+  abstract readonly names: ModelNames;
+  abstract readonly ambiguousNames: AmbiguousNames;
 
   /** Returns the models with at least one offer. */
   callable(): readonly Model[] {
     return this.models().filter((model) => this.offers(model.id).length > 0);
+  }
+
+  /** Returns the aliases of the requested models, without duplicates. Throws 400. */
+  resolveAll(names: readonly string[], caller: Caller): readonly string[] {
+    return [...new Set(names.map((name) => this.resolve(name, caller)))];
+  }
+
+  /**
+   * Returns the alias of a requested model. A name without a brand means the model of that name
+   * that the caller can use. Throws 400 if there are several and the operator chose `reject`.
+   */
+  resolve(name: string, caller: Caller): string {
+    if (this.model(name)) return name;
+    const aliases = this.names.find(name);
+    const [first = name] = aliases;
+    if (aliases.length < 2) return first;
+    const usable = aliases.filter(
+      (alias) => mayUseModel(caller, alias) && this.offers(alias).length > 0,
+    );
+    if (usable.length > 1 && this.ambiguousNames === 'reject') throw ambiguousName(name, usable);
+    return usable[0] ?? first;
   }
 
   /** Returns the callable model with the most similar name. */
@@ -58,6 +85,12 @@ export abstract class CallableModels {
     const names = this.callable().map((model) => model.id);
     return nearestModel(alias, names);
   }
+}
+
+function ambiguousName(name: string, aliases: readonly string[]): GatewayError {
+  const listed = aliases.map((alias) => `"${alias}"`).join(', ');
+  const message = `The model name "${name}" is ambiguous. Use one of these: ${listed}.`;
+  return invalidRequest(message, 'model');
 }
 
 /** Returns a tenant's models. Returns a promise only while its provider keys are being loaded. */
@@ -68,9 +101,17 @@ export class Catalog extends CallableModels {
   readonly #models = new Map<string, Model>();
   readonly #allOffers = new Map<string, readonly Offer[]>();
   readonly #shared = new Map<string, readonly Offer[]>();
+  override readonly names: ModelNames;
+  override readonly ambiguousNames: AmbiguousNames;
 
-  constructor(models: readonly Model[], providers: ReadonlyMap<string, Provider>) {
+  constructor(
+    models: readonly Model[],
+    providers: ReadonlyMap<string, Provider>,
+    ambiguousNames: AmbiguousNames = 'first',
+  ) {
     super();
+    this.names = new ModelNames(models);
+    this.ambiguousNames = ambiguousNames;
     for (const model of models) {
       const offers = model.endpoints.flatMap((endpoint) => {
         const provider = providers.get(endpoint.provider);
@@ -150,6 +191,14 @@ class TenantCatalog extends CallableModels {
     return offers
       .map((offer) => ownOrShared(offer, this.#credentialAt(offer), ownOnly, this.#feeBasisPoints))
       .filter((offer) => offer !== undefined);
+  }
+
+  override get names(): ModelNames {
+    return this.#catalog.names;
+  }
+
+  override get ambiguousNames(): AmbiguousNames {
+    return this.#catalog.ambiguousNames;
   }
 
   override model(alias: string): Model | undefined {

@@ -271,9 +271,8 @@ describe('docs/migrating.md', () => {
     expect((await post('/genai/v1beta/models/demo/chat:generateContent')).status).toBe(404);
   });
 
-  test('states that a 404 for a model without its brand suggests the full alias', async () => {
-    const { status, error } = await chat({ model: 'chat' });
-    expect(status).toBe(404);
-    expect(error.message).toContain('did you mean "demo/chat"?');
+  test('states that a name without its brand means the alias, unless it has a date', async () => {
+    expect((await chat({ model: 'chat' })).status).toBe(200);
+    expect((await chat({ model: 'chat-2025-08-07' })).status).toBe(404);
   });
 });

@@ -22,6 +22,7 @@ export interface GatewaySettings {
   readonly logs?: object;
   readonly private_addresses?: readonly string[];
   readonly demo?: boolean;
+  readonly ambiguous_model_names?: 'first' | 'reject';
   /** The configured number of worker processes. */
   readonly workers?: number;
   /** Additional environment variables. */

@@ -131,9 +131,9 @@ export class JobHarness {
       jobs: store.jobs.store,
       objects: store.jobs.objects,
       storage: this.storage,
-      speechModel: async () => ({ ...this.speechModel, ...enoughCredits }),
+      speechModel: async (_caller, alias) => ({ alias, ...this.speechModel, ...enoughCredits }),
       transcriptionModel: async (_caller, alias) => {
-        if (alias === 'test/transcription') return enoughCredits;
+        if (alias === 'test/transcription') return { alias, ...enoughCredits };
         throw new GatewayError('invalid_request_error', 'Unknown model.', { status: 404 });
       },
       urlRejection: async (url) => (url.includes('127.0.0.1') ? 'Private address.' : null),

@@ -65,12 +65,13 @@ async function listModels(exchange: Exchange, caller: Caller, deps: ModelDeps): 
 }
 
 async function showModel(exchange: Exchange, caller: Caller, deps: ModelDeps): Promise<Response> {
-  const id = exchange.param('id');
+  const name = exchange.param('id');
   const catalog = await deps.catalogOf(caller.tenantId);
+  const id = catalog.resolve(name, caller);
   const [model, offers] = [catalog.model(id), catalog.offers(id)];
   if (!model || offers.length === 0) throw deps.unknownModel(id, caller, catalog);
   // The list omits this model, so don't reveal here that it exists.
-  if (!mayUseModel(caller, id)) throw notFound(`There is no model "${id}".`, 'model');
+  if (!mayUseModel(caller, id)) throw notFound(`There is no model "${name}".`, 'model');
   return json(exchange, modelObject(model, offers, deps));
 }
 

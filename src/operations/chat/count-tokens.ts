@@ -80,7 +80,11 @@ async function planFor(
   try {
     const catalog = await catalogOf(caller.tenantId);
     const context = { catalog, health, operation: { incompatibility: () => null } };
-    const planned = plan(request, caller, { ...context, supports: supportsParameter });
+    const models = catalog.resolveAll(request.models, caller);
+    const planned = plan({ ...request, models }, caller, {
+      ...context,
+      supports: supportsParameter,
+    });
     // Tenants must not learn the token count of content in the operator's account.
     const offers = entitledOffers(planned, request);
     return offers.filter(({ model }) => model.id === offers[0]?.model.id);
