@@ -91,13 +91,15 @@ const server = new HttpServer({
       method: 'GET',
       path: '/endless',
       access: 'routing',
-      handle: (exchange) => new Response(disconnectWhenStalled(exchange, endless, idleSeconds)),
+      handle: (exchange) =>
+        new Response(disconnectWhenStalled(exchange, endless, { stallSeconds: idleSeconds })),
     },
     {
       method: 'GET',
       path: '/slow',
       access: 'routing',
-      handle: (exchange) => new Response(disconnectWhenStalled(exchange, slow(), idleSeconds)),
+      handle: (exchange) =>
+        new Response(disconnectWhenStalled(exchange, slow(), { stallSeconds: idleSeconds })),
     },
     {
       method: 'GET',

@@ -14,7 +14,7 @@ function sendChunks(source: AsyncIterator<string>, seconds = stallSeconds) {
     idleTimeouts.push(seconds);
     if (seconds === 1) disconnected.resolve();
   };
-  const chunks = disconnectWhenStalled(exchange, source, seconds);
+  const chunks = disconnectWhenStalled(exchange, source, { stallSeconds: seconds });
   return { chunks, idleTimeouts, disconnected: disconnected.promise };
 }
 

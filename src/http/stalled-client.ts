@@ -13,10 +13,18 @@ const defaultStallSeconds = clientStallMs / 1000;
 export function disconnectWhenStalled<Chunk>(
   exchange: Exchange,
   chunks: AsyncIterator<Chunk>,
-  stallSeconds = defaultStallSeconds,
+  { stallSeconds = defaultStallSeconds, encode = asIs }: BodyOptions<Chunk> = {},
 ): AsyncIterableIterator<Chunk> {
-  return new MonitoredIterator(exchange, chunks, stallSeconds);
+  return new MonitoredIterator(exchange, chunks, stallSeconds, encode);
 }
+
+interface BodyOptions<Chunk> {
+  readonly stallSeconds?: number;
+  /** Changes each chunk. Here, this takes no additional promise per chunk. */
+  readonly encode?: (chunk: Chunk) => Chunk;
+}
+
+const asIs = <Chunk>(chunk: Chunk) => chunk;
 
 const deadlines = new DeadlineWatcher();
 
@@ -25,13 +33,20 @@ class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator
   readonly #exchange: Exchange;
   readonly #chunks: AsyncIterator<Chunk>;
   readonly #stallSeconds: number;
+  readonly #encode: (chunk: Chunk) => Chunk;
   #isStalled = false;
 
-  constructor(exchange: Exchange, chunks: AsyncIterator<Chunk>, stallSeconds: number) {
+  constructor(
+    exchange: Exchange,
+    chunks: AsyncIterator<Chunk>,
+    stallSeconds: number,
+    encode: (chunk: Chunk) => Chunk,
+  ) {
     super();
     this.#exchange = exchange;
     this.#chunks = chunks;
     this.#stallSeconds = stallSeconds;
+    this.#encode = encode;
     exchange.setIdleTimeout(0);
     deadlines.add(this);
   }
@@ -67,8 +82,12 @@ class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator
   }
 
   readonly #onNext = (result: IteratorResult<Chunk>) => {
-    if (result.done) this.#stopMonitoring();
-    else this.at = performance.now() + this.#stallSeconds * 1000;
+    if (result.done) {
+      this.#stopMonitoring();
+      return result;
+    }
+    this.at = performance.now() + this.#stallSeconds * 1000;
+    result.value = this.#encode(result.value);
     return result;
   };
 

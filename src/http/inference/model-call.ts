@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { asGatewayError, type GatewayError } from '../../core/errors.ts';
 import type { UploadDirectory } from '../../core/form.ts';
 import type { OperationName } from '../../core/request-info.ts';
+import { escapeLineBreaks } from '../../dialects/event-stream.ts';
 import { handleCall, type Stages } from '../../gateway.ts';
 import {
   type FairShareBudget,
@@ -165,7 +166,8 @@ export function respond(exchange: Exchange, answer: Answer): Response {
   }
   headers['content-type'] = 'text/event-stream; charset=utf-8';
   headers['cache-control'] = 'no-cache, no-transform';
-  return new Response(disconnectWhenStalled(exchange, answer.events), { headers });
+  const body = disconnectWhenStalled(exchange, answer.events, { encode: escapeLineBreaks });
+  return new Response(body, { headers });
 }
 
 /** How long to wait before the connection is cut, so that the last bytes are sent. */
