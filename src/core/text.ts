@@ -38,6 +38,9 @@ export function logText(text: string): string {
   return text.slice(0, loggedLengthMax).toWellFormed().replaceAll('\0', '\ufffd');
 }
 
+/** A word with more differences is a different word, and comparing more would take too long. */
+const differencesMax = 4;
+
 /** Returns the known word closest to a mistyped one, if it is close enough to suggest. */
 export function nearest(
   word: string,
@@ -45,14 +48,12 @@ export function nearest(
   distanceMax = Math.max(2, Math.floor(word.length / 3)),
 ): string | undefined {
   let best: string | undefined;
-  let bestDistance = distanceMax + 1;
+  let bestDistance = Math.min(distanceMax, differencesMax) + 1;
   for (const candidate of known) {
-    if (Math.abs(candidate.length - word.length) >= bestDistance) continue;
-    const distance = editDistance(word, candidate);
-    if (distance < bestDistance) {
-      best = candidate;
-      bestDistance = distance;
-    }
+    const distance = editDistance(word, candidate, bestDistance);
+    if (distance >= bestDistance) continue;
+    best = candidate;
+    bestDistance = distance;
   }
   return best;
 }
@@ -63,15 +64,28 @@ export function didYouMean(word: string, known: Iterable<string>): string {
   return close ? `; did you mean "${close}"?` : '';
 }
 
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
+/** Returns the number of differences, or `limit` as soon as there must be that many. */
+function editDistance(a: string, b: string, limit: number): number {
+  if (Math.abs(a.length - b.length) >= limit) return limit;
+  let previous = new Uint16Array(b.length + 1);
+  let row = new Uint16Array(b.length + 1);
+  for (let j = 0; j <= b.length; j++) previous[j] = j;
   for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const substitution = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row.push(Math.min(substitution, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
+    // Cells farther from the diagonal have at least `limit` differences.
+    const first = Math.max(1, i - limit);
+    const last = Math.min(b.length, i + limit);
+    let left = first === 1 ? i : limit;
+    let rowMin = left;
+    row.fill(limit);
+    row[first - 1] = left;
+    for (let j = first; j <= last; j++) {
+      const substitution = (previous[j - 1] ?? limit) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      left = Math.min(substitution, (previous[j] ?? limit) + 1, left + 1);
+      row[j] = left;
+      rowMin = Math.min(rowMin, left);
     }
-    previous = row;
+    if (rowMin >= limit) return limit;
+    [previous, row] = [row, previous];
   }
-  return previous[b.length] ?? 0;
+  return previous[b.length] ?? limit;
 }

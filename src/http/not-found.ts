@@ -105,11 +105,25 @@ export function suggestionFor(path: string): string | undefined {
   return suggestions.find(([pattern]) => pattern.test(rest))?.[1];
 }
 
-/** Longer paths aren't typos, and comparing them would cost too much time. */
+/** Longer paths aren't typos. Comparing their names would let strangers occupy the process. */
 const comparedLengthMax = 100;
+const comparedNamesMax = 8;
 
 /** Shorter names are prefixes of too many other names. */
 const prefixLengthMin = 4;
+
+/** A route with the names in its path: its segments without prefixes and parameters. */
+export interface NamedRoute {
+  readonly route: Route;
+  readonly names: readonly string[];
+  /** The names as a path, to compare spellings. */
+  readonly spelling: string;
+}
+
+export function toNamedRoute(route: Route): NamedRoute {
+  const names = namesOf(route.path);
+  return { route, names, spelling: names.join('/') };
+}
 
 interface NearestRoute {
   readonly route: Route;
@@ -120,27 +134,39 @@ interface NearestRoute {
 export function nearestRoute(
   method: string,
   path: string,
-  routes: readonly Route[],
+  routes: readonly NamedRoute[],
 ): NearestRoute | undefined {
-  if (path.length > comparedLengthMax) return undefined;
-  const requestedSegments = segmentsOf(path);
-  const sameMethod = routes.filter((route) => route.method === method);
-  // A single segment is more often a correct name at the wrong path than a misspelling.
+  const sameMethod = routes.filter(({ route }) => route.method === method);
+  const names = path.length > comparedLengthMax ? [] : namesOf(path);
+  if (names.length === 0 || names.length > comparedNamesMax) return sameBeginning(path, sameMethod);
+  const misspelled = similarlySpelled(names, sameMethod);
+  // A single name is more often correct but at the wrong path than misspelled.
   const similar =
-    (requestedSegments.length > 1 ? similarlySpelled(requestedSegments, sameMethod) : undefined) ??
-    withSharedName(requestedSegments, sameMethod) ??
-    similarlySpelled(requestedSegments, sameMethod) ??
-    similarlySpelled(requestedSegments, routes);
-  if (similar) return { route: similar, isSimilar: true };
-  const fallback =
-    mostShared(requestedSegments, sameMethod) ??
-    mostShared(requestedSegments, routes) ??
-    closest(path, sameMethod);
-  return fallback && { route: fallback, isSimilar: false };
+    (names.length > 1 ? misspelled : undefined) ??
+    withSharedName(names, sameMethod) ??
+    misspelled ??
+    similarlySpelled(names, routes);
+  if (similar) return { route: similar.route, isSimilar: true };
+  const related = mostShared(names, sameMethod) ?? mostShared(names, routes);
+  return related ? { route: related.route, isSimilar: false } : sameBeginning(path, sameMethod);
 }
 
-/** Returns the segments of a path, except prefixes and parameters. */
-function segmentsOf(path: string): readonly string[] {
+/** Finds the route with the longest common beginning. On a tie, the shortest route wins. */
+function sameBeginning(path: string, routes: readonly NamedRoute[]): NearestRoute | undefined {
+  let best: Route | undefined;
+  let bestLength = -1;
+  for (const { route } of routes) {
+    let length = 0;
+    while (length < route.path.length && route.path[length] === path[length]) length += 1;
+    if (length < bestLength) continue;
+    if (length === bestLength && route.path.length >= (best?.path.length ?? 0)) continue;
+    best = route;
+    bestLength = length;
+  }
+  return best && { route: best, isSimilar: false };
+}
+
+function namesOf(path: string): readonly string[] {
   const segments = path.toLowerCase().split('/');
   return segments.filter(
     (segment) => segment !== '' && !segment.startsWith(':') && !prefixPattern.test(segment),
@@ -155,36 +181,32 @@ function isSameName(a: string, b: string): boolean {
 
 /** Counts the names that two paths share. */
 function countShared(some: readonly string[], others: readonly string[]): number {
-  return some.filter((segment) => others.some((other) => isSameName(segment, other))).length;
+  return some.filter((name) => others.some((other) => isSameName(name, other))).length;
 }
 
 /** Finds a route that contains the path's first name, or whose names are all in the path. */
 function withSharedName(
-  requestedSegments: readonly string[],
-  routes: readonly Route[],
-): Route | undefined {
-  const candidates = routes.filter(({ path }) => {
-    const routeSegments = segmentsOf(path);
-    const isWithin =
-      routeSegments.length > 1 &&
-      countShared(routeSegments, requestedSegments) === routeSegments.length;
-    return isWithin || countShared(requestedSegments.slice(0, 1), routeSegments) === 1;
+  requestedNames: readonly string[],
+  routes: readonly NamedRoute[],
+): NamedRoute | undefined {
+  const candidates = routes.filter(({ names }) => {
+    const isWithin = names.length > 1 && countShared(names, requestedNames) === names.length;
+    return isWithin || countShared(requestedNames.slice(0, 1), names) === 1;
   });
-  return mostShared(requestedSegments, candidates);
+  return mostShared(requestedNames, candidates);
 }
 
 /** Finds the route that shares the most names with the path. On a tie, the shortest route wins. */
 function mostShared(
-  requestedSegments: readonly string[],
-  routes: readonly Route[],
-): Route | undefined {
-  let best: Route | undefined;
+  requestedNames: readonly string[],
+  routes: readonly NamedRoute[],
+): NamedRoute | undefined {
+  let best: NamedRoute | undefined;
   let bestScore = 0;
   for (const route of routes) {
-    const routeSegments = segmentsOf(route.path);
-    const shared = countShared(requestedSegments, routeSegments);
-    // The number of segments only breaks ties.
-    const score = shared && shared - routeSegments.length / comparedLengthMax;
+    const shared = countShared(requestedNames, route.names);
+    // The number of names only breaks ties.
+    const score = shared && shared - route.names.length / comparedLengthMax;
     if (score <= bestScore) continue;
     best = route;
     bestScore = score;
@@ -193,19 +215,13 @@ function mostShared(
 }
 
 function similarlySpelled(
-  requestedSegments: readonly string[],
-  routes: readonly Route[],
-): Route | undefined {
-  const spelling = requestedSegments.join('/');
+  requestedNames: readonly string[],
+  routes: readonly NamedRoute[],
+): NamedRoute | undefined {
+  const requested = requestedNames.join('/');
   // A short name with several differences is a different name.
-  const distanceMax = Math.min(Math.max(2, Math.floor(spelling.length / 3)), spelling.length - 2);
-  const spellings = routes.map(({ path }) => segmentsOf(path).join('/'));
-  const match = nearest(spelling, spellings, distanceMax);
+  const distanceMax = Math.min(Math.max(2, Math.floor(requested.length / 3)), requested.length - 2);
+  const spellings = routes.map(({ spelling }) => spelling);
+  const match = nearest(requested, spellings, distanceMax);
   return match === undefined ? undefined : routes[spellings.indexOf(match)];
-}
-
-function closest(path: string, routes: readonly Route[]): Route | undefined {
-  const paths = routes.map((route) => route.path);
-  const match = nearest(path, paths, comparedLengthMax);
-  return match === undefined ? undefined : routes[paths.indexOf(match)];
 }

@@ -100,18 +100,29 @@ describe('Router.hint for mistyped paths', () => {
     expect(router.hint(method, path)).toBe(` Did you mean ${nearest}?`);
   });
 
-  test('names the nearest route if none is similar', () => {
-    expect(router.hint('GET', '/v1/nothing')).toBe(' The nearest route is GET /v1/models.');
-    expect(router.hint('POST', '/wp-admin/setup.php')).toStartWith(' The nearest route is POST /');
+  test('names the route with the most common names if none is similar', () => {
+    expect(router.hint('GET', '/v1/list/models')).toBe(' The nearest route is GET /v1/models.');
+    expect(router.hint('GET', '/v1/all/my/rotate')).toBe(
+      ' The nearest route is POST /api/v1/keys/:id/rotate.',
+    );
     expect(router.hint('GET', '/v1/models.x/acme/large')).not.toContain('{');
+  });
+
+  test('names the route with the same beginning if no name is common', () => {
+    expect(router.hint('GET', '/v1/nothing')).toBe(' The nearest route is GET /v1/models.');
     const documented = new Router([route('GET', '/docs'), route('GET', '/v1/models')]);
     const hint = ' The nearest route is GET /v1/models; GET /docs lists all routes.';
     expect(documented.hint('GET', '/v1/nothing')).toBe(hint);
     expect(documented.hint('GET', '/logo')).toBe(' The nearest route is GET /docs.');
   });
 
-  test('is empty for a very long path and for a method that no route has', () => {
-    expect(router.hint('GET', `/${'x'.repeat(100)}`)).toBe('');
+  test('compares only the beginning of long paths', () => {
+    const hint = ' The nearest route is GET /api/v1/keys.';
+    expect(router.hint('GET', `/api/v1/keysx/rotate${'x'.repeat(100)}`)).toBe(hint);
+    expect(router.hint('GET', `/api/v1/keys${'/rotate'.repeat(9)}`)).toBe(hint);
+  });
+
+  test('is empty for a method that no route has', () => {
     expect(router.hint('PATCH', '/wp-admin/setup.php')).toBe('');
   });
 });

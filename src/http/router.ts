@@ -1,6 +1,6 @@
 import type { ParamIndexMap, ParamStash } from 'hono/router';
 import { RegExpRouter } from 'hono/router/reg-exp-router';
-import { nearestRoute, suggestionFor } from './not-found.ts';
+import { type NamedRoute, nearestRoute, suggestionFor, toNamedRoute } from './not-found.ts';
 import type { Match, Method, Route } from './routes.ts';
 
 const noParam = (): string => '';
@@ -12,12 +12,12 @@ function patternOf({ method, path }: Route): string {
 /** Matches requests to routes with Hono's router. */
 export class Router {
   readonly #router = new RegExpRouter<Route>();
-  readonly #routes: readonly Route[];
+  readonly #namedRoutes: readonly NamedRoute[];
   /** Routes without parameters. They get most of the traffic and need only a map lookup. */
   readonly #fixed = new Map<string, Match>();
 
   constructor(routes: readonly Route[]) {
-    this.#routes = routes;
+    this.#namedRoutes = routes.map(toNamedRoute);
     for (const route of routes) {
       if (route.path.includes(':')) this.#router.add(route.method, route.path, route);
       else this.#fixed.set(patternOf(route), { route, pattern: patternOf(route), param: noParam });
@@ -38,7 +38,7 @@ export class Router {
   hint(method: string, path: string): string {
     const suggestion = suggestionFor(path);
     if (suggestion !== undefined) return ` ${suggestion}`;
-    const nearest = nearestRoute(method, path, this.#routes);
+    const nearest = nearestRoute(method, path, this.#namedRoutes);
     if (!nearest) return '';
     // Remove the patterns of path parameters, such as `{.+}`.
     const name = patternOf(nearest.route).replace(/\{[^}]*\}/g, '');
