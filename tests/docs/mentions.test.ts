@@ -180,8 +180,8 @@ describe('settings that are mentioned', () => {
   });
 
   test('exist as environment variables', () => {
-    // Variables of the readers' own programs, and one of the tests.
-    const others = ['URL', 'KEY', 'MANAGEMENT_KEY', 'API_KEY', 'SCREENSHOTS'];
+    // Variables of the readers' own programs and of the tests.
+    const others = ['URL', 'KEY', 'MANAGEMENT_KEY', 'API_KEY', 'SCREENSHOTS', 'TEST_SEED'];
     const known = [...rows, ...others.map((name) => `TOLLGATE_${name}`)];
     const named = documents.flatMap(({ path, text }) =>
       (text.match(/\bTOLLGATE_[A-Z_]+\b/g) ?? []).map((code) => ({ path, code })),
