@@ -16,6 +16,7 @@ const rowsPerChunk = 100_000;
 const rowsPerEntry = 50;
 const chargePerRow = 10;
 const dayMs = 86_400_000;
+const hourMs = 3_600_000;
 
 const details = JSON.stringify({
   operation: 'chat',
@@ -89,15 +90,22 @@ function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<
         ${arrival('n')}
       from ${sql.series(index, Math.min(rows, index + rowsPerChunk - 1))}, filling order by n`;
   }
+  const buckets = [
+    ['usage_daily', dayMs],
+    ['usage_hourly', hourMs],
+  ] as const;
   for (let day = Math.floor(from / dayMs); day * dayMs < until; day += 1) {
-    yield `insert into usage_daily
-      select tenant_id, ${day}, key_id, requested_model, provider, traffic_mode, count(*),
-        sum(case when status = 'error' then 1 else 0 end), sum(input_tokens), sum(output_tokens),
-        sum(model_charge), 0, 0, 0, 0, 0, sum(duration_ms)
-      from request_log
-      where tenant_id = 'default'
-        and created_at >= ${day * dayMs} and created_at < ${(day + 1) * dayMs}
-      group by tenant_id, key_id, requested_model, provider, traffic_mode`;
+    for (const [table, bucketMs] of buckets) {
+      yield `insert into ${table}
+        select tenant_id, created_at / ${bucketMs}, key_id, requested_model, provider,
+          traffic_mode, count(*), sum(case when status = 'error' then 1 else 0 end),
+          sum(input_tokens), sum(output_tokens), sum(model_charge), 0, 0, 0, 0, 0,
+          sum(duration_ms)
+        from request_log
+        where tenant_id = 'default'
+          and created_at >= ${day * dayMs} and created_at < ${(day + 1) * dayMs}
+        group by 1, 2, 3, 4, 5, 6`;
+    }
   }
   const spent = entries * rowsPerEntry * chargePerRow;
   yield `update accounts set balance = balance - ${spent}, spent = spent + ${spent}

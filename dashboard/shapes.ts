@@ -25,7 +25,7 @@ export type {
   LogObject as LogRow,
   LogPageObject as LogPage,
   StatementMonthObject as StatementMonth,
-  UsageDayObject as Day,
+  UsageBucketObject as Day,
   UsageGroupObject as Group,
   UsageSummaryObject as Summary,
 } from '../src/contract/customer.ts';

@@ -32,6 +32,14 @@ export const groupBySchema = Type.Enum([...groupByProperties], {
   description: 'Also return the sums for each value of this property.',
 });
 
+const granularities = ['day', 'hour'] as const;
+export type Granularity = (typeof granularities)[number];
+export const granularitySchema = Type.Enum([...granularities], {
+  description:
+    'The length of a bucket of `timeseries`. `hour` covers one day, and returns a day if its ' +
+    'hours are incomplete.',
+});
+
 const keyQuery = { api_key_id: Type.String({ description: 'Only requests with this key.' }) };
 const datesQuery = {
   start_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
@@ -74,8 +82,11 @@ const summarySchema = record('UsageSummary', {
 });
 export type UsageSummaryObject = Shape<typeof summarySchema>;
 
-const daySchema = record('UsageDay', {
+const bucketSchema = record('UsageBucket', {
   date: Type.String({ format: 'date' }),
+  hour: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 23, description: 'UTC, with `granularity=hour`.' }),
+  ),
   requests: count(),
   failed_requests: count(),
   prompt_tokens: count(),
@@ -86,19 +97,20 @@ const daySchema = record('UsageDay', {
   spend: credits(),
   avg_latency_ms: latency,
 });
-export type UsageDayObject = Shape<typeof daySchema>;
+export type UsageBucketObject = Shape<typeof bucketSchema>;
 
 const groupSchema = record('UsageGroup', {
   value: nullable(text('The value, or null for the sums of all values that are not listed.')),
   summary: summarySchema,
-  timeseries: Type.Array(daySchema),
+  timeseries: Type.Array(bucketSchema),
 });
 export type UsageGroupObject = Shape<typeof groupSchema>;
 
 const analyticsSchema = record('Analytics', {
   period: inlineRecord({ start_date: time(), end_date: time() }),
+  granularity: Type.Optional(Type.Literal('hour')),
   summary: summarySchema,
-  timeseries: Type.Array(daySchema),
+  timeseries: Type.Array(bucketSchema),
   group_by: Type.Optional(oneOf(...groupByProperties)),
   groups: Type.Optional(Type.Array(groupSchema)),
 });
@@ -219,8 +231,13 @@ export const customerDocs = {
   },
   logsCsv: { summary: 'Export requests', query: logQuery, responses: { 200: csv } },
   analytics: {
-    summary: 'Get usage and spend by day',
-    query: { ...datesQuery, ...keyQuery, group_by: groupBySchema },
+    summary: 'Get usage and spend by day or hour',
+    query: {
+      ...datesQuery,
+      ...keyQuery,
+      group_by: groupBySchema,
+      granularity: granularitySchema,
+    },
     responses: { 200: analyticsSchema },
   },
   analyticsCsv: {

@@ -1,8 +1,9 @@
 import type { TenantMonthObject } from '../contract/admin.ts';
 import type {
   AnalyticsObject,
+  Granularity,
   GroupBy,
-  UsageDayObject,
+  UsageBucketObject,
   UsageGroupObject,
   UsageSummaryObject,
 } from '../contract/customer.ts';
@@ -14,9 +15,9 @@ import {
   totalCharge,
 } from '../money/price/fee-kinds.ts';
 import { type Cell, csvTable } from './csv.ts';
-import { type DayRange, dayMs, isoDay, isoTime, monthAround } from './period.ts';
+import { type DayRange, dayMs, hoursPerDay, isoDay, isoTime, monthAround } from './period.ts';
 
-/** A tenant's usage and spend by day. They are read from the daily sums, never from the log. */
+/** A tenant's usage and spend by day or hour. They are read from sums, never from the log. */
 
 export interface AnalyticsFilter {
   readonly tenantId: string;
@@ -33,11 +34,13 @@ export interface UsageSums extends Charges {
   readonly durationMs: number;
 }
 
-export interface DaySums extends UsageSums {
-  readonly day: number;
+export interface BucketSums extends UsageSums {
+  /** The UTC day or hour, counted since 1970. */
+  readonly bucket: number;
 }
 
-export interface DetailedSums extends DaySums {
+export interface DetailedSums extends UsageSums {
+  readonly day: number;
   readonly model: string;
   readonly provider: string;
   readonly trafficMode: string;
@@ -45,8 +48,8 @@ export interface DetailedSums extends DaySums {
 }
 
 export interface AnalyticsReads {
-  /** Returns the days with requests, in order. */
-  days(filter: AnalyticsFilter): Promise<readonly DaySums[]>;
+  /** Returns the days or hours with requests, in order. */
+  series(filter: AnalyticsFilter, granularity: Granularity): Promise<readonly BucketSums[]>;
   /** Returns the most detailed sums by day, in pages. */
   details(filter: AnalyticsFilter): AsyncIterable<readonly DetailedSums[]>;
 }
@@ -77,22 +80,54 @@ function combine(a: UsageSums, b: UsageSums, sign: 1 | -1): UsageSums {
   return sums;
 }
 
-/** `activeDays` are the days with requests. The time series also has the other days. */
+interface Series {
+  readonly granularity: Granularity;
+  /** The days or hours with requests. */
+  readonly active: readonly BucketSums[];
+}
+
+/**
+ * Returns the hours of a day, or its sum if hours are missing: of requests from before there were
+ * hourly sums, of rows deleted by `logs.keep_days`, or while a process of an older version runs.
+ */
+export async function readSeries(
+  reads: AnalyticsReads,
+  filter: AnalyticsFilter,
+  requested: Granularity,
+): Promise<Series> {
+  // Read the days first: a request that is booked between the reads adds to the hours only.
+  const days = await reads.series(filter, 'day');
+  if (requested === 'day') return { granularity: 'day', active: days };
+  const hours = await reads.series(filter, 'hour');
+  const isComplete = sumOf(hours).requests >= sumOf(days).requests;
+  return isComplete ? { granularity: 'hour', active: hours } : { granularity: 'day', active: days };
+}
+
+/** The time series also has the days or hours without requests. */
 export function analyticsObject(
   { first, last }: DayRange,
-  activeDays: readonly DaySums[],
+  { granularity, active }: Series,
 ): Omit<AnalyticsObject, 'group_by' | 'groups'> {
-  const byDay = new Map(activeDays.map((sums) => [sums.day, sums]));
-  const days = Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  const byBucket = new Map(active.map((sums) => [sums.bucket, sums]));
+  const perDay = bucketsPerDay[granularity];
+  const buckets = Array.from(
+    { length: (last - first + 1) * perDay },
+    (_, index) => first * perDay + index,
+  );
   return {
     period: {
       start_date: isoTime(first * dayMs),
       end_date: isoTime((last + 1) * dayMs - 1),
     },
-    summary: summaryOf(sumOf(activeDays)),
-    timeseries: days.map((day) => dayObject(day, byDay.get(day) ?? noSums)),
+    ...(granularity === 'hour' ? { granularity } : {}),
+    summary: summaryOf(sumOf(active)),
+    timeseries: buckets.map((bucket) =>
+      bucketObject(byBucket.get(bucket) ?? { ...noSums, bucket }, granularity),
+    ),
   };
 }
+
+export const bucketsPerDay: Readonly<Record<Granularity, number>> = { day: 1, hour: hoursPerDay };
 
 function summaryOf(sums: UsageSums): UsageSummaryObject {
   return {
@@ -110,9 +145,11 @@ function summaryOf(sums: UsageSums): UsageSummaryObject {
   };
 }
 
-function dayObject(day: number, sums: UsageSums): UsageDayObject {
+function bucketObject(sums: BucketSums, granularity: Granularity): UsageBucketObject {
+  const perDay = bucketsPerDay[granularity];
   return {
-    date: isoDay(day),
+    date: isoDay(Math.floor(sums.bucket / perDay)),
+    ...(granularity === 'hour' ? { hour: sums.bucket % perDay } : {}),
     requests: sums.requests,
     failed_requests: sums.failed,
     prompt_tokens: sums.promptTokens,
@@ -156,7 +193,7 @@ const columns = [
 
 function cellsOf(sums: DetailedSums): Cell[] {
   const flat: Record<(typeof columns)[number], Cell> = {
-    ...dayObject(sums.day, sums),
+    ...bucketObject({ ...sums, bucket: sums.day }, 'day'),
     ...summaryOf(sums),
     model: sums.model,
     provider: sums.provider,
@@ -171,42 +208,46 @@ function cellsOf(sums: DetailedSums): Cell[] {
 /** The values with the highest spend have their own groups. All others share one group. */
 export const usageGroupsMax = 10;
 
-export interface UsageGroupSums extends DaySums {
+export interface UsageGroupSums extends BucketSums {
   /** The model, provider, key id, or traffic mode. */
   readonly value: string;
 }
 
 export interface UsageGroupReads {
-  /** Returns the sums by day of the values with the highest spend. */
-  sumsBy(filter: AnalyticsFilter, groupBy: GroupBy): Promise<readonly UsageGroupSums[]>;
+  /** Returns the sums by day or hour of the values with the highest spend. */
+  sumsBy(
+    filter: AnalyticsFilter,
+    groupBy: GroupBy,
+    granularity: Granularity,
+  ): Promise<readonly UsageGroupSums[]>;
 }
 
 export function groupObjects(
-  totals: readonly DaySums[],
+  { granularity, active }: Series,
   groupSums: readonly UsageGroupSums[],
 ): readonly UsageGroupObject[] {
   const byValue = Map.groupBy(groupSums, ({ value }) => value);
-  const remainder = remainderOf(totals, groupSums);
+  const remainder = remainderOf(active, groupSums);
+  // `null` stands for all values that are not listed.
+  const groupObject = (value: string | null, buckets: readonly BucketSums[]): UsageGroupObject => ({
+    value,
+    summary: summaryOf(sumOf(buckets)),
+    timeseries: buckets.map((sums) => bucketObject(sums, granularity)),
+  });
   return [
-    ...[...byValue].map(([value, days]) => groupObject(value, days)),
+    ...[...byValue].map(([value, buckets]) => groupObject(value, buckets)),
     ...(remainder.length > 0 ? [groupObject(null, remainder)] : []),
   ];
 }
 
-/** `null` stands for all values that are not listed. */
-function groupObject(value: string | null, days: readonly DaySums[]): UsageGroupObject {
-  return {
-    value,
-    summary: summaryOf(sumOf(days)),
-    timeseries: days.map((sums) => dayObject(sums.day, sums)),
-  };
-}
-
-function remainderOf(totals: readonly DaySums[], groupSums: readonly UsageGroupSums[]): DaySums[] {
-  const byDay = Map.groupBy(groupSums, ({ day }) => day);
+function remainderOf(
+  totals: readonly BucketSums[],
+  groupSums: readonly UsageGroupSums[],
+): BucketSums[] {
+  const byBucket = Map.groupBy(groupSums, ({ bucket }) => bucket);
   return totals.flatMap((sums) => {
-    const listed = sumOf(byDay.get(sums.day) ?? []);
-    const remainder = { ...subtractSums(sums, listed), day: sums.day };
+    const listed = sumOf(byBucket.get(sums.bucket) ?? []);
+    const remainder = { ...subtractSums(sums, listed), bucket: sums.bucket };
     // A request booked between the two reads may be in the groups but not in the total.
     return remainder.requests > 0 ? [remainder] : [];
   });

@@ -4,6 +4,8 @@ import { invalidRequest } from '../core/errors.ts';
 /** Reads dates and months from queries. Everything is UTC. */
 
 export const dayMs = 86_400_000;
+export const hourMs = 3_600_000;
+export const hoursPerDay = 24;
 
 /** Epoch milliseconds: `from` is inclusive, `until` is exclusive. */
 export interface Period {

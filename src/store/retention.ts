@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { PeriodicTask } from '../core/periodic-task.ts';
-import { dayMs, dayOf } from '../records/period.ts';
+import { dayMs, dayOf, hoursPerDay } from '../records/period.ts';
 import type { Database } from './database.ts';
 
 /** The setting with the first day for which the request log is complete. */
@@ -41,8 +41,8 @@ interface RetentionDeps {
 }
 
 /**
- * Deletes old rows of the request log in small batches. The ledger and the daily sums are kept, so
- * balances, statements, and analytics of old months don't change.
+ * Deletes old rows of the request log and their hourly sums in small batches. The ledger and the
+ * daily sums are kept, so balances, statements, and daily analytics of old months don't change.
  */
 export class LogRetention {
   readonly #deps: RetentionDeps;
@@ -82,6 +82,8 @@ export class LogRetention {
       // deleted.
       await setLogsSince(database, day, today + 1);
       for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
+        // Before the log, because a run that is stopped finds the tenant again by its log.
+        await this.#removeOldHours(tenantId, day * hoursPerDay);
         for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
           removed = await removeBatch(database, tenantId, day * dayMs);
           rows += removed;
@@ -93,6 +95,33 @@ export class LogRetention {
       onFailure(error);
     }
   }
+
+  async #removeOldHours(tenantId: string, before: number): Promise<void> {
+    const { database } = this.#deps;
+    while (!this.#stopped && (await removeOldestHour(database, tenantId, before))) {
+      await Bun.sleep(pauseMs);
+    }
+  }
+}
+
+/** Deletes the sums of a tenant's oldest hour. Returns false if no hour is that old. */
+async function removeOldestHour(
+  { write }: Database,
+  tenantId: string,
+  before: number,
+): Promise<boolean> {
+  const removed = await write
+    .deleteFrom('usage_hourly')
+    .where('tenant_id', '=', tenantId)
+    .where('hour', '<', before)
+    .where('hour', '=', (eb) =>
+      eb
+        .selectFrom('usage_hourly')
+        .select((row) => row.fn.min('hour').as('oldest'))
+        .where('tenant_id', '=', tenantId),
+    )
+    .executeTakeFirst();
+  return removed.numDeletedRows > 0n;
 }
 
 /**

@@ -15,6 +15,7 @@ export interface Schema {
   ledger_entries: LedgerEntriesTable;
   request_log: RequestLogTable;
   usage_daily: UsageDailyTable;
+  usage_hourly: UsageHourlyTable;
   byok_credentials: ByokCredentialsTable;
   idempotency_claims: IdempotencyClaimsTable;
   idempotency_bytes: IdempotencyBytesTable;
@@ -41,6 +42,7 @@ const isCopied: Readonly<Record<Table, boolean>> = {
   ledger_entries: true,
   request_log: true,
   usage_daily: true,
+  usage_hourly: true,
   byok_credentials: true,
   idempotency_claims: true,
   idempotency_bytes: true,
@@ -163,7 +165,7 @@ export interface RequestLogTable extends FeeColumns {
   created_at: number;
 }
 
-/** The columns of `usage_daily` that are sums. */
+/** The columns of `usage_daily` and `usage_hourly` that are sums. */
 export const dailySums = [
   'requests',
   'failed_requests',
@@ -176,14 +178,25 @@ export const dailySums = [
 ] as const;
 export type DailySum = (typeof dailySums)[number];
 
-/** Daily sums over the request log, updated in the same transaction. */
-export interface UsageDailyTable extends Record<DailySum, number> {
+interface UsageTable extends Record<DailySum, number> {
   tenant_id: string;
-  day: number;
   key_id: string;
   model: string;
   provider: string;
   traffic_mode: TrafficMode;
+}
+
+/** Daily sums over the request log, updated in the same transaction. */
+export interface UsageDailyTable extends UsageTable {
+  day: number;
+}
+
+/**
+ * The same by hour, for charts only. They are deleted with the log's rows, and rows of requests
+ * that a process of an older version booked are missing.
+ */
+export interface UsageHourlyTable extends UsageTable {
+  hour: number;
 }
 
 /** Idempotency keys in use, with the answer to replay. */

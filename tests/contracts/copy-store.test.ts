@@ -148,6 +148,15 @@ const rowsOfAll: readonly (readonly [string, Row])[] = [
     },
   ],
   [
+    'usage_hourly',
+    {
+      ...{ tenant_id: 'acme', hour: 498_540, key_id: 'key', model: oddText, provider: '' },
+      ...{ traffic_mode: 'shared', requests: 1, failed_requests: 1, prompt_tokens: largest },
+      ...{ completion_tokens: 0, model_charge: 0, byok_platform_fee: 0, managed_tool_fee: 0 },
+      ...{ agent_runtime_fee: 0, written_off: 0, searches: 0, duration_ms: 5 },
+    },
+  ],
+  [
     'byok_credentials',
     {
       ...{ tenant_id: 'acme', provider: 'openai', ciphertext: everyByte, base_url: null },

@@ -123,7 +123,9 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
       read.selectFrom('idempotency_bytes').selectAll().orderBy('hour').execute();
     const counted = await bytesOf(before.database);
     // Undo migration 7 and the later ones.
-    await write.schema.dropTable('idempotency_bytes').execute();
+    for (const table of ['idempotency_bytes', 'usage_hourly']) {
+      await write.schema.dropTable(table).execute();
+    }
     for (const index of ['request_log_by_key', 'request_log_by_model', 'api_keys_live']) {
       await write.schema.dropIndex(index).ifExists().execute();
     }

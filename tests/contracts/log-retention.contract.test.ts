@@ -46,6 +46,26 @@ describe.each([...engines])('LogRetention on $name', ({ empty }) => {
     expect(await shown()).toEqual([]);
   });
 
+  test('deletes the hourly sums of old days and keeps their daily sums', async () => {
+    stores = await openTwice(empty);
+    const { one: store } = stores;
+    const customer = await addCustomer(store);
+    const hourMs = 3_600_000;
+    for (const age of [90 * dayMs, 90 * dayMs - hourMs, 31 * dayMs, 30 * dayMs]) {
+      const createdAt = now - age;
+      await book(store, [makeRecord({ ...customer, createdAt })], createdAt);
+    }
+    const days = { first: 0, last: 30_000 };
+    const filter = { tenantId: customer.tenantId, days, keyId: null };
+    const buckets = async (granularity: 'day' | 'hour') =>
+      (await store.analytics.series(filter, granularity)).map(({ bucket }) => bucket);
+    const before = await buckets('day');
+    expect([before.length, (await buckets('hour')).length]).toEqual([3, 4]);
+    await removeOld(now, 30);
+    expect(await buckets('hour')).toEqual([(now - 30 * dayMs) / hourMs]);
+    expect(await buckets('day')).toEqual(before);
+  });
+
   test("deletes nothing while the machine's clock is not set", async () => {
     stores = await openTwice(empty);
     const { one: store } = stores;

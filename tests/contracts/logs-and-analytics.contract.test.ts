@@ -203,18 +203,18 @@ describe.each([...engines])('logs and analytics on $name', ({ empty }) => {
   test.each([
     ['all keys', null],
     ['one key', 0],
-  ] as const)('AnalyticsReads.days returns the sums of the log for %s', async (_, keyIndex) => {
+  ] as const)('AnalyticsReads.series returns the sums of the log for %s', async (_, keyIndex) => {
     const keyId = keyIndex === null ? null : (keyIds[keyIndex] ?? '');
-    const days = await store.analytics.days({ tenantId, days: byDay, keyId });
-    expect(days.map(({ day }) => day)).toEqual([byDay.first, byDay.first + 1, byDay.last]);
+    const days = await store.analytics.series({ tenantId, days: byDay, keyId }, 'day');
+    expect(days.map(({ bucket }) => bucket)).toEqual([byDay.first, byDay.first + 1, byDay.last]);
     for (const sums of days) {
       const records = matching(
-        filter({ from: sums.day * dayMs, until: (sums.day + 1) * dayMs, keyId }),
+        filter({ from: sums.bucket * dayMs, until: (sums.bucket + 1) * dayMs, keyId }),
       ).map(({ record }) => record);
       const sum = (amountOf: (record: RequestRecord) => number) =>
         records.reduce((total, record) => total + amountOf(record), 0);
       expect(sums).toEqual({
-        day: sums.day,
+        bucket: sums.bucket,
         requests: records.length,
         failed: sum(({ status }) => (status === 'error' ? 1 : 0)),
         promptTokens: sum(({ usage }) => promptTokens(usage)),
@@ -259,7 +259,7 @@ describe.each([...engines])('logs and analytics on $name', ({ empty }) => {
     expect(pages.map(({ length }) => length)).toEqual([500, 60]);
     const byBytes = models.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     expect(pages.flat().map(({ model }) => model)).toEqual(byBytes);
-    const groups = await store.usageGroups.sumsBy(filter, 'model');
+    const groups = await store.usageGroups.sumsBy(filter, 'model', 'day');
     expect(groups.map(({ value }) => value)).toEqual(byBytes.slice(0, groups.length));
   });
 
@@ -270,8 +270,8 @@ describe.each([...engines])('logs and analytics on $name', ({ empty }) => {
       JSON.stringify([day, keyId, model, provider, trafficMode]),
     );
     expect(new Set(names).size).toBe(rows.length);
-    for (const { day, requests, modelCharge } of await store.analytics.days(all)) {
-      const ofDay = rows.filter((row) => row.day === day);
+    for (const { bucket, requests, modelCharge } of await store.analytics.series(all, 'day')) {
+      const ofDay = rows.filter((row) => row.day === bucket);
       expect(ofDay.reduce((sum, row) => sum + row.requests, 0)).toBe(requests);
       expect(ofDay.reduce((sum, row) => sum + row.modelCharge, 0)).toBe(modelCharge);
     }

@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { sql } from 'kysely';
 import type { GroupBy } from '../../src/contract/customer.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { noCharges } from '../../src/money/price/fee-kinds.ts';
-import { groupObjects } from '../../src/records/analytics.ts';
+import { groupObjects, readSeries } from '../../src/records/analytics.ts';
 import { dayOf } from '../../src/records/period.ts';
 import { statementMonths } from '../../src/records/statement.ts';
+import { hourlyUsage } from '../../src/store/migrations/0010-hourly-usage.ts';
+import { sqlTypes } from '../../src/store/migrations/migration.ts';
 import { addCustomer, addKey, book, grant, makeRecord } from './bookings.ts';
 import { engines, openTwice, type TwoStores } from './engines.ts';
 
@@ -44,9 +47,9 @@ describe.each(engines)('usage groups and statements on $name', ({ empty }) => {
       spent(otherTenant.tenantId, otherTenant.keyId, 'a/large', 7),
     ]);
     const rowsBy = async (groupBy: GroupBy, key: string | null = null) =>
-      (await other.usageGroups.sumsBy({ tenantId, days, keyId: key }, groupBy)).map(
-        ({ value, day, requests, modelCharge, durationMs }) =>
-          [value, day - days.first, requests, modelCharge, durationMs] as const,
+      (await other.usageGroups.sumsBy({ tenantId, days, keyId: key }, groupBy, 'day')).map(
+        ({ value, bucket, requests, modelCharge, durationMs }) =>
+          [value, bucket - days.first, requests, modelCharge, durationMs] as const,
       );
     expect(await rowsBy('model')).toEqual([
       ['a/large', 0, 1, 30, 40],
@@ -75,11 +78,95 @@ describe.each(engines)('usage groups and statements on $name', ({ empty }) => {
       models.map((model, i) => spent(tenantId, keyId, model, 100 + i)),
     );
     const filter = { tenantId, days, keyId: null };
-    const dailySums = await one.analytics.days(filter);
-    const groups = groupObjects(dailySums, await one.usageGroups.sumsBy(filter, 'model'));
+    const series = await readSeries(one.analytics, filter, 'day');
+    const groups = groupObjects(series, await one.usageGroups.sumsBy(filter, 'model', 'day'));
     expect(groups.map(({ value }) => value)).toEqual([...models.slice(3).reverse(), null]);
     const rest = groups.at(-1)?.summary;
     expect([rest?.total_requests, rest?.total_spend, rest?.total_tokens]).toEqual([3, 303, 33]);
+  });
+
+  describe('the hours of a day', () => {
+    const hour = 3_600_000;
+    const noon = start / hour;
+    const oneDay = { first: dayOf(start), last: dayOf(start) };
+
+    async function bookHours() {
+      const { tenantId, keyId } = await addCustomer(stores.one);
+      // The last hour before the day, its first and last hour, and the first hour after it.
+      await book(stores.one, [
+        spent(tenantId, keyId, 'a/small', 1, start - 12 * hour - 1),
+        spent(tenantId, keyId, 'a/small', 2, start - 12 * hour),
+        spent(tenantId, keyId, 'a/large', 40, start),
+        spent(tenantId, keyId, 'a/large', 50, start + hour - 1),
+        spent(tenantId, keyId, 'a/small', 8, start + 12 * hour - 1),
+        spent(tenantId, keyId, 'a/small', 16, start + 12 * hour),
+      ]);
+      return { tenantId, days: oneDay, keyId: null };
+    }
+
+    test('have the sums of the requests that arrived in each', async () => {
+      const filter = await bookHours();
+      const series = await readSeries(stores.other.analytics, filter, 'hour');
+      expect(series.granularity).toBe('hour');
+      const sums = series.active.map(({ bucket, requests, modelCharge }) => [
+        bucket - noon,
+        requests,
+        modelCharge,
+      ]);
+      expect(sums).toEqual([
+        [-12, 1, 2],
+        [0, 2, 90],
+        [11, 1, 8],
+      ]);
+      const groups = await stores.other.usageGroups.sumsBy(filter, 'model', 'hour');
+      expect(
+        groups.map(({ value, bucket, modelCharge }) => [value, bucket - noon, modelCharge]),
+      ).toEqual([
+        ['a/large', 0, 90],
+        ['a/small', -12, 2],
+        ['a/small', 11, 8],
+      ]);
+    });
+
+    test('are not used for a day with a request that has no hourly sum', async () => {
+      const filter = await bookHours();
+      const { write } = stores.one.database;
+      await write
+        .deleteFrom('usage_hourly')
+        .where('tenant_id', '=', filter.tenantId)
+        .where('hour', '=', noon + 11)
+        .execute();
+      const series = await readSeries(stores.other.analytics, filter, 'hour');
+      const sums = series.active.map(({ bucket, requests }) => [bucket, requests]);
+      expect([series.granularity, sums]).toEqual(['day', [[oneDay.first, 4]]]);
+    });
+  });
+
+  test('fills in the hours of the last week when the table is created', async () => {
+    const { one } = stores;
+    const { tenantId, keyId } = await addCustomer(one);
+    const now = Date.now();
+    const [recent, old] = [now - dayMs, now - 20 * dayMs];
+    await book(one, [
+      spent(tenantId, keyId, 'a/small', 3, recent),
+      { ...spent(tenantId, keyId, 'a/large', 7, recent), provider: null, status: 'error' },
+      spent(tenantId, keyId, 'a/small', 9, old),
+    ]);
+    const hoursAround = (time: number) =>
+      readSeries(
+        one.analytics,
+        { tenantId, days: { first: dayOf(time), last: dayOf(time) }, keyId: null },
+        'hour',
+      );
+    const booked = await hoursAround(recent);
+    const { engine, write } = one.database;
+    await write.schema.dropTable('usage_hourly').execute();
+    for (const statement of hourlyUsage.statements(sqlTypes[engine])) {
+      await sql.raw(statement).execute(write);
+    }
+    expect(await hoursAround(recent)).toEqual(booked);
+    expect(booked.granularity).toBe('hour');
+    expect((await hoursAround(old)).granularity).toBe('day');
   });
 
   test('lists months whose changes add up from the opening to the closing balance', async () => {

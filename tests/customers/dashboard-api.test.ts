@@ -180,6 +180,38 @@ describe('GET /v1/customer/analytics', () => {
     expect(json.groups).toBeUndefined();
   });
 
+  test('returns 24 hours of one day with granularity=hour', async () => {
+    const key = await gateway.makeTenant({ name: 'Hours' });
+    for (const model of ['acme/chat', 'acme/broken']) await chat(model, key);
+    const now = new Date().toISOString();
+    const today = now.slice(0, 10);
+    const path = `/v1/customer/analytics?start_date=${today}&end_date=${today}&group_by=model`;
+    const { json } = await gateway.get(`${path}&granularity=hour`, { key });
+    expect(json.granularity).toBe('hour');
+    const hours = rowsOf(json.timeseries);
+    expect(hours.map(({ date, hour }) => [date, hour])).toEqual(
+      Array.from({ length: 24 }, (_, hour) => [today, hour]),
+    );
+    expect(hours.reduce((sum, { requests }) => sum + Number(requests), 0)).toBe(2);
+    const [largest] = rowsOf(json.groups);
+    const used = rowsOf(largest?.timeseries).map(({ date, spend }) => [date, spend]);
+    expect(used).toEqual([[today, 286]]);
+    const byDay = await gateway.get(`${path}&granularity=day`, { key });
+    expect(rowsOf(byDay.json.timeseries)).toEqual([
+      expect.objectContaining({ date: today, requests: 2, spend: 286 }),
+    ]);
+    expect(byDay.json.granularity).toBeUndefined();
+  });
+
+  test.each([
+    ['granularity=hour', 'granularity=hour covers one day.'],
+    ['granularity=minute', 'granularity must be'],
+  ])('rejects %s for several days', async (query, sentence) => {
+    const { status, error } = await gateway.get(`/v1/customer/analytics?${query}`);
+    expect([status, error.param]).toEqual([400, 'granularity']);
+    expect(String(error.message)).toStartWith(sentence);
+  });
+
   test('rejects an unknown group_by', async () => {
     const { status, error } = await gateway.get('/v1/customer/analytics?group_by=user');
     expect([status, error.param]).toEqual([400, 'group_by']);

@@ -254,5 +254,5 @@ describe.each([...engines])('statement on $name', ({ empty }) => {
   });
 
   const daily = (tenantId: string) =>
-    store.analytics.days({ tenantId, days: { first: 0, last: 30_000 }, keyId: null });
+    store.analytics.series({ tenantId, days: { first: 0, last: 30_000 }, keyId: null }, 'day');
 });

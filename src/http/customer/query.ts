@@ -1,6 +1,8 @@
 import { isKeyId } from '../../auth/api-key.ts';
 import {
+  type Granularity,
   type GroupBy,
+  granularitySchema,
   groupBySchema,
   monthsCap,
   monthsSchema,
@@ -9,7 +11,7 @@ import {
 import type { Caller } from '../../core/caller.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
 import type { LogFilter, LogReads } from '../../records/customer-log.ts';
-import { type PeriodQuery, readPeriod } from '../../records/period.ts';
+import { type DayRange, type PeriodQuery, readPeriod } from '../../records/period.ts';
 import { readCapped, readParameter } from '../query.ts';
 
 type KeyLookup = Pick<LogReads, 'ownsKey'>;
@@ -51,6 +53,18 @@ export async function readKeyId(
 
 export function readGroupBy(query: URLSearchParams): GroupBy | null {
   return readParameter(query, 'group_by', groupBySchema) ?? null;
+}
+
+/** Throws 400 for the hours of several days, because each bucket is an entry of the answer. */
+export function readGranularity(query: URLSearchParams, { first, last }: DayRange): Granularity {
+  const granularity = readParameter(query, 'granularity', granularitySchema) ?? 'day';
+  if (granularity === 'hour' && first !== last) {
+    throw invalidRequest(
+      'granularity=hour covers one day. Set start_date and end_date to the same date.',
+      'granularity',
+    );
+  }
+  return granularity;
 }
 
 function readModel(query: URLSearchParams): string | null {

@@ -20,7 +20,7 @@ function depsWith(change: Partial<CustomerDeps> = {}): CustomerDeps {
   return {
     settled: (read) => read(),
     logs: { ownsKey: reject, page: reject, all: failingRows },
-    analytics: { days: reject, details: onePage },
+    analytics: { series: reject, details: onePage },
     wallets: { totals: reject },
     usageGroups: { sumsBy: reject },
     requests: { find: reject },
@@ -78,7 +78,7 @@ describe('customer reports during an outage of the store', () => {
     'credits',
     'billing/usage-statement.csv',
   ])('GET /v1/customer/%s fails before the response starts', async (name) => {
-    const deps = depsWith({ analytics: { days: reject, details: failingRows } });
+    const deps = depsWith({ analytics: { series: reject, details: failingRows } });
     await expect(get(`/v1/customer/${name}`, deps)).rejects.toBe(outage);
   });
 

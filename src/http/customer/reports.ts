@@ -20,6 +20,7 @@ import {
   analyticsCsv,
   analyticsObject,
   groupObjects,
+  readSeries,
   sumOf,
   type UsageGroupReads,
 } from '../../records/analytics.ts';
@@ -45,7 +46,14 @@ import type { TenantReadQueue } from '../read-queue.ts';
 import { json } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
 import { csvReply } from './csv.ts';
-import { datesOf, readGroupBy, readKeyId, readLogFilter, readMonths } from './query.ts';
+import {
+  datesOf,
+  readGranularity,
+  readGroupBy,
+  readKeyId,
+  readLogFilter,
+  readMonths,
+} from './query.ts';
 
 export interface CustomerDeps extends CreditsDeps {
   readonly logs: LogReads;
@@ -131,10 +139,12 @@ async function exportLogs({ logs }: CustomerDeps, exchange: Exchange, caller: Ca
 async function showAnalytics(deps: CustomerDeps, exchange: Exchange, caller: Caller) {
   const filter = await analyticsFilter(deps, exchange, caller);
   const groupBy = readGroupBy(exchange.query);
-  const days = await deps.analytics.days(filter);
-  const totals = analyticsObject(filter.days, days);
+  const requested = readGranularity(exchange.query, filter.days);
+  const series = await readSeries(deps.analytics, filter, requested);
+  const totals = analyticsObject(filter.days, series);
   if (groupBy === null) return json(exchange, totals);
-  const groups = groupObjects(days, await deps.usageGroups.sumsBy(filter, groupBy));
+  const sums = await deps.usageGroups.sumsBy(filter, groupBy, series.granularity);
+  const groups = groupObjects(series, sums);
   const analytics: AnalyticsObject = { ...totals, group_by: groupBy, groups };
   return json(exchange, analytics);
 }
@@ -226,7 +236,8 @@ async function currentPeriod(
   tenantId: string,
 ): Promise<CurrentPeriodObject> {
   const month = monthAround(now());
-  const activeDays = await analytics.days({ tenantId, days: daysOf(month), keyId: null });
+  const filter = { tenantId, days: daysOf(month), keyId: null };
+  const activeDays = await analytics.series(filter, 'day');
   const sums = sumOf(activeDays);
   return {
     start_date: isoTime(month.from),

@@ -7,11 +7,12 @@ import { insertRows, updateRows } from '../database.ts';
 import { answeredBefore } from '../idempotency-claims.ts';
 import { addJobCosts } from '../jobs/jobs.ts';
 import { type Account, lockAccounts, lockLeases } from './accounts.ts';
-import { addDailySums, idBytes, idText, logColumns, rowOf } from './request-log.ts';
+import { idBytes, idText, logColumns, rowOf } from './request-log.ts';
+import { addUsageSums } from './usage-sums.ts';
 
 /**
  * Commits one batch inside a transaction: charges each account, adds one ledger entry per account
- * and the log rows that refer to it, and updates the daily sums and the costs of jobs.
+ * and the log rows that refer to it, and updates the usage sums and the costs of jobs.
  */
 export async function commitBatch(
   trx: StoreTransaction,
@@ -59,7 +60,7 @@ export async function commitBatch(
     rowOf(settlement, entries.get(walletName(settlement.record.tenantId)) ?? null),
   );
   await insertRows(trx, engine, { table: 'request_log', columns: logColumns, rows });
-  await addDailySums(trx, engine, settlements);
+  await addUsageSums(trx, engine, settlements);
   await addJobCosts(trx, settlements);
   const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
   return [...before, ...booked(owed, (owner) => paid.get(owner) ?? noLease)];

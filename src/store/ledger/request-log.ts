@@ -2,20 +2,13 @@ import { strict as assert } from 'node:assert';
 import type { Insertable, Selectable } from 'kysely';
 import { formatUuid, requestIdPattern } from '../../core/ids.ts';
 import { logText } from '../../core/text.ts';
-import {
-  promptTokens,
-  type Units,
-  type Usage,
-  uncachedTokens,
-  writtenTokens,
-} from '../../core/usage.ts';
+import { type Units, type Usage, uncachedTokens, writtenTokens } from '../../core/usage.ts';
 import type { Settlement } from '../../money/ledger.ts';
-import { chargesFromFees, feeNames, feesOf, mapFees } from '../../money/price/fee-kinds.ts';
+import { chargesFromFees, feeNames, feesOf } from '../../money/price/fee-kinds.ts';
 import type { AllTenantsLog, RequestLog } from '../../records/customer-log.ts';
-import { dayOf } from '../../records/period.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
-import { type Engine, insertRows, SqlRepository, type StoreTransaction } from '../database.ts';
-import { type DailySum, dailySums, type RequestLogTable, type UsageDailyTable } from '../schema.ts';
+import { SqlRepository } from '../database.ts';
+import type { RequestLogTable } from '../schema.ts';
 
 export class SqlRequestLog extends SqlRepository implements RequestLog, AllTenantsLog {
   async find(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
@@ -226,86 +219,3 @@ export function idBytes(requestId: string): Uint8Array {
 export function idText(bytes: Uint8Array): string {
   return formatUuid(bytes.toHex());
 }
-
-const groupColumns = ['tenant_id', 'day', 'key_id', 'model', 'provider', 'traffic_mode'] as const;
-
-/**
- * What one request adds to a daily sum: computed in code, and in SQL from its row of the request
- * log.
- */
-interface Addend {
-  readonly of: (settlement: Settlement) => number;
-  readonly sql: string;
-}
-
-const feeAddends = mapFees(
-  ({ name }) => name,
-  (kind, { name }): Addend => ({ of: ({ record }) => record.charges[kind], sql: name }),
-);
-
-export const dailyAddends: Readonly<Record<DailySum, Addend>> = {
-  requests: { of: () => 1, sql: '1' },
-  failed_requests: {
-    of: ({ record }) => (record.status === 'error' ? 1 : 0),
-    sql: "case when status = 'error' then 1 else 0 end",
-  },
-  prompt_tokens: {
-    of: ({ record }) => promptTokens(record.usage),
-    sql: 'input_tokens + cache_read_tokens + cache_write_tokens',
-  },
-  completion_tokens: { of: ({ record }) => record.usage.outputTokens, sql: 'output_tokens' },
-  ...feeAddends,
-  written_off: { of: ({ writtenOff }) => writtenOff, sql: 'written_off' },
-  searches: { of: ({ record }) => record.searches, sql: 'searches' },
-  duration_ms: { of: ({ record }) => record.durationMs, sql: 'duration_ms' },
-};
-
-const addOnConflict = `on conflict (${groupColumns.join(', ')}) do update set ${dailySums
-  .map((name) => `${name} = usage_daily.${name} + excluded.${name}`)
-  .join(', ')}`;
-
-/** Adds a batch to the daily sums, after combining requests of the same group into one row. */
-export async function addDailySums(
-  trx: StoreTransaction,
-  engine: Engine,
-  settlements: readonly Settlement[],
-): Promise<void> {
-  const rows = new Map<string, UsageDailyTable>();
-  for (const settlement of settlements) {
-    const group = groupOf(settlement.record);
-    const name = groupKey(group);
-    let row = rows.get(name);
-    if (!row) {
-      row = { ...group, ...noSums };
-      rows.set(name, row);
-    }
-    for (const name of dailySums) row[name] += dailyAddends[name].of(settlement);
-  }
-  await insertRows(trx, engine, {
-    table: 'usage_daily',
-    columns: [...groupColumns, ...dailySums],
-    rows: [...rows.values()],
-    conflict: addOnConflict,
-  });
-}
-
-function groupOf(record: RequestRecord): DailyGroup {
-  return {
-    tenant_id: record.tenantId,
-    day: dayOf(record.createdAt),
-    key_id: record.keyId,
-    model: logText(record.requestedModel),
-    provider: record.provider ?? '',
-    traffic_mode: record.trafficMode,
-  };
-}
-
-/** Spelled out instead of looped, because it runs for every request. */
-function groupKey(group: DailyGroup): string {
-  const { tenant_id, day, key_id, model, provider, traffic_mode } = group;
-  return `${tenant_id}\n${day}\n${key_id}\n${model}\n${provider}\n${traffic_mode}`;
-}
-
-type DailyGroup = Pick<UsageDailyTable, (typeof groupColumns)[number]>;
-
-const noSums = Object.fromEntries(dailySums.map((name) => [name, 0])) as Record<DailySum, number>;

@@ -13,6 +13,7 @@ import { skills } from './0006-skills.ts';
 import { idempotencyBytes } from './0007-idempotency-bytes.ts';
 import { logByKeyAndModel } from './0008-log-by-key-and-model.ts';
 import { liveKeys } from './0009-live-keys.ts';
+import { hourlyUsage } from './0010-hourly-usage.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -29,6 +30,7 @@ export const migrations: readonly Migration[] = [
   idempotencyBytes,
   logByKeyAndModel,
   liveKeys,
+  hourlyUsage,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

@@ -1,10 +1,11 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { GroupBy } from '../../contract/customer.ts';
+import type { Granularity, GroupBy } from '../../contract/customer.ts';
 import { type FeeKind, type FeeName, feeEntries } from '../../money/price/fee-kinds.ts';
 import {
   type AnalyticsFilter,
   type AnalyticsReads,
-  type DaySums,
+  type BucketSums,
+  bucketsPerDay,
   type DetailedSums,
   type UsageGroupReads,
   type UsageGroupSums,
@@ -36,14 +37,14 @@ const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
 /** Each sum over all rows of a group. */
 const sumsOfGroup = sumNames.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name));
 
-/** Reads analytics from the daily sums alone, without reading the log. */
+/** Reads analytics from the daily and hourly sums alone, without reading the log. */
 export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
-  days(filter: AnalyticsFilter): Promise<DaySums[]> {
-    return dailyRows(this.database, filter)
-      .select('day')
+  series(filter: AnalyticsFilter, granularity: Granularity): Promise<BucketSums[]> {
+    return sumRows(this.database, filter, granularity)
+      .select('bucket')
       .select(sumsOfGroup)
-      .groupBy('day')
-      .orderBy('day')
+      .groupBy('bucket')
+      .orderBy('bucket')
       .execute();
   }
 
@@ -54,8 +55,14 @@ export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
     const orderColumns = orderColumnsOf(this.database.engine);
     let last: DetailedSums | undefined;
     do {
-      const page: DetailedSums[] = await dailyRows(this.database, filter)
-        .select(['day', 'model', 'provider', 'traffic_mode as trafficMode', 'key_id as keyId'])
+      const page: DetailedSums[] = await sumRows(this.database, filter, 'day')
+        .select([
+          'bucket as day',
+          'model',
+          'provider',
+          'traffic_mode as trafficMode',
+          'key_id as keyId',
+        ])
         .select(sumNames.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
         .$if(last !== undefined, (query) => query.where(afterRow(last, orderColumns)))
         .orderBy(sql`${sql.join(orderColumns)}`)
@@ -67,13 +74,26 @@ export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
   }
 }
 
-/** Selects the daily sums that match a filter. */
-function dailyRows({ read }: Database, { tenantId, days, keyId }: AnalyticsFilter) {
+type UsageTable = UsageDailyTable & { readonly bucket: number };
+
+/** The sums of a granularity, with the day or hour as `bucket`. */
+const usageTables: Readonly<Record<Granularity, RawBuilder<UsageTable>>> = {
+  day: sql`(select day as bucket, usage_daily.* from usage_daily)`,
+  hour: sql`(select hour as bucket, usage_hourly.* from usage_hourly)`,
+};
+
+/** Selects the daily or hourly sums that match a filter. */
+function sumRows(
+  { read }: Database,
+  { tenantId, days, keyId }: AnalyticsFilter,
+  granularity: Granularity,
+) {
+  const perDay = bucketsPerDay[granularity];
   return read
-    .selectFrom('usage_daily')
+    .selectFrom(usageTables[granularity].as('usage'))
     .where('tenant_id', '=', tenantId)
-    .where('day', '>=', days.first)
-    .where('day', '<=', days.last)
+    .where('bucket', '>=', days.first * perDay)
+    .where('bucket', '<', (days.last + 1) * perDay)
     .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
 }
 
@@ -81,7 +101,7 @@ function orderColumnsOf(engine: Engine): RawBuilder<unknown>[] {
   const names = (['model', 'provider', 'traffic_mode'] as const).map((column) =>
     byBytes(column, engine),
   );
-  return [sql.ref('day'), sql.ref('key_id'), ...names];
+  return [sql.ref('bucket'), sql.ref('key_id'), ...names];
 }
 
 function afterRow(last: DetailedSums | undefined, orderColumns: readonly RawBuilder<unknown>[]) {
@@ -97,11 +117,15 @@ const groupByColumns = {
   traffic_mode: 'traffic_mode',
 } as const satisfies Record<GroupBy, keyof UsageDailyTable>;
 
-/** Daily sums by one property, limited in SQL to the number of values that are shown. */
+/** Sums by one property, limited in SQL to the number of values that are shown. */
 export class SqlUsageGroups extends SqlRepository implements UsageGroupReads {
-  async sumsBy(filter: AnalyticsFilter, groupBy: GroupBy): Promise<UsageGroupSums[]> {
+  async sumsBy(
+    filter: AnalyticsFilter,
+    groupBy: GroupBy,
+    granularity: Granularity,
+  ): Promise<UsageGroupSums[]> {
     const column = groupByColumns[groupBy];
-    const largest = await dailyRows(this.database, filter)
+    const largest = await sumRows(this.database, filter, granularity)
       .select(column)
       .groupBy(column)
       .orderBy(sql`sum(${charged})`, 'desc')
@@ -111,15 +135,15 @@ export class SqlUsageGroups extends SqlRepository implements UsageGroupReads {
       .execute();
     const values = largest.map((row) => String(Object.values(row)[0]));
     if (values.length === 0) return [];
-    const days = await dailyRows(this.database, filter)
+    const sums = await sumRows(this.database, filter, granularity)
       .where(sql.ref<string>(column), 'in', values)
-      .select(['day', sql.ref<string>(column).as('value')])
+      .select(['bucket', sql.ref<string>(column).as('value')])
       .select(sumsOfGroup)
-      .groupBy(['day', column])
-      .orderBy('day')
+      .groupBy(['bucket', column])
+      .orderBy('bucket')
       .execute();
     const rank = new Map(values.map((value, index) => [value, index]));
     const rankOf = ({ value }: UsageGroupSums) => rank.get(value) ?? values.length;
-    return days.toSorted((a, b) => rankOf(a) - rankOf(b) || a.day - b.day);
+    return sums.toSorted((a, b) => rankOf(a) - rankOf(b) || a.bucket - b.bucket);
   }
 }
