@@ -43,6 +43,14 @@ export const eventBytesMax = 4 * 1024 * 1024;
  */
 export const bytesWithoutOutputMax = 4 * eventBytesMax;
 
+/**
+ * Lines of a stream without an event, and events without content. Short ones take as much time as
+ * long ones. In an hour, these are 28 lines per second, but providers send one or two keep-alive
+ * comments.
+ */
+export const linesWithoutEventMax = 100_000;
+export const eventsWithoutContentMax = 100_000;
+
 /** The size of a non-streaming upstream response, in which images arrive as base64 in JSON. */
 export const replyBytesMax = 64 * 1024 * 1024;
 

@@ -2,9 +2,9 @@
  * Server-sent events. Reads them as real providers send them: some providers violate the standard.
  * The input is decoded text, which may be split anywhere. The output is complete messages.
  */
-import { eventBytesMax } from '../core/bounds.ts';
+import { eventBytesMax, linesWithoutEventMax } from '../core/bounds.ts';
 import type { SseMessage } from './dialect.ts';
-import { MalformedAnswer } from './failure.ts';
+import { MalformedAnswer, NoContentError } from './failure.ts';
 
 const tooLarge = `an event of more than ${eventBytesMax} characters`;
 
@@ -36,6 +36,8 @@ export class EventStreamReader {
   #line = '';
   #event: string | null = null;
   #data: string | null = null;
+  /** Lines since the last text with a message. */
+  #linesWithoutEvent = 0;
   /** Characters in the complete lines of the current event. */
   #size = 0;
   /**
@@ -79,6 +81,7 @@ export class EventStreamReader {
       }
       if (lineFeed !== -1 && lineFeed < at) lineFeed = text.indexOf('\n', at);
     }
+    if (messages.length > 0) this.#linesWithoutEvent = 0;
     if (at < text.length) this.#line += text.slice(at);
     if (this.#size + this.#line.length > eventBytesMax) throw new MalformedAnswer(tooLarge);
     return messages;
@@ -117,6 +120,8 @@ export class EventStreamReader {
   }
 
   #parseLine(line: string, messages: SseMessage[]): void {
+    if (++this.#linesWithoutEvent > linesWithoutEventMax)
+      throw new NoContentError(`${linesWithoutEventMax} lines without an event`);
     if (line === '') {
       // An event without data has no meaning in any dialect. Some servers send such events as
       // keep-alives.

@@ -15,6 +15,9 @@ export class MalformedAnswer extends Error {
   }
 }
 
+/** Thrown for a stream with too many bytes, lines, or events and no content. */
+export class NoContentError extends MalformedAnswer {}
+
 // Reads failures from responses with an error status and from responses with status 200.
 
 const messageLengthMax = 500;

@@ -312,7 +312,7 @@ async function readToFirstOutput(
     ended = piece === endOfStream;
     const { length } = opening;
     for (const message of messages) opening += transform.push(message);
-    source.recordProgress(opening.length > length);
+    source.recordProgress(messages.length, false, opening.length > length);
     const { failure } = transform.metrics;
     if (failure && !hasOutput(transform)) return failed(failure);
   }

@@ -1,4 +1,5 @@
 import { bytesWithoutOutputMax, errorBytesMax } from '../core/bounds.ts';
+import { turns } from '../core/turns.ts';
 import type { ReadResult, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import {
@@ -24,7 +25,7 @@ import {
 import type { HttpResponse, ResponseBody, ResponseHeaders } from './connection/response.ts';
 import { checkFor } from './guard/pinned-call.ts';
 import { send } from './provider-client.ts';
-import { readAll, TextSource } from './text-source.ts';
+import { pieceBytesMax, readAll, TextSource } from './text-source.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 /** Returns chunks, none of them empty, and undefined at the end. */
@@ -192,6 +193,8 @@ class AudioEventChunks implements ByteChunks {
   readonly #reader = new EventStreamReader();
   readonly #decoder = new TextDecoder();
   #pending: Uint8Array[] = [];
+  /** The part of a long read that hasn't been parsed yet. */
+  #rest: Uint8Array | undefined;
   /** Bytes received since the last audio. */
   #bytesWithoutAudio = 0;
 
@@ -205,7 +208,7 @@ class AudioEventChunks implements ByteChunks {
       const pending = this.#pending.shift();
       if (pending) return pending;
       if (this.#events.finished) return undefined;
-      const chunk = await this.#source.next();
+      const chunk = await this.#nextPiece();
       const text = this.#decoder.decode(chunk ?? new Uint8Array(), { stream: chunk !== undefined });
       const messages = this.#reader.push(text);
       if (!chunk) messages.push(...this.#reader.end());
@@ -217,6 +220,15 @@ class AudioEventChunks implements ByteChunks {
       if (!chunk && !this.#events.finished)
         throw new Error("The provider's response ended before its last event.");
     }
+  }
+
+  async #nextPiece(): Promise<Uint8Array | undefined> {
+    const bytes = this.#rest ?? (await this.#source.next());
+    if (!bytes) return undefined;
+    const piece = bytes.subarray(0, pieceBytesMax);
+    this.#rest = bytes.length > piece.length ? bytes.subarray(piece.length) : undefined;
+    await turns.pass(piece.length);
+    return piece;
   }
 
   #take(audio: ReadResult<Uint8Array | undefined>): void {

@@ -115,6 +115,34 @@ describe('StreamAnswer', () => {
     expect(call.signal.aborted).toBe(true);
   });
 
+  test.each([
+    ['comments', ':\n'],
+    ['empty lines', '\n'],
+    ['carriage returns', '\r'],
+    ['events without data', 'event:a\n\n'],
+    ['events without content', 'data:{}\n\n'],
+    ['events without text', 'data:{"choices":[{"index":0,"delta":{}}]}\n\n'],
+  ])('is interrupted after 100,000 short %s', async (_, text) => {
+    const { answer, send, settled } = begin();
+    send(chunk('hi'));
+    send(text.repeat(100_001));
+    send(chunk('more'));
+    expect(await rest(answer)).not.toContain('more');
+    const message = 'The provider kept sending data without content.';
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: { message } }]);
+  });
+
+  test('accepts 99,990 comments between two pieces of content', async () => {
+    const { answer, send, end } = begin();
+    for (const content of ['first', 'second']) {
+      send(chunk(content));
+      send(': keep-alive\n'.repeat(99_990));
+    }
+    send(chunk('third', 'stop'));
+    end();
+    expect(await rest(answer)).toMatch(/first.*second.*third.*\[DONE\]/s);
+  });
+
   test('is interrupted when unreadable output follows the finish reason', async () => {
     const { answer, send, end, settled } = begin();
     const call = { type: 'function', function: { name: 'f', arguments: '{}' } };

@@ -7,7 +7,7 @@ import type {
   SseMessage,
   UpstreamFailure,
 } from '../dialects/dialect.ts';
-import { MalformedAnswer } from '../dialects/failure.ts';
+import { MalformedAnswer, NoContentError } from '../dialects/failure.ts';
 import type { Offer } from '../route/catalog.ts';
 import type { Continuation, OpenStream } from './attempt.ts';
 import { publicReason, redact } from './failure-message.ts';
@@ -173,8 +173,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       const value = this.#take(piece);
       const isReady = value !== '' && this.#isCovered;
       return isReady ? { done: false as const, value } : this.#continueFlow(value);
-    } catch {
-      return this.#stopReading();
+    } catch (error) {
+      return this.#stopAfter(error);
     }
   };
 
@@ -182,6 +182,11 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   readonly #stopReading = () => {
     this.#finish();
     return this.#close();
+  };
+
+  readonly #stopAfter = (error: unknown) => {
+    if (error instanceof NoContentError) this.#readError ??= withoutContent();
+    return this.#stopReading();
   };
 
   async #continueFlow(initial: string): Promise<IteratorResult<string>> {
@@ -198,8 +203,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
           ? await this.#followContinuation(this.#continuation)
           : this.#take(await source.next());
       }
-    } catch {
-      // #closingText determines why the reading stopped.
+    } catch (error) {
+      return this.#stopAfter(error);
     }
     return this.#stopReading();
   }
@@ -211,9 +216,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     const { finished } = transform;
     const { outputCharacters } = transform.metrics;
     let text = '';
-    for (const message of piece === endOfStream ? reader.end() : reader.push(piece)) {
-      text += this.#transformMessage(message);
-    }
+    const messages = piece === endOfStream ? reader.end() : reader.push(piece);
+    for (const message of messages) text += this.#transformMessage(message);
     if (piece === endOfStream) {
       if (transform.finished && !this.#readError) this.#startContinuation();
       if (!this.#continuation) this.#finish();
@@ -224,7 +228,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       this.#continuedAfterFinish ||= finished;
     }
     source.expectEnd(transform);
-    source.recordProgress(hasNewOutput || text !== '');
+    source.recordProgress(messages.length, hasNewOutput, hasNewOutput || text !== '');
     return text;
   }
 
@@ -374,6 +378,11 @@ export function interrupted(cause?: unknown): GatewayError {
 
 function malformedPiece(): GatewayError {
   const message = 'The provider sent invalid data in the middle of its response.';
+  return new GatewayError('upstream_error', message);
+}
+
+function withoutContent(): GatewayError {
+  const message = 'The provider kept sending data without content.';
   return new GatewayError('upstream_error', message);
 }
 

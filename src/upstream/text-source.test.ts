@@ -74,9 +74,10 @@ describe('TextSource', () => {
     const { source, send, end, pulls } = upstream();
     const long = `a${'é'.repeat(70_000)}`;
     send(long);
-    const pieces = [await source.next(), await source.next(), await source.next()].map(String);
+    const pieces: string[] = [];
+    while (pieces.join('').length < long.length) pieces.push(String(await source.next()));
     expect(pieces.join('')).toBe(long);
-    expect(Math.max(...pieces.map((piece) => Buffer.byteLength(piece)))).toBeLessThan(70_000);
+    expect(Math.max(...pieces.map((piece) => Buffer.byteLength(piece)))).toBeLessThan(20_000);
     expect(pulls).toHaveLength(0);
     end();
     expect(await source.next()).toBe(endOfStream);
@@ -85,10 +86,35 @@ describe('TextSource', () => {
   test('returns a long read in order when it arrived without a waiting reader', async () => {
     const { source, send } = upstream({ idleMs: 10_000, keepAliveAfterMs: 1 });
     expect(await source.next()).toBe(silence);
-    send('a'.repeat(65_536) + 'b'.repeat(10));
+    send('a'.repeat(16_384) + 'b'.repeat(10));
     await Bun.sleep(5);
-    expect(await source.next()).toBe('a'.repeat(65_536));
+    expect(await source.next()).toBe('a'.repeat(16_384));
     expect(await source.next()).toBe('b'.repeat(10));
+  });
+
+  test('gives other events a turn between the pieces of long reads by several streams', async () => {
+    const sources = Array.from({ length: 4 }, () => upstream());
+    let bytesInTurn = 0;
+    let bytesInLongestTurn = 0;
+    const read = async ({ source }: { source: TextSource }) => {
+      for (let left = 300_000; left > 0; ) {
+        const piece = String(await source.next());
+        left -= piece.length;
+        bytesInTurn += piece.length;
+        bytesInLongestTurn = Math.max(bytesInLongestTurn, bytesInTurn);
+      }
+    };
+    const reads = Promise.all(sources.map(read));
+    let isDone = false;
+    void reads.then(() => {
+      isDone = true;
+    });
+    for (const { send } of sources) send('x'.repeat(300_000));
+    while (!isDone) {
+      await new Promise(setImmediate);
+      bytesInTurn = 0;
+    }
+    expect(bytesInLongestTurn).toBeLessThan(200_000);
   });
 
   test('replaces an incomplete character at the end', async () => {

@@ -1,7 +1,8 @@
-import { bytesWithoutOutputMax, keepAliveMs } from '../core/bounds.ts';
+import { bytesWithoutOutputMax, eventsWithoutContentMax, keepAliveMs } from '../core/bounds.ts';
 import { Deadline } from '../core/deadlines.ts';
+import { turns } from '../core/turns.ts';
 import type { StreamTransform } from '../dialects/dialect.ts';
-import { MalformedAnswer } from '../dialects/failure.ts';
+import { NoContentError } from '../dialects/failure.ts';
 import type { ResponseBody } from './connection/response.ts';
 import type { AnswerRecorder } from './recorder.ts';
 import type { UpstreamCall } from './upstream-call.ts';
@@ -28,8 +29,11 @@ const afterFinishMs = 5_000;
 /** How long to wait for the end after a terminator, to make the connection reusable. */
 const endMs = 250;
 
-/** A read may return a megabyte. The part that hasn't been requested yet isn't decoded. */
-const pieceBytesMax = 64 * 1024;
+/**
+ * A read may return a megabyte. The part that hasn't been requested yet isn't decoded, and other
+ * streams get turns between its pieces.
+ */
+export const pieceBytesMax = 16 * 1024;
 
 /** Makes the decoder keep a character that is split between two pieces. */
 const moreToCome = { stream: true };
@@ -52,7 +56,9 @@ export class TextSource extends Deadline {
   #isReading = false;
   /** Bytes received since the last output for the client. */
   #bytesWithoutOutput = 0;
-  /** The part of a long read that hasn't been requested yet. */
+  /** Events received since the last content. */
+  #eventsWithoutContent = 0;
+  /** The part of a read that hasn't been requested yet. */
   #rest: Uint8Array | undefined;
   /** How long to wait for the end. The wait starts at the next read, which a slow client delays. */
   #endWithinMs = Number.POSITIVE_INFINITY;
@@ -60,7 +66,7 @@ export class TextSource extends Deadline {
   #endAt = Number.POSITIVE_INFINITY;
   /** The reader that waits for the next piece. */
   #waiter: ((piece: SourcePiece | Promise<SourcePiece>) => void) | undefined;
-  /** A piece that arrived after its reader had got `silence` instead. */
+  /** The end of the answer, if it came after its reader had got `silence` instead. */
   #early: Promise<SourcePiece> | undefined;
 
   constructor(
@@ -86,7 +92,12 @@ export class TextSource extends Deadline {
   /** Rejects when the connection breaks or the call is canceled. */
   next(): Promise<SourcePiece> {
     const rest = this.#rest;
-    if (rest !== undefined && !this.#early) return Promise.resolve(this.#takeRest(rest));
+    if (rest !== undefined) {
+      if (turns.take(Math.min(rest.length, pieceBytesMax)))
+        return Promise.resolve(this.#takeRest(rest));
+      this.at = performance.now() + this.#timeouts.keepAliveAfterMs;
+      return this.#waitForTurn(rest);
+    }
     if (this.#early !== undefined) return this.#takeEarly(this.#early);
     const now = performance.now();
     this.#endAt = Math.min(this.#endAt, now + this.#endWithinMs);
@@ -96,6 +107,7 @@ export class TextSource extends Deadline {
       this.#upstreamCall.expectDataWithin(this.#timeouts.idleMs, now);
       this.#body.read(this.#onRead, this.#onBreak);
       if (this.#early !== undefined) return this.#takeEarly(this.#early);
+      if (this.#rest !== undefined) return this.next();
     }
     this.at = Math.min(now + this.#timeouts.keepAliveAfterMs, this.#endAt);
     return new Promise(this.#wait);
@@ -110,10 +122,30 @@ export class TextSource extends Deadline {
     this.#waiter = waiter;
   };
 
+  #waitForTurn({ length }: Uint8Array): Promise<SourcePiece> {
+    const piece = new Promise(this.#wait);
+    turns.wait(Math.min(length, pieceBytesMax), this.#resume);
+    return piece;
+  }
+
+  /** Called when it is this stream's turn. Its reader may have got `silence` instead. */
+  readonly #resume = () => {
+    const rest = this.#rest;
+    if (this.#waiter && rest !== undefined) this.#deliver(this.#takeRest(rest));
+  };
+
   readonly #onRead = (bytes: Uint8Array | undefined) => {
     this.#isReading = false;
-    const piece = bytes ? this.#takeRest(bytes) : this.#takeEnd();
-    if (!this.#deliver(piece)) this.#early = Promise.resolve(piece);
+    if (bytes === undefined) {
+      const end = this.#takeEnd();
+      if (!this.#deliver(end)) this.#early = Promise.resolve(end);
+      return;
+    }
+    this.#rest = bytes;
+    if (!this.#waiter) return;
+    const length = Math.min(bytes.length, pieceBytesMax);
+    if (turns.take(length)) this.#deliver(this.#takeRest(bytes));
+    else turns.wait(length, this.#resume);
   };
 
   readonly #onBreak = (reason: unknown) => {
@@ -149,14 +181,17 @@ export class TextSource extends Deadline {
   }
 
   /**
-   * Records whether a stream's last piece had output for the client. Any byte keeps a stream open,
-   * but an upstream that sends too much without output is cut off.
+   * Records what the last piece of a stream contained: its number of events, whether they had
+   * content, and whether there was output for the client. Any byte keeps a stream open, but an
+   * upstream that sends too much without content is cut off.
    */
-  recordProgress(hasOutput: boolean): void {
+  recordProgress(events: number, hasContent: boolean, hasOutput: boolean = hasContent): void {
     if (hasOutput) this.#bytesWithoutOutput = 0;
-    else if (this.#bytesWithoutOutput > bytesWithoutOutputMax) {
-      throw new MalformedAnswer(`${bytesWithoutOutputMax} bytes without output`);
-    }
+    else if (this.#bytesWithoutOutput > bytesWithoutOutputMax)
+      throw new NoContentError(`${bytesWithoutOutputMax} bytes without output`);
+    this.#eventsWithoutContent = hasContent ? 0 : this.#eventsWithoutContent + events;
+    if (this.#eventsWithoutContent > eventsWithoutContentMax)
+      throw new NoContentError(`${eventsWithoutContentMax} events without content`);
   }
 
   /** Limits the wait for the end of a finished answer. If the answer continues, lifts the limit. */

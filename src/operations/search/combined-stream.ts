@@ -175,7 +175,7 @@ async function readChunk(stream: OpenStream): Promise<AttemptResult> {
     for (const message of messages) opening += transform.push(message);
     const hasNewOutput = transform.metrics.outputCharacters > outputCharacters;
     if (hasNewOutput) source.expectMore();
-    source.recordProgress(hasNewOutput);
+    source.recordProgress(messages.length, hasNewOutput);
     return { ...stream, opening, ended: chunk === endOfStream };
   } catch (error) {
     source.close();

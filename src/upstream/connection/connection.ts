@@ -2,8 +2,8 @@ import { closeSync, openSync } from 'node:fs';
 import { isIP } from 'node:net';
 import type { Socket, SocketHandler } from 'bun';
 import { failureCode } from '../../core/errors.ts';
+import { withoutBlankLines } from './framing.ts';
 import { ConnectionError } from './response.ts';
-import { withoutBlankLines } from './response-parser.ts';
 import type { RoundTrip, Transport } from './round-trip.ts';
 
 /**

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test';
 import { fc } from '../../../tests/support/random.ts';
 import { answerHeadBytesMax } from '../../core/bounds.ts';
+import { Chunked, Sized, Unsized } from './framing.ts';
 import { ConnectionError } from './response.ts';
-import { Chunked, type ResponseHead, readHead, Sized, Unsized } from './response-parser.ts';
+import { type ResponseHead, readHead } from './response-parser.ts';
 
 const read = (text: string) => readHead(Buffer.from(text, 'latin1'));
 

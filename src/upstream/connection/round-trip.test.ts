@@ -246,6 +246,21 @@ describe('RoundTrip flow control', () => {
     expect(transportCalls).toEqual(['pause', 'resume']);
   });
 
+  test('pauses the socket while its reader holds a long chunk', () => {
+    const { trip, transportCalls, push, received } = startTrip();
+    push(sized(400_000));
+    read(trip, received);
+    push(`${much}y`);
+    expect(transportCalls).toEqual(['pause']);
+    // Bytes that arrived before the pause are read without resuming.
+    push(`${much}z`);
+    read(trip, received);
+    expect(received).toEqual([`${much}y`, `${much}z`]);
+    expect(transportCalls).toEqual(['pause']);
+    read(trip, received);
+    expect(transportCalls).toEqual(['pause', 'resume']);
+  });
+
   test('resumes the socket before the connection becomes reusable', () => {
     const { transportCalls, push } = startTrip();
     push(sized(much.length + 2));

@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert';
 import { answerHeadBytesMax } from '../../core/bounds.ts';
+import { withoutBlankLines } from './framing.ts';
 import {
   ConnectionError,
   type HttpResponse,
@@ -7,7 +8,7 @@ import {
   type ResponseBody,
   type ResponseHeaders,
 } from './response.ts';
-import { type ResponseHead, readHead, withoutBlankLines } from './response-parser.ts';
+import { type ResponseHead, readHead } from './response-parser.ts';
 
 /** Formats headers as HTTP/1.1 lines. They must include `host`. */
 export function formatHeaders(headers: Readonly<Record<string, string>>): string {
@@ -50,7 +51,7 @@ export interface Transport {
   close(): void;
 }
 
-/** How many unread bytes are buffered before the socket is paused. */
+/** How many bytes may wait in the buffer or at the reader before the socket is paused. */
 const bufferedBytesMax = 64 * 1024;
 
 const noop = () => undefined;
@@ -197,11 +198,14 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   }
 
   #enqueue(bytes: Uint8Array): void {
-    if (this.#deliver(bytes)) return;
-    this.#buffered.push(bytes);
-    this.#bufferedBytes += bytes.length;
-    this.#onPiece?.();
-    if (this.#bufferedBytes <= bufferedBytesMax || this.#onComplete || this.#isPaused) return;
+    let unread = bytes.length;
+    if (!this.#deliver(bytes)) {
+      this.#buffered.push(bytes);
+      this.#bufferedBytes += bytes.length;
+      this.#onPiece?.();
+      unread = this.#bufferedBytes;
+    }
+    if (unread <= bufferedBytesMax || this.#onComplete || this.#onBytes || this.#isPaused) return;
     this.#isPaused = true;
     this.#transport?.pause();
   }
@@ -226,13 +230,15 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     const bytes = this.#buffered.shift();
     if (bytes) {
       this.#bufferedBytes -= bytes.length;
-      if (this.#buffered.length === 0) this.#resume();
+      const isShort = bytes.length <= bufferedBytesMax;
+      if (this.#buffered.length === 0 && isShort) this.#resume();
       onBytes(bytes);
     } else if (this.#isComplete) onBytes(undefined);
     else if (this.#failure !== undefined) onError(this.#failure);
     else {
       this.#onBytes = onBytes;
       this.#onError = onError;
+      this.#resume();
     }
   }
 

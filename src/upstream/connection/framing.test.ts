@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { fc } from '../../../tests/support/random.ts';
 import { chunkLineBytesMax } from '../../core/bounds.ts';
+import { Chunked, type Framing, Sized, Unsized } from './framing.ts';
 import { ConnectionError } from './response.ts';
-import { Chunked, type Framing, Sized, Unsized } from './response-parser.ts';
 
 /** Returns the body that is read when the bytes arrive in these pieces. */
 function readBody(framing: Framing, chunks: readonly (string | Uint8Array)[]): string {
@@ -130,6 +130,8 @@ describe('Chunked', () => {
     ['a chunk longer than its size', '2\r\nokay\r\n'],
     ['a carriage return within a line', '2\rx\nok\r\n'],
     ['an extra carriage return', '2\r\nok\r\r\n'],
+    ['an extra carriage return before a size', '2\r\nok\r\r\n2\r\nok\r\n'],
+    ['a carriage return within an extension', '2;a\rb\nok\r\n'],
   ])('rejects a body with %s', (_, text) => {
     expect(() => readBody(new Chunked(), [text])).toThrow(ConnectionError);
   });
