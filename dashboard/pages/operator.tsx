@@ -60,7 +60,7 @@ function Numbers({ overview, backlog }: NumbersProps) {
         name="Credits in all wallets"
         value={brief(credits.total)}
         exact={plural(credits.total, 'credit')}
-        below={`${count(credits.held)} leased to processes`}
+        below={`${count(credits.held)} held by requests · ${count(credits.leased)} leased`}
       />
       <Tile name="Running requests" value={count(backlog.running)} below="in this process" />
       <Tile

@@ -231,7 +231,7 @@ describe('tollgate tenants', () => {
     expect((await json('tenants', 'show', 'acme')).data).toMatchObject({
       name: 'Acme',
       disabled: false,
-      credits: { total: 0, held: 0, available: 0 },
+      credits: { total: 0, held: 0, available: 0, leased: 0 },
     });
     expect((await tollgate('tenants', 'show', 'acme')).out).toMatch(/^name +Acme$/m);
   });

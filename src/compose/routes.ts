@@ -132,11 +132,10 @@ async function ping({ accounting, store }: RouteDeps): Promise<void> {
  */
 function overviewOf({ accounting, store: { database } }: RouteDeps) {
   return accounting.readSettled(async () => {
-    const withoutSpares = accounting.withoutSpares();
-    const { balance, ...counts } = await readOverview(database);
+    const { balance, ...counts } = await readOverview(database, accounting.processId);
     return {
       ...counts,
-      balance: withoutSpares(balance),
+      balance: accounting.withOwnHolds(balance),
       version,
       uptimeSeconds: Math.round(process.uptime()),
       database: database.engine,
@@ -152,8 +151,8 @@ function customerReads({ config, store, accounting, now, readQueues }: RouteDeps
     usageGroups: store.usageGroups,
     wallets: {
       async totals(tenantId: string) {
-        const withoutSpare = accounting.withoutSpare(tenantId);
-        return withoutSpare(await store.walletTotals.totals(tenantId));
+        const totals = await store.walletTotals.totals(tenantId, accounting.processId);
+        return accounting.withOwnHolds(totals, tenantId);
       },
     },
     requests: store.requestLog,

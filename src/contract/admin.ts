@@ -69,12 +69,24 @@ export const tenantQuery = {
   ...offsetQuery,
 };
 
-export const walletSchema = record('Wallet', {
+const walletFields = {
   total: credits('Granted and not yet spent.'),
-  held: credits('Reserved for running requests, or leased by gateway processes.'),
-  available: credits(),
-});
+  held: credits('Reserved for running requests.'),
+  available: credits('`total` without `held`.'),
+};
+
+/** A wallet as its tenant sees it. */
+export const walletSchema = inlineRecord(walletFields);
 export type WalletObject = Shape<typeof walletSchema>;
+
+const operatorWalletSchema = record('Wallet', {
+  ...walletFields,
+  leased: credits(
+    'Leased to gateway processes, which admit requests without waiting for the database. ' +
+      'Includes `held`.',
+  ),
+});
+export type OperatorWalletObject = Shape<typeof operatorWalletSchema>;
 
 const tenantFields = {
   id: text(),
@@ -98,7 +110,7 @@ export type TenantMonthObject = Shape<typeof tenantMonthSchema>;
 
 const tenantSchema = record('Tenant', {
   ...tenantFields,
-  credits: walletSchema,
+  credits: operatorWalletSchema,
   current_period: tenantMonthSchema,
 });
 export type TenantObject = Shape<typeof tenantSchema>;
@@ -129,7 +141,7 @@ const creditEntrySchema = record('CreditEntry', {
 export type CreditEntryObject = Shape<typeof creditEntrySchema>;
 
 const tenantCreditsSchema = inlineRecord({
-  ...walletSchema.properties,
+  ...operatorWalletSchema.properties,
   entries: Type.Array(creditEntrySchema),
 });
 export type TenantCreditsObject = Shape<typeof tenantCreditsSchema>;
@@ -139,7 +151,7 @@ export type TenantCreditsObject = Shape<typeof tenantCreditsSchema>;
 const overviewSchema = record('Overview', {
   tenants: count(),
   keys: count(),
-  credits: walletSchema,
+  credits: operatorWalletSchema,
   version: text(),
   uptime_seconds: count(),
   database: oneOf('sqlite', 'postgres'),

@@ -55,9 +55,7 @@ let isTakenOver = false;
 let booked: readonly Booked[] = [];
 let beforeCommit: (batch: Batch) => Promise<void>;
 let committed: Settlement[] = [];
-let recalled: string[] = [];
 let leasedAt = 0;
-let returning: () => Promise<void>;
 let storingAnswers: (answers: readonly IdempotentAnswer[]) => Promise<void>;
 let endedRequests: EndedRequest[] = [];
 let logged: string[] = [];
@@ -70,8 +68,6 @@ beforeEach(async () => {
   booked = [];
   beforeCommit = async () => undefined;
   committed = [];
-  recalled = [];
-  returning = async () => undefined;
   storingAnswers = async () => undefined;
   endedRequests = [];
   logged = [];
@@ -91,11 +87,12 @@ beforeEach(async () => {
         unansweredUntil: null,
       };
     },
-    returnCredits: async () => ifUp(await returning()),
+    returnCredits: async () => ifUp(undefined),
     renew: () => ifUp(new Set(['tenant:ten_1'])),
     expire: () => ifUp(undefined),
     recall: () => ifUp(1),
-    pendingRecalls: () => ifUp(recalled),
+    pendingRecalls: () => ifUp([]),
+    reportHolds: () => ifUp(undefined),
     commit: async (batch) => {
       const answer = await ifUp(booked);
       await beforeCommit(batch);
@@ -277,33 +274,6 @@ test('Accounting reads after committing, without waiting for deferred requests o
   expect(await accounting.readSettled(read, 'ten_1')).toBe(2);
   expect(accounting.state().unbookedRequests).toBe(1);
   beforeCommit = async () => undefined;
-});
-
-test('Accounting does not show credits that are being returned as held', async () => {
-  const [started, back] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  returning = () => {
-    started.resolve();
-    return back.promise;
-  };
-  isStoreDown = false;
-  const views = () => [accounting.withoutSpare('ten_1'), accounting.withoutSpares()];
-  const shown = (all = views(), leased = 5) => all.map((view) => view({ leased }).leased);
-  const early = views();
-  const hold = await accounting.hold({ caller, receivedAt }, { requested: 5, minimum: 5 });
-  await hold.settle(0);
-  // Leased during the read, or already returned before it.
-  expect([...shown(early), ...shown(views(), 2)]).toEqual([0, 0, 0, 0]);
-  const laterViews = views();
-  recalled = ['tenant:ten_1'];
-  const tasks = Promise.all(accounting.periodicTasks().map((task) => task.run()));
-  await started.promise;
-  expect(shown()).toEqual([0, 0]);
-  back.resolve();
-  await tasks;
-  // The wallet was read before the credits were returned.
-  expect(shown(laterViews)).toEqual([0, 0]);
-  // Credits still leased in the store now belong to another process.
-  expect(shown()).toEqual([5, 5]);
 });
 
 test('Accounting.close waits for requests after the machine was suspended', async () => {

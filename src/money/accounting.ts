@@ -56,6 +56,7 @@ export class Accounting {
   readonly #answerWriter: AnswerBatchWriter;
   readonly #longAnswerWriter: AnswerBatchWriter;
   readonly #lateReplay: LateReplay;
+  readonly processId: string;
   readonly #log: Log;
   readonly #onEnded: AccountingDeps['onEnded'];
   /** Requests that were dispatched and have ended. */
@@ -73,6 +74,7 @@ export class Accounting {
     onEnded,
   }: AccountingDeps) {
     this.#onEnded = onEnded;
+    this.processId = processId;
     this.#log = log;
     this.#lateReplay = new LateReplay(
       journalRoot(dataDir),
@@ -247,16 +249,11 @@ export class Accounting {
   }
 
   /**
-   * Returns a function that shows leased credits as available unless a request holds them. Call
-   * this before reading the wallet.
+   * Adds what running requests of this process hold to a wallet that was read without them, or to
+   * the sum of all wallets.
    */
-  withoutSpare(tenantId: string): WalletTransform {
-    return subtractSpare(() => this.#wallets.spare(tenantId));
-  }
-
-  /** Like `withoutSpare`, for the sum of all wallets. */
-  withoutSpares(): WalletTransform {
-    return subtractSpare(() => this.#wallets.spareOfAll());
+  withOwnHolds<W extends { readonly held: number }>(wallet: W, tenantId?: string): W {
+    return { ...wallet, held: wallet.held + this.#wallets.heldCredits(tenantId) };
   }
 
   /** Commits all settlements added so far, or only those that one tenant can read. Throws 503. */
@@ -289,20 +286,6 @@ export class Accounting {
     await this.#wallets.returnAll();
     this.#journal.close();
   }
-}
-
-type WalletTransform = <W extends { readonly leased: number }>(wallet: W) => W;
-
-/**
- * Subtracts the larger of the spare credits before and after the read, because credits may be
- * leased or returned during the read. This way, spare credits never appear as held.
- */
-function subtractSpare(spare: () => number): WalletTransform {
-  const before = spare();
-  return (wallet) => {
-    const leased = Math.max(0, wallet.leased - Math.max(before, spare()));
-    return { ...wallet, leased };
-  };
 }
 
 const journalUnwritable: Failure = {

@@ -114,6 +114,13 @@ export interface CreditReturn {
   readonly credits: number;
 }
 
+/** The part of a lease that running requests hold. */
+export interface LeaseHolds {
+  readonly owner: string;
+  readonly lease: number;
+  readonly held: number;
+}
+
 /** The settlement of one request. */
 export interface Settlement {
   readonly record: RequestRecord;
@@ -178,6 +185,8 @@ export interface LedgerStore {
   returnCredits(creditReturn: CreditReturn): Promise<void>;
   /** Renews all leases of a process. Returns the accounts on which it still has one. */
   renew(processId: string, until: number): Promise<ReadonlySet<string>>;
+  /** Records what running requests hold of these leases, for reads by other processes. */
+  reportHolds(processId: string, holds: readonly LeaseHolds[]): Promise<void>;
   /**
    * Frees expired leases, or only those of `deadProcessId` if set. It is set while that process's
    * journal is replayed, because a clock jump may make all other leases look expired.

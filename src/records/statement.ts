@@ -230,7 +230,8 @@ async function monthObject(
 /** The sums of a wallet since its first grant, in whole credits. */
 export interface WalletTotals {
   readonly balance: number;
-  readonly leased: number;
+  /** What running requests hold. */
+  readonly held: number;
   /** All grants, and all corrections (negative if credits were taken back). */
   readonly granted: number;
   readonly adjusted: number;
@@ -239,6 +240,9 @@ export interface WalletTotals {
 }
 
 export interface WalletReads {
-  /** Returns zeros for a tenant without a wallet. */
-  totals(tenantId: string): Promise<WalletTotals>;
+  /**
+   * Returns zeros for a tenant without a wallet. `exceptProcess` is a process whose holds don't
+   * count.
+   */
+  totals(tenantId: string, exceptProcess?: string): Promise<WalletTotals>;
 }

@@ -96,6 +96,7 @@ export function withStoreClock(
       await clock.sync();
       return ledger.renew(processId, until);
     },
+    reportHolds: (processId, holds) => ledger.reportHolds(processId, holds),
     async expire(_, deadProcessId) {
       await clock.sync();
       await ledger.expire(clock.now(), deadProcessId);

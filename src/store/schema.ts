@@ -119,6 +119,8 @@ export interface LeasesTable {
   until: number;
   /** The last recall after which the process returned its unused credits. */
   answered_recall: Generated<number>;
+  /** What running requests of the process held when it last reported. */
+  held: Generated<number>;
 }
 
 export interface LedgerEntriesTable {

@@ -25,7 +25,7 @@ describe('the tenant API', () => {
       concurrent_requests: null,
       created_at: '2026-11-15T12:00:00.000Z',
       updated_at: '2026-11-15T12:00:00.000Z',
-      credits: { total: 0, held: 0, available: 0 },
+      credits: { total: 0, held: 0, available: 0, leased: 0 },
       current_period: {
         start_date: '2026-11-01T00:00:00.000Z',
         requests: 0,
@@ -235,10 +235,11 @@ describe('the credits API', () => {
       total: 600,
       held: 0,
       available: 600,
+      leased: 0,
       entries: [correction.data, grant.data],
     });
     const { data: tenant } = await admin('GET', '/tenants/paying');
-    expect(tenant.credits).toEqual({ total: 600, held: 0, available: 600 });
+    expect(tenant.credits).toEqual({ total: 600, held: 0, available: 600, leased: 0 });
   });
 
   test('accepts null for optional fields', async () => {
@@ -304,7 +305,7 @@ test('GET /admin/v1/overview counts tenants, keys, and credits', async () => {
   expect((await admin('GET', '/overview')).data).toEqual({
     tenants: 2,
     keys: 3,
-    credits: { total: 700, held: 200, available: 500 },
+    credits: { total: 700, held: 200, available: 500, leased: 300 },
     version: '1.2.3',
     uptime_seconds: 60,
     database: 'sqlite',

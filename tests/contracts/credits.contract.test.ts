@@ -79,7 +79,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
       },
     });
     await credits.change(change(tenantId, 250));
-    expect(await otherCredits.balance(tenantId)).toEqual({ balance: 750, leased: 0 });
+    expect(await otherCredits.balance(tenantId)).toEqual({ balance: 750, leased: 0, held: 0 });
     await expectBalanced(tenantId);
   });
 
@@ -104,12 +104,12 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
     ]);
   });
 
-  test('rejects a correction that exceeds the balance, and returns the available credits', async () => {
+  test('rejects a correction that exceeds the balance', async () => {
     const tenantId = await newTenant();
     await credits.change(change(tenantId, 500));
     const outcome = await credits.change(change(tenantId, -501));
-    expect(outcome).toEqual({ kind: 'insufficient', available: 500 });
-    expect(await credits.balance(tenantId)).toEqual({ balance: 500, leased: 0 });
+    expect(outcome).toEqual({ kind: 'insufficient' });
+    expect(await credits.balance(tenantId)).toEqual({ balance: 500, leased: 0, held: 0 });
     expect(await credits.entries(tenantId, { limit: 10, offset: 0 })).toHaveLength(1);
   });
 
@@ -117,12 +117,9 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
     const tenantId = await newTenant();
     await credits.change(change(tenantId, 500));
     await lease(tenantId, 300);
-    expect(await credits.change(change(tenantId, -201))).toEqual({
-      kind: 'insufficient',
-      available: 200,
-    });
+    expect(await credits.change(change(tenantId, -201))).toEqual({ kind: 'insufficient' });
     expect(await credits.change(change(tenantId, -200))).toMatchObject({ kind: 'booked' });
-    expect(await credits.balance(tenantId)).toEqual({ balance: 300, leased: 300 });
+    expect(await credits.balance(tenantId)).toEqual({ balance: 300, leased: 300, held: 0 });
   });
 
   test('books a grant to a fully leased wallet', async () => {
@@ -130,7 +127,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
     await credits.change(change(tenantId, 500));
     await lease(tenantId, 500);
     await credits.change(change(tenantId, 1));
-    expect(await credits.balance(tenantId)).toEqual({ balance: 501, leased: 500 });
+    expect(await credits.balance(tenantId)).toEqual({ balance: 501, leased: 500, held: 0 });
   });
 
   test('recognizes an unknown tenant', async () => {
@@ -174,7 +171,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
       expect(first.kind).toBe('booked');
       expect(repeated.kind).toBe('repeated');
       expect(entryIn(repeated)).toEqual(entryIn(first));
-      expect(await credits.balance(tenantId)).toEqual({ balance: 70, leased: 0 });
+      expect(await credits.balance(tenantId)).toEqual({ balance: 70, leased: 0, held: 0 });
     });
 
     test('reports a conflict for a repeated key with another amount', async () => {
@@ -207,7 +204,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
       const tenantId = await newTenant();
       await credits.change(change(tenantId, 70));
       await credits.change(change(tenantId, 70));
-      expect(await credits.balance(tenantId)).toEqual({ balance: 140, leased: 0 });
+      expect(await credits.balance(tenantId)).toEqual({ balance: 140, leased: 0, held: 0 });
     });
 
     test('books 1 entry for 20 concurrent changes with the same key', async () => {
@@ -219,7 +216,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
       );
       expect(kindsOf(outcomes)).toEqual({ booked: 1, repeated: 19 });
       expect(new Set(outcomes.map((outcome) => entryIn(outcome).id)).size).toBe(1);
-      expect(await credits.balance(tenantId)).toEqual({ balance: 9, leased: 0 });
+      expect(await credits.balance(tenantId)).toEqual({ balance: 9, leased: 0, held: 0 });
     });
   });
 
@@ -233,7 +230,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
         ),
       );
       expect(kindsOf(outcomes)).toEqual({ booked: 14, insufficient: 26 });
-      expect(await credits.balance(tenantId)).toEqual({ balance: 2, leased: 0 });
+      expect(await credits.balance(tenantId)).toEqual({ balance: 2, leased: 0, held: 0 });
       await expectBalanced(tenantId);
     });
 
@@ -244,7 +241,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
           (i % 2 ? credits : otherCredits).change(change(tenantId, i + 1)),
         ),
       );
-      expect(await credits.balance(tenantId)).toEqual({ balance: 820, leased: 0 });
+      expect(await credits.balance(tenantId)).toEqual({ balance: 820, leased: 0, held: 0 });
       await expectBalanced(tenantId);
     });
   });
@@ -254,7 +251,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
       const tenantId = await newTenant();
       await credits.change(change(tenantId, largest - 1));
       await credits.change(change(tenantId, 1));
-      expect(await credits.balance(tenantId)).toEqual({ balance: largest, leased: 0 });
+      expect(await credits.balance(tenantId)).toEqual({ balance: largest, leased: 0, held: 0 });
       const corrected = await credits.change(change(tenantId, -largest));
       expect(corrected).toMatchObject({ kind: 'booked', entry: { amount: -largest, balance: 0 } });
     });
@@ -265,7 +262,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
       expect((await failureOf(credits.change(change(tenantId, 1)))).message).toMatch(
         /above the supported maximum/,
       );
-      expect(await credits.balance(tenantId)).toEqual({ balance: largest, leased: 0 });
+      expect(await credits.balance(tenantId)).toEqual({ balance: largest, leased: 0, held: 0 });
       expect(await credits.entries(tenantId, { limit: 5, offset: 0 })).toHaveLength(1);
     });
 
@@ -357,7 +354,7 @@ describe.each([...engines])('SqlCredits on $name', ({ empty }) => {
       expect((await failureOf(sql.raw(text).execute(stores.one.database.write))).message).toMatch(
         /check/i,
       );
-      expect(await credits.balance(tenantId)).toEqual({ balance: 0, leased: 0 });
+      expect(await credits.balance(tenantId)).toEqual({ balance: 0, leased: 0, held: 0 });
     });
 
     test('rejects text in a column of credits', async () => {

@@ -55,6 +55,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
       expire: (time, deadProcessId) => ledger.expire(time, deadProcessId),
       recall: (owner, id) => ledger.recall(owner, id),
       pendingRecalls: (id) => ledger.pendingRecalls(id),
+      reportHolds: (id, holds) => ledger.reportHolds(id, holds),
       commit: (batch) => ledger.commit(batch),
       commitWithAnswers: (...args) => ledger.commitWithAnswers(...args),
       ...change,

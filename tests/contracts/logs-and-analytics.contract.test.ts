@@ -311,13 +311,13 @@ describe.each([...engines])('logs and analytics on $name', ({ empty }) => {
     await book(store, [makeRecord({ ...own }), makeRecord({ ...own, status: 'error' })]);
     expect(await store.walletTotals.totals(own.tenantId)).toEqual({
       balance: 766,
-      leased: 0,
+      held: 0,
       granted: 800,
       adjusted: -20,
       spent: 14,
       requests: 2,
     });
-    const emptyWallet = { balance: 0, leased: 0, granted: 0, adjusted: 0, spent: 0, requests: 0 };
+    const emptyWallet = { balance: 0, held: 0, granted: 0, adjusted: 0, spent: 0, requests: 0 };
     expect(await store.walletTotals.totals('ten_none')).toEqual(emptyWallet);
   });
 

@@ -57,7 +57,9 @@ describe.each([...engines])('SqlTenantDirectory on $name', ({ empty }) => {
 
     test('creates an empty wallet for a new tenant', async () => {
       const tenant = await addedTenant();
-      expect(await stores.one.creditStore.balance(tenant.id)).toEqual({ balance: 0, leased: 0 });
+      expect(await stores.one.creditStore.balance(tenant.id)).toEqual({
+        ...{ balance: 0, leased: 0, held: 0 },
+      });
     });
 
     test('changes only the provided fields', async () => {

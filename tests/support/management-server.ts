@@ -62,7 +62,7 @@ export class ManagementServer {
     const overview = async () => ({
       tenants: 2,
       keys: 3,
-      balance: { balance: 700, leased: 200 },
+      balance: { balance: 700, leased: 300, held: 200 },
       version: '1.2.3',
       uptimeSeconds: 60,
       database: 'sqlite' as const,

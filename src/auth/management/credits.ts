@@ -4,9 +4,10 @@ import {
   creditChangeSchema,
   type creditEntryKinds,
   entriesPerPage,
+  type OperatorWalletObject,
   type WalletObject,
 } from '../../contract/admin.ts';
-import { invalidRequest } from '../../core/errors.ts';
+import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { validate } from '../../core/schema.ts';
 import { pluralize } from '../../core/text.ts';
 import type { Page } from '../tenant-directory.ts';
@@ -47,22 +48,37 @@ export async function changeCredits(
       throw invalidRequest(message, 'idempotency_key', 409);
     }
     case 'insufficient': {
-      const available = pluralize(outcome.available, 'credit');
-      const requested = pluralize(-amount, 'credit');
-      const message = `The wallet has ${available} available; the correction takes ${requested}.`;
-      throw invalidRequest(message, 'amount');
+      throw uncovered(-amount, await readWallet(credits, id));
     }
     case 'unknown-tenant':
       throw unknownTenant();
   }
 }
 
+/** Creates the error for a correction larger than what the store can take from a wallet. */
+function uncovered(credits: number, wallet: OperatorWalletObject): GatewayError {
+  const available = pluralize(wallet.available, 'credit');
+  const requested = pluralize(credits, 'credit');
+  if (wallet.available < credits) {
+    const message = `The wallet has ${available} available; the correction takes ${requested}.`;
+    return invalidRequest(message, 'amount');
+  }
+  const message =
+    `The wallet has ${available} available, but gateway processes haven't returned enough of ` +
+    'them. Try again in 30 s.';
+  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 30 });
+}
+
 /** Returns an empty wallet for a tenant that has not received a grant yet. */
-export async function showWallet(
+export function showWallet(
   { credits }: CreditService,
   tenantId: string,
-): Promise<WalletObject> {
-  return walletObject((await credits.balance(tenantId)) ?? { balance: 0, leased: 0 });
+): Promise<OperatorWalletObject> {
+  return readWallet(credits, tenantId);
+}
+
+async function readWallet(credits: CreditStore, tenantId: string): Promise<OperatorWalletObject> {
+  return operatorWalletObject((await credits.balance(tenantId)) ?? noBalance);
 }
 
 /** Returns one page of entries, newest first. */
@@ -75,8 +91,14 @@ export async function listEntries(
   return entries.map(entryObject);
 }
 
-export function walletObject({ balance, leased }: Balance): WalletObject {
-  return { total: balance, held: leased, available: balance - leased };
+/** A request that used more than its hold may have spent credits that are still reported. */
+export function walletObject({ balance, held }: Omit<Balance, 'leased'>): WalletObject {
+  const heldOfBalance = Math.min(balance, held);
+  return { total: balance, held: heldOfBalance, available: balance - heldOfBalance };
+}
+
+export function operatorWalletObject(wallet: Balance): OperatorWalletObject {
+  return { ...walletObject(wallet), leased: wallet.leased };
 }
 
 function entryObject(entry: CreditEntry): CreditEntryObject {
@@ -119,7 +141,8 @@ export type CreditOutcome =
   | { readonly kind: 'repeated'; readonly entry: CreditEntry }
   /** The idempotency key was used before with a different amount. */
   | { readonly kind: 'conflict'; readonly entry: CreditEntry }
-  | { readonly kind: 'insufficient'; readonly available: number }
+  /** The store can't take this many, because the rest is spent, or leased to processes. */
+  | { readonly kind: 'insufficient' }
   | { readonly kind: 'unknown-tenant' };
 
 export interface Balance {
@@ -127,11 +150,14 @@ export interface Balance {
   readonly balance: number;
   /** The part of the balance that is leased to gateway processes. */
   readonly leased: number;
+  /** The part of the leased credits that running requests hold. */
+  readonly held: number;
 }
 
 export interface CreditStore {
   change(change: CreditChange): Promise<CreditOutcome>;
-  balance(tenantId: string): Promise<Balance | undefined>;
+  /** Doesn't count what requests of `exceptProcess` hold. */
+  balance(tenantId: string, exceptProcess?: string): Promise<Balance | undefined>;
   /** Newest first. */
   entries(tenantId: string, page: Page): Promise<readonly CreditEntry[]>;
 }
@@ -139,14 +165,12 @@ export interface CreditStore {
 interface SettledReads {
   /** Reads after every ended request of the tenant has been committed. */
   readSettled<T>(read: () => Promise<T>, tenantId: string): Promise<T>;
-  /** Returns a function that subtracts credits leased to this process but not used by requests. */
-  withoutSpare(tenantId: string): (balance: Balance) => Balance;
+  readonly processId: string;
+  /** Adds what running requests of this process hold to a balance that was read without them. */
+  withOwnHolds(balance: Balance, tenantId: string): Balance;
 }
 
-/**
- * Returns a store whose reads include every ended request. Only the credits of running requests
- * count as held.
- */
+/** Returns a store whose reads include every ended request, and every hold of this process. */
 export function settledCreditStore(
   store: CreditStore,
   accounting: SettledReads,
@@ -157,14 +181,15 @@ export function settledCreditStore(
       accounting.readSettled(() => changeWithRecall(store, change, recall), change.tenantId),
     balance: (tenantId) =>
       accounting.readSettled(async () => {
-        const withoutSpare = accounting.withoutSpare(tenantId);
-        const wallet = await store.balance(tenantId);
-        return wallet && withoutSpare(wallet);
+        const balance = await store.balance(tenantId, accounting.processId);
+        return balance && accounting.withOwnHolds(balance, tenantId);
       }, tenantId),
     entries: (tenantId, page) =>
       accounting.readSettled(() => store.entries(tenantId, page), tenantId),
   };
 }
+
+const noBalance: Balance = { balance: 0, leased: 0, held: 0 };
 
 /** Gateways poll for recalls every 250 ms. */
 const recallTries = 5;

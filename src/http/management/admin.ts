@@ -3,8 +3,8 @@ import {
   type CreditService,
   changeCredits,
   listEntries,
+  operatorWalletObject,
   showWallet,
-  walletObject,
 } from '../../auth/management/credits.ts';
 import {
   changeTenant,
@@ -134,7 +134,7 @@ async function tenantObjects(
 
 function overviewObject(overview: Overview): OverviewObject {
   const { tenants, keys, balance, version, uptimeSeconds, database } = overview;
-  const credits = walletObject(balance);
+  const credits = operatorWalletObject(balance);
   return { tenants, keys, credits, version, uptime_seconds: uptimeSeconds, database };
 }
 

@@ -27,6 +27,7 @@ test('LeaseTerm lets a lease that starts during a renewal expire no earlier than
     expire: (at, dead) => ledger.expire(at, dead),
     recall: (owner, id) => ledger.recall(owner, id),
     pendingRecalls: (id) => ledger.pendingRecalls(id),
+    reportHolds: (id, holds) => ledger.reportHolds(id, holds),
     commit: (batch) => ledger.commit(batch),
     commitWithAnswers: (...args) => ledger.commitWithAnswers(...args),
   };

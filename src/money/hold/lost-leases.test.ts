@@ -52,6 +52,7 @@ beforeEach(async () => {
     expire: (at, dead) => ledger.expire(at, dead),
     recall: (owner, id) => ledger.recall(owner, id),
     pendingRecalls: (id) => ledger.pendingRecalls(id),
+    reportHolds: (id, holds) => ledger.reportHolds(id, holds),
     commit: (batch) => ledger.commit(batch),
     commitWithAnswers: (...args) => ledger.commitWithAnswers(...args),
   });

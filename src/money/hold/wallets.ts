@@ -4,6 +4,7 @@ import type { PeriodicTask } from '../../core/periodic-task.ts';
 import type { AccountCharge, Booked, LeaseResult, LedgerStore } from '../ledger.ts';
 import { keyLimitAccount, type Owner, walletName, walletOf } from '../ledger.ts';
 import { creditStoreUnavailable, type Hold, insufficientCredits, OpenHold } from './hold.ts';
+import { HoldReports } from './hold-reports.ts';
 import {
   type CreditNeed,
   LeaseBalance,
@@ -13,6 +14,8 @@ import {
 import { LeaseTerm } from './lease-term.ts';
 
 const renewMs = 10_000;
+/** How old the holds of this process may be in other processes' reads. */
+const reportHoldsMs = 1_000;
 /** How often a process checks whether others need credits that it has leased. */
 const recallPollMs = 250;
 /** How long a process waits for others to return credits. Dead processes never do. */
@@ -47,8 +50,8 @@ interface LeasedAccount {
   balanceReadAt: number;
   /** Set while the balance is read from the store. */
   balanceRead: Promise<unknown> | undefined;
-  /** Credits being returned to the store, by call. They remain leased until the call succeeds. */
-  readonly returns: Map<Promise<void>, number>;
+  /** Calls that return credits to the store. */
+  readonly returns: Set<Promise<void>>;
 }
 
 /**
@@ -62,6 +65,7 @@ export class Wallets {
   readonly #pause: (ms: number) => Promise<void>;
   readonly #accounts = new Map<string, LeasedAccount>();
   readonly #term: LeaseTerm;
+  readonly #holdReports: HoldReports;
   #lastLeaseRequest = 0;
 
   constructor(
@@ -72,6 +76,8 @@ export class Wallets {
   ) {
     this.#store = store;
     this.#processId = processId;
+    const balances = () => [...this.#accounts.values()].map(({ balance }) => balance);
+    this.#holdReports = new HoldReports(store, processId, balances);
     this.#now = now;
     this.#pause = pause;
     this.#term = new LeaseTerm((until) => this.#renewLeases(until), now);
@@ -81,6 +87,7 @@ export class Wallets {
     return [
       { everyMs: renewMs, run: () => this.renew() },
       { everyMs: recallPollMs, run: () => this.answerRecalls() },
+      { everyMs: reportHoldsMs, run: () => this.reportHolds() },
     ];
   }
 
@@ -164,19 +171,16 @@ export class Wallets {
     return account.balanceRead;
   }
 
-  /** Returns leased credits that no request holds. Reports show them as available. */
-  spare(tenantId: string): number {
-    const account = this.#accounts.get(walletName(tenantId));
-    return account ? spareOf(account) : 0;
+  /** Returns what running requests of this process hold: of one wallet, or of all wallets. */
+  heldCredits(tenantId?: string): number {
+    if (tenantId !== undefined) {
+      return this.#accounts.get(walletName(tenantId))?.balance.held ?? 0;
+    }
+    return this.#holdReports.total;
   }
 
-  /** Returns the spare credits of all wallets. */
-  spareOfAll(): number {
-    let spare = 0;
-    for (const account of this.#accounts.values()) {
-      if (account.balance.owner.allowance === null) spare += spareOf(account);
-    }
-    return spare;
+  async reportHolds(): Promise<void> {
+    if (!this.#term.isStoreDown) await this.#holdReports.send();
   }
 
   /** Returns sums over all leases of this process. */
@@ -247,12 +251,14 @@ export class Wallets {
       if (!balance.idle || Math.abs(this.#now() - account.usedAt) < idleMs) continue;
       await this.#returnCredits(account);
       const isEmpty = balance.leased === 0 && account.returns.size === 0 && !balance.inDoubt;
-      if (balance.idle && isEmpty) this.#accounts.delete(name);
+      const isReported = !this.#holdReports.isOutdated(balance);
+      if (balance.idle && isEmpty && isReported) this.#accounts.delete(name);
     }
   }
 
   /** Returns all credits. Called after the last request has ended and was committed. */
   async returnAll(): Promise<void> {
+    await this.reportHolds();
     for (const account of this.#accounts.values()) await this.#returnCredits(account);
   }
 
@@ -272,7 +278,7 @@ export class Wallets {
       lease,
       credits,
     });
-    account.returns.set(transfer, credits);
+    account.returns.add(transfer);
     try {
       await transfer;
     } catch (error) {
@@ -305,7 +311,7 @@ export class Wallets {
         outsideLease: 0,
         balanceReadAt: 0,
         balanceRead: undefined,
-        returns: new Map(),
+        returns: new Set(),
       };
       this.#accounts.set(owner.name, account);
     }
@@ -342,7 +348,7 @@ export class Wallets {
   async #leaseMissing(balance: LeaseBalance, need: CreditNeed, recall: number | undefined) {
     const { returns } = this.#account(balance.owner, this.#now());
     for (let tries = 0; ; tries++) {
-      if (returns.size > 0) await withTimeout(Promise.allSettled(returns.keys()), recallMs);
+      if (returns.size > 0) await withTimeout(Promise.allSettled(returns), recallMs);
       const result = await this.#lease(balance, need, balance.inDoubt, recall);
       if (result.isShort || need.missing() <= 0 || tries === recallTries) return result;
     }
@@ -383,10 +389,6 @@ export class Wallets {
     if (unansweredUntil === null) return undefined;
     return { credits, returnInSeconds: this.#term.secondsUntil(unansweredUntil) };
   }
-}
-
-function spareOf({ balance, returns }: LeasedAccount): number {
-  return returns.values().reduce((sum, credits) => sum + credits, Math.max(0, balance.free));
 }
 
 /** A need of 0 credits, to read only the balance. */

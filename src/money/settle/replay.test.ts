@@ -40,6 +40,7 @@ function recordingStore() {
     renew: never,
     recall: never,
     pendingRecalls: never,
+    reportHolds: never,
     commitWithAnswers: never,
     expire: async (_now, dead) => void expired.push(dead),
     commit: async (batch) => {

@@ -36,10 +36,8 @@ export class SqlCredits extends SqlRepository implements CreditStore {
         const kind = first.amount === change.amount ? 'repeated' : 'conflict';
         return { kind, entry: entryOf(change.tenantId, first) };
       }
-      const available = account.balance - account.leased;
-      if (change.amount < 0 && available + change.amount < 0) {
-        return { kind: 'insufficient', available };
-      }
+      const unleased = account.balance - account.leased;
+      if (change.amount < 0 && unleased + change.amount < 0) return { kind: 'insufficient' };
       if (!Number.isSafeInteger(account.granted + change.amount)) {
         throw invalidRequest(
           'amount would raise the total granted credits above the supported maximum.',
@@ -52,10 +50,10 @@ export class SqlCredits extends SqlRepository implements CreditStore {
     });
   }
 
-  async balance(tenantId: string): Promise<Balance | undefined> {
+  async balance(tenantId: string, exceptProcess = ''): Promise<Balance | undefined> {
     return this.database.read
       .selectFrom('accounts')
-      .select(['balance', 'leased'])
+      .select(['balance', 'leased', heldOf(exceptProcess)])
       .where('owner', '=', walletName(tenantId))
       .executeTakeFirst();
   }
@@ -73,6 +71,15 @@ export class SqlCredits extends SqlRepository implements CreditStore {
       .execute();
     return rows.map((row) => entryOf(tenantId, row));
   }
+}
+
+/** Sums what running requests hold of an account, without those of one process. */
+export function heldOf(exceptProcess: string) {
+  return sql<number>`(
+    select coalesce(sum(leases.held), 0) from leases
+    where leases.account_id = accounts.id and leases.process_id <> ${exceptProcess}
+      and leases.until > ${Date.now()}
+  )`.as('held');
 }
 
 async function findEntry(

@@ -4,12 +4,13 @@ import type {
   Booked,
   BookedAnswers,
   CreditReturn,
+  LeaseHolds,
   LeaseRequest,
   LeaseResult,
   LedgerStore,
 } from '../../money/ledger.ts';
 import { parseBatch } from '../../money/ledger.ts';
-import { inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
+import { inTransaction, SqlRepository, type StoreTransaction, updateRows } from '../database.ts';
 import { finishClaims } from '../idempotency-claims.ts';
 import {
   type Account,
@@ -100,6 +101,32 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
         .where('leases.process_id', '=', processId)
         .execute();
       return new Set(rows.map(({ owner }) => owner));
+    });
+  }
+
+  reportHolds(processId: string, holds: readonly LeaseHolds[]): Promise<void> {
+    return inTransaction(this.database, async (trx) => {
+      const byOwner = new Map(holds.map((report) => [report.owner, report]));
+      const accounts = await trx
+        .selectFrom('accounts')
+        .select(['id', 'owner'])
+        .where('owner', 'in', [...byOwner.keys()])
+        .execute();
+      const ids = accounts.map(({ id }) => id);
+      if (ids.length === 0) return;
+      await lockLeases(trx, (eb) =>
+        eb.and([eb('process_id', '=', processId), eb('account_id', 'in', ids)]),
+      );
+      const rows = accounts.map(({ id, owner }) => {
+        const { lease = 0, held = 0 } = byOwner.get(owner) ?? {};
+        return { account_id: id, process_id: processId, number: lease, held };
+      });
+      await updateRows(trx, this.database.engine, {
+        table: 'leases',
+        keys: ['account_id', 'process_id', 'number'],
+        columns: ['held'],
+        rows,
+      });
     });
   }
 

@@ -14,6 +14,7 @@ import { idempotencyBytes } from './0007-idempotency-bytes.ts';
 import { logByKeyAndModel } from './0008-log-by-key-and-model.ts';
 import { liveKeys } from './0009-live-keys.ts';
 import { hourlyUsage } from './0010-hourly-usage.ts';
+import { heldCredits } from './0011-held-credits.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -31,6 +32,7 @@ export const migrations: readonly Migration[] = [
   logByKeyAndModel,
   liveKeys,
   hourlyUsage,
+  heldCredits,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

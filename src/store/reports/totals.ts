@@ -6,33 +6,41 @@ import type { TenantSumReads, TenantSums } from '../../records/analytics.ts';
 import { type DayRange, daysOf } from '../../records/period.ts';
 import type { WalletReads, WalletTotals } from '../../records/statement.ts';
 import { charged, type Database, type ReadOnlyDatabase, SqlRepository } from '../database.ts';
+import { heldOf } from '../ledger/accounts.ts';
 
 /** Returns text, because the sum of all wallets can exceed JavaScript's exact integers. */
-const sumOf = (column: 'balance' | 'leased') =>
+const sumOf = (column: 'balance' | 'leased' | 'held') =>
   sql<string>`cast(coalesce(sum(${sql.ref(column)}), 0) as text)`.as(column);
 
 /** Reads the operator's overview of the installation. */
-export async function readOverview({ report }: Database) {
+export async function readOverview({ report }: Database, exceptProcess = '') {
   const count = (from: 'tenants' | 'api_keys') =>
     report.selectFrom(from).select((eb) => eb.fn.countAll<number>().as('rows'));
   const tenants = await count('tenants').executeTakeFirstOrThrow();
   const keys = await count('api_keys').where('deleted_at', 'is', null).executeTakeFirstOrThrow();
   // Key limits have an account for each period. With `like`, SQLite would read these accounts too.
   // With a range of names, it reads only wallets.
-  const sums = await report
+  const wallets = report
     .selectFrom('accounts')
     .where('owner', '>=', 'tenant:')
     .where('owner', '<', 'tenant;')
-    .select([sumOf('balance'), sumOf('leased')])
+    .select(['balance', 'leased', heldOf(exceptProcess)]);
+  const sums = await report
+    .selectFrom(wallets.as('wallets'))
+    .select([sumOf('balance'), sumOf('leased'), sumOf('held')])
     .executeTakeFirstOrThrow();
-  const balance = { balance: Number(sums.balance), leased: Number(sums.leased) };
+  const balance = {
+    balance: Number(sums.balance),
+    leased: Number(sums.leased),
+    held: Number(sums.held),
+  };
   return { tenants: tenants.rows, keys: keys.rows, balance };
 }
 
 /** Totals of a wallet from its account, its grants and corrections, and the daily sums. */
 export class SqlWalletTotals extends SqlRepository implements WalletReads {
   /** Uses one statement, so that the numbers are consistent while settlements are committed. */
-  async totals(tenantId: string): Promise<WalletTotals> {
+  async totals(tenantId: string, exceptProcess = ''): Promise<WalletTotals> {
     // The condition `kind <> 'charge'` lets both databases use the partial index without charges.
     const manual = (kind: string) => sql<number>`(
       select coalesce(sum(amount), 0) from ledger_entries
@@ -43,7 +51,7 @@ export class SqlWalletTotals extends SqlRepository implements WalletReads {
     )`;
     const row = await this.database.read
       .selectFrom('accounts')
-      .select(['balance', 'leased', 'spent'])
+      .select(['balance', 'spent', heldOf(exceptProcess)])
       .select([
         manual('grant').as('granted'),
         manual('correction').as('adjusted'),
@@ -51,7 +59,7 @@ export class SqlWalletTotals extends SqlRepository implements WalletReads {
       ])
       .where('owner', '=', walletName(tenantId))
       .executeTakeFirst();
-    return row ?? { balance: 0, leased: 0, spent: 0, granted: 0, adjusted: 0, requests: 0 };
+    return row ?? { balance: 0, held: 0, spent: 0, granted: 0, adjusted: 0, requests: 0 };
   }
 }
 

@@ -313,6 +313,7 @@ export class SimProcess {
       expire: (at, dead) => call('expire', () => store.expire(at, dead)),
       recall: (owner, id) => call('recall', () => store.recall(owner, id)),
       pendingRecalls: (id) => call('pendingRecalls', () => store.pendingRecalls(id)),
+      reportHolds: (id, holds) => call('reportHolds', () => store.reportHolds(id, holds)),
       commitWithAnswers: (...args) =>
         call('commitWithAnswers', () => store.commitWithAnswers(...args)),
       // Otherwise the batch writer of a dead process would retry forever.
