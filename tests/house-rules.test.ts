@@ -491,6 +491,13 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
     bad: [{ 'src/a.test.ts': "import fc from 'fast-check';" }],
     good: [{ 'src/a.test.ts': "import { fc } from '../tests/support/random.ts';" }],
   },
+  'tests that poll have a bound': {
+    because: 'A test that only times out says nothing. Use waitUntil of tests/support.',
+    pattern: /\bwhile \(.*\) await (?:Bun\.sleep|once|nextTurn|new Promise)\b/g,
+    within: /^tests\/|\.test\.tsx?$/,
+    bad: [{ 'tests/a.ts': 'while (!(await a())) await Bun.sleep(5);' }],
+    good: [{ 'tests/a.ts': 'await waitUntil(a);\nwhile (a.length < 2) a.push(await b());' }],
+  },
   'objects are spread, not assigned into': {
     because: 'Object.assign changes its first argument in place. Write { ...a, ...b }.',
     pattern: /\bObject\.assign\((?!new )/g,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { within } from '../../tests/support/wait-until.ts';
 
 const file = join(import.meta.dir, 'input.ts');
 
@@ -18,10 +19,10 @@ async function atTerminal(question: string, keys: string): Promise<string> {
     console.log('Read: ' + JSON.stringify(await readInput(${question})).replaceAll('e', '3'));
     process.exit();`;
   const child = Bun.spawn([process.execPath, '-e', program], { terminal });
-  await prompted.promise;
+  await within(prompted.promise, 'the prompt');
   terminal.write(keys);
-  await printed.promise;
-  expect(await child.exited).toBe(0);
+  await within(printed.promise, 'the output after the prompt');
+  expect(await within(child.exited, 'the command to exit', 60_000)).toBe(0);
   return screen.replaceAll('\r', '');
 }
 

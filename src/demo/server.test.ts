@@ -1,6 +1,7 @@
 import { afterAll, expect, test } from 'bun:test';
 import { connect } from 'node:net';
 import { ActiveClock } from '../../tests/support/active-clock.ts';
+import { waitUntil } from '../../tests/support/wait-until.ts';
 import { startDemoUpstream } from './server.ts';
 
 const demo = startDemoUpstream();
@@ -101,7 +102,7 @@ test('a stream ends when its client disconnects', async () => {
   expect(demo.openStreams()).toBe(1);
   client.abort();
   using activeClock = new ActiveClock();
-  while (demo.openStreams() > 0 && activeClock.ms < 2_000) await Bun.sleep(20);
+  await waitUntil(() => demo.openStreams() === 0 || activeClock.ms > 2_000, { everyMs: 20 });
   expect(demo.openStreams()).toBe(0);
 });
 

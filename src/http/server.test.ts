@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { callerOf } from '../../tests/support/caller.ts';
+import { waitUntil, within } from '../../tests/support/wait-until.ts';
 import { Authenticator } from '../auth/authenticate.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
@@ -36,7 +37,7 @@ const answerWaiting = Promise.withResolvers<void>();
 /** Answers once the test resolves `answerWaiting`. */
 async function wait({ request }: Exchange): Promise<Response> {
   if (request.headers.has('x-reject')) throw invalidRequest('Rejected without reading the body.');
-  await answerWaiting.promise;
+  await within(answerWaiting.promise, 'the request to reach its handler');
   return new Response('done');
 }
 
@@ -176,7 +177,7 @@ test.concurrent(
     }
     answerWaiting.resolve();
     for (const { received, socket } of waiting) {
-      while (!received().endsWith('done')) await once(socket, 'data');
+      await waitUntil(() => received().endsWith('done'));
       socket.destroy();
     }
   },
@@ -190,8 +191,8 @@ test.concurrent(
     await once(stalled.socket, 'data');
     stalled.socket.pause();
     const slowUpstream = send(head('GET /slow', withKey));
-    expect(await endless.ended.promise).toBe('ended');
-    while (!slowUpstream.received().includes('last')) await once(slowUpstream.socket, 'data');
+    expect(await within(endless.ended.promise, 'the endless answer to end')).toBe('ended');
+    await waitUntil(() => slowUpstream.received().includes('last'));
     stalled.socket.destroy();
     slowUpstream.socket.destroy();
   },
@@ -239,7 +240,7 @@ test.each([
   async (path, protocol, status, message, offered) => {
     const upgrade = ['Connection: Upgrade', `Upgrade: ${protocol}`];
     const { socket, received } = send(head(`GET ${path}`, ...handshake, ...upgrade));
-    while (!received().endsWith('}')) await once(socket, 'data');
+    await waitUntil(() => received().endsWith('}'));
     socket.destroy();
     expect(received()).toStartWith(`HTTP/1.1 ${status}\r\n`);
     expect(received()).toContain(JSON.stringify(message));
@@ -328,7 +329,7 @@ test('HttpServer answers an uncaught error with 500 without revealing its messag
 test('HttpServer logs repeated outages once and every internal error', async () => {
   const sendFailing = async (...more: string[]) => {
     const { socket, received } = send(head('GET /fail', ...more));
-    while (!received().endsWith('}')) await once(socket, 'data');
+    await waitUntil(() => received().endsWith('}'));
     socket.destroy();
   };
   const internal = ['X-Internal: 1'];

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { journalLine } from '../../tests/support/money/journal-line.ts';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
+import { within } from '../../tests/support/wait-until.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { IdempotentAnswer, Recording } from '../core/recording.ts';
 import type { EndedRequest } from '../telemetry/ended-request.ts';
@@ -336,7 +337,7 @@ describe('Accounting.saveWithAnswer', () => {
       return accounting.saveWithAnswer({ claim, recording, expiresAt: 1 }, settlement);
     };
     const long = save({ ...made, text: 'x'.repeat(5_000_000) });
-    await started.promise;
+    await within(started.promise, 'the commit to start');
     expect(await save(null)).toBe('written');
     released.resolve();
     expect(await long).toBe('written');

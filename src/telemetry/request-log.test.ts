@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
 import { endedRequest } from '../../tests/support/ended-request.ts';
+import { within } from '../../tests/support/wait-until.ts';
 import { RequestLog } from './request-log.ts';
 
 test('RequestLog.flush waits for the current batch and writes later lines', async () => {
@@ -8,11 +9,11 @@ test('RequestLog.flush waits for the current batch and writes later lines', asyn
   const written: string[] = [];
   const lines = new RequestLog(async (text) => {
     begun.resolve();
-    await emitted.promise;
+    await within(emitted.promise, 'the log line');
     written.push(...text.trim().split('\n'));
   });
   lines.ended(endedRequest({ requestId: 'first' }));
-  await begun.promise;
+  await within(begun.promise, 'the request to begin');
   const early = lines.flush().then(() => written.length);
   lines.ended(endedRequest({ requestId: 'second' }));
   emitted.resolve();
@@ -29,9 +30,9 @@ test('RequestLog writes the next batch after one that throws synchronously', asy
     emitted.resolve(text);
   });
   lines.ended(endedRequest({ requestId: 'lost' }));
-  await tried.promise;
+  await within(tried.promise, 'the first write');
   lines.ended(endedRequest({ requestId: 'taken' }));
-  expect(JSON.parse(await emitted.promise).request_id).toBe('taken');
+  expect(JSON.parse(await within(emitted.promise, 'the log line')).request_id).toBe('taken');
   expect(lines.families()[0]?.samples).toEqual([{ value: 1 }]);
 });
 
@@ -44,7 +45,7 @@ test('RequestLog.flush waits for the current batch if no lines are pending', asy
     isWritten = true;
   });
   lines.ended(endedRequest());
-  await begun.promise;
+  await within(begun.promise, 'the request to begin');
   await lines.flush();
   expect(isWritten).toBe(true);
 });

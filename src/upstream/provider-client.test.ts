@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { providerNamed } from '../../tests/support/offers.ts';
 import { serviceAccount } from '../../tests/support/service-account.ts';
+import { within } from '../../tests/support/wait-until.ts';
 import type { Provider } from '../config/config.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
@@ -227,7 +228,7 @@ test('send completes a shared token request even if one of its clients disconnec
     const call = new UpstreamCall(new DeadlineWatcher(), leaving.signal);
     const abandoned = sendTo(provider({ apiKey }), request, call);
     const continued = sentTo(provider({ apiKey }));
-    await requested.promise;
+    await within(requested.promise, 'the request to arrive');
     leaving.abort();
     await expect(abandoned).rejects.toThrow();
     issued.resolve();

@@ -10,6 +10,7 @@ import {
   outside,
   text,
 } from '../../tests/support/guarded-peer.ts';
+import { within } from '../../tests/support/wait-until.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { UrlInput } from '../core/request-info.ts';
 import { publicOnly } from './guard/address-policy.ts';
@@ -118,7 +119,7 @@ test('inlineImages aborts the other downloads when one fails', async () => {
   }));
   const failure = await failureOf(download(images));
   expect(failure).toMatchObject({ param: 'images[1]' });
-  await silent.closed;
+  await within(silent.closed, 'the connection to close');
 });
 
 test('inlineImages aborts the downloads when the client disconnects', async () => {
@@ -153,7 +154,7 @@ test('inlineImages reserves memory as an image without Content-Length arrives', 
   const reservations: number[] = [];
   const reserveMemory = async (bytes: number) => {
     reservations.push(bytes);
-    const socket = await connected.promise;
+    const socket = await within(connected.promise, 'the connection');
     const chunk = chunks.shift();
     if (chunk) socket.write(chunk);
     else socket.end();

@@ -1,5 +1,6 @@
 import { afterAll, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
+import { within } from '../../tests/support/wait-until.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import { sendShortRequest } from './short-request.ts';
 
@@ -43,5 +44,5 @@ test('sendShortRequest returns an answer of any status up to 16,384 characters',
 
 test('sendShortRequest cancels an endless answer', async () => {
   expect(await request('/endless')).toBeUndefined();
-  expect(await canceled.promise).toBe('canceled');
+  expect(await within(canceled.promise, 'the request to be canceled')).toBe('canceled');
 });

@@ -1,6 +1,7 @@
 /** Tests answers that continue after an upstream's stream: with another stream or closing text. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
+import { within } from '../../tests/support/wait-until.ts';
 import { type Deadline, DeadlineWatcher } from '../core/deadlines.ts';
 import { noUsage } from '../core/usage.ts';
 import type { AnswerMetrics } from '../dialects/dialect.ts';
@@ -222,7 +223,7 @@ describe('StreamAnswer, after the upstream stream has ended', () => {
     await answer.next();
     await answer.next();
     const waiting = answer.next();
-    await requested.promise;
+    await within(requested.promise, 'the request to arrive');
     await answer.return();
     const second = opened(chunk('b'), closing(''));
     late.resolve(second);

@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
+import { within } from '../support/wait-until.ts';
 
 const startMs = 120_000;
 const chatBody = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
@@ -411,7 +412,7 @@ async function rawRequest(url: string, bytes: string): Promise<string> {
     },
   });
   socket.write(bytes);
-  const text = await reply.promise;
+  const text = await within(reply.promise, 'the reply');
   socket.end();
   return text;
 }

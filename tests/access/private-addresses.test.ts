@@ -7,6 +7,7 @@ import { parseJson } from '../../src/core/json.ts';
 import { startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 import { opaquePng } from '../support/images.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 const upstream = startFakeUpstream();
@@ -64,7 +65,7 @@ async function allow(...privateAddresses: readonly string[]): Promise<void> {
   const before = count();
   writeFileSync(join(gateway.folder, 'tollgate.yaml'), stringify(settings(privateAddresses)));
   gateway.process.kill('SIGHUP');
-  while (count() === before) await Bun.sleep(5);
+  await waitUntil(() => count() !== before);
 }
 
 function newJob(webhookUrl: string) {
@@ -98,7 +99,7 @@ test(
     await allow('127.0.0.1');
     const job = await newJob(`${receiverUrl}/hook`);
     expect(job.status).toBe(202);
-    while (received.length === 0) await Bun.sleep(10);
+    await waitUntil(() => received.length > 0);
     const message = parseJson(received[0]?.body ?? '');
     expect(received[0]?.path).toBe('/hook');
     expect(message).toMatchObject({ type: 'job.succeeded', data: { id: job.body.id } });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 /**
@@ -100,7 +101,7 @@ describe.each(engines)('key revocation on %s', (_, environment) => {
       for (const at of last) expect(at - answeredAt).toBeLessThanOrEqual(toleranceMs);
 
       await second.admin('PATCH', '/admin/v1/tenants/acme', { disabled: false });
-      while (!(await accepts(first, key)));
+      await waitUntil(() => accepts(first, key));
     },
     testMs,
   );
@@ -142,10 +143,12 @@ async function accepts(gateway: Gateway, key: string): Promise<boolean> {
 /** Returns when the last accepted request was sent. */
 async function lastAccepted(gateway: Gateway, key: string): Promise<number> {
   let last = Number.NEGATIVE_INFINITY;
-  for (;;) {
+  const isRejected = async () => {
     const sentAt = performance.now();
-    if (!(await accepts(gateway, key))) return last;
+    if (!(await accepts(gateway, key))) return true;
     last = sentAt;
-    await Bun.sleep(pauseMs);
-  }
+    return false;
+  };
+  await waitUntil(isRejected, { everyMs: pauseMs });
+  return last;
 }

@@ -6,6 +6,7 @@ import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { opaquePng } from '../support/images.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { type NameServer, startNameServer } from '../support/name-server.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const imageHost = '127.0.0.2';
 const upstream = startFakeUpstream();
@@ -55,7 +56,7 @@ const chatWithSilentHosts = (name: string, count: number) =>
 /** Waits until the name server has received queries for this many silent names. */
 async function queried(count: number): Promise<void> {
   const silent = () => new Set(nameServer.queries.filter((name) => !name.startsWith('images')));
-  while (silent().size < count) await Bun.sleep(5);
+  await waitUntil(() => silent().size >= count);
 }
 
 test('silent name servers delay neither other tenants nor file writes', async () => {

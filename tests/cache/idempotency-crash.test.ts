@@ -24,6 +24,7 @@ import {
 } from '../support/idempotent-request.ts';
 import { discrepancies } from '../support/ledger-check.ts';
 import { type OwnPostgres, startOwnPostgres, startPostgres } from '../support/postgres.ts';
+import { within } from '../support/wait-until.ts';
 
 const testMs = 240_000;
 const upstreams: FakeUpstream[] = [];
@@ -45,7 +46,7 @@ function newUpstream(): FakeUpstream {
  */
 async function sendUntilKilled(gateway: Gateway, stream: boolean): Promise<void> {
   await gateway.chat({ ...body, stream }, { headers }).catch(() => undefined);
-  await gateway.finished;
+  await within(gateway.finished, 'the gateway to be killed', 60_000);
   expect(gateway.process.signalCode).toBe('SIGKILL');
 }
 

@@ -14,6 +14,7 @@ import {
   textOf,
 } from '../support/idempotent-request.ts';
 import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 240_000;
 let upstream: FakeUpstream;
@@ -72,12 +73,12 @@ test(
     const unknown = await gateway.chat(body, { headers: { 'idempotency-key': 'another' } });
     expect([unknown.status, unknown.headers.get('retry-after')]).toEqual([503, '2']);
     await postgres.start();
-    let again = await gateway.chat(body, { headers });
+    const retry = async () => {
+      const answer = await gateway.chat(body, { headers });
+      return answer.status !== 503 && answer;
+    };
     // The pool needs a moment to reconnect. The key allows 600 requests per minute.
-    while (again.status === 503) {
-      await Bun.sleep(20);
-      again = await gateway.chat(body, { headers });
-    }
+    const again = await waitUntil(retry, { everyMs: 50 });
     expect([textOf(again), replayed(again)]).toEqual(['One two three', 'true']);
     await gateway.stop();
     await using later = await gateway.another();

@@ -12,6 +12,7 @@ import {
 } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { longRedisTimeout, startRedis, type TestRedis } from '../support/redis.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 240_000;
 let redis: TestRedis | undefined;
@@ -56,11 +57,10 @@ const cacheOf = ({ headers }: Answer) => headers.get('x-cache');
 
 /** Waits until Redis has this many answers. A client can receive an answer before Redis does. */
 async function untilStored(count: number): Promise<void> {
-  for (;;) {
+  await waitUntil(async () => {
     const keys = await redis?.command('KEYS', 'tollgate:*:answer:*');
-    if (Array.isArray(keys) && keys.length >= count) return;
-    await Bun.sleep(5);
-  }
+    return Array.isArray(keys) && keys.length >= count;
+  });
 }
 
 test(
@@ -161,7 +161,7 @@ test('an answer with an invalid dialect or format in Redis is ignored', async ()
     const reply = await two.chat(requestBody('forged'));
     expect([reply.status, cacheOf(reply)]).toEqual([200, 'MISS']);
     // The new answer replaces the forged one. Wait for that, so it can't happen in the next round.
-    while ((await redis.command('GET', String(key))) === forged) await Bun.sleep(5);
+    await waitUntil(async () => (await redis?.command('GET', String(key))) !== forged);
     await redis.command('FLUSHALL');
   }
 });

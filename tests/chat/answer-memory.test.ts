@@ -1,6 +1,7 @@
 /** The memory budget that all buffered answers share. */
 import { afterAll, afterEach, beforeAll, expect, mock, spyOn, test } from 'bun:test';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { within } from '../support/wait-until.ts';
 
 const megabyte = 1024 * 1024;
 const chunk = Buffer.alloc(megabyte, 'x');
@@ -105,7 +106,7 @@ test('rejects an answer above the memory budget and frees memory when answers en
   const end = Promise.withResolvers<void>();
   paused.set('40, paused', { sent: sent.resolve, wait: end.promise });
   const first = chat('40, paused');
-  await sent.promise;
+  await within(sent.promise, 'the answer to be sent');
 
   const refused = await chat('60');
   expect(refused.status).toBe(503);

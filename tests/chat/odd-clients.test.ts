@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { connect as connectTo } from 'node:net';
 import { type Gateway, startGateway } from '../support/gateway.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const startMs = 120_000;
 let gateway: Gateway;
@@ -49,9 +50,10 @@ async function connect(): Promise<Connection> {
     disconnect: () => socket.terminate(),
     async until(isEnough) {
       while (!isEnough(received) && !isClosed) {
-        await new Promise<void>((resolve) => {
+        const more = new Promise<void>((resolve) => {
           wake = resolve;
         });
+        await within(more, `more than ${JSON.stringify(received)} from the gateway`);
       }
       return received;
     },
@@ -97,9 +99,9 @@ test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
     // Once this request is answered, the gateway has started to read the partial body.
     await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
     connection.disconnect();
-    await connection.closed;
+    await within(connection.closed, 'the connection to close');
     // The log line attributes the failure to the client.
-    while (canceledLines().length === countBefore) await Bun.sleep(20);
+    await waitUntil(() => canceledLines().length !== countBefore, { everyMs: 20 });
     expect(canceledLines().at(-1)).toMatchObject({
       event: 'request',
       error: 'invalid_request_error',

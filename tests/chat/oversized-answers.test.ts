@@ -5,6 +5,7 @@ import { pipeline, Readable } from 'node:stream';
 import { replyBytesMax } from '../../src/core/bounds.ts';
 import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { within } from '../support/wait-until.ts';
 
 const megabyte = 1024 * 1024;
 const chunk = `${megabyte.toString(16)}\r\n${' '.repeat(megabyte)}\r\n`;
@@ -39,7 +40,9 @@ test.each([
   try {
     const messages = [{ role: 'user', content: 'hello' }];
     expect((await gateway.post({ model: 'acme/chat', messages })).status).toBe(502);
-    expect(await sendResult.promise).toBeInstanceOf(Error);
+    expect(
+      await within(sendResult.promise, 'the upstream to notice the disconnect'),
+    ).toBeInstanceOf(Error);
   } finally {
     await gateway.stop();
     server.close();

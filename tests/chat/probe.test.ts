@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:te
 import { chatAnswer, startFakeUpstream, status, status500 } from '../support/fake-upstream.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { twoProviders } from '../support/two-providers.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -28,7 +29,7 @@ beforeEach(async () => {
   upstream.script('works', chatAnswer('Instead.'));
   for (let n = 0; n < 5; n++) expect((await gateway.post(body)).status).toBe(200);
   expect(await circuit()).not.toBe('closed');
-  while ((await circuit()) !== 'half_open') await Bun.sleep(50);
+  await waitUntil(async () => (await circuit()) === 'half_open', { everyMs: 50 });
 }, 120_000);
 
 afterEach(async () => {
@@ -58,5 +59,5 @@ test('probes with 1 of many concurrent requests, even if their model has no othe
   const answers = await Promise.all(many.map((request) => gateway.post(request)));
   expect(callsToBroken() - before).toBe(1);
   expect(answers.filter((answer) => answer.status === 200).length).toBeGreaterThanOrEqual(39);
-  while ((await circuit()) !== 'half_open') await Bun.sleep(50);
+  await waitUntil(async () => (await circuit()) === 'half_open', { everyMs: 50 });
 }, 120_000);

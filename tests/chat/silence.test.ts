@@ -16,6 +16,7 @@ import {
 import { type Gateway, startGateway } from '../support/gateway.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { readSse, SlowReader } from '../support/sse-client.ts';
+import { within } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 const messages = [{ role: 'user', content: 'how are you' }];
@@ -147,7 +148,7 @@ function openConnection(text: string) {
     /** Resolves with the received text once it matches or the gateway has closed the connection. */
     async until(pattern: RegExp): Promise<string> {
       while (!pattern.test(received) && !socket.closed) {
-        await Promise.race([next('data'), closed]);
+        await within(Promise.race([next('data'), closed]), `${pattern} after ${received}`);
       }
       return received;
     },

@@ -8,6 +8,7 @@ import { ClaimsInUse, toSettlementEntry } from '../../src/money/ledger.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { startStallingProxy } from '../support/stalling-proxy.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 import { discrepancies, grant, makeRecord } from './bookings.ts';
 import { addTenant } from './engines.ts';
 import { failureOf } from './failure-of.ts';
@@ -59,13 +60,13 @@ async function whileLocked<T>({ key }: IdempotencyClaim, work: () => Promise<T>)
 }
 
 async function untilOneWaits(): Promise<void> {
-  for (;;) {
+  await waitUntil(async () => {
     const { rows } = await sql<{ waiting: number }>`
       select count(*) as waiting from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock'
     `.execute(store.database.read);
-    if (Number(rows[0]?.waiting) === 1) return;
-  }
+    return Number(rows[0]?.waiting) === 1;
+  });
 }
 
 const entryFor = (claim: IdempotencyClaim) => {
@@ -124,7 +125,7 @@ describe('SqlIdempotencyClaims on Postgres while an answer is being written', ()
     const long = { ...recording, text: 'x'.repeat(4_000_000) };
     const finished = frozen.claims.finish({ claim: first, recording: long, expiresAt: dayMs });
     const failed = failureOf(finished);
-    await proxy.stalled;
+    await within(proxy.stalled, 'the message to stall');
     expect(await store.claims.claim(claimOf('k'), leaseMs, leaseMs)).toEqual({ state: 'ours' });
     proxy.stop();
     await failed;

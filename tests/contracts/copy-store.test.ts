@@ -12,6 +12,7 @@ import { withMigrationConnection } from '../../src/store/postgres/postgres.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import { verifyLedger } from '../../src/store/verify/verify.ts';
 import { queryPostgres, startPostgres, tablesInPostgres } from '../support/postgres.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import { failureOf } from './failure-of.ts';
 
 const testMs = 120_000;
@@ -312,7 +313,7 @@ describe('copyStore during the copy', () => {
     try {
       await other.query('begin; lock table webhooks in share mode');
       const copying = failureOf(copy(path, url));
-      while ((await other.query(waiting)).rowCount === 0) await Bun.sleep(10);
+      await waitUntil(async () => (await other.query(waiting)).rowCount !== 0);
       await interrupt(other);
       await other.query('rollback');
       const failure = await copying;

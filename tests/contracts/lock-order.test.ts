@@ -5,6 +5,7 @@ import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { speechJob } from '../support/speech-job.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import { makeRecord } from './bookings.ts';
 import { makeKey, makeTenant, randomHash } from './engines.ts';
 
@@ -22,13 +23,13 @@ async function databaseWithIndexScans(): Promise<string> {
 }
 
 async function waitForBlocked(store: Store, count: number): Promise<void> {
-  for (;;) {
+  await waitUntil(async () => {
     const { rows } = await sql<{ blocked: number }>`
       select count(*) as blocked from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock'
     `.execute(store.database.read);
-    if (rows[0]?.blocked === count) return;
-  }
+    return rows[0]?.blocked === count;
+  });
 }
 
 describe('lock order on Postgres', () => {

@@ -9,6 +9,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 // Endpoints that the dashboard reads: receipts, analytics, statements, health, and tenants.
 
@@ -248,11 +249,12 @@ describe('provider health', () => {
    * failing call opens it again.
    */
   async function withOpenCircuit(read: () => Promise<Reply>): Promise<Reply> {
-    for (;;) {
+    return waitUntil(async () => {
       const reply = await read();
       if (reply.text.includes('"circuit":"open"')) return reply;
       await chat('acme/broken');
-    }
+      return undefined;
+    });
   }
 
   test("is returned with each model's endpoints to keys that may use the model", async () => {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Browser } from 'playwright-core';
 import { desktop, openBrowser, Tab } from '../support/browser.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const timeoutMs = 120_000;
 
@@ -140,7 +141,9 @@ describe('the session', () => {
       await tab.signIn(gateway.url, key);
       await tab.settled();
       await gateway.manage('DELETE', `/api/v1/keys/${data.id}`);
-      while ((await gateway.call('GET', '/v1/key', { key })).status !== 401) await Bun.sleep(50);
+      await waitUntil(async () => (await gateway.call('GET', '/v1/key', { key })).status === 401, {
+        everyMs: 50,
+      });
       await page.reload();
       await page.getByText("The API key isn't valid").waitFor();
       expect(await page.evaluate('JSON.stringify(sessionStorage)')).toBe('{}');

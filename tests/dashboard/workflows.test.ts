@@ -3,6 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { desktop, openBrowser, phone, Tab } from '../support/browser.ts';
 import { chatAnswer, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const timeoutMs = 120_000;
 const script = '<img src=x onerror="alert(1)"><script>alert(2)</script>';
@@ -47,7 +48,9 @@ afterAll(async () => {
 
 /** Waits until the gateway rejects a key, which takes up to a second after a revocation. */
 async function untilRejected(key: string): Promise<void> {
-  while ((await gateway.call('GET', '/v1/key', { key })).status !== 401) await Bun.sleep(50);
+  await waitUntil(async () => (await gateway.call('GET', '/v1/key', { key })).status === 401, {
+    everyMs: 50,
+  });
 }
 
 const open = (theme: 'light' | 'dark' = 'light') => Tab.open(browser, { theme, size: desktop });

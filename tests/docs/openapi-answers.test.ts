@@ -15,6 +15,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { opaquePng } from '../support/images.ts';
 import { object } from '../support/openapi-checker.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 /** Enough time for a job, which doesn't start until the worker polls the queue. */
 const jobTestMs = 120_000;
@@ -137,13 +138,12 @@ describe('answers match /openapi.json', () => {
   });
 
   /** Polls until the job has this status. */
-  async function pollUntil(status: string, id: unknown) {
-    for (;;) {
+  function pollUntil(status: string, id: unknown) {
+    return waitUntil(async () => {
       const { json } = await checked.sendOk('GET /v1/jobs/{id}', `/v1/jobs/${id}`);
-      if (json.status === status) return json;
       if (json.status === 'failed') throw new Error(JSON.stringify(json.error));
-      await Bun.sleep(20);
-    }
+      return json.status === status && json;
+    });
   }
 
   test(

@@ -4,6 +4,7 @@ import type { Caller } from '../../src/core/caller.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { WebhookSender, WebhookSigner } from '../../src/jobs/webhooks.ts';
 import { JobHarness } from '../support/job-harness.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 /** 3 pieces of up to 13 characters, at 2 credits per character. */
 const text = 'Number one. Number two. Number three.';
@@ -62,7 +63,7 @@ test('a canceled job includes the cost of the pieces that a crashed worker ran',
     return new Promise(() => {});
   });
   await harness.worker().claim();
-  await crashed.promise;
+  await within(crashed.promise, 'the crash');
   spy.mockRestore();
   const { cost } = await harness.service.cancel(caller.tenantId, id, 'http://g.test');
   const total = credits.one + credits.two + credits.three;
@@ -79,7 +80,7 @@ test('a canceled job includes the cost of a piece that a journal replay charges 
     return new Promise(() => {});
   };
   await harness.worker().claim();
-  const requestId = await called.promise;
+  const requestId = await within(called.promise, 'the call');
   await harness.service.cancel(caller.tenantId, id, 'http://g.test');
   expect(await reportedCosts(id)).toEqual([0, 0, 0]);
   await harness.runner.bookInterrupted(requestId, credits.one);
@@ -114,7 +115,7 @@ test('canceling a job does not affect other jobs of the same worker', async () =
   const worker = harness.worker();
   harness.onCanceled = (jobId) => worker.abortCanceled(jobId);
   await worker.claim();
-  while (harness.runner.speechPieces.length < 2) await Bun.sleep(1);
+  await waitUntil(() => harness.runner.speechPieces.length >= 2);
   await harness.service.cancel(caller.tenantId, canceled, 'http://g.test');
   gate.resolve();
   await worker.idle();

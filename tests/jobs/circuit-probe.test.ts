@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { AudioGateway } from '../support/audio-gateway.ts';
 import { speech as speechAnswer, status500 } from '../support/fake-upstream.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let audio: AudioGateway;
 
@@ -25,12 +26,12 @@ test('a piece of a job, not its creation, probes a recovering provider', async (
   openai.script('tts-1', status500());
   for (let n = 0; n < 5; n++) expect((await audio.speak(speech)).status).toBe(200);
   expect(await circuit()).not.toBe('closed');
-  while ((await circuit()) !== 'half_open') await Bun.sleep(50);
+  await waitUntil(async () => (await circuit()) === 'half_open', { everyMs: 50 });
 
   openai.script('tts-1', speechAnswer());
   const { json } = await gateway.post(speech, { path: '/v1/jobs' });
   const job = async () => (await gateway.get(`/v1/jobs/${json.id}`)).json;
-  while ((await job()).completed_at === null) await Bun.sleep(10);
+  await waitUntil(async () => (await job()).completed_at !== null);
   expect(await job()).toMatchObject({ status: 'succeeded' });
   expect([openai.requests.length, siliconflow.requests.length]).toEqual([6, 5]);
   expect(await circuit()).toBe('closed');

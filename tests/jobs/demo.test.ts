@@ -6,6 +6,7 @@ import { wavFile } from '../support/audio-files.ts';
 import { dataOf } from '../support/byok.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { discrepancies } from '../support/ledger-check.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let gateway: InProcessGateway;
 
@@ -16,12 +17,11 @@ beforeAll(async () => {
 
 afterAll(() => gateway.stop());
 
-async function ended(id: string): Promise<Record<string, unknown>> {
-  for (;;) {
+function ended(id: string): Promise<Record<string, unknown>> {
+  return waitUntil(async () => {
     const { json } = await gateway.get(`/v1/jobs/${id}`);
-    if (json.status !== 'queued' && json.status !== 'running') return json;
-    await Bun.sleep(20);
-  }
+    return json.status !== 'queued' && json.status !== 'running' && json;
+  });
 }
 
 async function balance(): Promise<number> {

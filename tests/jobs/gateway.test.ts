@@ -31,6 +31,7 @@ import {
 } from '../support/job-gateway.ts';
 import { discrepancies } from '../support/ledger-check.ts';
 import { journalLine } from '../support/money/journal-line.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let folder: string;
 let gateway: JobGateway;
@@ -69,11 +70,10 @@ const create = () => createTranscriptionJob(gateway);
 /** Runs the worker and waits until the job is no longer running. */
 async function runJob(id: string): Promise<Reply> {
   await gateway.jobs.periodicTasks()[0]?.run();
-  for (;;) {
+  return waitUntil(async () => {
     const found = await send('GET', `/v1/jobs/${id}`);
-    if (found.json.status !== 'running') return found;
-    await Bun.sleep(5);
-  }
+    return found.json.status !== 'running' && found;
+  });
 }
 
 async function balance(): Promise<number> {

@@ -3,6 +3,7 @@ import { parseBuffer } from 'music-metadata';
 import { isObject } from '../../src/core/json.ts';
 import { mp3File, noteSeconds, wavFile } from '../support/audio-files.ts';
 import { JobServer } from '../support/job-server.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let server: JobServer;
 
@@ -571,9 +572,9 @@ describe('POST /v1/jobs', () => {
     });
     socket.write(Buffer.from(head + parts.join(''), 'latin1'));
     const stored = server.harness.storedObjects().length;
-    while (server.harness.storedObjects().length === stored) await Bun.sleep(2);
+    await waitUntil(() => server.harness.storedObjects().length !== stored);
     socket.terminate();
-    while ((await contents()) !== before) await Bun.sleep(2);
+    await waitUntil(async () => (await contents()) === before);
   });
 
   test('stores files under generated names, whatever their filename', async () => {

@@ -6,6 +6,7 @@ import { type EmptyDatabase, engines } from '../contracts/engines.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
 import { JobServer } from '../support/job-server.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 type Fields = Readonly<Record<string, string>>;
 
@@ -61,7 +62,7 @@ describe.each([...engines])('Idempotency-Key of a transcription job on $name', (
     }
     const before = uploads().length;
     const reply = send(key, chunks, type);
-    while (uploads().length === before) await Bun.sleep(2);
+    await waitUntil(() => uploads().length !== before);
     return { reply, finish: finish.resolve };
   }
 
@@ -75,11 +76,10 @@ describe.each([...engines])('Idempotency-Key of a transcription job on $name', (
   };
 
   async function ended({ json }: Reply): Promise<void> {
-    for (;;) {
+    await waitUntil(async () => {
       const { status } = (await gateway.get(`/v1/jobs/${json.id}`)).json;
-      if (status !== 'queued' && status !== 'running') return;
-      await Bun.sleep(20);
-    }
+      return status !== 'queued' && status !== 'running';
+    });
   }
 
   /** Returns the objects that don't belong to a job. */

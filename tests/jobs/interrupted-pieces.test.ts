@@ -5,6 +5,7 @@ import { AudioGateway } from '../support/audio-gateway.ts';
 import { hangMidStream, replay, speech, startFakeUpstream } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 import { discrepancies } from '../support/ledger-check.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let audio: AudioGateway;
 
@@ -23,11 +24,10 @@ async function create(): Promise<string> {
 }
 
 async function jobIn(id: string, status: string): Promise<Record<string, unknown>> {
-  for (;;) {
+  return waitUntil(async () => {
     const { json } = await audio.gateway.get(`/v1/jobs/${id}`);
-    if (json.status === status && json.started_at !== null) return json;
-    await Bun.sleep(10);
-  }
+    return json.status === status && json.started_at !== null && json;
+  });
 }
 
 /** Makes the job due now, without the delay of 15 seconds after a failure. */
@@ -74,14 +74,14 @@ test('a piece of a canceled job is charged for the audio that was delivered', as
     const { text } = await audio.gateway.get('/admin/v1/providers', { key: keys.admin });
     return /"upstream_model":"tts-1-hd",[^}]*"first_byte_ms":\d/.test(text);
   };
-  while (!(await hasFirstByte())) await Bun.sleep(10);
+  await waitUntil(hasFirstByte);
   const headers = { authorization: `Bearer ${keys.routing}` };
   const canceled = await fetch(`${url}/v1/jobs/${id}`, { method: 'DELETE', headers });
   expect(canceled.status).toBe(200);
-  while ((await rows()).length === 0) await Bun.sleep(10);
+  await waitUntil(async () => (await rows()).length > 0);
   // Half of the audio was delivered.
   expect(await rows()).toMatchObject([{ status: 'success', cost: 360 }]);
-  while ((await jobIn(id, 'cancelled')).cost !== 360) await Bun.sleep(10);
+  await waitUntil(async () => (await jobIn(id, 'cancelled')).cost === 360);
   const { json } = await audio.gateway.get('/v1/customer/credits');
   expect(json.lifetime).toMatchObject({ spent: 360, requests: 1 });
 }, 120_000);

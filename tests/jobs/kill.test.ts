@@ -12,6 +12,7 @@ import {
   transcriptionReply,
 } from '../support/job-gateway.ts';
 import { discrepancies } from '../support/ledger-check.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const script = join(import.meta.dir, '../support/run-job-gateway.ts');
 
@@ -51,7 +52,7 @@ async function startProcess(stallAt = '') {
     for (;;) {
       const [found] = pattern.exec(text) ?? [];
       if (found) return found;
-      const { done, value } = await lines.read();
+      const { done, value } = await within(lines.read(), `${pattern} in: ${text}`, 60_000);
       if (done) throw new Error(`The process ended: ${text}`);
       text += value;
     }
@@ -61,7 +62,7 @@ async function startProcess(stallAt = '') {
 
 async function kill({ child }: Awaited<ReturnType<typeof startProcess>>): Promise<void> {
   child.kill('SIGKILL');
-  await child.exited;
+  await within(child.exited, 'the process to exit', 60_000);
 }
 
 /** Kills a gateway at `step` of a job and returns the id of the job. */
@@ -82,13 +83,14 @@ async function finishJob(id: string, onStart: OnStart): Promise<JobGateway> {
   await onStart(gateway);
   const lease = gateway.store.database.write.updateTable('jobs').set({ claimable_at: 1 });
   await lease.where('id', '=', id).where('status', '=', 'running').execute();
-  for (;;) {
+  await waitUntil(async () => {
     await gateway.jobs.periodicTasks()[0]?.run();
     const { json } = await sendToJobGateway(gateway, 'GET', `/v1/jobs/${id}`);
-    if (json.status === 'succeeded') return gateway;
+    if (json.status === 'succeeded') return true;
     if (json.status !== 'running') throw new Error(JSON.stringify(json));
-    await Bun.sleep(10);
-  }
+    return false;
+  });
+  return gateway;
 }
 
 /** Finishes the job on another gateway. Returns its cost and the number of provider calls. */
@@ -132,7 +134,7 @@ describe('after a gateway was killed', () => {
       return new Promise<never>(() => {});
     };
     const id = await createTranscriptionJob(victim);
-    await reached.promise;
+    await within(reached.promise, 'the step');
     await kill(victim);
     const rows = ['error 0', 'success 20'];
     expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 2, rows });

@@ -6,6 +6,7 @@ import { AudioGateway } from '../support/audio-gateway.ts';
 import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { speech as speechAnswer } from '../support/fake-upstream.ts';
 import { type Reply, readReply } from '../support/in-process.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let audio: AudioGateway;
 
@@ -106,7 +107,7 @@ test('a job is rejected unless there are enough credits for its full text', asyn
   const { status, json } = await createSpeech(long, sufficient);
   expect(status).toBe(202);
   const job = async () => (await audio.gateway.get(`/v1/jobs/${json.id}`)).json;
-  while ((await job()).completed_at === null) await Bun.sleep(10);
+  await waitUntil(async () => (await job()).completed_at !== null);
   expect(await job()).toMatchObject({ status: 'succeeded', cost: 104_970 });
 });
 

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, spyOn, test } from 'bun:test';
 import { SqlJobs } from '../../src/store/jobs/jobs.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let gateway: InProcessGateway;
 let restore = () => {};
@@ -34,12 +35,11 @@ async function send(body: FormData | string, key: string): Promise<Reply> {
   return readReply(await fetch(`${gateway.url}/v1/jobs`, { method: 'POST', headers, body }));
 }
 
-async function ended(id: unknown): Promise<Reply> {
-  for (;;) {
+function ended(id: unknown): Promise<Reply> {
+  return waitUntil(async () => {
     const reply = await gateway.get(`/v1/jobs/${id}`);
-    if (reply.json.status !== 'queued' && reply.json.status !== 'running') return reply;
-    await Bun.sleep(20);
-  }
+    return reply.json.status !== 'queued' && reply.json.status !== 'running' && reply;
+  });
 }
 
 const form = () => {

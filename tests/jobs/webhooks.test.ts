@@ -7,6 +7,7 @@ import type { Webhook } from '../../src/jobs/queue.ts';
 import { type PostToUserUrl, WebhookSender, WebhookSigner } from '../../src/jobs/webhooks.ts';
 import { createGuardedFetch } from '../../src/upstream/guard/guarded-fetch.ts';
 import { JobHarness } from '../support/job-harness.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 interface Message {
   readonly headers: Headers;
@@ -253,11 +254,11 @@ describe('a webhook', () => {
       return new Response('at last');
     };
     await sender.send();
-    while (received.length < 4) await Bun.sleep(1);
+    await waitUntil(() => received.length >= 4);
     const other = await harness.newCaller();
     const id = await endedJob('/quick', other);
     await sender.send();
-    while (received.length < 5) await Bun.sleep(1);
+    await waitUntil(() => received.length >= 5);
     expect(received[4]?.text).toContain(id);
     gate.resolve();
     await sender.idle();

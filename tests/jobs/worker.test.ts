@@ -5,6 +5,7 @@ import { GatewayError, notFound } from '../../src/core/errors.ts';
 import { noteSeconds, wavFile } from '../support/audio-files.ts';
 import { stalling } from '../support/job-gateway.ts';
 import { JobHarness } from '../support/job-harness.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -285,7 +286,7 @@ describe('a crashed worker', () => {
       const reached = Promise.withResolvers<void>();
       const queue = stalling(harness.store.jobs.queue, step, reached.resolve);
       await harness.worker({ queue }).claim();
-      await reached.promise;
+      await within(reached.promise, 'the step');
       await runSuccessor();
       const job = await harness.job(caller, id);
       expect(job).toMatchObject({ status: 'succeeded', costCredits: 82, piecesDone: 3 });
@@ -336,7 +337,7 @@ describe('a crashed worker', () => {
   });
 
   async function untilCalls(calls: number): Promise<void> {
-    while (harness.runner.speechPieces.length < calls) await Bun.sleep(1);
+    await waitUntil(() => harness.runner.speechPieces.length >= calls);
   }
 });
 
@@ -360,7 +361,7 @@ describe('JobWorker', () => {
     const call = hold();
     const worker = harness.worker();
     await worker.claim();
-    await call.started;
+    await within(call.started, 'the call to start');
     return { id, call, worker };
   }
 

@@ -29,6 +29,7 @@ import {
   upstream,
 } from '../support/image-gateway.ts';
 import { channelOf, formatOf, mask, opaquePng } from '../support/images.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 /** Converts base64 to its URL-safe alphabet. */
 const toBase64Url = (base64: string) => base64.replaceAll('+', '-').replaceAll('/', '_');
@@ -286,7 +287,7 @@ describe('an OpenAI image edit', () => {
     });
     socket.write(`${lines.join('\r\n')}\r\n\r\n${head}`);
     socket.write(Buffer.alloc(200_000, 7));
-    while (uploadsOnDisk().length === 0) await Bun.sleep(5);
+    await waitUntil(() => uploadsOnDisk().length > 0);
     socket.terminate();
     expect(await uploadsAreDeleted()).toBe(true);
     expect(upstream.requests).toHaveLength(0);
@@ -313,7 +314,7 @@ describe('an OpenAI image edit', () => {
 
   /** Waits until the gateway has noticed the disconnect. */
   async function uploadsAreDeleted(): Promise<boolean> {
-    while (uploadsOnDisk().length > 0) await Bun.sleep(5);
+    await waitUntil(() => uploadsOnDisk().length === 0);
     return true;
   }
 });

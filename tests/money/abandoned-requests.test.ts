@@ -19,6 +19,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { discrepancies } from '../support/ledger-check.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const upstream = startFakeUpstream();
 /** A server that accepts connections but reads nothing. */
@@ -163,7 +164,7 @@ describe('abandoned chat request', () => {
     // Longer than the socket buffers of both sides.
     const messages = messagesOf(16 * 1024 * 1024);
     const until = async () => {
-      while (sockets.length === 0) await Bun.sleep(1);
+      await waitUntil(() => sockets.length > 0);
     };
     const record = await abandon({ ...chat, messages, model: 'test/unread' }, { until });
     expect(record).toMatchObject({ charges: { modelCharge: 0 }, prices: null, note: freeNote });

@@ -6,6 +6,7 @@ import { ActiveClock } from '../support/active-clock.ts';
 import { type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, run, startGateway } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 240_000;
 /** The documented time is 1 second, but the processes and the database share the test's CPUs. */
@@ -40,7 +41,9 @@ test(
       expect(await sentCredential(gateway)).toContain('sk-upstream');
     const expectSoon = async (key: string) => {
       using activeClock = new ActiveClock();
-      while (!(await sentCredential(second)).endsWith(key)) await Bun.sleep(pollMs);
+      await waitUntil(async () => (await sentCredential(second)).endsWith(key), {
+        everyMs: pollMs,
+      });
       expect(activeClock.ms).toBeLessThan(propagationMsMax);
       // The process that made the change applies it immediately, without polling.
       expect(await sentCredential(first)).toEndWith(key);
@@ -71,7 +74,7 @@ test(
     // Until the rotation, processes with one key and with both keys run side by side.
     await first.manage('PUT', '/api/v1/byok/vendor', { api_key: 'sk-new-0123456789' });
     using activeClock = new ActiveClock();
-    while ((await sentCredential(old)) === ownCredential) await Bun.sleep(pollMs);
+    await waitUntil(async () => (await sentCredential(old)) !== ownCredential, { everyMs: pollMs });
     expect(activeClock.ms).toBeLessThan(propagationMsMax);
     expect(await sentCredential(old)).toBe('Bearer sk-new-0123456789');
     await old.stop();

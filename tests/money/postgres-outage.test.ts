@@ -16,6 +16,7 @@ import { chargesById, discrepancies } from '../support/ledger-check.ts';
 import { credits, expectCorrectCharges, price } from '../support/money/expected-charges.ts';
 import { Traffic } from '../support/money/traffic.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 /** An outage of 20 seconds is supported. The suite uses a shorter one by default. */
@@ -103,7 +104,9 @@ async function pollReadiness(gateway: Gateway, forMs: number): Promise<ReadonlyS
 }
 
 async function untilReady(gateway: Gateway): Promise<void> {
-  while ((await gateway.call('GET', '/readyz')).status !== 200) await Bun.sleep(50);
+  await waitUntil(async () => (await gateway.call('GET', '/readyz')).status === 200, {
+    everyMs: 50,
+  });
 }
 
 async function expectAllBooked(
@@ -167,11 +170,10 @@ test(
     expect((await ready()).status).toBe(200);
     await readOnly('on');
     // Each session of the server applies new settings at a different time.
-    let answer = await ready();
-    while (answer.status === 200) {
-      await Bun.sleep(20);
-      answer = await ready();
-    }
+    const answer = await waitUntil(async () => {
+      const found = await ready();
+      return found.status !== 200 && found;
+    });
     expect(answer.body.reason).toMatch(/^The store is unavailable: Postgres at \S+ is read-only: /);
     await readOnly('off');
     await untilReady(gateway);
@@ -211,7 +213,7 @@ test(
     ids.push(await chat(), await chat());
     expect(ids.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     gateway.signal('SIGTERM');
-    const { stderr } = await gateway.finished;
+    const { stderr } = await within(gateway.finished, 'the gateway to exit', 60_000);
     expect(stderr).not.toMatch(/\.ts:\d/);
     expect(stderr).toContain('The last charges are in the journal');
     await postgres.start();

@@ -28,6 +28,7 @@ import {
 import { chatModel, InProcessGateway, type SendOptions } from '../support/in-process.ts';
 import { discrepancies } from '../support/ledger-check.ts';
 import { SlowReader } from '../support/sse-client.ts';
+import { within } from '../support/wait-until.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -319,7 +320,7 @@ describe('request canceled before the usage', () => {
       linger.call(this);
       noticed.resolve();
     });
-    await noticed.promise;
+    await within(noticed.promise, 'the disconnect to be noticed');
     spy.mockRestore();
   }
 

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
 import { builtinCatalog } from '../../src/config/catalog/index.ts';
+import { within } from '../support/wait-until.ts';
 
 const root = join(import.meta.dir, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -108,7 +109,7 @@ describe('the executable', () => {
     expect(new TextDecoder().decode(value)).toEndWith(
       '\nCreate a key: tollgate keys create --name "my app"\n',
     );
-    expect(await second.exited).toBe(0);
+    expect(await within(second.exited, 'the second process to exit', 60_000)).toBe(0);
     expect(runProgram('keys', 'create', '--name', 'my app').exitCode).toBe(0);
   }, 120_000);
 });

@@ -18,6 +18,7 @@ import {
 import { type ChatStream, type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 import { credits, expectCorrectCharges, price } from '../support/money/expected-charges.ts';
 import { Traffic } from '../support/money/traffic.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 
@@ -92,11 +93,8 @@ function fillUp(path: string): { free(): void } {
 
 async function untilServed(gateway: Gateway): Promise<void> {
   const messages = [{ role: 'user', content: 'Is there free space?' }];
-  for (;;) {
-    const { status } = await gateway.chat({ model: 'test/plain', user: 'probe', messages });
-    if (status === 200) return;
-    await Bun.sleep(100);
-  }
+  const probe = { model: 'test/plain', user: 'probe', messages };
+  await waitUntil(async () => (await gateway.chat(probe)).status === 200, { everyMs: 100 });
 }
 
 async function fillDiskUnderLoad(): Promise<void> {
@@ -116,7 +114,7 @@ async function fillDiskUnderLoad(): Promise<void> {
   await traffic.untilMore(20);
   const running = await Promise.all(Array.from({ length: 12 }, () => runningStream(gateway)));
   const ballast = fillUp(join(disk, 'ballast'));
-  while (traffic.rejections.length === 0) await Bun.sleep(10);
+  await waitUntil(() => traffic.rejections.length > 0);
   await upstream.open('full');
   const [endings] = await Promise.all([Promise.all(running.map(lastEventOf)), Bun.sleep(8_000)]);
   expect((await gateway.call('GET', '/healthz')).status).toBe(200);

@@ -8,6 +8,7 @@ import { isObject, parseJson } from '../../src/core/json.ts';
 import { freePort } from '../support/free-port.ts';
 import { run, spawnTollgate } from '../support/gateway.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 let postgres: OwnPostgres;
@@ -68,7 +69,7 @@ async function openConnection(url: string) {
     async statusOf(path: string): Promise<string> {
       received = '';
       socket.write(`GET ${path} HTTP/1.1\r\nhost: tollgate\r\n\r\n`);
-      while (!/\r\n\r\n\{.*\}$/s.test(received)) await once(socket, 'data');
+      await waitUntil(() => /\r\n\r\n\{.*\}$/s.test(received));
       return received.split(' ')[1] ?? '';
     },
   };
@@ -124,7 +125,7 @@ test(
     expect([answer.status, answer.body.model]).toEqual([200, 'demo/chat']);
     expect((await send(baseUrl, '/v1/chat/completions')).status).toBe(401);
     child.kill('SIGTERM');
-    expect((await finished).exitCode).toBe(0);
+    expect((await within(finished, 'the waiting gateway to exit', 60_000)).exitCode).toBe(0);
   },
   testMs,
 );
@@ -151,7 +152,7 @@ test(
     expect(await until('stdout', readyAt)).toBe(baseUrl);
     expect((await send(baseUrl, '/readyz', 'GET')).status).toBe(200);
     child.kill('SIGTERM');
-    expect((await finished).exitCode).toBe(0);
+    expect((await within(finished, 'the waiting gateway to exit', 60_000)).exitCode).toBe(0);
   },
   testMs,
 );
@@ -167,7 +168,7 @@ test(
     // Uses another signal, because the system may deliver two signals of the same kind as one.
     child.kill('SIGTERM');
     child.kill('SIGINT');
-    expect((await finished).exitCode).toBe(0);
+    expect((await within(finished, 'the waiting gateway to exit', 60_000)).exitCode).toBe(0);
     const { rows } = await other.query("select to_regclass('migrations') as found");
     expect(rows).toEqual([{ found: null }]);
     await other.end();
@@ -213,7 +214,11 @@ describe.concurrent('a gateway waits and can be stopped if the database', () => 
       expect(String(reason)).toContain(cause);
       expect((await send(url, '/healthz', 'GET')).status).toBe(200);
       child.kill('SIGTERM');
-      const { exitCode, stdout, stderr } = await finished;
+      const { exitCode, stdout, stderr } = await within(
+        finished,
+        'the waiting gateway to exit',
+        60_000,
+      );
       expect([exitCode, stdout]).toEqual([0, '']);
       expect(stderr).not.toContain('hunter2');
     },
@@ -230,7 +235,7 @@ describe.concurrent('a gateway waits and can be stopped if the database', () => 
       } = await startWaiting('postgres://me:hunter2@database.invalid/tollgate');
       expect(String(reason)).toContain('the host name');
       child.kill('SIGINT');
-      expect((await finished).exitCode).toBe(0);
+      expect((await within(finished, 'the waiting gateway to exit', 60_000)).exitCode).toBe(0);
     },
     testMs,
   );
@@ -362,7 +367,7 @@ describe('workers that wait for the database', () => {
       await postgres.start();
       await until('stderr', (text) => linesOf(text, 'database_connected')[1]);
       child.kill('SIGTERM');
-      expect((await finished).exitCode).toBe(0);
+      expect((await within(finished, 'the waiting gateway to exit', 60_000)).exitCode).toBe(0);
     },
     testMs,
   );
@@ -373,7 +378,7 @@ describe('workers that wait for the database', () => {
       using server = startServer(fatal('57P03', 'the database system is starting up'));
       const { process: child, finished } = await startWaiting(server.url, ['--workers', '2']);
       child.kill('SIGTERM');
-      const { exitCode, stdout } = await finished;
+      const { exitCode, stdout } = await within(finished, 'the waiting gateway to exit', 60_000);
       expect([exitCode, stdout]).toEqual([0, '']);
     },
     testMs,

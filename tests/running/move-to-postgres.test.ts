@@ -14,6 +14,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { type Gateway, type GatewayOptions, run, startGateway } from '../support/gateway.ts';
 import { queryPostgres, startPostgres, tablesInPostgres } from '../support/postgres.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 const maxBalance = 9_007_199_254_740_991;
@@ -69,7 +70,9 @@ async function fill(gateway: Gateway): Promise<Filled> {
   const speech = { model: 'demo/speech', voice: 'alloy', input: 'All is well.' };
   const job = await gateway.call('POST', '/v1/jobs', { key, body: speech });
   const jobId = String(job.body.id);
-  while ((await jobOf(gateway, jobId)).status !== 'succeeded') await Bun.sleep(20);
+  await waitUntil(async () => (await jobOf(gateway, jobId)).status === 'succeeded', {
+    everyMs: 20,
+  });
   return { jobId, acmeKey };
 }
 

@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { startFakeUpstream } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const upstream = startFakeUpstream();
 const otherUpstream = startFakeUpstream();
@@ -63,7 +64,7 @@ test.each([
     const others = await Promise.all(
       Array.from({ length: openFilesMax }, () => openConnection(gateway.url)),
     );
-    while (openFiles(gateway.process.pid) < openFilesMax) await Bun.sleep(10);
+    await waitUntil(() => openFiles(gateway.process.pid) >= openFilesMax);
 
     const rejected = await chatOn(first, api, chat);
     expect(rejected).toStartWith('HTTP/1.1 503');
@@ -74,7 +75,7 @@ test.each([
     await Bun.sleep(500);
 
     for (const socket of [first, ...others]) socket.destroy();
-    while (openFiles(gateway.process.pid) > openFilesMax / 2) await Bun.sleep(10);
+    await waitUntil(() => openFiles(gateway.process.pid) <= openFilesMax / 2);
     const answered = await gateway.chat(chat);
     expect(answered.status).toBe(200);
     expect(answered.body.provider).toBe('fake');

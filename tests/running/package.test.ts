@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import manifest from '../../package.json' with { type: 'json' };
 import { newFolder } from '../support/gateway.ts';
+import { within } from '../support/wait-until.ts';
 
 const root = join(import.meta.dir, '../..');
 const timeoutMs = 120_000;
@@ -94,7 +95,7 @@ describe('the package, installed in an empty folder', () => {
       const [, url = ''] = /ready at (http:\S+)/.exec(printed) ?? [];
       expect((await fetch(`${url}/readyz`)).status).toBe(200);
       gateway.kill('SIGTERM');
-      expect(await gateway.exited).toBe(0);
+      expect(await within(gateway.exited, 'the gateway to exit', 60_000)).toBe(0);
     },
     timeoutMs,
   );

@@ -9,6 +9,7 @@ import { chatAnswer, gated, json, startFakeUpstream, words } from '../support/fa
 import { type Gateway, startGateway, upstreamConfig } from '../support/gateway.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { privateLine, serviceAccount } from '../support/service-account.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 const credits = 10_000_000;
@@ -33,7 +34,7 @@ async function reload(gateway: Gateway, config: object | string, event: string, 
   writeFileSync(join(gateway.folder, 'tollgate.yaml'), text);
   gateway.process.kill('SIGHUP');
   // Each line is written separately, so the first may be read before the next is written.
-  while (count() < before + lines) await Bun.sleep(5);
+  await waitUntil(() => count() >= before + lines);
   return gateway.log().filter((line) => line.event === event);
 }
 
@@ -149,7 +150,7 @@ test.each<[string, string[]]>([
     rmSync(join(gateway.folder, 'tollgate.yaml'));
     gateway.signal('SIGHUP');
     const events = () => gateway.log().filter(({ event }) => String(event).startsWith('config_'));
-    while (events().length === 0) await Bun.sleep(5);
+    await waitUntil(() => events().length > 0);
     expect(events()).toEqual([
       expect.objectContaining({
         event: 'config_rejected',
@@ -208,7 +209,7 @@ test(
     for (let i = 1; i <= 20; i++) {
       await reload(gateway, variants[i % 2] ?? {}, 'config_reloaded');
       const before = statuses.length;
-      while (statuses.length < before + 16) await Bun.sleep(1);
+      await waitUntil(() => statuses.length >= before + 16);
     }
     isDone = true;
     await Promise.all(clients);
@@ -271,7 +272,7 @@ test.each<[string, (end: Promise<never>) => { readonly mock: { readonly calls: u
     const { calls } = hold(end.promise).mock;
     const send = () => [1, 2, 3].map(() => gateway.get(path));
     const reads = send();
-    while (calls.length < 2) await Bun.sleep(1);
+    await waitUntil(() => calls.length >= 2);
     gateway.reload();
     reads.push(...send());
     // By the time these are answered, the gateway has received the reads above.

@@ -15,6 +15,7 @@ import {
 import { startGateway } from '../support/gateway.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { twoProviders } from '../support/two-providers.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const upstream = startFakeUpstream();
 const marker = 'canary-of-a-prompt';
@@ -48,14 +49,10 @@ function documentedFields(): string[] {
 
 /** Waits for the line of a request, because lines are written in batches. */
 async function lineOf(requestId: string): Promise<Record<string, unknown>> {
-  for (;;) {
-    const lines = linesOf(gateway).filter((line) => line.request_id === requestId);
-    if (lines[0]) {
-      expect(lines.length).toBe(1);
-      return lines[0];
-    }
-    await Bun.sleep(10);
-  }
+  const linesOfRequest = () => linesOf(gateway).filter((line) => line.request_id === requestId);
+  const line = await waitUntil(() => linesOfRequest()[0]);
+  expect(linesOfRequest().length).toBe(1);
+  return line;
 }
 
 describe('the log line of a request', () => {

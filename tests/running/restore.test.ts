@@ -11,6 +11,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { type Gateway, newFolder, run, startGateway } from '../support/gateway.ts';
 import { Traffic } from '../support/money/traffic.ts';
+import { within } from '../support/wait-until.ts';
 
 const testMs = 180_000;
 const price = { prompt: '2', completion: '3' };
@@ -161,7 +162,7 @@ test(
     expect((await gateway.call('GET', '/readyz')).status).toBe(503);
     await gateway.untilLogged('booking_failed');
     gateway.signal('SIGTERM');
-    const { exitCode, stderr } = await gateway.finished;
+    const { exitCode, stderr } = await within(gateway.finished, 'the gateway to exit', 60_000);
     expect(exitCode).toBe(1);
     expect(stderr).toContain('are in the journal and will be committed at the next startup.');
 

@@ -23,6 +23,7 @@ import {
 import { Traffic } from '../support/money/traffic.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { longRedisTimeout, startRedis, type TestRedis } from '../support/redis.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const testMs = 240_000;
 const processes = 4;
@@ -98,6 +99,22 @@ async function createKey(body: object): Promise<{ id: string; key: string }> {
   };
 }
 
+/** Returns a management key and routing keys of a new tenant. */
+async function tenantKeys(limits: object, count: number): Promise<string[]> {
+  const id = `tenant-${crypto.randomUUID().slice(0, 8)}`;
+  const path = `/admin/v1/tenants/${id}`;
+  const create = async (to: string, body: object) => {
+    const { status, text, body: created } = await gatewayAt(0).admin('POST', to, body);
+    if (status !== 201) throw new Error(`${status} ${text}`);
+    return String(created.key);
+  };
+  await create('/admin/v1/tenants', { id, name: id, ...limits });
+  await create(`${path}/credits`, { amount: 1_000_000, note: '', idempotency_key: id });
+  const keys = [await create(`${path}/keys`, { name: 'management', management: true })];
+  for (let i = 0; i < count; i++) keys.push(await create(`${path}/keys`, { name: `key ${i}` }));
+  return keys;
+}
+
 /** Sends requests with one key and expects that exactly `limit` of them are admitted. */
 async function expectAdmitted(requests: number, limit: number): Promise<void> {
   const answers = await withinOneMinute(async () => {
@@ -123,6 +140,29 @@ describe('four gateways', () => {
   );
 
   test(
+    "admit exactly a tenant's limit over all its keys and refuse a key with a higher one",
+    async () => {
+      if (!redis) return;
+      const answers = await withinOneMinute(async () => {
+        const [manager = '', ...keys] = await tenantKeys({ requests_per_minute: 20 }, 4);
+        const above = { name: 'above', requests_per_minute: 21 };
+        const refused = await gatewayAt(1).call('POST', '/api/v1/keys', {
+          key: manager,
+          body: above,
+        });
+        expect([refused.status, refused.error.param]).toEqual([400, 'requests_per_minute']);
+        return inParallel(80, 8, (i) =>
+          gatewayAt(i).chat(chatOf('test/plain'), { key: keys[i % keys.length] ?? '' }),
+        );
+      });
+      const statuses = answers.map(({ status }) => status);
+      expect(statuses.filter((status) => status === 200)).toHaveLength(20);
+      expect(statuses.filter((status) => status === 429)).toHaveLength(60);
+    },
+    testMs,
+  );
+
+  test(
     'admit exactly 10 of 40 concurrent requests and free the slots afterward',
     async () => {
       if (!redis) return;
@@ -142,7 +182,7 @@ describe('four gateways', () => {
       );
       const statuses: number[] = [];
       for (const attempt of attempts) void attempt.then(({ status }) => statuses.push(status));
-      while (statuses.length < 30) await Bun.sleep(5);
+      await waitUntil(() => statuses.length >= 30);
       await upstream.open('ten');
       await Promise.all(attempts);
       expect(statuses.filter((status) => status === 200)).toHaveLength(10);
@@ -266,7 +306,7 @@ describe('four gateways under load', () => {
     gateways.map((gateway) => gateway.log().filter((line) => line.event === event).length);
 
   async function untilAllLogged(event: string, before: readonly number[]): Promise<void> {
-    while (!countsOf(event).every((count, i) => count > (before[i] ?? 0))) await Bun.sleep(10);
+    await waitUntil(() => countsOf(event).every((count, i) => count > (before[i] ?? 0)));
   }
 
   test.each(['killed and restarted', 'frozen and resumed'])(
@@ -377,7 +417,7 @@ test(
       ready = [...ready.filter((one) => one !== gateway), next];
       // Requests that were already sent are answered before the gateway drains.
       const before = [...answered];
-      while (answered.some((count, lane) => count < (before[lane] ?? 0) + 4)) await Bun.sleep(5);
+      await waitUntil(() => answered.every((count, lane) => count >= (before[lane] ?? 0) + 4));
       gateway.signal('SIGTERM');
       await gateway.untilLogged('draining');
       expect((await gateway.call('GET', '/readyz')).status).toBe(503);

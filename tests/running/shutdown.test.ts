@@ -21,6 +21,7 @@ import {
   startGateway,
 } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 
@@ -80,7 +81,7 @@ test(
     upstream.open('the rest');
     expect(await stream.read()).toBe(words(12));
     expect(upstream.requests[0]?.outcome).toBe('complete');
-    const { exitCode, stderr } = await gateway.finished;
+    const { exitCode, stderr } = await within(gateway.finished, 'the gateway to exit', 60_000);
     expect(exitCode).toBe(0);
     expect(stderr).not.toMatch(/\.ts:\d/);
     const failed = gateway.log().filter(({ event }) => event === 'request_failed');
@@ -109,9 +110,9 @@ test(
         close: () => closed.resolve(),
       },
     });
-    await answered.promise;
+    await within(answered.promise, 'the answer');
     gateway.signal('SIGTERM');
-    await closed.promise;
+    await within(closed.promise, 'the connection to close');
     expect(gateway.process.exitCode).toBeNull();
     upstream.open('the rest');
     expect(await stream.read()).toBe(words(12));
@@ -130,7 +131,7 @@ test(
     await gateway.untilLogged('draining');
     gateway.signal('SIGTERM');
     // The upstream never answers and a drain takes 10 minutes, so only the signal can end it.
-    expect((await gateway.finished).exitCode).toBe(0);
+    expect((await within(gateway.finished, 'the gateway to exit', 60_000)).exitCode).toBe(0);
     await expect(stream.read()).rejects.toThrow();
 
     await using next = await gateway.another();
@@ -236,7 +237,11 @@ test(
     starting.process.kill('SIGTERM');
     await other.query('rollback');
     await other.end();
-    const { exitCode, stdout, stderr } = await starting.finished;
+    const { exitCode, stdout, stderr } = await within(
+      starting.finished,
+      'the process to exit',
+      60_000,
+    );
     expect(exitCode).toBe(0);
     expect(stderr).not.toMatch(/\.ts:\d/);
 
@@ -256,10 +261,10 @@ test(
     const env = { BUN_OPTIONS: `--preload ${early}` };
     const starting = spawnTollgate(['serve', '--port', '0'], { env });
     const { pid } = starting.process;
-    while (!readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') T ')) await Bun.sleep(5);
+    await waitUntil(() => readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') T '));
     starting.process.kill('SIGTERM');
     starting.process.kill('SIGCONT');
-    const { stdout, stderr } = await starting.finished;
+    const { stdout, stderr } = await within(starting.finished, 'the process to exit', 60_000);
     expect(stdout + stderr).toBe('');
     await using gateway = await startGateway({ dataDir: starting.dataDir });
     expect(gateway.keys.api).toStartWith('sk-tg-');
@@ -272,14 +277,13 @@ async function untilLockWait(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    for (;;) {
+    await waitUntil(async () => {
       const { rows } = await client.query(
         'select pid from pg_stat_activity where datname = current_database() ' +
           "and wait_event_type = 'Lock'",
       );
-      if (rows.length > 0) return;
-      await Bun.sleep(10);
-    }
+      return rows.length > 0;
+    });
   } finally {
     await client.end();
   }

@@ -14,6 +14,7 @@ import { InProcessGateway } from '../support/in-process.ts';
 import { scrapeFresh } from '../support/prometheus.ts';
 import { type ReceivedSpan, TraceCollector } from '../support/trace-collector.ts';
 import { twoProviders } from '../support/two-providers.ts';
+import { within } from '../support/wait-until.ts';
 
 const upstream = startFakeUpstream();
 const collector = new TraceCollector();
@@ -236,7 +237,7 @@ describe('trace export', () => {
     const log = { warn: (event: string) => void events.push(event), info() {} };
     const traces = new TraceExport({ resource, send, log });
     traces.add(spans());
-    await tried.promise;
+    await within(tried.promise, 'the first export');
     await traces.stop();
     expect(events).toEqual(['trace_export_failed']);
   });
@@ -262,7 +263,7 @@ describe('trace export', () => {
     };
     const traces = new TraceExport({ resource, send, log: noLog });
     traces.add(spans());
-    await resent.promise;
+    await within(resent.promise, 'the second export');
     await traces.stop();
     expect(sent[1]).toBe(sent[0] ?? '');
     expect(counted(traces)).toEqual([0, 0]);

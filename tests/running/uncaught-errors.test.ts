@@ -4,6 +4,7 @@ import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { killAtExit } from '../support/gateway/cleanup-shell.ts';
 import { newFolder, startGateway } from '../support/gateway.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const program = new URL('../../src/main.ts', import.meta.url).pathname;
 
@@ -20,12 +21,12 @@ test('uncaught errors are logged, and the gateway keeps running', async () => {
   gateway.signal('SIGUSR2');
   await gateway.untilLogged('unexpected_failure');
   const failures = () => gateway.log().filter(({ event }) => event === 'unexpected_failure');
-  while (failures().length < 2) await Bun.sleep(10);
+  await waitUntil(() => failures().length >= 2);
   const reasons = failures().map(({ reason }) => reason);
   expect(reasons).toEqual(['thrown by a timer', 'unhandled rejection']);
   expect((await gateway.call('GET', '/readyz')).status).toBe(200);
   gateway.signal('SIGTERM');
-  expect((await gateway.finished).exitCode).toBe(0);
+  expect((await within(gateway.finished, 'the gateway to exit', 60_000)).exitCode).toBe(0);
 }, 120_000);
 
 test('a full disk for the log does not stop the gateway', async () => {

@@ -17,6 +17,7 @@ import {
 } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { longRedisTimeout, startRedis } from '../support/redis.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const testMs = 120_000;
 const upstream = startFakeUpstream();
@@ -44,10 +45,6 @@ function childrenOf(pid: number): number[] {
     .split(' ')
     .filter((text) => text !== '')
     .map(Number);
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await Bun.sleep(10);
 }
 
 /** Returns how many requests are admitted with a key that allows 1 per minute. */
@@ -126,7 +123,7 @@ test(
     const [victim = 0, other = 0] = before;
     process.kill(victim, 'SIGKILL');
     await gateway.untilLogged('worker_ended');
-    await until(() => workersOf(gateway).filter((pid) => pid !== victim).length === 2);
+    await waitUntil(() => workersOf(gateway).filter((pid) => pid !== victim).length === 2);
     expect(workersOf(gateway)).toContain(other);
     const ended = gateway.log().filter(({ event }) => event === 'worker_ended');
     expect(ended).toHaveLength(1);
@@ -148,7 +145,7 @@ test(
       streams.push(stream);
     }
     gateway.signal('SIGTERM');
-    await until(() => gateway.errors().split('"event":"draining"').length === 3);
+    await waitUntil(() => gateway.errors().split('"event":"draining"').length === 3);
     upstream.open('go');
     const texts = await Promise.all(streams.map((stream) => stream.read()));
     expect(texts).toEqual(streams.map(() => words(6)));
@@ -185,7 +182,7 @@ test(
     await gateway.untilLogged('config_rejected');
     writeFileSync(file, stringify(upstreamConfig({ fake: { url: upstream.url, models } })));
     gateway.signal('SIGHUP');
-    await until(() => reloaded() === 2);
+    await waitUntil(() => reloaded() === 2);
     const rejected = gateway.log().filter(({ event }) => event === 'config_rejected');
     expect(rejected.map(({ problem }) => String(problem).split(' ')[1])).toEqual([
       'limits.requests_per_minute',
@@ -212,14 +209,16 @@ test(
     };
     write('test/new', { database: 'sqlite:{data_dir}/other.db', credits_per_usd: 5 });
     gateway.signal('SIGHUP');
-    await until(() => gateway.errors().split('"event":"config_reloaded"').length === 3);
+    await waitUntil(() => gateway.errors().split('"event":"config_reloaded"').length === 3);
     // The gateway doesn't reload this version of the file.
     write('test/later', { models: 7 });
     const before = workersOf(gateway);
     for (const pid of before) process.kill(pid, 'SIGKILL');
-    await until(() => workersOf(gateway).filter((pid) => !before.includes(pid)).length === 2);
-    await until(() => gateway.errors().split('"event":"worker_ended"').length >= 3);
-    while (!(await fetch(`${gateway.url}/readyz`).catch(() => null))?.ok) await Bun.sleep(10);
+    await waitUntil(() => workersOf(gateway).filter((pid) => !before.includes(pid)).length === 2);
+    await waitUntil(() => gateway.errors().split('"event":"worker_ended"').length >= 3);
+    await waitUntil(
+      async () => (await fetch(`${gateway.url}/readyz`).catch(() => null))?.ok === true,
+    );
     const statuses = new Set<number>();
     for (let i = 0; i < 20; i++) {
       statuses.add((await gateway.chat({ ...chat, model: 'test/new' }, newConnection)).status);
@@ -237,18 +236,14 @@ test(
     const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);
     // SIGHUP would end the program before it has installed its signal handler.
     const { process: parent } = starting;
-    await until(() => childrenOf(parent.pid).length > 0 || parent.exitCode !== null);
-    let isReady = false;
-    const ready = starting.until('stdout', (text) => / is ready at /.test(text) || undefined);
-    void ready.then(() => {
-      isReady = true;
-    });
-    while (!isReady) {
+    await waitUntil(() => childrenOf(parent.pid).length > 0 || parent.exitCode !== null);
+    const isReady = () => {
       parent.kill('SIGHUP');
-      await Bun.sleep(20);
-    }
+      return / is ready at /.test(starting.stdout.text);
+    };
+    await waitUntil(isReady, { everyMs: 20 });
     parent.kill('SIGTERM');
-    const { exitCode, stderr } = await starting.finished;
+    const { exitCode, stderr } = await within(starting.finished, 'the workers to exit', 60_000);
     expect({ exitCode, died: stderr.includes('worker_ended') }).toEqual({
       exitCode: 0,
       died: false,
@@ -264,7 +259,7 @@ test(
     const pids = workersOf(gateway);
     expect(pids).toHaveLength(2);
     await gateway.kill9();
-    await until(() => pids.every((pid) => !existsSync(`/proc/${pid}`)));
+    await waitUntil(() => pids.every((pid) => !existsSync(`/proc/${pid}`)));
   },
   testMs,
 );
@@ -278,7 +273,7 @@ test(
       await Bun.sleep(delayMs);
       const workers = childrenOf(starting.process.pid);
       starting.process.kill('SIGTERM');
-      await starting.finished;
+      await within(starting.finished, 'the workers to exit', 60_000);
       return workers.filter((pid) => existsSync(`/proc/${pid}`));
     });
     expect((await Promise.all(leftovers)).flat()).toEqual([]);
@@ -293,7 +288,7 @@ describe('a first start with workers prints its secrets even if', () => {
   async function startOthers(env: Record<string, string> = {}) {
     const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2'], { env });
     const { pid } = starting.process;
-    await until(() => childrenOf(pid).length === 2 || starting.process.exitCode !== null);
+    await waitUntil(() => childrenOf(pid).length === 2 || starting.process.exitCode !== null);
     const [, second] = childrenOf(pid);
     if (second === undefined) throw new Error('Startup ended before it had 2 workers.');
     return { ...starting, second };
@@ -304,7 +299,7 @@ describe('a first start with workers prints its secrets even if', () => {
     async () => {
       const { process: parent, finished } = await startOthers();
       parent.kill('SIGTERM');
-      const { exitCode, stdout } = await finished;
+      const { exitCode, stdout } = await within(finished, 'the workers to exit', 60_000);
       expect([exitCode, stdout.match(secrets)?.length]).toEqual([0, 1]);
     },
     testMs,
@@ -319,7 +314,7 @@ describe('a first start with workers prints its secrets even if', () => {
       writeFileSync(early, `if (process.argv.includes('--joining')) ${stop};`);
       const { second, finished } = await startOthers({ BUN_OPTIONS: `--preload ${early}` });
       process.kill(second, 'SIGKILL');
-      const { exitCode, stdout, stderr } = await finished;
+      const { exitCode, stdout, stderr } = await within(finished, 'the workers to exit', 60_000);
       expect([exitCode, stdout.match(secrets)?.length]).toEqual([1, 1]);
       expect(stderr).toEndWith('The workers failed to start. The log says why.\n');
     },

@@ -10,6 +10,7 @@ import {
   type GuardedResult,
 } from '../../src/upstream/guard/guarded-fetch.ts';
 import type { ResolveHost } from '../../src/upstream/guard/host-names.ts';
+import { within } from './wait-until.ts';
 
 export const outside = '127.0.0.2';
 export const inside = '127.0.0.1';
@@ -52,7 +53,13 @@ export async function listen(ip: string, answer: Answer, port = 0): Promise<Peer
   await once(server, 'listening');
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('The server has no port.');
-  return { port: address.port, requests, closed: closed.promise };
+  return {
+    port: address.port,
+    requests,
+    get closed() {
+      return within(closed.promise, `a connection to ${ip} to close`);
+    },
+  };
 }
 
 /** Returns whether a request has arrived with its body, which can follow its head separately. */

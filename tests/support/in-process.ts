@@ -9,6 +9,7 @@ import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { newFolder } from './gateway/cleanup-shell.ts';
 import { readSse, type SseReading } from './sse-client.ts';
+import { within } from './wait-until.ts';
 
 // A complete gateway in the test's process, with a real socket and a real SQLite file.
 
@@ -46,6 +47,9 @@ export interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
+
+/** Longer than any answer takes, even where a test lets a provider be silent. */
+const answerMsMax = 60_000;
 
 const keys = {
   routing: 'sk-tg-inprocess-0123456789abcdef0123456789',
@@ -123,7 +127,8 @@ export class InProcessGateway {
 
   /** Sends an object as JSON and any other body unchanged. */
   fetch(body: unknown, options: SendOptions = {}): Promise<Response> {
-    return fetch(this.url + (options.path ?? '/v1/chat/completions'), {
+    const path = options.path ?? '/v1/chat/completions';
+    const response = fetch(this.url + path, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${options.key ?? keys.routing}`,
@@ -133,6 +138,7 @@ export class InProcessGateway {
       body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
       ...(options.signal ? { signal: options.signal } : {}),
     });
+    return within(response, `the response to POST ${path}`, answerMsMax);
   }
 
   async post(body: unknown, options: SendOptions = {}): Promise<Reply> {
@@ -142,7 +148,8 @@ export class InProcessGateway {
   async get(path: string, options: SendOptions = {}): Promise<Reply> {
     const authorization = `Bearer ${options.key ?? keys.routing}`;
     const headers = { authorization, ...options.headers };
-    return readReply(await fetch(this.url + path, { headers }));
+    const response = fetch(this.url + path, { headers });
+    return readReply(await within(response, `the response to GET ${path}`, answerMsMax));
   }
 
   /** Reads a stream to its end, even if it ends with an error. */
@@ -197,7 +204,7 @@ function issuedKey(created: Reply): string {
 }
 
 export async function readReply(response: Response): Promise<Reply> {
-  const text = await response.text();
+  const text = await within(response.text(), `the body from ${response.url}`, answerMsMax);
   const parsed = parseJson(text);
   const json = isObject(parsed) ? parsed : {};
   return {

@@ -1,4 +1,7 @@
+import { waitUntil } from './wait-until.ts';
+
 /**
+import { waitUntil } from './wait-until.ts';
  * Parses the Prometheus text format strictly. Throws if Prometheus or promtool would reject it.
  */
 export class Scrape {
@@ -61,11 +64,10 @@ export async function scrapeFresh(url: string): Promise<Scrape> {
   // The process uses CPU time while it responds, so a page with a different value is a new page.
   const cpu = (page: Scrape) => page.value('process_cpu_seconds_total');
   const first = await read();
-  for (;;) {
+  return waitUntil(async () => {
     const next = await read();
-    if (cpu(next) !== cpu(first)) return next;
-    await Bun.sleep(5);
-  }
+    return cpu(next) !== cpu(first) && next;
+  });
 }
 
 function labelsOf(inside: string): [string, string][] {

@@ -1,5 +1,6 @@
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { checkOpenAiStream } from './stream-checks.ts';
+import { within } from './wait-until.ts';
 
 // Parses the gateway's streams strictly: accepts only the syntax that the gateway writes.
 
@@ -24,7 +25,7 @@ export interface SseReading {
 }
 
 export async function readSse(response: Response): Promise<SseReading> {
-  const bytes = await response.bytes();
+  const bytes = await within(response.bytes(), `the end of ${response.url}`, 60_000);
   return parseSse(new TextDecoder('utf-8', { fatal: true }).decode(bytes), response);
 }
 
@@ -83,7 +84,8 @@ export class SlowReader {
   /** Reads until the text includes `expected`. Throws if the stream ends first. */
   async readUntil(expected: string): Promise<void> {
     while (!this.text.includes(expected)) {
-      const { done, value } = await this.#reader.read();
+      const subject = `"${expected}" in a stream after: ${this.text.slice(-200)}`;
+      const { done, value } = await within(this.#reader.read(), subject, 60_000);
       if (done) throw new Error(`The stream ended without "${expected}": ${this.text.slice(-200)}`);
       this.text += this.#decoder.decode(value, { stream: true });
     }

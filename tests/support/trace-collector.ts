@@ -1,4 +1,5 @@
 import { isObject } from '../../src/core/json.ts';
+import { within } from './wait-until.ts';
 
 /**
  * A trace collector on loopback that records requests and responds with a status set by the test.
@@ -46,7 +47,7 @@ export class TraceCollector {
       const { promise } = this.#arrived;
       const found = look();
       if (found !== undefined) return found;
-      await promise;
+      await within(promise, `more spans for ${look}; ${this.spans.length} have arrived`);
     }
   }
 

@@ -1,29 +1,40 @@
+// Every wait of a test ends by one of these functions, so that a test whose event never happens
+// fails soon and says what it was waiting for.
+
 interface WaitOptions {
   readonly everyMs?: number;
-  /** Longer than any wait takes on a busy machine, and much shorter than the limit of a test. */
   readonly withinMs?: number;
 }
 
+/** Longer than any wait takes on a busy machine, and much shorter than the limit of a test. */
+const waitMsMax = 20_000;
+
 /**
- * Polls until the condition is true. Otherwise, rejects with the source of the condition, so that
- * a report says what didn't happen.
+ * Polls until `look` finds something, and returns it. Otherwise, rejects with the source of `look`,
+ * so that a report says what didn't happen.
  */
-export async function waitUntil(
-  condition: () => boolean | Promise<boolean>,
-  { everyMs = 5, withinMs = 20_000 }: WaitOptions = {},
-): Promise<void> {
+export async function waitUntil<Found>(
+  look: () => Found | Promise<Found>,
+  { everyMs = 5, withinMs = waitMsMax }: WaitOptions = {},
+): Promise<Exclude<Found, undefined | null | false>> {
   const giveUpAt = performance.now() + withinMs;
-  while (!(await condition())) {
-    if (performance.now() > giveUpAt) throw stillWaiting(withinMs, String(condition));
+  for (;;) {
+    const found = await look();
+    if (isFound(found)) return found;
+    if (performance.now() > giveUpAt) throw stillWaiting(withinMs, String(look));
     await Bun.sleep(everyMs);
   }
+}
+
+function isFound<Found>(found: Found): found is Exclude<Found, undefined | null | false> {
+  return found !== undefined && found !== null && found !== false;
 }
 
 /** Resolves to the promise's value. Rejects if it takes too long. */
 export async function within<T>(
   promise: Promise<T>,
   subject: string,
-  withinMs = 20_000,
+  withinMs = waitMsMax,
 ): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(stillWaiting(withinMs, subject)), withinMs);

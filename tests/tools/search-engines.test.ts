@@ -12,6 +12,7 @@ import {
   type SearchServer,
   startSearchServer,
 } from '../support/search-server.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let server: SearchServer;
 // Each test has its own server, because a canceled call may arrive during the next test.
@@ -218,17 +219,17 @@ describe.each([...engines])('%s', (name) => {
     const outcome = await engine(name, 'k', 100).search(searchQuery());
     expect(failure(outcome)).toBe('The search engine did not respond in time.');
     // On a slow machine, the timeout may pass before the call arrives.
-    while (server.abortedCalls() < server.searches.length) await Bun.sleep(5);
+    await waitUntil(() => server.abortedCalls() >= server.searches.length);
   });
 
   test('cancels the call if the client disconnects', async () => {
     server.failWith('slow');
     const client = new AbortController();
     const outcome = engine(name, 'k').search(searchQuery({ signal: client.signal }));
-    while (server.searches.length === 0) await Bun.sleep(5);
+    await waitUntil(() => server.searches.length > 0);
     client.abort();
     expect(failure(await outcome)).toBe('The search was canceled.');
-    while (server.abortedCalls() === 0) await Bun.sleep(5);
+    await waitUntil(() => server.abortedCalls() > 0);
     const afterAbort = await engine(name, 'k').search(searchQuery({ signal: client.signal }));
     expect(failure(afterAbort)).toBe('The search was canceled.');
     expect(server.searches.length).toBe(1);

@@ -12,6 +12,7 @@ import { SkillService } from '../../src/tools/skills/skill-service.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
 import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let gateway: InProcessGateway;
 let tenants = 0;
@@ -199,7 +200,7 @@ test('a change reaches a process that has cached the skill', async () => {
   try {
     expect(await current()).toStartWith('Translate like a professional');
     await manage('PUT', `${root}/translate`, house);
-    while ((await current()) !== house.instructions) await Bun.sleep(10);
+    await waitUntil(async () => (await current()) === house.instructions);
   } finally {
     tasks.stop();
   }

@@ -26,14 +26,11 @@ import {
 } from '../support/search-gateway.ts';
 import { injection, type SearchFault } from '../support/search-server.ts';
 import { SlowReader } from '../support/sse-client.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const rig = await startSearchGateway();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await Bun.sleep(2);
-}
 
 /** The charge of 2 rounds without a charged search. */
 const noSearch = { model: 460, byok: 0, tool: 0, searches: 0 };
@@ -198,9 +195,9 @@ describe('a client that disconnects', () => {
       .fetch(chat({ stream, user: `canceled-${stream}` }), { signal: client.signal })
       .then((response) => response.text())
       .catch(() => 'aborted');
-    await until(() => rig.engine.searches.length === 1);
+    await waitUntil(() => rig.engine.searches.length === 1);
     client.abort();
-    await until(() => rig.engine.abortedCalls() === 1);
+    await waitUntil(() => rig.engine.abortedCalls() === 1);
     expect(await reply).toBe('aborted');
     const row = await rowOf(`canceled-${stream}`);
     expect(rig.upstream.requests).toHaveLength(1);
@@ -235,15 +232,15 @@ describe('a client that disconnects', () => {
   }
 
   /** Returns the newest row, once this user's request has ended. */
-  async function rowOf(user: string): Promise<Row> {
-    for (;;) {
+  function rowOf(user: string): Promise<Row> {
+    return waitUntil(async () => {
       const { json } = await rig.gateway.get('/v1/customer/logs?limit=5');
       for (const row of json.logs as Row[]) {
         const record = await rig.gateway.record(row.request_id);
         if (record.endUser === user) return row;
       }
-      await Bun.sleep(5);
-    }
+      return undefined;
+    });
   }
 });
 

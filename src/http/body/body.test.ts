@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { within } from '../../../tests/support/wait-until.ts';
 import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { readBytes, readJson, readManagementBody } from './body.ts';
@@ -287,6 +288,6 @@ test('readBytes leaves no timer behind that keeps the process running', async ()
     const read = await Promise.allSettled(bodies.map((request) => readBytes({ request }, 2)));
     console.log(read.map(({ status }) => status).join(' '));`;
   const reader = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' });
-  expect(await reader.exited).toBe(0);
+  expect(await within(reader.exited, 'the reader to exit', 60_000)).toBe(0);
   expect(await reader.stdout.text()).toBe('fulfilled fulfilled rejected\n');
 });

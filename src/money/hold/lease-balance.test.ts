@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { walletOwner } from '../ledger.ts';
 import { type CreditNeed, LeaseBalance } from './lease-balance.ts';
 
@@ -326,7 +327,7 @@ describe('LeaseBalance with a lease in doubt', () => {
     await balance.replaceIfInDoubt();
     expect(balance.take(70, 70)).toEqual(taken(70));
     answer();
-    while (balance.lease === 1) await Bun.sleep(1);
+    await waitUntil(() => balance.lease !== 1);
     expect(balance.free).toBe(30);
   });
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addCustomer } from '../../../tests/contracts/bookings.ts';
 import { callerOf } from '../../../tests/support/money/settlements.ts';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import type { Caller } from '../../core/caller.ts';
 import { openStore, type Store } from '../../store/open.ts';
 import type { LedgerStore } from '../ledger.ts';
@@ -112,7 +113,7 @@ test('Wallets count a lease requested while the last credits are returned', asyn
   responseDelay = promise;
   now += 6_000;
   const returning = wallets.returnIdle();
-  while ((await leased()) !== 0) await Bun.sleep(1);
+  await waitUntil(async () => (await leased()) === 0);
   const holding = wallets.hold(caller, exactly(300));
   resolve();
   await returning;

@@ -1,14 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeTenant } from '../../../tests/contracts/engines.ts';
+import { newFolder } from '../../../tests/support/gateway.ts';
 import { callerOf } from '../../../tests/support/money/settlements.ts';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { openStore, type Store } from '../../store/open.ts';
 import type { LedgerStore } from '../ledger.ts';
 import { Wallets } from './wallets.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-wallets-'));
 let store: Store;
 let now = 0;
 let tenantId = '';
@@ -16,15 +15,14 @@ let processes = 0;
 let isStoreDown = false;
 
 beforeAll(async () => {
-  store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+  store = await openStore(`sqlite:${join(newFolder(), 'tollgate.db')}`);
 });
 afterAll(async () => {
   await store.database.close();
-  rmSync(folder, { recursive: true });
 });
 beforeEach(async () => {
   isStoreDown = false;
-  // A day later, so that leases of the previous test have expired.
+  // Leases of the previous test expire within a day.
   now = (now || Date.UTC(2030, 0, 15, 12)) + 86_400_000;
   const tenant = makeTenant();
   tenantId = tenant.id;
@@ -286,7 +284,7 @@ test('Wallets return credits later if a slow return fails', async () => {
   await (await wallets.hold(callerOf(tenantId), exactly(100))).settle(0);
   await store.ledger.recall(`tenant:${tenantId}`, 'another');
   const answering = wallets.answerRecalls().catch(() => undefined);
-  while (wallets.totals().leasedCredits > 0) await Bun.sleep(1);
+  await waitUntil(() => wallets.totals().leasedCredits === 0);
   expect(await leased()).toBe(200);
   now += 6_000;
   await wallets.renew();

@@ -1,6 +1,7 @@
 import { expect, spyOn, test } from 'bun:test';
 import { ActiveClock } from '../../../tests/support/active-clock.ts';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import type { AnswerWriteResult, IdempotentAnswer } from '../../core/recording.ts';
 import type { Batch, BookedAnswers } from '../ledger.ts';
 import { toSettlementEntry } from '../ledger.ts';
@@ -85,7 +86,7 @@ test('AnswerBatchWriter reports answers as unwritten after 2 failures and still 
   const { book, end, transactions } = writerWith();
   const all = [book(), book()];
   transactions[0]?.end.reject(new Error('unavailable'));
-  while (transactions.length < 2) await nextTurn();
+  await waitUntil(() => transactions.length >= 2);
   transactions[1]?.end.reject(new Error('still unavailable'));
   expect(await Promise.all(all)).toEqual(['unwritten', 'unwritten']);
   await nextTurn();
@@ -98,7 +99,7 @@ test('AnswerBatchWriter tries again after a closed connection and detects that t
   const { book, end, committed, transactions } = writerWith();
   const result = book();
   transactions[0]?.end.reject(new Error('Connection terminated unexpectedly'));
-  while (transactions.length < 2) await nextTurn();
+  await waitUntil(() => transactions.length >= 2);
   // The first transaction may have been committed.
   expect(transactions.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
   await end(1, 1);
@@ -155,7 +156,7 @@ test('AnswerBatchWriter tries again after the process was suspended', async () =
   // As after the machine was suspended: both the timeout and the transaction have ended.
   setTimeout(() => transactions[0]?.end.reject(new Error('idle in transaction')), 1);
   Bun.sleepSync(700);
-  while (result === undefined && sizes().length < 2) await nextTurn();
+  await waitUntil(() => result !== undefined || sizes().length >= 2);
   // The process hasn't really waited yet, so the store gets the full time.
   await Bun.sleep(100);
   // The first transaction may have been committed.

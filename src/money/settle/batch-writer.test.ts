@@ -1,5 +1,6 @@
 import { describe, expect, spyOn, test } from 'bun:test';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { unbookedMax } from '../../core/bounds.ts';
 import type { Booked, LedgerStore, ParsedBatch } from '../ledger.ts';
 import { ClaimsInUse, parseBatch, toSettlementEntry } from '../ledger.ts';
@@ -59,11 +60,11 @@ describe('BatchWriter with claims in use', () => {
     const { writer, committed, failures } = writerWithClaimsInUse(inUse);
     // One of them twice, as in a replayed journal.
     for (const each of [one, busy, { ...busy }, two]) writer.add(each);
-    while (committed.length < 2) await Bun.sleep(5);
+    await waitUntil(() => committed.length >= 2);
     expect(committed).toEqual([one.requestId, two.requestId]);
     expect(writer.waiting).toBe(2);
     inUse.clear();
-    while (committed.length < 4) await Bun.sleep(5);
+    await waitUntil(() => committed.length >= 4);
     expect(committed.slice(2)).toEqual([busy.requestId, busy.requestId]);
     expect([writer.waiting, failures]).toEqual([0, []]);
   });
@@ -101,7 +102,7 @@ describe('BatchWriter', () => {
     const { writer, batches, committed } = writerWith();
     const all = [settlement(), settlement(), settlement()];
     for (const one of all) writer.add(toSettlementEntry(one));
-    while (committed.length < 3) await Bun.sleep(5);
+    await waitUntil(() => committed.length >= 3);
     expect(batches).toHaveLength(1);
     expect(batches[0]).toMatchObject({ processId: 'p', settlements: all, mayRepeat: false });
     expect(writer.waiting).toBe(0);
@@ -125,7 +126,7 @@ describe('BatchWriter', () => {
     });
     const [first, second] = [entry(), entry()];
     writer.add(first);
-    while (committed.length < 2) await Bun.sleep(5);
+    await waitUntil(() => committed.length >= 2);
     expect(committed).toEqual([first.requestId, second.requestId]);
   });
 
@@ -204,7 +205,7 @@ describe('BatchWriter', () => {
     expect(failures).toEqual([1]);
     const second = settlement();
     writer.add(toSettlementEntry(second));
-    while (committed.length < 2) await Bun.sleep(5);
+    await waitUntil(() => committed.length >= 2);
     expect(batches.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true, true]);
     expect(batches[2]?.settlements).toEqual([first, second]);
     // Later batches don't look up every request.
@@ -216,7 +217,7 @@ describe('BatchWriter', () => {
   test('retries failed commits by itself', async () => {
     const { writer, committed, failures } = writerWith('fails', 'fails', 'fails', 'commits');
     writer.add(entry());
-    while (committed.length < 1) await Bun.sleep(5);
+    await waitUntil(() => committed.length >= 1);
     expect(failures).toEqual([1, 1]);
   });
 
@@ -230,7 +231,7 @@ describe('BatchWriter', () => {
     const spy = spyOn(globalThis, 'setTimeout');
     spy.mockImplementation(soon as unknown as typeof setTimeout);
     writer.add(entry());
-    while (committed.length === 0) await Bun.sleep(1);
+    await waitUntil(() => committed.length > 0);
     spy.mockRestore();
     // The first delay is the time that a batch waits for more settlements.
     expect(waits).toEqual([200, 100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000]);

@@ -11,6 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { toSettlementEntry } from '../ledger.ts';
 import { Journal } from './journal.ts';
 import { type DispatchedRequest, readLines } from './journal-files.ts';
@@ -83,7 +84,7 @@ describe('Journal', () => {
     const begin = Date.now();
     await journal.dispatched(dispatched(first));
     const between = Date.now();
-    while (Date.now() === between) await Bun.sleep(1);
+    await waitUntil(() => Date.now() !== between);
     await journal.dispatched(dispatched(second));
     // The `settled` line of the same request doesn't change the age.
     await journal.settled(toSettlementEntry(settlementOf(first, caller, 5)));

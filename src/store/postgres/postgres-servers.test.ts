@@ -11,6 +11,7 @@ import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { callerOf } from '../../../tests/support/caller.ts';
 import { startPooler } from '../../../tests/support/pooler.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../../tests/support/postgres.ts';
+import { waitUntil, within } from '../../../tests/support/wait-until.ts';
 import { Wallets } from '../../money/hold/wallets.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { openStore, openWhenReachable } from '../open.ts';
@@ -218,7 +219,9 @@ test('openWhenReachable waits for a replica to be promoted', async () => {
     onUnreachable: reported.resolve,
     stopped: new Promise(() => {}),
   });
-  expect(await reported.promise).toMatch(/^Postgres at \S+ is read-only: [^.]+ replica[^.]+\.$/);
+  expect(await within(reported.promise, 'the reason why the server is unusable')).toMatch(
+    /^Postgres at \S+ is read-only: [^.]+ replica[^.]+\.$/,
+  );
   await runAsOwner(
     server.url,
     `alter database ${nameOf(url)} set default_transaction_read_only = off`,
@@ -267,7 +270,7 @@ test('openStore works with a single connection once the previous one has closed'
   // It waits only after a rejection.
   const waits = spyOn(Bun, 'sleep');
   const opening = openStore(url.href);
-  while (waits.mock.calls.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await waitUntil(() => waits.mock.calls.length > 0);
   waits.mockRestore();
   await before.end();
   const store = await opening;
@@ -319,7 +322,7 @@ describe('openPostgres with a self-signed certificate', () => {
       'alter system set ssl = on',
       'select pg_reload_conf()',
     );
-    while (!(await speaksTls())) await Bun.sleep(20);
+    await waitUntil(async () => await speaksTls(), { everyMs: 20 });
   });
 
   async function speaksTls(): Promise<boolean> {

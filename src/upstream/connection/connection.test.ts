@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { within } from '../../../tests/support/wait-until.ts';
 import { ConnectionPool } from './pool.ts';
 import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
@@ -91,7 +92,7 @@ test('Connection closes without sending when it is canceled while opening', asyn
   const failure = failureOf(trip.response);
   trip.cancel();
   expect(await failure).toMatchObject({ code: 'ECONNABORTED' });
-  expect(await ended.promise).toBe(0);
+  expect(await within(ended.promise, 'the connection to end')).toBe(0);
 });
 
 test('Connection closes when a request is canceled before any response', async () => {
@@ -103,10 +104,10 @@ test('Connection closes when a request is canceled before any response', async (
   });
   const trip = start(connections);
   const failure = failureOf(trip.response);
-  await received.promise;
+  await within(received.promise, 'the request to arrive');
   trip.cancel();
   expect(await failure).toMatchObject({ code: 'ECONNABORTED' });
-  await ended.promise;
+  await within(ended.promise, 'the connection to end');
 });
 
 describe('A request larger than the socket buffer', () => {
@@ -175,7 +176,7 @@ describe('An idle connection', () => {
     const connections = new ConnectionPool(destination, 0);
     expect(await post(connections)).toBe('connection 1');
     for (const socket of sockets) act(socket);
-    await ended.promise;
+    await within(ended.promise, 'the connection to end');
     expect(await post(connections)).toBe('connection 2');
   });
 
@@ -192,7 +193,7 @@ describe('An idle connection', () => {
       stdout: 'pipe',
     });
     expect(await new Response(child.stdout).text()).toBe('one\ntwo\n');
-    expect(await child.exited).toBe(0);
+    expect(await within(child.exited, 'the program to exit', 60_000)).toBe(0);
   });
 });
 

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, mock, spyOn, test } from 'bun:
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { idleConnectionsMax } from '../../core/bounds.ts';
 import { ConnectionPool, poolFor, setConnectionReporter } from './pool.ts';
 import { formatRequestHead, RoundTrip } from './round-trip.ts';
@@ -66,7 +67,7 @@ async function serverThat(...actions: Action[]) {
   const destination = { hostname: '127.0.0.1', port: address.port, isSecure: false };
   connections = new ConnectionPool(destination, idleMs);
   const untilClosed = async (count: number) => {
-    while (closed < count) await Bun.sleep(1);
+    await waitUntil(() => closed >= count);
   };
   return { received, sockets, port: address.port, ended: ended.promise, untilClosed };
 }

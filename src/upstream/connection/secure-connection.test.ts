@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { within } from '../../../tests/support/wait-until.ts';
 import { failureCode } from '../../core/errors.ts';
 import { isUntrusted } from '../guard/pinned-call.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
@@ -186,7 +187,7 @@ test('Connection does not send the request again after a renegotiation', async (
     abandonOpening: () => undefined,
   };
   const connection = new Connection(owner, tripWith('first'));
-  await idle.promise;
+  await within(idle.promise, 'the connection to be idle');
   const second = tripWith('second');
   connection.startTrip(second);
   connection.secured();
@@ -236,10 +237,10 @@ test('Connection closes when it is canceled during the handshake', async () => {
   const trip = tripWith('{}');
   connectionsAt(await portOf(server)).start(trip);
   const failure = failureOf(trip.response);
-  await greeted.promise;
+  await within(greeted.promise, 'the TLS handshake');
   trip.cancel();
   expect(await failure).toMatchObject({ code: 'ECONNABORTED' });
-  await ended.promise;
+  await within(ended.promise, 'the connection to end');
 });
 
 test('Connection transfers a long request and response completely at any speed', async () => {

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { devNull } from 'node:os';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { type NameServer, startNameServer } from '../../../tests/support/name-server.ts';
+import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { HostNames, NameServerTimeout } from './host-names.ts';
 
 let server: NameServer | undefined;
@@ -56,7 +57,7 @@ describe('HostNames', () => {
       'The gateway is resolving too many host names. Try again shortly.',
     );
     expect(await hostNames.resolve('images.test', 'other')).toEqual(['192.0.2.7']);
-    while (failures.length < 64) await Bun.sleep(5);
+    await waitUntil(() => failures.length >= 64);
     // c-ares still waits for responses, so the lookups of the tenant still count.
     expect(() => hostNames.resolve('images.test', 'acme')).toThrow('too many host names');
   });

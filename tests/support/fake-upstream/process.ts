@@ -1,5 +1,6 @@
 /** The fake upstream in its own process, for load tests and tests that kill gateways. */
 
+import { within } from '../wait-until.ts';
 import type { Behavior } from './behavior.ts';
 import { fromWire, type WireLog } from './control.ts';
 import type { LoggedRequest, RequestTotals } from './logged-request.ts';
@@ -33,7 +34,7 @@ export async function startFakeUpstreamProcess(
     stdout: 'pipe',
     stderr: 'inherit',
   });
-  const url = await firstLine(child.stdout);
+  const url = await within(firstLine(child.stdout), "the fake upstream's address", 60_000);
 
   const post = async (path: string, body: unknown): Promise<void> => {
     const reply = await fetch(`${url}${path}`, { method: 'POST', body: JSON.stringify(body) });

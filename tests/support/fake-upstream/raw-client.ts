@@ -1,4 +1,5 @@
 // A client that exposes the received bytes and how the connection ended. Fetch hides both.
+import { within } from '../wait-until.ts';
 
 interface RawReply {
   /** The bytes of each read, as they arrived. */
@@ -56,9 +57,9 @@ export async function connectRaw(port: number): Promise<RawConnection> {
       };
       watchers.add(look);
       look();
-      return promise;
+      return within(promise, `${text} from the server`);
     },
-    finished: () => finished.promise,
+    finished: () => within(finished.promise, 'the end of a raw connection', 60_000),
     disconnect() {
       socket.end();
     },

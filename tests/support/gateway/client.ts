@@ -1,5 +1,9 @@
 /** The client that tests use to send requests and to read answers and streams. */
 import { isObject, parseJson } from '../../../src/core/json.ts';
+import { within } from '../wait-until.ts';
+
+/** Longer than any answer takes, even where a test lets a provider be silent. */
+const answerMsMax = 60_000;
 
 export interface Call {
   readonly key?: string | null;
@@ -25,7 +29,7 @@ export function send(
   { key, body, headers, signal }: Call = {},
 ): Promise<Response> {
   const plain = typeof body === 'string' || body instanceof Uint8Array;
-  return fetch(url, {
+  const response = fetch(url, {
     method,
     headers: {
       ...(key ? { authorization: `Bearer ${key}` } : {}),
@@ -35,10 +39,11 @@ export function send(
     ...(body === undefined ? {} : { body: plain ? body : JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
   });
+  return within(response, `the response to ${method} ${url}`, answerMsMax);
 }
 
 export async function readAnswer(response: Response): Promise<Answer> {
-  const text = await response.text();
+  const text = await within(response.text(), `the body from ${response.url}`, answerMsMax);
   const parsed = parseJson(text);
   const body = isObject(parsed) ? parsed : {};
   const { status, headers } = response;
@@ -63,7 +68,8 @@ export class ChatStream implements AsyncIterableIterator<string> {
 
   /** Returns the `data` of the next event. Skips comments. */
   async next(): Promise<IteratorResult<string>> {
-    const step = await this.#events.next();
+    const subject = `an event after: ${this.text.slice(-200)}`;
+    const step = await within(this.#events.next(), subject, answerMsMax);
     if (!step.done) this.text += contentOf(step.value);
     return step;
   }

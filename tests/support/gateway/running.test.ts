@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { chatAnswer, gated, startFakeUpstream, words } from '../fake-upstream.ts';
 import { newFolder, run, startGateway } from '../gateway.ts';
+import { waitUntil } from '../wait-until.ts';
 
 const startMs = 120_000;
 
@@ -82,9 +83,8 @@ test(
     const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', cwd: newFolder() });
     const [url = '', folder = ''] = (await new Response(child.stdout).text()).split(' ');
     expect(url).toStartWith('http://127.0.0.1:');
-    // Nothing reports when the other process's shell has finished, so poll until the test times
-    // out.
-    while (existsSync(folder)) await Bun.sleep(20);
+    // Nothing reports when the other process's shell has finished.
+    await waitUntil(() => !existsSync(folder), { everyMs: 20 });
     await expect(fetch(url)).rejects.toThrow();
   },
   startMs,

@@ -80,7 +80,7 @@ export class Gateway implements AsyncDisposable {
   /** Waits for a log event. */
   async untilLogged(event: string): Promise<void> {
     const line = `"event":"${event}"`;
-    await this.#spawned.until('stderr', (text) => text.includes(line) || undefined);
+    await this.#spawned.until('stderr', (text) => text.includes(line) || undefined, line);
   }
 
   /** Starts another process on the same store, with the same settings and keys. */

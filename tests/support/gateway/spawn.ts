@@ -2,10 +2,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { within } from '../wait-until.ts';
 import { killAtExit, newFolder, sharedHome } from './cleanup-shell.ts';
 import { type UpstreamConfig, upstreamConfig } from './config.ts';
 
 const program = new URL('../../../src/main.ts', import.meta.url).pathname;
+
+/** Longer than a start or a command takes on a busy machine. */
+const outputMsMax = 60_000;
 
 export interface Keys {
   readonly api: string;
@@ -40,6 +44,7 @@ export interface Spawned {
   until<Found>(
     where: 'stdout' | 'stderr',
     look: (text: string) => Found | undefined,
+    subject?: string,
   ): Promise<Found>;
 }
 
@@ -89,8 +94,12 @@ export function spawnTollgate(command: readonly string[], options: RunOptions = 
     stdout,
     stderr,
     finished,
-    async until(where, look) {
-      const found = await (where === 'stdout' ? stdout : stderr).until(look);
+    async until(where, look, subject = String(look)) {
+      const found = await within(
+        (where === 'stdout' ? stdout : stderr).until(look),
+        `${subject} in the ${where} of tollgate ${command.join(' ')}`,
+        outputMsMax,
+      );
       if (found !== undefined) return found;
       throw new Error(`The command exited early: ${describeExit(await finished)}`);
     },
@@ -105,7 +114,8 @@ function limiting({ openFilesMax }: RunOptions): string[] {
 
 /** Runs a command to its end. */
 export function run(command: readonly string[], options: RunOptions = {}): Promise<Finished> {
-  return spawnTollgate(command, options).finished;
+  const { finished } = spawnTollgate(command, options);
+  return within(finished, `the end of tollgate ${command.join(' ')}`, outputMsMax);
 }
 
 export function describeExit({ exitCode, signal, stdout, stderr }: Finished): string {

@@ -1,5 +1,6 @@
 import { isObject, parseJson } from '../../../src/core/json.ts';
 import type { Gateway } from '../gateway.ts';
+import { waitUntil } from '../wait-until.ts';
 
 /** A request whose client received the full reply or the last event of its stream. */
 interface SeenEnd {
@@ -51,11 +52,12 @@ export class Traffic {
   /** Waits until this many more answers have been received. */
   async untilMore(count: number): Promise<void> {
     const goal = this.ends.length + count;
-    while (this.ends.length < goal) {
-      if (this.#sending === 0)
-        throw new Error('All clients have stopped because the gateway has ended.');
-      await Bun.sleep(10);
-    }
+    const isReached = () => {
+      if (this.ends.length >= goal) return true;
+      if (this.#sending > 0) return false;
+      throw new Error('All clients have stopped because the gateway has ended.');
+    };
+    await waitUntil(isReached, { everyMs: 10, withinMs: 60_000 });
   }
 
   stop(): void {
