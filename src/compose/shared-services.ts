@@ -126,7 +126,7 @@ export async function openServices(
   const health = new Health();
   const listenPort = { port: config.server.port };
   const jobs = new Jobs({
-    ...{ config, store, accounting, health, idempotency, secrets, log, listenPort },
+    ...{ config, store, accounting, health, idempotency, secrets, log, listenPort, uploads },
     now: clock.now,
   });
   await checkObjectStorage(config, store, log);

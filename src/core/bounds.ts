@@ -202,6 +202,12 @@ export const requestUrlsMax = 10_000;
 /** Queued and running jobs per tenant. Above this, new jobs are rejected. */
 export const jobsWaitingMax = 10_000;
 
+/**
+ * Free disk space that uploads and outputs leave for the journal and the database: enough for a
+ * busy hour.
+ */
+export const diskFreeBytesMin = 256 * 1024 * 1024;
+
 /** Disk space for the inputs of one tenant's jobs. */
 export const jobInputBytesMax = 20 * 1024 * 1024 * 1024;
 
@@ -228,6 +234,9 @@ export const webhookMsMax = 10_000;
 export const formHeaderBytesMax = 16 * 1024;
 export const formPartsMax = 64;
 export const formFieldsBytesMax = 1024 * 1024;
+
+/** How long one form can take in total, however slowly but steadily it arrives. */
+export const formMsMax = 3_600_000;
 
 /** After this long without receiving data, a request body counts as stalled. */
 export const bodyStallMs = 30_000;

@@ -11,6 +11,7 @@ import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { addField, duplicateField, type FormPart, mustBeFile, mustBeText } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 import { type SpeechFormat, speechStyleError, type TextLimit } from '../core/media/audio.ts';
+import type { FairShareBudget, MemoryReservation } from '../limits/memory-budget.ts';
 import type { Job, JobRequest } from './job.ts';
 import { jobObject, newJobObject } from './job.ts';
 import { readSpeechInput, readTranscriptionInput } from './job-input.ts';
@@ -47,6 +48,8 @@ interface JobServiceDeps {
   /** Called after a job was canceled. */
   onCanceled(jobId: string): void;
   now(): number;
+  /** Disk space for unfinished forms, shared by all tenants. */
+  readonly uploadBudget: Pick<FairShareBudget, 'openReservation'>;
 }
 
 interface JobModel {
@@ -125,6 +128,7 @@ export class JobService {
     }
     const id = newJobId();
     this.#receiving.set(id, tenantId);
+    const reservation = this.#deps.uploadBudget.openReservation(tenantId);
     const fields = new Map<string, string[]>();
     let upload: StoredAudio | undefined;
     try {
@@ -135,7 +139,8 @@ export class JobService {
         }
         if (part.name !== 'file') throw mustBeText(part.name);
         if (upload) throw duplicateField('file');
-        upload = await storeAudio(part, id, this.#deps.now(), this.#deps);
+        const file = { ...part, chunks: reserved(part.chunks, reservation) };
+        upload = await storeAudio(file, id, this.#deps.now(), this.#deps);
       }
       return { id, fields, upload };
     } catch (error) {
@@ -143,6 +148,7 @@ export class JobService {
       throw error;
     } finally {
       this.#receiving.delete(id);
+      reservation.release();
     }
   }
 
@@ -216,6 +222,16 @@ export class JobService {
     const result = await jobs.enqueue(job, bounds, draft.claim);
     if (result.ok) return newJobObject({ ...job, status: 'queued' }, baseUrl);
     throw enqueueError(result.reason);
+  }
+}
+
+async function* reserved(
+  chunks: AsyncIterable<Uint8Array>,
+  reservation: MemoryReservation,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    reservation.reserve(chunk.length);
+    yield chunk;
   }
 }
 

@@ -13,6 +13,7 @@ import { countCharacters } from '../core/text.ts';
 import { noUsage } from '../core/usage.ts';
 import type { Stages } from '../gateway.ts';
 import type { Admission } from '../limits/admission.ts';
+import type { FairShareBudget } from '../limits/memory-budget.ts';
 import type { Accounting } from '../money/accounting.ts';
 import { chargeAt, costOf } from '../money/price/cost.ts';
 import { textLimitOf } from '../route/capability.ts';
@@ -44,6 +45,7 @@ interface JobsDeps {
   readonly secrets: SecretKeys;
   readonly log: Log;
   readonly listenPort: ListenPort;
+  readonly uploads: { readonly budget: FairShareBudget };
   /** The database's clock, because leases and links expire at the same time for all processes. */
   now(): number;
 }
@@ -149,6 +151,7 @@ export class Jobs {
       urlRejection: rejectionReasonBy(addressPolicy),
       onCanceled: (id) => this.#worker.abortCanceled(id),
       now,
+      uploadBudget: this.#deps.uploads.budget,
     });
     return {
       service,

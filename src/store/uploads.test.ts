@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
+import { diskFreeBytesMin } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import { UploadFolder } from './uploads.ts';
 
@@ -118,4 +119,14 @@ test('UploadFolder leaves half of the free space to other tenants', async () => 
   const again = uploads.uploadsFor('last');
   expect((await again.store(inPieces(bytes, 100_000))).bytes).toBe(700_000);
   await again.clear();
+});
+
+test('UploadFolder rejects an upload that would leave too little free space', async () => {
+  const uploads = new UploadFolder(folder, 1e9, async () => diskFreeBytesMin + bytes.length - 1);
+  const directory = uploads.uploadsFor('acme');
+  expect(await failureOf(directory.store(inPieces(bytes, bytes.length)))).toMatchObject({
+    status: 503,
+    symbol: 'service_unavailable',
+  });
+  await directory.clear();
 });

@@ -5,10 +5,11 @@ import { GatewayError } from '../core/errors.ts';
 import type { Upload, UploadDirectory } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 import { FairShareBudget, type MemoryReservation } from '../limits/memory-budget.ts';
+import { type FreeBytes, FreeSpaceGuard, freeBytesOf } from './free-space.ts';
 
 /**
- * The maximum total size of the files of running requests, enough for 40 image edits of the maximum
- * size.
+ * The maximum total size of the files of running requests and unfinished job forms, enough for 40
+ * image edits of the maximum size.
  */
 export const uploadBytesMax = 4 * 1024 * 1024 * 1024;
 
@@ -22,9 +23,11 @@ const chunkBytes = 256 * 1024;
 export class UploadFolder {
   readonly path: string;
   readonly budget: FairShareBudget;
+  readonly #freeBytes: FreeBytes;
 
-  constructor(path: string, bytesMax = uploadBytesMax) {
+  constructor(path: string, bytesMax = uploadBytesMax, freeBytes = freeBytesOf) {
     this.path = path;
+    this.#freeBytes = freeBytes;
     const message = 'This gateway has too many uploads in progress; try again shortly.';
     this.budget = new FairShareBudget(bytesMax, message);
   }
@@ -38,26 +41,31 @@ export class UploadFolder {
   }
 
   uploadsFor(tenantId: string): UploadDirectory {
-    return new RequestUploads(this.path, this.budget.openReservation(tenantId));
+    const reservation = this.budget.openReservation(tenantId);
+    return new RequestUploads(this.path, reservation, this.#freeBytes);
   }
 }
 
 class RequestUploads implements UploadDirectory {
   readonly #folder: string;
   readonly #reservation: MemoryReservation;
+  readonly #freeBytes: FreeBytes;
   readonly #files = new Set<FileHandle>();
 
-  constructor(folder: string, reservation: MemoryReservation) {
+  constructor(folder: string, reservation: MemoryReservation, freeBytes: FreeBytes) {
     this.#folder = folder;
     this.#reservation = reservation;
+    this.#freeBytes = freeBytes;
   }
 
   async store(chunks: AsyncIterable<Uint8Array>): Promise<Upload> {
     const file = await this.#open();
+    const space = new FreeSpaceGuard(this.#folder, this.#freeBytes);
     const hash = createHash('sha256');
     let bytes = 0;
     for await (const chunk of chunks) {
       this.#reservation.reserve(chunk.length);
+      await space.beforeWrite(chunk.length);
       hash.update(chunk);
       await writeFully(file, chunk, bytes);
       bytes += chunk.length;

@@ -3,10 +3,12 @@ import { createHash, createHmac } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { diskFreeBytesMin } from '../../src/core/bounds.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { newObjectKey } from '../../src/core/stored-object.ts';
 import type { ObjectStorage } from '../../src/jobs/object-storage.ts';
 import { ObjectLinks } from '../../src/jobs/object-storage.ts';
+import { FileObjects } from '../../src/store/objects/files.ts';
 import { openObjects } from '../../src/store/objects/open.ts';
 import { S3Objects } from '../../src/store/objects/s3.ts';
 import { type S3Server, startS3 } from '../support/s3.ts';
@@ -169,6 +171,28 @@ describe('FileObjects', () => {
       rmSync(folder, { recursive: true });
     },
   );
+
+  test('rejects a file that would leave too little free space, and keeps nothing of it', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-objects-'));
+    let freeBytes = diskFreeBytesMin + 1.5 * 2 ** 20;
+    const store = new FileObjects(folder, links, async () => freeBytes);
+    const chunks = (function* () {
+      for (let sent = 0; sent < 8; sent += 1) {
+        yield new Uint8Array(512 * 1024);
+        freeBytes -= 512 * 1024;
+      }
+    })();
+    const failure = await failureOf(store.put(newObjectKey('wav'), chunks));
+    expect(failure).toMatchObject({
+      status: 503,
+      message: "The gateway's disk is almost full, so it stores no files. Try again later.",
+      retryAfterSeconds: 60,
+    });
+    // The free space is checked once per MiB.
+    expect(freeBytes).toBeGreaterThanOrEqual(diskFreeBytesMin - 2 ** 20);
+    expect(readdirSync(folder)).toEqual([]);
+    rmSync(folder, { recursive: true });
+  });
 
   test('fails at startup if its folder cannot be created', () => {
     const open = () => openObjects('file:/proc/nowhere/objects', noCredentials, links);

@@ -1,4 +1,4 @@
-/** Uploads are stored before they can be charged, so a tenant may send only a few at a time. */
+/** Uploads are stored before they can be charged, so only a few may be unfinished at a time. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { FormPart } from '../../src/core/form.ts';
 import { wavFile } from '../support/audio-files.ts';
@@ -30,4 +30,18 @@ test("a tenant's 33rd upload is rejected unread while the other 32 are in progre
   gate.resolve();
   for (const form of await Promise.all(uploads)) await harness.service.discardForm(form);
   expect(await harness.transcription(caller, wavFile(1))).toStartWith('job_');
+});
+
+test('unfinished uploads are rejected while there is no space for them', async () => {
+  const caller = await harness.newCaller();
+  const others = harness.uploadBudget.openReservation('other tenants');
+  others.reserve(harness.uploadBytesMax / 2);
+  const own = harness.uploadBudget.openReservation(caller.tenantId);
+  own.reserve(harness.uploadBytesMax / 4);
+  const storedBefore = harness.storedObjects();
+  await expect(harness.transcription(caller, wavFile(1))).rejects.toMatchObject({ status: 503 });
+  expect(harness.storedObjects()).toEqual(storedBefore);
+  own.release();
+  expect(await harness.transcription(caller, wavFile(1))).toStartWith('job_');
+  others.release();
 });

@@ -19,6 +19,7 @@ import type {
 } from '../../src/jobs/runner.ts';
 import { JobSweep } from '../../src/jobs/sweep.ts';
 import { JobWorker, type WorkerDeps } from '../../src/jobs/worker.ts';
+import { FairShareBudget } from '../../src/limits/memory-budget.ts';
 import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { FileObjects } from '../../src/store/objects/files.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
@@ -107,6 +108,8 @@ export class JobHarness {
   readonly store: Store;
   readonly storage: ObjectStorage;
   readonly links = new ObjectLinks(new Secret('a secret of the operator, long enough'));
+  readonly uploadBytesMax = 64 * 1024 * 1024;
+  readonly uploadBudget = new FairShareBudget(this.uploadBytesMax, 'Too many uploads.');
   readonly #folder: string;
   now = 1_800_000_000_000;
   /** Called right after a job was canceled through this process. */
@@ -139,6 +142,7 @@ export class JobHarness {
       urlRejection: async (url) => (url.includes('127.0.0.1') ? 'Private address.' : null),
       onCanceled: (id) => this.onCanceled(id),
       now: () => this.now,
+      uploadBudget: this.uploadBudget,
     });
   }
 

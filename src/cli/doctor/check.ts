@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../../config/config.ts';
+import { diskFreeBytesMin } from '../../core/bounds.ts';
 import { failureCode, failureMessage } from '../../core/errors.ts';
 
 /** A check of the doctor, which prints its finding as one line. */
@@ -38,9 +39,6 @@ export async function runCheck(check: Check): Promise<Finding | undefined> {
   }
 }
 
-/** Enough for the journal and the database during a busy hour. */
-const freeBytesMin = 256 * 2 ** 20;
-
 export function dataFolder({ dataDir }: Config): Check {
   return { name: 'data directory', run: () => folderFinding(dataDir, 'data_dir') };
 }
@@ -62,11 +60,11 @@ export function folderFinding(folder: string, option: string, names?: readonly s
   }
   const { bavail, bsize } = statfsSync(nearest);
   const free = bavail * bsize;
-  if (free < freeBytesMin) {
+  if (free < diskFreeBytesMin) {
     const found = `The disk that holds ${path} has only ${formatSize(free)} free.`;
     return unhealthy(
       found,
-      `Free at least ${formatSize(freeBytesMin)}, or set ${option} to a folder on another disk.`,
+      `Free at least ${formatSize(diskFreeBytesMin)}, or set ${option} to a folder on another disk.`,
     );
   }
   const state = nearest === path ? 'is writable' : "doesn't exist yet; the first start creates it";

@@ -1,5 +1,5 @@
 import type { ReadableStreamDefaultReader } from 'node:stream/web';
-import { bodyBytesPerSecondMin, bodyStallMs } from '../../core/bounds.ts';
+import { bodyBytesPerSecondMin, bodyStallMs, formMsMax } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { deadlineMs, discardRest } from './body.ts';
 
@@ -9,17 +9,19 @@ export class FormSource {
   /** A reader, because the stream's iterator can't be closed while it waits for a chunk. */
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #stallMs: number;
+  readonly #totalMs: number;
   /** The time spent waiting for the client. Excludes our own processing time. */
   #waitedMs = 0;
   #bytes = 0;
   #buffer: Buffer = Buffer.alloc(0);
   #isDone = false;
 
-  constructor(request: Request, stallMs = bodyStallMs) {
+  constructor(request: Request, stallMs = bodyStallMs, totalMs = formMsMax) {
     if (request.body === null) throw invalidRequest('The request body is empty. Send a form.');
     this.#request = request;
     this.#reader = request.body.getReader();
     this.#stallMs = stallMs;
+    this.#totalMs = totalMs;
   }
 
   /** Returns exactly this many bytes. */
@@ -124,11 +126,16 @@ export class FormSource {
 
   /** How long to wait for the next chunk. Shorter if the client is below the minimum rate. */
   get #waitBudgetMs(): number {
-    const leftMs = deadlineMs(this.#bytes, this.#stallMs) - this.#waitedMs;
+    const deadline = Math.min(deadlineMs(this.#bytes, this.#stallMs), this.#totalMs);
+    const leftMs = deadline - this.#waitedMs;
     return Math.min(this.#stallMs, Math.max(0, leftMs));
   }
 
   #timeoutError(waitBudgetMs: number): GatewayError {
+    if (this.#waitedMs + waitBudgetMs > this.#totalMs - 1) {
+      const minutes = Math.round(this.#totalMs / 60_000);
+      return invalidRequest(`The form took longer than ${minutes} minutes to arrive.`);
+    }
     const rateMin = `${bodyBytesPerSecondMin} bytes per second`;
     const tooSlowMessage = `The request body arrived more slowly than ${rateMin}.`;
     const seconds = Math.round(waitBudgetMs / 1000);

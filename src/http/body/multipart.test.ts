@@ -360,6 +360,23 @@ describe('readForm', () => {
     await source.close();
   });
 
+  test('rejects a form that takes too long in total, although it keeps arriving', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await Bun.sleep(5);
+        controller.enqueue(new Uint8Array(1024 * 1024));
+      },
+    });
+    const source = new FormSource(
+      new Request('http://a.test', { method: 'POST', body }),
+      60_000,
+      40,
+    );
+    const failure = await failureOf(source.skipToEnd(Number.POSITIVE_INFINITY));
+    expect(failure.message).toBe('The form took longer than 0 minutes to arrive.');
+    await source.close();
+  });
+
   test('cancels the body when its reader stops', async () => {
     let isCanceled = false;
     const body = new ReadableStream<Uint8Array>({

@@ -11,15 +11,18 @@ import type {
   StoredObject,
 } from '../../jobs/object-storage.ts';
 import { storeError } from '../errors.ts';
+import { type FreeBytes, FreeSpaceGuard, freeBytesOf } from '../free-space.ts';
 
 /** Stores objects as files in a folder that other users of the machine can't access. */
 export class FileObjects implements ObjectStorage {
   readonly #folder: string;
   readonly #links: ObjectLinks;
+  readonly #freeBytes: FreeBytes;
 
-  constructor(folder: string, links: ObjectLinks) {
+  constructor(folder: string, links: ObjectLinks, freeBytes = freeBytesOf) {
     this.#folder = resolve(folder);
     this.#links = links;
+    this.#freeBytes = freeBytes;
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     } catch (cause) {
@@ -34,7 +37,7 @@ export class FileObjects implements ObjectStorage {
       const file = await open(draft, 'wx', 0o600);
       let bytes: number;
       try {
-        bytes = await writeAll(file, chunks);
+        bytes = await writeAll(file, chunks, new FreeSpaceGuard(this.#folder, this.#freeBytes));
         await file.sync();
       } finally {
         await file.close();
@@ -78,9 +81,10 @@ export class FileObjects implements ObjectStorage {
   }
 }
 
-async function writeAll(file: FileHandle, chunks: Chunks): Promise<number> {
+async function writeAll(file: FileHandle, chunks: Chunks, space: FreeSpaceGuard): Promise<number> {
   let bytes = 0;
   for await (const chunk of chunks) {
+    await space.beforeWrite(chunk.length);
     for (let index = 0; index < chunk.length; ) {
       const { bytesWritten } = await file.write(chunk, index, chunk.length - index);
       index += bytesWritten;
