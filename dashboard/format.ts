@@ -72,6 +72,7 @@ const utc = (parts: Intl.DateTimeFormatOptions) =>
 const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit' } as const;
 const timeFormat = utc({ day: '2-digit', month: 'short', year: 'numeric', ...clock });
 const dayFormat = utc({ day: 'numeric', month: 'short' });
+const hourFormat = utc({ hour: '2-digit', minute: '2-digit' });
 const dateFormat = utc({ day: 'numeric', month: 'short', year: 'numeric' });
 const monthFormat = utc({ month: 'long', year: 'numeric' });
 
@@ -80,6 +81,14 @@ export const time = (iso: string): string => timeFormat.format(new Date(iso));
 export const shortTime = (iso: string, now = new Date()): string =>
   time(iso).replace(` ${now.getUTCFullYear()},`, ',');
 export const dayName = (seconds: number): string => dayFormat.format(new Date(seconds * 1_000));
+export const hourName = (seconds: number): string => hourFormat.format(new Date(seconds * 1_000));
+/** `6 May`, or `6 May, 13:00–14:00` for an hour. */
+export function bucketName({ date, hour }: { readonly date: string; readonly hour?: number }) {
+  const start = Date.parse(`${date}T00:00:00Z`) / 1_000;
+  const hourAt = (value: number) => `${String(value).padStart(2, '0')}:00`;
+  const name = dayName(start);
+  return hour === undefined ? name : `${name}, ${hourAt(hour)}–${hourAt(hour + 1)}`;
+}
 export const date = (iso: string): string => dateFormat.format(new Date(iso));
 export const monthName = (month: string): string =>
   monthFormat.format(new Date(`${month}-01T00:00:00Z`));

@@ -25,7 +25,7 @@ export type {
   LogObject as LogRow,
   LogPageObject as LogPage,
   StatementMonthObject as StatementMonth,
-  UsageBucketObject as Day,
+  UsageBucketObject as Bucket,
   UsageGroupObject as Group,
   UsageSummaryObject as Summary,
 } from '../src/contract/customer.ts';

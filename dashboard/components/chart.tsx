@@ -1,36 +1,67 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { dayName } from '../format.ts';
+import { bucketName, dayName, hourName } from '../format.ts';
 import { useTheme } from '../theme.ts';
 
 export interface Series {
   readonly name: string;
-  /** One value per day, in the order of `days`, or null. */
+  /** A CSS color. */
+  readonly color: string;
+  /** One value per bucket, in the order of `buckets`, or null. */
   readonly values: readonly (number | null)[];
   /** The value for the entire period. Averages and rates can't be computed from `values`. */
   readonly total: number;
 }
 
+/** A day, or an hour of it from 0 to 23. */
+export interface BucketTime {
+  readonly date: string;
+  readonly hour?: number;
+}
+
 interface ChartProps {
   /** A description of the chart for screen readers. */
   readonly label: string;
-  /** UTC days as `YYYY-MM-DD`. */
-  readonly days: readonly string[];
+  /** The UTC days or hours. */
+  readonly buckets: readonly BucketTime[];
   readonly series: readonly Series[];
   readonly kind: 'stack' | 'line';
   readonly format: (value: number) => string;
 }
 
 const height = 260;
-const colorCount = 12;
 
-/** A mark in the color of a series. Charts and legends use the same color for the same index. */
-export function Swatch({ index }: { readonly index: number }) {
-  return <i style={{ background: `var(${colorOf(index)})` }} aria-hidden="true" />;
+/** A mark in the color of a series. */
+export function Swatch({ color }: Pick<Series, 'color'>) {
+  return <i style={{ background: color }} aria-hidden="true" />;
 }
 
-const colorOf = (index: number) => `--chart-${index % colorCount}`;
+const startOf = ({ date, hour = 0 }: BucketTime) =>
+  Date.parse(`${date}T00:00:00Z`) / 1_000 + hour * hourSeconds;
+
+const hourSeconds = 3_600;
+const daySeconds = 86_400;
+
+/** Returns the length of the buckets in seconds. */
+const lengthOf = ([first]: readonly BucketTime[]) =>
+  first?.hour === undefined ? daySeconds : hourSeconds;
+
+/**
+ * Returns the start and end of the x axis. uPlot's own bounds aren't used, because it extends those
+ * of a single bucket to three years.
+ */
+function timeRange(buckets: readonly BucketTime[]): [number, number] {
+  const [first, last] = [buckets[0], buckets.at(-1)];
+  const half = lengthOf(buckets) / 2;
+  return first && last ? [startOf(first) - half, startOf(last) + half] : [0, half];
+}
+
+/** Resolves the theme's variables, because a canvas doesn't. */
+function canvasColor(color: string): string {
+  const [, name] = /^var\((.+)\)$/.exec(color) ?? [];
+  return name === undefined ? color : cssVariable(name);
+}
 
 function cssVariable(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -48,7 +79,7 @@ function stacked(series: readonly Series[]): (number | null)[][] {
   return layers.reverse();
 }
 
-function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.Options {
+function optionsOf({ buckets, series, kind, format }: ChartProps, width: number): uPlot.Options {
   const axis = {
     stroke: cssVariable('--muted'),
     font: '12px system-ui, sans-serif',
@@ -57,8 +88,9 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
   };
   const isStack = kind === 'stack';
   const bars = uPlot.paths.bars?.({ size: [0.72, 44], radius: 0.12 });
-  const drawn = series.map((_, index): uPlot.Series => {
-    const color = cssVariable(colorOf(isStack ? series.length - 1 - index : index));
+  const length = lengthOf(buckets);
+  const drawn = (isStack ? series.toReversed() : series).map((one): uPlot.Series => {
+    const color = canvasColor(one.color);
     if (isStack && bars) return { fill: color, paths: bars, points: { show: false } };
     return { stroke: color, width: 2, points: { show: true, size: 5, fill: color } };
   });
@@ -69,7 +101,7 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
     legend: { show: false },
     cursor: { y: false, points: { show: !isStack }, drag: { x: false, y: false } },
     scales: {
-      x: { time: true, range: (_, min, max) => [min - 43_200, max + 43_200] },
+      x: { time: true, range: () => timeRange(buckets) },
       y: { range: (_, _min, max) => [0, max > 0 ? max * 1.08 : 1] },
     },
     axes: [
@@ -77,7 +109,7 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
         ...axis,
         size: 34,
         grid: { show: false },
-        values: (_, splits) => splits.map(dayLabel),
+        values: (_, splits) => splits.map(length === daySeconds ? dayLabel : hourLabel),
         space: 64,
       },
       { ...axis, size: 64, values: (_, splits) => tickLabels(splits, format) },
@@ -98,17 +130,25 @@ function tickLabels(splits: readonly number[], format: ChartProps['format']): st
 
 /** Labels only ticks at midnight, because ticks may fall between days. */
 function dayLabel(seconds: number): string {
-  return seconds % 86_400 === 0 ? dayName(seconds) : '';
+  return seconds % daySeconds === 0 ? dayName(seconds) : '';
 }
 
-function draw(frame: HTMLElement, props: ChartProps, onDay: (index: number | null) => void): uPlot {
-  const seconds = props.days.map((day) => Date.parse(`${day}T00:00:00Z`) / 1_000);
+function hourLabel(seconds: number): string {
+  return seconds % hourSeconds === 0 ? hourName(seconds) : '';
+}
+
+function draw(
+  frame: HTMLElement,
+  props: ChartProps,
+  onBucket: (index: number | null) => void,
+): uPlot {
+  const seconds = props.buckets.map(startOf);
   const layers =
     props.kind === 'stack' ? stacked(props.series) : props.series.map(({ values }) => [...values]);
   const options = optionsOf(props, frame.clientWidth);
-  const reportDay = (plot: uPlot) => onDay(plot.cursor.idx ?? null);
+  const reportBucket = (plot: uPlot) => onBucket(plot.cursor.idx ?? null);
   return new uPlot(
-    { ...options, tzDate: utc, hooks: { setCursor: [reportDay] } },
+    { ...options, tzDate: utc, hooks: { setCursor: [reportBucket] } },
     [seconds, ...layers],
     frame,
   );
@@ -116,31 +156,31 @@ function draw(frame: HTMLElement, props: ChartProps, onDay: (index: number | nul
 
 const utc = (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC');
 
-/** Returns the day that a keyboard key selects, given the selected day and the last day. */
-const keyboardSteps: Readonly<Record<string, (day: number | null, last: number) => number>> = {
-  ArrowLeft: (day, last) => Math.max(0, (day ?? last + 1) - 1),
-  ArrowRight: (day, last) => Math.min(last, (day ?? -1) + 1),
+/** Returns the bucket that a keyboard key selects, given the selected and the last bucket. */
+const keyboardSteps: Readonly<Record<string, (bucket: number | null, last: number) => number>> = {
+  ArrowLeft: (bucket, last) => Math.max(0, (bucket ?? last + 1) - 1),
+  ArrowRight: (bucket, last) => Math.min(last, (bucket ?? -1) + 1),
   Home: () => 0,
   End: (_, last) => last,
 };
 
-/** Moves the chart's cursor to a day. */
-function moveCursorTo(plot: uPlot | undefined, day: number): void {
-  const seconds = plot?.data[0][day];
+/** Moves the chart's cursor to a bucket. */
+function moveCursorTo(plot: uPlot | undefined, bucket: number): void {
+  const seconds = plot?.data[0][bucket];
   if (seconds !== undefined) plot?.setCursor({ left: plot.valToPos(seconds, 'x'), top: 0 });
 }
 
 export function Chart(props: ChartProps) {
   const frame = useRef<HTMLDivElement>(null);
   const plotRef = useRef<uPlot | undefined>(undefined);
-  const [day, setDay] = useState<number | null>(null);
+  const [bucket, setBucket] = useState<number | null>(null);
   const { theme } = useTheme();
-  const { label, days, series, kind } = props;
-  const plotKey = JSON.stringify([days, series, kind, theme]);
+  const { label, buckets, series, kind } = props;
+  const plotKey = JSON.stringify([buckets, series, kind, theme]);
   useEffect(() => {
     const element = frame.current;
     if (!element) return;
-    const plot = draw(element, props, setDay);
+    const plot = draw(element, props, setBucket);
     plotRef.current = plot;
     const resizing = new ResizeObserver(() => {
       plot.setSize({ width: element.clientWidth, height });
@@ -151,9 +191,9 @@ export function Chart(props: ChartProps) {
       plot.destroy();
     };
   }, [plotKey]);
-  const last = days.length - 1;
+  const last = buckets.length - 1;
   const step = (event: KeyboardEvent) => {
-    const next = keyboardSteps[event.key]?.(day, last);
+    const next = keyboardSteps[event.key]?.(bucket, last);
     if (next === undefined) return;
     event.preventDefault();
     moveCursorTo(plotRef.current, next);
@@ -168,28 +208,27 @@ export function Chart(props: ChartProps) {
         aria-label={label}
         aria-valuemin={0}
         aria-valuemax={last}
-        aria-valuenow={day ?? last}
-        aria-valuetext={describeDay(props, day)}
+        aria-valuenow={bucket ?? last}
+        aria-valuetext={describeBucket(props, bucket)}
         onKeyDown={step}
         onBlur={() => plotRef.current?.setCursor({ left: -10, top: -10 })}
       />
-      <Legend {...props} day={day} />
+      <Legend {...props} bucket={bucket} />
     </figure>
   );
 }
 
-/** Returns the numbers of the day under the pointer, or of the entire period. */
-function selectedValues({ days }: ChartProps, day: number | null) {
-  const index = day !== null && day < days.length ? day : null;
+/** Returns the numbers of the bucket under the pointer, or of the entire period. */
+function selectedValues({ buckets }: ChartProps, bucket: number | null) {
+  const selected = bucket === null ? undefined : buckets[bucket];
   const amountOf = ({ values, total }: Series) =>
-    index === null ? total : (values[index] ?? null);
-  const period = index === null ? 'Entire period' : dayName(Date.parse(days[index] ?? '') / 1_000);
-  return { period, amountOf };
+    bucket === null || selected === undefined ? total : (values[bucket] ?? null);
+  return { period: selected ? bucketName(selected) : 'Entire period', amountOf };
 }
 
 /** Returns the legend's numbers as text for screen readers. */
-function describeDay(props: ChartProps, day: number | null): string {
-  const { period, amountOf } = selectedValues(props, day);
+function describeBucket(props: ChartProps, bucket: number | null): string {
+  const { period, amountOf } = selectedValues(props, bucket);
   const numbers = props.series.flatMap((one) => {
     const value = amountOf(one);
     return value === null ? [] : [`${one.name} ${props.format(value)}`];
@@ -197,9 +236,9 @@ function describeDay(props: ChartProps, day: number | null): string {
   return `${period}: ${numbers.join(', ')}`;
 }
 
-function Legend({ day, ...props }: ChartProps & { day: number | null }) {
+function Legend({ bucket, ...props }: ChartProps & { bucket: number | null }) {
   const { series, kind, format } = props;
-  const { period, amountOf } = selectedValues(props, day);
+  const { period, amountOf } = selectedValues(props, bucket);
   const sum = series.reduce((total, one) => total + (amountOf(one) ?? 0), 0);
   return (
     <figcaption class="legend">
@@ -212,7 +251,7 @@ function Legend({ day, ...props }: ChartProps & { day: number | null }) {
           const value = amountOf(one);
           return (
             <li key={`${index} ${one.name}`}>
-              <Swatch index={index} />
+              <Swatch color={one.color} />
               <span class="legend-name">{one.name}</span>
               <span class="legend-value">{value === null ? '' : format(value)}</span>
             </li>

@@ -1,6 +1,7 @@
 import { feeEntries } from '../../src/money/price/fee-kinds.ts';
 import { requestData, requestJson } from '../api.ts';
 import { Chart } from '../components/chart.tsx';
+import { onlyColor } from '../components/chart-colors.ts';
 import { Download } from '../components/download.tsx';
 import { Empty, Loading, Progress } from '../components/feedback.tsx';
 import { Card, DescriptionList, Page, Tile, Tiles } from '../components/page.tsx';
@@ -125,6 +126,7 @@ function ThisMonth({ month, credits }: CreditsData) {
   }
   const spent = {
     name: 'Credits',
+    color: onlyColor,
     values: month.timeseries.map(({ spend }) => spend),
     total: month.summary.total_spend,
   };
@@ -132,7 +134,7 @@ function ThisMonth({ month, credits }: CreditsData) {
     <Card title={`Credits spent by day in ${name}`}>
       <Chart
         label={`Credits spent by day in ${name}`}
-        days={month.timeseries.map(({ date }) => date)}
+        buckets={month.timeseries}
         series={[spent]}
         kind="stack"
         format={brief}

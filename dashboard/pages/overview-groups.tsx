@@ -1,4 +1,5 @@
 import { Swatch } from '../components/chart.tsx';
+import { ColorAssignments, othersColor } from '../components/chart-colors.ts';
 import { useKeyNames } from '../components/key-choice.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import type { Range } from '../days.ts';
@@ -24,6 +25,17 @@ export function nameOfGroup(
   if (value === null) return 'All others';
   if (value === '') return groupBy === 'provider' ? 'no provider' : 'unnamed';
   return groupBy === 'api_key_id' ? (names.get(value) ?? value) : value;
+}
+
+const assignments = new ColorAssignments();
+
+/** Returns the color of each group, the same in the chart and in the table. */
+export function colorsOfGroups(groups: readonly Group[], groupBy: GroupBy) {
+  const nameOf = (value: string) => `${groupBy} ${value}`;
+  const values = groups.flatMap(({ value }) => (value === null ? [] : [nameOf(value)]));
+  const colors = assignments.colorsOf(values);
+  return ({ value }: Group): string =>
+    (value === null ? undefined : colors.get(nameOf(value))) ?? othersColor;
 }
 
 /** The range and key to which all numbers on the page apply. */
@@ -56,6 +68,7 @@ interface GroupTableProps {
 export function GroupTable({ groups, previous, groupBy, scope }: GroupTableProps) {
   const names = useKeyNames();
   const spent = groups.reduce((sum, { summary }) => sum + summary.total_spend, 0);
+  const colorOf = colorsOfGroups(groups, groupBy);
   const columns: Column<Group>[] = [
     {
       title: groupByNames[groupBy],
@@ -66,7 +79,7 @@ export function GroupTable({ groups, previous, groupBy, scope }: GroupTableProps
         const filter = filterOf(value, groupBy);
         return (
           <span class="group-name">
-            <Swatch index={groups.indexOf(group)} />
+            <Swatch color={colorOf(group)} />
             {filter ? <a href={logsLink(scope, filter)}>{name}</a> : name}
           </span>
         );

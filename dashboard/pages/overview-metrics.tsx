@@ -1,18 +1,19 @@
 import { brief, change, milliseconds, percent, plural } from '../format.ts';
 import { setQuery } from '../route.ts';
-import type { Day, Summary } from '../shapes.ts';
+import type { Bucket, Summary } from '../shapes.ts';
 
 /** A number that has its own tile and can also be shown in the chart. */
 export interface Metric {
   readonly name: string;
   /** The unit, unless the name says it. */
   readonly unit?: string;
+  /** The title of the chart, without “by day”. */
   readonly chartTitle: string;
   readonly total: (summary: Summary) => number;
-  readonly dailyValue: (day: Day) => number | null;
+  readonly bucketValue: (bucket: Bucket) => number | null;
   readonly format: (value: number) => string;
   readonly exact: (value: number) => string;
-  /** True if the values of the days add up to the total. Those of rates and averages don't. */
+  /** True if the values of the buckets add up to the total. Those of rates and averages don't. */
   readonly isAdditive: boolean;
   /** True for percentages. Their change is in percentage points. */
   readonly isShare?: boolean;
@@ -27,33 +28,34 @@ export const metrics = {
     ...amount,
     name: 'Spend',
     unit: 'credits',
-    chartTitle: 'Credits spent by day',
+    chartTitle: 'Credits spent',
     total: (summary) => summary.total_spend,
-    dailyValue: (day) => day.spend,
+    bucketValue: (bucket) => bucket.spend,
     exact: (value) => plural(value, 'credit'),
   },
   requests: {
     ...amount,
     name: 'Requests',
-    chartTitle: 'Requests by day',
+    chartTitle: 'Requests',
     total: (summary) => summary.total_requests,
-    dailyValue: (day) => day.requests,
+    bucketValue: (bucket) => bucket.requests,
     exact: (value) => plural(value, 'request'),
   },
   tokens: {
     ...amount,
     name: 'Tokens',
-    chartTitle: 'Input and output tokens by day',
+    chartTitle: 'Input and output tokens',
     total: (summary) => summary.total_tokens,
-    dailyValue: (day) => day.tokens,
+    bucketValue: (bucket) => bucket.tokens,
     exact: (value) => plural(value, 'token'),
   },
   errors: {
     ...average,
     name: 'Error rate',
-    chartTitle: 'Error rate by day',
+    chartTitle: 'Error rate',
     total: (summary) => summary.error_rate,
-    dailyValue: (day) => (day.requests === 0 ? null : (day.failed_requests / day.requests) * 100),
+    bucketValue: (bucket) =>
+      bucket.requests === 0 ? null : (bucket.failed_requests / bucket.requests) * 100,
     format: percent,
     exact: percent,
     isShare: true,
@@ -61,9 +63,9 @@ export const metrics = {
   latency: {
     ...average,
     name: 'Latency',
-    chartTitle: 'Average latency by day',
+    chartTitle: 'Average latency',
     total: (summary) => summary.avg_latency_ms,
-    dailyValue: (day) => (day.requests === 0 ? null : day.avg_latency_ms),
+    bucketValue: (bucket) => (bucket.requests === 0 ? null : bucket.avg_latency_ms),
     format: milliseconds,
     exact: (value) => `${milliseconds(value)} on average`,
   },

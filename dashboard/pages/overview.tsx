@@ -24,10 +24,16 @@ import {
 } from './overview-groups.tsx';
 import { type MetricName, MetricTiles, metrics } from './overview-metrics.tsx';
 
-function analyticsPath({ from, to }: Range, keyId: string, groupBy?: string): string {
+function analyticsPath(
+  { from, to }: Range,
+  keyId: string,
+  groupBy?: string,
+  granularity?: 'hour',
+): string {
   const query = new URLSearchParams({ start_date: from, end_date: to });
   if (keyId !== '') query.set('api_key_id', keyId);
   if (groupBy) query.set('group_by', groupBy);
+  if (from === to && granularity) query.set('granularity', granularity);
   return `/v1/customer/analytics?${query}`;
 }
 
@@ -56,7 +62,7 @@ export function Overview() {
   const loaded = useLoad(name, async (signal) => {
     const call = { key, signal };
     const [current, previous] = await Promise.all([
-      requestJson<Analytics>(analyticsPath(range, keyId, groupBy), call),
+      requestJson<Analytics>(analyticsPath(range, keyId, groupBy, 'hour'), call),
       requestJson<Analytics>(analyticsPath(previousRange(range), keyId, groupBy), call),
     ]);
     return { current, previous };
@@ -66,7 +72,7 @@ export function Overview() {
   return (
     <Page
       title="Overview"
-      lead={`${periodOf(range)}. Days are in UTC.`}
+      lead={`${periodOf(range)}. Times are in UTC.`}
       actions={
         <>
           <Download path={csv} name="tollgate-analytics.csv" text="Export CSV" />
@@ -130,7 +136,7 @@ function Numbers({ current, previous, metric, groupBy, scope, reload }: NumbersP
   return (
     <>
       <MetricTiles current={current.summary} previous={previous.summary} metric={metric} />
-      <Card title={metrics[metric].chartTitle}>
+      <Card title={`${metrics[metric].chartTitle} by ${current.granularity ?? 'day'}`}>
         <OverviewChart analytics={current} metric={metric} groupBy={groupBy} />
       </Card>
       <Card title={`By ${groupByNames[groupBy].toLowerCase()}`}>

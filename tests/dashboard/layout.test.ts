@@ -161,6 +161,32 @@ test(
 );
 
 test(
+  'a chart of a single day shows its bar in the middle',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: desktop });
+    const { page } = tab;
+    await page.route('**/v1/customer/analytics?*', async (route) => {
+      const response = await route.fetch();
+      const body = (await response.json()) as { timeseries: Record<string, unknown>[] };
+      const timeseries = [{ ...body.timeseries[0], spend: 500 }];
+      await route.fulfill({ json: { ...body, timeseries } });
+    });
+    await tab.signIn(gateway.url, gateway.keys.management, '/credits');
+    await page.locator('canvas').waitFor();
+    const inkInMiddle = `(() => {
+      const canvas = document.querySelector('canvas');
+      const { width, height } = canvas;
+      // The axis of amounts is on the left.
+      const middle = Math.round((width + 40 * devicePixelRatio) / 2);
+      const { data } = canvas.getContext('2d').getImageData(middle, 0, 1, height);
+      return data.filter((value, index) => index % 4 === 3 && value === 255).length / height;
+    })()`;
+    expect(Number(await page.evaluate(inkInMiddle))).toBeGreaterThan(0.5);
+  },
+  timeoutMs,
+);
+
+test(
   'the legend of a line chart shows the averages of the entire period',
   async () => {
     await using tab = await openAt(desktop, 'management', '?metric=latency&split=provider');

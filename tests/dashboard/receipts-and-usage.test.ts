@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import type { Browser } from 'playwright-core';
+import type { Browser, Locator } from 'playwright-core';
 import { desktop, openBrowser, Tab } from '../support/browser.ts';
+import { avoidMidnight } from '../support/clock-boundaries.ts';
 import {
   chatAnswer,
   cutMidStream,
@@ -246,6 +247,78 @@ describe('the overview', () => {
         expect(text).toContain('–');
         expect(text).not.toContain('▼');
       }
+    },
+    timeoutMs,
+  );
+});
+
+describe('the chart of the overview', () => {
+  const today = () => new Date().toISOString().slice(0, 10);
+
+  test(
+    'shows the hours of one day',
+    async () => {
+      await avoidMidnight();
+      const key = await newTenant('hourly');
+      await gateway.chat(chatBody('test/chat'), { key });
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, key, `?from=${today()}&to=${today()}`);
+      await page.getByRole('heading', { name: 'Credits spent by hour' }).waitFor();
+      const chart = page.getByRole('slider', { name: 'Spend by hour and model' });
+      expect(await chart.getAttribute('aria-valuemax')).toBe('23');
+      await chart.focus();
+      const hour = new Date().getUTCHours();
+      const name = (start: number) =>
+        `, ${String(start).padStart(2, '0')}:00–${String(start + 1).padStart(2, '0')}:00`;
+      const shows = (start: number) =>
+        page.locator('.legend b', { hasText: name(start) }).waitFor();
+      await page.keyboard.press('End');
+      await shows(23);
+      await page.keyboard.press('Home');
+      await shows(0);
+      for (let step = 0; step < hour; step++) await page.keyboard.press('ArrowRight');
+      await shows(hour);
+      expect(await page.locator('.legend li .legend-value').innerText()).toBe('3');
+      expect(await tab.accessibilityViolations()).toEqual([]);
+    },
+    timeoutMs,
+  );
+
+  test(
+    'keeps the color of a model when its rank changes',
+    async () => {
+      const key = await newTenant('colors');
+      await gateway.chat(chatBody('test/chat'), { key });
+      await gateway.chat(chatBody('test/none'), { key });
+      await using tab = await open();
+      const { page } = tab;
+      const rows = page.getByRole('table', { name: 'Usage by model' }).locator('tbody tr');
+      const colors = async () => {
+        const found: [model: string, color: string][] = [];
+        for (const row of await rows.all()) {
+          const mark = row.locator('.group-name i');
+          found.push([await row.locator('.group-name').innerText(), await styleOf(mark)]);
+        }
+        return found;
+      };
+      const styleOf = async (mark: Locator) => (await mark.getAttribute('style')) ?? '';
+      await tab.signIn(gateway.url, key);
+      await rows.nth(1).waitFor();
+      const before = await colors();
+      expect(before.map(([model]) => model)).toEqual(['test/chat', 'test/none']);
+      expect(new Set(before.map(([, color]) => color)).size).toBe(2);
+      await gateway.chat({ ...chatBody('test/expensive'), max_tokens: 5 }, { key });
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await rows.nth(2).waitFor();
+      const [first, ...others] = await colors();
+      expect(first?.[0]).toBe('test/expensive');
+      expect(others).toEqual(before);
+      const legend = page.locator('.legend li');
+      const shown = await legend.evaluateAll((items) =>
+        items.map((item) => item.querySelector('i')?.getAttribute('style')),
+      );
+      expect(shown).toEqual([first?.[1], ...before.map(([, color]) => color)]);
     },
     timeoutMs,
   );
