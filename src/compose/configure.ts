@@ -36,7 +36,8 @@ export function configure(
   };
   // A tenant may use at most half of the budget. With room for four bodies, even a single tenant
   // can send two bodies of the maximum size, however little memory there is.
-  bodyMemoryBudget.raise(4 * config.limits.bodyBytes);
+  const { bodyBytes, bodyMemoryBytes } = config.limits;
+  bodyMemoryBudget.raise(Math.max(4 * bodyBytes, bodyMemoryBytes ?? 0));
   const admission = new Admission({ ...counters, defaults: config.limits });
   const addressPolicy = policyWith(config.privateAddresses, () => listenPort.port);
   const deps = { ...services, config, catalog, catalogOf, admission, addressPolicy };

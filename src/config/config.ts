@@ -35,6 +35,8 @@ export interface Config {
     readonly tokensPerMinute: number | null;
     readonly concurrentRequests: number;
     readonly bodyBytes: number;
+    /** Null: an eighth of the memory, but not more than `longBodiesBytesMax`. */
+    readonly bodyMemoryBytes: number | null;
   };
   readonly cache: {
     readonly mode: CacheMode;

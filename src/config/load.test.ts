@@ -69,6 +69,7 @@ describe('loadConfig without settings', () => {
       tokensPerMinute: null,
       concurrentRequests: 256,
       bodyBytes: 20_971_520,
+      bodyMemoryBytes: null,
     });
     expect(config.cache).toEqual({ mode: 'auto', ttlSeconds: 300, maxBytes: 268_435_456 });
     const billing = { byokFeeBasisPoints: 500, durability: 'journal', abandoned: 'input' };

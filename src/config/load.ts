@@ -152,6 +152,7 @@ function assemble(
       tokensPerMinute: file.limits?.tokens_per_minute ?? null,
       concurrentRequests: file.limits?.concurrent_requests ?? 256,
       bodyBytes: file.limits?.body_bytes ?? 20 * 1024 * 1024,
+      bodyMemoryBytes: file.limits?.body_memory_bytes ?? null,
     },
     cache: {
       mode: file.cache?.mode ?? 'auto',

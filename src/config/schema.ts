@@ -41,6 +41,7 @@ export const configFileSchema = strictObject({
     tokens_per_minute: nullable(integer(1)),
     concurrent_requests: integer(1),
     body_bytes: integer(1024, 1_073_741_824),
+    body_memory_bytes: nullable(integer(0)),
   }),
   cache: strictObject({
     mode: oneOf(...cacheModes),

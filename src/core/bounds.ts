@@ -85,6 +85,12 @@ export const allowListMax = 200;
 export const negativeKeysMax = 10_000;
 export const negativeKeyMs = 2_000;
 
+/**
+ * Long request bodies in memory, unless the operator allows more. Their requests take up to 4 times
+ * as much, 0.8 GB.
+ */
+export const longBodiesBytesMax = 192 * 1024 * 1024;
+
 /** How often a process polls for changed keys, tenants, credentials, and skills. */
 export const changePollMs = 400;
 

@@ -1,6 +1,6 @@
 /**
- * Divides the reading of provider streams into turns of the event loop. A provider can send more at
- * once than can be processed in a second, and all other requests would wait for it.
+ * Divides the reading of provider streams and long bodies into turns of the event loop. More can
+ * arrive at once than can be processed in a second, and all other requests would wait for it.
  */
 
 /** The slowest bytes, such as empty events, take less than 0.5 µs each. */

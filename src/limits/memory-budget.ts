@@ -1,5 +1,5 @@
 import { totalmem } from 'node:os';
-import { replyBytesMax } from '../core/bounds.ts';
+import { longBodiesBytesMax, replyBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 
 /** How soon a full budget may have free memory again. */
@@ -56,15 +56,20 @@ export class FairShareBudget {
  */
 const longTextsFraction = 1 / 8;
 
-function machineBudget(content: 'requests' | 'responses', workerCount: number): FairShareBudget {
+function machineBudget(
+  content: 'requests' | 'responses',
+  workerCount: number,
+  bytesMax = Number.POSITIVE_INFINITY,
+): FairShareBudget {
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
   const message = `The gateway is handling too many large ${content}. Try again shortly.`;
   // The worker processes of a machine share its memory.
-  return new FairShareBudget((memory / workerCount) * longTextsFraction, message);
+  const share = (memory / workerCount) * longTextsFraction;
+  return new FairShareBudget(Math.min(share, bytesMax), message);
 }
 
 export function bodyMemoryBudgetFor(workerCount: number): FairShareBudget {
-  return machineBudget('requests', workerCount);
+  return machineBudget('requests', workerCount, longBodiesBytesMax);
 }
 
 /**

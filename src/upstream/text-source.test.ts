@@ -83,6 +83,21 @@ describe('TextSource', () => {
     expect(await source.next()).toBe(endOfStream);
   });
 
+  test('copies the unread part of a long read if its reader is slow, to free the rest', async () => {
+    const bytes = Buffer.alloc(40_000, 'a');
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+    const body = { read: (onBytes: (bytes: Uint8Array) => void) => onBytes(bytes), cancel() {} };
+    const source = new TextSource(body, call, { idleMs: 10_000 });
+    ends.push(() => {
+      source.close();
+      call.cancel();
+    });
+    expect(await source.next()).toBe('a'.repeat(16_384));
+    source.fire();
+    bytes.fill('b');
+    expect(await source.next()).toBe('a'.repeat(16_384));
+  });
+
   test('returns a long read in order when it arrived without a waiting reader', async () => {
     const { source, send } = upstream({ idleMs: 10_000, keepAliveAfterMs: 1 });
     expect(await source.next()).toBe(silence);

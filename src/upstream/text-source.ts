@@ -35,6 +35,9 @@ const endMs = 250;
  */
 export const pieceBytesMax = 16 * 1024;
 
+/** After this long without a request, the unread part of a long read is copied to free the rest. */
+const slowReaderMs = 1_000;
+
 /** Makes the decoder keep a character that is split between two pieces. */
 const moreToCome = { stream: true };
 
@@ -161,7 +164,7 @@ export class TextSource extends Deadline {
   #deliver(piece: SourcePiece | Promise<SourcePiece>): boolean {
     const waiter = this.#waiter;
     this.#waiter = undefined;
-    this.at = Number.POSITIVE_INFINITY;
+    if (this.#rest === undefined) this.at = Number.POSITIVE_INFINITY;
     waiter?.(piece);
     return waiter !== undefined;
   }
@@ -175,6 +178,7 @@ export class TextSource extends Deadline {
     this.#upstreamCall.suspendTimeout();
     const isLong = bytes.length > pieceBytesMax;
     this.#rest = isLong ? bytes.subarray(pieceBytesMax) : undefined;
+    if (isLong) this.at = performance.now() + slowReaderMs;
     const chunk = isLong ? bytes.subarray(0, pieceBytesMax) : bytes;
     this.#bytesWithoutOutput += chunk.length;
     return this.#record(this.#decoder.decode(chunk, moreToCome));
@@ -215,8 +219,16 @@ export class TextSource extends Deadline {
     return text;
   }
 
-  /** Called by the watcher when the upstream is silent or the wait for the end is over. */
+  /**
+   * Called by the watcher when the upstream is silent, the wait for the end is over, or the client
+   * is slow.
+   */
   fire(): void {
+    if (!this.#waiter) {
+      this.at = Number.POSITIVE_INFINITY;
+      if (this.#rest) this.#rest = new Uint8Array(this.#rest);
+      return;
+    }
     const isOver = performance.now() >= this.#endAt;
     this.#deliver(isOver ? endOfStream : silence);
   }

@@ -154,6 +154,33 @@ test('downloads images once for all providers that a request tries', async () =>
   expect(downloads).toHaveLength(1);
 }, 120_000);
 
+test('uses at most 192 MiB for long bodies unless limits.body_memory_bytes allows more', async () => {
+  spyOn(process, 'constrainedMemory').mockReturnValue(64 * 1024 * megabyte);
+  const large = await InProcessGateway.start({
+    providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'key' } },
+    models: [chatModel('test/chat', [{ provider: 'vendor', model: 'chat' }])],
+  });
+  try {
+    const delayed = gated('long', 0, chatAnswer('Later.'));
+    upstream.script(
+      'chat',
+      Array.from({ length: 6 }, () => delayed),
+    );
+    const seen = upstream.requests.length;
+    const pending = Array.from({ length: 5 }, () => large.post(chat(18)));
+    await upstream.until((calls) => calls[seen + 4]);
+    // A tenant may use half of the budget, 96 MB.
+    expect((await large.post(chat(18))).status).toBe(503);
+    large.reload({ bodyMemoryBytes: 400 * megabyte });
+    pending.push(large.post(chat(18)));
+    await upstream.until((calls) => calls[seen + 5]);
+    upstream.open('long');
+    for (const { status } of await Promise.all(pending)) expect(status).toBe(200);
+  } finally {
+    await large.stop();
+  }
+}, 120_000);
+
 test('accepts bodies of the maximum size after a reload raises limits.body_bytes', async () => {
   upstream.script('chat', chatAnswer('Now.'));
   gateway.reload({ bodyBytes: 25 * megabyte });
