@@ -40,6 +40,8 @@ export interface Call {
   readonly operationName: OperationName;
   /** The job whose piece this call processes. */
   readonly jobId?: string;
+  /** True for clients that expect costs in dollars instead of credits. */
+  readonly showsUsd?: boolean;
   /** The model named in the body. Logged even if the rest of the body is invalid. */
   readonly requestedModel: string;
   /** Set once the body has been read and validated. */

@@ -66,6 +66,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
     }),
     ...generationRoutes({
       find: (...args) => accounting.readSettled(() => store.requestLog.find(...args), args[0]),
+      creditsPerUsd: config.creditsPerUsd,
     }),
     ...customerRoutes(customerReads(deps)),
     ...skillRoutes(deps.skills.service),
@@ -79,6 +80,8 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
     ...keyRoutes({
       ...managementDeps,
       requestsPerMinuteMax: config.limits.requestsPerMinute,
+      creditsPerUsd: config.creditsPerUsd,
+      requestsPerMinute: config.limits.requestsPerMinute,
     }),
     ...tenantKeyRoutes(managementDeps),
     ...byokRoutes({

@@ -4,13 +4,17 @@ import { countSchema, messagesSchema } from '../dialects/anthropic/client/schema
 import { chatSchema } from '../dialects/openai-chat/client/schema.ts';
 import { responsesSchema } from '../dialects/responses/client/schema.ts';
 import { plainError } from './errors.ts';
-import { count, credits, named, type Shape, text } from './fields.ts';
+import { count, named, type Shape, text } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
 // Chats in three formats. Responses may have more fields than these, because providers add their
 // own.
 
 // OpenAI's Chat Completions.
+
+const charge = Type.Number({
+  description: 'The charge in whole credits, or in dollars below `/api/v1`.',
+});
 
 const usage = Type.Object(
   {
@@ -25,7 +29,7 @@ const usage = Type.Object(
       }),
     ),
     completion_tokens_details: Type.Optional(Type.Object({ reasoning_tokens: count() })),
-    cost: Type.Optional(credits('The charge, in whole credits.')),
+    cost: Type.Optional(charge),
   },
   { title: 'Usage' },
 );
@@ -151,7 +155,7 @@ const response = Type.Object(
         output_tokens: count('Includes reasoning tokens.'),
         output_tokens_details: Type.Optional(Type.Object({ reasoning_tokens: count() })),
         total_tokens: count(),
-        cost: credits('The charge, in whole credits.'),
+        cost: charge,
       }),
     ),
   },

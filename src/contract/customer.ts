@@ -14,6 +14,7 @@ import {
   time,
   trafficMode,
 } from './fields.ts';
+import { openRouterDetails, openRouterGeneration } from './openrouter.ts';
 import { type Cap, cappedSchema, limitQuery, offsetQuery } from './query.ts';
 import { costBreakdownSchema, receiptSchema } from './receipt.ts';
 import { csv, type RouteDoc } from './route-doc.ts';
@@ -203,7 +204,7 @@ const logPageSchema = inlineRecord({
 });
 export type LogPageObject = Shape<typeof logPageSchema>;
 
-const generationSchema = record('Generation', {
+const generationFields = {
   id: text(),
   model: text(),
   provider_name: text(),
@@ -219,8 +220,15 @@ const generationSchema = record('Generation', {
   cancelled: Type.Boolean(),
   native_tokens_prompt: nullable(count()),
   native_tokens_completion: nullable(count()),
-});
+};
+const generationSchema = record('Generation', generationFields);
 export type GenerationObject = Shape<typeof generationSchema>;
+
+const openRouterGenerationSchema = record('OpenRouterGeneration', {
+  ...generationFields,
+  ...openRouterGeneration,
+});
+export type OpenRouterGenerationObject = Shape<typeof openRouterGenerationSchema>;
 
 export const customerDocs = {
   logs: {
@@ -270,8 +278,9 @@ export const customerDocs = {
   },
   generation: {
     summary: 'Get the outcome of a request',
+    details: openRouterDetails,
     query: { id: text('The `x-request-id`, or the ID of a chat completion.') },
     queryRequired: ['id'],
-    responses: { 200: data(generationSchema) },
+    responses: { 200: data(Type.Union([generationSchema, openRouterGenerationSchema])) },
   },
 } satisfies Record<string, RouteDoc>;

@@ -15,6 +15,7 @@ import {
   text,
   time,
 } from './fields.ts';
+import { openRouterDetails, openRouterKey } from './openrouter.ts';
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
@@ -64,7 +65,7 @@ export const rotationSchema = record('Rotation', {
   overlap_seconds: optional(integer(0, overlapSecondsMax)),
 });
 
-const keySchema = record('Key', {
+const keyFields = {
   id: text(),
   label: text('The first and last characters of the secret.'),
   name: text(),
@@ -85,8 +86,12 @@ const keySchema = record('Key', {
   updated_at: time(),
   expires_at: nullable(time()),
   last_used_at: nullable(time()),
-});
+};
+const keySchema = record('Key', keyFields);
 export type KeyObject = Shape<typeof keySchema>;
+
+const openRouterKeySchema = record('OpenRouterKey', { ...keyFields, ...openRouterKey });
+export type OpenRouterKeyObject = Shape<typeof openRouterKeySchema>;
 
 const issuedKeySchema = record('IssuedKey', {
   data: keySchema,
@@ -136,7 +141,11 @@ export const keyDocs = {
     example: { overlap_seconds: 3600 },
     responses: { 200: issuedKeySchema },
   },
-  current: { summary: 'Get the calling key', responses: { 200: data(keySchema) } },
+  current: {
+    summary: 'Get the calling key',
+    details: openRouterDetails,
+    responses: { 200: data(Type.Union([keySchema, openRouterKeySchema])) },
+  },
 } satisfies Record<string, RouteDoc>;
 
 const tenantId = { id: 'The ID of the tenant.' };

@@ -54,6 +54,10 @@ const modelSchema = record('Model', {
   }),
   supported_parameters: stringList,
   per_request_limits: Type.Null(),
+  canonical_slug: text('The same as `id`.'),
+  default_parameters: Type.Null(),
+  hugging_face_id: Type.Null(),
+  links: inlineRecord({ details: text('The path of this object.') }),
   type: Type.Literal('model'),
   display_name: text(),
   created_at: time('The same as `created`.'),
@@ -65,6 +69,8 @@ export type ModelObject = Shape<typeof modelSchema>;
 const modelListSchema = inlineRecord({
   object: Type.Literal('list'),
   data: Type.Array(modelSchema),
+  total_count: count(),
+  links: inlineRecord({ next: Type.Null({ description: 'The list always has one page.' }) }),
 });
 export type ModelListObject = Shape<typeof modelListSchema>;
 

@@ -90,8 +90,15 @@ export interface AnswerMetrics {
 export interface SettledUsage {
   readonly usage: Usage;
   readonly costCredits: number;
+  /** The cost in dollars, for clients that expect dollars. */
+  readonly costUsd?: number;
   /** Epoch milliseconds. Defaults to now. */
   readonly endedAt?: number;
+}
+
+/** Returns the cost in the unit that the client expects. */
+export function costForClient({ costUsd, costCredits }: SettledUsage): number {
+  return costUsd ?? costCredits;
 }
 
 /** Transforms one upstream stream for one client. Used for a single request. */

@@ -35,7 +35,10 @@ const exactPath = '/metrics';
 interface RoutePath {
   /** The path as in the route table. */
   readonly path: string;
-  /** True below `/api/v1`. OpenRouter's clients expect usage and cost in a stream's last event. */
+  /**
+   * True below `/api/v1`. OpenRouter's clients expect costs in dollars, and usage at the end of a
+   * stream.
+   */
   readonly openRouterStyle: boolean;
   /** True if only clients of the Anthropic API use this path. Its errors have Anthropic's shape. */
   readonly anthropicStyle: boolean;

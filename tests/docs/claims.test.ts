@@ -30,7 +30,7 @@ afterAll(async () => {
 }, timeoutMs);
 
 const chat = (fields: object, key = gateway.keys.api) =>
-  gateway.call('POST', '/api/v1/chat/completions', {
+  gateway.call('POST', '/v1/chat/completions', {
     key,
     body: { model: 'demo/chat', messages, ...fields },
   });

@@ -37,7 +37,7 @@ function usageIn(metadata: Record<string, object> | undefined): Record<string, u
 }
 
 describe('generateText of @openrouter/ai-sdk-provider', () => {
-  test('returns text, reasoning, the provider, usage, and the cost in credits', async () => {
+  test('returns text, reasoning, the provider, usage, and the cost in dollars', async () => {
     const usage = { prompt: 30, completion: 8 };
     const answer = chatAnswer('Fine, thanks', { reasoning: 'be polite', usage, cachedTokens: 4 });
     sdk.upstream.script(upstreamModel, answer);
@@ -47,7 +47,7 @@ describe('generateText of @openrouter/ai-sdk-provider', () => {
     expect(result.usage).toMatchObject({ inputTokens: 30, outputTokens: 8, totalTokens: 38 });
     expect(fieldOf(result.providerMetadata?.openrouter, 'provider')).toBe('fake');
     expect(usageIn(result.providerMetadata)).toMatchObject({
-      cost: 30 * 1 + 8 * 2,
+      cost: 0.000046,
       promptTokensDetails: { cachedTokens: 4 },
       completionTokensDetails: { reasoningTokens: 2 },
     });
@@ -98,7 +98,7 @@ describe('streamText of @openrouter/ai-sdk-provider', () => {
     expect(await result.reasoningText).toBe('count up');
     expect(await result.usage).toMatchObject({ inputTokens: 9, outputTokens: 5 });
     const metadata = await result.providerMetadata;
-    expect(usageIn(metadata)).toMatchObject({ cost: 9 * 1 + 5 * 2, totalTokens: 14 });
+    expect(usageIn(metadata)).toMatchObject({ cost: 0.000019, totalTokens: 14 });
   });
 
   test("returns usage with any base URL if the client's settings request it", async () => {

@@ -69,6 +69,8 @@ export class ManagementServer {
     });
     const deps = {
       ...this.service,
+      creditsPerUsd: 1_000_000,
+      requestsPerMinute: 600,
       applyChanges: async () => {
         this.authenticator.forget();
       },

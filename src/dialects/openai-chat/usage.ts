@@ -184,14 +184,14 @@ function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: 
   return { ...Object.fromEntries(counts), reasoning_tokens: reasoningTokens };
 }
 
-/** Returns the `usage` object for clients. `cost` is in credits. */
-export function writeUsage(usage: Usage, costCredits: number, outputDetails: JsonObject = {}) {
+/** Returns the `usage` object for clients. */
+export function writeUsage(usage: Usage, cost: number, outputDetails: JsonObject = {}) {
   return {
     prompt_tokens: promptTokens(usage),
     completion_tokens: usage.outputTokens,
     total_tokens: totalTokens(usage),
     prompt_tokens_details: writePromptDetails(usage),
     completion_tokens_details: writeOutputDetails(usage, outputDetails),
-    cost: costCredits,
+    cost,
   };
 }

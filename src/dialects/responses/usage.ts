@@ -18,8 +18,8 @@ export function readUsage(raw: unknown): Usage | undefined {
   return { ...usage, reasoningTokens: Math.min(usage.reasoningTokens, usage.outputTokens) };
 }
 
-/** Returns the `usage` object for clients. `cost` is in credits. */
-export function writeUsage(usage: Usage, costCredits: number) {
+/** Returns the `usage` object for clients. */
+export function writeUsage(usage: Usage, cost: number) {
   return {
     input_tokens: promptTokens(usage),
     input_tokens_details: {
@@ -29,6 +29,6 @@ export function writeUsage(usage: Usage, costCredits: number) {
     output_tokens: usage.outputTokens,
     output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
     total_tokens: totalTokens(usage),
-    cost: costCredits,
+    cost,
   };
 }

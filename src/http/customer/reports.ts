@@ -41,6 +41,7 @@ import {
   statementMonths,
   type WalletReads,
 } from '../../records/statement.ts';
+import { openRouterGeneration } from '../openrouter.ts';
 import { readLimit, readOffset } from '../query.ts';
 import type { TenantReadQueue } from '../read-queue.ts';
 import { json } from '../reply.ts';
@@ -264,7 +265,9 @@ async function keyQuota({ spending, now }: CreditsDeps, caller: Caller): Promise
 const anyKey = routesFor({ access: 'either' });
 
 /** Returns the outcome of a request, by its request ID or completion ID. */
-export function generationRoutes(requests: RequestLog): Route[] {
+export function generationRoutes(
+  requests: RequestLog & { readonly creditsPerUsd: number },
+): Route[] {
   return [
     anyKey.get('/v1/generation', customerDocs.generation, async (exchange, caller) => {
       const id = exchange.query.get('id');
@@ -273,7 +276,11 @@ export function generationRoutes(requests: RequestLog): Route[] {
       const find = (requestId: string) => requests.find(caller.tenantId, requestId);
       const record = await findWithRetry(toRequestId(id), find);
       if (!record) throw notFound('There is no request with this ID.', 'id');
-      return json(exchange, { data: generationObject(record) });
+      const generation = generationObject(record);
+      const data = exchange.openRouterStyle
+        ? openRouterGeneration(generation, record, requests.creditsPerUsd)
+        : generation;
+      return json(exchange, { data });
     }),
   ];
 }

@@ -46,6 +46,7 @@ class HttpCall implements Call, IncomingRequest {
   readonly headers: Record<string, string>;
   readonly attempts: Call['attempts'] = [];
   readonly operationName: OperationName;
+  readonly showsUsd: boolean;
   requestedModel = '';
   readonly replayOptions: Call['replayOptions'];
   operation: Call['operation'];
@@ -69,6 +70,7 @@ class HttpCall implements Call, IncomingRequest {
     this.clientSignal = request.signal;
     this.traceparent = request.headers.get('traceparent');
     this.headers = exchange.headers;
+    this.showsUsd = exchange.openRouterStyle;
     this.operationName = operationName;
     this.replayOptions = {
       cacheControl: request.headers.get('cache-control'),

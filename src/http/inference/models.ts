@@ -60,7 +60,12 @@ async function listModels(exchange: Exchange, caller: Caller, deps: ModelDeps): 
     const list: AnthropicModelListObject = { data, has_more: false, ...ids };
     return json(exchange, list);
   }
-  const list: ModelListObject = { object: 'list', data };
+  const list: ModelListObject = {
+    object: 'list',
+    data,
+    total_count: data.length,
+    links: { next: null },
+  };
   return json(exchange, list);
 }
 
@@ -149,6 +154,11 @@ function modelObject(
     },
     supported_parameters: supportedParameters(model, offers),
     per_request_limits: null,
+    // OpenRouter's clients require these.
+    canonical_slug: model.id,
+    default_parameters: null,
+    hugging_face_id: null,
+    links: { details: `/api/v1/models/${model.id}` },
     // Anthropic's names for some of the fields above.
     type: 'model',
     display_name: model.name,

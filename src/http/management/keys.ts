@@ -4,6 +4,7 @@ import { deletedObject } from '../../contract/fields.ts';
 import { type IssuedKeyObject, keyDocs, tenantKeyDocs } from '../../contract/keys.ts';
 import type { Caller } from '../../core/caller.ts';
 import { readManagementBody } from '../body/body.ts';
+import { type KeyContext, openRouterKey } from '../openrouter.ts';
 import { readOffset, readParameter } from '../query.ts';
 import { json } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
@@ -66,7 +67,7 @@ const anyKey = routesFor({ access: 'either' });
 const admin = routesFor({ access: 'admin' });
 
 /** Key management for tenants. The tenant is always the caller's, never a parameter. */
-export function keyRoutes(deps: KeyDeps): Route[] {
+export function keyRoutes(deps: KeyDeps & KeyContext): Route[] {
   const own =
     (name: keyof typeof handlers) =>
     (exchange: Exchange, { tenantId }: Caller) =>
@@ -79,9 +80,12 @@ export function keyRoutes(deps: KeyDeps): Route[] {
     management.delete('/api/v1/keys/:id', keyDocs.delete, own('delete')),
     management.post('/api/v1/keys/:id/rotate', keyDocs.rotate, own('rotate')),
     // No scope is required, because clients read their remaining credits here.
-    anyKey.get('/v1/key', keyDocs.current, async (exchange, { tenantId, keyId }) =>
-      json(exchange, { data: await manage.showKey(deps, tenantId, keyId) }),
-    ),
+    anyKey.get('/v1/key', keyDocs.current, async (exchange, caller) => {
+      const key = await manage.showKey(deps, caller.tenantId, caller.keyId);
+      return json(exchange, {
+        data: exchange.openRouterStyle ? openRouterKey(key, caller, deps) : key,
+      });
+    }),
   ];
 }
 

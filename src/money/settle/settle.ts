@@ -72,9 +72,20 @@ export async function settle(
   } else {
     await deps.saveSettlement(settlement, hold !== undefined);
   }
-  if (outcome.kind === 'replayed') return outcome.first ?? usageOfReplay(call, outcome.metrics);
+  if (outcome.kind === 'replayed') {
+    return forClient(call, outcome.first ?? usageOfReplay(call, outcome.metrics), deps);
+  }
   await deps.countTokens(call.caller, totalTokens(bill.usage));
-  return settled;
+  return forClient(call, settled, deps);
+}
+
+/** Adds the cost in dollars if the client expects it. */
+function forClient(
+  { showsUsd }: Call,
+  settled: SettledUsage,
+  { creditsPerUsd }: SettleDeps,
+): SettledUsage {
+  return showsUsd ? { ...settled, costUsd: settled.costCredits / creditsPerUsd } : settled;
 }
 
 /** Returns the usage of the first answer, estimated if the provider reported none, at no cost. */
@@ -84,7 +95,7 @@ function usageOfReplay({ operation }: Call, metrics: AnswerMetrics): SettledUsag
 
 function toFirstRequest(
   { requestId, receivedAt }: Call,
-  settled: Required<SettledUsage>,
+  settled: SettledUsage & Pick<FirstRequest, 'endedAt'>,
 ): FirstRequest {
   return { requestId, receivedAt, ...settled };
 }

@@ -1,7 +1,12 @@
 /** Writes neutral events as a chat completion. */
 import type { Citation, FinishReason, ReasoningName } from '../../../core/answer.ts';
 import type { JsonObject } from '../../../core/json.ts';
-import type { ReplyIdentity, ReplyWriter, SettledUsage } from '../../dialect.ts';
+import {
+  costForClient,
+  type ReplyIdentity,
+  type ReplyWriter,
+  type SettledUsage,
+} from '../../dialect.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
 import { splitEncrypted } from '../../normalize/signature.ts';
 import { signedCall } from '../tool-calls.ts';
@@ -140,7 +145,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
     const { id, created, model, provider } = this.#identity;
     const others = this.#others.toSorted((a, b) => a.#choiceIndex - b.#choiceIndex);
     const choices = [this, ...others].map((choice) => choice.#write());
-    const usage = writeUsage(settled.usage, settled.costCredits);
+    const usage = writeUsage(settled.usage, costForClient(settled));
     const completion = { id, object: 'chat.completion', created, model, provider, choices };
     // Clients that validate an answer's shape require `system_fingerprint`.
     return JSON.stringify({ ...completion, system_fingerprint: null, usage });

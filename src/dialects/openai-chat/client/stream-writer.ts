@@ -1,13 +1,14 @@
 import type { Citation, FinishReason, ReasoningName } from '../../../core/answer.ts';
 import type { GatewayError } from '../../../core/errors.ts';
 import type { JsonObject } from '../../../core/json.ts';
-import type {
-  ClientDialect,
-  ReplyIdentity,
-  SettledUsage,
-  StreamFormat,
-  StreamIdentity,
-  StreamWriter,
+import {
+  type ClientDialect,
+  costForClient,
+  type ReplyIdentity,
+  type SettledUsage,
+  type StreamFormat,
+  type StreamIdentity,
+  type StreamWriter,
 } from '../../dialect.ts';
 import { keepAlive } from '../../event-stream.ts';
 import { splitEncrypted } from '../../normalize/signature.ts';
@@ -211,7 +212,7 @@ export function closingEvents(
 ): string {
   const done = 'data: [DONE]\n\n';
   if (settled === null) return done;
-  const usage = writeUsage(settled.usage, settled.costCredits, outputDetails);
+  const usage = writeUsage(settled.usage, costForClient(settled), outputDetails);
   return `data: ${JSON.stringify({ ...identityFields(identity), choices: [], usage })}\n\n${done}`;
 }
 

@@ -34,6 +34,7 @@ test("readReply writes the gateway's identity and settled usage and keeps all ot
     ...{ id: 'chatcmpl-ours', object: 'chat.completion', created: 1_800, model: 'acme/large' },
     provider: 'acme',
     service_tier: 'default',
+    system_fingerprint: null,
     choices: [{ index: 0, message, finish_reason: 'stop' }],
     usage: {
       ...{ prompt_tokens: 2, completion_tokens: 3, total_tokens: 5, cost: 11 },

@@ -1,6 +1,12 @@
 /** Passes a chat completion of an OpenAI-style upstream to an OpenAI client. */
 import type { JsonObject } from '../../../core/json.ts';
-import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from '../../dialect.ts';
+import {
+  type AnswerMetrics,
+  costForClient,
+  type ReadResult,
+  type ReplyIdentity,
+  type TransformedReply,
+} from '../../dialect.ts';
 import { noOutputFailure, parseReply } from '../answer-parser.ts';
 import { removeUpstreamFields } from '../chunk.ts';
 import type { ReplyOptions } from '../client/reply-writer.ts';
@@ -26,13 +32,14 @@ export function readReply(
   body.created = identity.created;
   body.model = identity.model;
   body.provider = identity.provider;
+  body.system_fingerprint ??= null;
   body.choices = choices;
   const outputDetails = usage && outputDetailsIn(body);
   body.usage = undefined;
   // Serialize everything now except the usage, which isn't settled yet.
   const answer = JSON.stringify(body).slice(0, -1);
   const write: TransformedReply['write'] = (settled) => {
-    const counted = writeUsage(settled.usage, settled.costCredits, outputDetails);
+    const counted = writeUsage(settled.usage, costForClient(settled), outputDetails);
     return `${answer},"usage":${JSON.stringify(counted)}}`;
   };
   return { ok: true, value: { metrics, write } };

@@ -3,7 +3,7 @@
  */
 import type { FinishReason } from '../../../core/answer.ts';
 import type { GatewayError } from '../../../core/errors.ts';
-import type { SettledUsage, StreamIdentity } from '../../dialect.ts';
+import { costForClient, type SettledUsage, type StreamIdentity } from '../../dialect.ts';
 import { answerId } from '../../normalize/responses/identity.ts';
 import { writeUsage } from '../usage.ts';
 import type { ResponsesBody } from './schema.ts';
@@ -40,8 +40,9 @@ export function isIncomplete(reason: FinishReason): boolean {
 export function ended(
   reason: FinishReason,
   output: readonly unknown[],
-  { usage, costCredits, endedAt = Date.now() }: SettledUsage,
+  settled: SettledUsage,
 ): Outcome {
+  const { endedAt = Date.now() } = settled;
   const incompleteReason = incompleteReasons[reason];
   return {
     status: incompleteReason === undefined ? 'completed' : 'incomplete',
@@ -49,7 +50,7 @@ export function ended(
     error: null,
     incomplete_details: incompleteReason === undefined ? null : { reason: incompleteReason },
     output,
-    usage: writeUsage(usage, costCredits),
+    usage: writeUsage(settled.usage, costForClient(settled)),
   };
 }
 

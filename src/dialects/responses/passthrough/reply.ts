@@ -10,7 +10,13 @@ import {
   textOf,
 } from '../../../core/json.ts';
 import { charactersPerImage, totalTokens, type Usage } from '../../../core/usage.ts';
-import type { ReadResult, ReplyIdentity, SettledUsage, TransformedReply } from '../../dialect.ts';
+import {
+  costForClient,
+  type ReadResult,
+  type ReplyIdentity,
+  type SettledUsage,
+  type TransformedReply,
+} from '../../dialect.ts';
 import { RecordedMetrics } from '../../normalize/responses/answer-metrics.ts';
 import { answerId, renameModel } from '../../normalize/responses/identity.ts';
 import { removeCharges, removePrivateFields } from '../../normalize/responses/private-fields.ts';
@@ -166,14 +172,15 @@ export function writeResponse(
 
 /**
  * Returns the upstream's usage, or the settled usage if the upstream reported none, with the cost
- * in credits instead of the upstream's charges.
+ * to the client instead of the upstream's charges.
  */
 export function countedUsage(
   { usage }: JsonObject,
   reported: Usage | undefined,
-  { usage: settled, costCredits }: SettledUsage,
+  settled: SettledUsage,
 ): object {
-  if (reported === undefined || !isObject(usage)) return writeUsage(settled, costCredits);
+  const cost = costForClient(settled);
+  if (reported === undefined || !isObject(usage)) return writeUsage(settled.usage, cost);
   removeCharges(usage);
   // Codex rejects an answer whose details lack these counts.
   const { cacheReadTokens: cached_tokens, reasoningTokens: reasoning_tokens } = reported;
@@ -182,7 +189,7 @@ export function countedUsage(
     input_tokens_details: { cached_tokens, ...fieldsOf(usage.input_tokens_details) },
     output_tokens_details: { reasoning_tokens, ...fieldsOf(usage.output_tokens_details) },
     total_tokens: usage.total_tokens ?? totalTokens(reported),
-    cost: costCredits,
+    cost,
   };
 }
 
