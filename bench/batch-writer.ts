@@ -25,8 +25,11 @@ const chargeCredits = 125;
 const { values } = parseArgs({ options: { 'rows-before': { type: 'string', default: '0' } } });
 const rowsBefore = Number(values['rows-before']);
 
+let charges = 0;
+
 function settlement(): Settlement {
   return {
+    journalNumber: charges++,
     record: {
       requestId: newRequestId(),
       tenantId: 'default',

@@ -11,6 +11,7 @@ import type { Hold } from './hold/hold.ts';
 import { type HoldAmounts, Wallets } from './hold/wallets.ts';
 import type { Booked, LedgerStore, Settlement } from './ledger.ts';
 import { chargesOf, type SettlementEntry, toSettlementEntry } from './ledger.ts';
+import { totalCharge } from './price/fee-kinds.ts';
 import { AnswerBatchWriter } from './settle/answer-batch-writer.ts';
 import { BatchWriter } from './settle/batch-writer.ts';
 import { Journal } from './settle/journal.ts';
@@ -61,6 +62,8 @@ export class Accounting {
   readonly #onEnded: AccountingDeps['onEnded'];
   /** Requests that were dispatched and have ended. */
   #finished = 0;
+  /** The number of the next charge. */
+  #nextNumber = 0;
   /** How the last commit failed; undefined after a success. */
   #failure: LogFields | undefined;
 
@@ -163,8 +166,10 @@ export class Accounting {
    */
   async saveWithAnswer(
     answer: IdempotentAnswer,
-    settlement: Settlement,
+    unnumbered: Settlement,
   ): Promise<AnswerWriteResult> {
+    // Numbered before the commit, whose confirmation can be lost.
+    const settlement = this.#withNumber(unnumbered);
     const writer = isLongRecording(answer.recording) ? this.#longAnswerWriter : this.#answerWriter;
     const result = await writer.book(answer, toSettlementEntry(settlement));
     if (result === 'unwritten') await this.#saveDispatched({ ...settlement, claim: answer.claim });
@@ -196,7 +201,14 @@ export class Accounting {
     this.#batchWriter.add(entry);
   }
 
-  async #saveDispatched(settlement: Settlement): Promise<void> {
+  #withNumber(settlement: Settlement): Settlement {
+    const { record, journalNumber } = settlement;
+    if (journalNumber !== undefined || totalCharge(record.charges) === 0) return settlement;
+    return { ...settlement, journalNumber: this.#nextNumber++ };
+  }
+
+  async #saveDispatched(unnumbered: Settlement): Promise<void> {
+    const settlement = this.#withNumber(unnumbered);
     const entry = toSettlementEntry(settlement);
     try {
       await this.#journal.settled(entry);

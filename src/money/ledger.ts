@@ -129,6 +129,11 @@ export interface Settlement {
   /** The account of the key's limit, or null, and the charge on it. */
   readonly keyAccount: string | null;
   readonly keyCharge: number;
+  /**
+   * The number of this charge in the journal of its process, by which a replay recognizes it. Free
+   * requests have none, nor do journals of earlier versions.
+   */
+  readonly journalNumber?: number;
   /** Set if an answer with an `Idempotency-Key` couldn't be stored and is only in memory. */
   readonly claim?: IdempotencyClaim;
 }

@@ -12,6 +12,8 @@ export interface Schema {
   api_keys: ApiKeysTable;
   accounts: AccountsTable;
   leases: LeasesTable;
+  journals: JournalsTable;
+  journaled_charges: JournaledChargesTable;
   ledger_entries: LedgerEntriesTable;
   request_log: RequestLogTable;
   usage_daily: UsageDailyTable;
@@ -39,6 +41,8 @@ const isCopied: Readonly<Record<Table, boolean>> = {
   accounts: true,
   // Leases belong to processes that have stopped. Their credits return to the accounts.
   leases: false,
+  journals: true,
+  journaled_charges: true,
   ledger_entries: true,
   request_log: true,
   usage_daily: true,
@@ -121,6 +125,24 @@ export interface LeasesTable {
   answered_recall: Generated<number>;
   /** What running requests of the process held when it last reported. */
   held: Generated<number>;
+}
+
+/**
+ * The booked charges of each journal. Rows are never deleted, because a journal can return from a
+ * backup at any time. A row takes about 100 bytes.
+ */
+export interface JournalsTable {
+  process_id: string;
+  /** The numbers of the booked charges as ranges, such as `0-41,43`. */
+  booked: string;
+  /** How many numbers these are. */
+  charges: number;
+}
+
+/** How many charges with a number in a journal were booked on each wallet. */
+interface JournaledChargesTable {
+  account_id: number;
+  charges: number;
 }
 
 export interface LedgerEntriesTable {

@@ -1,3 +1,4 @@
+import type { NumberRanges } from '../../core/number-ranges.ts';
 import type { Booked, ParsedBatch, Settlement } from '../../money/ledger.ts';
 import { chargesOf, isWalletName, walletName } from '../../money/ledger.ts';
 import { totalCharge } from '../../money/price/fee-kinds.ts';
@@ -6,7 +7,9 @@ import type { Engine, StoreTransaction } from '../database.ts';
 import { insertRows, updateRows } from '../database.ts';
 import { answeredBefore } from '../idempotency-claims.ts';
 import { addJobCosts } from '../jobs/jobs.ts';
+import { logsSince } from '../retention.ts';
 import { type Account, lockAccounts, lockLeases } from './accounts.ts';
+import { bookedNumbers, bookNumbers, hasNumber, lockBookedNumbers } from './journals.ts';
 import { idBytes, idText, logColumns, rowOf } from './request-log.ts';
 import { addUsageSums } from './usage-sums.ts';
 
@@ -19,14 +22,14 @@ export async function commitBatch(
   engine: Engine,
   batch: ParsedBatch,
 ): Promise<readonly Booked[]> {
-  // Every transaction locks claims before accounts, so they can't deadlock.
+  // Every transaction locks claims, then its journal, then accounts, so they can't deadlock.
   const free = await chargedElsewhere(trx, batch);
+  const numbers = await lockBookedNumbers(trx, batch);
   const all = chargesByOwner(batch.settlements);
   const accounts = await lockAccounts(trx, 'owner', [...all.keys()]);
   // Checked under the locks, because two processes may replay the same journal at the same time.
-  const { fresh, repeats } = batch.mayRepeat
-    ? await splitRepeats(trx, batch.settlements)
-    : { fresh: batch.settlements, repeats: [] };
+  const { fresh, repeats } = await splitRepeats(trx, batch, numbers);
+  await bookNumbers(trx, engine, batch, { numbers, accounts });
   const before = booked(chargesByOwner(repeats), () => null);
   if (fresh.length === 0) return before;
   const owed = repeats.length === 0 ? all : chargesByOwner(fresh);
@@ -71,7 +74,7 @@ const noRequests: ReadonlySet<string> = new Set();
 /** Returns the requests whose `Idempotency-Key` was charged for another answer. */
 async function chargedElsewhere(
   trx: StoreTransaction,
-  { settlements, now, mayDefer = false }: ParsedBatch,
+  { settlements, processId, now, mayDefer = false }: ParsedBatch,
 ): Promise<ReadonlySet<string>> {
   const answered = settlements.filter(
     ({ claim, record }) => claim && totalCharge(record.charges) > 0,
@@ -79,7 +82,8 @@ async function chargedElsewhere(
   if (answered.length === 0) return noRequests;
   // A committed request has already used its key, and another request may have claimed the key
   // since.
-  const { fresh } = await splitRepeats(trx, answered);
+  const numbers = await bookedNumbers(trx, processId);
+  const { fresh } = await splitRepeats(trx, { settlements: answered, mayRepeat: true }, numbers);
   const claims = fresh.flatMap(({ claim }) => claim ?? []);
   return claims.length === 0 ? noRequests : answeredBefore(trx, claims, { now, mayDefer });
 }
@@ -114,25 +118,41 @@ function booked(
   }));
 }
 
+/** Separates the settlements that were committed before, by their numbers or request IDs. */
 async function splitRepeats(
   trx: StoreTransaction,
-  settlements: readonly Settlement[],
+  { settlements, mayRepeat }: Pick<ParsedBatch, 'settlements' | 'mayRepeat'>,
+  numbers: NumberRanges,
 ): Promise<{ fresh: readonly Settlement[]; repeats: readonly Settlement[] }> {
+  const isBooked = ({ journalNumber }: Settlement) =>
+    journalNumber !== undefined && numbers.has(journalNumber);
+  if (!mayRepeat && !settlements.some(isBooked)) return { fresh: settlements, repeats: [] };
+  const seen = mayRepeat ? await knownRequests(trx, settlements) : new Set<string>();
+  // The log can't tell whether an older request was booked, and none may be charged twice.
+  const since = settlements.every(hasNumber) ? 0 : await logsSince({ read: trx });
+  const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
+  for (const settlement of settlements) {
+    const { requestId, createdAt } = settlement.record;
+    const isUnknowable = mayRepeat && !hasNumber(settlement) && createdAt < since;
+    // A journal can contain a line twice. The first one counts.
+    const isRepeat = isBooked(settlement) || isUnknowable || seen.has(requestId);
+    (isRepeat ? repeats : fresh).push(settlement);
+    seen.add(requestId);
+  }
+  return { fresh, repeats };
+}
+
+async function knownRequests(
+  trx: StoreTransaction,
+  settlements: readonly Settlement[],
+): Promise<Set<string>> {
   const ids = settlements.map(({ record }) => idBytes(record.requestId));
   const known = await trx
     .selectFrom('request_log')
     .select('request_id')
     .where('request_id', 'in', ids)
     .execute();
-  const seen = new Set(known.map((row) => idText(row.request_id)));
-  const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
-  for (const settlement of settlements) {
-    const { requestId } = settlement.record;
-    // A journal can contain a line twice. The first one counts.
-    (seen.has(requestId) ? repeats : fresh).push(settlement);
-    seen.add(requestId);
-  }
-  return { fresh, repeats };
+  return new Set(known.map((row) => idText(row.request_id)));
 }
 
 type LeaseById = ReadonlyMap<number, FromLease>;

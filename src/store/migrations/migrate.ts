@@ -15,6 +15,7 @@ import { logByKeyAndModel } from './0008-log-by-key-and-model.ts';
 import { liveKeys } from './0009-live-keys.ts';
 import { hourlyUsage } from './0010-hourly-usage.ts';
 import { heldCredits } from './0011-held-credits.ts';
+import { journals } from './0012-journals.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -33,6 +34,7 @@ export const migrations: readonly Migration[] = [
   liveKeys,
   hourlyUsage,
   heldCredits,
+  journals,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

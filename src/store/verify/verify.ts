@@ -8,6 +8,7 @@ import { dailyAddends } from '../ledger/usage-sums.ts';
 import { logCompleteSince, logsSince } from '../retention.ts';
 import { type DailySum, dailySums } from '../schema.ts';
 import { checkAccounts, checkOrphans } from './accounts.ts';
+import { checkJournals } from './journals.ts';
 import { createRowCounter, type OnRows, type Progress, type Report } from './progress.ts';
 
 export interface Verification {
@@ -40,6 +41,7 @@ export async function verifyLedger(
   const requests = await checkDays(database, count, progressOf('requests'));
   await checkRequestIds(database, count, progressOf('request IDs'));
   await checkOrphans(database, count);
+  await checkJournals(database, count);
   return { accounts, entries, requests, discrepancies };
 }
 

@@ -76,6 +76,7 @@ export class SimProcess {
   readonly #answers: AnswerBatchWriter;
   readonly #idempotency: Idempotency;
   readonly #journal: Journal;
+  #nextNumber = 0;
   readonly #root: string;
   readonly #processId: string;
   readonly #store: LedgerStore;
@@ -198,6 +199,7 @@ export class SimProcess {
       writtenOff: requestedCharge - charged.wallet,
       keyAccount: hold.keyAccount,
       keyCharge: charged.key,
+      ...(charged.wallet > 0 ? { journalNumber: this.#nextNumber++ } : {}),
     };
     if (this.dead) return;
     try {
