@@ -84,6 +84,7 @@ async function assemble(
     authenticator,
     log,
     responseCounts: telemetry.responseCounts,
+    countRead: ({ tenantId }) => configured.readRate.take(tenantId),
     writeRateHeaders: (caller, headers) => configured.admission.writeRateHeaders(caller, headers),
     mapError: toOutageError,
   });
@@ -91,8 +92,7 @@ async function assemble(
   const periodicTasks = runPeriodically([...services.periodicTasks(), ...server.periodicTasks()]);
   let currentConfig = config;
   return {
-    firstSecrets,
-    models,
+    ...{ firstSecrets, models },
     chatModel: chatModelOf(models),
     engine: store.database.engine,
     listen(sharesPort = false) {

@@ -3,6 +3,7 @@ import type { Credential } from '../core/caller.ts';
 import { withDemo, withDisabledDemo } from '../demo/models.ts';
 import type { Route } from '../http/routes.ts';
 import { Admission } from '../limits/admission.ts';
+import { ReadRate } from '../limits/read-rate.ts';
 import { Catalog, withProviderKeys } from '../route/catalog.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
 import { createRoutes } from './routes.ts';
@@ -13,6 +14,7 @@ interface Configured {
   readonly models: readonly Model[];
   readonly routes: readonly Route[];
   readonly admission: Admission;
+  readonly readRate: ReadRate;
 }
 
 /** Builds everything that depends on the configuration. A reload calls it again. */
@@ -45,5 +47,6 @@ export function configure(
   const routes = createRoutes({ ...deps, stages }, isDraining);
   telemetry.useCatalog(catalog);
   jobs.configure({ config, catalogOf, admission, stages, addressPolicy });
-  return { models: catalog.callable(), routes, admission };
+  const readRate = new ReadRate(config.limits.readsPerMinute);
+  return { models: catalog.callable(), routes, admission, readRate };
 }

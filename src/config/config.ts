@@ -34,6 +34,8 @@ export interface Config {
     /** Null: no limit other than the tenant's credits. */
     readonly tokensPerMinute: number | null;
     readonly concurrentRequests: number;
+    /** Requests of a tenant that are not model calls. */
+    readonly readsPerMinute: number;
     readonly bodyBytes: number;
     /** Null: an eighth of the memory, but not more than `longBodiesBytesMax`. */
     readonly bodyMemoryBytes: number | null;

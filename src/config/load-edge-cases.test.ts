@@ -26,6 +26,7 @@ const ranges: readonly [name: string, least: number, most: number | null][] = [
   ['limits.requests_per_minute', 1, null],
   ['limits.tokens_per_minute', 1, null],
   ['limits.concurrent_requests', 1, null],
+  ['limits.reads_per_minute', 1, null],
   ['limits.body_bytes', 1024, 1_073_741_824],
   ['cache.ttl_seconds', 1, 31_536_000],
   ['cache.max_bytes', 0, null],

@@ -68,6 +68,7 @@ describe('loadConfig without settings', () => {
       requestsPerMinute: 600,
       tokensPerMinute: null,
       concurrentRequests: 256,
+      readsPerMinute: 6_000,
       bodyBytes: 20_971_520,
       bodyMemoryBytes: null,
     });

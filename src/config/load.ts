@@ -151,6 +151,7 @@ function assemble(
       requestsPerMinute: file.limits?.requests_per_minute ?? 600,
       tokensPerMinute: file.limits?.tokens_per_minute ?? null,
       concurrentRequests: file.limits?.concurrent_requests ?? 256,
+      readsPerMinute: file.limits?.reads_per_minute ?? 6_000,
       bodyBytes: file.limits?.body_bytes ?? 20 * 1024 * 1024,
       bodyMemoryBytes: file.limits?.body_memory_bytes ?? null,
     },

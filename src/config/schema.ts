@@ -40,6 +40,7 @@ export const configFileSchema = strictObject({
     requests_per_minute: integer(1),
     tokens_per_minute: nullable(integer(1)),
     concurrent_requests: integer(1),
+    reads_per_minute: integer(1),
     body_bytes: integer(1024, 1_073_741_824),
     body_memory_bytes: nullable(integer(0)),
   }),

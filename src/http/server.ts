@@ -37,6 +37,8 @@ interface ServerDeps {
   readonly log: Log;
   readonly responseCounts?: ResponseCounts;
   readonly idleSeconds?: number;
+  /** Counts a request that isn't a model call. Throws 429. */
+  countRead?(caller: Caller): void;
   /** Writes rate-limit headers for a request that doesn't count toward the limit. */
   writeRateHeaders?(caller: Caller, headers: Record<string, string>): void;
   /** Maps an unexpected error, such as an outage; undefined means an internal error. */
@@ -164,10 +166,11 @@ export class HttpServer {
     caller: Caller,
   ): Response | Promise<Response> {
     const rejection = scopeError(route, caller);
-    // Handlers of POST routes write the rate-limit headers, usually after they count the request.
-    const writesRateLater = route.method === 'POST' && !rejection;
-    if (route.access === 'routing' && !writesRateLater)
+    // Handlers of model calls and new jobs count them and write the rate-limit headers.
+    const isCountedLater = route.access === 'routing' && route.method === 'POST' && !rejection;
+    if (route.access === 'routing' && !isCountedLater)
       this.#deps.writeRateHeaders?.(caller, exchange.headers);
+    if (!isCountedLater) this.#deps.countRead?.(caller);
     if (rejection) throw rejection;
     // A model may send nothing for minutes. Upstream calls have their own deadlines.
     exchange.setIdleTimeout(0);

@@ -1,0 +1,29 @@
+/** Reads and management calls use no credits, so each tenant has a limit for them. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { InProcessGateway } from '../support/in-process.ts';
+
+let gateway: InProcessGateway;
+beforeAll(async () => {
+  gateway = await InProcessGateway.start({
+    demo: true,
+    limits: { reads_per_minute: 60 },
+    providers: {},
+    models: [],
+  });
+});
+afterAll(() => gateway.stop());
+
+test("a tenant's reads and management calls share a limit that its model calls don't use", async () => {
+  const chat = { model: 'demo/chat', messages: [{ role: 'user', content: 'hi' }] };
+  for (let calls = 0; calls < 3; calls += 1) expect((await gateway.post(chat)).status).toBe(200);
+  expect((await gateway.get('/v1/models')).status).toBe(200);
+  expect((await gateway.get('/api/v1/keys', { key: gateway.keys.management })).status).toBe(200);
+  const rejected = await gateway.get('/v1/models');
+  expect(rejected.status).toBe(429);
+  expect(rejected.headers.get('retry-after')).toBe('1');
+  expect(rejected.error.message).toBe(
+    'This account is limited to 60 reads and management requests per minute. ' +
+      'Send them more slowly.',
+  );
+  expect((await gateway.post(chat)).status).toBe(200);
+});
