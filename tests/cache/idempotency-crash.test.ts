@@ -1,6 +1,6 @@
 /**
  * A replayed answer is charged exactly once, no matter when its process was killed. The tests
- * mostly wait for the lease of a dead process to end, so they run concurrently.
+ * mostly wait for processes to start, so they run concurrently.
  */
 import { afterAll, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
@@ -17,6 +17,7 @@ import {
   answerCost,
   body,
   credits,
+  endLeases,
   headers,
   optionsFor,
   sharedStoreEnv,
@@ -125,7 +126,7 @@ test.concurrent(
     upstream.script('chat', gated('go', 0, answer));
     await answerDuringOutage(gateway, postgres, upstream);
     const next = await gateway.another();
-    // This waits until the killed process's lease ends.
+    await endLeases(postgres.url);
     const again = await next.chat(body, { headers });
     expect([again.status, again.error.message]).toEqual([409, expect.stringContaining('was lost')]);
     expect(upstream.requests).toHaveLength(1);
@@ -146,7 +147,8 @@ test.concurrent(
     const gateway = await startGateway(shared);
     upstream.script('chat', [gated('go', 0, answer), answer]);
     await answerDuringOutage(gateway, postgres, upstream);
-    // This process has no access to the killed one's disk and waits until its lease ends.
+    // This process has no access to the killed one's disk, so it waits until its lease ends.
+    await endLeases(postgres.url);
     const other = await startGateway({ ...shared, keys: gateway.keys });
     expect(replayed(await other.chat(body, { headers }))).toEqual([200, null]);
     const restarted = await gateway.another();
@@ -165,7 +167,8 @@ test.concurrent(
   'a request whose process is killed while streaming is answered by another after the lease ends',
   async () => {
     const upstream = newUpstream();
-    const shared = sharedStoreEnv(await (await startPostgres()).createDatabase());
+    const url = await (await startPostgres()).createDatabase();
+    const shared = sharedStoreEnv(url);
     const one = await startGateway(optionsFor(upstream, shared));
     const two = await startGateway({ ...optionsFor(upstream, shared), keys: one.keys });
     upstream.script('chat', [hangMidStream(2), answer]);
@@ -173,7 +176,9 @@ test.concurrent(
     await upstream.until((requests) => requests.length > 0);
     await one.kill9();
     expect(await interrupted).toBe('interrupted');
-    const again = await two.chat(body, { headers });
+    const waiting = two.chat(body, { headers });
+    await endLeases(url);
+    const again = await waiting;
     expect([again.status, textOf(again)]).toEqual([200, 'One two three']);
     expect(replayed(again)).toEqual([200, null]);
     expect(replayed(await two.chat(body, { headers }))).toEqual([200, 'true']);

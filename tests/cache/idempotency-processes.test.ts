@@ -1,6 +1,5 @@
 /** Idempotency keys survive restarts and are shared between processes. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import pg from 'pg';
 import { type FakeUpstream, gated, startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
 import {
@@ -8,6 +7,7 @@ import {
   answerCost,
   body,
   credits,
+  endLeases,
   headers,
   optionsFor,
   sharedStoreEnv,
@@ -26,14 +26,6 @@ afterAll(() => upstream.stop());
 beforeEach(() => upstream.reset());
 
 const conflict = 'This Idempotency-Key is being answered by another process now.';
-
-/** Ends all leases, so that the tests don't wait 30 seconds. */
-async function endLeases(database: string): Promise<void> {
-  const client = new pg.Client({ connectionString: database });
-  await client.connect();
-  await client.query('update idempotency_claims set expires_at = 0 where is_done = 0');
-  await client.end();
-}
 
 const replayed = (reply: Answer) => reply.headers.get('idempotent-replayed');
 

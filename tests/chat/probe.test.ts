@@ -1,20 +1,25 @@
 /** Exactly one request probes a half-open circuit, and it must be sent to the provider. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { AdvancedClock } from '../support/advanced-clock.ts';
 import { chatAnswer, startFakeUpstream, status, status500 } from '../support/fake-upstream.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 import { twoProviders } from '../support/two-providers.ts';
-import { waitUntil } from '../support/wait-until.ts';
 
 const upstream = startFakeUpstream();
+const clock = new AdvancedClock();
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
   gateway = await InProcessGateway.start(twoProviders(upstream));
 });
 afterAll(async () => {
+  clock[Symbol.dispose]();
   await gateway.stop();
   await upstream.stop();
 });
+
+/** How long a circuit stays open after it opens for the first time. */
+const openMsFirst = 5_000;
 
 const body = { model: 'test/two', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 50 };
 
@@ -28,9 +33,10 @@ beforeEach(async () => {
   upstream.script('broken', status500());
   upstream.script('works', chatAnswer('Instead.'));
   for (let n = 0; n < 5; n++) expect((await gateway.post(body)).status).toBe(200);
-  expect(await circuit()).not.toBe('closed');
-  await waitUntil(async () => (await circuit()) === 'half_open', { everyMs: 50 });
-}, 120_000);
+  expect(await circuit()).toBe('open');
+  clock.advance(openMsFirst);
+  expect(await circuit()).toBe('half_open');
+});
 
 afterEach(async () => {
   expect(await circuit()).toBe('half_open');
@@ -59,5 +65,8 @@ test('probes with 1 of many concurrent requests, even if their model has no othe
   const answers = await Promise.all(many.map((request) => gateway.post(request)));
   expect(callsToBroken() - before).toBe(1);
   expect(answers.filter((answer) => answer.status === 200).length).toBeGreaterThanOrEqual(39);
-  await waitUntil(async () => (await circuit()) === 'half_open', { everyMs: 50 });
-}, 120_000);
+  // After a failed probe, the circuit stays open for twice as long.
+  clock.advance(openMsFirst);
+  expect(await circuit()).toBe('open');
+  clock.advance(openMsFirst);
+});

@@ -49,7 +49,7 @@ export interface SendOptions {
 }
 
 /** Longer than any answer takes, even where a test lets a provider be silent. */
-const answerMsMax = 60_000;
+const answerMsMax = 90_000;
 
 const keys = {
   routing: 'sk-tg-inprocess-0123456789abcdef0123456789',

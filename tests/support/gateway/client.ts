@@ -3,7 +3,7 @@ import { isObject, parseJson } from '../../../src/core/json.ts';
 import { within } from '../wait-until.ts';
 
 /** Longer than any answer takes, even where a test lets a provider be silent. */
-const answerMsMax = 60_000;
+const answerMsMax = 90_000;
 
 export interface Call {
   readonly key?: string | null;
