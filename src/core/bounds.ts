@@ -247,8 +247,9 @@ export const formMsMax = 3_600_000;
 /** After this long without receiving data, a request body counts as stalled. */
 export const bodyStallMs = 30_000;
 
-/** How long the rest of a rejected body is read, so that the client receives the error. */
+/** How much of a rejected body is read, and for how long, so that the client receives the error. */
 export const rejectedBodyMsMax = 10_000;
+export const rejectedBodyBytesMax = 1024 * 1024;
 
 /** The minimum speed of long bodies in both directions: 128 kbit/s, a phone with a weak signal. */
 export const bodyBytesPerSecondMin = 16 * 1024;

@@ -126,9 +126,9 @@ export class HttpServer {
       response = await this.#dispatch(exchange);
       this.#extendIdleTimeout(exchange);
     } catch (error) {
-      response = this.#toErrorResponse(exchange, error);
       await discardUnread(exchange);
-      // Limit the wait, because the rest of the body may never arrive.
+      response = this.#toErrorResponse(exchange, error);
+      // Limit the wait, because the client may never read the error.
       exchange.setIdleTimeout(this.#idleSeconds);
     }
     this.#deps.responseCounts?.count(exchange.pattern, response.status);

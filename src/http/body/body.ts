@@ -5,6 +5,7 @@ import {
   jsonDepthMax,
   jsonNamesMax,
   jsonValuesMax,
+  rejectedBodyBytesMax,
   rejectedBodyMsMax,
 } from '../../core/bounds.ts';
 import { Deadline, DeadlineWatcher } from '../../core/deadlines.ts';
@@ -95,8 +96,9 @@ export async function readBytes(
     return await pendingBody.bytes;
   } catch (error) {
     // Reading fails only if the client disconnected.
-    if (error instanceof GatewayError) throw error;
-    throw invalidRequest('The request body ended early.');
+    if (!(error instanceof GatewayError)) throw invalidRequest('The request body ended early.');
+    unfinished.add(request);
+    throw error;
   } finally {
     deadlines.remove(pendingBody);
   }
@@ -229,40 +231,54 @@ function tooDeep(): GatewayError {
   return invalidRequest(`The request body is nested deeper than ${jsonDepthMax} levels.`);
 }
 
-// A rejected body is read to its end if the connection closes afterward. Otherwise the unread bytes
-// would make the system reset the connection before the client has read the error, and a proxy
-// would answer 502. If the connection stays open, Bun reads the rest itself.
+// A short rejected body is read to its end. Otherwise the unread bytes would make the system reset
+// the connection before the client has read the error, and a proxy would answer 502. If the body is
+// longer, the connection is closed after the error, because Bun would read all of the body.
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
+/** Requests whose body can't be read to its end in time. */
+const unfinished = new WeakSet<Request>();
+
 /** Discards the rest of a partly read body. */
-export function discardRest(request: Request, reader: Reader): Promise<void> {
-  return closesConnection(request) ? readToEnd(reader) : cancel(reader);
+export async function discardRest(request: Request, reader: Reader): Promise<void> {
+  if (!(await readToEnd(reader))) unfinished.add(request);
 }
 
-/** Discards an unread body. */
-export async function discardUnread({ request, headers }: Exchange): Promise<void> {
-  if (!closesConnection(request) && headers.connection !== 'close') return;
-  if (request.body === null || request.bodyUsed) return;
-  await readToEnd(request.body.getReader());
+/** Discards the body of a rejected request. If it is too long, the connection will be closed. */
+export async function discardUnread(exchange: Exchange): Promise<void> {
+  const { request, headers } = exchange;
+  if (request.body !== null && !request.bodyUsed) {
+    // Otherwise, a stalled client might not get the error.
+    exchange.setIdleTimeout(0);
+    await discardRest(request, request.body.getReader());
+  }
+  if (unfinished.has(request)) headers.connection = 'close';
 }
 
-/** Proxies that open a connection per request send `connection: close`. */
-const closesConnection = ({ headers }: Request) =>
-  /\bclose\b/i.test(headers.get('connection') ?? '');
-
-async function readToEnd(reader: Reader): Promise<void> {
-  const timer = setTimeout(() => cancel(reader), rejectedBodyMsMax);
+/** Returns whether the body ended within the limits. */
+async function readToEnd(reader: Reader): Promise<boolean> {
+  let isCanceled = false;
+  const cancel = () => {
+    isCanceled = true;
+    // Fails if the client disconnected.
+    return reader.cancel().catch(() => undefined);
+  };
+  const timer = setTimeout(cancel, rejectedBodyMsMax);
   try {
-    while (!(await reader.read()).done);
+    for (let bytes = 0; ; ) {
+      const { done, value } = await reader.read();
+      if (done) return !isCanceled;
+      bytes += value.length;
+      if (bytes > rejectedBodyBytesMax) {
+        await cancel();
+        return false;
+      }
+    }
   } catch {
     // The client disconnected.
+    return false;
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** Ignores errors, which occur if the client disconnected. */
-async function cancel(reader: Reader): Promise<void> {
-  await reader.cancel().catch(() => undefined);
 }
