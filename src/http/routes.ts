@@ -109,12 +109,20 @@ export class Exchange {
       'x-request-id': this.requestId,
       // Anthropic's SDKs read this header.
       'request-id': this.requestId,
-      // Keys are bearer tokens and there are no cookies, so every origin is allowed.
-      'access-control-allow-origin': '*',
-      'access-control-expose-headers': '*',
+      'x-content-type-options': 'nosniff',
       // Some key headers are unknown to caches, and secrets must not be cached.
       'cache-control': 'no-store',
     };
+    if (isForBrowsers(path)) {
+      // Keys are bearer tokens and there are no cookies, so every origin is allowed.
+      this.headers['access-control-allow-origin'] = '*';
+      this.headers['access-control-expose-headers'] = '*';
+    }
+  }
+
+  /** True if web pages of other origins may use this path. */
+  get allowsOrigins(): boolean {
+    return 'access-control-allow-origin' in this.headers;
   }
 
   setMatch(match: Match): void {
@@ -150,6 +158,11 @@ export class Exchange {
     // The host may be invalid, such as `:80`, even if the path and query are valid.
     return URL.parse(url, defaultOrigin) ?? new URL(defaultOrigin + afterHost(url));
   }
+}
+
+/** Returns whether the path is part of the API. Web pages must not read metrics or call /admin. */
+function isForBrowsers(path: string): boolean {
+  return path.startsWith('/v1/') || path.startsWith('/api/v1/') || path === '/openapi.json';
 }
 
 function ignoreLateError(): void {}

@@ -245,7 +245,7 @@ export class HttpServer {
     this.#deps.log.error('unexpected_failure', { reason: reason(error) });
     const message = 'An internal error occurred.';
     const body = { error: { message, type: 'internal_error', code: 500, param: null } };
-    return Response.json(body, { status: 500 });
+    return Response.json(body, { status: 500, headers: { 'x-content-type-options': 'nosniff' } });
   }
 }
 
@@ -263,7 +263,8 @@ function listenOptions(
  * Answers a CORS preflight. All requested headers are allowed, because SDKs send many of their
  * own. Private network access is allowed for gateways on a local address.
  */
-function preflight({ request, headers }: Exchange): Response {
+function preflight({ request, headers, allowsOrigins }: Exchange): Response {
+  if (!allowsOrigins) return new Response(null, { status: 204, headers });
   return new Response(null, {
     status: 204,
     headers: {

@@ -226,6 +226,34 @@ describe('HTTP routes', () => {
     expect(response.headers.get('access-control-allow-origin')).toBe('*');
   });
 
+  test.each(['/metrics', '/healthz', '/readyz', '/', '/dashboard', '/docs', '/admin/v1/tenants'])(
+    'do not allow other origins to use %s',
+    async (path) => {
+      for (const method of ['GET', 'OPTIONS']) {
+        const headers = { origin: 'https://app.example', 'access-control-request-method': 'GET' };
+        const answer = await gateway.call(method, path, { headers });
+        const names = [...answer.headers.keys()];
+        expect(names.filter((name) => name.startsWith('access-control'))).toEqual([]);
+      }
+    },
+  );
+
+  test.each([
+    ['GET', '/metrics'],
+    ['GET', '/healthz'],
+    ['GET', '/dashboard'],
+    ['GET', '/docs'],
+    ['GET', '/openapi.json'],
+    ['GET', '/nothing'],
+    ['GET', '/admin/v1/tenants'],
+    ['GET', '/v1/models'],
+    ['POST', '/v1/chat/completions'],
+    ['OPTIONS', '/v1/chat/completions'],
+  ])('%s %s has nosniff', async (method, path) => {
+    const { headers } = await gateway.call(method, path);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+  });
+
   test.each([
     ['POST', '/v1/chat/completion', 'POST /v1/chat/completions'],
     ['GET', '/v1/model', 'GET /v1/models'],

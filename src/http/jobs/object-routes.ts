@@ -38,7 +38,6 @@ function sendObject(exchange: Exchange, key: string, { bytes, body }: StoredObje
     'content-type': contentTypeOf(key),
     // The file is untrusted, so a browser must not open it as a page of this origin.
     'content-disposition': `attachment; filename="${key}"`,
-    'x-content-type-options': 'nosniff',
     'content-security-policy': "default-src 'none'; sandbox",
     'cache-control': 'private, no-store',
     'accept-ranges': 'bytes',
