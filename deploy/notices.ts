@@ -17,6 +17,10 @@ interface LockEntry {
   readonly devOptional?: boolean;
 }
 
+interface Lock {
+  readonly packages: Readonly<Record<string, LockEntry>>;
+}
+
 interface Dependency extends LockEntry {
   readonly name: string;
   readonly folder: string;
@@ -24,8 +28,8 @@ interface Dependency extends LockEntry {
 
 const introduction = `# Third-party notices
 
-Tollgate's npm package, executables, and container image install or contain the packages below.
-Each is listed with its version, its license, and the license text.
+Tollgate's npm package, executables, and container image install or contain the software below.
+Each package is listed with its version, its license, and the license text.
 `;
 
 /** Bun's npm package has no license text. Its binaries link libraries under other licenses. */
@@ -41,9 +45,9 @@ ${mit}`;
 
 /** Returns the production dependencies in package-lock.json, sorted by name. */
 export function productionDependencies(): Dependency[] {
-  const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, LockEntry> };
+  const { packages } = JSON.parse(read('package-lock.json')) as Lock;
   return (
-    Object.entries(lock.packages)
+    Object.entries(packages)
       .filter(([folder, { dev, devOptional }]) => folder !== '' && !dev && !devOptional)
       .map(([folder, entry]) => ({
         ...entry,
@@ -77,9 +81,29 @@ function notice(dependency: Dependency): string {
   return `## ${name} ${version}\n\nLicense: ${license}\n\n\`\`\`text\n${body}\n\`\`\`\n`;
 }
 
+/** The vocabulary comes from a development dependency, which takes it from OpenAI's tiktoken. */
+function vocabularyNotice(): string {
+  const { packages } = JSON.parse(read('package-lock.json')) as Lock;
+  const folder = 'node_modules/gpt-tokenizer';
+  const { version = '' } = packages[folder] ?? {};
+  const mit = read(folder, 'LICENSE').trim();
+  const copyright = 'Copyright (c) 2022 OpenAI, Shantanu Jain';
+  return `## cl100k_base
+
+License: MIT
+
+src/operations/embeddings/cl100k_base.txt has the tokens of OpenAI's tiktoken, as published in
+gpt-tokenizer ${version}.
+
+\`\`\`text
+${mit.replace(/^Copyright/m, `${copyright}\nCopyright`)}
+\`\`\`
+`;
+}
+
 /** Returns the text of THIRD_PARTY_NOTICES.md. */
 export function thirdPartyNotices(): string {
-  return [introduction, ...productionDependencies().map(notice)].join('\n');
+  return [introduction, vocabularyNotice(), ...productionDependencies().map(notice)].join('\n');
 }
 
 if (import.meta.main) await Bun.write(join(root, 'THIRD_PARTY_NOTICES.md'), thirdPartyNotices());

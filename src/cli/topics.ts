@@ -6,6 +6,7 @@ import { doctor } from './doctor.ts';
 import { health } from './health.ts';
 import { keys } from './keys.ts';
 import { ledger } from './ledger.ts';
+import { licenses } from './licenses.ts';
 import { models } from './models.ts';
 import { move } from './move.ts';
 import { secret } from './secret.ts';
@@ -30,4 +31,5 @@ export const topics: readonly Topic[] = [
   connect,
   health,
   doctor,
+  licenses,
 ];

@@ -19,15 +19,16 @@ export function inputTokensMax({ inputs }: EmbeddingsOptions): number {
 /** Tokens decoded before the event loop runs again: about 1 ms of work. */
 const tokensAtOnce = 16_384;
 
-/** The bytes of each token of cl100k_base, in base64. The token is the index. */
+/**
+ * The bytes of each token of cl100k_base, in base64. The token is the index. The file is written by
+ * deploy/vocabulary.ts.
+ */
 let vocabulary: Promise<readonly string[]> | undefined;
 
 /** Loads the vocabulary on first use, because most processes never need it. */
 function loadVocabulary(): Promise<readonly string[]> {
-  vocabulary ??= import('gpt-tokenizer/data/cl100k_base.tiktoken', {
-    with: { type: 'text' },
-  }).then(
-    ({ default: lines }) => lines.split('\n').map((line) => line.split(' ')[0] ?? ''),
+  vocabulary ??= import('./cl100k_base.txt', { with: { type: 'text' } }).then(
+    ({ default: lines }) => lines.split('\n'),
     (error) => {
       // The file couldn't be opened. The next request tries again.
       vocabulary = undefined;
