@@ -10,10 +10,11 @@ export interface CachedRecording extends Recording {
 export interface CacheStore {
   /** Never rejects: an unreachable store is treated as empty. */
   find(key: string): CachedRecording | undefined | Promise<CachedRecording | undefined>;
-  save(key: string, recording: CachedRecording, ttlSeconds: number): void;
+  save(key: string, recording: CachedRecording, ttlSeconds: number, tenantId: string): void;
 }
 
 interface CacheEntry {
+  readonly tenantId: string;
   readonly recording: CachedRecording;
   readonly bytes: number;
   readonly until: number;
@@ -30,13 +31,34 @@ const bytesPerEntry = 500;
  */
 const evictionDivisor = 100;
 
-/** Keeps recordings in this process's memory. Evicts the least recently used ones. */
+/** The most that one tenant may use, so that it can't evict all entries of the others. */
+const tenantShareMax = 1 / 2;
+
+/** Entries in order of last use, and their size. */
+class EntryList {
+  readonly entries = new Map<string, CacheEntry>();
+  bytes = 0;
+
+  put(key: string, entry: CacheEntry): void {
+    this.entries.set(key, entry);
+    this.bytes += entry.bytes;
+  }
+
+  remove(key: string, entry: CacheEntry): void {
+    this.entries.delete(key);
+    this.bytes -= entry.bytes;
+  }
+}
+
+/**
+ * Keeps recordings in this process's memory. Evicts the least recently used ones, of the tenant if
+ * its share is full, or of all tenants.
+ */
 export class MemoryCacheStore implements CacheStore {
   readonly #bytesMax: number;
   readonly #now: () => number;
-  /** In order of last use. */
-  readonly #entries = new Map<string, CacheEntry>();
-  #bytes = 0;
+  readonly #all = new EntryList();
+  readonly #byTenant = new Map<string, EntryList>();
 
   /**
    * The default clock is monotonic, because setting the system clock back would extend all
@@ -48,11 +70,11 @@ export class MemoryCacheStore implements CacheStore {
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#all.bytes;
   }
 
   find(key: string): CachedRecording | undefined {
-    const entry = this.#entries.get(key);
+    const entry = this.#all.entries.get(key);
     if (!entry) return undefined;
     this.#remove(key, entry);
     if (entry.until <= this.#now()) return undefined;
@@ -60,31 +82,38 @@ export class MemoryCacheStore implements CacheStore {
     return entry.recording;
   }
 
-  save(key: string, recording: CachedRecording, ttlSeconds: number): void {
-    const previous = this.#entries.get(key);
+  save(key: string, recording: CachedRecording, ttlSeconds: number, tenantId: string): void {
+    const previous = this.#all.entries.get(key);
     if (previous) this.#remove(key, previous);
     const bytes = recording.text.length * bytesPerCharacter + bytesPerEntry;
-    if (bytes > this.#bytesMax) return;
-    this.#put(key, { recording, bytes, until: this.#now() + ttlSeconds * 1000 });
-    if (this.#bytes > this.#bytesMax) this.#evict();
+    const tenantBytesMax = this.#bytesMax * tenantShareMax;
+    if (bytes > tenantBytesMax) return;
+    this.#put(key, { tenantId, recording, bytes, until: this.#now() + ttlSeconds * 1000 });
+    const own = this.#byTenant.get(tenantId);
+    if (own && own.bytes > tenantBytesMax) this.#evict(own, tenantBytesMax);
+    if (this.#all.bytes > this.#bytesMax) this.#evict(this.#all, this.#bytesMax);
   }
 
-  #evict(): void {
-    let toEvict = Math.ceil(this.#entries.size / evictionDivisor);
-    for (const [oldest, entry] of this.#entries) {
-      if (this.#bytes <= this.#bytesMax && toEvict <= 0) break;
+  #evict(list: EntryList, bytesMax: number): void {
+    let toEvict = Math.ceil(list.entries.size / evictionDivisor);
+    for (const [oldest, entry] of list.entries) {
+      if (list.bytes <= bytesMax && toEvict <= 0) break;
       this.#remove(oldest, entry);
       toEvict -= 1;
     }
   }
 
   #put(key: string, entry: CacheEntry): void {
-    this.#entries.set(key, entry);
-    this.#bytes += entry.bytes;
+    this.#all.put(key, entry);
+    const own = this.#byTenant.get(entry.tenantId) ?? new EntryList();
+    this.#byTenant.set(entry.tenantId, own);
+    own.put(key, entry);
   }
 
   #remove(key: string, entry: CacheEntry): void {
-    this.#entries.delete(key);
-    this.#bytes -= entry.bytes;
+    this.#all.remove(key, entry);
+    const own = this.#byTenant.get(entry.tenantId);
+    own?.remove(key, entry);
+    if (own?.entries.size === 0) this.#byTenant.delete(entry.tenantId);
   }
 }

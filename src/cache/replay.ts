@@ -77,7 +77,8 @@ async function readCache(
     isOffered(recording.model, recording.provider)
       ? toReplay(recording, operation, call)
       : undefined;
-  const result = await cache.lookUp(name, directives, call.clientSignal, replay);
+  const { caller, clientSignal } = call;
+  const result = await cache.lookUp(name, caller.tenantId, directives, clientSignal, replay);
   if ('found' in result) return markHit(call, result.found);
   const { inFlight } = result;
   if (inFlight)

@@ -19,7 +19,7 @@ function create(now: () => number = Date.now, bytesMax = 1_000_000) {
     clientSignal = connected,
     isFit = true,
   ) =>
-    cache.lookUp(key, readDirectives(header), clientSignal, ({ text }) =>
+    cache.lookUp(key, 'tenant', readDirectives(header), clientSignal, ({ text }) =>
       isFit ? text : undefined,
     );
   return { cache, lookUp };

@@ -39,6 +39,7 @@ export class ResponseCache {
    */
   async lookUp<T>(
     key: string,
+    tenantId: string,
     directives: CacheDirectives,
     clientSignal: AbortSignal,
     toReplay: (recording: Recording) => T | undefined,
@@ -66,7 +67,7 @@ export class ResponseCache {
       if (replayed !== undefined) return { found: replayed };
       break;
     }
-    return { inFlight: directives.mayWrite ? this.#startFlight(key) : undefined };
+    return { inFlight: directives.mayWrite ? this.#startFlight(key, tenantId) : undefined };
   }
 
   #isFreshEnough({ recordedAt }: CachedRecording, { maxAgeSeconds }: CacheDirectives): boolean {
@@ -76,11 +77,12 @@ export class ResponseCache {
     return maxAgeSeconds === null || ageMs <= maxAgeSeconds * 1000;
   }
 
-  #save(key: string, recording: Recording): void {
-    this.#store.save(key, { ...recording, recordedAt: this.#now() }, this.#ttlSeconds);
+  #save(key: string, recording: Recording, tenantId: string): void {
+    const recorded = { ...recording, recordedAt: this.#now() };
+    this.#store.save(key, recorded, this.#ttlSeconds, tenantId);
   }
 
-  #startFlight(key: string): InFlightEntry {
+  #startFlight(key: string, tenantId: string): InFlightEntry {
     const { promise, resolve } = Promise.withResolvers<Recording | undefined>();
     const flight: Flight = { result: promise, followers: 0 };
     if (!this.#flights.has(key)) this.#flights.set(key, flight);
@@ -91,7 +93,7 @@ export class ResponseCache {
     return {
       finish: async (recording, charge) => {
         await charge?.saveSettlement();
-        if (recording) this.#save(key, recording);
+        if (recording) this.#save(key, recording, tenantId);
         complete(recording ?? undefined);
       },
       release: async () => complete(undefined),

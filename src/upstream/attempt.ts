@@ -148,6 +148,7 @@ export async function attempt<Reply>(
   try {
     const request = withTraceparent(options.request, context);
     const response = await send(provider, request, upstreamCall, checkFor(offer, context));
+    if (context.recorder && response.ok && isNoStore(response)) context.recorder.forbidSharing();
     if (isShortReply(response, options)) {
       upstreamCall.expectDataWithin(idleMs);
       const text = await response.text(() => upstreamCall.expectDataWithin(idleMs));
@@ -219,6 +220,10 @@ const compressedPattern = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
 
 export function isUncompressed({ headers }: HttpResponse): boolean {
   return !compressedPattern.test(headers.get('content-encoding') ?? '');
+}
+
+function isNoStore({ headers }: HttpResponse): boolean {
+  return /\bno-store\b/i.test(headers.get('cache-control') ?? '');
 }
 
 /** Ignores case, as HTTP does. */

@@ -7,6 +7,7 @@ export class AnswerRecorder {
   readonly #isShared: boolean;
   #isCapped = false;
   #isTruncated = false;
+  #mayShare = true;
   #offer: Offer | undefined;
   #dropped: string | undefined;
   #form: Recording['form'] = 'reply';
@@ -46,6 +47,11 @@ export class AnswerRecorder {
     this.#isTruncated = true;
   }
 
+  /** Records that the upstream doesn't allow other requests to get its answer. */
+  forbidSharing(): void {
+    this.#mayShare = false;
+  }
+
   /** Records that the upstream sent a non-streaming response, even if a stream was requested. */
   markFull(): void {
     this.#form = 'reply';
@@ -63,7 +69,7 @@ export class AnswerRecorder {
     const offer = this.#offer;
     if (!offer || this.#length === 0 || this.#length > this.#lengthMax) return undefined;
     const isTruncated = this.#isTruncated || (this.#isCapped && finishReason === 'length');
-    if (isTruncated && this.#isShared) return undefined;
+    if (this.#isShared && (isTruncated || !this.#mayShare)) return undefined;
     return {
       dialect: offer.dialect,
       form: this.#form,

@@ -15,6 +15,7 @@ import {
   replay,
   startFakeUpstream,
   status500,
+  withHeaders,
   withoutUsage,
 } from '../support/fake-upstream.ts';
 import {
@@ -262,6 +263,25 @@ describe('the response cache', () => {
     expect((await send({}, control('no-cache'))).cache).toBe('MISS');
     expect((await send()).cache).toBe('HIT');
     expect(sentCount()).toBe(5);
+  });
+
+  test('does not cache answers with Cache-Control: no-store', async () => {
+    const noStore = { 'cache-control': 'private, no-store, max-age=0' };
+    upstream.script('chat', withHeaders(noStore, chatAnswer('Forty-two')));
+    upstream.script('embed', withHeaders(noStore, embeddings()));
+    for (const stream of [false, true]) {
+      expect((await gateway.post(requestBody({ stream }))).headers.get('x-cache')).toBe('MISS');
+    }
+    const embed = { model: 'test/embed', input: 'hello' };
+    for (let n = 0; n < 2; n += 1) {
+      const { headers, status } = await gateway.post(embed, { path: '/v1/embeddings' });
+      expect([status, headers.get('x-cache')]).toEqual([200, 'MISS']);
+    }
+    expect(sentCount()).toBe(4);
+    upstream.script('chat', chatAnswer('Forty-three'));
+    const again = { 'cache-control': 'no-cache' };
+    await gateway.post(requestBody({}), { headers: again });
+    expect((await gateway.post(requestBody({}))).headers.get('x-cache')).toBe('HIT');
   });
 
   test('does not cache failures', async () => {

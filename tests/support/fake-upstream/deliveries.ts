@@ -94,6 +94,14 @@ export function endlessHeaders(bytes: number, of: Behavior = chatAnswer('ok')): 
   return withDelivery(of, { headerFillBytes: bytes });
 }
 
+/** Sends these additional headers. */
+export function withHeaders(
+  headers: Readonly<Record<string, string>>,
+  of: Behavior = chatAnswer('ok'),
+): Behavior {
+  return withDelivery(of, { extraHeaders: Object.entries(headers) });
+}
+
 /** Sends headers that a gateway must not forward. The last one ends in Latin-1 bytes. */
 export function setCookieAndOddHeaders(of: Behavior = chatAnswer('ok')): Behavior {
   return withDelivery(of, {
