@@ -60,7 +60,9 @@ describe.each(engines.map((engine) => ({ ...engine })))(
         expect(await account(walletOwner(tenant))).toMatchObject({ balance: 70, leased: 70 });
         const record = await stores.one.requestLog.find(tenant, last.record.requestId);
         expect(record?.charges.modelCharge).toBe(10);
-        expect(record?.note).toBe('15 credits were written off because the wallet was empty.');
+        expect(record?.note).toBe(
+          "15 credits were written off because the wallet couldn't cover them.",
+        );
         const intact = await stores.one.requestLog.find(tenant, first.record.requestId);
         expect(intact).toMatchObject({ charges: { modelCharge: 20 }, note: null });
       });

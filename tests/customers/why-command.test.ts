@@ -143,7 +143,7 @@ describe('tollgate why', () => {
   );
 
   test(
-    'shows credits written off because the wallet was empty',
+    "shows credits written off because the wallet couldn't cover them",
     async () => {
       await gateway.admin('POST', '/admin/v1/tenants', { id: 'poor', name: 'Poor' });
       const { stdout } = await gateway.command(
@@ -159,7 +159,9 @@ describe('tollgate why', () => {
       const text = await explain(idOf(answer));
       // 36 credits were used, but the wallet had only 30.
       expect(amountsOf(text)).toEqual([30.3, 4.9, 0.8, -6, 30]);
-      expect(text).toEndWith('6 credits were written off because the wallet was empty.\n');
+      expect(text).toEndWith(
+        "6 credits were written off because the wallet couldn't cover them.\n",
+      );
     },
     timeoutMs,
   );

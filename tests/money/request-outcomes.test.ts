@@ -496,7 +496,9 @@ describe('request that runs out of credits', () => {
     await gateway.get(`/v1/generation?id=${answer.requestId}`, { key });
     const record = await gateway.record(answer.requestId, tenant);
     expect(charge(record)).toBe(500);
-    expect(record.note).toBe('1510 credits were written off because the wallet was empty.');
+    expect(record.note).toBe(
+      "1510 credits were written off because the wallet couldn't cover them.",
+    );
     const wallet = await gateway.store.creditStore.balance(tenant);
     expect(wallet).toMatchObject({ balance: 0 });
   });

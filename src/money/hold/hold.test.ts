@@ -67,6 +67,18 @@ describe('OpenHold', () => {
     expect(held()).toEqual([0, 0]);
   });
 
+  test('charges what is held, as reported to the client, if the store is down', async () => {
+    const { hold, held } = await holdOf(0, 0, wallet);
+    // What the wallet pays counts toward the key's limit.
+    expect(await hold.settle(70)).toEqual({ wallet: 40, key: 40 });
+    expect(held()).toEqual([0, 0]);
+  });
+
+  test("counts the full charge toward the key's limit if the store is down for the key", async () => {
+    const { hold } = await holdOf(0, 0, key);
+    expect(await hold.settle(70)).toEqual({ wallet: 70, key: 70 });
+  });
+
   test.each([wallet, key])(
     'rejects with 503 instead of returning null if the store is down for $name',
     async (lost) => {

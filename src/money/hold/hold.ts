@@ -135,8 +135,10 @@ export class OpenHold implements Hold {
   async #takeShortfall(owner: Owner, held: number, charge: number): Promise<number> {
     const shortfall = await this.#balance(owner).take(charge - held, 0);
     const onHold = held + (shortfall.kind === 'taken' ? shortfall.credits : 0);
-    // If the store is unreachable, charge everything; the commit writes off what is missing.
-    const charged = shortfall.kind === 'unavailable' ? charge : Math.min(charge, onHold);
+    // If the store is unreachable, a wallet pays only what is held, because the client is told the
+    // charge now, and the rest may turn out to be missing. A key's limit counts the full charge.
+    const isUncertain = shortfall.kind === 'unavailable' && owner.allowance !== null;
+    const charged = isUncertain ? charge : Math.min(charge, onHold);
     this.#balance(owner).settle(onHold, charged);
     return charged;
   }

@@ -295,7 +295,7 @@ describe('settle', () => {
     const bill = await billOf({ hold: holdOf(50, 90) });
     expect(bill).toMatchObject({ costCredits: 90, writtenOff: 30, keyCharge: 90 });
     expect(bill.charges).toMatchObject({ modelCharge: 90 });
-    expect(bill.note).toBe('30 credits were written off because the wallet was empty.');
+    expect(bill.note).toBe("30 credits were written off because the wallet couldn't cover them.");
   });
 
   test("counts no more toward the key's limit than it has left", async () => {

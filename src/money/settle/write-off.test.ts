@@ -41,10 +41,10 @@ test('withWriteOff appends to the note', () => {
   const plain = of();
   const noted = { ...plain, record: { ...plain.record, note: 'An estimate.' } };
   expect(withWriteOff(noted, 2).record.note).toBe(
-    'An estimate. 2 credits were written off because the wallet was empty.',
+    "An estimate. 2 credits were written off because the wallet couldn't cover them.",
   );
   expect(withWriteOff(plain, 1).record.note).toBe(
-    '1 credit was written off because the wallet was empty.',
+    "1 credit was written off because the wallet couldn't cover them.",
   );
 });
 

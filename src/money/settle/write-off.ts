@@ -27,7 +27,7 @@ export function writeOff(
 export function withWriteOff(settlement: Settlement, loss: number): Settlement {
   const { record } = settlement;
   const lost = pluralize(loss, 'credit was', 'credits were');
-  const note = `${lost} written off because the wallet was empty.`;
+  const note = `${lost} written off because the wallet couldn't cover them.`;
   const charges = reduceCharges(record.charges, loss);
   return {
     ...settlement,
