@@ -148,6 +148,8 @@ export type FetchedImages = ReadonlyMap<string, string>;
 /** The properties of an offer that determine how the request is written. */
 export interface Target {
   readonly upstreamModel: string;
+  /** The provider's name, which marks reasoning that only its own provider accepts. */
+  readonly provider?: string;
   readonly quirks: Quirks;
   /** The output cap to send. If null, the client's own cap is sent, if there is one. */
   readonly outputTokensMax: number | null;
@@ -233,11 +235,11 @@ export interface UpstreamDialect {
   write(prompt: Prompt, target: Target): UpstreamRequest;
   /**
    * `toolNames` are the names sent upstream. The reader uses them to join a name that arrives in
-   * fragments.
+   * fragments. `provider` is the name of the provider that answers.
    */
-  readStream(sink: AnswerSink, toolNames: readonly string[]): StreamReader;
+  readStream(sink: AnswerSink, toolNames: readonly string[], provider?: string): StreamReader;
   /** Emits a non-streaming response to the sink. Returns the failure if the text isn't valid. */
-  readReply(text: string, sink: AnswerSink): UpstreamFailure | undefined;
+  readReply(text: string, sink: AnswerSink, provider?: string): UpstreamFailure | undefined;
 }
 
 /** Reads one upstream stream and emits neutral events. */

@@ -127,17 +127,18 @@ export class Translation implements Adapter {
 
   transformStream(identity: ReplyIdentity): StreamTransform {
     const { writer, sink } = this.#meter(this.#client.writeStream(identity));
-    return new TranslatedStream(writer, sink, this.#readStream(sink));
+    return new TranslatedStream(writer, sink, this.#readStream(sink, identity));
   }
 
   transformReply(text: string, identity: ReplyIdentity): ReadResult<TransformedReply> {
     const { writer, sink } = this.#meter(this.#client.writeReply(identity));
-    return toResult(this.#upstream.readReply(text, sink), toReply(writer, sink));
+    const failure = this.#upstream.readReply(text, sink, identity.provider);
+    return toResult(failure, toReply(writer, sink));
   }
 
   streamReply(text: string, identity: ReplyIdentity): ReadResult<StreamedReply> {
     const { writer, sink } = this.#meter(this.#client.writeStream(identity));
-    const failure = this.#upstream.readReply(text, sink);
+    const failure = this.#upstream.readReply(text, sink, identity.provider);
     const transform = new TranslatedStream(writer, sink, endedReader);
     return toResult(failure, { transform, opening: writer.take() });
   }
@@ -145,7 +146,7 @@ export class Translation implements Adapter {
   /** Converts the text of a complete stream to a non-streaming response. */
   replyFromStream(text: string, identity: ReplyIdentity): ReadResult<TransformedReply> {
     const { writer, sink } = this.#meter(this.#client.writeReply(identity));
-    const reader = this.#readStream(sink);
+    const reader = this.#readStream(sink, identity);
     const events = new EventStreamReader();
     for (const message of [...events.push(text), ...events.end()]) {
       const failure = reader.push(message);
@@ -159,8 +160,8 @@ export class Translation implements Adapter {
     return { writer, sink: new MeteringSink(writer, this.#toolNames) };
   }
 
-  #readStream(sink: MeteringSink): StreamReader {
-    return this.#upstream.readStream(sink, this.#toolNames.offered);
+  #readStream(sink: MeteringSink, { provider }: ReplyIdentity): StreamReader {
+    return this.#upstream.readStream(sink, this.#toolNames.offered, provider);
   }
 }
 

@@ -71,6 +71,7 @@ function sendWithImages(
     : undefined;
   const upstreamRequest = adapter.write({
     upstreamModel,
+    provider: offer.provider.name,
     quirks,
     outputTokensMax,
     images,

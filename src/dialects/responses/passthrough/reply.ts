@@ -23,6 +23,7 @@ import { removeCharges, removePrivateFields } from '../../normalize/responses/pr
 import { isCutJson } from '../../normalize/responses/tool-arguments.ts';
 import { finishReasonOf, parseReply } from '../answer-parser.ts';
 import type { Echo } from '../client/response-object.ts';
+import { plainMark } from '../reasoning-signature.ts';
 import { argumentsOf, ItemIndexes, isClientCall } from '../upstream/output-items.ts';
 import { readUsage, writeUsage } from '../usage.ts';
 
@@ -34,7 +35,7 @@ export function readReply(
 ): ReadResult<TransformedReply> {
   const parsed = parseReply(text);
   if (!parsed.ok) return parsed;
-  const output = new OutputMeter();
+  const output = new OutputMeter(identity.provider);
   const response = { ...parsed.value, ...output.end(parsed.value) };
   const { metrics } = output;
   const write: TransformedReply['write'] = (settled) =>
@@ -45,12 +46,17 @@ export function readReply(
 /** Records the metrics of a forwarded response. Counts each character once. */
 export class OutputMeter {
   readonly metrics = new RecordedMetrics();
+  readonly #provider: string | undefined;
   #hasCalls = false;
   #hasCutCall = false;
   /** The indexes of items whose content arrived in deltas. */
   readonly #streamed = new Set<unknown>();
   readonly #done = new Set<unknown>();
   readonly #indexes = new ItemIndexes();
+
+  constructor(provider?: string) {
+    this.#provider = provider;
+  }
 
   get isFull(): boolean {
     return this.#done.size >= outputItemsMax || this.#streamed.size >= outputItemsMax;
@@ -78,7 +84,7 @@ export class OutputMeter {
     for (const [index, item] of itemsOf(output).entries()) {
       if (!isObject(item)) continue;
       this.#takeItem(index, item);
-      normalizeItem(item);
+      normalizeItem(item, this.#provider);
     }
     this.metrics.usage = readUsage(usage);
     const isCut = status === 'completed' && this.#hasCutCall;
@@ -200,14 +206,19 @@ export function countedUsage(
  * Normalizes an event in place, except the ID of its item. `index` is that item's index. Returns
  * true if anything changed.
  */
-export function normalizeEvent(type: string, event: JsonObject, index: unknown): boolean {
+export function normalizeEvent(
+  type: string,
+  event: JsonObject,
+  index: unknown,
+  provider: string | undefined,
+): boolean {
   const hasNewIndex = setIndexes(type, event, index);
-  return completeEvent(type, event) || hasNewIndex;
+  return completeEvent(type, event, provider) || hasNewIndex;
 }
 
-function normalizeItem(item: JsonObject): void {
+function normalizeItem(item: JsonObject, provider: string | undefined): void {
   addItemId(item);
-  completeItem(item);
+  completeItem(item, provider);
 }
 
 /** Adds the `id` that llama.cpp leaves out of function calls. Returns true if it was missing. */
@@ -238,11 +249,11 @@ function setIndex(event: JsonObject, name: string, value: unknown): boolean {
   return true;
 }
 
-function completeEvent(type: string, event: JsonObject): boolean {
+function completeEvent(type: string, event: JsonObject, provider: string | undefined): boolean {
   if (type === 'response.function_call_arguments.done') return completeArguments(event);
   if (!isObject(event.item)) return false;
   if (type === 'response.output_item.added') return completeAdded(event.item);
-  return type === 'response.output_item.done' && completeItem(event.item);
+  return type === 'response.output_item.done' && completeItem(event.item, provider);
 }
 
 /**
@@ -260,10 +271,19 @@ function completeAdded(item: JsonObject): boolean {
   return true;
 }
 
-function completeItem(item: JsonObject): boolean {
+function completeItem(item: JsonObject, provider: string | undefined): boolean {
+  if (item.type === 'reasoning') return markPlainReasoning(item, provider);
   if (item.type !== 'function_call' || item.status === 'incomplete') return false;
   if (!isCutCall(item)) return completeArguments(item);
   item.status = 'incomplete';
+  return true;
+}
+
+/** Marks plain-text reasoning, so that it is returned only to its provider. */
+function markPlainReasoning(item: JsonObject, provider: string | undefined): boolean {
+  const mark = plainMark(item, provider);
+  if (mark === undefined) return false;
+  item.encrypted_content = mark;
   return true;
 }
 

@@ -43,7 +43,7 @@ export function passResponsesRequest(request: ResponsesRequest, target: Target):
   // The gateway doesn't store responses, so the upstream must not store them either.
   if (body.store !== false) edits.store = false;
   const filtered = dropPaidTools(body, target, edits);
-  const input = normalizeInput(filtered.input, target.images);
+  const input = normalizeInput(filtered.input, target);
   if (input !== body.input) edits.input = input;
   const dropped = new Set([...dropSurcharged(body, target, edits), ...filtered.dropped]);
   const drop = (name: string) => {
@@ -165,15 +165,12 @@ function allowedChoice(choice: Choice, target: Target): Choice {
 }
 
 /**
- * Removes items from other providers that OpenAI would reject. Returns the same list if there is
- * nothing to remove.
+ * Removes reasoning of other providers, which OpenAI would reject. Returns the same list if there
+ * is nothing to remove.
  */
-function normalizeInput(
-  input: ResponsesBody['input'],
-  images: FetchedImages,
-): ResponsesBody['input'] {
+function normalizeInput(input: ResponsesBody['input'], target: Target): ResponsesBody['input'] {
   if (typeof input === 'string') return input;
-  const normalized = input.map((item) => normalizeItem(item, images));
+  const normalized = input.map((item) => normalizeItem(item, target));
   const remaining = normalized.filter((item) => item !== undefined);
   if (remaining.length === input.length) return sameIfUnchanged(input, remaining);
   // OpenAI can tell from an item's ID which reasoning item must precede the item, and rejects the
@@ -181,8 +178,8 @@ function normalizeInput(
   return remaining.map((item) => ('id' in item ? { ...item, id: undefined } : item));
 }
 
-function normalizeItem(item: AnyItem, images: FetchedImages): AnyItem | undefined {
-  if (isKnownItem(item) && item.type === 'reasoning') return ownReasoning(item);
+function normalizeItem(item: AnyItem, { images, provider }: Target): AnyItem | undefined {
+  if (isKnownItem(item) && item.type === 'reasoning') return ownReasoning(item, provider);
   const named = withValidCallId(item);
   return images.size === 0 ? named : putImages(named, images);
 }

@@ -27,8 +27,8 @@ import {
 } from './reply.ts';
 
 export class ResponsesPassThrough implements StreamTransform {
-  readonly #output = new OutputMeter();
-  readonly metrics = this.#output.metrics;
+  readonly #output: OutputMeter;
+  readonly metrics: OutputMeter['metrics'];
   started = false;
   /** Set after the end, a failure, or the gateway's closing events. Nothing more is forwarded. */
   ended = false;
@@ -43,6 +43,8 @@ export class ResponsesPassThrough implements StreamTransform {
     | undefined;
 
   constructor(identity: ReplyIdentity, echo: Echo) {
+    this.#output = new OutputMeter(identity.provider);
+    this.metrics = this.#output.metrics;
     this.#identity = identity;
     this.#echo = echo;
   }
@@ -125,7 +127,8 @@ export class ResponsesPassThrough implements StreamTransform {
     const index = this.#output.take(type, fields);
     const isContent = fields.delta !== undefined || fields.item !== undefined;
     const hasPrivate = !isContent && removePrivateFields(fields);
-    const isChanged = normalizeEvent(type, fields, index) || hasNewId || hasPrivate;
+    const { provider } = this.#identity;
+    const isChanged = normalizeEvent(type, fields, index, provider) || hasNewId || hasPrivate;
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#emittedItems.add(fields.output_index, fields.item, data.length);
     }

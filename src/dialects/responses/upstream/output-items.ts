@@ -19,7 +19,7 @@ import { freeFormArguments } from '../../normalize/requests/tools.ts';
 import { codePointLength } from '../../normalize/responses/counts.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
-import { joinSignature } from '../reasoning-signature.ts';
+import { joinSignature, plainMark } from '../reasoning-signature.ts';
 
 /** The state of one output item. */
 interface ItemState {
@@ -74,6 +74,7 @@ export function argumentsOf({ type, arguments: json, input }: JsonObject): strin
  */
 export class ItemEmitter {
   readonly #sink: AnswerSink;
+  readonly #provider: string | undefined;
   readonly #states = new Map<unknown, ItemState>();
   readonly #indexes = new ItemIndexes();
   #calls = 0;
@@ -84,8 +85,9 @@ export class ItemEmitter {
   #lastMessage: ItemState | undefined;
   #endsWithSpace = true;
 
-  constructor(sink: AnswerSink) {
+  constructor(sink: AnswerSink, provider?: string) {
     this.#sink = sink;
+    this.#provider = provider;
   }
 
   get hasCalls(): boolean {
@@ -308,9 +310,8 @@ export class ItemEmitter {
       const text = textsIn(summary) || textsIn(content);
       if (text !== '') this.#sink.reasoning(text);
     }
-    if (isNonEmptyString(id) && isNonEmptyString(encrypted)) {
-      this.#sink.reasoningSignature(joinSignature(id, encrypted));
-    }
+    const signed = isNonEmptyString(encrypted) ? encrypted : plainMark(item, this.#provider);
+    if (isNonEmptyString(id) && signed) this.#sink.reasoningSignature(joinSignature(id, signed));
   }
 
   /** `from` is the offset of the text that the annotation's indexes refer to. */

@@ -26,7 +26,7 @@ export const responsesUpstream: UpstreamDialect = {
   requiresInlineContent: false,
   defaultThinking: () => 'effort',
   write: writeRequest,
-  readStream: (sink) => new ResponsesStreamReader(sink),
+  readStream: (sink, _toolNames, provider) => new ResponsesStreamReader(sink, provider),
   readReply: readFullReply,
 };
 
@@ -35,9 +35,9 @@ export class ResponsesStreamReader implements StreamReader {
   readonly #sink: AnswerSink;
   readonly #emitter: ItemEmitter;
 
-  constructor(sink: AnswerSink) {
+  constructor(sink: AnswerSink, provider?: string) {
     this.#sink = sink;
-    this.#emitter = new ItemEmitter(sink);
+    this.#emitter = new ItemEmitter(sink, provider);
   }
 
   get ended(): boolean {
@@ -84,9 +84,13 @@ export class ResponsesStreamReader implements StreamReader {
 }
 
 /** Emits a non-streaming response. Returns a failure if the response is one. */
-export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
+export function readFullReply(
+  text: string,
+  sink: AnswerSink,
+  provider?: string,
+): UpstreamFailure | undefined {
   const parsed = parseReply(text);
   if (!parsed.ok) return parsed.failure;
   const response = parsed.value;
-  return new ResponsesStreamReader(sink).readResponse(response, response.status);
+  return new ResponsesStreamReader(sink, provider).readResponse(response, response.status);
 }

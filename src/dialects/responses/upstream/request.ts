@@ -4,7 +4,6 @@ import type {
   ImagePart,
   JsonFormat,
   Prompt,
-  ReasoningPart,
   TextPart,
   Tool,
   ToolResultPart,
@@ -24,7 +23,7 @@ import { breakpointField, cacheBreakpointNames } from '../../normalize/requests/
 import { shortCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { functionSchema } from '../../normalize/requests/tool-schema.ts';
 import { encryptedReasoning } from '../client/schema.ts';
-import { splitSignature } from '../reasoning-signature.ts';
+import { writeReasoningItem } from '../reasoning-signature.ts';
 
 /**
  * Parameters that this endpoint doesn't support, or whose results a neutral answer can't represent.
@@ -58,7 +57,7 @@ export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
   const cap = outputLimit(supported.outputTokensMax, target);
   const body = {
     model: target.upstreamModel,
-    input: writeItems(supported.turns),
+    input: writeItems(supported.turns, target.provider),
     ...writeTools(supported),
     max_output_tokens: cap === null ? undefined : Math.max(cap, outputTokensMin),
     temperature: supported.sampling.temperature,
@@ -130,18 +129,18 @@ function writeFormat({ name, description, schema, strict }: JsonFormat) {
   return { type: 'json_schema', name, description, schema, strict };
 }
 
-export function writeItems(turns: readonly Turn[]): object[] {
-  return turns.flatMap(writeTurn);
+export function writeItems(turns: readonly Turn[], provider?: string): object[] {
+  return turns.flatMap((turn) => writeTurn(turn, provider));
 }
 
-function writeTurn(turn: Turn): object[] {
+function writeTurn(turn: Turn, provider: string | undefined): object[] {
   switch (turn.role) {
     case 'system':
       return writeSystem(turn.parts);
     case 'user':
       return writeUser(turn.parts);
     case 'assistant':
-      return writeAssistant(turn.parts);
+      return writeAssistant(turn.parts, provider);
   }
 }
 
@@ -235,7 +234,7 @@ function writeResult(result: ToolResultPart): object {
  * Puts reasoning directly before the output that followed it, because OpenAI rejects reasoning
  * alone.
  */
-function writeAssistant(parts: readonly AssistantPart[]): object[] {
+function writeAssistant(parts: readonly AssistantPart[], provider: string | undefined): object[] {
   const items: object[] = [];
   let reasoning: object[] = [];
   let content: object[] = [];
@@ -251,7 +250,8 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   for (const part of parts) {
     if (part.kind === 'reasoning') {
       endMessage();
-      reasoning.push(...writeReasoning(part));
+      const item = writeReasoningItem(part, provider);
+      if (item) reasoning.push(item);
     } else if (part.kind === 'tool_call') {
       endMessage();
       endReasoning();
@@ -269,12 +269,4 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   }
   endMessage();
   return items;
-}
-
-/** Drops reasoning from other providers, which OpenAI rejects. */
-function writeReasoning({ text, signature }: ReasoningPart): object[] {
-  const split = splitSignature(signature);
-  if (!split) return [];
-  const summary = text === '' ? [] : [{ type: 'summary_text', text }];
-  return [{ type: 'reasoning', id: split.id, summary, encrypted_content: split.encrypted }];
 }
