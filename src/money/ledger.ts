@@ -225,11 +225,15 @@ export interface SettlementEntry {
   readonly endedAt: number;
   /** The settlement as JSON. */
   readonly text: string;
+  /** Undefined if nothing is charged. */
+  readonly journalNumber: number | undefined;
 }
 
 export function toSettlementEntry(settlement: Settlement): SettlementEntry {
-  const { requestId, createdAt, durationMs } = settlement.record;
-  return { requestId, endedAt: createdAt + durationMs, text: JSON.stringify(settlement) };
+  const { record, journalNumber } = settlement;
+  const { requestId, createdAt, durationMs } = record;
+  const text = JSON.stringify(settlement);
+  return { requestId, endedAt: createdAt + durationMs, text, journalNumber };
 }
 
 /** Serializes a batch for a worker thread. */

@@ -1,5 +1,13 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
@@ -37,6 +45,12 @@ test('claimJournals records the first ledger as owner and rejects others', () =>
   claimJournals(dataDir, 'ours');
   expect(() => claimJournals(dataDir, 'theirs')).toThrow(`${root} contains requests from another`);
   claimJournals(dataDir, 'ours');
+});
+
+test('claimJournals keeps its folder and file private', () => {
+  claimJournals(dataDir, 'ours');
+  const modes = [root, join(root, 'ledger-id')].map((path) => statSync(path).mode & 0o777);
+  expect(modes).toEqual([0o700, 0o600]);
 });
 
 test('claimJournals accepts another ledger if no journals are left', () => {

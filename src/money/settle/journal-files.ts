@@ -21,6 +21,7 @@ import { noUsage } from '../../core/usage.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
 import type { Settlement, SettlementEntry } from '../ledger.ts';
 import { noCharges } from '../price/fee-kinds.ts';
+import { releasedPathOf } from './released-answers.ts';
 
 /** Returns the folder with the journals of all processes that share a data directory. */
 export function journalRoot(dataDir: string): string {
@@ -96,13 +97,13 @@ export class Segment {
   readonly file: number;
   /** Request id → time of its first line here, for requests that aren't committed yet. */
   readonly uncommitted = new Map<string, number>();
-  readonly #path: string;
+  readonly path: string;
   #bytes = 0;
   #isTorn = false;
 
   /** If `durable`, syncs the folder, too, so that the file's name survives a power failure. */
   constructor(path: string, durable: boolean) {
-    this.#path = path;
+    this.path = path;
     this.file = openSync(path, 'a', 0o600);
     if (durable) syncFolder(dirname(path));
   }
@@ -136,7 +137,8 @@ export class Segment {
 
   remove(): void {
     this.close();
-    rmSync(this.#path, { force: true });
+    rmSync(this.path, { force: true });
+    rmSync(releasedPathOf(this.path), { force: true });
   }
 
   close(): void {

@@ -1,5 +1,7 @@
-import { afterAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, spyOn, test } from 'bun:test';
+import * as fs from 'node:fs';
 import {
+  fstatSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -28,7 +30,7 @@ function open(durability: 'journal' | 'fsync' = 'journal') {
   const files = () =>
     readdirSync(folder)
       .toSorted()
-      .filter((name) => name !== 'lock');
+      .filter((name) => name.endsWith('.jsonl'));
   const lines = () =>
     files().flatMap((name) => [...readLines(readFileSync(join(folder, name), 'utf8'))]);
   return { journal, parent, folder, files, lines };
@@ -394,6 +396,24 @@ describe('Journal syncs', () => {
     expect(await lost).toBe(false);
     journal.close();
   });
+
+  test.each([
+    ['fsync', 1],
+    ['journal', 0],
+  ] as const)(
+    'include the folder of a new segment with durability %s',
+    async (durability, syncs) => {
+      const folders: number[] = [];
+      using _ = spyOn(fs, 'fsyncSync').mockImplementation((file) => {
+        folders.push(fstatSync(file).ino);
+      });
+      const { journal, folder } = open(durability);
+      await journal.dispatched(dispatched(id()));
+      await journal.dispatched(dispatched(id()));
+      expect(folders).toEqual(Array(syncs).fill(statSync(folder).ino));
+      journal.close();
+    },
+  );
 
   test('run in the background with durability journal, one segment at a time', async () => {
     const { journal, next, syncs } = openOnDisk('journal');

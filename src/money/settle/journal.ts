@@ -10,6 +10,7 @@ import {
   settledLine,
 } from './journal-files.ts';
 import { hasLockFile, JournalLock } from './journal-lock.ts';
+import { recordBootId, recordReleased } from './released-answers.ts';
 
 /** A new segment starts at this size, so that committed ones can be removed. */
 const segmentBytes = 4 * 1024 * 1024;
@@ -28,6 +29,8 @@ class LineBatch {
   readonly requestIds: string[] = [];
   /** The requests whose `dispatched` line is in this batch. */
   readonly started: string[] = [];
+  /** The numbers of the charges in this batch. */
+  readonly charges: number[] = [];
   readonly written = Promise.withResolvers<void>();
   /** Resolves once the write was tried. Never rejects, and doesn't wait for a sync. */
   readonly tried = Promise.withResolvers<void>();
@@ -79,7 +82,7 @@ export class Journal {
     this.#folder = join(root, journalFolderName(processId));
     this.#waitForDisk = durability === 'fsync';
     this.#sync = sync;
-    this.#lock = JournalLock.open(this.#folder);
+    this.#lock = this.#open();
   }
 
   get bytes(): number {
@@ -155,7 +158,9 @@ export class Journal {
    */
   settled(entry: SettlementEntry): Promise<void> {
     if (this.#closed) return rejected('The journal is closed.');
-    return this.#append(this.#currentBatch(), entry.requestId, settledLine(entry));
+    const batch = this.#currentBatch();
+    if (entry.journalNumber !== undefined) batch.charges.push(entry.journalNumber);
+    return this.#append(batch, entry.requestId, settledLine(entry));
   }
 
   /**
@@ -213,9 +218,15 @@ export class Journal {
   }
 
   #lockAgain(): void {
-    const lock = JournalLock.open(this.#folder);
+    const lock = this.#open();
     this.#lock.release();
     this.#lock = lock;
+  }
+
+  #open(): JournalLock {
+    const lock = JournalLock.open(this.#folder);
+    if (this.#waitForDisk) recordBootId(this.#folder);
+    return lock;
   }
 
   #remove(segment: Segment): void {
@@ -246,14 +257,32 @@ export class Journal {
   #flush(batch: LineBatch): void {
     this.#batch = undefined;
     try {
-      const { file } = this.#write(batch.requestIds, batch.lines);
-      if (this.#waitForDisk)
-        this.#sync(file, (error) => (error ? this.#fail(batch, error) : this.#succeed(batch)));
-      else this.#succeed(batch);
+      const segment = this.#write(batch.requestIds, batch.lines);
+      if (this.#waitForDisk) {
+        this.#syncAndRelease(segment, batch.charges, (error) =>
+          error ? this.#fail(batch, error) : this.#succeed(batch),
+        );
+      } else this.#succeed(batch);
     } catch (error) {
       this.#fail(batch, error);
     }
     batch.tried.resolve();
+  }
+
+  #syncAndRelease(
+    { file, path }: Segment,
+    charges: readonly number[],
+    done: (error: unknown) => void,
+  ): void {
+    this.#sync(file, (error) => {
+      let failure: unknown = error;
+      try {
+        if (!error) recordReleased(path, charges);
+      } catch (cause) {
+        failure = cause;
+      }
+      done(failure);
+    });
   }
 
   #succeed(batch: LineBatch): void {
@@ -308,17 +337,18 @@ export class Journal {
     this.#retry = undefined;
     try {
       for (let late = this.#late[0]; late; late = this.#late[0]) {
-        const { file } = this.#write([late.entry.requestId], settledLine(late.entry));
+        const segment = this.#write([late.entry.requestId], settledLine(late.entry));
         this.#late.shift();
-        this.#syncLate(late, file);
+        this.#syncLate(late, segment);
       }
     } catch {
       this.#scheduleRetry();
     }
   }
 
-  #syncLate(late: LateEntry, file: number): void {
-    const onSynced = (error: Error | null) => {
+  #syncLate(late: LateEntry, segment: Segment): void {
+    const { journalNumber } = late.entry;
+    const onSynced = (error: unknown) => {
       if (!error) {
         late.resolve(true);
         return;
@@ -326,7 +356,8 @@ export class Journal {
       this.#late.push(late);
       this.#scheduleRetry();
     };
-    if (this.#waitForDisk) this.#sync(file, onSynced);
+    const charges = journalNumber === undefined ? [] : [journalNumber];
+    if (this.#waitForDisk) this.#syncAndRelease(segment, charges, onSynced);
     else onSynced(null);
   }
 

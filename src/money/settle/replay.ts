@@ -12,12 +12,19 @@ import {
   unfinishedSettlement,
 } from './journal-files.ts';
 import { hasLockFile, JournalLock } from './journal-lock.ts';
+import { releasedAnswers } from './released-answers.ts';
+import { type Failure, withoutCharge } from './write-off.ts';
 
 /** After this long without a heartbeat, a process on another host counts as dead. */
 const silenceMs = 300_000;
 const batchMax = 1_000;
 /** Live processes write 2 heartbeats between polls. */
 const pollMs = 60_000;
+
+const unreleased: Failure = {
+  error: 'internal_error',
+  note: 'The gateway stopped before it sent the end of this answer. Nothing is charged.',
+};
 
 /** Called with a folder and the number of damaged lines that were skipped. */
 export type OnDamaged = (folder: string, lines: number) => void;
@@ -141,14 +148,18 @@ async function replayOne(
 /** Reads one segment at a time, because a journal may be 1 GB. */
 async function* settlementsIn(folder: string, onDamaged: () => void): AsyncGenerator<Settlement> {
   const inProgress = new Map<string, DispatchedRequest>();
+  const released = ifExists(() => releasedAnswers(folder), undefined);
+  const isUnreleased = ({ journalNumber }: Settlement) =>
+    released !== undefined && journalNumber !== undefined && !released.has(journalNumber);
   const names = ifExists(() => readdirSync(folder), []).filter((name) => name.endsWith('.jsonl'));
   for (const name of names.toSorted()) {
     const text = ifExists(() => readFileSync(join(folder, name), 'utf8'), '');
     for (const line of readLines(text, onDamaged)) {
       if (line.kind === 'dispatched') inProgress.set(line.call.requestId, line.call);
       else {
-        inProgress.delete(line.settlement.record.requestId);
-        yield line.settlement;
+        const { settlement } = line;
+        inProgress.delete(settlement.record.requestId);
+        yield isUnreleased(settlement) ? withoutCharge(settlement, unreleased) : settlement;
       }
     }
     // Yield, so that a long journal doesn't block requests.
