@@ -1,5 +1,5 @@
 /** `serve --workers`: several processes that share a port, managed by a parent process. */
-import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -63,42 +63,69 @@ function admitted(gateway: Gateway, requests: number): Promise<number> {
   });
 }
 
-test.each<[string, () => Promise<Record<string, string>>]>([
-  ['one SQLite file', async () => ({})],
-  ['Postgres', async () => ({ DATABASE_URL: await (await startPostgres()).createDatabase() })],
-])(
-  'all workers serve on one port with %s, and the startup banner is printed once',
-  async (_, environment) => {
-    const env = await environment();
-    await using gateway = await start(3, { env });
-    expect(workersOf(gateway)).toHaveLength(3);
-    expect(gateway.output().match(/ is ready at /g)).toHaveLength(1);
-    expect(gateway.output().match(/ Routing key /g)).toHaveLength(1);
-    expect(gateway.output()).toContain(
-      '3 workers counts limits separately, so together they allow up to 3 times each limit. ' +
-        'Set REDIS_URL to share the limits.\n',
-    );
-    // Each worker admits 1 request, which proves that all of them answer.
-    expect(await admitted(gateway, 60)).toBe(3);
-    const { dataDir } = gateway;
-    expect(await run(['ledger', 'verify'], { dataDir, env })).toMatchObject({ exitCode: 0 });
-  },
-  testMs,
-);
+/** Checks the startup banner of 3 workers, that each of them answers, and their ledger. */
+async function expectThreeServe(gateway: Gateway, env: Record<string, string> = {}) {
+  expect(workersOf(gateway)).toHaveLength(3);
+  expect(gateway.output().match(/ is ready at /g)).toHaveLength(1);
+  expect(gateway.output().match(/ Routing key /g)).toHaveLength(1);
+  expect(gateway.output()).toContain(
+    '3 workers counts limits separately, so together they allow up to 3 times each limit. ' +
+      'Set REDIS_URL to share the limits.\n',
+  );
+  // Each worker admits 1 request, which proves that all of them answer.
+  expect(await admitted(gateway, 60)).toBe(3);
+  const { dataDir } = gateway;
+  expect(await run(['ledger', 'verify'], { dataDir, env })).toMatchObject({ exitCode: 0 });
+}
+
+describe('3 workers on one SQLite file', () => {
+  let gateway: Gateway;
+
+  beforeAll(async () => {
+    gateway = await start(3);
+  }, testMs);
+  afterAll(() => gateway.stop(), testMs);
+
+  test(
+    'all serve on one port, and the startup banner is printed once',
+    () => expectThreeServe(gateway),
+    testMs,
+  );
+
+  test(
+    'can look up a request that one of them answered',
+    async () => {
+      for (let i = 0; i < 12; i++) {
+        const { headers } = await gateway.chat(chat, newConnection);
+        const id = headers.get('x-request-id');
+        const found = await gateway.call('GET', `/v1/generation?id=${id}`, {
+          key: gateway.keys.api,
+          ...newConnection,
+        });
+        expect(found).toMatchObject({ status: 200, body: { data: { id } } });
+      }
+    },
+    testMs,
+  );
+
+  test(
+    'keep their port, and another start on it names the port',
+    async () => {
+      const { port } = new URL(gateway.url);
+      const { exitCode, stderr } = await run(['serve', '--port', port, '--workers', '2']);
+      expect(exitCode).toBe(1);
+      expect(stderr).toContain(`Port ${port} on 127.0.0.1 is already in use`);
+    },
+    testMs,
+  );
+});
 
 test(
-  'the other workers can look up a request that one worker answered',
+  '3 workers serve on one port with Postgres',
   async () => {
-    await using gateway = await start(3);
-    for (let i = 0; i < 12; i++) {
-      const { headers } = await gateway.chat(chat, newConnection);
-      const id = headers.get('x-request-id');
-      const found = await gateway.call('GET', `/v1/generation?id=${id}`, {
-        key: gateway.keys.api,
-        ...newConnection,
-      });
-      expect(found).toMatchObject({ status: 200, body: { data: { id } } });
-    }
+    const env = { DATABASE_URL: await (await startPostgres()).createDatabase() };
+    await using gateway = await start(3, { env });
+    await expectThreeServe(gateway, env);
   },
   testMs,
 );
@@ -353,18 +380,6 @@ describe('a failed startup with workers', () => {
       expect(finished.stderr).toContain('cannot be reached: wrong user or password.\n');
       expect(finished.stderr).toEndWith('The workers failed to start. The log says why.\n');
       expect(finished.stderr).not.toContain('secret');
-    },
-    testMs,
-  );
-
-  test(
-    'on an occupied port names the port',
-    async () => {
-      await using gateway = await start(2);
-      const { port } = new URL(gateway.url);
-      const { exitCode, stderr } = await run(['serve', '--port', port, '--workers', '2']);
-      expect(exitCode).toBe(1);
-      expect(stderr).toContain(`Port ${port} on 127.0.0.1 is already in use`);
     },
     testMs,
   );

@@ -41,7 +41,10 @@ export interface OwnPostgres extends TestPostgres {
 }
 
 const startDeadlineMs = 60_000;
+const password = randomText(20);
 let running: Promise<TestPostgres> | undefined;
+/** The files of a new server, which was never started, in the folder of an earlier server. */
+let initialized = '';
 
 /** Returns the server that all tests of this process share, or the one at `TEST_DATABASE_URL`. */
 export function startPostgres(): Promise<TestPostgres> {
@@ -167,7 +170,6 @@ class Server {
   readonly #port: number;
   readonly #user: User | undefined;
   readonly #durable: boolean;
-  readonly #password = randomText(20);
   #exited: Promise<void> = Promise.resolve();
 
   constructor(
@@ -182,30 +184,17 @@ class Server {
     this.#port = port;
     this.#user = user;
     this.#durable = durable;
-    this.url = `postgres://postgres:${this.#password}@127.0.0.1:${port}/postgres`;
+    this.url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
   }
 
-  /** Uses English collation, like many servers, so that tests detect code that needs byte order. */
+  /** Copies the files of an earlier server if possible, because creating them takes 1 s of CPU. */
   initialize(): void {
-    const passwordFile = join(this.#folder, 'password');
-    writeFileSync(passwordFile, this.#password);
-    const data = ['-D', join(this.#folder, 'data'), '-U', 'postgres', `--pwfile=${passwordFile}`];
-    const collation = [
-      '--encoding=UTF8',
-      '--locale=C',
-      '--locale-provider=icu',
-      '--icu-locale=en-US',
-    ];
-    const access = ['--auth-host=scram-sha-256', '--auth-local=trust', '--no-sync'];
-    const result = spawnSync(
-      join(this.#native, 'bin', 'initdb'),
-      [...data, ...collation, ...access],
-      {
-        cwd: '/',
-        ...this.#user,
-      },
-    );
-    if (result.status !== 0) throw new Error(`initdb failed: ${result.stderr}${result.stdout}`);
+    // The folder of the earlier server is removed when that server stops.
+    if (!existsSync(initialized)) {
+      initialized = join(this.#folder, 'initialized');
+      initdb(this.#native, initialized, this.#folder, this.#user);
+    }
+    copyFiles(initialized, join(this.#folder, 'data'), this.#user);
   }
 
   async start(): Promise<void> {
@@ -261,6 +250,29 @@ class Server {
       .flatMap(([pid, ppid]) => (pid !== undefined && ppid === parent ? [pid] : []));
     for (const pid of [parent, ...children]) signalIfRunning(pid, signal);
   }
+}
+
+/** Uses English collation, like many servers, so that tests detect code that needs byte order. */
+function initdb(native: string, data: string, folder: string, user: User | undefined): void {
+  const passwordFile = join(folder, 'password');
+  writeFileSync(passwordFile, password);
+  const place = ['-D', data, '-U', 'postgres', `--pwfile=${passwordFile}`];
+  const collation = [
+    '--encoding=UTF8',
+    '--locale=C',
+    '--locale-provider=icu',
+    '--icu-locale=en-US',
+  ];
+  const access = ['--auth-host=scram-sha-256', '--auth-local=trust', '--no-sync'];
+  const program = join(native, 'bin', 'initdb');
+  const result = spawnSync(program, [...place, ...collation, ...access], { cwd: '/', ...user });
+  if (result.status !== 0) throw new Error(`initdb failed: ${result.stderr}${result.stdout}`);
+}
+
+/** Copies as the server's user, who must own the files. */
+function copyFiles(from: string, to: string, user: User | undefined): void {
+  const result = spawnSync('cp', ['-a', from, to], { cwd: '/', ...user });
+  if (result.status !== 0) throw new Error(`Copying ${from} failed: ${result.stderr}`);
 }
 
 /** Ignores a process that ended after it was listed. */
