@@ -16,6 +16,8 @@ export interface Usage {
   readonly outputTokens: number;
   /** The part of the output that was reasoning. Displayed, but not priced separately. */
   readonly reasoningTokens: number;
+  /** True if the input includes results of the provider's own tools, such as web searches. */
+  readonly includesToolResults?: true | undefined;
 }
 
 export const noUsage: Usage = {
@@ -42,6 +44,12 @@ export function promptTokens(usage: Usage): number {
 
 export function totalTokens(usage: Usage): number {
   return promptTokens(usage) + usage.outputTokens;
+}
+
+/** True if both were reported and have the same input and output. */
+export function hasSameTotals(a: Usage | undefined, b: Usage | undefined): boolean {
+  if (!a || !b) return false;
+  return promptTokens(a) === promptTokens(b) && a.outputTokens === b.outputTokens;
 }
 
 /**
@@ -74,7 +82,7 @@ export interface Measured {
   readonly units: Units;
   /** True if the gateway estimated the usage because the provider didn't report it. */
   readonly isEstimate: boolean;
-  /** The usage that the provider did report, if the rest is an estimate. */
+  /** The usage that the provider did report, if only the rest is an estimate. */
   readonly reported?: Usage;
   /** A sentence for the receipt, or null. */
   readonly note: string | null;
@@ -95,5 +103,6 @@ export function addUsage(a: Usage, b: Usage): Usage {
     cacheWrite1hTokens: (a.cacheWrite1hTokens ?? 0) + (b.cacheWrite1hTokens ?? 0) || undefined,
     outputTokens: a.outputTokens + b.outputTokens,
     reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+    includesToolResults: a.includesToolResults || b.includesToolResults,
   };
 }

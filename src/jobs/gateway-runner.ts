@@ -219,7 +219,7 @@ function alreadyPaid(operation: Operation): Operation {
     request,
     bounds: {
       boundFor: () => ({ requested: 0, minimum: 0, maximum: 0 }),
-      contextTokensFor: (offer) => bounds.contextTokensFor(offer),
+      tokensMaxFor: (offer) => bounds.tokensMaxFor(offer),
     },
     incompatibility: (offer) => operation.incompatibility(offer),
     refine: (plan) => operation.refine?.(plan) ?? plan,

@@ -113,7 +113,6 @@ describe('the charge for a transcription', () => {
 
   test.each([
     ['no duration', { text: 'ok' }],
-    ['a negative duration', { text: 'ok', duration: -3 }],
     ['a duration that is not a number', { text: 'ok', duration: 'long' }],
   ])('is 0 if the provider reports %s', async (_, body) => {
     audio.openai.script('whisper-1', transcriptJson(body));
@@ -150,6 +149,20 @@ describe('the charge for a transcription', () => {
     expect(bill.note).toBe('The provider reported an implausible duration for this file.');
     const { units } = await audio.gateway.record(reply.requestId);
     expect(units).toEqual({ audioMs: 4_800 });
+  });
+
+  // The file has 4.8 seconds, and less than a fifth of that is too short.
+  test.each([
+    [0, 4.8],
+    [-5, 4.8],
+    [0.95, 4.8],
+    [0.97, 0.97],
+  ])('that reports %p seconds is charged for %p seconds', async (duration, seconds) => {
+    audio.openai.script('whisper-1', transcriptJson({ text: 'ok', duration }));
+    const reply = await transcribe();
+    expect(reply.json).toEqual({ text: 'ok', duration: seconds });
+    const { credits, estimated } = await audio.bill(reply);
+    expect([credits, estimated]).toEqual([seconds * 100, seconds !== duration]);
   });
 
   test('is unaffected by stream: false', async () => {
@@ -275,13 +288,13 @@ describe('response_format', () => {
   });
 
   test('verbose_json contains all fields of the provider, with the alias as model', async () => {
-    const words = [{ word: 'Hallo', start: 0, end: 0.5 }];
-    const segments = [{ id: 0, start: 0, end: 0.5, text: 'Hallo' }];
-    const body = { language: 'german', duration: 0.5, text: 'Hallo', segments, words, extra: [1] };
+    const words = [{ word: 'Hallo', start: 0, end: 1.5 }];
+    const segments = [{ id: 0, start: 0, end: 1.5, text: 'Hallo' }];
+    const body = { language: 'german', duration: 1.5, text: 'Hallo', segments, words, extra: [1] };
     audio.openai.script('whisper-1', transcriptJson({ ...body, model: 'whisper-1' }));
     const reply = await transcribe({ response_format: 'verbose_json' });
     expect(reply.json).toEqual({ task: 'transcribe', ...body, model: 'openai/stt-1' });
-    expect((await audio.bill(reply)).credits).toBe(50);
+    expect((await audio.bill(reply)).credits).toBe(150);
   });
 
   test('verbose_json returns a recorded answer unchanged', async () => {

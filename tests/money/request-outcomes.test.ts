@@ -196,7 +196,8 @@ describe('complete answer', () => {
 
   test('is charged more than its hold if usage is reported and the wallet can pay', async () => {
     const usage = { prompt: 10, completion: 5_000 };
-    const record = await recordOf(chatAnswer('hello', { usage }), { max_tokens: 1 });
+    // The hold covers the first 4,096 output tokens.
+    const record = await recordOf(chatAnswer('hello', { usage }));
     expect(charge(record)).toBe(10 * 1 + 5_000 * 2);
   });
 });
@@ -352,11 +353,12 @@ describe('request canceled before the usage', () => {
     expect(record).toMatchObject({ note: null, finishReason: 'stop' });
   });
 
-  test('is not charged for output that the provider counts as 0 tokens', async () => {
+  test('is charged an estimate for output that the provider counts as 0 tokens', async () => {
     const noOutput = { usage: { prompt: 10, completion: 0 } };
-    const record = await cancelAt('test/chat', '"stop"', 26, chatAnswer(words(24), noOutput));
-    expect(charge(record)).toBe(10);
-    expect(record).toMatchObject({ cancelled: true, usageEstimated: false });
+    const answer = chatAnswer('12345678', noOutput);
+    const record = await cancelAt('test/chat', '"stop"', 3, answer);
+    expect(charge(record)).toBe(10 + 2 * 2);
+    expect(record).toMatchObject({ cancelled: true, usageEstimated: true });
   });
 });
 
@@ -475,9 +477,9 @@ describe('request that runs out of credits', () => {
 
   test("is charged in full if only the key's limit is exceeded at the end", async () => {
     const key = await gateway.makeKey({ limit: 400 });
-    const usage = { prompt: 10, completion: 1_000 };
+    const usage = { prompt: 600, completion: 1 };
     const record = await recordOf(chatAnswer('hello', { usage }), { max_tokens: 1 }, { key });
-    expect(charge(record)).toBe(10 * 1 + 1_000 * 2);
+    expect(charge(record)).toBe(600 * 1 + 1 * 2);
     const next = await gateway.post(bytes400({}), { key });
     expect(next.status).toBe(402);
   });
@@ -488,7 +490,7 @@ describe('request that runs out of credits', () => {
     const path = `/admin/v1/tenants/${tenant}`;
     await gateway.post({ amount: 500, note: 'all there is' }, admin(`${path}/credits`));
     const issued = await gateway.post({ name: 'small' }, admin(`${path}/keys`));
-    upstream.script('chat', chatAnswer('hello', { usage: { prompt: 10, completion: 1_000 } }));
+    upstream.script('chat', chatAnswer('hello', { usage: { prompt: 2_008, completion: 1 } }));
     const key = String(issued.json.key);
     const answer = await gateway.post(bytes400({ max_tokens: 1 }), { key });
     expect(answer.status).toBe(200);

@@ -89,7 +89,7 @@ describe('readUsage and writeUsage', () => {
 
   test('add the tokens of a conversation summary', () => {
     const iterations = [summary, { ...counted, type: 'message' }, { type: 'compaction' }];
-    expect(readUsage({ ...counted, iterations })).toEqual({
+    expect(readUsage({ ...counted, iterations })).toMatchObject({
       inputTokens: 1_010,
       cacheWriteTokens: 40,
       cacheReadTokens: 60,
@@ -110,12 +110,12 @@ describe('readUsage and writeUsage', () => {
     expect(readUsage(report)).toMatchObject({ inputTokens: 1_010, outputTokens: 340 });
   });
 
-  const implausible: readonly unknown[] = [
+  const invalid: readonly unknown[] = [
     undefined,
     null,
     [],
     {},
-    { input_tokens: 0, output_tokens: 7 },
+    { cache_read_input_tokens: 5 },
     { input_tokens: -1, output_tokens: 7 },
     { input_tokens: 1.5, output_tokens: 7 },
     { input_tokens: '1', output_tokens: 7 },
@@ -123,16 +123,21 @@ describe('readUsage and writeUsage', () => {
     { input_tokens: 1, output_tokens: 7, cache_read_input_tokens: Number.NaN },
   ];
 
-  test('ignore reports with implausible counts', () => {
-    expect(implausible.filter((report) => readUsage(report) !== undefined)).toEqual([]);
+  test('ignore reports with invalid counts', () => {
+    expect(invalid.filter((report) => readUsage(report) !== undefined)).toEqual([]);
   });
 
-  test('accept 0 tokens only with server_tool_use', () => {
-    const nothing = { input_tokens: 0, output_tokens: 0 };
-    const withServerTools = { ...nothing, server_tool_use: { web_search_requests: 0 } };
-    expect(readUsage(withServerTools)).toMatchObject({ inputTokens: 0, outputTokens: 0 });
-    expect(readUsage(nothing)).toBeUndefined();
-    expect(readUsage({ ...withServerTools, output_tokens: 7 })).toBeUndefined();
+  test('read a missing part as 0', () => {
+    const nothing = { inputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 };
+    expect(readUsage({ output_tokens: 7 })).toMatchObject({ ...nothing, outputTokens: 7 });
+    expect(readUsage({ input_tokens: 0, output_tokens: 0 })).toMatchObject(nothing);
+  });
+
+  test('mark input that includes the results of tools, summaries, or advice', () => {
+    expect(readUsage(counted)?.includesToolResults).toBeUndefined();
+    const searched = { ...counted, server_tool_use: { web_search_requests: 1 } };
+    expect(readUsage(searched)?.includesToolResults).toBe(true);
+    expect(readUsage({ ...counted, iterations: [summary] })?.includesToolResults).toBe(true);
   });
 });
 
@@ -199,11 +204,11 @@ describe('StreamUsage', () => {
     expect([stream.usage?.outputTokens, stream.isEstimate]).toEqual([20, false]);
   });
 
-  test('is undefined until the prompt is counted', () => {
+  test('is undefined until there is a report, which may have only the output', () => {
     const stream = new StreamUsage();
     stream.outputCharacters = 403;
     expect(stream.usage).toBeUndefined();
     stream.end({ output_tokens: 8 });
-    expect(stream.usage).toBeUndefined();
+    expect(stream.usage).toMatchObject({ inputTokens: 0, outputTokens: 8 });
   });
 });

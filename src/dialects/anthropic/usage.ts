@@ -4,7 +4,6 @@ import {
   addUsage,
   charactersPerToken,
   noUsage,
-  promptTokens,
   totalTokens,
   type Usage,
   uncachedTokens,
@@ -18,22 +17,22 @@ import { readCount } from '../normalize/responses/counts.ts';
  */
 const billedSeparately: ReadonlySet<unknown> = new Set(['compaction', 'advisor_message']);
 
-/** Reads a usage report. Returns undefined if its counts are implausible. */
+/** Reads a usage report. Returns undefined if there is none or its counts are invalid. */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
-  const top = readCounts(raw);
+  const isReport = typeof raw.input_tokens === 'number' || typeof raw.output_tokens === 'number';
+  const top = isReport ? readCounts(raw) : undefined;
   if (top === undefined) return undefined;
   const iterations = objectsIn(raw.iterations);
-  const separate = iterations.filter(({ type }) => billedSeparately.has(type)).map(readCounts);
-  const usage = separate.reduce<Usage>(
-    (sum, iterationUsage) => (iterationUsage ? addUsage(sum, iterationUsage) : sum),
-    top,
-  );
-  // No prompt is empty, so a server that reports 0 tokens hasn't counted. The exception is when
-  // Anthropic's code execution continues and calls tools: that uses no tokens, and the report has
-  // `server_tool_use`.
-  const isFree = totalTokens(usage) === 0 && isObject(raw.server_tool_use);
-  return promptTokens(usage) > 0 || isFree ? usage : undefined;
+  const separate = iterations
+    .filter(({ type }) => billedSeparately.has(type))
+    .map(readCounts)
+    .filter((iterationUsage) => iterationUsage !== undefined);
+  const usage = separate.reduce<Usage>(addUsage, top);
+  // The report has `server_tool_use` only if Anthropic ran a tool. Summaries and advice read the
+  // prompt once more.
+  const includesToolResults = isObject(raw.server_tool_use) || separate.length > 0;
+  return includesToolResults ? { ...usage, includesToolResults } : usage;
 }
 
 function readCounts(raw: JsonObject): Usage | undefined {

@@ -3,7 +3,7 @@
  * parser, so they agree on usage, failures, invalid events, and how an answer ended.
  */
 import { isObject, type JsonObject, objectsIn } from '../../core/json.ts';
-import type { Usage } from '../../core/usage.ts';
+import { totalTokens, type Usage } from '../../core/usage.ts';
 import type { ReadResult, SseMessage, UpstreamFailure } from '../dialect.ts';
 import {
   failureInside,
@@ -46,7 +46,7 @@ export class ChunkParser {
   isPromptOnly = false;
   /** The upstream's own breakdown of the output tokens. */
   outputDetails: JsonObject | undefined;
-  /** Set by `[DONE]`. After it, only a usage report is read. */
+  /** Set by `[DONE]`. Nothing is read after it. */
   isTerminated = false;
 
   constructor(normalizer: ChunkNormalizer) {
@@ -64,10 +64,10 @@ export class ChunkParser {
   }
 
   parse({ event, data }: SseMessage): ChunkEvent {
-    if (this.isTerminated) return this.#parseLateUsage(data);
+    if (this.isTerminated) return ignored;
     if (isTerminator(data)) {
       this.isTerminated = true;
-      return this.#terminator(false);
+      return this.#terminator();
     }
     const chunk = parseExact(data);
     if (!isObject(chunk)) return this.#parseInvalid(event, data);
@@ -96,26 +96,21 @@ export class ChunkParser {
     return { kind: 'failed', failure: invalidJsonEvent(data), hasUsage: false };
   }
 
-  /** Some servers send the usage after the terminator. Nothing else is read after it. */
-  #parseLateUsage(data: string): ChunkEvent {
-    const chunk = this.usage === undefined ? parseExact(data) : undefined;
-    return isObject(chunk) && this.#readUsage(chunk) ? this.#terminator(true) : ignored;
-  }
-
   /**
    * Some servers end an answer with its usage and `[DONE]`, without a finish reason. Both together
    * mean that the answer is complete. Proxies send `[DONE]` alone even for answers that broke.
    */
-  #terminator(hasUsage: boolean): ChunkEvent {
-    const isCounted = this.usage !== undefined && !this.isPromptOnly;
+  #terminator(): ChunkEvent {
+    const isCounted = this.usage && totalTokens(this.usage) > 0 && !this.isPromptOnly;
     const open = isCounted ? [...this.choices.open] : [];
     const choices = open.map((index) => ({ index, delta: {}, finish_reason: 'stop' }));
-    return { kind: 'terminator', chunk: { choices }, choices, hasUsage };
+    return { kind: 'terminator', chunk: { choices }, choices, hasUsage: false };
   }
 
   #readUsage(chunk: JsonObject): boolean {
     const usage = usageIn(chunk, this.usage);
-    if (usage === undefined) return false;
+    // Some servers put zeros into every chunk that has no usage.
+    if (usage === undefined || (this.usage && totalTokens(usage) === 0)) return false;
     this.usage = mergeUsage(this.usage, usage);
     this.isPromptOnly = isPromptOnly(chunk, this.usage);
     this.outputDetails = outputDetailsIn(chunk) ?? this.outputDetails;

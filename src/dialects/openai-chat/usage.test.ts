@@ -27,22 +27,29 @@ describe('readUsage', () => {
       usage(10, 60, 30, 5),
     ],
     'ignores a smaller total': [report(10, 5, { total_tokens: 3 }), usage(10, 0, 0, 5)],
-    'reads cached tokens as separate if they exceed the prompt tokens': [
-      report(10, 5, cached(90)),
-      usage(10, 90, 0, 5),
-    ],
-    'counts no output for a total that adds the cached tokens': [
+    'limits cached tokens to the prompt tokens': [report(10, 5, cached(90)), usage(0, 10, 0, 5)],
+    'counts no output for a total that adds the cached tokens to the prompt': [
       report(10, 5, { ...cached(90), total_tokens: 105 }),
       usage(10, 90, 0, 5),
     ],
-    'reads cached tokens and reasoning that prompt and output do not include': [
-      report(10, 5, { ...cached(90), ...reasoned(20), total_tokens: 35 }),
-      usage(10, 90, 0, 25, 20),
-    ],
     'counts a surplus that equals the reasoning as output, even if it is large': [
-      report(10, 5, { ...cached(90), ...reasoned(95), total_tokens: 110 }),
-      usage(10, 90, 0, 100, 95),
+      report(10, 5, { ...cached(90), ...reasoned(9_000), total_tokens: 9_015 }),
+      usage(0, 10, 0, 9_005, 9_000),
     ],
+    'counts a small surplus as output': [
+      report(10, 5, { total_tokens: 4_111 }),
+      usage(10, 0, 0, 4_101),
+    ],
+    'ignores a surplus that is too large to be hidden reasoning': [
+      report(10, 5, { total_tokens: 4_112 }),
+      usage(10, 0, 0, 5),
+    ],
+    'derives a missing part from the total': [
+      { completion_tokens: 5, total_tokens: 15 },
+      usage(10, 0, 0, 5),
+    ],
+    'reads a report of only the output': [{ completion_tokens: 5 }, usage(0, 0, 0, 5)],
+    'reads zeros': [report(0, 0, { total_tokens: 0 }), usage(0, 0, 0, 0)],
     "reads DeepSeek's name for cache hits": [
       report(100, 5, { prompt_cache_hit_tokens: 64, prompt_cache_miss_tokens: 36 }),
       usage(36, 64, 0, 5),
@@ -65,9 +72,9 @@ describe('readUsage', () => {
       }),
       usage(30, 120, 50, 75),
     ],
-    'reads cache reads and writes that exceed the prompt together': [
+    'limits cache reads and writes to the prompt together': [
       report(10, 5, { prompt_tokens_details: { cached_tokens: 8, cache_write_tokens: 8 } }),
-      usage(0, 8, 8, 5),
+      usage(0, 8, 2, 5),
     ],
     'reads a prompt without output': [{ prompt_tokens: 8, total_tokens: 8 }, usage(8, 0, 0, 0)],
   };
@@ -120,7 +127,7 @@ describe('readUsage', () => {
     nothing: undefined,
     null: null,
     'a list': [1],
-    'no prompt': { completion_tokens: 5 },
+    'only a total': { total_tokens: 5 },
     'a negative count': report(-1, 5),
     'a fraction': report(10, 5.5),
     'a string': report(10, '5'),
@@ -128,7 +135,6 @@ describe('readUsage', () => {
     'an absurd total': report(10, 5, { total_tokens: 1e12 }),
     'a negative detail': report(10, 5, cached(-3)),
     'a detail that is a string': report(10, 5, reasoned('4')),
-    'zeros as a placeholder': report(0, 0, { total_tokens: 0 }),
   };
   test.each(Object.entries(cases))('returns undefined for %s', (_, raw) => {
     expect(readUsage(raw)).toBeUndefined();
@@ -153,9 +159,8 @@ test('usageIn reads input_tokens and output_tokens, which mlx-vlm sends', () => 
   const own = { input_tokens: 11, output_tokens: 5, total_tokens: 16, prompt_tps: 21.55 };
   expect(usageIn({ usage: own })).toEqual(usage(11, 0, 0, 5));
   expect(usageIn({ usage: { ...own, ...report(10, 6) } })).toEqual(usage(10, 0, 0, 6));
-  expect(usageIn({ usage: { input_tokens: 0, output_tokens: 0 } })).toBeUndefined();
-  // No request has an empty prompt: this is the end of a report that started earlier.
-  expect(usageIn({ usage: { output_tokens: 5 } })).toBeUndefined();
+  expect(usageIn({ usage: { input_tokens: 0, output_tokens: 0 } })).toEqual(usage(0, 0, 0, 0));
+  expect(usageIn({ usage: { output_tokens: 5 } })).toEqual(usage(0, 0, 0, 5));
   const details = {
     input_tokens_details: { cached_tokens: 8 },
     output_tokens_details: { reasoning_tokens: 4 },
@@ -203,7 +208,6 @@ describe('mergeUsage', () => {
     };
     expect(ended({ output_tokens: 15 })).toEqual(usage(25, 1000, 0, 15));
     expect(ended({ input_tokens: 0, output_tokens: 15 })).toEqual(usage(25, 1000, 0, 15));
-    expect(ended({ output_tokens: 0 })).toBeUndefined();
     expect(ended({ input_tokens: -1, output_tokens: 15 })).toBeUndefined();
     expect(ended({ input_tokens: 30, output_tokens: 15 })).toEqual(usage(30, 0, 0, 15));
   });

@@ -8,21 +8,20 @@ import {
   uncachedTokens,
   writtenTokens,
 } from '../../core/usage.ts';
-import { readCount, uncachedAudio } from '../normalize/responses/counts.ts';
+import { hiddenOutputMax, readCount, uncachedAudio } from '../normalize/responses/counts.ts';
 import { isPrivateName } from '../normalize/responses/private-fields.ts';
 
-/**
- * Returns undefined if the numbers can't be trusted; the caller then estimates the usage. If all
- * counts are 0, the report is a placeholder, which some servers put into every chunk: no request
- * has an empty prompt.
- */
+/** Returns undefined if the numbers can't be trusted; the caller then estimates the usage. */
 export function readUsage(raw: unknown): Usage | undefined {
-  if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
+  if (!isObject(raw)) return undefined;
+  const hasPrompt = typeof raw.prompt_tokens === 'number';
+  const hasCompletion = typeof raw.completion_tokens === 'number';
+  if (!hasPrompt && !hasCompletion) return undefined;
   const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
   // Mistral sometimes sends this field name in the singular.
   const promptDetails = fieldsOf(inPrompt ?? raw.prompt_token_details);
   const outputDetails = fieldsOf(inOutput);
-  const prompt = readCount(raw.prompt_tokens);
+  const reportedPrompt = readCount(raw.prompt_tokens);
   const completion = readCount(raw.completion_tokens);
   const total = readCount(raw.total_tokens);
   // SGLang counts reasoning outside the details. It can't exceed the output.
@@ -31,36 +30,26 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(outputDetails.reasoning_tokens),
     separate <= completion ? separate : 0,
   );
-  const cacheRead = Math.max(
-    readCount(promptDetails.cached_tokens),
-    readCount(raw.cached_tokens),
-    readCount(raw.num_cached_tokens),
-    readCount(raw.prompt_cache_hit_tokens),
-    // Gateways in front of Anthropic add Anthropic's field names to OpenAI's. Perplexity sends
-    // those names in the details.
-    readCount(raw.cache_read_input_tokens),
-    readCount(promptDetails.cache_read_input_tokens),
-  );
-  const cacheWrite = Math.max(
-    readCount(promptDetails.cache_write_tokens),
-    readCount(promptDetails.cache_creation_tokens),
-    readCount(raw.cache_creation_input_tokens),
-    // Alibaba also uses Anthropic's name in the details.
-    readCount(promptDetails.cache_creation_input_tokens),
-  );
-  if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
-    return undefined;
-  }
-  if (prompt + completion + total === 0) return undefined;
+  const reportedCache = readCache(raw, promptDetails);
+  const sum = reportedPrompt + completion + total + reasoning + reportedCache.total;
+  if (Number.isNaN(sum)) return undefined;
 
-  // The prompt count includes cached tokens, unless there are more cached tokens than that.
-  const isSeparate = cacheRead > prompt || cacheWrite > prompt;
+  const prompt = hasPrompt ? reportedPrompt : Math.max(0, total - completion);
   // If the total exceeds the sum of prompt and completion, it includes output that isn't in
   // `completion_tokens` (xAI, Gemini), or cached tokens that aren't in the prompt count.
   const surplus = Math.max(0, total - prompt - completion);
-  const cached = cacheRead + cacheWrite;
-  const isCachedInTotal = isSeparate && surplus !== reasoning && surplus >= cached;
-  const uncached = isSeparate ? prompt : Math.max(0, prompt - cached);
+  // The prompt count includes cached tokens, unless the total or Anthropic's names for them say
+  // otherwise. Mistral and xAI sometimes report more cached tokens than the prompt has.
+  const isExceeded = reportedCache.read > prompt || reportedCache.written > prompt;
+  const isCachedInTotal = isExceeded && surplus !== reasoning && surplus >= reportedCache.total;
+  const isSeparate = isCachedInTotal || (isExceeded && reportedCache.hasOwnNames);
+  const cacheRead = isSeparate ? reportedCache.read : Math.min(reportedCache.read, prompt);
+  const cacheWrite = isSeparate
+    ? reportedCache.written
+    : Math.min(reportedCache.written, prompt - cacheRead);
+  const uncached = isSeparate ? prompt : prompt - cacheRead - cacheWrite;
+  const hidden = isCachedInTotal ? surplus - reportedCache.total : surplus;
+  const isHiddenOutput = !hasCompletion || hidden === reasoning || hidden <= hiddenOutputMax;
   const { audio_tokens: audioTokens, cached_tokens_details: inCache } = promptDetails;
   // Only some servers report cached audio tokens.
   const cachedAudio = readCount(fieldsOf(inCache).audio_tokens);
@@ -72,9 +61,58 @@ export function readUsage(raw: unknown): Usage | undefined {
     cacheReadTokens: cacheRead,
     cacheWriteTokens: cacheWrite - forHours,
     cacheWrite1hTokens: forHours || undefined,
-    outputTokens: completion + (isCachedInTotal ? surplus - cached : surplus),
+    outputTokens: completion + (isHiddenOutput ? hidden : 0),
     reasoningTokens: reasoning,
+    includesToolResults: hasToolResults(raw) || undefined,
   };
+}
+
+interface CacheCounts {
+  readonly read: number;
+  readonly written: number;
+  readonly total: number;
+  /** True if the counts have Anthropic's names, which never include cached tokens in the prompt. */
+  readonly hasOwnNames: boolean;
+}
+
+function readCache(raw: JsonObject, details: JsonObject): CacheCounts {
+  // Gateways in front of Anthropic add Anthropic's field names to OpenAI's. Perplexity and Alibaba
+  // send those names in the details.
+  const ownRead = Math.max(
+    readCount(raw.cache_read_input_tokens),
+    readCount(details.cache_read_input_tokens),
+  );
+  const ownWritten = Math.max(
+    readCount(raw.cache_creation_input_tokens),
+    readCount(details.cache_creation_input_tokens),
+  );
+  const read = Math.max(
+    ownRead,
+    readCount(details.cached_tokens),
+    readCount(raw.cached_tokens),
+    readCount(raw.num_cached_tokens),
+    readCount(raw.prompt_cache_hit_tokens),
+  );
+  const written = Math.max(
+    ownWritten,
+    readCount(details.cache_write_tokens),
+    readCount(details.cache_creation_tokens),
+  );
+  return { read, written, total: read + written, hasOwnNames: ownRead + ownWritten > 0 };
+}
+
+/** Counts of the provider's own tool calls, in the names of xAI, OpenRouter, and Perplexity. */
+const toolCounts = [
+  ...['server_tool_use', 'server_tool_use_details', 'server_side_tool_usage_details'],
+  ...['num_sources_used', 'num_server_side_tools_used', 'num_search_queries'],
+];
+
+/** True if the provider ran tools of its own. Their results are part of the prompt. */
+function hasToolResults(raw: JsonObject): boolean {
+  return toolCounts.some((name) => {
+    const counts = isObject(raw[name]) ? Object.values(raw[name]) : [raw[name]];
+    return counts.some((count) => typeof count === 'number' && count > 0);
+  });
 }
 
 /**
@@ -131,9 +169,10 @@ function toPromptCounts(raw: JsonObject, earlier: Usage | undefined): JsonObject
   const cached = [raw.cache_read_input_tokens, raw.cache_creation_input_tokens].map(readCount);
   const prompt = cached.reduce((sum, tokens) => sum + tokens, readCount(input));
   const isEnd = prompt === 0 && readCount(completion_tokens) > 0;
+  const known = isEnd && earlier ? promptTokens(earlier) : prompt;
   return {
     ...rest,
-    prompt_tokens: isEnd ? earlier && promptTokens(earlier) : prompt || undefined,
+    prompt_tokens: known === 0 ? undefined : known,
     completion_tokens,
     prompt_tokens_details: raw.input_tokens_details,
     completion_tokens_details: raw.output_tokens_details,
@@ -147,13 +186,15 @@ function toPromptCounts(raw: JsonObject, earlier: Usage | undefined): JsonObject
 export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   if (earlier === undefined) return later;
   const reasoningTokens = Math.max(earlier.reasoningTokens, later.reasoningTokens);
+  const includesToolResults = earlier.includesToolResults || later.includesToolResults;
   const hasNoDetails = promptTokens(later) === later.inputTokens;
   const isSamePrompt =
     later.inputTokens === 0 ||
     later.inputTokens === promptTokens(earlier) ||
     later.inputTokens === uncachedTokens(earlier);
-  if (!hasNoDetails || !isSamePrompt) return { ...later, reasoningTokens };
-  return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
+  if (!hasNoDetails || !isSamePrompt) return { ...later, reasoningTokens, includesToolResults };
+  const { outputTokens } = later;
+  return { ...earlier, outputTokens, reasoningTokens, includesToolResults };
 }
 
 /** Writes cache writes, which OpenAI's format lacks, and audio tokens only if there are any. */

@@ -144,15 +144,21 @@ function readFields(body: JsonObject): ReadResult<Transcript> {
   return { ok: true, value: { kind: 'fields', text, seconds, fields } };
 }
 
-/** Reads the duration from `duration` or the usage. Returns null if neither has a valid one. */
+/**
+ * Reads the duration from `duration` or the usage. Returns null if neither has a number, and 0 if
+ * all numbers are 0 or negative.
+ */
 function readSeconds({ duration, usage }: Readonly<JsonObject>): number | null {
   const used = fieldsOf(usage);
+  let found: number | null = null;
   // Mistral has its own name for the duration.
   for (const value of [duration, used.seconds, used.prompt_audio_seconds]) {
     // OpenAI sent the duration as a string for a while.
-    const isText = typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);
+    const isText = typeof value === 'string' && /^-?\d+(?:\.\d+)?$/.test(value);
     const seconds = isText ? Number(value) : value;
-    if (typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0) return seconds;
+    if (typeof seconds !== 'number' || !Number.isFinite(seconds)) continue;
+    if (seconds > 0) return seconds;
+    found = 0;
   }
-  return null;
+  return found;
 }

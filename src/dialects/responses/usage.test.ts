@@ -32,11 +32,11 @@ test.each<[string, unknown, object]>([
   );
 });
 
-test('readUsage adds cached tokens that exceed the input, as xAI may send them', () => {
+test('readUsage limits cached tokens to the input, because xAI may report more', () => {
   const input_tokens_details = { cached_tokens: 4_328 };
   expect(readUsage({ input_tokens: 4_142, input_tokens_details, output_tokens: 254 })).toEqual({
-    inputTokens: 4_142,
-    cacheReadTokens: 4_328,
+    inputTokens: 0,
+    cacheReadTokens: 4_142,
     cacheWriteTokens: 0,
     outputTokens: 254,
     reasoningTokens: 0,
@@ -61,12 +61,20 @@ test('readUsage counts output that only the total includes', () => {
   expect(usage).toMatchObject({ inputTokens: 10, outputTokens: 10 });
 });
 
+test.each(['web_search_call', 'code_interpreter_call', 'function_call', 'message'])(
+  'readUsage marks input that includes the results of the provider: %s',
+  (type) => {
+    const usage = readUsage({ input_tokens: 10, output_tokens: 2 }, [{ type }]);
+    const isTool = type === 'web_search_call' || type === 'code_interpreter_call';
+    expect(usage?.includesToolResults).toBe(isTool || undefined);
+  },
+);
+
 test.each([
   undefined,
   null,
   {},
-  { input_tokens: 0, output_tokens: 0, total_tokens: 0 },
-  { input_tokens: 0, output_tokens: 5 },
+  { total_tokens: 5 },
   { input_tokens: -1, output_tokens: 5 },
   { input_tokens: '10', output_tokens: 5 },
   { input_tokens: 10, output_tokens: 1e12 },

@@ -1,13 +1,22 @@
 /** Reads and writes token counts in the format of the Responses endpoint. */
-import { isObject } from '../../core/json.ts';
+import { isObject, objectsIn } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readUsage as readChatUsage } from '../openai-chat/usage.ts';
 
-/** Reads usage. It has the same counts as in chat completions, but with other names. */
-export function readUsage(raw: unknown): Usage | undefined {
-  // No request has an empty prompt, so a server that reports 0 input tokens hasn't counted them.
-  if (!isObject(raw) || raw.input_tokens === 0) return undefined;
+/** The types of calls that a client runs. The provider runs all other calls itself. */
+const clientCalls: ReadonlySet<unknown> = new Set([
+  ...['function_call', 'custom_tool_call', 'computer_call', 'local_shell_call', 'shell_call'],
+  'apply_patch_call',
+]);
+
+/**
+ * Reads usage. It has the same counts as in chat completions, but with other names. `output` is the
+ * output of the same response.
+ */
+export function readUsage(raw: unknown, output?: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
   const usage = readChatUsage({
+    ...raw,
     prompt_tokens: raw.input_tokens,
     prompt_tokens_details: raw.input_tokens_details,
     completion_tokens: raw.output_tokens,
@@ -15,7 +24,14 @@ export function readUsage(raw: unknown): Usage | undefined {
     total_tokens: raw.total_tokens,
   });
   if (usage === undefined) return undefined;
-  return { ...usage, reasoningTokens: Math.min(usage.reasoningTokens, usage.outputTokens) };
+  const hasToolCalls = objectsIn(output).some(
+    ({ type }) => typeof type === 'string' && type.endsWith('_call') && !clientCalls.has(type),
+  );
+  return {
+    ...usage,
+    reasoningTokens: Math.min(usage.reasoningTokens, usage.outputTokens),
+    includesToolResults: usage.includesToolResults || hasToolCalls || undefined,
+  };
 }
 
 /** Returns the `usage` object for clients. */

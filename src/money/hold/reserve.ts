@@ -6,7 +6,6 @@ import type { Offer } from '../../route/catalog.ts';
 import type { OutputBudget } from '../../upstream/stream-answer.ts';
 import type { Bound, CostBounds } from '../price/bounds.ts';
 import { charactersPerHeldToken, type HoldTracker } from '../price/bounds.ts';
-import { credibleTokens } from '../price/cost.ts';
 import type { DispatchedRequest } from '../settle/journal-files.ts';
 import type { Hold } from './hold.ts';
 import type { HoldAmounts } from './wallets.ts';
@@ -112,7 +111,7 @@ export class Reservation {
   }
 
   budgetFor(offer: Offer): OutputBudget {
-    const maxTokens = credibleTokens(this.#bounds.contextTokensFor(offer));
+    const maxTokens = this.#bounds.tokensMaxFor(offer);
     const charactersHardLimit = maxTokens * charactersPerHeldToken;
     const { output } = this.#bounds;
     if (!output) return unlimitedBudget(charactersHardLimit);

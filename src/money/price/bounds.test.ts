@@ -282,16 +282,18 @@ describe('FixedBounds.boundFor', () => {
   });
 });
 
-test("contextTokensFor returns the model's context or the sent tokens, at least 128,000", () => {
-  const sent = (inputTokens: number) =>
-    new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
-  const pricedOffer = offer('1', '1', {}, 16_384);
-  expect(sent(127_999).contextTokensFor()).toBe(128_000);
-  expect(sent(128_001).contextTokensFor()).toBe(128_001);
-  const chat = new ChatBounds(chatRequestInfo());
-  const tokens = (model: object) => chat.contextTokensFor({ ...pricedOffer, model });
-  expect(tokens({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(128_000);
-  expect(tokens({ context_length: 200_000, max_completion_tokens: 2_000 })).toBe(200_000);
-  expect(tokens({ context_length: 8_000, max_completion_tokens: 150_000 })).toBe(150_000);
-  expect(tokens({})).toBe(1_000_000);
+describe('tokensMaxFor', () => {
+  test('returns 4 times the tokens that were held, and 32,768 more', () => {
+    const usage = { ...noUsage, inputTokens: 1_000, outputTokens: 500 };
+    expect(new FixedBounds({ usage, units: {} }).tokensMaxFor()).toBe(38_768);
+  });
+
+  test("returns 16 times a chat model's context, which is at least 128,000", () => {
+    const chat = new ChatBounds(chatRequestInfo());
+    const tokens = (model: object) => chat.tokensMaxFor({ ...offer('1', '1'), model });
+    expect(tokens({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(2_048_000);
+    expect(tokens({ context_length: 200_000, max_completion_tokens: 2_000 })).toBe(3_200_000);
+    expect(tokens({ context_length: 8_000, max_completion_tokens: 150_000 })).toBe(2_400_000);
+    expect(tokens({})).toBe(16_000_000);
+  });
 });

@@ -1,6 +1,12 @@
 import type { ChatRequestInfo } from '../../core/request-info.ts';
 import { type Measured, noUnits, totalTokens, type Units } from '../../core/usage.ts';
-import { type BilledAccount, chargeAt, maxCost } from './cost.ts';
+import {
+  addedInputTokensMax,
+  type BilledAccount,
+  chargeAt,
+  chatTokensMax,
+  maxCost,
+} from './cost.ts';
 import type { PriceList, Prices } from './price-list.ts';
 import type { NanoUsd } from './usd.ts';
 
@@ -15,13 +21,8 @@ import type { NanoUsd } from './usd.ts';
 const bytesPerToken = 3;
 /** The most input tokens that an image is assumed to have. */
 const tokensPerImage = 2_000;
-/** Assumed if the catalog has no context length for a model. */
-const defaultContextTokens = 1_000_000;
-/**
- * The smallest context assumed, because providers may count more tokens than were sent, and an
- * operator may have configured a context that is too small.
- */
-const minContextTokens = 128_000;
+/** Tokenizers differ, and media have more tokens at some providers than at others. */
+const fixedBoundsRatio = 4;
 
 export interface PricedOffer extends BilledAccount {
   readonly prices: PriceList;
@@ -45,8 +46,8 @@ export interface Bound {
 export interface CostBounds {
   /** Returns the bound that covers the most expensive of the offers. */
   boundFor(offers: readonly PricedOffer[], creditsPerUsd: number): Bound;
-  /** Returns the most tokens that one call can use, to recognize impossible usage reports. */
-  contextTokensFor(offer: PricedOffer): number;
+  /** Returns the most tokens that a request can use, so that a miscount can't drain a wallet. */
+  tokensMaxFor(offer: PricedOffer): number;
   /** Bounds on output that may outgrow its hold. Absent if the price is known in advance. */
   readonly output?: OutputBounds;
 }
@@ -127,9 +128,8 @@ export class ChatBounds implements CostBounds, OutputBounds {
     );
   }
 
-  contextTokensFor({ model }: PricedOffer): number {
-    const { context_length = defaultContextTokens, max_completion_tokens = 0 } = model;
-    return Math.max(minContextTokens, context_length, max_completion_tokens);
+  tokensMaxFor({ model }: PricedOffer): number {
+    return chatTokensMax(model);
   }
 }
 
@@ -151,12 +151,8 @@ export class FixedBounds implements CostBounds {
     return { requested, minimum: requested, maximum: requested };
   }
 
-  /**
-   * Counts the tokens that were sent, because a request may have many texts that each fill the
-   * context.
-   */
-  contextTokensFor(): number {
-    return Math.max(minContextTokens, totalTokens(this.#maximum.usage));
+  tokensMaxFor(): number {
+    return totalTokens(this.#maximum.usage) * fixedBoundsRatio + addedInputTokensMax;
   }
 }
 

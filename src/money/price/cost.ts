@@ -3,7 +3,6 @@ import {
   noUnits,
   noUsage,
   promptTokens,
-  totalTokens,
   type Units,
   type Usage,
 } from '../../core/usage.ts';
@@ -112,21 +111,34 @@ export function estimateUsage(inputBytes: number, outputCharacters: number): Usa
   };
 }
 
-export const unfinishedNote =
-  "The provider didn't count its complete answer. The output tokens are an estimate.";
-/** For a provider that reported no usage, or usage that can't be true. */
-export const estimateNote = 'The provider reported no billable usage. The tokens are an estimate.';
-
+/** Assumed if the catalog has no context length for a model. */
+const defaultContextTokens = 1_000_000;
+/**
+ * The smallest context assumed, because providers may count more tokens than were sent, and an
+ * operator may have configured a context that is too small.
+ */
+const minContextTokens = 128_000;
 /** Several choices and search rounds can fill a model's context more than once. */
 const contextsMax = 16;
-
 /**
- * Returns the most tokens that a request can have used, so that a miscount can't drain a wallet.
+ * Providers add instructions, tool descriptions, and message formats to a prompt. Recorded answers
+ * to a few words have up to 14,000 input tokens.
  */
-export function credibleTokens(contextTokens: number): number {
-  return contextTokens * contextsMax;
+export const addedInputTokensMax = 32_768;
+
+/** The limits of a model, as far as the catalog has them. */
+interface ModelLimits {
+  readonly context_length?: number | undefined;
+  readonly max_completion_tokens?: number | undefined;
 }
 
-export function isCredible(usage: Usage, contextTokens: number): boolean {
-  return totalTokens(usage) <= credibleTokens(contextTokens);
+/** Returns the context length of a model, or an assumption if the catalog has none. */
+export function contextTokensOf(model: ModelLimits): number {
+  const { context_length = defaultContextTokens, max_completion_tokens = 0 } = model;
+  return Math.max(minContextTokens, context_length, max_completion_tokens);
+}
+
+/** Returns the most tokens that all calls of a chat request can use together. */
+export function chatTokensMax(model: ModelLimits): number {
+  return contextTokensOf(model) * contextsMax;
 }

@@ -84,7 +84,7 @@ function operationMeasuring(measured: SettleCase['measured'], input?: Usage): Op
       user: 'u',
     },
     skills: ['terse'],
-    bounds: { contextTokensFor: () => 1_000 },
+    bounds: { tokensMaxFor: () => 16_000 },
     measure: ({ usage }: { usage: Usage | undefined }): Measured => ({
       usage: usage ?? tokens(1, 100),
       units: noUnits,
@@ -399,13 +399,12 @@ describe('settle with an estimate', () => {
   });
 
   test('replaces impossible usage with an estimate', async () => {
-    // The model's context is 1,000 tokens; up to 16 times that is plausible.
     const most = await billOf({ hold: holdOf(20_000), measured: { usage: tokens(16_000, 0) } });
     expect([most.costCredits, most.usageEstimated]).toEqual([16_000, false]);
     const beyond = await billOf({ hold: holdOf(20_000), measured: { usage: tokens(16_001, 0) } });
     expect([beyond.costCredits, beyond.usageEstimated]).toEqual([201, true]);
     expect(beyond.note).toBe(
-      'The provider reported more tokens than its model can use. The tokens are an estimate.',
+      'The provider reported more tokens than the request can use. The tokens are an estimate.',
     );
   });
 });

@@ -9,8 +9,9 @@ import type { Offer } from '../../route/catalog.ts';
 import type { OpenedAnswer } from '../../upstream/fallback.ts';
 import type { Hold } from '../hold/hold.ts';
 import type { Settlement } from '../ledger.ts';
-import { chargeAt, costOf, isCredible } from '../price/cost.ts';
+import { chargeAt, costOf } from '../price/cost.ts';
 import { chargesFor, noCharges, totalCharge } from '../price/fee-kinds.ts';
+import { excessiveNote } from '../price/usage-report.ts';
 import { withWriteOff } from './write-off.ts';
 
 interface SettleDeps {
@@ -224,17 +225,15 @@ function creditsForModel(hold: Hold | undefined, otherFees: number): number {
 function measure({ operation }: Call, { metrics, opened, kind }: AnsweredOutcome): Measured {
   if (!operation) return nothingUsed;
   const measured = operation.measure(metrics, kind);
-  if (isCredible(measured.usage, operation.bounds.contextTokensFor(opened.offer))) return measured;
+  const tokensMax = operation.bounds.tokensMaxFor(opened.offer);
+  if (totalTokens(measured.usage) <= tokensMax) return measured;
   // Don't spread the metrics: they may be getters of a class.
   const { finishReason, outputCharacters, failure } = metrics;
   const estimate = operation.measure(
     { usage: undefined, finishReason, outputCharacters, failure },
     kind,
   );
-  return {
-    ...estimate,
-    note: 'The provider reported more tokens than its model can use. The tokens are an estimate.',
-  };
+  return { ...estimate, note: excessiveNote };
 }
 
 const nothingUsed: Measured = { usage: noUsage, units: noUnits, isEstimate: false, note: null };

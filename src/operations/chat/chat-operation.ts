@@ -15,9 +15,11 @@ import type {
 } from '../../dialects/dialect.ts';
 import { replayRecording } from '../../dialects/engine.ts';
 import { EventStreamReader } from '../../dialects/event-stream.ts';
+import { dropsParameter } from '../../dialects/normalize/requests/vendor-parameters.ts';
 import { canChat } from '../../dialects/registry.ts';
-import { ChatBounds, imageUnits } from '../../money/price/bounds.ts';
-import { estimateNote, estimateUsage, unfinishedNote } from '../../money/price/cost.ts';
+import { ChatBounds, imageUnits, textBytes } from '../../money/price/bounds.ts';
+import { estimateUsage } from '../../money/price/cost.ts';
+import { billableUsage, isPlausible, type SentRequest } from '../../money/price/usage-report.ts';
 import { chatIncompatibility, compatibleOffers } from '../../route/capability.ts';
 import type { Offer } from '../../route/catalog.ts';
 import { type AttemptContext, type AttemptResult, noMetrics } from '../../upstream/attempt.ts';
@@ -31,6 +33,8 @@ export class ChatOperation implements Operation {
   readonly streamFormat: StreamFormat;
   readonly skills: readonly string[];
   readonly #clientRequest: ClientRequest;
+  /** The latest attempt, with which usage reports are compared. */
+  #sent: SentRequest | undefined;
 
   constructor(clientRequest: ClientRequest) {
     this.request = clientRequest.request;
@@ -67,28 +71,21 @@ export class ChatOperation implements Operation {
   }
 
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
+    this.#sent = sentTo(offer, this.request, context);
     return attemptChat(this.#clientRequest, offer, context);
   }
 
   measure(metrics: AnswerMetrics, outcome: StreamOutcome['kind']): Measured {
-    const units = imageUnits(this.request);
-    const { usage, isEstimate = false, outputCharacters, finishReason } = metrics;
-    const isComplete =
-      outcome === 'complete' || (outcome === 'client_disconnected' && finishReason !== undefined);
-    if (usage && !isEstimate && (isComplete || usage.outputTokens > 0)) {
-      return { usage, units, isEstimate, note: null };
-    }
-    const estimate = estimateUsage(
-      promptTextBytes(this.#clientRequest.toPrompt()),
-      outputCharacters,
-    );
-    if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
-    // Some providers report prompt tokens first and output tokens last, so an interrupted answer
-    // has only the prompt tokens.
-    const outputTokens = usage.outputTokens || estimate.outputTokens;
-    const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
-    const estimated = { isEstimate: true, reported, note: unfinishedNote };
-    return { usage: { ...usage, outputTokens }, units, ...estimated };
+    const { outputCharacters, finishReason } = metrics;
+    const sent = this.#sent;
+    const billable = billableUsage(metrics, {
+      isComplete:
+        outcome === 'complete' || (outcome === 'client_disconnected' && finishReason !== undefined),
+      isPlausible: (usage) => !sent || isPlausible(usage, outputCharacters, sent),
+      estimate: () =>
+        estimateUsage(promptTextBytes(this.#clientRequest.toPrompt()), outputCharacters),
+    });
+    return { ...billable, units: imageUnits(this.request) };
   }
 
   measureInput(): Measured {
@@ -115,6 +112,18 @@ export class ChatOperation implements Operation {
     const reply = adapter.transformReply(text, identity);
     return reply.ok ? reply.value : undefined;
   }
+}
+
+const outputCapNames = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'];
+
+/** Describes what an offer received, for the check of its usage report. */
+export function sentTo(
+  { model, quirks }: Offer,
+  request: ChatRequestInfo,
+  { outputTokensMax }: AttemptContext,
+): SentRequest {
+  const hasCap = !outputCapNames.some((name) => dropsParameter(quirks, name));
+  return { request, model, textBytes: textBytes(request), outputTokensMax, hasCap };
 }
 
 /** Replays the recorded stream of an upstream to a client. */

@@ -22,7 +22,7 @@ import type {
 import type { EmbeddingsRequest } from '../../dialects/openai-media/embeddings.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds } from '../../money/price/bounds.ts';
-import { estimateNote, isCredible } from '../../money/price/cost.ts';
+import { estimateNote } from '../../money/price/usage-report.ts';
 import type { Offer } from '../../route/catalog.ts';
 import {
   type AttemptContext,
@@ -71,7 +71,7 @@ export class EmbeddingsOperation implements Operation {
     }
     const batches = result.value;
     const vectors = batches.flatMap((batch) => batch.vectors);
-    const count = inputCount(options, batches, this.bounds.contextTokensFor());
+    const count = inputCount(options, batches, this.bounds.tokensMaxFor());
     const reply = await EmbeddingsReply.create(vectors, count, options.encoding);
     context.recorder?.begin(offer, 'reply');
     context.recorder?.add(reply.toRecording() ?? '');
@@ -220,12 +220,11 @@ function readCompleteBatch(
 function inputCount(
   { inputs }: EmbeddingsOptions,
   batches: readonly EmbeddingBatch[],
-  contextTokens: number,
+  tokensMax: number,
 ): InputCount {
   let reportedTokens = 0;
   for (const { promptTokens } of batches) reportedTokens += promptTokens ?? Number.NaN;
-  const isReported = isCredible({ ...noUsage, inputTokens: reportedTokens }, contextTokens);
-  if (isReported) return { tokens: reportedTokens, isEstimate: false };
+  if (reportedTokens <= tokensMax) return { tokens: reportedTokens, isEstimate: false };
   return { tokens: estimateTokens(inputs), isEstimate: true };
 }
 

@@ -10,7 +10,8 @@ import type { GeneratedImages, ImageFile, ImagesDialect } from '../../dialects/m
 import type { ImagesRequest } from '../../dialects/openai-media/images.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
-import { estimateNote, estimateUsage } from '../../money/price/cost.ts';
+import { estimateUsage } from '../../money/price/cost.ts';
+import { estimateNote } from '../../money/price/usage-report.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
 import { type AttemptResult, attemptFull, failed, mediaTargetFor } from '../../upstream/attempt.ts';

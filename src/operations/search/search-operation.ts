@@ -18,7 +18,7 @@ import { Translation } from '../../dialects/engine.ts';
 import { MeteringSink } from '../../dialects/normalize/responses/answer-metrics.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { ChatBounds, textBytes } from '../../money/price/bounds.ts';
-import { estimateNote } from '../../money/price/cost.ts';
+import { estimateNote, isPlausible } from '../../money/price/usage-report.ts';
 import type { NanoUsd } from '../../money/price/usd.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { FoundPage } from '../../tools/citations.ts';
@@ -29,7 +29,7 @@ import { searchTool } from '../../tools/search-tool.ts';
 import type { AttemptContext, AttemptResult, Continuation } from '../../upstream/attempt.ts';
 import { attemptWithAdapter } from '../../upstream/chat-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
-import { ChatOperation } from '../chat/chat-operation.ts';
+import { ChatOperation, sentTo } from '../chat/chat-operation.ts';
 import { AttemptBudget, SearchBudget } from './budget.ts';
 import {
   CombinedMetrics,
@@ -224,6 +224,11 @@ export class SearchOperation implements Operation {
       promptBytes: textBytes(this.request),
       budget,
       clientSignal,
+      isPlausible: (usage, outputCharacters, promptBytes) =>
+        isPlausible(usage, outputCharacters, {
+          ...sentTo(offer, this.request, context),
+          textBytes: promptBytes,
+        }),
     });
     const attempt = { offer, context, budget, session };
     this.#attempt = attempt;

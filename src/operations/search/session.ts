@@ -7,6 +7,7 @@ import { parseArguments } from '../../dialects/normalize/exact-json.ts';
 import { openAiFinishReasons } from '../../dialects/normalize/responses/answer-metrics.ts';
 import { codePointLength } from '../../dialects/normalize/responses/counts.ts';
 import { estimateUsage } from '../../money/price/cost.ts';
+import { billableUsage } from '../../money/price/usage-report.ts';
 import { citationsIn, type FoundPage } from '../../tools/citations.ts';
 import type { SearchEngine } from '../../tools/search-engine.ts';
 import type { SearchNote } from '../../tools/search-notes.ts';
@@ -30,6 +31,8 @@ export interface SearchContext {
   readonly promptBytes: number;
   readonly budget: Pick<AttemptBudget, 'reserveRound' | 'reserveSearch'>;
   readonly clientSignal: AbortSignal;
+  /** Returns false if a round with a prompt of this size can't have used the tokens. */
+  isPlausible(usage: Usage, outputCharacters: number, promptBytes: number): boolean;
 }
 
 const noSearchLeft = 'The web search limit was reached before there was an answer.';
@@ -94,9 +97,9 @@ export class SearchSession {
   }
 
   get isEstimate(): boolean {
-    const { usage, isEstimate, outputCharacters } = this.#round.metrics;
-    const hasUsage = this.#isRoundAbandoned || outputCharacters > 0;
-    return this.#isEstimate || (usage ? isEstimate : hasUsage);
+    const { metrics } = this.#round;
+    const isBilled = metrics.usage || metrics.outputCharacters > 0 || this.#isRoundAbandoned;
+    return this.#isEstimate || (isBilled ? this.#billable(metrics).isEstimate : false);
   }
 
   /** Counts the input of the current round, whose client disconnected before its output. */
@@ -197,8 +200,9 @@ export class SearchSession {
   /** Adds a round that has ended to the totals, once. */
   #closeRound(): SearchRound['finished'] {
     const { metrics, sentText, finished } = this.#round;
-    if (!metrics.usage || metrics.isEstimate) this.#isEstimate = true;
-    this.#roundUsages.push(this.#usageFor(metrics));
+    const { usage, isEstimate } = this.#billable(metrics);
+    if (isEstimate) this.#isEstimate = true;
+    this.#roundUsages.push(usage);
     this.#sentText += sentText;
     this.#round = this.#newRound('');
     return finished;
@@ -209,14 +213,16 @@ export class SearchSession {
     const { metrics } = this.#round;
     const { usage, outputCharacters } = metrics;
     const isBilled = usage || outputCharacters > 0 || this.#isRoundAbandoned;
-    return isBilled ? this.#usageFor(metrics) : undefined;
+    return isBilled ? this.#billable(metrics).usage : undefined;
   }
 
-  #usageFor({ usage: reported, isEstimate, outputCharacters }: SearchRound['metrics']): Usage {
-    if (reported && (!isEstimate || reported.outputTokens > 0)) return reported;
-    const estimate = estimateUsage(reported ? 0 : this.#promptTextBytes, outputCharacters);
-    // If only the prompt was reported, the output is an estimate.
-    return reported ? { ...reported, outputTokens: estimate.outputTokens } : estimate;
+  #billable(metrics: SearchRound['metrics']) {
+    const { outputCharacters, finishReason } = metrics;
+    return billableUsage(metrics, {
+      isComplete: finishReason !== undefined,
+      isPlausible: (usage) => this.#context.isPlausible(usage, outputCharacters, this.#promptBytes),
+      estimate: () => estimateUsage(this.#promptTextBytes, outputCharacters),
+    });
   }
 
   get #promptTextBytes(): number {

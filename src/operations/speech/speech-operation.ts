@@ -9,7 +9,8 @@ import type { AnswerMetrics, TransformedReply } from '../../dialects/dialect.ts'
 import type { SpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
-import { estimateNote, estimateUsage } from '../../money/price/cost.ts';
+import { estimateUsage } from '../../money/price/cost.ts';
+import { estimateNote } from '../../money/price/usage-report.ts';
 import type { Offer } from '../../route/catalog.ts';
 import {
   type AttemptContext,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { mp3File, opusFile, taggedMp3, wavFile } from '../../../tests/support/audio-files.ts';
 import { bodyFromBytes } from '../../dialects/streamed-body.ts';
-import { estimatedSeconds, plausibleSecondsMax, readDurationSeconds } from './audio-file.ts';
+import { estimatedSeconds, plausibleSeconds, readDurationSeconds } from './audio-file.ts';
 
 describe('estimatedSeconds', () => {
   test('returns the stated length, up to the maximum for the size', () => {
@@ -16,10 +16,25 @@ describe('estimatedSeconds', () => {
   });
 });
 
-describe('plausibleSecondsMax', () => {
-  test('returns 1 hour for small files and more for large ones', () => {
-    expect(plausibleSecondsMax(44)).toBe(3_600);
-    expect(plausibleSecondsMax(1_000_000)).toBe(10_000);
+describe('plausibleSeconds', () => {
+  test('accepts up to 1 hour for small files and more for large ones', () => {
+    expect(plausibleSeconds(3_600, 44, null)).toBe(3_600);
+    expect(plausibleSeconds(3_601, 44, 0.3)).toBe(0.3);
+    expect(plausibleSeconds(10_000, 1_000_000, null)).toBe(10_000);
+    expect(plausibleSeconds(10_001, 1_000_000, null)).toBe(2_000);
+  });
+
+  test('accepts at least a fifth of the stated duration', () => {
+    expect(plausibleSeconds(12, 1_000_000, 60)).toBe(12);
+    expect(plausibleSeconds(11.9, 1_000_000, 60)).toBe(60);
+    expect(plausibleSeconds(0, 1_000_000, 60)).toBe(60);
+    // 44 bytes are at most 0.44 seconds, whatever the file states.
+    expect(plausibleSeconds(0.1, 44, 60)).toBe(0.1);
+  });
+
+  test('returns null for 0 seconds of a file that states no duration', () => {
+    expect(plausibleSeconds(0, 1_000_000, null)).toBeNull();
+    expect(plausibleSeconds(0.1, 1_000_000, null)).toBe(0.1);
   });
 });
 

@@ -40,9 +40,22 @@ const yieldEveryMs = 10;
 const readBytesMax = 256_000;
 const mp4ReadBytesMax = 1_000_000;
 
-/** Returns the longest plausible duration, in seconds, of a file of this size. */
-export function plausibleSecondsMax(bytes: number): number {
-  return Math.max(bytes / bytesPerSecondMin, secondsAlwaysPlausible);
+/** Some providers count only the seconds with speech, but rarely less than this share. */
+const speechShareMin = 0.2;
+
+/**
+ * Returns the reported duration if a file of this size can have it. Otherwise, returns the duration
+ * for which credits are held, or null if no duration was stated in the file and 0 was reported.
+ */
+export function plausibleSeconds(
+  reported: number,
+  bytes: number,
+  statedSeconds: number | null,
+): number | null {
+  const measured = estimatedSeconds(bytes, statedSeconds);
+  if (reported > Math.max(bytes / bytesPerSecondMin, secondsAlwaysPlausible)) return measured;
+  if (statedSeconds === null) return reported > 0 ? reported : null;
+  return reported < measured * speechShareMin ? measured : reported;
 }
 
 /**

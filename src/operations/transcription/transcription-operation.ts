@@ -19,7 +19,7 @@ import {
   mediaTargetFor,
   noMetrics,
 } from '../../upstream/attempt.ts';
-import { estimatedSeconds, plausibleSecondsMax } from './audio-file.ts';
+import { estimatedSeconds, plausibleSeconds } from './audio-file.ts';
 
 /** An audio file that a client uploaded. */
 export interface UploadedAudio extends AudioFile {
@@ -93,22 +93,19 @@ export class TranscriptionOperation implements Operation {
     return { ...transcript, seconds: this.#plausibleSeconds(transcript.seconds) };
   }
 
-  /** Replaces an implausible duration with the one for which credits were held. */
-  #plausibleSeconds(reported: number): number {
+  #plausibleSeconds(reported: number): number | null {
     const { content, seconds } = this.#audio;
-    return reported <= plausibleSecondsMax(content.bytes)
-      ? reported
-      : estimatedSeconds(content.bytes, seconds);
+    return plausibleSeconds(reported, content.bytes, seconds);
   }
 
   measure(): Measured {
     const reported = this.#reportedSeconds;
-    if (reported === null) {
+    const seconds = reported === null ? null : this.#plausibleSeconds(reported);
+    if (seconds === null) {
       const note = 'The provider did not report the duration of the audio, so nothing is charged.';
       return { usage: noUsage, units: noUnits, isEstimate: false, isFree: true, note };
     }
-    const seconds = this.#plausibleSeconds(reported);
-    const isEstimate = seconds < reported;
+    const isEstimate = seconds !== reported;
     const note = isEstimate ? 'The provider reported an implausible duration for this file.' : null;
     return { usage: noUsage, units: { audioMs: seconds * 1000 }, isEstimate, note };
   }

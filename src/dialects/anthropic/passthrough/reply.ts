@@ -1,5 +1,6 @@
 /** Forwards a non-streaming message from an Anthropic-style upstream to an Anthropic client. */
 import { fieldsOf } from '../../../core/json.ts';
+import { hasSameTotals } from '../../../core/usage.ts';
 import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from '../../dialect.ts';
 import { malformed } from '../../failure.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
@@ -30,7 +31,7 @@ export function readReply(text: string, identity: ReplyIdentity): ReadResult<Tra
   };
   const { id, model } = identity;
   const write: TransformedReply['write'] = ({ usage }) => {
-    const isCounted = report.usage !== undefined && !report.isEstimate;
+    const isCounted = !report.isEstimate && hasSameTotals(report.usage, usage);
     const reportedUsage = fieldsOf(fields.usage);
     const counted = isCounted ? {} : { usage: { ...reportedUsage, ...writeUsage(usage) } };
     const stopped = { stop_reason: forwardedStopReason(reason, hasToolCalls) };

@@ -39,13 +39,17 @@ function push(events: readonly (object | string)[], relay = new AnthropicPassThr
 }
 
 const settled = { usage: { ...noUsage, inputTokens: 70, outputTokens: 8 }, costCredits: 1 };
+const asReported = ({ metrics }: AnthropicPassThrough) => ({
+  ...settled,
+  usage: metrics.usage ?? noUsage,
+});
 
 describe('AnthropicPassThrough', () => {
   test('sends the last events only once usage is settled', () => {
     const { relay, parts } = push([begin, ...hello, end(), over]);
     expect(parts.slice(-2)).toEqual(['', '']);
     expect(relay.metrics).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 2 } });
-    const last = relay.close(settled);
+    const last = relay.close(asReported(relay));
     expect(last).toStartWith('event: message_delta\n');
     expect(last).toContain('"usage":{"input_tokens":3,"output_tokens":2}');
     expect(last).toEndWith('event: message_stop\ndata: {"type":"message_stop"}\n\n');
@@ -285,7 +289,7 @@ test('AnthropicPassThrough keeps the stop reason if a later report has none', ()
   const first = end({ delta: { stop_reason: 'max_tokens', stop_sequence: null } });
   const second = end({ delta: { stop_reason: null }, usage: { output_tokens: 7 } });
   const { relay } = push([begin, ...hello, first, second, over]);
-  const [last = ''] = relay.close(settled).split('\n\n');
+  const [last = ''] = relay.close(asReported(relay)).split('\n\n');
   expect(JSON.parse(last.slice(last.indexOf('{')))).toEqual({ ...second, delta: first.delta });
   expect(relay.metrics).toMatchObject({ finishReason: 'length', usage: { outputTokens: 7 } });
 });

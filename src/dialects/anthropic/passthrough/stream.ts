@@ -5,7 +5,7 @@
  */
 import type { GatewayError } from '../../../core/errors.ts';
 import { fieldsOf, isObject, type JsonObject, textOf } from '../../../core/json.ts';
-import type { Usage } from '../../../core/usage.ts';
+import { hasSameTotals, promptTokens, type Usage } from '../../../core/usage.ts';
 import type {
   AnswerMetrics,
   ReplyIdentity,
@@ -192,8 +192,8 @@ export class AnthropicPassThrough implements StreamTransform {
   }
 
   /**
-   * Returns the held event. Adds the settled usage if the upstream reported no output count, or if
-   * it reports zeros here for a prompt that it counted at the start.
+   * Returns the held event. Adds the settled usage if it isn't what the upstream reported, or if
+   * the upstream reports zeros here for a prompt that it counted at the start.
    */
   #release(settled: Usage | undefined): string {
     const held = this.#held;
@@ -202,8 +202,10 @@ export class AnthropicPassThrough implements StreamTransform {
     const { fields, data } = held;
     const counted = settled ?? this.metrics.usage;
     const report = readReport(fields.usage);
-    const isForgotten = fieldsOf(fields.usage).input_tokens === 0 && report.usage === undefined;
-    const isCounted = this.metrics.usage && !report.isEstimate && !isForgotten;
+    const isForgotten =
+      fieldsOf(fields.usage).input_tokens === 0 && !(report.usage && promptTokens(report.usage));
+    const isCounted =
+      !report.isEstimate && !isForgotten && hasSameTotals(this.metrics.usage, counted);
     const rewritten =
       counted && !isCounted
         ? { ...fields, usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) } }

@@ -87,7 +87,6 @@ describe('Bedrock stop reasons', () => {
 
 describe('Bedrock usage', () => {
   test.each([
-    ['an empty prompt', { inputTokens: 0, outputTokens: 4 }],
     ['a fraction', { inputTokens: 1.5, outputTokens: 4 }],
     ['a negative count', { inputTokens: 9, outputTokens: -1 }],
     ['a string', { inputTokens: '9', outputTokens: 4 }],

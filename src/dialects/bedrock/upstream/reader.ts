@@ -9,7 +9,7 @@ import {
   objectsIn,
   textOf,
 } from '../../../core/json.ts';
-import { noUsage, type Usage } from '../../../core/usage.ts';
+import type { Usage } from '../../../core/usage.ts';
 import { finishReasonOf as anthropicReason, noStopReason } from '../../anthropic/finish.ts';
 import { BlockEmitter, startedAgain } from '../../anthropic/upstream/reader.ts';
 import { readUsage as readAnthropicUsage } from '../../anthropic/usage.ts';
@@ -63,18 +63,13 @@ function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const hours = objectsIn(raw.cacheDetails).filter(({ ttl }) => ttl === '1h');
   const forHour = hours.reduce((sum, part) => sum + readCount(part.inputTokens), 0);
-  const usage = readAnthropicUsage({
+  return readAnthropicUsage({
     input_tokens: raw.inputTokens,
     cache_read_input_tokens: raw.cacheReadInputTokens,
     cache_creation_input_tokens: raw.cacheWriteInputTokens,
     cache_creation: { ephemeral_1h_input_tokens: forHour },
     output_tokens: raw.outputTokens,
   });
-  if (usage !== undefined) return usage;
-  // Bedrock always reports its counts. If all are 0, a guardrail blocked the prompt before it
-  // reached a model.
-  const counts = [raw.inputTokens, raw.outputTokens, raw.totalTokens];
-  return counts.every((count) => count === 0) ? noUsage : undefined;
 }
 
 // Converts Bedrock's blocks to Anthropic's, which are similar, so that one class emits both.

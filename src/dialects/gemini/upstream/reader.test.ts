@@ -341,6 +341,7 @@ test('readUsage converts all token counts', () => {
     cacheWriteTokens: 0,
     outputTokens: 25,
     reasoningTokens: 5,
+    includesToolResults: true,
   });
 });
 
@@ -362,6 +363,7 @@ describe('readUsage audio tokens', () => {
     cacheWriteTokens: 0,
     outputTokens: 5,
     reasoningTokens: 0,
+    includesToolResults: true as const,
   });
 
   test('are counted separately from text and cached tokens', () => {
@@ -384,10 +386,23 @@ describe('readUsage audio tokens', () => {
   });
 });
 
-test('readUsage counts output that only the total includes', () => {
-  expect(
-    readUsage({ promptTokenCount: 10, candidatesTokenCount: 3, totalTokenCount: 20 }),
-  ).toMatchObject({ inputTokens: 10, outputTokens: 10, reasoningTokens: 0 });
+test('readUsage counts output that only the total includes, up to 4,096 tokens', () => {
+  const outputOf = (totalTokenCount: number) =>
+    readUsage({ promptTokenCount: 10, candidatesTokenCount: 3, totalTokenCount })?.outputTokens;
+  expect([outputOf(20), outputOf(4_109), outputOf(4_110)]).toEqual([10, 4_099, 3]);
+});
+
+test('GeminiStreamReader keeps the prompt count if the last report lacks it', () => {
+  const sink = new RecordingSink();
+  const reader = new GeminiStreamReader(sink);
+  const report = (usageMetadata: object) =>
+    reader.push({ event: null, data: JSON.stringify({ usageMetadata }) });
+  report({ promptTokenCount: 10, cachedContentTokenCount: 4, candidatesTokenCount: 1 });
+  report({ candidatesTokenCount: 7 });
+  const counts = { inputTokens: 6, cacheReadTokens: 4, outputTokens: 7 };
+  expect(sink.lastUsage).toMatchObject(counts);
+  report({ promptTokenCount: 0, candidatesTokenCount: 0 });
+  expect(sink.lastUsage).toMatchObject(counts);
 });
 
 test('readUsage limits cached tokens to the number of prompt tokens', () => {
@@ -403,7 +418,7 @@ test.each([
   'many',
   {},
   { trafficType: 'ON_DEMAND' },
-  { promptTokenCount: 0, totalTokenCount: 9 },
+  { totalTokenCount: 9 },
   { promptTokenCount: -1 },
   { promptTokenCount: 1.5 },
   { promptTokenCount: '10' },

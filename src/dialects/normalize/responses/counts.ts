@@ -12,6 +12,9 @@ export function readCount(value: unknown): number {
   return isCount && value >= 0 && value <= tokensMax ? value : Number.NaN;
 }
 
+/** Output that only a total includes is reasoning. A larger difference is an error. */
+export const hiddenOutputMax = 4_096;
+
 /** A provider's token counts of a prompt. */
 interface PromptCounts {
   readonly prompt: number;

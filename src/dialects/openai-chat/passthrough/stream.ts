@@ -82,14 +82,14 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   push(message: SseMessage): string {
+    if (this.ended) return '';
     const { event, data } = message;
-    const text = event === null && !this.ended ? this.#repeated.contentOf(data) : undefined;
+    const text = event === null ? this.#repeated.contentOf(data) : undefined;
     if (text !== undefined) {
       this.metrics.outputCharacters += text.length;
       if (this.#parser.choices.open.size === 0) this.#normalizer.continuesAfterFinish = true;
       return this.#repeated.write(text);
     }
-    if (this.ended && !this.#parser.isTerminated) return '';
     const parsed = this.#parser.parse(message);
     if (parsed.hasUsage) this.#recordUsage();
     switch (parsed.kind) {

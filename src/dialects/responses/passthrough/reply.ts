@@ -9,7 +9,7 @@ import {
   objectsIn,
   textOf,
 } from '../../../core/json.ts';
-import { charactersPerImage, totalTokens, type Usage } from '../../../core/usage.ts';
+import { charactersPerImage, hasSameTotals, totalTokens, type Usage } from '../../../core/usage.ts';
 import {
   costForClient,
   type ReadResult,
@@ -86,7 +86,7 @@ export class OutputMeter {
       this.#takeItem(index, item);
       normalizeItem(item, this.#provider);
     }
-    this.metrics.usage = readUsage(usage);
+    this.metrics.usage = readUsage(usage, output);
     const isCut = status === 'completed' && this.#hasCutCall;
     this.metrics.finishReason = isCut ? 'length' : finishReasonOf(status, details, this.#hasCalls);
     return isCut ? cutResponse : {};
@@ -177,8 +177,8 @@ export function writeResponse(
 }
 
 /**
- * Returns the upstream's usage, or the settled usage if the upstream reported none, with the cost
- * to the client instead of the upstream's charges.
+ * Returns the usage of the upstream with the cost to the client instead of its charges, or the
+ * settled usage if it isn't what the upstream reported.
  */
 export function countedUsage(
   { usage }: JsonObject,
@@ -186,7 +186,8 @@ export function countedUsage(
   settled: SettledUsage,
 ): object {
   const cost = costForClient(settled);
-  if (reported === undefined || !isObject(usage)) return writeUsage(settled.usage, cost);
+  if (!reported || !isObject(usage) || !hasSameTotals(reported, settled.usage))
+    return writeUsage(settled.usage, cost);
   removeCharges(usage);
   // Codex rejects an answer whose details lack these counts.
   const { cacheReadTokens: cached_tokens, reasoningTokens: reasoning_tokens } = reported;

@@ -12,7 +12,7 @@ import { ResponsesPassThrough } from './stream.ts';
 
 const echo = echoOf({ input: 'Hi' });
 const newStream = () => new ResponsesPassThrough(identity, echo);
-const settled = { usage: { ...noUsage, inputTokens: 70, outputTokens: 8 }, costCredits: 4 };
+const settled = { usage: { ...noUsage, inputTokens: 50, outputTokens: 40 }, costCredits: 4 };
 
 const message = {
   type: 'message',
@@ -153,7 +153,15 @@ describe('ResponsesPassThrough', () => {
     const { usage: _, ...uncounted } = response;
     const { passThrough } = push(streamOf(uncounted as unknown as FullResponse));
     expect(passThrough.metrics.usage).toBeUndefined();
-    expect(passThrough.close(settled)).toContain('"input_tokens":70');
+    expect(passThrough.close(settled)).toContain('"input_tokens":50');
+  });
+
+  test('writes the settled usage if it is not what the upstream reported', () => {
+    const { passThrough } = push(stream);
+    const estimate = { ...noUsage, inputTokens: 50, outputTokens: 8 };
+    const seen = passThrough.close({ usage: estimate, costCredits: 4 });
+    expect(seen).toContain('"output_tokens":8,');
+    expect(seen).not.toContain('"output_tokens":40');
   });
 
   test('preserves unknown events and long numbers', () => {

@@ -74,7 +74,7 @@ export class ResponsesStreamReader implements StreamReader {
     this.#emitter.emitOutput(response.output);
     if (this.#emitter.isFull) return tooManyItems();
     this.#emitter.end();
-    const usage = readUsage(response.usage);
+    const usage = readUsage(response.usage, response.output);
     if (usage !== undefined) this.#sink.usage?.(usage);
     this.finished = true;
     const reason = finishReasonOf(status, response.incomplete_details, this.#emitter.hasCalls);
