@@ -80,6 +80,7 @@ const block = (type: string, data: string, media_type = 'image/png') => ({
 
 const noBase64 = 'is not valid base64.';
 const empty = 'is empty.';
+const noImage = (type: string) => `must be an image, not ${type}.`;
 
 describe('an unreadable part', () => {
   test.each<[Client, object, string, string]>([
@@ -88,6 +89,16 @@ describe('an unreadable part', () => {
     ['chat', file({ file_data: '%PDF-1.7' }), '.file.file_data', noBase64],
     ['chat', file({ file_data: 'data:application/pdf;base64,' }), '.file.file_data', empty],
     ['chat', image('data:image/png;base64,[object Object]'), '.image_url.url', noBase64],
+    ['chat', image('data:text/html;base64,aGk='), '.image_url.url', noImage('text/html')],
+    ['chat', image('data:,hello'), '.image_url.url', noImage('text/plain')],
+    ['chat', image('data:audio/wav;base64,UklG'), '.image_url.url', noImage('audio/wav')],
+    ['messages', block('image', 'aGk=', 'text/plain'), '.source.data', noImage('text/plain')],
+    [
+      'responses',
+      inputPart('image', { image_url: 'data:video/mp4;base64,aGk=' }),
+      '.image_url',
+      noImage('video/mp4'),
+    ],
     ['chat', audio(''), '.input_audio.data', empty],
     ['chat', audio('RIFF….WAVE'), '.input_audio.data', noBase64],
     ['messages', block('image', 'undefined!'), '.source.data', noBase64],
@@ -117,6 +128,8 @@ describe('a readable part', () => {
   test.each<[Client, object]>([
     ['chat', image(`data:image/png;base64,${lines}`)],
     ['chat', image('data:image/png;base64,aGk')],
+    ['chat', image('data:application/octet-stream;base64,aGk=')],
+    ['chat', image('data:;base64,iVBORw0KGgoAAAAN')],
     ['chat', audio(lines)],
     ['chat', audio(`data:;base64,${bytes}`)],
     ['chat', file({ file_data: bytes, filename: 'a.pdf' })],

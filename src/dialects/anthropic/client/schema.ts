@@ -4,7 +4,7 @@ import { efforts } from '../../../core/prompt.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
 import { webUrl } from '../../normalize/requests/external-references.ts';
 import { outputLimitSchema } from '../../normalize/requests/generation-options.ts';
-import { checkBase64 } from '../../normalize/requests/inline-data.ts';
+import { checkBase64, checkImage } from '../../normalize/requests/inline-data.ts';
 import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
 import { addedFields } from '../../normalize/requests/search-options.ts';
@@ -124,7 +124,10 @@ export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: strin
 
 function checkSource(block: AnyBlock, path: string): void {
   if (!isKnown(block) || (block.type !== 'image' && block.type !== 'document')) return;
-  if (block.source.type === 'base64') checkBase64(block.source.data, path);
+  if (block.source.type !== 'base64') return;
+  const { data, media_type: mediaType } = block.source;
+  checkBase64(data, path);
+  if (block.type === 'image') checkImage(mediaType, data, path);
 }
 
 /** Returns content as blocks. A string becomes one text block. */

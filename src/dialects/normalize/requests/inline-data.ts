@@ -96,6 +96,22 @@ export function checkDataUrl(url: string, param: string): void {
   else throw invalidRequest(`${param} is not a valid data: URL.`, param);
 }
 
+/** Like `checkDataUrl`, for an image. Some clients send a PDF as an image. */
+export function checkImageUrl(url: string, param: string): void {
+  checkDataUrl(url, param);
+  const inline = readDataUrl(url);
+  if (inline) checkImage(inline.mediaType, inline.base64, param);
+}
+
+const imageTypes = /^(?:image\/.+|application\/(?:pdf|octet-stream))$/;
+
+/** Throws 400 for a media type that is no image, unless the bytes are one. */
+export function checkImage(mediaType: string, base64: string, param: string): void {
+  if (imageTypes.test(mediaType.toLowerCase())) return;
+  if (fileTypeOf(Buffer.from(base64.slice(0, 16), 'base64'))) return;
+  throw invalidRequest(`${param} must be an image, not ${mediaType}.`, param);
+}
+
 /** The start of a URL, which some servers accept instead of base64. */
 const urlStart = /^[^!-~]*[a-z][a-z\d+.-]{1,30}:/i;
 

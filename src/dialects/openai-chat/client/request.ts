@@ -17,7 +17,7 @@ import {
   storedContentIn,
   urlsIn,
 } from '../../normalize/requests/external-references.ts';
-import { checkBytes, checkDataUrl } from '../../normalize/requests/inline-data.ts';
+import { checkBytes, checkImageUrl } from '../../normalize/requests/inline-data.ts';
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
 import { noModel, readModels, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
@@ -72,7 +72,7 @@ export function readChatRequest(
   const messages = value.messages ?? none;
   const located = locateParts(messages);
   const images = value.input ? imagesOfInput(value.input) : located.flatMap(imageAt);
-  for (const { url, param } of images) checkDataUrl(url, param);
+  for (const { url, param } of images) checkImageUrl(url, param);
   const attached = located.flatMap(attachmentAt);
   for (const attachment of attached) checkAttachment(attachment);
   const extraFields = unknownFields(value, chatSchema.properties);

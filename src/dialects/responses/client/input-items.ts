@@ -4,7 +4,7 @@ import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import type { UrlInput } from '../../../core/request-info.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
 import { imageUrl, webUrl } from '../../normalize/requests/external-references.ts';
-import { checkBytes, checkDataUrl } from '../../normalize/requests/inline-data.ts';
+import { checkBytes, checkImageUrl } from '../../normalize/requests/inline-data.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
 import { checkSearch } from './tools.ts';
 
@@ -148,7 +148,7 @@ export function checkItems(items: readonly AnyItem[]): void {
 function checkContent(part: Part, path: string): void {
   switch (part.type) {
     case 'input_image':
-      if (part.image_url) checkDataUrl(part.image_url, `${path}.image_url`);
+      if (part.image_url) checkImageUrl(part.image_url, `${path}.image_url`);
       else if (!part.file_id) throw missingFields(path, 'image_url or file_id');
       return;
     case 'input_file':
