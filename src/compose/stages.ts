@@ -10,7 +10,7 @@ import { settle } from '../money/settle/settle.ts';
 import type { CallableModels, Catalog, CatalogOf, Offer } from '../route/catalog.ts';
 import { planOperation, withProbe } from '../route/plan.ts';
 import { CallAttemptContext } from '../upstream/attempt-context.ts';
-import { tryOffers } from '../upstream/fallback.ts';
+import { openByFor, tryOffers } from '../upstream/fallback.ts';
 import type { AddressPolicy } from '../upstream/guard/address-policy.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { rejectPrivateUrls } from '../upstream/request-urls.ts';
@@ -83,12 +83,14 @@ export function createStages(deps: StageDeps): Stages {
         context?.releaseMemory();
         const affordable = reservation.capFor(offer);
         call.recordingSession?.recorder.setCapped(affordable !== null);
-        const cap = affordable ?? reservation.defaultCapFor(offer);
-        context = new CallAttemptContext(call, offer, cap, attemptDeps);
+        const outputTokensMax = affordable ?? reservation.defaultCapFor(offer);
+        const limits = { outputTokensMax, openBy };
+        context = new CallAttemptContext(call, offer, limits, attemptDeps);
         return operation.tryAt(offer, context);
       };
       const offers = withProbe(reservation.offers, operation.request.preferences, health);
-      return tryOffers(offers, tryAt, health, call);
+      const openBy = openByFor(offers);
+      return tryOffers(offers, tryAt, health, call, openBy);
     },
     settle: (call, outcome) => settle(call, outcome, money),
     reportLateError: ({ requestId }, error) => telemetry.reportLateError(requestId, error),

@@ -28,6 +28,12 @@ export const answerBracketsMax = 1_000_000;
 /** Aliases in one fallback chain. More aliases would only add latency. */
 export const chainModelsMax = 16;
 
+/**
+ * All attempts of one request until its answer begins, unless its first provider has a longer
+ * timeout. An hour of audio takes up to 15 minutes.
+ */
+export const planMsMax = 1_200_000;
+
 /** Upstream calls per request, however long the plan is. Enough for a full fallback chain. */
 export const attemptsMax = 16;
 

@@ -35,6 +35,7 @@ export class CallAttemptContext implements AttemptContext {
   readonly outputTokensMax: number | null;
   readonly clientSignal: AbortSignal;
   readonly deadlines: DeadlineWatcher;
+  openBy: number;
   readonly recorder: AttemptContext['recorder'];
   readonly traceparent: string | undefined;
   readonly addressPolicy: AttemptContext['addressPolicy'];
@@ -42,12 +43,18 @@ export class CallAttemptContext implements AttemptContext {
   readonly #deps: AttemptDeps;
   #memoryReservation: MemoryReservation | undefined;
 
-  constructor(call: Call, offer: Offer, outputTokensMax: number | null, deps: AttemptDeps) {
+  constructor(
+    call: Call,
+    offer: Offer,
+    { outputTokensMax, openBy }: Pick<AttemptContext, 'outputTokensMax' | 'openBy'>,
+    deps: AttemptDeps,
+  ) {
     this.#call = call;
     this.#deps = deps;
     const { id, model, created } = identityOf(call, offer.model.id);
     this.identity = { id, model, created, provider: offer.provider.name };
     this.outputTokensMax = outputTokensMax;
+    this.openBy = openBy;
     this.clientSignal = call.clientSignal;
     this.deadlines = deps.deadlines;
     this.recorder = call.recordingSession?.recorder;

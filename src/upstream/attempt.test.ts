@@ -56,6 +56,7 @@ function begin(deadlines: DeadlineWatcher): Promise<AttemptResult> {
   const context: AttemptContext = {
     identity,
     outputTokensMax: null,
+    openBy: Number.POSITIVE_INFINITY,
     clientSignal: new AbortController().signal,
     deadlines,
     fetchGuarded: never,

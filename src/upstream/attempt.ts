@@ -35,6 +35,8 @@ export interface AttemptContext {
   /** Aborts when the client disconnects. */
   readonly clientSignal: AbortSignal;
   readonly deadlines: DeadlineWatcher;
+  /** When the answer of the request must have begun. Infinite once it has begun. */
+  openBy: number;
   /** Records the answer for the cache or for idempotent retries. */
   readonly recorder?: AnswerRecorder | undefined;
   /** Continues the client's trace at the provider. Undefined without tracing. */
@@ -143,6 +145,7 @@ export async function attempt<Reply>(
   const { provider } = offer;
   const idleMs = attemptMs ?? provider.idleTimeoutMs;
   const upstreamCall = new UpstreamCall(context.deadlines, context.clientSignal, attemptMs);
+  upstreamCall.mustOpenBy(context.openBy);
   upstreamCall.expectDataWithin(attemptMs ?? provider.timeoutMs);
   let source: TextSource | undefined;
   try {
@@ -163,7 +166,11 @@ export async function attempt<Reply>(
     const decoder = response.ok && isFramed(response) ? new FrameDecoder() : new TextDecoder();
     source = new TextSource(response.body, upstreamCall, { idleMs }, options.recorder, decoder);
     const result = await readResponse(response, source, upstreamCall, options);
-    if (result.kind === 'stream') return result;
+    if (result.kind === 'stream') {
+      context.openBy = Number.POSITIVE_INFINITY;
+      upstreamCall.opened();
+      return result;
+    }
     source.close();
     if (result.kind === 'failed') upstreamCall.cancel();
     else upstreamCall.release();

@@ -88,6 +88,7 @@ export async function attemptAudio(
 ): Promise<AttemptResult> {
   const { provider } = offer;
   const upstreamCall = new UpstreamCall(context.deadlines, context.clientSignal);
+  upstreamCall.mustOpenBy(context.openBy);
   upstreamCall.expectDataWithin(provider.timeoutMs);
   try {
     const request = withTraceparent(audioRequest.request, context);
@@ -95,6 +96,7 @@ export async function attemptAudio(
     const active = { upstreamCall, idleMs: provider.idleTimeoutMs };
     const result = await open(response, audioRequest, active);
     if (result.kind === 'failed') upstreamCall.cancel();
+    else upstreamCall.opened();
     return result;
   } catch (error) {
     return failed(failureFrom(error, upstreamCall));

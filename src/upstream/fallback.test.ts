@@ -5,7 +5,7 @@ import type { FailureKind } from '../dialects/dialect.ts';
 import { Catalog, type Offer } from '../route/catalog.ts';
 import { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';
-import { type AttemptEntry, tryOffers } from './fallback.ts';
+import { type AttemptEntry, openByFor, tryOffers } from './fallback.ts';
 
 const model = (id: string) => modelAt(id, [{ provider: 'north' }, { provider: 'south' }]);
 
@@ -29,15 +29,21 @@ const metrics = {
 const answered: AttemptResult = { kind: 'reply', reply: { metrics, write: () => '{}' } };
 
 /** Tries the plan with these results, one per attempt. */
-function tryPlan(results: readonly AttemptResult[], client = new AbortController()) {
+function tryPlan(
+  results: readonly AttemptResult[],
+  client = new AbortController(),
+  openBy = Number.POSITIVE_INFINITY,
+) {
   const tried: string[] = [];
   const attempts: AttemptEntry[] = [];
   const health = new Health();
   const tryOffer = async (offer: Offer) => {
     tried.push(offer.upstreamModel);
+    while (performance.now() < openBy && openBy < Number.POSITIVE_INFINITY) await Bun.sleep(1);
     return results[tried.length - 1] ?? answered;
   };
-  const opened = tryOffers(plan, tryOffer, health, { attempts, clientSignal: client.signal });
+  const call = { attempts, clientSignal: client.signal };
+  const opened = tryOffers(plan, tryOffer, health, call, openBy);
   return { opened, tried, attempts, health };
 }
 
@@ -46,6 +52,20 @@ describe('tryOffers', () => {
     const { opened, tried } = tryPlan([failed('server')]);
     expect((await opened).offer.upstreamModel).toBe('a/a@south');
     expect(tried).toEqual(['a/a@north', 'a/a@south']);
+  });
+
+  test('tries no more offers once the answer should have begun', async () => {
+    const late = [failed('timeout'), answered];
+    const { opened, tried } = tryPlan(late, undefined, performance.now() + 20);
+    await expect(opened).rejects.toMatchObject({ symbol: 'upstream_error', status: 504 });
+    expect(tried).toEqual(['a/a@north']);
+  });
+
+  test('limits a plan to 20 minutes, or to the timeout of its first provider', () => {
+    const [offer] = plan;
+    if (!offer) throw new Error('The plan is empty.');
+    const slow = { ...offer, provider: { ...offer.provider, timeoutMs: 3_000_000 } };
+    expect([openByFor([offer], 1_000), openByFor([slow], 1_000)]).toEqual([1_201_000, 3_001_000]);
   });
 
   test('skips the other offers of a model that rejected the request', async () => {
@@ -90,7 +110,8 @@ describe('tryOffers', () => {
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
     const full = () => Promise.reject(new GatewayError('service_unavailable', 'No memory.'));
     const { signal: clientSignal } = new AbortController();
-    await expect(tryOffers(plan, full, health, { attempts: [], clientSignal })).rejects.toThrow(
+    const call = { attempts: [], clientSignal };
+    await expect(tryOffers(plan, full, health, call, openByFor(plan))).rejects.toThrow(
       'No memory.',
     );
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);

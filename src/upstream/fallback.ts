@@ -1,4 +1,4 @@
-import { attemptsMax } from '../core/bounds.ts';
+import { attemptsMax, planMsMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { FailureKind } from '../dialects/dialect.ts';
 import type { AttemptRecord } from '../records/request-record.ts';
@@ -35,6 +35,11 @@ interface AttemptLog {
   readonly clientSignal: AbortSignal;
 }
 
+/** Returns when the answer must have begun. An operator's longer timeout isn't shortened. */
+export function openByFor([first]: readonly Offer[], now = performance.now()): number {
+  return now + Math.max(planMsMax, first?.provider.timeoutMs ?? 0);
+}
+
 /**
  * Tries the offers of a plan in order until one returns output. After that, no other offer is
  * tried, because a second provider could contradict the first.
@@ -44,6 +49,7 @@ export async function tryOffers(
   tryAt: (offer: Offer) => Promise<AttemptResult>,
   health: Health,
   { attempts, clientSignal }: AttemptLog,
+  openBy: number,
 ): Promise<OpenedAnswer> {
   const failures: TriedFailure[] = [];
   // A list, because `route: sort` mixes the offers of several models.
@@ -51,8 +57,8 @@ export async function tryOffers(
   for (const offer of plan) {
     const model = offer.model.id;
     if (rejectedModels.includes(model)) continue;
-    if (attempts.length >= attemptsMax) break;
     const startedAt = performance.now();
+    if (attempts.length >= attemptsMax || startedAt >= openBy) break;
     let result: AttemptResult;
     try {
       result = await tryAt(offer);

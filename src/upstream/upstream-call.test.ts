@@ -34,6 +34,24 @@ describe('UpstreamCall', () => {
     expect(call.timedOut).toBe(true);
   });
 
+  test('is canceled when its answer begins too late', async () => {
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+    call.mustOpenBy(performance.now() + 50);
+    call.expectDataWithin(60_000);
+    await aborted(call.signal);
+    expect(call.timedOut).toBe(true);
+  });
+
+  test('has no deadline for its beginning once it has begun', async () => {
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+    call.mustOpenBy(performance.now() + 50);
+    call.opened();
+    call.expectDataWithin(60_000);
+    await Bun.sleep(250);
+    expect(call.signal.aborted).toBe(false);
+    call.cancel();
+  });
+
   test('is canceled when the client reads nothing for too long', async () => {
     const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal, 60_000, 50);
     call.suspendTimeout();

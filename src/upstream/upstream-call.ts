@@ -29,6 +29,8 @@ export class UpstreamCall extends Deadline {
   readonly deadlines: DeadlineWatcher;
   readonly #client: AbortSignal;
   #endsAt: number;
+  /** When the answer must have begun. */
+  #openBy = Number.POSITIVE_INFINITY;
   readonly #stallMs: number;
   #lateReader: LateReader | undefined;
   #disconnectedAt: number | undefined;
@@ -101,14 +103,25 @@ export class UpstreamCall extends Deadline {
     this.at = Math.min(this.at, this.#endsAt);
   }
 
+  /** Times out unless the answer begins by this time. */
+  mustOpenBy(at: number): void {
+    this.#openBy = at;
+  }
+
+  /** Called when the answer has begun. */
+  opened(): void {
+    this.#openBy = Number.POSITIVE_INFINITY;
+    this.suspendTimeout();
+  }
+
   /** Times out unless bytes arrive within this time. */
   expectDataWithin(ms: number, now = performance.now()): void {
-    this.at = Math.min(now + ms, this.#endsAt);
+    this.at = Math.min(now + ms, this.#endsAt, this.#openBy);
   }
 
   /** Uses the client's timeout while waiting for the client instead of the upstream. */
   suspendTimeout(): void {
-    this.at = Math.min(performance.now() + this.#stallMs, this.#endsAt);
+    this.at = Math.min(performance.now() + this.#stallMs, this.#endsAt, this.#openBy);
   }
 
   /** Ends the connection in any state. Can be called again. */

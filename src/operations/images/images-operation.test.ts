@@ -38,6 +38,7 @@ function contextWith(fetched: GuardedResult, requested: string[] = []): AttemptC
   return {
     identity: { id: 'chatcmpl-1', model: 'test/image', provider: 'fake', created: 1 },
     outputTokensMax: null,
+    openBy: Number.POSITIVE_INFINITY,
     clientSignal: new AbortController().signal,
     deadlines: new DeadlineWatcher(),
     fetchGuarded: async (url) => {
