@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { ReadCache } from '../core/bounded-map.ts';
 import type { ByokMode, Credential } from '../core/caller.ts';
 import { GatewayError, unavailable } from '../core/errors.ts';
+import { knownCredentials } from '../core/known-credentials.ts';
 import { labelOfKey } from '../core/provider-key.ts';
 import { derivedKey, Secret, type SecretKeys } from '../core/secret.ts';
 
@@ -99,6 +100,7 @@ export class Vault {
       const row = { ...rest, ciphertext, label, createdAt: now, updatedAt: now };
       return [key.fingerprint, row] as const;
     });
+    knownCredentials.add(apiKey);
     const saved = await this.#store.save(new Map(byKey));
     if (!saved) throw cannotSave();
     this.forget();
@@ -127,6 +129,7 @@ export class Vault {
     const text = opened.find((candidate) => candidate !== undefined);
     if (text === undefined) this.#onUndecryptable(tenantId, provider);
     const apiKey = text === undefined ? null : new Secret(text);
+    if (text !== undefined) knownCredentials.add(text);
     return { provider, apiKey, baseUrl, mode, credentialVersion: `${tenantId} ${updatedAt}` };
   }
 }

@@ -1,5 +1,6 @@
 import type { Config, Model } from '../config/config.ts';
 import type { Credential } from '../core/caller.ts';
+import { knownCredentials } from '../core/known-credentials.ts';
 import { withDemo, withDisabledDemo } from '../demo/models.ts';
 import type { Route } from '../http/routes.ts';
 import { Admission } from '../limits/admission.ts';
@@ -27,6 +28,7 @@ export function configure(
   const { models, providers } = config.demo
     ? withDemo(config, demo.url())
     : withDisabledDemo(config);
+  for (const { apiKey } of providers.values()) if (apiKey) knownCredentials.add(apiKey.reveal());
   const catalog = new Catalog(models, providers, config.ambiguousModelNames);
   const withCredentials = (credentials: readonly Credential[]) =>
     withProviderKeys(catalog, credentials, config.billing.byokFeeBasisPoints);

@@ -1,4 +1,5 @@
 import { GatewayError, invalidRequest } from '../core/errors.ts';
+import { knownCredentials } from '../core/known-credentials.ts';
 import type { UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalog.ts';
 import { secretsOf } from './provider-client.ts';
@@ -82,16 +83,19 @@ const accountPatterns = [
   /(?<=\barn:aws[\w-]*:[\w-]*:[\w-]*:)\d{12}\b/g,
 ];
 
-/** Removes keys, account names, the provider's URL, and its model name from a message. */
+/** Removes all known keys, account names, the provider's URL, and its model name from a message. */
 export function redact(message: string, offer: Offer): string {
   const { provider, upstreamModel, model } = offer;
   const withoutKey = secretsOf(provider).reduce(
     (text, secret) => withoutPartialSecret(replaceName(text, secret, '[key]'), secret),
     message,
   );
+  const withoutKeys = knownCredentials
+    .findIn(withoutKey)
+    .reduce((text, known) => text.replaceAll(known, () => '[key]'), withoutKey);
   const withoutUrl = urlsOf(provider).reduce(
     (text, url) => replaceName(text, url, provider.name),
-    withoutKey,
+    withoutKeys,
   );
   const withModelName = replaceName(withoutUrl, upstreamModel, model.id);
   return accountPatterns.reduce(

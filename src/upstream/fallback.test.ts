@@ -39,7 +39,7 @@ function tryPlan(
   const health = new Health();
   const tryOffer = async (offer: Offer) => {
     tried.push(offer.upstreamModel);
-    while (performance.now() < openBy && openBy < Number.POSITIVE_INFINITY) await Bun.sleep(1);
+    if (Number.isFinite(openBy)) await Bun.sleep(openBy - performance.now() + 5);
     return results[tried.length - 1] ?? answered;
   };
   const call = { attempts, clientSignal: client.signal };

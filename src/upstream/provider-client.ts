@@ -2,6 +2,7 @@ import type { Provider } from '../config/config.ts';
 import { defaultFetchOptions, defaultHeaders } from '../core/call-configured-server.ts';
 import { failureCode, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { StreamedContent } from '../core/form.ts';
+import { knownCredentials } from '../core/known-credentials.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { createFailure } from '../dialects/failure.ts';
 import { dialects } from '../dialects/registry.ts';
@@ -214,6 +215,8 @@ function preparedFor(provider: Provider): Prepared {
     target: undefined,
   };
   preparedByProvider.set(provider, fresh);
+  for (const secret of typeof key === 'string' ? [key] : (key?.secrets ?? []))
+    knownCredentials.add(secret);
   return fresh;
 }
 
