@@ -1,5 +1,5 @@
 import { send } from './api.ts';
-import type { ChatChunk, ChatUsage, ToolCall } from './shapes.ts';
+import type { ChatChunk, ChatEvent, ChatUsage, ToolCall } from './shapes.ts';
 import type { ChatBody } from './snippets.ts';
 
 /** A chat answer, complete or still streaming. */
@@ -50,8 +50,8 @@ export async function chat({ key, body, signal, onUpdate }: ChatOptions): Promis
   });
   for await (const data of eventsOf(response)) {
     if (data === '[DONE]') return snapshot();
-    const chunk = JSON.parse(data) as ChatChunk;
-    if (chunk.error) throw new Error(chunk.error.message);
+    const chunk = JSON.parse(data) as ChatEvent;
+    if ('error' in chunk) throw new Error(chunk.error.message);
     partial.firstTokenMs ??= performance.now() - startedAt;
     appendChunk(partial, chunk);
     onUpdate(snapshot());

@@ -16,6 +16,7 @@ export type {
 } from '../src/contract/byok.ts';
 export type {
   ChatChunkObject as ChatChunk,
+  ChatEventObject as ChatEvent,
   ChatUsageObject as ChatUsage,
   ToolCallObject as ToolCall,
 } from '../src/contract/chat.ts';

@@ -51,7 +51,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
   const routes: Route[] = [
     ...healthRoutes({ version, ping: () => ping(deps), isDraining }),
     ...metricsRoutes(metrics),
-    ...chatRoutes(chat),
+    ...chatRoutes(chat, config.chatErrorCodes === 'name'),
     ...messagesRoutes({ ...chat, admission: deps.admission, countUpstream }),
     ...responsesRoutes(chat),
     ...embeddingsRoutes(chat),

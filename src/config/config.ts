@@ -28,6 +28,8 @@ export interface Config {
    * first one, or nothing.
    */
   readonly ambiguousModelNames: 'first' | 'reject';
+  /** What `error.code` of a chat completion is. Other endpoints always send the name. */
+  readonly chatErrorCodes: 'status' | 'name';
   readonly creditsPerUsd: number;
   readonly limits: {
     readonly requestsPerMinute: number;

@@ -146,6 +146,7 @@ function assemble(
     privateAddresses: readPrivateAddresses(file, problems),
     demo: file.demo === true || (file.demo !== false && !hasCapacity),
     ambiguousModelNames: file.ambiguous_model_names ?? 'first',
+    chatErrorCodes: file.chat_error_codes ?? 'status',
     creditsPerUsd: file.credits_per_usd ?? 1_000_000,
     limits: {
       requestsPerMinute: file.limits?.requests_per_minute ?? 600,

@@ -35,6 +35,7 @@ export const configFileSchema = strictObject({
     expected: '"auto", true, or false',
   }),
   ambiguous_model_names: oneOf('first', 'reject'),
+  chat_error_codes: oneOf('status', 'name'),
   credits_per_usd: integer(1, 1_000_000_000),
   limits: strictObject({
     requests_per_minute: integer(1),

@@ -3,7 +3,7 @@ import { nullable, oneOf } from '../core/schema.ts';
 import { countSchema, messagesSchema } from '../dialects/anthropic/client/schema.ts';
 import { chatSchema } from '../dialects/openai-chat/client/schema.ts';
 import { responsesSchema } from '../dialects/responses/client/schema.ts';
-import { plainError } from './errors.ts';
+import { errorSchemas } from './errors.ts';
 import { count, named, type Shape, text } from './fields.ts';
 import type { RouteDoc } from './route-doc.ts';
 
@@ -103,14 +103,18 @@ const chunk = Type.Object(
       }),
     ),
     usage: Type.Optional(nullable(usage)),
-    error: Type.Optional(plainError),
   },
   {
     title: 'ChatChunk',
-    description: 'The JSON of each `data:` line of the stream. The last line is `[DONE]`.',
+    description:
+      'The JSON of each `data:` line of the stream. The last line is `[DONE]`, or an error if the ' +
+      'stream breaks.',
   },
 );
 export type ChatChunkObject = Shape<typeof chunk>;
+
+const chatEvent = Type.Union([chunk, errorSchemas.chat]);
+export type ChatEventObject = Shape<typeof chatEvent>;
 
 export const chatDocs = {
   complete: {
@@ -121,7 +125,9 @@ export const chatDocs = {
       'OpenAI-style providers.',
     body: named('ChatRequest', chatSchema),
     example: { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] },
-    responses: { 200: { types: { 'application/json': completion, 'text/event-stream': chunk } } },
+    responses: {
+      200: { types: { 'application/json': completion, 'text/event-stream': chatEvent } },
+    },
   },
 } satisfies Record<string, RouteDoc>;
 

@@ -3,21 +3,22 @@ import { errorTable } from '../core/errors.ts';
 import { nullable, oneOf } from '../core/schema.ts';
 import { count, inlineRecord, record, type Shape, text } from './fields.ts';
 
-// Error bodies in the three shapes that clients expect.
+// Error bodies in the four shapes that clients expect.
 
 const symbols = oneOf(...Object.keys(errorTable));
 const message = text('One plain sentence.');
 
-/** Also the shape of an error inside a stream. */
-export const plainError = inlineRecord({
-  message,
-  type: symbols,
-  code: count('The HTTP status.'),
-  param: nullable(text('The invalid field, as a path such as `messages[2].content`.')),
+const param = nullable(text('The invalid field, as a path such as `messages[2].content`.'));
+const statusOrName = Type.Union([count('The HTTP status.'), symbols], {
+  description:
+    'The HTTP status, or the same as `type` if the gateway has `chat_error_codes: name`.',
 });
 
 export const errorSchemas = {
-  plain: record('Error', { error: plainError }),
+  plain: record('Error', { error: inlineRecord({ message, type: symbols, code: symbols, param }) }),
+  chat: record('ChatError', {
+    error: inlineRecord({ message, type: symbols, code: statusOrName, param }),
+  }),
   images: record('ImageError', {
     error: inlineRecord({ message, type: text(), code: symbols }),
   }),
@@ -34,7 +35,10 @@ export const errorSchemas = {
   }),
 };
 
-/** `plain` is OpenAI's shape, `images` has a string code, `messages` is Anthropic's shape. */
+/**
+ * `plain` is OpenAI's shape. In `chat`, the code is the HTTP status. `images` has OpenAI's types
+ * and no `param`. `messages` is Anthropic's shape.
+ */
 export type ErrorShape = keyof typeof errorSchemas;
 
 export type ErrorObject = Shape<(typeof errorSchemas)[ErrorShape]>;

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { nullable } from '../core/schema.ts';
+import { nullable, oneOf } from '../core/schema.ts';
 import { mapFees } from '../money/price/fee-kinds.ts';
 import {
   count,
@@ -68,6 +68,7 @@ export const receiptSchema = record(
     answered_by: inlineRecord({ model: nullable(text()), provider: nullable(text()) }),
     status: requestStatus,
     error: nullable(text()),
+    outcome: oneOf('complete', 'interrupted', 'canceled', 'failed'),
     failure: nullable(text('Why the request failed, in one sentence.')),
     traffic_mode: trafficMode,
     tokens: receiptTokensSchema,

@@ -42,6 +42,8 @@ interface ErrorDetails {
    * True if the providers are overloaded. Anthropic's clients expect a separate status for this.
    */
   readonly isOverload?: boolean;
+  /** True if the providers' rate limits were exceeded, not a limit of the gateway. */
+  readonly isProviderLimit?: boolean;
   /** The message without text from the request, for logs and the database. */
   readonly unquoted?: string;
   /** The underlying error, for the operator's log. Never sent to clients. */
@@ -57,6 +59,7 @@ export class GatewayError extends Error {
   readonly retryAfterSeconds: number | null;
   readonly retryHelps: boolean;
   readonly isOverload: boolean;
+  readonly isProviderLimit: boolean;
   readonly unquoted: string;
 
   constructor(symbol: ErrorSymbol, message: string, details: ErrorDetails = {}) {
@@ -68,6 +71,7 @@ export class GatewayError extends Error {
     this.retryAfterSeconds = details.retryAfterSeconds ?? null;
     this.retryHelps = details.retryHelps ?? defaults.retryHelps;
     this.isOverload = details.isOverload ?? false;
+    this.isProviderLimit = details.isProviderLimit ?? false;
     this.unquoted = details.unquoted ?? message;
   }
 }

@@ -29,9 +29,19 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
   const isTemporary = error.status === 429 || error.status === 503;
   const waitSeconds = error.retryAfterSeconds ?? (isTemporary ? defaultRetrySeconds : null);
   if (waitSeconds !== null) setRetryAfter(headers, waitSeconds);
+  if (error.isProviderLimit) headers['x-tollgate-limited-by'] = 'provider';
   const body = errorBody(exchange.errorShape, error, exchange.requestId);
-  const status = exchange.errorShape === 'messages' ? anthropicStatus(error) : error.status;
-  return new Response(JSON.stringify(body), { status, headers });
+  return new Response(JSON.stringify(body), { status: statusFor(exchange, error), headers });
+}
+
+/**
+ * Codex retries a 503 29 times and then shows its message. It retries a 429 only 5 times and then
+ * shows just the status.
+ */
+function statusFor({ errorShape, request }: Exchange, error: GatewayError): number {
+  if (errorShape === 'messages') return anthropicStatus(error);
+  if (!error.isProviderLimit) return error.status;
+  return request.headers.get('originator')?.startsWith('codex') ? 503 : error.status;
 }
 
 /** Sets `retry-after` in seconds and `retry-after-ms`, which some SDKs prefer, in milliseconds. */
@@ -65,6 +75,8 @@ function errorBody(shape: ErrorShape, error: GatewayError, requestId: string): E
         request_id: requestId,
       };
     case 'plain':
+      return { error: { message, type: symbol, code: symbol, param } };
+    case 'chat':
       return { error: { message, type: symbol, code: status, param } };
   }
 }

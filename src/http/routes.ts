@@ -104,7 +104,9 @@ export class Exchange {
     const isShared = path.startsWith('/v1/models');
     this.isAnthropicClient =
       anthropicStyle || (isShared && request.headers.has('anthropic-version'));
-    this.errorShape = this.isAnthropicClient ? 'messages' : 'plain';
+    // OpenRouter's SDKs accept only a number as the code.
+    const ownShape = openRouterStyle ? 'chat' : 'plain';
+    this.errorShape = this.isAnthropicClient ? 'messages' : ownShape;
     this.headers = {
       'x-request-id': this.requestId,
       // Anthropic's SDKs read this header.

@@ -319,7 +319,7 @@ test('HttpServer answers an uncaught error with 500 without revealing its messag
     const response = startup.handlers?.error(new Error('SELECT secret'));
     expect(response?.status).toBe(500);
     const message = 'An internal error occurred.';
-    const error = { message, type: 'internal_error', code: 500, param: null };
+    const error = { message, type: 'internal_error', code: 'internal_error', param: null };
     expect(await response?.json()).toEqual({ error });
   } finally {
     await startup.close();

@@ -244,7 +244,8 @@ export class HttpServer {
   #handleUnexpectedError(error: unknown): Response {
     this.#deps.log.error('unexpected_failure', { reason: reason(error) });
     const message = 'An internal error occurred.';
-    const body = { error: { message, type: 'internal_error', code: 500, param: null } };
+    const name = 'internal_error';
+    const body = { error: { message, type: name, code: name, param: null } };
     return Response.json(body, { status: 500, headers: { 'x-content-type-options': 'nosniff' } });
   }
 }
@@ -326,8 +327,9 @@ export class StartupServer {
     const { path } = exchange;
     const probe = this.#probes.match(request.method === 'HEAD' ? 'GET' : request.method, path);
     if (probe?.route.access === 'public') return probe.route.handle(exchange);
-    // There are no routes yet, but clients of the images API expect this error shape.
+    // There are no routes yet, but clients of these APIs expect these error shapes.
     if (path.startsWith('/v1/images/')) exchange.errorShape = 'images';
+    if (path === '/v1/chat/completions') exchange.errorShape = 'chat';
     return errorReply(exchange, unavailable(startingMessage));
   }
 }

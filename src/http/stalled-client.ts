@@ -1,5 +1,6 @@
 import { clientStallMs } from '../core/bounds.ts';
 import { Deadline, DeadlineWatcher } from '../core/deadlines.ts';
+import { GatewayError } from '../core/errors.ts';
 import type { Exchange } from './routes.ts';
 
 const defaultStallSeconds = clientStallMs / 1000;
@@ -9,6 +10,9 @@ const defaultStallSeconds = clientStallMs / 1000;
  * hold credits, a slot, and a connection forever. Bun requests the next chunk once the previous one
  * is sent. The time that a provider takes doesn't count, because provider calls have their own
  * deadlines.
+ *
+ * If the chunks reject, the transfer stays unfinished, so that no client takes the partial body for
+ * a complete one. Reject with a `GatewayError` if the error is already in the log.
  */
 export function disconnectWhenStalled<Chunk>(
   exchange: Exchange,
@@ -26,6 +30,9 @@ interface BodyOptions<Chunk> {
 
 const asIs = <Chunk>(chunk: Chunk) => chunk;
 
+/** How long a client may take to read the last chunk of an unfinished body. */
+const readMs = 200;
+
 const deadlines = new DeadlineWatcher();
 
 /** Sets only a field per chunk. Changing Bun's idle timeout would take two calls per chunk. */
@@ -35,6 +42,7 @@ class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator
   readonly #stallSeconds: number;
   readonly #encode: (chunk: Chunk) => Chunk;
   #isStalled = false;
+  #isReturned = false;
 
   constructor(
     exchange: Exchange,
@@ -63,6 +71,7 @@ class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator
 
   /** Called if the client disconnects, or for a HEAD request, whose connection stays open. */
   async return(): Promise<IteratorResult<Chunk>> {
+    this.#isReturned = true;
     this.#stopMonitoring();
     await this.#chunks.return?.();
     return { done: true, value: undefined };
@@ -91,9 +100,19 @@ class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator
     return result;
   };
 
-  readonly #onError = (reason: unknown) => {
-    this.#stopMonitoring();
-    throw reason;
+  /**
+   * Has the runtime close the connection, without the end of the body but with all chunks. If this
+   * rejected instead, the runtime would reset the connection, which discards unread chunks. Node
+   * and Bun also discard what they have received but not yet read if the connection closes at once.
+   */
+  readonly #onError = (error: unknown): Promise<never> => {
+    if (!(error instanceof GatewayError)) this.#exchange.reportLateError(this.#exchange, error);
+    if (deadlines.remove(this)) setTimeout(this.#disconnect, readMs);
+    return new Promise(() => {});
+  };
+
+  readonly #disconnect = () => {
+    if (!this.#isReturned) this.#exchange.setIdleTimeout(1);
   };
 
   /** Limits the time to read the last bytes, and then the time that the connection is idle. */

@@ -40,6 +40,7 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number): Rec
     answered_by: { model: record.model, provider: record.provider },
     status: record.status,
     error: record.error,
+    outcome: outcomeOf(record),
     failure: failureOf(record),
     traffic_mode: record.trafficMode,
     tokens: tokensOf(record.usage),
@@ -198,6 +199,16 @@ const interruptionErrors: ReadonlySet<string> = new Set<ErrorSymbol>([
   'upstream_error',
   'service_unavailable',
 ]);
+
+/**
+ * Returns how the answer ended. An interrupted answer had started, so its stream ended with an
+ * error event and an unfinished transfer.
+ */
+function outcomeOf({ error, cancelled, attempts }: RequestRecord): ReceiptObject['outcome'] {
+  if (cancelled) return 'canceled';
+  if (error === null) return 'complete';
+  return attempts.at(-1)?.outcome === 'answered' ? 'interrupted' : 'failed';
+}
 
 /** Returns why a request failed, in one or two sentences, or null if it succeeded. */
 function failureOf({ error, refusal, attempts, charges }: RequestRecord): string | null {

@@ -18,7 +18,7 @@ describe('finalError', () => {
     [['credential'], 502, 'upstream_error', false],
     [['quota', 'credential'], 502, 'upstream_error', false],
     [['quota', 'server'], 502, 'upstream_error', true],
-    [['rate_limited', 'rate_limited'], 503, 'upstream_error', true],
+    [['rate_limited', 'rate_limited'], 429, 'upstream_error', true],
     [['rate_limited', 'overloaded'], 503, 'upstream_error', true],
     [['rate_limited', 'server'], 502, 'upstream_error', true],
     [['server', 'request', 'timeout'], 400, 'invalid_request_error', false],
@@ -34,6 +34,23 @@ describe('finalError', () => {
     const waits = [30, 7].map((seconds) => failure('rate_limited', { retryAfterSeconds: seconds }));
     expect(finalError(waits).retryAfterSeconds).toBe(7);
     expect(finalError([failure('rate_limited')]).retryAfterSeconds).toBe(5);
+  });
+
+  test('says whose limit it was if every provider answered 429', () => {
+    const [first, second] = [30, 7].map((retryAfterSeconds) =>
+      failure('rate_limited', { status: 429, retryAfterSeconds }),
+    ) as [TriedFailure, TriedFailure];
+    expect(finalError([first]).message).toBe(
+      'This model is rate limited by its provider, not by this gateway. Try again in 30 s.',
+    );
+    expect(finalError([first, second]).message).toBe(
+      'This model is rate limited by all of its providers, not by this gateway. ' +
+        'Try again in 7 s.',
+    );
+    expect(finalError([first, second]).isProviderLimit).toBe(true);
+    // Some providers send 429 if they are overloaded.
+    expect(Number(finalError([failure('overloaded', { status: 429 })]).status)).toBe(429);
+    expect(finalError([first, failure('overloaded')]).isProviderLimit).toBe(false);
   });
 
   test('names the parameter that a provider rejected', () => {

@@ -30,11 +30,7 @@ export function finalError(tried: readonly TriedFailure[]): GatewayError {
   const retryable = failures.filter(({ kind }) => kind === 'rate_limited' || kind === 'overloaded');
   if (failures.length > 0 && retryable.length === failures.length) {
     const seconds = Math.min(...retryable.map((failure) => failure.retryAfterSeconds ?? 5));
-    const isOverload = retryable.some(({ kind }) => kind === 'overloaded');
-    const busy = isOverload ? 'overloaded' : 'rate limited';
-    const message = `Every provider of this model is ${busy} right now. Try again shortly.`;
-    const details = { status: 503, retryAfterSeconds: seconds, isOverload } as const;
-    return new GatewayError('upstream_error', message, details);
+    return retryable.every(isRateLimit) ? providerLimit(retryable.length, seconds) : busy(seconds);
   }
   const last = failures.at(-1);
   const status = last?.kind === 'timeout' ? 504 : 502;
@@ -43,6 +39,28 @@ export function finalError(tried: readonly TriedFailure[]): GatewayError {
   const retryHelps = failures.some(({ kind }) => kind !== 'credential' && kind !== 'quota');
   const message = summarize(failures.length, reason);
   return new GatewayError('upstream_error', message, { status, retryHelps });
+}
+
+function isRateLimit({ kind, status }: TriedFailure): boolean {
+  return kind === 'rate_limited' || status === 429;
+}
+
+function providerLimit(attempts: number, retryAfterSeconds: number): GatewayError {
+  const by = attempts === 1 ? 'its provider' : 'all of its providers';
+  const seconds = Math.max(1, Math.ceil(retryAfterSeconds));
+  const limited = `This model is rate limited by ${by}, not by this gateway.`;
+  const message = `${limited} Try again in ${seconds} s.`;
+  const details = { status: 429, retryAfterSeconds, isProviderLimit: true } as const;
+  return new GatewayError('upstream_error', message, details);
+}
+
+function busy(retryAfterSeconds: number): GatewayError {
+  const message = 'Every provider of this model is overloaded right now. Try again shortly.';
+  return new GatewayError('upstream_error', message, {
+    status: 503,
+    retryAfterSeconds,
+    isOverload: true,
+  });
 }
 
 function summarize(attempts: number, reason: string): string {

@@ -56,7 +56,10 @@ describe('withKeepAlive', () => {
     );
     const failure = new GatewayError('upstream_error', 'no');
     reject(failure);
-    expect(await collect(late)).toEqual([': keep-alive\n\n', 'failed a: no']);
+    expect(await late.next()).toEqual({ done: false, value: ': keep-alive\n\n' });
+    expect(await late.next()).toEqual({ done: false, value: 'failed a: no' });
+    // The transfer must not be finished, so that no client takes the answer for complete.
+    await expect(late.next()).rejects.toBe(failure);
     expect(reported).toEqual([failure]);
   });
 

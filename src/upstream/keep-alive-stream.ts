@@ -9,9 +9,9 @@ export type Stream = AsyncIterableIterator<string>;
 /**
  * Starts the client's stream if the answer takes a long time to begin. If an error occurs within
  * `silenceMs`, this rejects, and the response has the error's status. After that, the client gets
- * keep-alive comments, and a late error is written into the stream. Other providers can be tried
- * until the answer begins. `reportLate` is called once for a late error, even if the client has
- * disconnected.
+ * keep-alive comments, and a late error is written into the stream, which then rejects. Other
+ * providers can be tried until the answer begins. `reportLate` is called once for a late error,
+ * even if the client has disconnected.
  */
 export async function withKeepAlive(
   opening: Promise<Stream>,
@@ -34,6 +34,8 @@ class DelayedStream implements Stream {
   #isFirst = true;
   #stream: Stream | undefined;
   #ended = false;
+  /** The error that the last event reported. */
+  #sentError: GatewayError | undefined;
 
   constructor(
     opening: Promise<Stream>,
@@ -53,6 +55,7 @@ class DelayedStream implements Stream {
 
   async next(): Promise<IteratorResult<string>> {
     if (this.#stream) return this.#stream.next();
+    if (this.#sentError) throw this.#sentError;
     if (this.#ended) return { done: true, value: undefined };
     if (this.#isFirst) {
       this.#isFirst = false;
@@ -62,8 +65,8 @@ class DelayedStream implements Stream {
       this.#stream = await withTimeout(this.#opening, this.#silenceMs);
     } catch (error) {
       this.#ended = true;
-      const value = this.#streamFormat.fail(asGatewayError(error), this.#identity);
-      return { done: false, value };
+      this.#sentError = asGatewayError(error);
+      return { done: false, value: this.#streamFormat.fail(this.#sentError, this.#identity) };
     }
     return this.#stream?.next() ?? { done: false, value: keepAlive };
   }

@@ -92,10 +92,16 @@ function begin(
 async function rest(answer: StreamAnswer): Promise<string> {
   let text = '';
   for (;;) {
-    const { done, value } = await answer.next();
+    const { done, value } = await answer.next().catch(asInterruption);
     if (done) return text;
     text += value;
   }
+}
+
+/** An interrupted answer rejects with the error after its error event. */
+function asInterruption(error: unknown): IteratorResult<string> {
+  expect(error).toBeInstanceOf(GatewayError);
+  return { done: true, value: undefined };
 }
 
 describe('StreamAnswer', () => {
@@ -110,7 +116,7 @@ describe('StreamAnswer', () => {
     const { answer, send, settled, call } = begin();
     send(chunk('hi'));
     for (let sent = 0; sent < 17; sent += 1) send(text.repeat(1_024));
-    expect(await rest(answer)).toContain('"finish_reason":"error"');
+    expect(await rest(answer)).toContain('data: {"error":{');
     expect(settled).toMatchObject([{ kind: 'interrupted', error: { symbol: 'upstream_error' } }]);
     expect(call.signal.aborted).toBe(true);
   });
@@ -158,7 +164,7 @@ describe('StreamAnswer', () => {
     end();
     const text = await rest(answer);
     expect(text).toContain('"content":"hi"');
-    expect(text).toMatch(/sent invalid data.*"finish_reason":"error"/);
+    expect(text).toMatch(/data: {"error":{"message":"[^"]*sent invalid data/);
     expect(text).not.toContain('[DONE]');
     expect(settled).toMatchObject([{ kind: 'interrupted', error: { symbol: 'upstream_error' } }]);
   });
@@ -171,7 +177,7 @@ describe('StreamAnswer', () => {
     });
     send(chunk('ho'));
     end();
-    expect(await rest(answer)).toMatch(/Tollgate failed.*"finish_reason":"error"/);
+    expect(await rest(answer)).toMatch(/data: {"error":{"message":"Tollgate failed/);
     push.mockRestore();
     const error = { symbol: 'internal_error', cause };
     expect(settled).toMatchObject([{ kind: 'interrupted', error }]);
@@ -274,7 +280,7 @@ describe.concurrent('StreamAnswer', () => {
   test('is interrupted when the upstream stays silent', async () => {
     const { answer, settled } = begin(unlimited, 5_000, 1_200);
     const text = await rest(answer);
-    expect(text).toContain('"finish_reason":"error"');
+    expect(text).toContain('data: {"error":{');
     expect(text).not.toContain('[DONE]');
     expect(settled).toMatchObject([{ kind: 'interrupted', error: { status: 504 } }]);
   });

@@ -77,6 +77,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   /** Pending while the stream that follows an ended one is being opened. */
   #continuation: Promise<Continuation> | undefined;
   #continuationFailure: UpstreamFailure | undefined;
+  /** The error that the last event reported. */
+  #sentError: GatewayError | undefined;
 
   constructor(stream: OpenStream, offer: Offer, budget: OutputBudget, settle: Settle) {
     this.#stream = stream;
@@ -110,7 +112,9 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return { done: false, value: opening };
   }
 
+  /** Rejects after an error event, so that the transfer stays unfinished. */
   async #close(): Promise<IteratorResult<string>> {
+    if (this.#sentError) throw this.#sentError;
     if (this.#stage === 'closed') return { done: true, value: undefined };
     this.#stage = 'closed';
     return { done: false, value: await this.#closingText() };
@@ -318,10 +322,15 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     if (error) {
       upstreamCall.cancel();
       await this.#end({ kind: 'interrupted', error });
-      return transform.fail(error);
+      return this.#fail(error);
     }
     const settled = await this.#end({ kind: 'complete' });
-    return settled instanceof GatewayError ? transform.fail(settled) : transform.close(settled);
+    return settled instanceof GatewayError ? this.#fail(settled) : transform.close(settled);
+  }
+
+  #fail(error: GatewayError): string {
+    this.#sentError = error;
+    return this.#stream.transform.fail(error);
   }
 
   /** Returns why an ended stream is incomplete, or undefined if it is complete. */
@@ -376,20 +385,13 @@ export function interrupted(cause?: unknown): GatewayError {
   return new GatewayError('upstream_error', "The provider's response was interrupted.", { cause });
 }
 
-function malformedPiece(): GatewayError {
-  const message = 'The provider sent invalid data in the middle of its response.';
-  return new GatewayError('upstream_error', message);
-}
+const providerError = (message: string) => new GatewayError('upstream_error', message);
 
-function withoutContent(): GatewayError {
-  const message = 'The provider kept sending data without content.';
-  return new GatewayError('upstream_error', message);
-}
-
-function outputLimitExceeded(): GatewayError {
-  const message = "The provider returned more output than the model's maximum.";
-  return new GatewayError('upstream_error', message);
-}
+const malformedPiece = () =>
+  providerError('The provider sent invalid data in the middle of its response.');
+const withoutContent = () => providerError('The provider kept sending data without content.');
+const outputLimitExceeded = () =>
+  providerError("The provider returned more output than the model's maximum.");
 
 function creditsExhausted(isExtended: boolean): GatewayError | undefined {
   if (isExtended) return undefined;

@@ -295,7 +295,7 @@ describe('key authentication', () => {
   test.each(cases)('returns 401 for a request %s', async (_, headersOf) => {
     const { status, data } = await rig.call('GET', '/v1/key', { headers: headersOf(acme.app) });
     expect(status).toBe(401);
-    expect(data).toMatchObject({ type: 'invalid_api_key', code: 401, param: null });
+    expect(data).toMatchObject({ type: 'invalid_api_key', code: 'invalid_api_key', param: null });
   });
 
   test('returns 401 for a key in the query string', async () => {

@@ -410,13 +410,14 @@ describe('an answer after its first byte', () => {
 });
 
 describe('the error after every attempt failed', () => {
-  test('is 503 with the shortest Retry-After if all providers are rate limited', async () => {
+  test('is 429 with the shortest Retry-After if all providers are rate limited', async () => {
     const { model, first, second } = freshCase();
     upstream.script(first, status429('30'));
     upstream.script(second, status429('7'));
     const reply = await gateway.post(bodyFor(model));
-    expect(reply.status).toBe(503);
-    expect(reply.error).toMatchObject({ type: 'upstream_error', code: 503, param: null });
+    expect(reply.status).toBe(429);
+    expect(reply.error).toMatchObject({ type: 'upstream_error', code: 429, param: null });
+    expect(reply.headers.get('x-tollgate-limited-by')).toBe('provider');
     expect(reply.headers.get('retry-after')).toBe('7');
     expect(reply.headers.get('retry-after-ms')).toBe('7000');
   });

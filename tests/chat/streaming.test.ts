@@ -231,16 +231,15 @@ describe('the end of a stream', () => {
     ['an error as an event', errorInside200(10, 'event'), 502],
     ['an event that is not JSON', malformedSse(10), 502],
     ['silence', hangMidStream(10), 504],
-  ])('is an error chunk without [DONE], logged as an error, after %s', async (_, failure, code) => {
+  ])('is an error event without [DONE], logged as an error, after %s', async (_, failure, code) => {
     play(failure);
     const stream = await gateway.stream({ ...chat, ...withUsage, model: 'acme/brisk' });
     expect(stream.status).toBe(200);
     expect(stream.content).toBe(words(9));
     expect(stream.doneCount).toBe(0);
-    expect(stream.finishReasons).toEqual(['error']);
-    const last = stream.chunks.at(-1);
-    expect(last?.error).toMatchObject({ type: 'upstream_error', code, param: null });
-    expect(last?.choices).toEqual([{ index: 0, delta: {}, finish_reason: 'error' }]);
+    expect(stream.finishReasons).toEqual([]);
+    const error = { message: expect.any(String), type: 'upstream_error', code, param: null };
+    expect(stream.chunks.at(-1)).toEqual({ error });
     expect(stream.usage).toBeUndefined();
     const record = await gateway.record(stream.requestId);
     expect(record).toMatchObject({

@@ -188,7 +188,7 @@ describe('docs/errors.md', () => {
 
   test('has one section per error', () => {
     const headings = [...page.matchAll(/^## (.+)$/gm)].map(([, heading = '']) => heading);
-    expect(headings).toEqual(Object.keys(errorTable));
+    expect(headings).toEqual(['Errors in streams', ...Object.keys(errorTable)]);
   });
 
   test.each(symbols)('states the status, cause, and advice of %s', (symbol, row) => {
@@ -206,7 +206,7 @@ describe('docs/errors.md', () => {
     return JSON.parse(text.replace(exchange.requestId, '…'));
   }
 
-  test.each(symbols)('shows %s in the three shapes that clients get', async (symbol) => {
+  test.each(symbols)('shows %s in the four shapes that clients get', async (symbol) => {
     const [, block = ''] = /^```json\n([\s\S]*?)^```$/m.exec(section(page, symbol)) ?? [];
     const shown = block
       .trim()
@@ -217,7 +217,7 @@ describe('docs/errors.md', () => {
     const error = new GatewayError(symbol as keyof typeof errorTable, String(firstError.message), {
       ...(typeof firstError.param === 'string' ? { param: firstError.param } : {}),
     });
-    const shapes = ['plain', 'images', 'messages'] as const;
+    const shapes = ['chat', 'plain', 'images', 'messages'] as const;
     expect(shown).toEqual(await Promise.all(shapes.map((shape) => errorBody(shape, error))));
   });
 });

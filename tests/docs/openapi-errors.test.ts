@@ -79,7 +79,7 @@ function checkError(answer: CheckedAnswer, expected: ExpectedError, name: string
 }
 
 const shapeOf = (name: string) =>
-  / \/v1\/(?:anthropic\/)?(images|messages)\b/.exec(name)?.[1] ?? 'plain';
+  / \/v1\/(?:anthropic\/)?(images|messages|chat)\b/.exec(name)?.[1] ?? 'plain';
 
 function expectedOf(
   name: string,
@@ -87,7 +87,8 @@ function expectedOf(
 ): unknown {
   const shape = shapeOf(name);
   if (shape === 'images') return { type: imageType, code: symbol };
-  return shape === 'messages' ? { type: messageType } : { type: symbol, code: status };
+  if (shape === 'messages') return { type: messageType };
+  return { type: symbol, code: shape === 'chat' ? status : symbol };
 }
 
 /** Returns the error without the fields that differ between cases. */

@@ -160,7 +160,10 @@ describe('GET /v1/objects/:key', () => {
     const response = await fetch(url);
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({
-      error: { message: 'The file that this link points to was deleted or moved.', code: 404 },
+      error: {
+        message: 'The file that this link points to was deleted or moved.',
+        code: 'invalid_request_error',
+      },
     });
   });
 

@@ -390,9 +390,10 @@ describe('Cohere embeddings', () => {
       { status: 400 },
     );
     const reply = await embed({ model: 'test/cohere', input: texts(100) });
+    const symbol = 'invalid_request_error';
     expect([reply.status, reply.error]).toEqual([
       400,
-      { message: 'text 3 is too long', type: 'invalid_request_error', code: 400, param: null },
+      { message: 'text 3 is too long', type: symbol, code: symbol, param: null },
     ]);
     expect((await chargeOf(reply)).credits).toBe(0);
   });

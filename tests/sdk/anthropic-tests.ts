@@ -209,7 +209,7 @@ export async function testAnthropicSdk(name: string, makeClient: MakeClient): Pr
           'not_found_error',
         ],
         [paramsFor(at), status(400, 'too long'), 400, 'invalid_request_error'],
-        [paramsFor(at), status429('7'), 503, 'overloaded_error'],
+        [paramsFor(at), status429('7'), 429, 'rate_limit_error'],
         [paramsFor(at), status(401, 'no'), 502, 'api_error'],
       ] as const;
       for (const [params, behavior, code, type] of cases) {

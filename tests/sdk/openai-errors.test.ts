@@ -170,6 +170,39 @@ describe('the OpenAI SDK error for a provider error', () => {
   });
 });
 
+describe('a RateLimitError of the OpenAI SDK', () => {
+  const input = 'how are you';
+  const calls = {
+    'chat.completions': (client: OpenAI) =>
+      client.chat.completions.create({ model: modelId, messages: hello }),
+    'a stream of chat.completions': (client: OpenAI) =>
+      client.chat.completions.create({ model: modelId, messages: hello, stream: true }),
+    responses: (client: OpenAI) => client.responses.create({ model: modelId, input }),
+  };
+
+  test.each(Object.entries(calls))(
+    'is thrown by %s if every provider answers 429, and says whose limit it is',
+    async (name, call) => {
+      sdk.upstream.script(upstreamModel, status429('7'));
+      const error = (await rejectionOf(call(clientWith()))) as InstanceType<
+        typeof OpenAI.RateLimitError
+      >;
+      expect(error).toBeInstanceOf(OpenAI.RateLimitError);
+      expect(error.code as unknown).toBe(name === 'responses' ? 'upstream_error' : 429);
+      expect(error.message).toContain('by its provider, not by this gateway. Try again in 7 s.');
+      expect(error.headers.get('retry-after')).toBe('7');
+      expect(error.headers.get('x-tollgate-limited-by')).toBe('provider');
+    },
+  );
+
+  test('is a 503 for Codex, which retries that more often', async () => {
+    sdk.upstream.script(upstreamModel, status429('7'));
+    const defaultHeaders = { originator: 'codex_exec' };
+    const call = clientWith({ defaultHeaders }).responses.create({ model: modelId, input });
+    expect(await rejectionOf(call)).toMatchObject({ status: 503, code: 'upstream_error' });
+  });
+});
+
 describe('a retry of the OpenAI SDK', () => {
   /** Returns a client that records the times and statuses of its requests. */
   function observedClient(options: ClientOptions, onStatus: (status: number) => void = () => {}) {

@@ -8,7 +8,7 @@ import type { RequestRecord } from '../../src/records/request-record.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { newFolder } from './gateway/cleanup-shell.ts';
-import { readSse, type SseReading } from './sse-client.ts';
+import { readSse, readStreamText, type SseReading } from './sse-client.ts';
 import { within } from './wait-until.ts';
 
 // A complete gateway in the test's process, with a real socket and a real SQLite file.
@@ -24,6 +24,7 @@ export interface GatewaySettings {
   readonly private_addresses?: readonly string[];
   readonly demo?: boolean;
   readonly ambiguous_model_names?: 'first' | 'reject';
+  readonly chat_error_codes?: 'status' | 'name';
   /** The configured number of worker processes. */
   readonly workers?: number;
   /** Additional environment variables. */
@@ -204,7 +205,7 @@ function issuedKey(created: Reply): string {
 }
 
 export async function readReply(response: Response): Promise<Reply> {
-  const text = await within(response.text(), `the body from ${response.url}`, answerMsMax);
+  const text = await within(readStreamText(response), `the body from ${response.url}`, answerMsMax);
   const parsed = parseJson(text);
   const json = isObject(parsed) ? parsed : {};
   return {

@@ -25,8 +25,38 @@ export interface SseReading {
 }
 
 export async function readSse(response: Response): Promise<SseReading> {
-  const bytes = await within(response.bytes(), `the end of ${response.url}`, 60_000);
-  return parseSse(new TextDecoder('utf-8', { fatal: true }).decode(bytes), response);
+  const text = readStreamText(response, true);
+  return parseSse(await within(text, `the end of ${response.url}`, 60_000), response);
+}
+
+/**
+ * Reads a stream to its end or to an error event. The gateway keeps the connection of a broken
+ * stream open for up to 4 seconds, and never finishes the transfer.
+ */
+export async function readStreamText(response: Response, fatal = false): Promise<string> {
+  const reader = response.body?.getReader();
+  const decoder = new TextDecoder('utf-8', { fatal });
+  let text = '';
+  for (;;) {
+    const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+    text += decoder.decode(value, { stream: !done });
+    if (done || isBroken(text)) break;
+  }
+  await reader?.cancel();
+  return text;
+}
+
+/** Returns whether the last event of a stream is an error, in any client's format. */
+function isBroken(text: string): boolean {
+  if (!text.endsWith('\n\n')) return false;
+  const start = text.lastIndexOf('\n\n', text.length - 3);
+  const last = text.slice(start === -1 ? 0 : start + 2);
+  return (
+    last.startsWith('data: {"error":') ||
+    last.startsWith('event: response.failed\n') ||
+    // A Responses stream has another event after this one.
+    (last.startsWith('event: error\n') && !last.includes('"sequence_number"'))
+  );
 }
 
 export function parseSse(text: string, response: Response): SseReading {

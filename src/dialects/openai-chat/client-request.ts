@@ -1,5 +1,5 @@
 import { itemsOf } from '../../core/json.ts';
-import type { ClientRequest, ReplyIdentity, Target } from '../dialect.ts';
+import type { ClientRequest, ReplyIdentity, StreamFormat, Target } from '../dialect.ts';
 import { AbstractClientRequest } from '../engine.ts';
 import { readPrompt } from './client/prompt.ts';
 import type { OpenAiClientOptions } from './client/reply-writer.ts';
@@ -13,8 +13,8 @@ import { openAiUpstream } from './upstream/reader.ts';
 import { passChat } from './upstream/request.ts';
 
 /** Returns an OpenAI client's request with its adapters to upstreams. */
-export function openAiClientRequest(request: ChatRequest): ClientRequest {
-  return new OpenAiClientRequest(request);
+export function openAiClientRequest(request: ChatRequest, usesTextCodes = false): ClientRequest {
+  return new OpenAiClientRequest(request, usesTextCodes);
 }
 
 class OpenAiClientRequest
@@ -22,15 +22,18 @@ class OpenAiClientRequest
   implements OpenAiClientOptions
 {
   protected override readonly ownUpstream = openAiUpstream;
-  override readonly streamFormat = openAiStreamFormat;
+  override readonly streamFormat: StreamFormat;
+  readonly usesTextCodes: boolean;
   readonly includeUsage: boolean;
   readonly hidesReasoning: boolean;
   readonly choices: number;
   readonly usesLegacyFunctions: boolean;
   readonly customTools: ReadonlySet<string> | undefined;
 
-  constructor(request: ChatRequest) {
+  constructor(request: ChatRequest, usesTextCodes: boolean) {
     super(request);
+    this.usesTextCodes = usesTextCodes;
+    this.streamFormat = openAiStreamFormat(this);
     this.includeUsage = request.includeUsage;
     this.hidesReasoning = request.body.reasoning?.exclude === true;
     this.choices = request.request.choices;
@@ -57,7 +60,8 @@ class OpenAiClientRequest
   }
 
   override withInstructions(text: string): ClientRequest {
-    return new OpenAiClientRequest(this.appendInstructions(text, withInstructions));
+    const request = this.appendInstructions(text, withInstructions);
+    return new OpenAiClientRequest(request, this.usesTextCodes);
   }
 
   override cacheKeyInput() {

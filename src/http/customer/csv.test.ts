@@ -73,23 +73,6 @@ describe('csvReply', () => {
     stalled.destroy();
   });
 
-  test('cuts off only the download that fails', async () => {
-    async function* failing(): AsyncGenerator<string> {
-      yield 'one\r\n';
-      throw new Error('The store is unreachable.');
-    }
-    async function* succeeding(): AsyncGenerator<string> {
-      yield 'one\r\n';
-      yield 'two\r\n';
-    }
-    const { body: failed } = await csvReply(exchange, 'x.csv', failing());
-    const complete = (await csvReply(exchange, 'x.csv', succeeding())).text();
-    const failure = await Array.fromAsync(failed ?? []).catch((error: unknown) => error);
-    // For any other error, the runtime would print several lines in the middle of the log.
-    expect(failure).toBeNull();
-    expect(await complete).toBe('one\r\ntwo\r\n');
-  });
-
   test('logs a failed download with its request ID', async () => {
     async function* failing(): AsyncGenerator<string> {
       yield 'one\r\n';
@@ -100,9 +83,11 @@ describe('csvReply', () => {
     client.on('data', (bytes) => {
       received += bytes;
     });
-    await new Promise((resolve) => client.on('close', resolve));
+    // The bytes of a failed download arrive, and then the end of the connection instead of a reset.
+    await once(client, 'end');
     await server.drain(1);
     expect(received).toStartWith('HTTP/1.1 200 ');
+    expect(received).toContain('one\r\n');
     // A complete chunked body would end with an empty chunk.
     expect(received).not.toEndWith('0\r\n\r\n');
     expect(lines.map((line) => JSON.parse(line))).toEqual([

@@ -1,3 +1,4 @@
+import { asGatewayError } from '../../core/errors.ts';
 import type { Exchange } from '../routes.ts';
 import { disconnectWhenStalled } from '../stalled-client.ts';
 
@@ -32,8 +33,7 @@ async function* continueFrom(
       yield chunk.value;
   } catch (error) {
     exchange.reportLateError(exchange, error);
-    // Reject with null, because Bun prints any error, and this one is already in the log.
-    await Promise.reject(null);
+    throw asGatewayError(error);
   } finally {
     await rest.return(undefined);
   }

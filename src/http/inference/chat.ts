@@ -30,7 +30,10 @@ export interface ChatDeps extends ModelCallDeps {
 
 const routing = routesFor({ access: 'routing', scope: 'chat' });
 
-export function chatRoutes(deps: ChatDeps): Route[] {
+/** `usesTextCodes`: `error.code` is the error's name instead of the HTTP status. */
+export function chatRoutes(deps: ChatDeps, usesTextCodes: boolean): Route[] {
+  const errorShape = usesTextCodes ? 'plain' : 'chat';
+  const routing = routesFor({ access: 'routing', scope: 'chat', errorShape });
   return [
     routing.post('/v1/chat/completions', chatDocs.complete, (exchange, caller) => {
       const read = async (incoming: IncomingRequest) => {
@@ -38,7 +41,7 @@ export function chatRoutes(deps: ChatDeps): Route[] {
         // OpenRouter's clients expect usage in streams without requesting it.
         const { openRouterStyle } = exchange;
         const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
-        return deps.operationOf(openAiClientRequest(request), caller);
+        return deps.operationOf(openAiClientRequest(request, usesTextCodes), caller);
       };
       return callModel(exchange, caller, 'chat', read, deps);
     }),

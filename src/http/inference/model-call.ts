@@ -10,7 +10,6 @@ import {
   type MemoryReservation,
   reserveForRequest,
 } from '../../limits/memory-budget.ts';
-import type { BytesAnswer } from '../../upstream/bytes-answer.ts';
 import type { IncomingRequest } from '../body/body.ts';
 import type { Exchange } from '../routes.ts';
 import { disconnectWhenStalled } from '../stalled-client.ts';
@@ -164,26 +163,10 @@ export function respond(exchange: Exchange, answer: Answer): Response {
   if (answer.kind === 'bytes') {
     const { bytes } = answer;
     headers['content-type'] = bytes.contentType;
-    return new Response(disconnectWhenStalled(exchange, abortOnFailure(bytes)), { headers });
+    return new Response(disconnectWhenStalled(exchange, bytes), { headers });
   }
   headers['content-type'] = 'text/event-stream; charset=utf-8';
   headers['cache-control'] = 'no-cache, no-transform';
   const body = disconnectWhenStalled(exchange, answer.events, { encode: escapeLineBreaks });
   return new Response(body, { headers });
-}
-
-/** How long to wait before the connection is cut, so that the last bytes are sent. */
-const flushMs = 20;
-
-/**
- * Cuts the connection if the bytes end early. After a clean end, the client would treat the partial
- * file as complete. The body rejects with null, because Bun prints any error, and this one is
- * already in the log.
- */
-function abortOnFailure(bytes: BytesAnswer): AsyncIterator<Uint8Array> {
-  const abort = async () => {
-    await Bun.sleep(flushMs);
-    return Promise.reject(null);
-  };
-  return { next: () => bytes.next().catch(abort), return: () => bytes.return() };
 }

@@ -1,5 +1,6 @@
 /** The client that tests use to send requests and to read answers and streams. */
 import { isObject, parseJson } from '../../../src/core/json.ts';
+import { readStreamText } from '../sse-client.ts';
 import { within } from '../wait-until.ts';
 
 /** Longer than any answer takes, even where a test lets a provider be silent. */
@@ -43,7 +44,7 @@ export function send(
 }
 
 export async function readAnswer(response: Response): Promise<Answer> {
-  const text = await within(response.text(), `the body from ${response.url}`, answerMsMax);
+  const text = await within(readStreamText(response), `the body from ${response.url}`, answerMsMax);
   const parsed = parseJson(text);
   const body = isObject(parsed) ? parsed : {};
   const { status, headers } = response;

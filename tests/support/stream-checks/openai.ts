@@ -51,6 +51,10 @@ class Machine {
   take(chunk: Fields): void {
     const { reading } = this;
     check(reading.ended === 'truncated', 'a chunk follows the end');
+    if (isFields(chunk.error)) {
+      this.#fail(chunk.error, Object.keys(chunk));
+      return;
+    }
     check(
       chunk.object === 'chat.completion.chunk',
       `the object of a chunk is ${String(chunk.object)}`,
@@ -64,8 +68,7 @@ class Machine {
     check(id.startsWith('chatcmpl-') && model !== '', 'a chunk has no ID or model');
     check(Array.isArray(chunk.choices), 'a chunk has no choices');
     const choices = chunk.choices.map((choice) => fieldsOf(choice, 'a choice'));
-    if (isFields(chunk.error)) this.#fail(chunk.error, choices);
-    else if (isFields(chunk.usage)) this.#count(chunk.usage, choices);
+    if (isFields(chunk.usage)) this.#count(chunk.usage, choices);
     else {
       check(choices.length > 0, 'a chunk without choices has no usage');
       check(!('usage' in chunk), 'a chunk with choices has usage');
@@ -73,9 +76,9 @@ class Machine {
     }
   }
 
-  #fail(error: Fields, choices: readonly Fields[]): void {
+  #fail(error: Fields, names: readonly string[]): void {
     check(textOf(error.message) !== '', 'the error has no message');
-    check(choices[0]?.finish_reason === 'error', 'the error has no finish reason');
+    check(names.length === 1, 'the error has fields of a chunk');
     this.reading.error = error;
     this.reading.ended = 'error';
   }

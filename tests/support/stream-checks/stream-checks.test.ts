@@ -92,7 +92,7 @@ const call = (fields: object) => choiceChunk({ tool_calls: [fields] });
 const opening = { index: 0, id: 'c1', type: 'function', function: { name: 'look', arguments: '' } };
 const counted = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
 const done = 'data: [DONE]\n\n';
-const failed = { index: 0, delta: {}, finish_reason: 'error' };
+const failed = `data: ${JSON.stringify({ error: { message: 'x' } })}\n\n`;
 
 describe('checkOpenAiStream', () => {
   test('reads a valid stream', () => {
@@ -126,7 +126,8 @@ describe('checkOpenAiStream', () => {
     'an ID that changes': choiceChunk({ content: 'Hi' }) + chunk({ id: 'chatcmpl-2', choices: [] }),
     'a role other than assistant': choiceChunk({ role: 'tool' }),
     'an event with a name': `event: a\n${choiceChunk({ content: 'Hi' })}`,
-    '[DONE] after an error': chunk({ error: { message: 'x' }, choices: [failed] }) + done,
+    '[DONE] after an error': failed + done,
+    'an error with the fields of a chunk': chunk({ error: { message: 'x' }, choices: [] }),
   };
   test.each(Object.entries(bad))('rejects %s', (_, stream) => {
     expect(() => checkOpenAiStream(stream)).toThrow();

@@ -29,6 +29,8 @@ export interface OpenAiClientOptions {
   readonly customTools?: ReadonlySet<string> | undefined;
   /** Names of all of the client's tools. */
   readonly toolNames?: readonly string[] | undefined;
+  /** True if `error.code` is the error's name instead of the HTTP status. */
+  readonly usesTextCodes?: boolean;
 }
 
 /** Options for a non-streaming response, which always includes the usage. */

@@ -156,7 +156,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   fail(error: GatewayError): string {
-    return openAiStreamFormat.fail(error, this.#identity);
+    return openAiStreamFormat(this.#options).fail(error, this.#identity);
   }
 
   keepAlive(): string {
@@ -191,15 +191,20 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 }
 
-/** Writes the errors of streams for which no upstream answered. */
-export const openAiStreamFormat: StreamFormat = {
-  fail(error, identity) {
-    const { message, symbol: type, status: code, param } = error;
-    const choices = [{ index: 0, delta: {}, finish_reason: 'error' }];
-    const chunk = { ...identityFields(identity), error: { message, type, code, param }, choices };
-    return `data: ${JSON.stringify(chunk)}\n\n`;
-  },
-};
+/**
+ * Writes errors as OpenAI does: as an event without choices. A chunk with an error and a finish
+ * reason would be taken for the end of a complete answer by clients that ignore its `error`.
+ */
+export function openAiStreamFormat({
+  usesTextCodes = false,
+}: Pick<OpenAiClientOptions, 'usesTextCodes'>): StreamFormat {
+  return {
+    fail({ message, symbol: type, status, param }) {
+      const error = { message, type, code: usesTextCodes ? type : status, param };
+      return `data: ${JSON.stringify({ error })}\n\n`;
+    },
+  };
+}
 
 /**
  * Returns the last events of a complete answer. `settled` is null if the client didn't request

@@ -5,7 +5,13 @@
  */
 import type { GatewayError } from '../../../core/errors.ts';
 import { fieldsOf, isObject, type JsonObject, objectsIn } from '../../../core/json.ts';
-import type { ReplyIdentity, SettledUsage, SseMessage, StreamTransform } from '../../dialect.ts';
+import type {
+  ReplyIdentity,
+  SettledUsage,
+  SseMessage,
+  StreamFormat,
+  StreamTransform,
+} from '../../dialect.ts';
 import { keepAlive } from '../../event-stream.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
 import { RecordedMetrics } from '../../normalize/responses/answer-metrics.ts';
@@ -45,6 +51,7 @@ export class OpenAiPassThrough implements StreamTransform {
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #includeUsage: boolean;
+  readonly #format: StreamFormat;
   readonly #hidesReasoning: boolean;
   readonly #customCalls: CustomCalls | undefined;
   readonly #normalizer: ChunkNormalizer;
@@ -67,12 +74,14 @@ export class OpenAiPassThrough implements StreamTransform {
       usesLegacyFunctions = false,
       customTools,
       toolNames,
+      usesTextCodes = false,
     }: OpenAiClientOptions,
   ) {
     this.#normalizer = new ChunkNormalizer(toolNames, !usesLegacyFunctions);
     this.#parser = new ChunkParser(this.#normalizer);
     this.#identity = identity;
     this.#includeUsage = includeUsage;
+    this.#format = openAiStreamFormat({ usesTextCodes });
     this.#hidesReasoning = hidesReasoning;
     this.#customCalls = customTools && new CustomCalls(customTools);
   }
@@ -118,7 +127,7 @@ export class OpenAiPassThrough implements StreamTransform {
 
   fail(error: GatewayError): string {
     this.ended = true;
-    return openAiStreamFormat.fail(error, this.#identity);
+    return this.#format.fail(error, this.#identity);
   }
 
   keepAlive(): string {
