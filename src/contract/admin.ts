@@ -215,6 +215,7 @@ export const adminDocs = {
     summary: 'Update a tenant',
     path: id,
     body: tenantChangeSchema,
+    bodyOptional: true,
     example: { disabled: true },
     responses: { 200: data(tenantSchema) },
   },

@@ -5,6 +5,7 @@ import { chatSchema } from '../dialects/openai-chat/client/schema.ts';
 import { responsesSchema } from '../dialects/responses/client/schema.ts';
 import { errorSchemas } from './errors.ts';
 import { count, named, type Shape, text } from './fields.ts';
+import { chatRules, messagesRules, responsesRules } from './request-rules.ts';
 import type { RouteDoc } from './route-doc.ts';
 
 // Chats in three formats. Responses may have more fields than these, because providers add their
@@ -35,24 +36,39 @@ const usage = Type.Object(
 );
 export type ChatUsageObject = Shape<typeof usage>;
 
-const toolCall = Type.Object(
-  {
-    id: text(),
-    type: Type.Literal('function'),
-    function: Type.Object({ name: text(), arguments: text('JSON.') }),
-  },
+const functionCall = Type.Object({
+  id: text(),
+  type: Type.Literal('function'),
+  function: Type.Object({ name: text(), arguments: text('JSON.') }),
+});
+export type ToolCallObject = Shape<typeof functionCall>;
+
+const toolCall = Type.Union(
+  [
+    functionCall,
+    Type.Object({
+      id: text(),
+      type: Type.Literal('custom'),
+      custom: Type.Object({ name: text(), input: text() }),
+    }),
+  ],
   { title: 'ToolCall' },
 );
-export type ToolCallObject = Shape<typeof toolCall>;
 
 const toolCallDelta = Type.Object({
   index: count('The index of the tool call.'),
   id: Type.Optional(text('Only in the first chunk of a call.')),
-  type: Type.Optional(Type.Literal('function')),
+  type: Type.Optional(oneOf('function', 'custom')),
   function: Type.Optional(
     Type.Object({
       name: Type.Optional(text('Only in the first chunk of a call.')),
       arguments: Type.Optional(text('A part of the arguments. All parts together are JSON.')),
+    }),
+  ),
+  custom: Type.Optional(
+    Type.Object({
+      name: Type.Optional(text('Only in the first chunk of a call.')),
+      input: Type.Optional(text('A part of the input.')),
     }),
   ),
 });
@@ -123,7 +139,7 @@ export const chatDocs = {
       'Compatible with OpenAI. `model` is an alias, `models` a list of aliases to try in order, ' +
       'and `provider` restricts the providers. Fields that are not listed are forwarded to ' +
       'OpenAI-style providers.',
-    body: named('ChatRequest', chatSchema),
+    body: named('ChatRequest', chatRules(chatSchema)),
     example: { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] },
     responses: {
       200: { types: { 'application/json': completion, 'text/event-stream': chatEvent } },
@@ -190,7 +206,7 @@ export const responsesDocs = {
       'has no effect, and references to earlier responses are rejected. `models`, `provider`, ' +
       'and `route` work as they do for chat completions. Fields that are not listed are ' +
       'forwarded to OpenAI-style providers.',
-    body: named('ResponsesRequest', responsesSchema),
+    body: named('ResponsesRequest', responsesRules(responsesSchema)),
     example: { model: 'demo/chat', input: 'Hello!' },
     responses: {
       200: { types: { 'application/json': response, 'text/event-stream': responseEvent } },
@@ -273,7 +289,7 @@ export const messagesDocs = {
       '`/v1/anthropic/messages` are the same. `models`, `provider`, and `route` work as they do ' +
       'for chat completions. Fields that are not listed are forwarded to Anthropic-style ' +
       'providers.',
-    body: named('MessagesRequest', messagesSchema),
+    body: named('MessagesRequest', messagesRules(messagesSchema)),
     example: { model: 'demo/chat', max_tokens: 256, messages },
     responses: {
       200: { types: { 'application/json': message, 'text/event-stream': messageEvent } },
@@ -286,7 +302,7 @@ export const messagesDocs = {
       'For an Anthropic-style provider, the request is sent to the provider, which counts the ' +
       'tokens. For other providers, and if that call fails, the gateway estimates the number. ' +
       'The call is free.',
-    body: named('CountTokensRequest', countSchema),
+    body: named('CountTokensRequest', messagesRules(countSchema)),
     example: { model: 'demo/chat', messages },
     responses: { 200: tokenCountSchema },
   },

@@ -42,10 +42,14 @@ export const granularitySchema = Type.Enum([...granularities], {
 });
 
 const keyQuery = { api_key_id: Type.String({ description: 'Only requests with this key.' }) };
-const datesQuery = {
-  start_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
-  end_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
-};
+const dayPattern = '\\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])';
+const clockPattern = '(?:[01]\\d|2[0-3]):[0-5]\\d(?::[0-5]\\d(?:\\.\\d{1,9})?)?';
+const zonePattern = '(?:[Zz]|[+-](?:[01]\\d|2[0-3]):?[0-5]\\d)?';
+const date = Type.String({
+  pattern: `^${dayPattern}(?:[Tt]${clockPattern}${zonePattern})?$`,
+  description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.',
+});
+const datesQuery = { start_date: date, end_date: date };
 const logQuery = {
   status: statusSchema,
   model: Type.String({ description: 'The alias that was requested.' }),
@@ -54,7 +58,7 @@ const logQuery = {
 };
 const monthQuery = {
   month: Type.String({
-    pattern: '^\\d{4}-\\d{2}$',
+    pattern: '^(?:19[7-9]\\d|[2-9]\\d{3})-(?:0[1-9]|1[0-2])$',
     description: 'YYYY-MM in UTC; by default the current month.',
   }),
 };
@@ -279,7 +283,12 @@ export const customerDocs = {
   generation: {
     summary: 'Get the outcome of a request',
     details: openRouterDetails,
-    query: { id: text('The `x-request-id`, or the ID of a chat completion.') },
+    query: {
+      id: Type.String({
+        minLength: 1,
+        description: 'The `x-request-id`, or the ID of a chat completion.',
+      }),
+    },
     queryRequired: ['id'],
     responses: { 200: data(Type.Union([generationSchema, openRouterGenerationSchema])) },
   },

@@ -65,12 +65,12 @@ export const mebibytes = (bytes: number) => `${bytes / 2 ** 20} MiB`;
  * name looks like a gap in a list.
  */
 export function lineField(lengthMin: number, lengthMax: number) {
-  const visible = '[^\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]';
-  const pair = '[\\ud800-\\udbff][\\udc00-\\udfff]';
+  // Literal characters, because many regular expression engines reject escapes of surrogates.
+  const visible = '[ -~\xa0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\u{10ffff}]';
   const hasVisible = lengthMin > 0 ? '(?=.*[^\\s\\xad\\u200b-\\u200f\\u2060-\\u2064])' : '';
   const blanks = lengthMin > 0 ? ', not only spaces,' : '';
   return Type.String({
-    pattern: `^${hasVisible}(?:${visible}|${pair}){${lengthMin},${lengthMax}}$`,
+    pattern: `^${hasVisible}${visible}{${lengthMin},${lengthMax}}$`,
     expected:
       `${lengthMin} to ${lengthMax} characters${blanks} ` +
       'without line breaks or control characters',

@@ -7,6 +7,7 @@ import { imagesSchema } from '../dialects/openai-media/images.ts';
 import { speechSchema } from '../dialects/openai-media/speech.ts';
 import { transcriptionSchema } from '../dialects/openai-media/transcription.ts';
 import { count, file, form, mebibytes, named, text } from './fields.ts';
+import { withFields, withModel } from './request-rules.ts';
 import type { RouteDoc } from './route-doc.ts';
 
 // Embeddings, images, and audio. Responses may have more fields than these, because providers add
@@ -35,7 +36,7 @@ export const embeddingsDocs = {
   create: {
     summary: 'Create embeddings',
     details: 'Compatible with OpenAI. The input is a string, up to 2,048 strings, or token IDs.',
-    body: named('EmbeddingsRequest', embeddingsSchema),
+    body: named('EmbeddingsRequest', withModel(embeddingsSchema)),
     example: { model: 'demo/embed', input: ['Hello!', 'Good morning!'] },
     responses: { 200: embeddings },
   },
@@ -74,6 +75,12 @@ const images = Type.Object(
   { title: 'Images' },
 );
 
+/** Code rejects several images and streams, because its messages say what to do instead. */
+const oneImage = withFields(imagesSchema, {
+  n: optional(Type.Literal(1)),
+  stream: optional(Type.Literal(false)),
+});
+
 export const imagesDocs = {
   edit: {
     summary: 'Edit an image',
@@ -83,7 +90,7 @@ export const imagesDocs = {
       'take 5 minutes.',
     body: {
       types: form('ImageEditRequest', {
-        ...imagesSchema.properties,
+        ...oneImage.properties,
         image: file(`PNG, JPEG, or WebP. Send up to ${editImagesMax} files as \`image[]\`.`),
         mask: Type.Optional(file('A PNG with an alpha channel, the same size as the first image.')),
       }),
@@ -93,7 +100,7 @@ export const imagesDocs = {
   },
   generate: {
     summary: 'Generate an image',
-    body: named('ImageRequest', imagesSchema),
+    body: named('ImageRequest', withModel(oneImage)),
     example: { model: 'demo/image', prompt: 'A lighthouse at dusk.' },
     responses: { 200: images },
   },
@@ -123,13 +130,15 @@ const transcript = Type.Object(
   { title: 'Transcript' },
 );
 
+const speechAsAudio = withFields(speechSchema, { stream_format: optional(Type.Literal('audio')) });
+
 export const audioDocs = {
   speak: {
     summary: 'Create speech',
     details:
       'The audio is streamed as it is generated. The text may have up to 4,096 characters, or ' +
       '1,000 bytes with some providers. Send longer text to POST /v1/jobs.',
-    body: named('SpeechRequest', speechSchema),
+    body: named('SpeechRequest', withModel(speechAsAudio)),
     example: { model: 'demo/speech', input: 'Good morning!', voice: 'alloy' },
     responses: {
       200: {

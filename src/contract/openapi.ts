@@ -120,13 +120,17 @@ function parameters(
   return [...inPath, ...inQuery];
 }
 
-function requestBody({ example }: RouteDoc, body: ContentDoc, components: Components): JsonObject {
+function requestBody(
+  { example, bodyOptional }: RouteDoc,
+  body: ContentDoc,
+  components: Components,
+): JsonObject {
   const content = Object.entries(typesOf(body)).map(([type, schema], index) => {
     // The example is for the first content type.
     const exampleField = example === undefined || index > 0 ? {} : { example };
     return [type, { schema: components.write(schema), ...exampleField }];
   });
-  return { required: true, content: Object.fromEntries(content) };
+  return { required: bodyOptional !== true, content: Object.fromEntries(content) };
 }
 
 const statusDescriptions: Readonly<Record<string, string>> = {

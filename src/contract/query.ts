@@ -11,7 +11,6 @@ export interface Cap {
 export const cappedSchema = ({ defaultValue, max }: Cap) =>
   Type.Integer({
     minimum: 1,
-    maximum: Number.MAX_SAFE_INTEGER,
     default: defaultValue,
     description: `Values above ${max} are lowered to ${max}.`,
   });

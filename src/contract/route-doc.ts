@@ -14,6 +14,8 @@ export interface RouteDoc {
   /** Query parameters that are required. */
   readonly queryRequired?: readonly string[];
   readonly body?: ContentDoc;
+  /** True if a request without a body is the same as one with an empty object. */
+  readonly bodyOptional?: true;
   /** A valid request body. */
   readonly example?: unknown;
   /** The content of each response, by status. */

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { skillDescriptionMax, skillInstructionsMax } from '../core/bounds.ts';
 import { nullable, oneOf } from '../core/schema.ts';
 import { data, deletedSchema, record, type Shape, text, time } from './fields.ts';
+import { withFields } from './request-rules.ts';
 import type { RouteDoc } from './route-doc.ts';
 
 // Skills: instructions that a chat request can name.
@@ -39,7 +40,10 @@ export const skillDocs = {
   put: {
     summary: 'Save a skill',
     path,
-    body: newSkillSchema,
+    body: withFields(newSkillSchema, {
+      description: { ...newSkillSchema.properties.description, minLength: 1 },
+      instructions: { ...newSkillSchema.properties.instructions, minLength: 1 },
+    }),
     example: { description: 'Our tone', instructions: 'Write short sentences.' },
     responses: { 200: data(skillSchema) },
   },

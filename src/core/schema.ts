@@ -151,7 +151,7 @@ function oneLevelDown(name: string, known: Readonly<Record<string, Schema>>, pat
 
 function unlistedRule(schema: Schema, name: string): Schema | false | undefined {
   for (const [pattern, rule] of Object.entries(schema.patternProperties ?? {})) {
-    if (new RegExp(pattern).test(name)) return rule;
+    if (new RegExp(pattern, 'u').test(name)) return rule;
   }
   if (schema.additionalProperties === false) return false;
   return isObject(schema.additionalProperties) ? schema.additionalProperties : undefined;
@@ -231,13 +231,13 @@ function fitsBounds(schema: Schema, value: string | number): boolean {
   return (
     value.length >= (schema.minLength ?? 0) &&
     value.length <= (schema.maxLength ?? Number.POSITIVE_INFINITY) &&
-    (schema.pattern === undefined || new RegExp(schema.pattern).test(value))
+    (schema.pattern === undefined || new RegExp(schema.pattern, 'u').test(value))
   );
 }
 
 function mismatch(schema: Schema, value: unknown, path: string): ValidationIssue {
   const { nearly } = schema;
-  const isNear = nearly && typeof value === 'string' && new RegExp(nearly.pattern).test(value);
+  const isNear = nearly && typeof value === 'string' && new RegExp(nearly.pattern, 'u').test(value);
   const unquoted = `must be ${isNear ? nearly.expected : describe(schema, value)}`;
   if (!mayQuote(schema)) return { path, message: unquoted };
   return { path, message: `${unquoted}, not ${formatValue(value)}`, unquoted };

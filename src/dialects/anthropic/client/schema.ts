@@ -198,6 +198,8 @@ export const customToolSchema = Type.Object({
 });
 export type CustomTool = Static<typeof customToolSchema>;
 
+export const toolListSchema = Type.Array(toolSchema, { maxItems: 1024 });
+
 const parallel = { disable_parallel_tool_use: optional(Type.Boolean()) };
 const toolChoiceSchema = Type.Union([
   Type.Object({ type: Type.Literal('auto'), ...parallel }),
@@ -237,7 +239,7 @@ const fields = {
   top_k: optional(Type.Integer({ minimum: 0 })),
   stop_sequences: optional(Type.Array(Type.String(), { maxItems: 8_191 })),
   metadata: optional(Type.Object({ user_id: label })),
-  tools: optional(Type.Array(toolSchema, { maxItems: 1024 })),
+  tools: optional(toolListSchema),
   tool_choice: optional(toolChoiceSchema),
   thinking: optional(thinkingSchema),
   output_config: optional(

@@ -11,6 +11,9 @@ import { addedFields } from '../../normalize/requests/search-options.ts';
 
 export const anyTyped = Type.Object({ type: optional(Type.String()) });
 
+export const inputListSchema = Type.Array(anyTyped, { minItems: 1, maxItems: 10_000 });
+export const toolListSchema = Type.Array(anyTyped, { maxItems: 1024 });
+
 const schemaFormat = Type.Object({
   type: Type.Literal('json_schema'),
   name: Type.String({ minLength: 1, maxLength: 64 }),
@@ -41,16 +44,13 @@ export const encryptedReasoning = 'reasoning.encrypted_content';
 
 export const responsesSchema = Type.Object({
   ...routingFields,
-  input: Type.Union([
-    Type.String({ minLength: 1 }),
-    Type.Array(anyTyped, { minItems: 1, maxItems: 10_000 }),
-  ]),
+  input: Type.Union([Type.String({ minLength: 1 }), inputListSchema]),
   instructions: optional(Type.String()),
   max_output_tokens: optional(outputLimitSchema),
   temperature: optional(Type.Number({ minimum: 0, maximum: 2 })),
   top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
   top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
-  tools: optional(Type.Array(anyTyped, { maxItems: 1024 })),
+  tools: optional(toolListSchema),
   tool_choice: optional(toolChoiceSchema),
   parallel_tool_calls: optional(Type.Boolean()),
   max_tool_calls: optional(Type.Integer({ minimum: 1 })),
