@@ -197,15 +197,103 @@ describe('blank text blocks, which Anthropic rejects', () => {
 
 test('a forced tool that another provider lacks is dropped with the tool choice', async () => {
   const custom = { name: 'look', input_schema: { type: 'object' } };
-  const tools = [{ type: 'bash_20250124', name: 'bash' }, custom];
+  const tools = [{ type: 'code_execution_20250825', name: 'code_execution' }, custom];
   const forced = (name: string) => ({ tools, tool_choice: { type: 'tool', name } });
   const request = { model: 'acme/open', max_tokens: 100, messages: [hello] };
-  const reply = await sdk.gateway.post({ ...request, ...forced('bash') }, { path });
+  const reply = await sdk.gateway.post({ ...request, ...forced('code_execution') }, { path });
   expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tool_choice, tools[0]');
   expect(sdk.lastBody.tools).toMatchObject([{ function: { name: 'look' } }]);
   expect(sdk.lastBody.tool_choice).toBeUndefined();
   await sdk.gateway.post({ ...request, ...forced('look') }, { path });
   expect(sdk.lastBody.tool_choice).toEqual({ type: 'function', function: { name: 'look' } });
+});
+
+describe("Anthropic's tools that the client runs", () => {
+  const request = { model: 'acme/open', max_tokens: 100, messages: [hello] };
+  const tools = [
+    { type: 'bash_20250124', name: 'bash', cache_control: { type: 'ephemeral' } },
+    { type: 'text_editor_20250728', name: 'str_replace_based_edit_tool', max_characters: 9_000 },
+    { type: 'memory_20250818', name: 'memory' },
+    {
+      ...{ type: 'computer_20251124', name: 'computer', enable_zoom: true },
+      ...{ display_width_px: 1_024, display_height_px: 768 },
+    },
+  ];
+
+  test('reach another provider as functions with their published schemas', async () => {
+    const reply = await sdk.gateway.post({ ...request, tools }, { path });
+    const dropped = reply.headers.get('x-tollgate-dropped-params');
+    expect([reply.status, dropped]).toEqual([200, 'cache_control']);
+    const sent = sdk.lastBody.tools as { function: Record<string, unknown> }[];
+    const [bash, editor, memory, computer] = sent.map((tool) => tool.function);
+    expect(sent.map((tool) => tool.function.name)).toEqual(tools.map(({ name }) => name));
+    expect(bash?.parameters).toMatchObject({ properties: { command: { type: 'string' } } });
+    expect(editor?.parameters).toMatchObject({
+      properties: { command: { enum: ['view', 'create', 'str_replace', 'insert'] } },
+      required: ['command', 'path'],
+    });
+    expect(memory?.parameters).toMatchObject({
+      properties: {
+        command: { enum: ['view', 'create', 'str_replace', 'insert', 'delete', 'rename'] },
+      },
+    });
+    expect(computer?.description).toContain('1024 pixels wide and 768 pixels high');
+    expect(computer?.parameters).toMatchObject({
+      properties: { action: { enum: expect.arrayContaining(['screenshot', 'zoom']) } },
+    });
+  });
+
+  test('are called under their own names', async () => {
+    const call = { name: 'bash', arguments: '{"command":"ls"}' };
+    const message = {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'call_1', type: 'function', function: call }],
+    };
+    const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+    sdk.upstream.script('open-fp8', json(200, { object: 'chat.completion', choices }));
+    const reply = await sdk.gateway.post({ ...request, tools }, { path });
+    expect(reply.json.stop_reason).toBe('tool_use');
+    expect(reply.json.content).toMatchObject([
+      { type: 'tool_use', name: 'bash', input: { command: 'ls' } },
+    ]);
+  });
+
+  test('reach Anthropic unchanged', async () => {
+    await sdk.gateway.post({ ...request, model: 'acme/claude', tools }, { path });
+    expect(sdk.lastBody.tools).toEqual(tools);
+  });
+
+  test.each([
+    ['bash_29990101', { tools: [tools[1], { type: 'bash_29990101', name: 'bash' }] }, 'tools[1]'],
+    ['computer_toolset_20260801', { tools: [{ type: 'computer_toolset_20260801' }] }, 'tools[0]'],
+    [
+      'memory_29990101',
+      {
+        messages: [
+          hello,
+          {
+            role: 'system',
+            content: [
+              {
+                type: 'tool_addition',
+                tool: { definition: { type: 'memory_29990101', name: 'memory' } },
+              },
+            ],
+          },
+        ],
+      },
+      'messages[1].content[0]',
+    ],
+  ])('get 400 if their schema is unknown: %s', async (type, fields, param) => {
+    const { status, error } = await sdk.gateway.post({ ...request, ...fields }, { path });
+    expect(status).toBe(400);
+    expect(error.message).toBe(
+      `${param} has the type "${type}", which cannot be sent to this model.`,
+    );
+    const direct = { ...request, ...fields, model: 'acme/claude' };
+    expect((await sdk.gateway.post(direct, { path })).status).toBe(200);
+  });
 });
 
 test('a schema pattern that OpenAI rejects is sent only to Anthropic', async () => {

@@ -129,10 +129,18 @@ const cases: readonly [string, object, string | null, object][] = [
     { messages: [hi] },
   ],
   [
-    "one of Anthropic's own tools",
-    withInstruction({ content: [added({ type: 'memory_20250818', name: 'memory' })] }),
+    'a tool that Anthropic runs',
+    withInstruction({
+      content: [added({ type: 'tool_search_tool_regex_20251119', name: 'tool_search' })],
+    }),
     'messages.tool_addition',
     { messages: [hi] },
+  ],
+  [
+    'a tool that Anthropic defines and the client runs',
+    withInstruction({ content: [added({ type: 'memory_20250818', name: 'memory' })] }),
+    null,
+    { messages: [hi], tools: [{ type: 'function', function: { name: 'memory' } }] },
   ],
 ];
 

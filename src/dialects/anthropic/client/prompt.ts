@@ -1,4 +1,4 @@
-import { fieldsOf, isNonEmptyString } from '../../../core/json.ts';
+import { fieldsOf, isNonEmptyString, type JsonObject } from '../../../core/json.ts';
 import type {
   AssistantPart,
   DocumentPart,
@@ -18,7 +18,13 @@ import { nonEmptyStops } from '../../normalize/requests/generation-options.ts';
 import { cacheBreakpoint } from '../../normalize/requests/prompt-cache.ts';
 import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
-import { formatOf, isCustom, type MessagesRequest } from './request.ts';
+import {
+  clientRunFields,
+  definitionOf,
+  type FunctionDefinition,
+  isUnknownClientRunTool,
+} from './client-run-tools.ts';
+import { formatOf, isCustom, isFunction, type MessagesRequest } from './request.ts';
 import {
   type AnyBlock,
   type BlockOf,
@@ -29,7 +35,7 @@ import {
   type MessagesBody,
   messagesSchema,
 } from './schema.ts';
-import { addedTool, changesIn } from './tool-changes.ts';
+import { type AnyTool, addedTool, changesIn } from './tool-changes.ts';
 
 // Converts an Anthropic client's request to a neutral prompt.
 
@@ -83,19 +89,32 @@ const messageFields = { role: 0, content: 0 };
 
 /** Reads the tools from `tools` and from the messages. Other dialects have a single list. */
 function readTools(body: MessagesBody, unsupported: UnsupportedNames): readonly Tool[] {
+  unsupported.noteUnsupported(body.tools ?? [], (tool) => !isUnknownClientRunTool(tool), 'tools');
   const tools = (body.tools ?? []).flatMap((tool, index) => {
-    if (isCustom(tool)) return [readTool(tool, unsupported)];
+    const readable = readTool(tool, unsupported);
+    if (readable) return [readable];
     // If the gateway runs the search, it uses this path to find the client's search tool and
     // replace it.
     unsupported.add(`tools[${index}]`);
     return [];
   });
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  for (const { role, content } of body.messages) {
+  for (const [index, { role, content }] of body.messages.entries()) {
     if (!Array.isArray(content)) continue;
+    const unknownTools = content.map((block) =>
+      changesIn(block)
+        .flatMap((change) => addedTool(change) ?? [])
+        .find(isUnknownClientRunTool),
+    );
+    unsupported.noteUnsupported(
+      unknownTools.map((tool) => tool ?? {}),
+      ({ type }) => !type,
+      `messages[${index}].content`,
+    );
     const changesTools = ({ type }: AnyBlock) => role === 'system' || type === 'compaction';
     for (const tool of content.filter(changesTools).flatMap(changesIn).map(addedTool)) {
-      if (tool && isCustom(tool)) byName.set(tool.name, readTool(tool, unsupported));
+      const added = tool && readTool(tool, unsupported);
+      if (added) byName.set(added.name, added);
     }
   }
   return [...byName.values()];
@@ -103,17 +122,29 @@ function readTools(body: MessagesBody, unsupported: UnsupportedNames): readonly 
 
 const toolFields = new Set(['type', 'name', 'description', 'input_schema', 'strict']);
 
-function readTool(tool: CustomTool, unsupported: UnsupportedNames): Tool {
-  for (const name of Object.keys(tool)) {
-    if (!toolFields.has(name) && name !== 'cache_control') unsupported.add(`tools.${name}`);
+/** Returns undefined for a tool that the provider runs. */
+function readTool(tool: AnyTool, unsupported: UnsupportedNames): Tool | undefined {
+  if (isCustom(tool)) return readFunction(tool, tool, unsupported);
+  const definition = definitionOf(tool);
+  if (!definition) return undefined;
+  const fields = Object.entries(tool).filter(([name]) => !clientRunFields.has(name));
+  return readFunction(definition, Object.fromEntries(fields), unsupported);
+}
+
+function readFunction(
+  { name, description, input_schema: parameters }: CustomTool | FunctionDefinition,
+  fields: Readonly<JsonObject>,
+  unsupported: UnsupportedNames,
+): Tool {
+  for (const field of Object.keys(fields)) {
+    if (!toolFields.has(field) && field !== 'cache_control') unsupported.add(`tools.${field}`);
   }
-  const { name, description, input_schema: parameters, strict } = tool;
   return {
     name,
     parameters: { ...parameters },
     description: description || undefined,
-    strict: strict ?? undefined,
-    ...cacheBreakpoint(tool),
+    strict: typeof fields.strict === 'boolean' ? fields.strict : undefined,
+    ...cacheBreakpoint(fields),
   };
 }
 
@@ -177,7 +208,7 @@ function readTurns({ system, messages }: MessagesBody, unsupported: UnsupportedN
 function readInstruction(block: AnyBlock, unsupported: UnsupportedNames): readonly TextPart[] {
   if (block.type === 'text') return readText(block);
   const tool = addedTool(block);
-  return tool && isCustom(tool) ? [] : omit(block, unsupported);
+  return tool && isFunction(tool) ? [] : omit(block, unsupported);
 }
 
 function readText(block: AnyBlock): readonly TextPart[] {

@@ -22,6 +22,7 @@ import { readModels, readPreferences } from '../../normalize/requests/routing.ts
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
 import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
+import { definitionOf } from './client-run-tools.ts';
 import {
   type AnyBlock,
   type CountBody,
@@ -132,9 +133,14 @@ function isClientTool({ type }: AnyTool): boolean {
   return type === undefined || type === null || type === 'custom';
 }
 
-/** Returns true for a tool that the client runs, as opposed to one of the provider's own tools. */
+/** Returns true for a tool that the client defines itself. */
 export function isCustom(tool: AnyTool): tool is CustomTool {
   return isClientTool(tool) && toolValidator.Check(tool);
+}
+
+/** Returns true for a tool that the client runs, with its own schema or a published one. */
+export function isFunction(tool: AnyTool): boolean {
+  return isCustom(tool) || definitionOf(tool) !== undefined;
 }
 
 interface LocatedBlock {
@@ -251,7 +257,7 @@ function readNeeds(body: MessagesBody, blocks: readonly LocatedBlock[]): ModelNe
     block.type === 'document' &&
     ['base64', 'url', 'file'].includes(block.source.type);
   return {
-    tools: (body.tools ?? []).some(isClientTool) || blocks.some(addsTools),
+    tools: (body.tools ?? []).some(isFunction) || blocks.some(addsTools),
     json: formatOf(body) !== null,
     images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
@@ -263,7 +269,7 @@ function readNeeds(body: MessagesBody, blocks: readonly LocatedBlock[]): ModelNe
 }
 
 function addsTools({ block }: LocatedBlock): boolean {
-  return changesIn(block).some(addsClientTool);
+  return changesIn(block).some((change) => isFunction(addedTool(change) ?? { type: '' }));
 }
 
 function addsClientTool(block: Readonly<JsonObject>): boolean {
