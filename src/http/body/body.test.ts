@@ -1,4 +1,11 @@
 import { describe, expect, test } from 'bun:test';
+import {
+  brotliCompressSync,
+  deflateRawSync,
+  deflateSync,
+  gzipSync,
+  zstdCompressSync,
+} from 'node:zlib';
 import { within } from '../../../tests/support/wait-until.ts';
 import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
@@ -42,6 +49,15 @@ function chunked(chunks: readonly Uint8Array[]): {
   );
   return { stream, readCount: () => next };
 }
+
+const compressors: Readonly<Record<string, (text: string) => Uint8Array>> = {
+  gzip: gzipSync,
+  'X-GZip': gzipSync,
+  deflate: deflateSync,
+  'deflate without a header': deflateRawSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+};
 
 describe('readJson', () => {
   test('returns the object and its original bytes', async () => {
@@ -231,15 +247,57 @@ describe('readJson headers', () => {
     },
   );
 
-  test.each(['gzip', 'BR', 'identity, zstd'])(
+  test.each(['compress', 'gzip, br', 'constructor'])(
     'rejects the content encoding %s with 415',
     async (encoding) => {
       expect(await outcome(post('{}', { 'content-encoding': encoding }))).toBe(
-        `415 Content-Encoding ${encoding} isn't supported. Send the body uncompressed.`,
+        `415 Content-Encoding ${encoding} isn't supported. Use gzip, deflate, br, or zstd.`,
       );
       expect(await outcome(post('{}', { 'content-encoding': 'identity' }))).toEqual({});
     },
   );
+
+  describe.each(Object.entries(compressors))('with the content encoding %s', (name, compress) => {
+    const headers = { 'content-encoding': name.split(' ')[0] ?? '' };
+
+    test('reads the body', async () => {
+      const text = `{"text":"${'naïve 😀 '.repeat(10_000)}"}`;
+      const request = post(compress(text), headers);
+      const body = await readJson({ request, requestedModel: '' }, bytesMax);
+      expect(body.text).toBe(text);
+      expect(Buffer.from(body.bytes).toString()).toBe(text);
+    });
+
+    test('limits the body before and after it is decompressed', async () => {
+      const tooLarge = `413 The request body is larger than the maximum of ${bytesMax} bytes.`;
+      const bomb = compress(`{"text":"${' '.repeat(50_000_000)}"}`);
+      expect(bomb.length).toBeLessThan(bytesMax);
+      expect(await outcome(post(bomb, headers))).toBe(tooLarge);
+      expect(await outcome(post(crypto.getRandomValues(new Uint8Array(1_000)), headers), 999)).toBe(
+        '413 The request body is larger than the maximum of 999 bytes.',
+      );
+    });
+
+    test('reserves memory for a long body before it is complete', async () => {
+      const request = post(compress(`{"text":"${' '.repeat(5_000_000)}"}`), headers);
+      const full = new GatewayError('service_unavailable', 'No memory is left.');
+      const reserveMemory = () => {
+        throw full;
+      };
+      const reading = readJson({ request, requestedModel: '', reserveMemory }, 10_000_000);
+      expect(await reading.catch((error: unknown) => error)).toBe(full);
+    });
+
+    test('rejects truncated and other data', async () => {
+      const whole = compress(`{"text":"${crypto.randomUUID()}"}`);
+      // Bun reports a truncated zstd body as complete, so only its JSON is invalid.
+      const half = await outcome(post(whole.subarray(0, whole.length / 2), headers));
+      expect(half).toMatch(/^400 The request body isn't valid /);
+      expect(await outcome(post('{}', headers))).toBe(
+        `400 The request body isn't valid ${headers['content-encoding'].toLowerCase()} data.`,
+      );
+    });
+  });
 
   test('accepts a body without a content type', async () => {
     const request = post(chunked([new TextEncoder().encode('{}')]).stream);

@@ -326,7 +326,7 @@ describe('readForm', () => {
     const request = new Request('http://gateway.test/', { method: 'POST', headers, body });
     expect(await errorOf(request)).toMatchObject({
       status: 415,
-      message: "Content-Encoding gzip isn't supported. Send the body uncompressed.",
+      message: "A form can't be compressed. Send it uncompressed.",
     });
   });
 
