@@ -92,11 +92,13 @@ test(
     expect(await connection.statusOf('/healthz')).toBe('200');
 
     const message = 'The gateway is waiting for its database. Try again shortly.';
-    const plain = { error: { message, type: 'service_unavailable', code: 503, param: null } };
+    const name = 'service_unavailable';
+    const chat = { error: { message, type: name, code: 503, param: null } };
+    const plain = { error: { message, type: name, code: name, param: null } };
     const images = { error: { message, type: 'api_error', code: 'service_unavailable' } };
     const messages = { type: 'error', error: { type: 'overloaded_error', message } };
     for (const [path, body] of [
-      ['/v1/chat/completions', plain],
+      ['/v1/chat/completions', chat],
       ['/v1/responses', plain],
       ['/admin/v1/tenants', plain],
       ['/v1/images/generations', images],
