@@ -52,6 +52,8 @@ class Store {
     return this.#answer(this.adminHash);
   }
 
+  async purgeUnusedKeys(): Promise<void> {}
+
   async markUsed(lastUsed: ReadonlyMap<string, number>): Promise<void> {
     if (this.failure) throw this.failure;
     this.batches++;
@@ -233,6 +235,29 @@ describe('Authenticator with unknown keys', () => {
 });
 
 describe('Authenticator.forget', () => {
+  test('looks up only the keys of the tenants that changed', async () => {
+    const [changed, other] = [generateKey('routing'), generateKey('routing')];
+    for (const [{ id, hash }, tenantId] of [
+      [changed, 'changed'],
+      [other, 'other'],
+    ] as const) {
+      const key = { ...record(id), tenantId };
+      const match = { key, tenant: { ...tenant, id: tenantId }, hash, secretExpiresAt: null };
+      store.matches.set(hash.toHex(), match);
+    }
+    expect([await outcome(changed.text), await outcome(other.text)]).toEqual([
+      changed.id,
+      other.id,
+    ]);
+    expect(store.requests).toBe(2);
+    authenticator.forget(new Set(['changed']));
+    expect([await outcome(changed.text), await outcome(other.text)]).toEqual([
+      changed.id,
+      other.id,
+    ]);
+    expect(store.requests).toBe(3);
+  });
+
   test('makes the next requests see revoked and new keys', async () => {
     const key = addKey({ id: 'key_1' });
     const late = generateKey('routing');

@@ -4,13 +4,17 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError, unavailable } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import { hashKey, kindByPrefix, sameHash } from './api-key.ts';
-import type { KeyMatch, TenantDirectory } from './tenant-directory.ts';
+import type { ChangedTenants, KeyMatch, TenantDirectory } from './tenant-directory.ts';
 
 /** Maximum number of cached callers. The oldest is evicted. */
 const callersMax = 50_000;
 
 /** `last_used_at` is written in batches, not per request. */
 const markUsedMs = 10_000;
+
+/** How often, and how long after their deletion, keys that were never used are removed. */
+const purgeMs = 3_600_000;
+const purgeAfterMs = 30 * 24 * 3_600_000;
 
 /** Keys used within this time are looked up again after a change. */
 const inUseMs = 600_000;
@@ -40,11 +44,15 @@ interface CachedKey extends KnownKey {
   usedAt: number;
 }
 
-type KeyStore = Pick<TenantDirectory, 'findKey' | 'adminTokenHash' | 'markUsed'>;
+type KeyStore = Pick<
+  TenantDirectory,
+  'findKey' | 'adminTokenHash' | 'markUsed' | 'purgeUnusedKeys'
+>;
 
 /**
- * Resolves a key to its caller. Callers are cached; `forget()` clears the cache when the version of
- * the directory changes, so a revoked key stops working in every process within one poll.
+ * Resolves a key to its caller. Callers are cached; `forget()` clears the keys of the tenants that
+ * a change of the directory concerns, so a revoked key stops working in every process within one
+ * poll.
  */
 export class Authenticator {
   readonly #directory: KeyStore;
@@ -86,20 +94,30 @@ export class Authenticator {
     return stored !== null && sameHash(hashKey(token), stored);
   }
 
-  /** Clears the cache; the next request of each key looks it up again. */
-  forget(): void {
-    for (const [name, cached] of this.#known) putBounded(this.#forgotten, name, cached, callersMax);
+  /**
+   * Clears the keys of these tenants; the next request of each key looks it up again. The other
+   * tenants' keys stay, so that a tenant that changes its keys all the time delays nobody else.
+   */
+  forget(tenants: ChangedTenants = null): void {
+    for (const [name, cached] of this.#known) {
+      if (tenants !== null && !tenants.has(cached.caller.tenantId)) continue;
+      putBounded(this.#forgotten, name, cached, callersMax);
+      this.#known.delete(name);
+    }
     this.#generation++;
-    this.#known.clear();
     this.#unknown.clear();
     this.#pendingLookups.clear();
-    this.#adminHash = undefined;
+    if (tenants === null) this.#adminHash = undefined;
   }
 
   /** `refreshTenants` is called with the tenants whose keys were looked up again. */
   periodicTasks(refreshTenants: (tenantIds: readonly string[]) => Promise<void>): PeriodicTask[] {
     return [
       { everyMs: markUsedMs, run: () => this.markUsed() },
+      {
+        everyMs: purgeMs,
+        run: () => this.#directory.purgeUnusedKeys(this.#now() - purgeAfterMs),
+      },
       { everyMs: refreshMs, run: async () => refreshTenants(await this.refreshKeysInUse()) },
     ];
   }

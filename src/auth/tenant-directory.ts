@@ -135,9 +135,17 @@ export interface TenantDirectory {
   /** Sets the hash if there is none. Returns true for the one caller that set it. */
   claimAdminToken(hash: Uint8Array): Promise<boolean>;
 
+  /** Deletes the rows of keys that were deleted before this time without ever being used. */
+  purgeUnusedKeys(deletedBefore: number): Promise<void>;
+
   /** Returns a number that increases with every change above except `markUsed`. */
   version(): Promise<number>;
+  /** Returns the tenants that the changes between two versions concern, or null for all tenants. */
+  tenantsChanged(after: number, until: number): Promise<ChangedTenants>;
 }
+
+/** The tenants whose cached data is outdated; null means all tenants and the admin token. */
+export type ChangedTenants = ReadonlySet<string> | null;
 
 /**
  * Detects changes to keys, tenants, credentials, and skills by any process within half a second. It
@@ -145,11 +153,14 @@ export interface TenantDirectory {
  * is unreachable, cached data remains in use.
  */
 export class ChangeWatcher {
-  readonly #directory: Pick<TenantDirectory, 'version'>;
-  readonly #onChange: () => void;
+  readonly #directory: Pick<TenantDirectory, 'version' | 'tenantsChanged'>;
+  readonly #onChange: (tenants: ChangedTenants) => void;
   #seen: number | undefined;
 
-  constructor(directory: Pick<TenantDirectory, 'version'>, onChange: () => void) {
+  constructor(
+    directory: Pick<TenantDirectory, 'version' | 'tenantsChanged'>,
+    onChange: (tenants: ChangedTenants) => void,
+  ) {
     this.#directory = directory;
     this.#onChange = onChange;
   }
@@ -161,8 +172,11 @@ export class ChangeWatcher {
   /** Polls now, for callers that have just made a change. */
   async check(): Promise<void> {
     const version = await this.#directory.version();
-    if (version === this.#seen) return;
-    this.#seen = version;
-    this.#onChange();
+    const seen = this.#seen;
+    if (version === seen) return;
+    const tenants = seen === undefined ? null : await this.#directory.tenantsChanged(seen, version);
+    // A concurrent check may already have seen a later version.
+    if (version > (this.#seen ?? -1)) this.#seen = version;
+    this.#onChange(tenants);
   }
 }

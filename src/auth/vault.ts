@@ -5,6 +5,7 @@ import { GatewayError, unavailable } from '../core/errors.ts';
 import { knownCredentials } from '../core/known-credentials.ts';
 import { labelOfKey } from '../core/provider-key.ts';
 import { derivedKey, Secret, type SecretKeys } from '../core/secret.ts';
+import type { ChangedTenants } from './tenant-directory.ts';
 
 /** Maximum number of tenants whose credentials are cached. The oldest is evicted. */
 const tenantsMax = 50_000;
@@ -107,9 +108,10 @@ export class Vault {
     return saved;
   }
 
-  /** Clears the cache; the next request of each tenant reads the store. */
-  forget(): void {
-    this.#known.clear();
+  /** Clears these tenants, or all of them; their next request reads the store. */
+  forget(tenants: ChangedTenants = null): void {
+    if (tenants === null) this.#known.clear();
+    else for (const tenantId of tenants) this.#known.delete(tenantId);
   }
 
   /** Caches credentials now, because the store may be unreachable when they are next used. */

@@ -118,9 +118,9 @@ export async function openServices(
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
   const retention = createRetention(config, store, log, clock);
-  const changes = new ChangeWatcher(store.directory, () => {
-    authenticator.forget();
-    vault.forget();
+  const changes = new ChangeWatcher(store.directory, (tenants) => {
+    authenticator.forget(tenants);
+    vault.forget(tenants);
     skills.resolver.forget();
   });
   const health = new Health();

@@ -28,6 +28,10 @@ export class ReadCache<Found extends object | undefined> {
     return read;
   }
 
+  delete(name: string): void {
+    this.#entries.delete(name);
+  }
+
   clear(): void {
     this.#entries.clear();
   }

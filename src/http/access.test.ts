@@ -15,6 +15,7 @@ beforeEach(() => {
     findKey: async () => undefined,
     adminTokenHash: async () => hashKey(token),
     markUsed: async () => undefined,
+    purgeUnusedKeys: async () => undefined,
   });
 });
 

@@ -19,7 +19,8 @@ const testMs = 120_000;
 class OneKey extends Authenticator {
   constructor() {
     const notFound = async () => undefined;
-    super({ findKey: notFound, adminTokenHash: notFound, markUsed: notFound });
+    const [findKey, adminTokenHash] = [notFound, notFound];
+    super({ findKey, adminTokenHash, markUsed: notFound, purgeUnusedKeys: notFound });
   }
 
   override authenticate(key: string): Caller {

@@ -29,6 +29,7 @@ export interface Schema {
   job_objects: JobObjectsTable;
   webhooks: WebhooksTable;
   changes: ChangesTable;
+  tenant_changes: TenantChangesTable;
   migrations: MigrationsTable;
 }
 
@@ -59,6 +60,7 @@ const isCopied: Readonly<Record<Table, boolean>> = {
   webhooks: true,
   // Each database counts its own changes and migrations.
   changes: false,
+  tenant_changes: false,
   migrations: false,
 };
 export const allTables = Object.keys(isCopied) as readonly Table[];
@@ -278,6 +280,11 @@ interface SettingsTable {
 interface ChangesTable {
   id: Generated<number>;
   version: number;
+}
+
+interface TenantChangesTable {
+  version: number;
+  tenant_id: string | null;
 }
 
 interface MigrationsTable {

@@ -380,6 +380,29 @@ describe.each([...engines])('SqlTenantDirectory on $name', ({ empty }) => {
     });
   });
 
+  describe('purgeUnusedKeys', () => {
+    test('removes keys that were deleted long ago and never used, and no others', async () => {
+      const tenant = await addedTenant();
+      const add = async () => (await addedKey(tenant.id)).key.id;
+      const [unused, recent, used] = [await add(), await add(), await add()];
+      const [limited, live] = [await add(), await add()];
+      await directory.markUsed(new Map([[used, 5]]));
+      await stores.one.database.write
+        .insertInto('accounts')
+        .values({ tenant_id: tenant.id, owner: `key:${limited}:2026-11-01` })
+        .execute();
+      for (const id of [unused, used, limited]) await directory.deleteKey(tenant.id, id, 100);
+      await directory.deleteKey(tenant.id, recent, 200);
+      await directory.purgeUnusedKeys(200);
+      const rows = await stores.one.database.read
+        .selectFrom('api_keys')
+        .select('id')
+        .where('tenant_id', '=', tenant.id)
+        .execute();
+      expect(rows.map(({ id }) => id).toSorted()).toEqual([recent, used, limited, live].toSorted());
+    });
+  });
+
   describe('markUsed', () => {
     test('only moves the time of last use forward, and does not change the version', async () => {
       const tenant = await addedTenant();
@@ -440,6 +463,30 @@ describe.each([...engines])('SqlTenantDirectory on $name', ({ empty }) => {
         await change();
         expect(await otherDirectory.version()).toBe(before + 1);
       }
+    });
+
+    test('tells which tenants changed between two versions', async () => {
+      const [one, two] = [await addedTenant(), await addedTenant()];
+      const first = await directory.version();
+      const { key } = await addedKey(one.id);
+      await directory.changeKey(one.id, key.id, { name: 'new' }, 1);
+      await otherDirectory.changeTenant(two.id, { name: 'new' }, 1);
+      const last = await directory.version();
+      expect(await otherDirectory.tenantsChanged(first, last)).toEqual(new Set([one.id, two.id]));
+      expect(await directory.tenantsChanged(first, last - 1)).toEqual(new Set([one.id]));
+      await directory.setAdminTokenHash(randomHash());
+      expect(await directory.tenantsChanged(first, last + 1)).toBeNull();
+    });
+
+    test('concerns all tenants if it was counted by a process of an earlier version', async () => {
+      const tenant = await addedTenant();
+      const first = await directory.version();
+      await stores.one.database.write
+        .updateTable('changes')
+        .set((eb) => ({ version: eb('version', '+', 1) }))
+        .execute();
+      await directory.changeTenant(tenant.id, { name: 'new' }, 1);
+      expect(await directory.tenantsChanged(first, first + 2)).toBeNull();
     });
 
     test('does not change if a call changed nothing', async () => {

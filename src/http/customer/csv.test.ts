@@ -135,6 +135,7 @@ function startDownload(chunks: AsyncGenerator<string>) {
       findKey: notFound,
       adminTokenHash: notFound,
       markUsed: notFound,
+      purgeUnusedKeys: notFound,
     }),
     log: createLog((line) => lines.push(line)),
   });

@@ -16,6 +16,7 @@ import { liveKeys } from './0009-live-keys.ts';
 import { hourlyUsage } from './0010-hourly-usage.ts';
 import { heldCredits } from './0011-held-credits.ts';
 import { journals } from './0012-journals.ts';
+import { tenantChanges } from './0013-tenant-changes.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -35,6 +36,7 @@ export const migrations: readonly Migration[] = [
   hourlyUsage,
   heldCredits,
   journals,
+  tenantChanges,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

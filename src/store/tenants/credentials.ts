@@ -40,7 +40,8 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
   }
 
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {
-    return inVersionedTransaction(this.database, async (trx) => {
+    const [{ tenantId } = { tenantId: null }] = byKey.values();
+    return inVersionedTransaction(this.database, tenantId, async (trx) => {
       // In one transaction, so that processes with different keys can't both save a credential.
       const [first = noFingerprint] = byKey.keys();
       const credential = byKey.get(await getOrCreateSetting(trx, fingerprintSetting, first));
@@ -57,7 +58,7 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
   }
 
   remove(tenantId: string, provider: string): Promise<boolean> {
-    return inVersionedTransaction(this.database, async (trx) => {
+    return inVersionedTransaction(this.database, tenantId, async (trx) => {
       const row = await trx
         .deleteFrom('byok_credentials')
         .where('tenant_id', '=', tenantId)

@@ -26,7 +26,7 @@ export class SqlSkills extends SqlRepository implements SkillStore {
   }
 
   put(skill: StoredSkill, countMax: number): Promise<StoredSkill | undefined> {
-    return inVersionedTransaction(this.database, async (trx) => {
+    return inVersionedTransaction(this.database, skill.tenantId, async (trx) => {
       if (!(await isBelowMax(trx, skill, countMax))) return undefined;
       const { tenantId, name, description, instructions, createdAt, updatedAt } = skill;
       const text = { description, instructions, updated_at: updatedAt };
@@ -41,7 +41,7 @@ export class SqlSkills extends SqlRepository implements SkillStore {
   }
 
   remove(tenantId: string, name: string): Promise<boolean> {
-    return inVersionedTransaction(this.database, async (trx) => {
+    return inVersionedTransaction(this.database, tenantId, async (trx) => {
       const row = await trx
         .deleteFrom('skills')
         .where('tenant_id', '=', tenantId)

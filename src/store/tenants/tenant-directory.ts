@@ -1,6 +1,7 @@
 import { type RawBuilder, type SqlBool, sql, type UpdateObject } from 'kysely';
 import type {
   ApiKey,
+  ChangedTenants,
   KeyChange,
   KeyMatch,
   KeyPage,
@@ -31,6 +32,9 @@ const adminTokenSetting = 'admin_token_sha256';
 /** Each key takes 2 parameters, and SQLite allows 32,766 per statement. */
 const marksPerStatement = 1_000;
 
+/** Few enough not to delay other writers noticeably. */
+const purgedPerStatement = 500;
+
 export class SqlTenantDirectory extends SqlRepository implements TenantDirectory {
   readonly #keyLoader = new BatchLoader((hashes: readonly Uint8Array[]) =>
     findKeys(this.database, hashes),
@@ -41,7 +45,7 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
   }
 
   async addTenant(tenant: Tenant): Promise<'added' | 'exists'> {
-    const added = await inVersionedTransaction(this.database, async (trx) => {
+    const added = await inVersionedTransaction(this.database, tenant.id, async (trx) => {
       const row = await trx
         .insertInto('tenants')
         .values(tenantRow(tenant))
@@ -85,7 +89,7 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
   }
 
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined> {
-    return inVersionedTransaction(this.database, async (trx) => {
+    return inVersionedTransaction(this.database, id, async (trx) => {
       const row = await trx
         .updateTable('tenants')
         .set({ ...tenantUpdate(change), updated_at: now })
@@ -97,7 +101,7 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
   }
 
   async addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'> {
-    const added = await inVersionedTransaction(this.database, (trx) =>
+    const added = await inVersionedTransaction(this.database, key.tenantId, (trx) =>
       trx
         .insertInto('api_keys')
         .values(keyRow(key, hash))
@@ -185,7 +189,7 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
     id: string,
     update: UpdateObject<Schema, 'api_keys'>,
   ): Promise<ApiKey | undefined> {
-    return inVersionedTransaction(this.database, async (trx) => {
+    return inVersionedTransaction(this.database, tenantId, async (trx) => {
       const row = await trx
         .updateTable('api_keys')
         .set(update)
@@ -233,14 +237,14 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
   }
 
   claimAdminToken(hash: Uint8Array): Promise<boolean> {
-    return inVersionedTransaction(this.database, async (trx) => {
+    return inVersionedTransaction(this.database, null, async (trx) => {
       const stored = await getOrCreateSetting(trx, adminTokenSetting, hash.toHex());
       return stored === hash.toHex();
     });
   }
 
   async setAdminTokenHash(hash: Uint8Array): Promise<void> {
-    await inVersionedTransaction(this.database, async (trx) => {
+    await inVersionedTransaction(this.database, null, async (trx) => {
       await replaceSetting(trx, adminTokenSetting, hash.toHex());
       return true;
     });
@@ -253,21 +257,78 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
       .executeTakeFirstOrThrow();
     return row.version;
   }
+
+  async tenantsChanged(after: number, until: number): Promise<ChangedTenants> {
+    if (until - after > retainedChanges) return null;
+    const rows = await this.database.read
+      .selectFrom('tenant_changes')
+      .select('tenant_id')
+      .where('version', '>', after)
+      .where('version', '<=', until)
+      .execute();
+    if (rows.length < until - after) return null;
+    const tenantIds = rows.map(({ tenant_id }) => tenant_id).filter((id) => id !== null);
+    return tenantIds.length < rows.length ? null : new Set(tenantIds);
+  }
+
+  async purgeUnusedKeys(deletedBefore: number): Promise<void> {
+    for (let purged = purgedPerStatement; purged === purgedPerStatement; ) {
+      const rows = await this.database.write
+        .deleteFrom('api_keys')
+        .where('id', 'in', (keys) =>
+          keys
+            .selectFrom('api_keys')
+            .select('id')
+            .where('deleted_at', '<', deletedBefore)
+            .where('last_used_at', 'is', null)
+            .where(({ not, exists, selectFrom }) =>
+              not(
+                exists(
+                  selectFrom('accounts')
+                    .select('accounts.id')
+                    .where('accounts.owner', '>=', sql<string>`'key:' || api_keys.id`)
+                    // The character after ':', which follows the key ID in an account of a period.
+                    .where('accounts.owner', '<', sql<string>`'key:' || api_keys.id || ';'`),
+                ),
+              ),
+            )
+            .limit(purgedPerStatement),
+        )
+        .returning('id')
+        .execute();
+      purged = rows.length;
+    }
+  }
 }
 
-/** Runs a change and increments the directory's version, unless the result is falsy. */
+/** A process that missed more changes than this clears all its caches. */
+const retainedChanges = 1_000;
+
+/**
+ * Runs a change that concerns one tenant, or all with null. Increments the directory's version,
+ * unless the result is falsy.
+ */
 export function inVersionedTransaction<T>(
   database: Database,
+  tenantId: string | null,
   work: (trx: StoreTransaction) => Promise<T>,
 ): Promise<T> {
   return inTransaction(database, async (trx) => {
     const result = await work(trx);
     if (!result) return result;
     // Do this last, because all such changes wait for each other's lock on this row.
-    await trx
+    const { version } = await trx
       .updateTable('changes')
       .set((eb) => ({ version: eb('version', '+', 1) }))
-      .execute();
+      .returning('version')
+      .executeTakeFirstOrThrow();
+    await trx.insertInto('tenant_changes').values({ version, tenant_id: tenantId }).execute();
+    if (version % retainedChanges === 0) {
+      await trx
+        .deleteFrom('tenant_changes')
+        .where('version', '<=', version - retainedChanges)
+        .execute();
+    }
     return result;
   });
 }
