@@ -54,7 +54,7 @@ beforeEach(() => upstream.reset());
 const messagesApi = { path: '/v1/messages' };
 const requestBody = (model: string, more: object = {}) => ({
   model,
-  max_tokens: 16,
+  max_tokens: 100,
   messages: [{ role: 'user', content: 'Hello!' }],
   ...more,
 });
@@ -74,10 +74,9 @@ function usageWith(written5m: number, written1h: number, more: object = {}) {
 }
 
 const only1h = {
-  ...usageWith(0, 1_000_000),
+  ...usageWith(0, 30_000),
   input_tokens: 0,
   cache_read_input_tokens: 0,
-  output_tokens: 0,
 };
 
 describe.each([
@@ -87,8 +86,9 @@ describe.each([
   ['streaming chat', {}, { stream: true }],
 ])('charge of a %s', (_, options, fields) => {
   test.each<[string, string, Record<string, unknown>, number]>([
-    ['a million tokens for 1 hour', 'acme/claude', only1h, 6_000_000],
-    ['a million tokens for 1 hour without a price for it', 'acme/one-price', only1h, 3_750_000],
+    // 30,000 × 6 + 1,500 and 30,000 × 3.75 + 1,500
+    ['30,000 tokens for 1 hour', 'acme/claude', only1h, 181_500],
+    ['30,000 tokens for 1 hour without a price for it', 'acme/one-price', only1h, 114_000],
     // 3,000 + 600 + 400 × 3.75 + 500 × 6 + 1,500
     ['both lifetimes', 'acme/claude', usageWith(400, 500), 9_600],
     // 3,000 + 600 + 900 × 3.75 + 1,500. The next two cases cost the same.
@@ -253,8 +253,9 @@ describe('OpenAI cache writes for 12 hours', () => {
     ['more tokens than were written', usageOf(601), 4_680],
   ])('are charged at the price for 1 hour: %s', async (_, usage, credits) => {
     upstream.script('gpt-x', answer(usage));
-    expect(await chargeFor(gateway, withTtl('12h'), responses)).toBe(credits);
-    const reply = await gateway.post(withTtl('12h'), responses);
+    const body = { ...withTtl('12h'), max_output_tokens: 100 };
+    expect(await chargeFor(gateway, body, responses)).toBe(credits);
+    const reply = await gateway.post(body, responses);
     expect(reply.json.usage).toMatchObject({ ...usage, cost: credits });
     const chat = { model: 'acme/gpt', messages: [{ role: 'user', content: 'Hello!' }] };
     expect(await chargeFor(gateway, chat)).toBe(credits);

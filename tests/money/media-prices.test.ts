@@ -127,7 +127,7 @@ describe('charge of embeddings', () => {
     const data = [{ object: 'embedding', index: 0, embedding: [0.5] }];
     const usage = { prompt_tokens: tokens, total_tokens: tokens };
     upstream.script('*', json(200, { object: 'list', data, usage }));
-    expect(await embed(model, 'text')).toBe(credits);
+    expect(await embed(model, 'x'.repeat(tokens))).toBe(credits);
   });
 
   test("accepts a count beyond the model's context if there are many texts", async () => {
@@ -180,8 +180,8 @@ describe('charge of a transcript', () => {
     [8.47, 847],
     [8.470000267028809, 848],
     [10.0001, 1_001],
-    [0.00001, 1],
-    [0, 0],
+    // The file has 12 seconds, and less than a fifth of that isn't plausible.
+    [2.400001, 241],
   ])('of %d seconds is rounded up once to %i credits', async (seconds, credits) => {
     expect(await transcribe(seconds)).toBe(credits);
   });
