@@ -19,15 +19,18 @@ import {
 } from '../core/recording.ts';
 
 export type ClaimResult =
-  /** The key is new, or the request that used it never finished. */
-  | { readonly state: 'ours' }
+  /**
+   * The key is new, or the request that used it never finished. If paid, a request was charged, but
+   * its answer is lost, so this request answers it at no further charge.
+   */
+  | { readonly state: 'ours'; readonly isPaid?: true }
   | { readonly state: 'other_request' }
   /**
    * The key is in use, possibly by a different request that arrived at the same time. The next
    * lookup finds out whether it is.
    */
   | { readonly state: 'running' }
-  /** Null if the answer was too long to store, or was lost with its process. */
+  /** Null if the answer was too long to store. */
   | { readonly state: 'done'; readonly recording: Recording | null };
 
 /** Stores claims, always in the database, because they decide what is charged. */
@@ -103,7 +106,7 @@ export class Idempotency {
       const claimed = await this.#claim(claim);
       if (claimed.state === 'ours') {
         await this.#requireQuota(claim);
-        return { inFlight: this.#inFlightFor(claim) };
+        return { inFlight: this.#inFlightFor(claim, claimed.isPaid ?? false) };
       }
       if (claimed.state === 'other_request') {
         throw conflict('was used before with a different request');
@@ -187,12 +190,13 @@ export class Idempotency {
    * only once. Waiting requests get the answer only after the charge is written, so that a crash
    * can't lose the charge.
    */
-  #inFlightFor(claim: IdempotencyClaim): InFlightEntry {
+  #inFlightFor(claim: IdempotencyClaim, isPaid: boolean): InFlightEntry {
     const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
     const running: RunningClaim = { claim, ended };
     this.#running.set(nameOf(claim), running);
     let isFinished = false;
     return {
+      isPaid,
       finish: async (recording, charge) => {
         const answer = this.#answer(claim, recording);
         const outcome = await (charge
@@ -302,7 +306,7 @@ function replayOrReject<T>(
   toReplay: (recording: Recording) => T | undefined,
 ): T {
   if (!recording) {
-    throw conflict('was answered before, but the answer was too long to store or was lost');
+    throw conflict('was answered before, but the answer was too long to store');
   }
   const found = toReplay(recording);
   if (found !== undefined) return found;

@@ -62,6 +62,8 @@ export type AnswerWriteResult = 'written' | 'unwritten' | 'taken_over';
  * `finish` fails, the holder must call `release`.
  */
 export interface InFlightEntry {
+  /** True if an earlier request paid for this answer, but its answer was lost. */
+  readonly isPaid?: boolean;
   /**
    * Charges and publishes the complete answer, in this order. A null recording was too long to
    * store. Without a charge, nothing is owed. Rejects if another request has taken over, or if the

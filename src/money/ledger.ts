@@ -152,6 +152,8 @@ interface BatchTerms {
    * Never happens with SQLite, which runs one writer at a time.
    */
   readonly mayDefer?: boolean | undefined;
+  /** True if the process that wrote the settlements is dead, so nobody has their answers. */
+  readonly isReplay?: boolean | undefined;
   readonly now: number;
 }
 
@@ -237,8 +239,8 @@ export function toSettlementEntry(settlement: Settlement): SettlementEntry {
 }
 
 /** Serializes a batch for a worker thread. */
-export function batchJson({ entries, processId, mayRepeat, now }: Batch): string {
-  const terms = JSON.stringify({ processId, mayRepeat, now });
+export function batchJson({ entries, processId, mayRepeat, isReplay, now }: Batch): string {
+  const terms = JSON.stringify({ processId, mayRepeat, isReplay, now });
   return `${terms.slice(0, -1)},"settlements":[${entries.map(({ text }) => text).join(',')}]}`;
 }
 

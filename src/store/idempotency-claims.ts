@@ -1,30 +1,19 @@
-import {
-  type Expression,
-  type ExpressionBuilder,
-  type Insertable,
-  type Kysely,
-  type OnConflictDatabase,
-  type OnConflictTables,
-  type Selectable,
-  type SqlBool,
-  sql,
-} from 'kysely';
+import { type Insertable, type Kysely, type Selectable, sql } from 'kysely';
 import type { ClaimResult, ClaimStore } from '../cache/idempotency.ts';
 import { idempotencyLeaseMs, idempotencyTtlMs } from '../core/bounds.ts';
 import { failureCode } from '../core/errors.ts';
 import type { IdempotencyClaim, IdempotentAnswer, Recording } from '../core/recording.ts';
-import { ClaimsInUse } from '../money/ledger.ts';
-import { inTransaction, SqlRepository, type StoreTransaction } from './database.ts';
+import { inTransaction, SqlRepository } from './database.ts';
+import {
+  claimsPerStatement,
+  finishOrTakeOver,
+  hourOf,
+  identityColumns,
+} from './idempotency-answers.ts';
 import type { Schema } from './schema.ts';
-
-/** Added to each row's length, so that many short answers also reach the limit. */
-const bytesPerRow = 500;
 
 /** Rows deleted per statement, because deleting a day's answers at once would take too long. */
 const batchRows = 500;
-
-/** Claims per statement. */
-const claimsPerStatement = 200;
 
 /** Idempotency claims. A running claim has a lease. A done claim has an answer that expires. */
 export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
@@ -35,6 +24,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
   async claim(claim: IdempotencyClaim, now: number, leaseMs: number): Promise<ClaimResult> {
     const known = await findRow(this.database.read, claim).executeTakeFirst();
     const state = known && stateOf(known, claim, now, leaseMs);
+    if (state === 'lost') return this.#answerAnew(claim, now);
     if (state) return state;
     const running = { is_done: 0 as const, recording: null, expires_at: now + leaseMs };
     const row = { ...identityColumns(claim), ...running };
@@ -68,6 +58,31 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
       })
       .returning('key')
       .executeTakeFirst();
+  }
+
+  /**
+   * Takes over a request that was charged, but whose answer is lost. The row stays charged, so that
+   * only one request at a time repeats the answer, and none of them is charged.
+   */
+  async #answerAnew(claim: IdempotencyClaim, now: number): Promise<ClaimResult> {
+    const { tenantId, key, requestId } = claim;
+    const writing = this.database.write
+      .updateTable('idempotency_claims')
+      .set({ request_id: requestId, expires_at: now + idempotencyTtlMs })
+      .where(({ eb, refTuple, selectFrom }) => {
+        const lost = selectFrom('idempotency_claims')
+          .select(['tenant_id', 'key'])
+          .where((eb) => eb.and({ tenant_id: tenantId, key, is_done: 1 }))
+          .where('recording', 'is', null)
+          .where('expires_at', '<=', now + idempotencyTtlMs - idempotencyLeaseMs)
+          .forUpdate()
+          .skipLocked();
+        return eb(refTuple('tenant_id', 'key'), 'in', lost.$asTuple('tenant_id', 'key'));
+      })
+      .returning('key')
+      .executeTakeFirst();
+    const claimed = await writing.catch(undefinedOnConflict);
+    return claimed ? { state: 'ours', isPaid: true } : { state: 'running' };
   }
 
   async extend(claims: readonly IdempotencyClaim[], until: number): Promise<void> {
@@ -112,9 +127,17 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
 
   async release(claim: IdempotencyClaim): Promise<void> {
     const { write } = this.database;
-    await write
+    const released = await write
       .deleteFrom('idempotency_claims')
       .where((eb) => eb.and({ ...ownClaim(claim), is_done: 0 }))
+      .executeTakeFirst();
+    if (released.numDeletedRows > 0) return;
+    // A charged request without an answer. Another one may answer it now.
+    await write
+      .updateTable('idempotency_claims')
+      .set((eb) => ({ expires_at: eb('expires_at', '-', idempotencyLeaseMs) }))
+      .where((eb) => eb.and({ ...ownClaim(claim), is_done: 1 }))
+      .where('recording', 'is', null)
       .execute();
   }
 
@@ -170,13 +193,16 @@ function findRow(database: Kysely<Schema>, { tenantId, key }: IdempotencyClaim) 
 
 type KnownRow = Omit<Selectable<Schema['idempotency_claims']>, 'tenant_id' | 'key'>;
 
-/** Returns what a row means for a request, or undefined if the request may take it over. */
+/**
+ * Returns what a row means for a request, `lost` if it was charged but its answer is lost, or
+ * undefined if the request may take it over.
+ */
 function stateOf(
   { fingerprint, is_done, recording, expires_at }: KnownRow,
   claim: IdempotencyClaim,
   now: number,
   leaseMs: number,
-): ClaimResult | undefined {
+): ClaimResult | 'lost' | undefined {
   // An expired lease belongs to a dead process; an expired answer no longer counts.
   if (expires_at <= now) return undefined;
   if (fingerprint !== claim.fingerprint) return { state: 'other_request' };
@@ -185,209 +211,12 @@ function stateOf(
   // The answer was charged through the journal. For the length of one lease, the process that
   // received it may still have it.
   const chargedAt = expires_at - idempotencyTtlMs;
-  return now < chargedAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
+  return now < chargedAt + leaseMs ? { state: 'running' } : 'lost';
 }
 
 /** Matches a claim while this request holds it. Another process may have taken it over. */
 function ownClaim({ tenantId, key, requestId }: IdempotencyClaim) {
   return { tenant_id: tenantId, key, request_id: requestId };
-}
-
-/** Writes an answer. Returns false if another process has taken over the claim. */
-export async function finishClaim(
-  trx: StoreTransaction,
-  answer: IdempotentAnswer,
-): Promise<boolean> {
-  return (await finishClaims(trx, [answer])).has(answer.claim.requestId);
-}
-
-/**
- * Takes over the claims of requests that were answered while the database was unreachable. Returns
- * the requests whose keys had already been answered by other requests. The remaining keys count as
- * used from now on, even if their answers are lost.
- */
-export async function answeredBefore(
-  trx: StoreTransaction,
-  claims: readonly IdempotencyClaim[],
-  { now, mayDefer }: { readonly now: number; readonly mayDefer: boolean },
-): Promise<ReadonlySet<string>> {
-  const tenantIds = new Set(claims.map(({ tenantId }) => tenantId));
-  const tenants = await trx
-    .selectFrom('tenants')
-    .select('id')
-    .where('id', 'in', [...tenantIds])
-    .execute();
-  const known = new Set(tenants.map(({ id }) => id));
-  // A journal may belong to another store, so an unknown tenant must not fail the other lines.
-  const ours = claims.filter(({ tenantId }) => known.has(tenantId));
-  if (ours.length === 0) return new Set();
-  if (mayDefer) await rejectClaimsInUse(trx, ours);
-  const expiresAt = now + idempotencyTtlMs;
-  // A journal can contain a line twice, and one statement can change a row only once.
-  const byKey = new Map(
-    ours.map((claim) => [`${claim.tenantId} ${claim.key}`, { claim, expiresAt }]),
-  );
-  const finished = await finishOrTakeOver(trx, [...byKey.values()]);
-  return new Set(ours.map(({ requestId }) => requestId).filter((id) => !finished.has(id)));
-}
-
-/** Throws for claims whose rows another transaction is writing, and locks the free rows. */
-async function rejectClaimsInUse(
-  trx: StoreTransaction,
-  claims: readonly IdempotencyClaim[],
-): Promise<void> {
-  const inUse = new Map<string, string>();
-  for (let index = 0; index < claims.length; index += claimsPerStatement) {
-    const some = claims.slice(index, index + claimsPerStatement);
-    const rows = trx
-      .selectFrom('idempotency_claims')
-      .select(['tenant_id', 'key'])
-      .where((eb) => eb.or(some.map(({ tenantId, key }) => eb.and({ tenant_id: tenantId, key }))));
-    const namesOf = (found: readonly { tenant_id: string; key: string }[]) =>
-      new Set(found.map(({ tenant_id, key }) => `${tenant_id} ${key}`));
-    const known = namesOf(await rows.execute());
-    const free = namesOf(await rows.forUpdate().skipLocked().execute());
-    for (const { tenantId, key, requestId } of some) {
-      const name = `${tenantId} ${key}`;
-      if (known.has(name) && !free.has(name)) inUse.set(requestId, tenantId);
-    }
-  }
-  if (inUse.size > 0) throw new ClaimsInUse(inUse);
-}
-
-/**
- * Writes answers. Returns the requests that still held their claims; the other claims were taken
- * over. Inserts missing rows, because a clock change may have ended their leases too early.
- */
-export function finishClaims(
-  trx: StoreTransaction,
-  answers: readonly IdempotentAnswer[],
-): Promise<ReadonlySet<string>> {
-  return writeAnswers(trx, answers, isOwnClaim);
-}
-
-/**
- * Like `finishClaims`, for answers that clients already have: also takes over claims whose requests
- * are still running.
- */
-function finishOrTakeOver(
-  trx: StoreTransaction,
-  answers: readonly FinishedClaim[],
-): Promise<ReadonlySet<string>> {
-  return writeAnswers(trx, answers, (eb) =>
-    eb.or([isOwnClaim(eb), eb('idempotency_claims.is_done', '=', 0)]),
-  );
-}
-
-type ClaimCondition = (
-  eb: ExpressionBuilder<
-    OnConflictDatabase<Schema, 'idempotency_claims'>,
-    OnConflictTables<'idempotency_claims'>
-  >,
-) => Expression<SqlBool>;
-
-const isOwnClaim: ClaimCondition = (eb) => {
-  const isSameRequest = eb('idempotency_claims.request_id', '=', eb.ref('excluded.request_id'));
-  const isFirstRecording = eb.or([
-    eb('idempotency_claims.recording', 'is', null),
-    eb('excluded.recording', 'is', null),
-  ]);
-  return eb.and([isSameRequest, isFirstRecording]);
-};
-
-async function writeAnswers(
-  trx: StoreTransaction,
-  answers: readonly FinishedClaim[],
-  isWritable: ClaimCondition,
-): Promise<ReadonlySet<string>> {
-  // Every transaction locks rows in the same order, as with accounts, so they can't deadlock.
-  const rows = answers.map(doneRow).toSorted(byTenantAndKey);
-  const written = await trx
-    .insertInto('idempotency_claims')
-    .values(rows)
-    .onConflict((conflict) =>
-      conflict
-        .columns(['tenant_id', 'key'])
-        .doUpdateSet((eb) => ({
-          fingerprint: eb.ref('excluded.fingerprint'),
-          request_id: eb.ref('excluded.request_id'),
-          is_done: eb.ref('excluded.is_done'),
-          recording: eb.fn.coalesce('excluded.recording', 'idempotency_claims.recording'),
-          expires_at: eb.ref('excluded.expires_at'),
-        }))
-        .where(isWritable),
-    )
-    .returning('request_id')
-    .execute();
-  const requestIds = new Set(written.map(({ request_id }) => request_id));
-  // Rows without an answer are counted once it is stored, so charging doesn't lock the counts.
-  const answered = rows.filter(({ recording }) => recording !== null);
-  const isWritten = ({ request_id }: DoneRow) => requestIds.has(request_id);
-  await addBytes(trx, answered.filter(isWritten));
-  const before = await storedBefore(
-    trx,
-    answered.filter((row) => !isWritten(row)),
-  );
-  return before.length === 0 ? requestIds : new Set([...requestIds, ...before]);
-}
-
-/** Returns requests whose answers were written by an earlier attempt whose response was lost. */
-async function storedBefore(
-  trx: StoreTransaction,
-  rows: readonly DoneRow[],
-): Promise<readonly string[]> {
-  if (rows.length === 0) return [];
-  const names = rows.map(({ tenant_id, key, request_id }) => ({ tenant_id, key, request_id }));
-  const stored = await trx
-    .selectFrom('idempotency_claims')
-    .select('request_id')
-    .where((eb) => eb.or(names.map((name) => eb.and(name))))
-    .execute();
-  return stored.map(({ request_id }) => request_id);
-}
-
-/** Has no recording if the answer is lost or still in the memory of its process. */
-type FinishedClaim = Omit<IdempotentAnswer, 'recording'> & Partial<IdempotentAnswer>;
-type DoneRow = ReturnType<typeof doneRow>;
-
-function doneRow({ claim, recording, expiresAt }: FinishedClaim) {
-  // The recording `null` of an answer that is too long becomes the JSON text `null`.
-  const text = recording === undefined ? null : JSON.stringify(recording);
-  return { ...identityColumns(claim), is_done: 1 as const, recording: text, expires_at: expiresAt };
-}
-
-function byTenantAndKey(one: DoneRow, other: DoneRow): number {
-  return `${one.tenant_id} ${one.key}` < `${other.tenant_id} ${other.key}` ? -1 : 1;
-}
-
-async function addBytes(trx: StoreTransaction, rows: readonly DoneRow[]): Promise<void> {
-  const sums = new Map<string, { tenant_id: string; hour: number; bytes: number }>();
-  for (const { tenant_id, expires_at, recording } of rows) {
-    const hour = hourOf(expires_at);
-    const name = `${tenant_id} ${hour}`;
-    const sum = sums.get(name)?.bytes ?? 0;
-    const bytes = sum + bytesPerRow + Buffer.byteLength(recording ?? '');
-    sums.set(name, { tenant_id, hour, bytes });
-  }
-  if (sums.size === 0) return;
-  const ordered = [...sums].toSorted(([one], [other]) => (one < other ? -1 : 1));
-  await trx
-    .insertInto('idempotency_bytes')
-    .values(ordered.map(([, sum]) => sum))
-    .onConflict((conflict) =>
-      conflict.columns(['tenant_id', 'hour']).doUpdateSet((eb) => ({
-        bytes: eb('idempotency_bytes.bytes', '+', eb.ref('excluded.bytes')),
-      })),
-    )
-    .execute();
-}
-
-function hourOf(time: number): number {
-  return Math.floor(time / 3_600_000);
-}
-
-function identityColumns({ tenantId, key, fingerprint, requestId }: IdempotencyClaim) {
-  return { tenant_id: tenantId, key, fingerprint, request_id: requestId };
 }
 
 function readRecording(text: string): Recording | null {

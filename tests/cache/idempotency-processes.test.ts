@@ -51,6 +51,34 @@ test(
 );
 
 test(
+  'a request that was charged is answered again for free if its answer is lost',
+  async () => {
+    const postgres = await startOwnPostgres({ durable: true });
+    const gateway = await startGateway(optionsFor(upstream, sharedStoreEnv(postgres.url)));
+    upstream.script('chat', gated('go', 0, answer));
+    const first = gateway.chat(body, { headers });
+    await upstream.until((requests) => requests.length > 0);
+    await postgres.halt('immediate');
+    upstream.open('go');
+    expect(textOf(await first)).toBe('One two three');
+    // The charge is in the journal, but the answer was only in memory.
+    await gateway.kill9();
+    await postgres.start();
+    await using later = await gateway.another();
+    expect(await later.balance()).toBe(credits - answerCost);
+    upstream.script('chat', answer);
+    const again = await later.chat(body, { headers });
+    expect([again.status, textOf(again), replayed(again)]).toEqual([200, 'One two three', null]);
+    expect(again.body.usage).toMatchObject({ cost: 0 });
+    expect(replayed(await later.chat(body, { headers }))).toBe('true');
+    expect(await later.balance()).toBe(credits - answerCost);
+    expect(upstream.requests).toHaveLength(2);
+    await later.stop();
+  },
+  testMs,
+);
+
+test(
   'an answer during a database outage is sent, charged once, and replayed later',
   async () => {
     const postgres = await startOwnPostgres({ durable: true });

@@ -193,7 +193,7 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
   });
 
   describe('after another process has taken over the key', () => {
-    const done = { state: 'done', recording: null } as const;
+    const paid = { state: 'ours', isPaid: true } as const;
     let isDisconnected = true;
     let late: Accounting;
     let other: Accounting;
@@ -249,15 +249,15 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
       expect(await finishWith(other, claimOf(otherId))).toBe('taken_over');
       await close();
       await expectChargedOnce(2);
-      expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(done);
+      expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(paid);
     });
 
-    test('are booked if that process failed, and the request does not run again', async () => {
+    test('are booked if that process failed, and the request runs again for free', async () => {
       expect(await takeOver(otherId, now + leaseMs)).toEqual({ state: 'ours' });
       await stores.other.claims.release(claimOf(otherId));
       await close();
       await expectChargedOnce();
-      expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(done);
+      expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(paid);
     });
 
     test('are booked for only one of the two processes if both were disconnected', async () => {

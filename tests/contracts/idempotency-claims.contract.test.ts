@@ -123,9 +123,10 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
       read.selectFrom('idempotency_bytes').selectAll().orderBy('hour').execute();
     const counted = await bytesOf(before.database);
     // Undo migration 7 and the later ones.
-    for (const table of ['idempotency_bytes', 'usage_hourly']) {
+    for (const table of ['idempotency_bytes', 'usage_hourly', 'journals', 'journaled_charges']) {
       await write.schema.dropTable(table).execute();
     }
+    await write.schema.alterTable('leases').dropColumn('held').execute();
     for (const index of ['request_log_by_key', 'request_log_by_model', 'api_keys_live']) {
       await write.schema.dropIndex(index).ifExists().execute();
     }
@@ -279,12 +280,14 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
   });
 
   describe('with a charge but no answer', () => {
-    const lost = { state: 'done', recording: null } as const;
+    const tooLong = { state: 'done', recording: null } as const;
+    const paid = { state: 'ours', isPaid: true } as const;
 
     /** Books charges from the journal of a process that answered during an outage of the store. */
     async function charge(
       claimed: readonly IdempotencyClaim[],
       change: Partial<RequestRecord> = {},
+      terms: { readonly isReplay?: true } = {},
     ) {
       const entries = claimed.map((claim) => {
         const { tenantId, requestId } = claim;
@@ -296,10 +299,11 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
         entries,
         mayRepeat: true,
         now: 0,
+        ...terms,
       });
     }
 
-    test('does not run the request again for a day', async () => {
+    test('charges the request only once a day', async () => {
       await grant(stores.one, tenantId, 1_000);
       const [charged, free] = [claim({ key: 'charged' }), claim({ key: 'free' })];
       for (const one of [charged, free]) await claims.claim(one, 0, leaseMs);
@@ -308,10 +312,34 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
       const claimAgain = (key: string, now: number, fingerprint = 'f') =>
         otherClaims.claim(claim({ key, fingerprint }), now, leaseMs);
       await otherClaims.removeExpired(dayMs - 1);
-      expect(await claimAgain('charged', dayMs - 1)).toEqual(lost);
       expect(await claimAgain('charged', dayMs - 1, 'g')).toEqual({ state: 'other_request' });
       expect(await claimAgain('free', dayMs - 1)).toEqual(ours);
       expect(await claimAgain('charged', dayMs)).toEqual(ours);
+    });
+
+    test('lets one request at a time answer again without a charge', async () => {
+      await grant(stores.one, tenantId, 1_000);
+      const first = claim();
+      await claims.claim(first, 0, leaseMs);
+      await charge([first], {}, { isReplay: true });
+      // The process is dead, so nobody waits for it.
+      const second = claim();
+      expect(await otherClaims.claim(second, 1, leaseMs)).toEqual(paid);
+      expect(await claims.claim(claim(), 2, leaseMs)).toEqual(running);
+      // The second request fails.
+      await otherClaims.release(second);
+      const third = claim();
+      expect(await claims.claim(third, 3, leaseMs)).toEqual(paid);
+      // The process of the third request dies.
+      const fourth = claim();
+      expect(await otherClaims.claim(fourth, 3 + leaseMs - 1, leaseMs)).toEqual(running);
+      expect(await otherClaims.claim(fourth, 3 + leaseMs, leaseMs)).toEqual(paid);
+      expect(await finish(claims, third, recording, dayMs)).toBe(false);
+      expect(await finish(otherClaims, fourth, recording, 2 * dayMs)).toBe(true);
+      expect(await claims.claim(claim(), 5 + leaseMs, leaseMs)).toEqual({
+        state: 'done',
+        recording,
+      });
     });
 
     test('returns the answer once it is saved', async () => {
@@ -320,7 +348,6 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
       await charge([first]);
       // The process that has the answer may still save it until its lease expires.
       expect(await otherClaims.claim(claim(), leaseMs - 1, leaseMs)).toEqual(running);
-      expect(await otherClaims.claim(claim(), leaseMs, leaseMs)).toEqual(lost);
       expect(await finish(claims, first, recording, dayMs)).toBe(true);
       await charge([first]);
       expect(await otherClaims.claim(claim(), 1, leaseMs)).toEqual({ state: 'done', recording });
@@ -335,13 +362,12 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
       const claimAgain = (key: string, now: number) =>
         otherClaims.claim(claim({ key }), now, leaseMs);
       expect(await claimAgain('first', 99_999)).toEqual(running);
-      expect(await claimAgain('first', 100_000)).toEqual(lost);
       // This request is finished without a stored answer, so extending it has no effect.
-      expect(await claimAgain('long', 1)).toEqual(lost);
+      expect(await claimAgain('long', 1)).toEqual(tooLong);
       expect(await claimAgain('long', dayMs)).toEqual(ours);
       // Another request can't extend the lease.
       await otherClaims.extend([claim({ key: 'first' })], 10 * leaseMs);
-      expect(await claimAgain('first', 100_000)).toEqual(lost);
+      expect(await claimAgain('first', 100_000)).toEqual(paid);
     });
 
     test('keeps an answer that was saved before the charge', async () => {

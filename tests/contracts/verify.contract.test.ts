@@ -182,7 +182,7 @@ const corruptions: [string, string[], RegExp[]][] = [
   ],
   [
     'a lease without an account',
-    ["insert into leases values (7, 'p', 1, 9, 1, 0)"],
+    ["insert into leases values (7, 'p', 1, 9, 1, 0, 0)"],
     [/^Account number 7: it is missing, but 9 of its credits are leased\.$/],
   ],
   [

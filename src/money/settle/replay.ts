@@ -130,7 +130,8 @@ async function replayOne(
   let damaged = 0;
   let entries: SettlementEntry[] = [];
   const commit = async () => {
-    if (entries.length > 0) await store.commit({ processId, entries, mayRepeat: true, now });
+    const batch = { processId, entries, mayRepeat: true, isReplay: true, now };
+    if (entries.length > 0) await store.commit(batch);
     replayed += entries.length;
     entries = [];
   };

@@ -219,6 +219,22 @@ describe('settle', () => {
     expect(saved).toMatchObject([{ answer, settlement: { record: { charges: charged(120) } } }]);
   });
 
+  test('charges nothing if an earlier answer to the key was charged but lost', async () => {
+    const finish: InFlightEntry['finish'] = async (_recording, charge) => {
+      await charge?.saveWithAnswer(answer);
+    };
+    const recordingSession = {
+      recorder: { recording: () => ({ text: 'Words.' }) },
+      inFlight: { isPaid: true, finish, release: async () => undefined },
+    } as unknown as RecordingSession;
+    const { saved, settle } = settling({ hold: holdOf(1_000), recordingSession });
+    expect(await settle()).toMatchObject({ costCredits: 0 });
+    expect(saved[0]?.settlement.record).toMatchObject({
+      charges: charged(0),
+      note: 'An earlier answer to this Idempotency-Key was charged but lost, so this one is free.',
+    });
+  });
+
   test('releases the in-flight entry of an abandoned answer before charging it', async () => {
     const order: string[] = [];
     const release = async () => {

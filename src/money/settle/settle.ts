@@ -49,7 +49,8 @@ export async function settle(
   if (recordingSession && !isRecorded) await recordingSession.inFlight.release();
   // If journaling fails, a settled call ends a second time as rejected. Don't charge it again.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
-  const bill = billOf(call, outcome, deps);
+  const isPaid = recordingSession?.inFlight.isPaid ?? false;
+  const bill = isPaid ? paidBefore(billOf(call, outcome, deps)) : billOf(call, outcome, deps);
   const owed = totalCharge(bill.charges);
   const charged = hold ? await hold.settle(owed) : { wallet: 0, key: 0 };
   const fullSettlement: Settlement = {
@@ -156,6 +157,15 @@ function billOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
   const bill = outcome.kind === 'abandoned' && billInput(call, outcome.offer, deps);
   return bill || { ...freeOfCharge, note: `${disconnectedNote} Nothing is charged.` };
 }
+
+/** Returns a bill without charges, for a request whose first answer was charged but lost. */
+function paidBefore(bill: Bill): Bill {
+  const note = bill.note === null ? paidNote : `${bill.note} ${paidNote}`;
+  return { ...bill, charges: noCharges, note };
+}
+
+const paidNote =
+  'An earlier answer to this Idempotency-Key was charged but lost, so this one is free.';
 
 /** Bills the input of an abandoned request. Returns undefined if it costs nothing. */
 function billInput(call: Call, offer: Offer, deps: SettleDeps): Bill | undefined {

@@ -15,7 +15,7 @@ import type {
 import type { Settlement } from '../../money/ledger.ts';
 import { totalCharge } from '../../money/price/fee-kinds.ts';
 import { type Database, inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
-import { finishClaim } from '../idempotency-claims.ts';
+import { finishClaim } from '../idempotency-answers.ts';
 import type { JobsTable } from '../schema.ts';
 
 /** Jobs as their tenants see them. */

@@ -5,7 +5,7 @@ import { totalCharge } from '../../money/price/fee-kinds.ts';
 import { type Failure, withoutCharge, writeOff } from '../../money/settle/write-off.ts';
 import type { Engine, StoreTransaction } from '../database.ts';
 import { insertRows, updateRows } from '../database.ts';
-import { answeredBefore } from '../idempotency-claims.ts';
+import { answeredBefore } from '../idempotency-answers.ts';
 import { addJobCosts } from '../jobs/jobs.ts';
 import { logsSince } from '../retention.ts';
 import { type Account, lockAccounts, lockLeases } from './accounts.ts';
@@ -74,7 +74,7 @@ const noRequests: ReadonlySet<string> = new Set();
 /** Returns the requests whose `Idempotency-Key` was charged for another answer. */
 async function chargedElsewhere(
   trx: StoreTransaction,
-  { settlements, processId, now, mayDefer = false }: ParsedBatch,
+  { settlements, processId, now, mayDefer = false, isReplay = false }: ParsedBatch,
 ): Promise<ReadonlySet<string>> {
   const answered = settlements.filter(
     ({ claim, record }) => claim && totalCharge(record.charges) > 0,
@@ -85,7 +85,9 @@ async function chargedElsewhere(
   const numbers = await bookedNumbers(trx, processId);
   const { fresh } = await splitRepeats(trx, { settlements: answered, mayRepeat: true }, numbers);
   const claims = fresh.flatMap(({ claim }) => claim ?? []);
-  return claims.length === 0 ? noRequests : answeredBefore(trx, claims, { now, mayDefer });
+  return claims.length === 0
+    ? noRequests
+    : answeredBefore(trx, claims, { now, mayDefer, isReplay });
 }
 
 function waiveDuplicateCharges(

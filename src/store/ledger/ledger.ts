@@ -11,7 +11,7 @@ import type {
 } from '../../money/ledger.ts';
 import { parseBatch } from '../../money/ledger.ts';
 import { inTransaction, SqlRepository, type StoreTransaction, updateRows } from '../database.ts';
-import { finishClaims } from '../idempotency-claims.ts';
+import { finishClaims } from '../idempotency-answers.ts';
 import {
   type Account,
   bookAllowance,
