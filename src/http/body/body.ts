@@ -45,11 +45,14 @@ export async function readJson(incoming: IncomingRequest, bytesMax: number): Pro
   const encoding = contentEncodingOf(request);
   const received = await readBytes(incoming, bytesMax);
   const bytes = encoding ? await decompress(received, encoding, incoming, bytesMax) : received;
-  // Parsing 20 MB takes about 50 ms, and many bodies may arrive at the same time.
+  // Decoding and parsing 20 MB take about 50 ms each, and many bodies may arrive at the same time.
   if (bytes.length > scanAboveLength) await turns.pass(bytes.length);
   const text = decode(bytes);
   const isLong = text.length > scanAboveLength;
-  if (isLong) rejectExcess(text);
+  if (isLong) {
+    rejectExcess(text);
+    await turns.pass(text.length);
+  }
   const value = parse(text);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
   // A text that is shorter than the limit can't nest too deeply, and a long one was scanned above.
