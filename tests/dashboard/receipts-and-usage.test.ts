@@ -24,7 +24,7 @@ beforeAll(async () => {
   upstream.script('cut', cutMidStream(5));
   upstream.script(
     'expensive',
-    chatAnswer('An answer', { usage: { prompt: 100_000, completion: 3 } }),
+    chatAnswer('An answer', { usage: { prompt: 30_000, completion: 3 } }),
   );
   const expensive = { prompt: '10', completion: '1' };
   const models = { 'test/chat': {}, 'test/cut': {}, 'test/expensive': expensive };
@@ -151,9 +151,9 @@ describe('a receipt', () => {
   );
 
   test.each([
-    // 100,000 tokens at $10 per million and 3 at $1 are 1,000,003 credits; 5% are 50,000.15.
-    ['byok', 'Platform fee for your own provider key', '50,001', '−49,001'],
-    ['shared-capacity', 'Model charge', '1,000,003', '−999,003'],
+    // 30,000 tokens at $10 per million and 3 at $1 are 300,003 credits; 5% are 15,000.15.
+    ['byok', 'Platform fee for your own provider key', '15,001', '−14,001'],
+    ['shared-capacity', 'Model charge', '300,003', '−299,003'],
   ])(
     'adds up if the wallet could not pay for the entire request: %s',
     async (tenant, fee, due, notCharged) => {

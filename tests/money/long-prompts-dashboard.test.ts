@@ -51,7 +51,7 @@ test(
   'shows the applied price tier in a receipt',
   async () => {
     upstream.script('chat', chatAnswer('Hi', { usage: { prompt: 200_001, completion: 10 } }));
-    const messages = [{ role: 'user', content: 'Hi' }];
+    const messages = [{ role: 'user', content: 'x'.repeat(200_001) }];
     const { headers } = await gateway.chat({ model: 'acme/chat', messages });
     const id = headers.get('x-request-id');
     await using tab = await Tab.open(browser, { theme: 'light', size: phone });
