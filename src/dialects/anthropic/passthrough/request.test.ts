@@ -247,14 +247,17 @@ test("passMessages drops citations without Anthropic's index, and the list if no
   expect(citedAs(unsupported, own, page)).toMatchObject([{ citations: [own, page] }]);
 });
 
-test('passMessages drops a thinking budget that is not below the lowered output limit', () => {
-  const thinking = { type: 'enabled', budget_tokens: 2_000 };
+test('passMessages lowers a thinking budget to what fits below the lowered output limit', () => {
+  const thinking = { type: 'enabled', budget_tokens: 2_000, display: 'omitted' };
   const fields = { thinking, max_tokens: 4_000 };
   expect(pass(fields, { outputTokensMax: 3_000 })).toMatchObject({
     body: { thinking },
     dropped: [],
   });
-  const crowded = pass(fields, { outputTokensMax: 2_000 });
+  const lowered = pass(fields, { outputTokensMax: 2_000 });
+  const lowest = { ...thinking, budget_tokens: 1_024 };
+  expect([lowered.body.thinking, lowered.dropped]).toEqual([lowest, []]);
+  const crowded = pass(fields, { outputTokensMax: 1_024 });
   expect([crowded.body.thinking, crowded.dropped]).toEqual([undefined, ['thinking']]);
 });
 

@@ -28,7 +28,7 @@ import {
 } from '../client/schema.ts';
 import { type AnyTool, withoutExcludedTools } from '../client/tool-changes.ts';
 import { messagesEndpoint, type VersionHeaders } from '../hosts.ts';
-import { generationOf } from '../upstream/parameters.ts';
+import { budgetWithin, generationOf } from '../upstream/parameters.ts';
 import { imageSource } from '../upstream/request.ts';
 
 // Forwards an Anthropic client's request to an Anthropic-style upstream, edited as needed.
@@ -69,19 +69,27 @@ export function passMessages(
     edits.messages =
       exact === remaining ? messages : prepareMessages(exact, target, paid.lost).messages;
   }
-  const { thinking } = body;
-  // Anthropic rejects a thinking budget if the thinking that led to the latest calls is missing, or
-  // if the budget isn't below the output limit. If the client's own limit is too low, let the
-  // upstream reject it.
-  const isBudgetTooLarge = thinking?.type === 'enabled' && thinking.budget_tokens >= limit;
-  if (
-    thinking?.type === 'enabled' &&
-    (lostThinking || (isBudgetTooLarge && limit < body.max_tokens))
-  ) {
-    edits.thinking = undefined;
-    dropped.push('thinking');
-  }
+  dropped.push(...fitThinking(body, limit, lostThinking, edits));
   return { path, headers, body: editBody({ body, source }, edits), dropped };
+}
+
+/**
+ * Drops a thinking budget if the thinking that led to the latest calls is missing, because
+ * Anthropic rejects it. Lowers a budget that isn't below the lowered output limit. If the client's
+ * own limit is too low, lets the upstream reject it.
+ */
+function fitThinking(
+  { thinking, max_tokens: requestedLimit }: Body,
+  limit: number,
+  lostThinking: boolean,
+  edits: Edits,
+): readonly string[] {
+  if (thinking?.type !== 'enabled') return [];
+  const isTooLarge = thinking.budget_tokens >= limit && limit < requestedLimit;
+  if (!lostThinking && !isTooLarge) return [];
+  const tokens = lostThinking ? undefined : budgetWithin(thinking.budget_tokens, limit);
+  edits.thinking = tokens === undefined ? undefined : { ...thinking, budget_tokens: tokens };
+  return tokens === undefined ? ['thinking'] : [];
 }
 
 function dropEmptyStops({ stop_sequences: sequences }: Body, edits: Edits): void {

@@ -149,9 +149,10 @@ interface ThinkingFields {
 const noThinking: ThinkingFields = { isOn: false, isDropped: false };
 const unsupportedThinking: ThinkingFields = { isOn: false, isDropped: true };
 
-/** Anthropic's minimum budget, and the minimum that is left for the answer itself. */
+/** Anthropic's minimum budget. */
 const budgetTokensMin = 1_024;
-const answerTokensMin = 1_024;
+/** What is left for the answer itself, unless the budget would then be below its minimum. */
+const answerTokens = 1_024;
 
 const budgets: Readonly<Record<Effort, number>> = {
   none: 0,
@@ -214,13 +215,16 @@ function effortsOf({ quirks, upstreamModel }: Target): EffortNames {
 
 function budget(options: ReasoningOptions, outputTokensMax: number): ThinkingFields {
   const requestedTokens = options.budgetTokens ?? budgets[options.effort ?? 'medium'];
-  const tokens = Math.min(
-    Math.max(requestedTokens, budgetTokensMin),
-    outputTokensMax - answerTokensMin,
-  );
-  if (tokens < budgetTokensMin) return unsupportedThinking;
+  const tokens = budgetWithin(requestedTokens, outputTokensMax);
+  if (tokens === undefined) return unsupportedThinking;
   const thinking = { type: 'enabled', budget_tokens: tokens };
   return { thinking, isOn: true, isDropped: false };
+}
+
+/** Returns the budget that fits below the output limit; undefined if not even the minimum does. */
+export function budgetWithin(requested: number, outputTokensMax: number): number | undefined {
+  if (outputTokensMax <= budgetTokensMin) return undefined;
+  return Math.max(Math.min(requested, outputTokensMax - answerTokens), budgetTokensMin);
 }
 
 /**

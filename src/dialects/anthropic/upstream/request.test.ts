@@ -405,6 +405,8 @@ describe('writeMessages for reasoning', () => {
     [options('xhigh'), 50_000, 32_000],
     [options('max'), 50_000, 48_976],
     [options('high'), 4_096, 3_072],
+    [options('high'), 2_000, 1_024],
+    [options(null, 1_500), 1_025, 1_024],
     [options(null, 5_000), 50_000, 5_000],
     [options(null, 5), 50_000, 1_024],
   ])(
@@ -423,7 +425,7 @@ describe('writeMessages for reasoning', () => {
       expect(body.thinking).toBeUndefined();
       return dropped;
     };
-    expect(droppedFor({ outputTokensMax: 2_000 }, { thinking: 'budget' })).toEqual(['reasoning']);
+    expect(droppedFor({ outputTokensMax: 1_024 }, { thinking: 'budget' })).toEqual(['reasoning']);
     expect(droppedFor({}, { thinking: null })).toEqual(['reasoning']);
     const forced = { tools: [look], toolChoice: 'required' as const };
     expect(droppedFor(forced, { thinking: 'budget' })).toEqual(['reasoning']);
