@@ -28,8 +28,12 @@ export class Router {
     return this.#fixed.get(`${method} ${path}`) ?? this.#matchPattern(method, path);
   }
 
-  /** Returns the methods that a path supports, for the `Allow` header of a 405. */
+  /**
+   * Returns the methods that a path supports, for the `Allow` header of a 405. An endpoint of
+   * another API supports none, even if a route's parameter matches its path.
+   */
   methodsOf(path: string): Method[] {
+    if (suggestionFor(path) !== undefined) return [];
     const methods: Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
     return methods.filter((method) => this.match(method, path) !== undefined);
   }

@@ -321,6 +321,8 @@ describe('HTTP routes', () => {
     ['POST', '/api/generate', 'ends in /v1'],
     ['POST', '/openai/deployments/gpt-4o/chat/completions', 'ends in /v1'],
     ['POST', '/v1beta/models/gemini-2.5-pro:generateContent', 'POST /v1/chat/completions'],
+    ['POST', '/v1/models/demo/chat:generateContent', 'POST /v1/chat/completions'],
+    ['POST', '/v1/models/chat:streamGenerateContent', 'POST /v1/chat/completions'],
     ['POST', '/v1/responses/compact', 'Use POST /v1/responses'],
     ['POST', '/v1/responses/input_tokens', 'Use POST /v1/responses'],
   ])(
