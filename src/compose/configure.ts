@@ -1,5 +1,4 @@
 import type { Config, Model } from '../config/config.ts';
-import type { Credential } from '../core/caller.ts';
 import { knownCredentials } from '../core/known-credentials.ts';
 import { withDemo, withDisabledDemo } from '../demo/models.ts';
 import type { Route } from '../http/routes.ts';
@@ -30,8 +29,7 @@ export function configure(
     : withDisabledDemo(config);
   for (const { apiKey } of providers.values()) if (apiKey) knownCredentials.add(apiKey.reveal());
   const catalog = new Catalog(models, providers, config.ambiguousModelNames);
-  const withCredentials = (credentials: readonly Credential[]) =>
-    withProviderKeys(catalog, credentials, config.billing.byokFeeBasisPoints);
+  const withCredentials = withProviderKeys(catalog, config.billing.byokFeeBasisPoints);
   const catalogOf = (tenantId: string) => {
     const credentials = vault.credentialsOf(tenantId);
     return credentials instanceof Promise

@@ -9,7 +9,11 @@ import {
 import type { Exchange } from './routes.ts';
 
 export function json(exchange: Exchange, body: unknown, status = 200): Response {
-  const text = JSON.stringify(body);
+  return jsonText(exchange, JSON.stringify(body), status);
+}
+
+/** Sends JSON that is already text. */
+export function jsonText(exchange: Exchange, text: string, status = 200): Response {
   exchange.responseLength = text.length;
   return new Response(text, {
     status,

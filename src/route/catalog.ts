@@ -160,22 +160,29 @@ function toOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer {
 }
 
 /**
- * Returns the catalog for a tenant with its own provider keys. An offer with the tenant's key comes
- * before the operator's shared offer, or excludes it.
+ * Returns a function for the catalogs of tenants with their own provider keys. An offer with the
+ * tenant's key comes before the operator's shared offer, or excludes it. The same list of
+ * credentials gets the same catalog.
  */
 export function withProviderKeys(
   catalog: Catalog,
-  credentials: readonly Credential[],
   feeBasisPoints: number,
-): CallableModels {
-  if (credentials.length === 0) return catalog;
-  return new TenantCatalog(catalog, credentials, feeBasisPoints);
+): (credentials: readonly Credential[]) => CallableModels {
+  const known = new WeakMap<readonly Credential[], TenantCatalog>();
+  return (credentials) => {
+    if (credentials.length === 0) return catalog;
+    const tenantCatalog =
+      known.get(credentials) ?? new TenantCatalog(catalog, credentials, feeBasisPoints);
+    known.set(credentials, tenantCatalog);
+    return tenantCatalog;
+  };
 }
 
 class TenantCatalog extends CallableModels {
   readonly #catalog: Catalog;
   readonly #byProvider = new Map<string, Credential>();
   readonly #feeBasisPoints: number;
+  readonly #offers = new Map<string, readonly Offer[]>();
 
   constructor(catalog: Catalog, credentials: readonly Credential[], feeBasisPoints: number) {
     super();
@@ -185,7 +192,17 @@ class TenantCatalog extends CallableModels {
   }
 
   override offers(alias: string): readonly Offer[] {
+    const known = this.#offers.get(alias);
+    if (known) return known;
     const offers = this.#catalog.allOffers(alias);
+    // Names of unknown models would fill the map.
+    if (offers.length === 0) return offers;
+    const tenantOffers = this.#withOwnAccounts(offers);
+    this.#offers.set(alias, tenantOffers);
+    return tenantOffers;
+  }
+
+  #withOwnAccounts(offers: readonly Offer[]): readonly Offer[] {
     // `byok_only` at one provider of a model excludes shared capacity for the entire model.
     const ownOnly = offers.some((offer) => this.#credentialAt(offer)?.mode === 'byok_only');
     return offers

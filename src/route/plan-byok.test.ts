@@ -62,7 +62,7 @@ function planOffers(credentials: readonly Credential[], planCase: PlanCase = {})
     parameters: [],
   };
   return plan(request, caller, {
-    catalog: withProviderKeys(catalog, credentials, 500),
+    catalog: withProviderKeys(catalog, 500)(credentials),
     health,
     operation: { incompatibility: () => null },
     supports: () => true,
@@ -118,13 +118,16 @@ describe('plan with a provider key of the tenant', () => {
     expect(() => planned([], { alias: 'acme/closed' })).toThrow(message);
     expect(planned([credential('closed')], { alias: 'acme/closed' })).toEqual(['own-closed']);
     const callable = (credentials: readonly Credential[]) =>
-      withProviderKeys(catalog, credentials, 500)
+      withProviderKeys(
+        catalog,
+        500,
+      )(credentials)
         .callable()
         .map(({ id }) => id);
     expect(callable([])).toEqual(['acme/a', 'acme/open']);
     expect(callable([credential('open')])).toEqual(['acme/a', 'acme/open']);
     expect(callable([credential('closed')])).toEqual(['acme/a', 'acme/closed', 'acme/open']);
-    const ownAccount = withProviderKeys(catalog, [credential('closed')], 500);
+    const ownAccount = withProviderKeys(catalog, 500)([credential('closed')]);
     expect(ownAccount.suggest('acme/close')).toBe('acme/closed');
     expect(catalog.suggest('acme/close')).not.toBe('acme/closed');
   });

@@ -7,6 +7,7 @@ import {
   modelDocs,
   type ServedModelObject,
 } from '../../contract/models.ts';
+import { putBounded } from '../../core/bounded-map.ts';
 import { type Caller, mayUseModel } from '../../core/caller.ts';
 import { type GatewayError, notFound } from '../../core/errors.ts';
 import { definedFields } from '../../core/json.ts';
@@ -14,7 +15,7 @@ import { perToken } from '../../money/price/price-list.ts';
 import { formatUsd } from '../../money/price/usd.ts';
 import type { CallableModels, CatalogOf, Offer } from '../../route/catalog.ts';
 import type { Health } from '../../route/health.ts';
-import { json } from '../reply.ts';
+import { json, jsonText } from '../reply.ts';
 import type { Exchange } from '../routes.ts';
 import { type Route, routesFor } from '../routes.ts';
 
@@ -33,9 +34,10 @@ interface ModelDeps {
 const anyKey = routesFor({ access: 'either' });
 
 export function modelRoutes(deps: ModelDeps): Route[] {
+  const lists = new ModelLists();
   return [
     anyKey.get('/v1/models', modelDocs.list, (exchange, caller) =>
-      listModels(exchange, caller, deps),
+      listModels(exchange, caller, deps, lists),
     ),
     anyKey.get('/v1/models/:id{.+}', modelDocs.show, (exchange, caller) =>
       showModel(exchange, caller, deps),
@@ -51,22 +53,50 @@ function callableModels(catalog: CallableModels, caller: Caller): readonly Model
   return catalog.callable().filter(({ id }) => mayUseModel(caller, id));
 }
 
-async function listModels(exchange: Exchange, caller: Caller, deps: ModelDeps): Promise<Response> {
+/** Allow-lists per catalog. A tenant's keys usually share a few. */
+const allowListsMax = 100;
+
+/**
+ * The model lists as text. A list takes milliseconds to build and changes only with the catalog,
+ * which a reload or a change of the tenant's provider keys replaces.
+ */
+class ModelLists {
+  readonly #texts = new WeakMap<CallableModels, Map<string, string>>();
+
+  textFor(catalog: CallableModels, caller: Caller, build: () => object): string {
+    const texts = this.#texts.get(catalog) ?? new Map<string, string>();
+    this.#texts.set(catalog, texts);
+    const allowList = JSON.stringify(caller.models);
+    const known = texts.get(allowList);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(build());
+    putBounded(texts, allowList, text, allowListsMax);
+    return text;
+  }
+}
+
+async function listModels(
+  exchange: Exchange,
+  caller: Caller,
+  deps: ModelDeps,
+  lists: ModelLists,
+): Promise<Response> {
   const catalog = await deps.catalogOf(caller.tenantId);
-  const models = callableModels(catalog, caller);
-  const data = models.map((model) => modelObject(model, catalog.offers(model.id), deps));
+  const objects = () =>
+    callableModels(catalog, caller).map((model) =>
+      modelObject(model, catalog.offers(model.id), deps),
+    );
   if (exchange.isAnthropicClient) {
+    const data = objects();
     const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
     const list: AnthropicModelListObject = { data, has_more: false, ...ids };
     return json(exchange, list);
   }
-  const list: ModelListObject = {
-    object: 'list',
-    data,
-    total_count: data.length,
-    links: { next: null },
+  const buildList = (): ModelListObject => {
+    const data = objects();
+    return { object: 'list', data, total_count: data.length, links: { next: null } };
   };
-  return json(exchange, list);
+  return jsonText(exchange, lists.textFor(catalog, caller, buildList));
 }
 
 async function showModel(exchange: Exchange, caller: Caller, deps: ModelDeps): Promise<Response> {
