@@ -188,6 +188,8 @@ export interface SplicedBody {
 export interface RawBody {
   readonly text: string;
   readonly bytes: Uint8Array;
+  /** The number of names in all objects, with duplicates, if the text was scanned for limits. */
+  readonly names?: number;
 }
 
 /** Changes to a body by field name: a value to set, or undefined to remove the field. */

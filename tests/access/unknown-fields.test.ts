@@ -147,6 +147,17 @@ describe('unknown fields of content parts', () => {
   });
 });
 
+test.each([1, 300_000])('a doubled nested field after %s characters is sent once', async (size) => {
+  const text = JSON.stringify({ type: 'text', text: 'x'.repeat(size) });
+  const url = '"url":"http://169.254.169.254/","url":"https://images.example/cat.png"';
+  const content = `[${text},{"type":"image_url","image_url":{${url}}}]`;
+  const messages = `[{"role":"user","content":${content}}]`;
+  const reply = await gateway.post(`{"model":"acme/chat","messages":${messages}}`);
+  expect(reply.status).toBe(200);
+  const sent = Buffer.from(upstream.requests[0]?.raw ?? []).toString();
+  expect(sent.match(/https?:[^"]+/g)).toEqual(['https://images.example/cat.png']);
+});
+
 describe('a known field name with different capitalization', () => {
   test('is dropped from speech requests, which are charged by their text', async () => {
     const body = { model: 'acme/voice', input: 'Hi', voice: 'alloy', Input: 'long '.repeat(500) };

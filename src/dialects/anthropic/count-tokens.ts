@@ -23,6 +23,7 @@ import {
   imageUrl,
   isGeneratedImage,
   isKnown,
+  messagesNames,
 } from './client/schema.ts';
 import { countEndpoint, readVersion, type VersionHeaders } from './hosts.ts';
 import { normalizeMessages, systemOf, withoutHoistedInstructions } from './passthrough/request.ts';
@@ -74,7 +75,7 @@ function writeCount(
   const system = systemOf(body, remaining);
   if (system !== body.system) edits.system = system;
   if (lostThinking && body.thinking?.type === 'enabled') edits.thinking = undefined;
-  return { path, headers, body: editBody({ body, source }, edits) };
+  return { path, headers, body: editBody({ body, source, checkedNames: messagesNames }, edits) };
 }
 
 function read(status: number, text: string): TokenCountResult | undefined {

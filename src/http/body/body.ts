@@ -28,6 +28,8 @@ interface JsonBody {
   /** The original text, so that a pass-through doesn't need to serialize it again. */
   readonly text: string;
   readonly bytes: Uint8Array;
+  /** The number of names in all objects, if the text was long enough to scan it. */
+  readonly names?: number;
 }
 
 /** `requestedModel` is the model in the body; it is logged even if the rest is invalid. */
@@ -49,10 +51,8 @@ export async function readJson(incoming: IncomingRequest, bytesMax: number): Pro
   if (bytes.length > scanAboveLength) await turns.pass(bytes.length);
   const text = decode(bytes);
   const isLong = text.length > scanAboveLength;
-  if (isLong) {
-    rejectExcess(text);
-    await turns.pass(text.length);
-  }
+  const names = isLong ? countNames(text) : undefined;
+  if (isLong) await turns.pass(text.length);
   const value = parse(text);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
   // A text that is shorter than the limit can't nest too deeply, and a long one was scanned above.
@@ -61,12 +61,14 @@ export async function readJson(incoming: IncomingRequest, bytesMax: number): Pro
   const { model, models } = value;
   const firstModel: unknown = model ?? (Array.isArray(models) ? models[0] : undefined);
   if (typeof firstModel === 'string') incoming.requestedModel = firstModel;
-  return { value, text, bytes };
+  return { value, text, bytes, ...(names === undefined ? {} : { names }) };
 }
 
-function rejectExcess(text: string): void {
+/** Returns the number of names in a JSON text. Throws 400 if it exceeds a limit. */
+function countNames(text: string): number {
   const limits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonValuesMax };
-  const excess = exceededLimit(text, limits);
+  const totals = { names: 0 };
+  const excess = exceededLimit(text, limits, totals);
   if (excess === 'levels') throw tooDeep();
   if (excess === 'names') {
     throw invalidRequest(`The request body has more than ${jsonNamesMax} fields.`);
@@ -74,6 +76,7 @@ function rejectExcess(text: string): void {
   if (excess === 'values') {
     throw invalidRequest(`The request body has more than ${jsonValuesMax} values.`);
   }
+  return totals.names;
 }
 
 /** Enough for the largest valid body: an allow-list of 200 patterns of 200 escaped characters. */

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../../core/errors.ts';
 import { efforts } from '../../../core/prompt.ts';
 import { oneOf, optional } from '../../../core/schema.ts';
+import { checkedNames } from '../../normalize/requests/checked-names.ts';
 import { webUrl } from '../../normalize/requests/external-references.ts';
 import { outputLimitSchema } from '../../normalize/requests/generation-options.ts';
 import { checkBase64, checkImage } from '../../normalize/requests/inline-data.ts';
@@ -259,3 +260,5 @@ export type Messages = MessagesBody['messages'];
 /** A request to count tokens needs no output limit. */
 export const countSchema = Type.Object({ ...fields, max_tokens: optional(limit) });
 export type CountBody = Static<typeof countSchema>;
+
+export const messagesNames = checkedNames(countSchema, schemas, customToolSchema);

@@ -14,7 +14,6 @@ import {
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
 import { plainCallId } from '../../normalize/requests/tool-identifiers.ts';
-import { dropLookalikes } from '../../normalize/requests/unknown-fields.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
 import type { MessagesRequest } from '../client/request.ts';
 import {
@@ -25,6 +24,7 @@ import {
   isKnown,
   type Messages,
   type MessagesBody,
+  messagesNames,
 } from '../client/schema.ts';
 import { type AnyTool, withoutExcludedTools } from '../client/tool-changes.ts';
 import { messagesEndpoint, type VersionHeaders } from '../hosts.ts';
@@ -45,7 +45,6 @@ export function passMessages(
   const { path, headers, fields } = messagesEndpoint(target, body.stream === true, version);
   const edits: Edits = { ...fields };
   dropFields(body, gatewayFields, edits, countSchema.properties);
-  dropLookalikes(body, countSchema.properties, edits);
   const limit = Math.min(outputLimit(body.max_tokens, target) ?? body.max_tokens, body.max_tokens);
   if (limit !== body.max_tokens) edits.max_tokens = limit;
   const remaining = withoutHoistedInstructions(body.messages, target.quirks);
@@ -70,7 +69,8 @@ export function passMessages(
       exact === remaining ? messages : prepareMessages(exact, target, paid.lost).messages;
   }
   dropped.push(...fitThinking(body, limit, lostThinking, edits));
-  return { path, headers, body: editBody({ body, source }, edits), dropped };
+  const edited = editBody({ body, source, checkedNames: messagesNames }, edits);
+  return { path, headers, body: edited, dropped };
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Edits, RawBody, SplicedBody } from '../../dialect.ts';
-import { hasDuplicateNames } from './duplicate-fields.ts';
+import { isUnambiguous, withoutLookalikes } from './checked-names.ts';
 import { parseExactBody } from './exact-numbers.ts';
 
 // Edits a client's request body for an upstream of the same dialect.
@@ -35,6 +35,8 @@ interface EditableRequest {
   readonly body: Body;
   /** The body as the client sent it; null once `body` differs from it. */
   readonly source: RawBody | null;
+  /** The names that were checked. Fields whose names differ only in case are removed. */
+  readonly checkedNames: ReadonlySet<string>;
 }
 
 /**
@@ -42,10 +44,14 @@ interface EditableRequest {
  * on a request. So if the edits only add fields or change the model, which SDKs write first, only
  * the start of the body is rewritten. The rest of the client's text is sent unchanged.
  */
-export function editBody({ body, source }: EditableRequest, edits: Edits): string | SplicedBody {
+export function editBody(
+  { body, source, checkedNames }: EditableRequest,
+  edits: Edits,
+): string | SplicedBody {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
-  if (head === undefined || !source || hasDuplicateNames(source.bytes, body)) {
-    return JSON.stringify({ ...(parseExactBody(source) ?? body), ...edits });
+  if (head === undefined || !source || !isUnambiguous(source, body, checkedNames)) {
+    const edited = { ...(parseExactBody(source) ?? body), ...edits };
+    return JSON.stringify(withoutLookalikes(edited, checkedNames));
   }
   let start = '{';
   for (const name in edits) {

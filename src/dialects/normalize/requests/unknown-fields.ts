@@ -1,4 +1,3 @@
-import type { Edits } from '../../dialect.ts';
 import { surchargedParameters } from './restricted-parameters.ts';
 
 // Handles unknown fields, some of which a server may read as known ones.
@@ -20,7 +19,7 @@ export function forwardableFields(body: object, known: object): Readonly<Record<
 }
 
 /** Matches nearly every name. Such a name has no case to fold, so it can't be a look-alike. */
-const lowercaseName = /^[a-z0-9_]*$/;
+export const lowercaseName = /^[a-z0-9_]*$/;
 
 /**
  * Returns true if a name differs from a known one only in case. A server written in Go reads
@@ -38,8 +37,4 @@ function isLookalike(name: string, known: object): boolean {
  */
 export function foldCase(name: string): string {
   return name.toUpperCase().toLowerCase();
-}
-
-export function dropLookalikes(body: object, known: object, edits: Edits): void {
-  for (const name in body) if (isLookalike(name, known)) edits[name] = undefined;
 }

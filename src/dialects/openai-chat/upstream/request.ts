@@ -1,5 +1,6 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
 import type { Edits, Target, UpstreamRequest } from '../../dialect.ts';
+import { checkedNames } from '../../normalize/requests/checked-names.ts';
 import { dropFields, editBody, gatewayFields } from '../../normalize/requests/edit-body.ts';
 import {
   effortOf,
@@ -17,7 +18,6 @@ import {
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
 import { isForced, listsOfTools, withDependents } from '../../normalize/requests/tools.ts';
-import { dropLookalikes } from '../../normalize/requests/unknown-fields.ts';
 import { dropsParameter } from '../../normalize/requests/vendor-parameters.ts';
 import { readReasoningOptions, unsupportedReasoningFields } from '../client/prompt.ts';
 import type { ChatRequest, OpenAiRequest } from '../client/request.ts';
@@ -31,6 +31,8 @@ import {
 } from './messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
+
+const names = checkedNames(chatSchema);
 
 /** Fields that only the gateway uses, or that are rewritten in each upstream's format. */
 const replaced: ReadonlySet<string> = new Set([
@@ -65,7 +67,6 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
     edits.messages = body.messages;
   }
   dropFields(body, replaced, edits, chatSchema.properties);
-  dropLookalikes(body, chatSchema.properties, edits);
   limitOutput(body, target, edits);
   requestUsage(body, quirks, edits);
   const isReasoningOff = mustNotReason(body, quirks);
@@ -100,7 +101,7 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
   ];
   return {
     path: '/chat/completions',
-    body: editBody(request, edits),
+    body: editBody({ body: request.body, source: request.source, checkedNames: names }, edits),
     dropped: [...new Set(dropped)],
   };
 }

@@ -11,7 +11,7 @@ import { checkSearch } from './tools.ts';
 const text = { text: Type.String() };
 const nonEmpty = Type.String({ minLength: 1 });
 
-const partSchemas = {
+export const partSchemas = {
   input_text: Type.Object({ type: Type.Literal('input_text'), ...text }),
   output_text: Type.Object({ type: Type.Literal('output_text'), ...text }),
   /** Some clients send text parts with the type that chat completions use. */
@@ -44,7 +44,7 @@ const content = Type.Union([Type.String(), Type.Array(Type.Object({ type: Type.S
 const output = { call_id: nonEmpty, output: content };
 const call = { call_id: nonEmpty, name: nonEmpty, namespace: optional(Type.String()) };
 
-const itemSchemas = {
+export const itemSchemas = {
   message: Type.Object({
     type: optional(Type.Literal('message')),
     role: oneOf('user', 'assistant', 'system', 'developer'),

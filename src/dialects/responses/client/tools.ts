@@ -101,7 +101,11 @@ const addedTools = Type.Object({
 });
 type AnyTool = Static<typeof anyTyped>;
 
-const clientToolSchemas = { function: functionTool, custom: customTool, namespace: namespaceTool };
+export const clientToolSchemas = {
+  function: functionTool,
+  custom: customTool,
+  namespace: namespaceTool,
+};
 const clientToolTypes = new SchemasByType(clientToolSchemas);
 const isSearch = Compile(searchToolSchema);
 const isAdded = Compile(addedTools);

@@ -1,5 +1,6 @@
 import { objectsIn } from '../../../core/json.ts';
 import type { Edits, FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
+import { checkedNames } from '../../normalize/requests/checked-names.ts';
 import {
   dropFields,
   editBody,
@@ -17,7 +18,6 @@ import {
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
 import { withDependents } from '../../normalize/requests/tools.ts';
-import { dropLookalikes } from '../../normalize/requests/unknown-fields.ts';
 import { dropsParameter } from '../../normalize/requests/vendor-parameters.ts';
 import {
   type AnyItem,
@@ -26,19 +26,22 @@ import {
   isKnownPart,
   isMessage,
   isResult,
+  itemSchemas,
+  partSchemas,
 } from '../client/input-items.ts';
 import type { ResponsesRequest } from '../client/request.ts';
 import { encryptedReasoning, type ResponsesBody, responsesSchema } from '../client/schema.ts';
-import { toolLists } from '../client/tools.ts';
+import { clientToolSchemas, toolLists } from '../client/tools.ts';
 import { ownReasoning } from '../reasoning-signature.ts';
 import { outputTokensMin, validCallId } from '../upstream/request.ts';
+
+const names = checkedNames(responsesSchema, itemSchemas, partSchemas, clientToolSchemas);
 
 /** Passes a Responses client's request to a Responses upstream, edited as needed. */
 export function passResponsesRequest(request: ResponsesRequest, target: Target): UpstreamRequest {
   const body: ResponsesBody & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
   dropFields(body, gatewayFields, edits);
-  dropLookalikes(body, responsesSchema.properties, edits);
   limitOutput(body, target, edits);
   // The gateway doesn't store responses, so the upstream must not store them either.
   if (body.store !== false) edits.store = false;
@@ -60,7 +63,7 @@ export function passResponsesRequest(request: ResponsesRequest, target: Target):
   if (unsupported.length > 0) dropFields(body, withDependents(unsupported), edits);
   return {
     path: '/responses',
-    body: editBody({ body, source: request.source }, edits),
+    body: editBody({ body, source: request.source, checkedNames: names }, edits),
     dropped: [...dropped],
   };
 }
