@@ -21,6 +21,7 @@ async function callReplayed(stream: boolean) {
   const stages = {
     countRequest: () => undefined,
     acquireSlot: () => () => undefined,
+    resolveModels: () => undefined,
     findReplay: async () => replay as unknown as Replay,
     settle: async () => ({}),
   } as unknown as Stages;
