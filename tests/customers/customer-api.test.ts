@@ -204,10 +204,11 @@ describe('invalid parameters', () => {
     ['analytics?api_key_id=x', 404, 'api_key_id'],
     ['billing/usage-statement.csv?month=2026-13', 400, 'month'],
     ['billing/usage-statement.csv?month=2999-01', 400, 'month'],
-  ])('GET /v1/customer/%s returns %i', async (path, code, param) => {
+  ])('GET /v1/customer/%s returns %i', async (path, status, param) => {
     const reply = await gateway.get(`/v1/customer/${path}`);
-    expect(reply.status).toBe(code);
-    expect(reply.error).toMatchObject({ type: 'invalid_request_error', code, param });
+    expect(reply.status).toBe(status);
+    const type = 'invalid_request_error';
+    expect(reply.error).toMatchObject({ type, code: type, param });
   });
 
   test('that look like SQL match nothing', async () => {
@@ -232,10 +233,10 @@ test.each([
   ['Connection terminated unexpectedly', 503, 'service_unavailable', '2'],
   ['A row is corrupt', 500, 'internal_error', null],
 ])('GET /v1/customer/logs hides the cause of a store failure: %s', async (...row) => {
-  const [reason, code, type, retryAfter] = row;
+  const [reason, status, type, retryAfter] = row;
   using _ = spyOn(SqlLogReads.prototype, 'page').mockRejectedValueOnce(new Error(reason));
   const reply = await logs();
-  expect([reply.status, reply.headers.get('retry-after')]).toEqual([code, retryAfter]);
-  expect(reply.error).toMatchObject({ type, code });
+  expect([reply.status, reply.headers.get('retry-after')]).toEqual([status, retryAfter]);
+  expect(reply.error).toMatchObject({ type, code: type });
   expect(reply.text).not.toContain(reason);
 });

@@ -51,7 +51,7 @@ describe('HostNames', () => {
 
   test('rejects the 65th concurrent lookup of a tenant but none of another tenant', async () => {
     server = await startNameServer({ 'images.test': '192.0.2.7' });
-    const hostNames = new HostNames(50);
+    const hostNames = new HostNames(1_000);
     const failures = lookUpSilent(hostNames, 64, 'acme');
     expect(() => hostNames.resolve('images.test', 'acme')).toThrow(
       'The gateway is resolving too many host names. Try again shortly.',
