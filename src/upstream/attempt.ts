@@ -2,6 +2,7 @@ import { AssertionError, strict as assert } from 'node:assert';
 import { errorBytesMax, eventBytesMax, replyBytesMax } from '../core/bounds.ts';
 import type { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
+import { parseJson } from '../core/json.ts';
 import type { UrlInput } from '../core/request-info.ts';
 import { FrameDecoder, isFramed } from '../dialects/bedrock/upstream/frames.ts';
 import type {
@@ -22,7 +23,7 @@ import type { HttpResponse } from './connection/response.ts';
 import type { AddressPolicy } from './guard/address-policy.ts';
 import type { GuardedFetchOptions, GuardedResult } from './guard/guarded-fetch.ts';
 import { type CheckAddress, checkFor } from './guard/pinned-call.ts';
-import { connectionFailure, send, throwLocalFailure } from './provider-client.ts';
+import { connectionFailure, cutFailure, send, throwLocalFailure } from './provider-client.ts';
 import type { AnswerRecorder } from './recorder.ts';
 import { endOfStream, readAll, silence, TextSource } from './text-source.ts';
 import { UpstreamCall } from './upstream-call.ts';
@@ -270,6 +271,8 @@ async function readResponse<Reply>(
   if (rest === undefined)
     return failed(malformed('The provider sent a response that is too long.'));
   const text = start + rest;
+  const cut = cutFailure(options.offer.provider, response);
+  if (cut && parseJson(text) === undefined) return failed(cut);
   // Some servers declare every answer as a stream.
   if (!stream && !(isStream && eventStart.test(text))) return toResult(options.readReply(text));
   const streamed = stream?.streamReply(text, options.context.identity);

@@ -1,3 +1,4 @@
+import type { Provider } from '../config/config.ts';
 import { bytesWithoutOutputMax, errorBytesMax } from '../core/bounds.ts';
 import { turns } from '../core/turns.ts';
 import type { ReadResult, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
@@ -24,7 +25,7 @@ import {
 } from './attempt.ts';
 import type { HttpResponse, ResponseBody, ResponseHeaders } from './connection/response.ts';
 import { checkFor } from './guard/pinned-call.ts';
-import { send } from './provider-client.ts';
+import { cutFailure, send } from './provider-client.ts';
 import { pieceBytesMax, readAll, TextSource } from './text-source.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
@@ -93,7 +94,7 @@ export async function attemptAudio(
   try {
     const request = withTraceparent(audioRequest.request, context);
     const response = await send(provider, request, upstreamCall, checkFor(offer, context));
-    const active = { upstreamCall, idleMs: provider.idleTimeoutMs };
+    const active = { upstreamCall, idleMs: provider.idleTimeoutMs, provider };
     const result = await open(response, audioRequest, active);
     if (result.kind === 'failed') upstreamCall.cancel();
     else upstreamCall.opened();
@@ -107,6 +108,7 @@ export async function attemptAudio(
 interface ActiveCall {
   readonly upstreamCall: UpstreamCall;
   readonly idleMs: number;
+  readonly provider: Provider;
 }
 
 /** Reads the text of an answer that isn't audio. */
@@ -144,6 +146,9 @@ async function open(
     return failed(notAudioFailure(type, await readText(response, active)));
   }
   if (!body) return failed(malformed('The provider sent an empty response.'));
+  // Events have a last one. Other audio doesn't show its end.
+  const cut = events ? undefined : cutFailure(active.provider, response);
+  if (cut) return failed(cut);
   const length = events ? null : contentLengthOf(headers);
   const source = new ByteSource(body, active.upstreamCall, active.idleMs, length);
   const chunks: ByteChunks = events ? new AudioEventChunks(source, events) : source;

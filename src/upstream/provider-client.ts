@@ -4,7 +4,7 @@ import { failureCode, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { StreamedContent } from '../core/form.ts';
 import { knownCredentials } from '../core/known-credentials.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
-import { createFailure } from '../dialects/failure.ts';
+import { createFailure, malformed } from '../dialects/failure.ts';
 import { dialects } from '../dialects/registry.ts';
 import { bodyFromBytes } from '../dialects/streamed-body.ts';
 import { type ConnectionPool, poolFor } from './connection/pool.ts';
@@ -248,6 +248,19 @@ export function throwLocalFailure(error: unknown, isShuttingDown: boolean): void
   const message = 'This gateway has too many open connections. Try again shortly.';
   const details = { retryAfterSeconds: 1, cause: error };
   throw new GatewayError('service_unavailable', message, details);
+}
+
+/**
+ * Returns the failure for a body that a broken connection may have cut, or undefined if the end of
+ * the connection proves its end. Over TLS it doesn't, because the runtime reports the same for a
+ * connection that was cut and for one that TLS closed (close_notify).
+ */
+export function cutFailure(
+  { baseUrl }: Provider,
+  { endsWithConnection }: HttpResponse,
+): UpstreamFailure | undefined {
+  if (!endsWithConnection || !baseUrl.startsWith('https:')) return undefined;
+  return malformed('The provider sent a response without its length, so it may be incomplete.');
 }
 
 /** Returns the failure for a connection error, without its text, which may contain host names. */

@@ -7,6 +7,8 @@ export interface HttpResponse {
   readonly headers: ResponseHeaders;
   /** Null if the response has no body. */
   readonly body: ResponseBody | null;
+  /** True if nothing but the end of the connection marks the end of the body. */
+  readonly endsWithConnection: boolean;
   /**
    * Reads the full body as text. Call it only for bodies whose length is known and bounded.
    * `onPiece` is called for each piece that arrives while it waits for the rest.
@@ -36,7 +38,9 @@ export interface ResponseBody {
 export function toHttpResponse(response: Response): HttpResponse {
   const { status, ok, headers, body } = response;
   const text = (onPiece?: () => void) => textOf(response, onPiece);
-  return { status, ok, headers, body: body && bodyOf(body), text };
+  const isChunked = /\bchunked\b/i.test(headers.get('transfer-encoding') ?? '');
+  const endsWithConnection = !isChunked && headers.get('content-length') === null;
+  return { status, ok, headers, body: body && bodyOf(body), endsWithConnection, text };
 }
 
 async function textOf(response: Response, onPiece?: () => void): Promise<string> {

@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert';
 import { answerHeadBytesMax } from '../../core/bounds.ts';
-import { withoutBlankLines } from './framing.ts';
+import { Unsized, withoutBlankLines } from './framing.ts';
 import {
   ConnectionError,
   type HttpResponse,
@@ -112,6 +112,10 @@ export class RoundTrip implements HttpResponse, ResponseBody {
 
   get body(): ResponseBody | null {
     return this.#receivedHead.framing ? this : null;
+  }
+
+  get endsWithConnection(): boolean {
+    return this.#receivedHead.framing instanceof Unsized;
   }
 
   get #receivedHead(): ResponseHead {

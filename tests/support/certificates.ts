@@ -1,0 +1,37 @@
+/** Certificates that were created for tests and are not used elsewhere. */
+
+/** Signs the certificates of tests. Its private key no longer exists. */
+export const authority = `-----BEGIN CERTIFICATE-----
+MIIBizCCATGgAwIBAgIUUUr+J3vZX6603Yt1/iOROkuD/AUwCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTcwMTA3NDVaGA8yMTI2MTAyNDAx
+MDc0NVowEjEQMA4GA1UEAwwHVGVzdCBDQTBZMBMGByqGSM49AgEGCCqGSM49AwEH
+A0IABNbvtzj76HVNkXMwhsgMW7e5tL58LDEOPgJIOKARWUK9h4yIh9I4/TtOZcvR
+za6Q9JJ7s96EJeBFLA3v2VAKiEqjYzBhMB0GA1UdDgQWBBRc29EmIOw+wJoa3YyA
+tEbH9xvJjTAfBgNVHSMEGDAWgBRc29EmIOw+wJoa3YyAtEbH9xvJjTAPBgNVHRMB
+Af8EBTADAQH/MA4GA1UdDwEB/wQEAwICBDAKBggqhkjOPQQDAgNIADBFAiEAirhA
+6owqxT0IK2pSXxd2oFVFWWAjKrrLHk+y64ynuUYCIHmFJz9bsjdUDco3it+iROWm
+5fjoQqrNliCpbfyEalKg
+-----END CERTIFICATE-----
+`;
+
+/** The private key of `nameLeaf`. */
+export const key = `-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEICR/X4N6M0msCntYQWl7vQeH6Yy2Ly2+ipiPq1J81tf1oAoGCCqGSM49
+AwEHoUQDQgAEA2nlsos7wcxn0ro3w6NHjoBVwADd1fF2pVWnKnglqdX8j4VppVc8
+tUsorkYyUjnCMrSJm2u6323ayPXHX9zwWg==
+-----END EC PRIVATE KEY-----
+`;
+
+/** A certificate for the name localhost. */
+export const nameLeaf = `-----BEGIN CERTIFICATE-----
+MIIBgzCCASigAwIBAgIUdwDM+luMFwzZZ8YuwGRqYisgYyowCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTcwMTA3NDVaGA8yMTI2MTAyNDAx
+MDc0NVowFDESMBAGA1UEAwwJbG9jYWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0D
+AQcDQgAEA2nlsos7wcxn0ro3w6NHjoBVwADd1fF2pVWnKnglqdX8j4VppVc8tUso
+rkYyUjnCMrSJm2u6323ayPXHX9zwWqNYMFYwFAYDVR0RBA0wC4IJbG9jYWxob3N0
+MB0GA1UdDgQWBBSKc04MIGVmHYxyScosQsy8v/JxsDAfBgNVHSMEGDAWgBRc29Em
+IOw+wJoa3YyAtEbH9xvJjTAKBggqhkjOPQQDAgNJADBGAiEA3na9x0tdfBIpTS8l
+x4rdniUieydGNp9mgupLvH0zRtoCIQDItPqOerFNZAxBy0QLbJZ41bsoQKm11phd
+ISiFYVHmKA==
+-----END CERTIFICATE-----
+`;
