@@ -11,6 +11,7 @@ import {
   time,
   trafficMode,
 } from './fields.ts';
+import { type Cap, cappedSchema } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
 // Models and the endpoints that serve them.
@@ -61,6 +62,11 @@ const modelSchema = record('Model', {
   type: Type.Literal('model'),
   display_name: text(),
   created_at: time('The same as `created`.'),
+  capabilities: Type.Null(),
+  lifecycle: Type.Literal('active'),
+  line: Type.Null(),
+  deprecated_at: Type.Null(),
+  retires_at: Type.Null(),
   max_input_tokens: count('The same as `context_length`.'),
   max_tokens: count('The same as `max_output_tokens`.'),
 });
@@ -114,10 +120,23 @@ const servedModelSchema = record('ServedModel', {
 });
 export type ServedModelObject = Shape<typeof servedModelSchema>;
 
+/** Anthropic's maximum. Without a limit, the list has as many models as fit. */
+export const modelPageCap: Cap = { defaultValue: 1_000, max: 1_000 };
+export const modelPageLimitSchema = cappedSchema(modelPageCap);
+
 export const modelDocs = {
   list: {
     summary: 'List the models that this key can call',
-    details: "Clients that send `anthropic-version` get the list in Anthropic's shape.",
+    details:
+      "Clients that send `anthropic-version` get the list in Anthropic's shape, in pages. " +
+      'Other clients get the full list, whatever the query says.',
+    query: {
+      limit: modelPageLimitSchema,
+      after_id: Type.String({ description: 'Returns the page after this model.' }),
+      before_id: Type.String({
+        description: 'Returns the page before this model. Excludes `after_id`.',
+      }),
+    },
     responses: { 200: Type.Union([modelListSchema, anthropicModelListSchema]) },
   },
   show: {

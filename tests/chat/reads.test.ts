@@ -132,9 +132,56 @@ describe('GET /v1/models', () => {
       last_id: 'other/chat',
     });
     const [first] = Array.isArray(reply.json.data) ? reply.json.data : [];
-    expect(first).toMatchObject({ type: 'model', display_name: 'acme/chat-large' });
+    expect(first).toMatchObject({
+      type: 'model',
+      display_name: 'acme/chat-large',
+      capabilities: null,
+      lifecycle: 'active',
+      line: null,
+      deprecated_at: null,
+      retires_at: null,
+    });
     const byPath = await gateway.get('/v1/anthropic/v1/models');
     expect(byPath.json.has_more).toBe(false);
+  });
+
+  test('returns pages of the list to Anthropic clients', async () => {
+    const headers = { 'anthropic-version': '2023-06-01' };
+    const list = (query: string) => gateway.get(`/v1/models?${query}`, { headers });
+    const all = idsIn(await gateway.get('/v1/models'));
+    const page = async (query: string) => {
+      const reply = await list(query);
+      const { has_more, first_id, last_id } = reply.json;
+      return { ids: idsIn(reply), has_more, first_id, last_id };
+    };
+    const pageOf = (ids: unknown[], has_more: boolean) => ({
+      ids,
+      has_more,
+      first_id: ids[0] ?? null,
+      last_id: ids.at(-1) ?? null,
+    });
+    const [first, second, third] = all;
+    expect(all.length).toBeGreaterThan(2);
+    expect(await page('limit=1')).toEqual(pageOf([first], true));
+    expect(await page(`limit=1&after_id=${first}`)).toEqual(pageOf([second], true));
+    expect(await page(`after_id=${first}`)).toEqual(pageOf(all.slice(1), false));
+    expect(await page(`after_id=${all.at(-1)}`)).toEqual(pageOf([], false));
+    expect(await page(`limit=1&before_id=${third}`)).toEqual(pageOf([second], true));
+    expect(await page(`limit=2&before_id=${third}`)).toEqual(pageOf([first, second], false));
+    expect(idsIn(await gateway.get('/v1/models?limit=1'))).toEqual(all);
+  });
+
+  test.each([
+    ['limit=0', 'limit'],
+    ['after_id=none/such', 'after_id'],
+    ['before_id=none/such', 'before_id'],
+    ['after_id=other/chat&before_id=other/chat', 'before_id'],
+  ])('returns 400 to Anthropic clients for %s', async (query, param) => {
+    const headers = { 'anthropic-version': '2023-06-01' };
+    const reply = await gateway.get(`/v1/models?${query}`, { headers });
+    expect(reply.status).toBe(400);
+    expect(reply.error.type).toBe('invalid_request_error');
+    expect(reply.error.message).toContain(param);
   });
 
   test('accepts a management key and rejects requests without a key', async () => {

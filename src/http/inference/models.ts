@@ -5,16 +5,19 @@ import {
   type ModelListObject,
   type ModelObject,
   modelDocs,
+  modelPageCap,
+  modelPageLimitSchema,
   type ServedModelObject,
 } from '../../contract/models.ts';
 import { putBounded } from '../../core/bounded-map.ts';
 import { type Caller, mayUseModel } from '../../core/caller.ts';
-import { type GatewayError, notFound } from '../../core/errors.ts';
+import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { definedFields } from '../../core/json.ts';
 import { perToken } from '../../money/price/price-list.ts';
 import { formatUsd } from '../../money/price/usd.ts';
 import type { CallableModels, CatalogOf, Offer } from '../../route/catalog.ts';
 import type { Health } from '../../route/health.ts';
+import { readCapped } from '../query.ts';
 import { json, jsonText } from '../reply.ts';
 import type { Exchange } from '../routes.ts';
 import { type Route, routesFor } from '../routes.ts';
@@ -82,21 +85,42 @@ async function listModels(
   lists: ModelLists,
 ): Promise<Response> {
   const catalog = await deps.catalogOf(caller.tenantId);
-  const objects = () =>
-    callableModels(catalog, caller).map((model) =>
-      modelObject(model, catalog.offers(model.id), deps),
-    );
+  const objectsOf = (models: readonly Model[]) =>
+    models.map((model) => modelObject(model, catalog.offers(model.id), deps));
+  // Checked for every client, as the OpenAPI document says.
+  const limit = readCapped(exchange.query, 'limit', modelPageLimitSchema, modelPageCap);
   if (exchange.isAnthropicClient) {
-    const data = objects();
+    const page = pageOf(callableModels(catalog, caller), limit, exchange.query);
+    const data = objectsOf(page.models);
     const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
-    const list: AnthropicModelListObject = { data, has_more: false, ...ids };
+    const list: AnthropicModelListObject = { data, has_more: page.hasMore, ...ids };
     return json(exchange, list);
   }
   const buildList = (): ModelListObject => {
-    const data = objects();
+    const data = objectsOf(callableModels(catalog, caller));
     return { object: 'list', data, total_count: data.length, links: { next: null } };
   };
   return jsonText(exchange, lists.textFor(catalog, caller, buildList));
+}
+
+/** Returns a page of the list, as clients of the Anthropic API request it. */
+function pageOf(models: readonly Model[], limit: number, query: URLSearchParams) {
+  const indexOf = (name: 'after_id' | 'before_id'): number | undefined => {
+    const id = query.get(name);
+    if (id === null) return undefined;
+    const index = models.findIndex((model) => model.id === id);
+    if (index === -1) throw invalidRequest(`${name} must be the ID of a model in the list.`, name);
+    return index;
+  };
+  const [after, before] = [indexOf('after_id'), indexOf('before_id')];
+  if (after !== undefined && before !== undefined)
+    throw invalidRequest('before_id must be omitted if after_id is set.', 'before_id');
+  if (before !== undefined) {
+    const start = Math.max(0, before - limit);
+    return { models: models.slice(start, before), hasMore: start > 0 };
+  }
+  const start = after === undefined ? 0 : after + 1;
+  return { models: models.slice(start, start + limit), hasMore: start + limit < models.length };
 }
 
 async function showModel(exchange: Exchange, caller: Caller, deps: ModelDeps): Promise<Response> {
@@ -193,6 +217,11 @@ function modelObject(
     type: 'model',
     display_name: model.name,
     created_at: new Date((model.created ?? unknownCreated) * 1000).toISOString(),
+    capabilities: null,
+    lifecycle: 'active',
+    line: null,
+    deprecated_at: null,
+    retires_at: null,
     max_input_tokens: contextLength,
     max_tokens: outputMax,
   };
