@@ -154,14 +154,14 @@ describe('Gemini', () => {
         role: 'model',
         parts: [
           {
-            functionCall: { name: 'weather', args: { location: 'Oslo' } },
+            functionCall: { id, name: 'weather', args: { location: 'Oslo' } },
             thoughtSignature: signature,
           },
         ],
       },
       {
         role: 'user',
-        parts: [{ functionResponse: { name: 'weather', response: { output: 'rain' } } }],
+        parts: [{ functionResponse: { id, name: 'weather', response: { output: 'rain' } } }],
       },
     ]);
   });

@@ -33,6 +33,10 @@ const partsOf = (turn: Turn, target = makeTarget()): unknown => {
 const userContent = { role: 'user', parts: [{ text: '?' }] };
 const placeholderSignature = 'skip_thought_signature_validator';
 const functionCall = { name: 'weather', args: {} };
+const [callA, callB] = [
+  { ...functionCall, id: 'a' },
+  { ...functionCall, id: 'b' },
+];
 
 describe('writeContents writes turns that', () => {
   // Quadratic time would exceed the test's time limit.
@@ -148,8 +152,8 @@ describe('writeContents writes calls that', () => {
   test('have the signature that directly precedes them', () => {
     expect(partsOf(model(reasoning('Hm.', 'gemini:S1'), call('a'), call('b')))).toEqual([
       { text: 'Hm.', thought: true },
-      { functionCall, thoughtSignature: 'S1' },
-      { functionCall },
+      { functionCall: callA, thoughtSignature: 'S1' },
+      { functionCall: callB },
     ]);
     const both = model(
       reasoning('', 'gemini:S1'),
@@ -158,8 +162,8 @@ describe('writeContents writes calls that', () => {
       call('b'),
     );
     const signed = [
-      { functionCall, thoughtSignature: 'S1' },
-      { functionCall, thoughtSignature: 'S2' },
+      { functionCall: callA, thoughtSignature: 'S1' },
+      { functionCall: callB, thoughtSignature: 'S2' },
     ];
     expect(partsOf(both)).toEqual(signed);
     const inFront = model(
@@ -174,7 +178,7 @@ describe('writeContents writes calls that', () => {
   test('have the signature that precedes them, even with text in between', () => {
     expect(partsOf(model(reasoning('', 'gemini:S1'), text('Let me see.'), call('a')))).toEqual([
       { text: 'Let me see.' },
-      { functionCall, thoughtSignature: 'S1' },
+      { functionCall: callA, thoughtSignature: 'S1' },
     ]);
   });
 
@@ -183,8 +187,8 @@ describe('writeContents writes calls that', () => {
     expect(partsOf(model(...parts, call('a'), call('b')))).toEqual([
       { text: 'Let me see.' },
       { text: '', thoughtSignature: 'S1' },
-      { functionCall, thoughtSignature: 'S2' },
-      { functionCall },
+      { functionCall: callA, thoughtSignature: 'S2' },
+      { functionCall: callB },
     ]);
   });
 
@@ -192,13 +196,16 @@ describe('writeContents writes calls that', () => {
     const parts = [reasoning('', 'gemini:S1'), reasoning('', 'gemini:S2')];
     expect(partsOf(model(...parts, call('a')))).toEqual([
       { text: '', thoughtSignature: 'S1' },
-      { functionCall, thoughtSignature: 'S2' },
+      { functionCall: callA, thoughtSignature: 'S2' },
     ]);
   });
 
   test("have Google's placeholder if they lack a signature and the model checks signatures", () => {
     const turn = model(call('a'), call('b'));
-    const signed = [{ functionCall, thoughtSignature: placeholderSignature }, { functionCall }];
+    const signed = [
+      { functionCall: callA, thoughtSignature: placeholderSignature },
+      { functionCall: callB },
+    ];
     expect(partsOf(turn)).toEqual(signed);
     expect(partsOf(model(reasoning('Hm.', 'responses:rs_1:x'), call('a'), call('b')))).toEqual(
       signed,
@@ -207,6 +214,22 @@ describe('writeContents writes calls that', () => {
     expect(partsOf(turn, makeTarget({ thinking: 'budget' }))).toEqual(unchecked);
     expect(partsOf(turn, makeTarget({ thinking: null }))).toEqual(unchecked);
   });
+
+  test.each(['effort', 'budget', null] as const)(
+    'have IDs and the placeholder for Gemini 3 and later, with thinking %p',
+    (thinking) => {
+      const turn = model(call('a'), call('b'));
+      const partsFor = (upstreamModel: string) =>
+        partsOf(turn, makeTarget({ upstreamModel, thinking }));
+      const signed = { functionCall: callA, thoughtSignature: placeholderSignature };
+      for (const name of ['models/gemini-3.5-flash', 'gemini-3-pro-preview', 'gemini-10-pro']) {
+        expect(partsFor(name)).toEqual([signed, { functionCall: callB }]);
+      }
+      for (const name of ['gemini-2.5-flash', 'gemini-1.5-pro']) {
+        expect(partsFor(name)).toEqual([{ functionCall }, { functionCall }]);
+      }
+    },
+  );
 });
 
 describe('writeContents reasoning', () => {
@@ -272,15 +295,15 @@ describe('writeContents writes tool results that', () => {
 
   test('contain images for Gemini 3 and later, and precede them for older models', () => {
     const turn = user(result('a', [text('see'), image]), result('b', [text('war')]));
-    const news = { functionResponse: { name: 'news', response: { output: 'war' } } };
+    const news = { name: 'news', response: { output: 'war' } };
     const response = { output: 'see' };
     expect(after(turn, makeTarget())).toEqual([
-      { functionResponse: { name: 'weather', response, parts: [{ inlineData }] } },
-      news,
+      { functionResponse: { id: 'a', name: 'weather', response, parts: [{ inlineData }] } },
+      { functionResponse: { id: 'b', ...news } },
     ]);
     expect(after(turn)).toEqual([
       { functionResponse: { name: 'weather', response } },
-      news,
+      { functionResponse: news },
       { inlineData },
     ]);
   });
@@ -290,8 +313,8 @@ describe('writeContents writes tool results that', () => {
     expect(
       after(user(result('a', [text('see'), remoteImage]), result('b', [])), makeTarget()),
     ).toEqual([
-      { functionResponse: { name: 'weather', response: { output: 'see' } } },
-      { functionResponse: { name: 'news', response: { output: '' } } },
+      { functionResponse: { id: 'a', name: 'weather', response: { output: 'see' } } },
+      { functionResponse: { id: 'b', name: 'news', response: { output: '' } } },
       { fileData: { mimeType: 'image/png', fileUri: 'https://a.example/b.png' } },
     ]);
   });
@@ -307,7 +330,7 @@ describe('writeContents writes tool results that', () => {
     const turns = [userTurn('?'), model(call('a', 'news')), user(result('a', [text('war')]))];
     const repeated = [...turns, model(call('a', 'weather')), user(result('a', [text('rain')]))];
     expect((contents(repeated) as { parts: unknown }[]).at(-1)?.parts).toEqual([
-      { functionResponse: { name: 'weather', response: { output: 'rain' } } },
+      { functionResponse: { id: 'a', name: 'weather', response: { output: 'rain' } } },
     ]);
   });
 });

@@ -12,7 +12,7 @@ import type { Target } from '../../dialect.ts';
 import { documentText, readDataUrl } from '../../normalize/requests/inline-data.ts';
 import { toolInput } from '../../normalize/responses/tool-arguments.ts';
 import { ownSignature } from '../../normalize/signature.ts';
-import { thinksInLevels } from './model.ts';
+import { isGemini3OrLater } from './model.ts';
 
 export interface Content {
   readonly role: 'user' | 'model';
@@ -29,11 +29,10 @@ const placeholderSignature = 'skip_thought_signature_validator';
 export function writeContents(turns: readonly Turn[], target: Target): readonly Content[] {
   const contents: Content[] = [];
   const calls = new Map<string, KnownCall>();
+  const isGemini3 = isGemini3OrLater(target);
   for (const { role, parts } of mergeNeighbors(turns)) {
     const written =
-      role === 'user'
-        ? writeUserParts(parts, calls, target)
-        : writeModelParts(parts, thinksInLevels(target));
+      role === 'user' ? writeUserParts(parts, calls, isGemini3) : writeModelParts(parts, isGemini3);
     if (role === 'model') recordCalls(parts, calls);
     if (written.length === 0) continue;
     const last = contents.at(-1);
@@ -89,10 +88,10 @@ class ModelParts {
   /** Signatures that were followed by text. */
   #earlier: string[] = [];
   #hasCalls = false;
-  readonly #needsSignature: boolean;
+  readonly #isGemini3: boolean;
 
-  constructor(needsSignature: boolean) {
-    this.#needsSignature = needsSignature;
+  constructor(isGemini3: boolean) {
+    this.#isGemini3 = isGemini3;
   }
 
   text(text: string): void {
@@ -116,7 +115,7 @@ class ModelParts {
     const signature =
       this.#pending.shift() ?? (this.#hasCalls ? undefined : this.#firstSignature());
     this.#signEmpty();
-    this.written.push({ ...writeCall(call), thoughtSignature: signature });
+    this.written.push({ ...writeCall(call, this.#isGemini3), thoughtSignature: signature });
     this.#hasCalls = true;
   }
 
@@ -128,7 +127,7 @@ class ModelParts {
 
   /** Returns the signature for the first of the parallel calls. The other calls don't need one. */
   #firstSignature(): string | undefined {
-    return this.#earlier.pop() ?? (this.#needsSignature ? placeholderSignature : undefined);
+    return this.#earlier.pop() ?? (this.#isGemini3 ? placeholderSignature : undefined);
   }
 
   #step(): void {
@@ -142,8 +141,8 @@ class ModelParts {
   }
 }
 
-function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolean): object[] {
-  const model = new ModelParts(needsSignature);
+function writeModelParts(parts: readonly AssistantPart[], isGemini3: boolean): object[] {
+  const model = new ModelParts(isGemini3);
   /** The end of the current sequence of calls, found once per sequence. */
   let end = 0;
   for (const [index, part] of parts.entries()) {
@@ -156,21 +155,21 @@ function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolea
   return model.end();
 }
 
-/** Omits IDs: Vertex AI rejects them, and Gemini matches calls by name and order. */
-function writeCall({ name, arguments: json }: ToolCallPart): object {
-  return { functionCall: { name, args: toolInput(json) } };
+/** Omits the ID for models before Gemini 3, which match calls by name and order. */
+function writeCall({ id, name, arguments: json }: ToolCallPart, isGemini3: boolean): object {
+  return { functionCall: { id: isGemini3 ? id : undefined, name, args: toolInput(json) } };
 }
 
 /** Writes the parts of a user turn, with the results first and in the order of their calls. */
 function writeUserParts(
   parts: readonly UserPart[],
   calls: ReadonlyMap<string, KnownCall>,
-  target: Target,
+  isGemini3: boolean,
 ): object[] {
   const results = parts.filter((part) => part.kind === 'tool_result');
   const indexOf = ({ callId }: ToolResultPart) => calls.get(callId)?.index ?? calls.size;
   const inOrder = results.toSorted((a, b) => indexOf(a) - indexOf(b));
-  const written = inOrder.map((result) => writeResult(result, calls.get(result.callId), target));
+  const written = inOrder.map((result) => writeResult(result, calls.get(result.callId), isGemini3));
   return [
     ...written.map(({ response }) => response),
     ...written.flatMap(({ beside }) => beside),
@@ -185,9 +184,9 @@ interface WrittenResult {
 }
 
 function writeResult(
-  { parts, isError }: ToolResultPart,
+  { callId, parts, isError }: ToolResultPart,
   call: KnownCall | undefined,
-  target: Target,
+  isGemini3: boolean,
 ): WrittenResult {
   const texts = parts.flatMap((part) => {
     if (part.kind === 'text') return [part.text];
@@ -201,9 +200,9 @@ function writeResult(
   // Write the result as text: its call is no longer in the conversation, and Gemini rejects a
   // result without a call.
   if (call === undefined) return { response: { text: text || ' ' }, beside: media };
-  const isInside =
-    thinksInLevels(target) && media.length > 0 && media.every((part) => 'inlineData' in part);
+  const isInside = isGemini3 && media.length > 0 && media.every((part) => 'inlineData' in part);
   const functionResponse = {
+    id: isGemini3 ? callId : undefined,
     name: call.name,
     response: isError ? { error: text } : { output: text },
     parts: isInside ? media : undefined,

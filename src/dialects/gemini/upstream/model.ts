@@ -57,12 +57,19 @@ export function defaultThinking(upstreamModel: string): 'effort' | 'budget' | nu
   return /gemini-(?![12]\b)/.test(upstreamModel) ? 'effort' : null;
 }
 
-/**
- * Returns true for models with thinking levels. These models check signatures and accept images in
- * tool results.
- */
-export function thinksInLevels({ thinking, upstreamModel }: Target): boolean {
+/** Returns true for models that accept a thinking level instead of a budget. */
+function thinksInLevels({ thinking, upstreamModel }: Target): boolean {
   return (thinking ?? defaultThinking(upstreamModel) ?? 'budget') !== 'budget';
+}
+
+/**
+ * Returns true for Gemini 3 and later. These models match results by ID, check signatures,
+ * and accept images in tool results. Earlier models reject IDs at Vertex AI. A name without a
+ * version counts as Gemini 3 if the model has thinking levels.
+ */
+export function isGemini3OrLater(target: Target): boolean {
+  const [, version] = /gemini-(\d+)/.exec(target.upstreamModel) ?? [];
+  return version === undefined ? thinksInLevels(target) : Number(version) >= 3;
 }
 
 /** Writes `thinkingConfig`, with a level or a budget but never both. */

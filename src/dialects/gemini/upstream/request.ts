@@ -12,7 +12,7 @@ import { cacheBreakpointNames } from '../../normalize/requests/prompt-cache.ts';
 import { schemasByName } from '../../normalize/requests/tool-schema.ts';
 import { isForced } from '../../normalize/requests/tools.ts';
 import { type Content, writeContents } from './contents.ts';
-import { imageModalities, modelPath, thinksInLevels, writeThinking } from './model.ts';
+import { imageModalities, isGemini3OrLater, modelPath, writeThinking } from './model.ts';
 
 // Writes a prompt as a `generateContent` request.
 
@@ -88,7 +88,7 @@ function onlySystem(parts: readonly { text: string }[]): Content {
  */
 function mustInstruct({ json, tools, toolChoice }: Prompt, target: Target): boolean {
   if (json === null || tools.length === 0) return false;
-  return isForced(toolChoice) || !thinksInLevels(target);
+  return isForced(toolChoice) || !isGemini3OrLater(target);
 }
 
 function writeTools({ tools, toolChoice }: Prompt) {
