@@ -13,6 +13,7 @@ import { dropFields, editBody, gatewayFields } from '../normalize/requests/edit-
 import { withDependents } from '../normalize/requests/tools.ts';
 import { closedAccount } from '../normalize/responses/failure-kind.ts';
 import { dialects } from '../registry.ts';
+import { withNeededBetas } from './betas.ts';
 import type { CountRequest } from './client/request.ts';
 import {
   type AnyBlock,
@@ -57,7 +58,7 @@ function writeCount(
   target: CountTarget,
 ): UpstreamRequest | undefined {
   const { quirks } = target;
-  const { path, headers, fields } = countEndpoint(target, version);
+  const { path, fields } = countEndpoint(target, version);
   const body: CountRequest['body'] & JsonObject = checked;
   // If the gateway runs the search, the chat request will have a different search tool or none, so
   // a count of this request would be wrong.
@@ -75,6 +76,7 @@ function writeCount(
   const system = systemOf(body, remaining);
   if (system !== body.system) edits.system = system;
   if (lostThinking && body.thinking?.type === 'enabled') edits.thinking = undefined;
+  const { headers } = countEndpoint(target, withNeededBetas(version, { ...body, ...edits }));
   return { path, headers, body: editBody({ body, source, checkedNames: messagesNames }, edits) };
 }
 

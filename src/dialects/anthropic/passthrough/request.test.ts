@@ -202,6 +202,49 @@ test.each([
   expect(passed.dropped).toEqual([...dropped]);
 });
 
+describe('passMessages adds to anthropic-beta', () => {
+  const own = { isOwnAccount: true };
+  const betasOf = (fields: object, betas = '', to: Partial<Target> = own) =>
+    pass(fields, to, betas).headers?.['anthropic-beta'];
+  const screen = { name: 'computer', display_width_px: 9, display_height_px: 9 };
+  const mcp = { type: 'url', url: 'https://mcp.example.com', name: 'm' };
+  const file = { type: 'document', source: { type: 'file', file_id: 'file_1' } };
+  const clear = { edits: [{ type: 'clear_tool_uses_20250919' }] };
+
+  test.each([
+    [{ context_management: clear }, 'context-management-2025-06-27'],
+    [{ context_management: { edits: [{ type: 'compact_20260112' }] } }, 'compact-2026-01-12'],
+    [{ tools: [{ type: 'computer_20250124', ...screen }] }, 'computer-use-2025-01-24'],
+    [{ tools: [{ type: 'computer_20251124', ...screen }] }, 'computer-use-2025-11-24'],
+    [{ mcp_servers: [mcp] }, 'mcp-client-2025-04-04'],
+    [
+      { mcp_servers: [mcp], tools: [{ type: 'mcp_toolset', mcp_server_name: 'm' }] },
+      'mcp-client-2025-11-20',
+    ],
+    [{ messages: [{ role: 'user', content: [file] }] }, 'files-api-2025-04-14'],
+    [{ output_config: { task_budget: { type: 'tokens', total: 9 } } }, 'task-budgets-2026-03-13'],
+    [{ speed: 'fast' }, 'fast-mode-2026-02-01'],
+    [{ tools: [look] }, undefined],
+  ])('for %j: %p', (fields, betas) => {
+    expect(betasOf(fields)).toBe(betas);
+  });
+
+  test("after the client's own, and never another version of one of those", () => {
+    const both = { context_management: clear, tools: [{ type: 'computer_20251124', ...screen }] };
+    expect(betasOf(both, 'computer-use-2025-01-24')).toBe(
+      'computer-use-2025-01-24,context-management-2025-06-27',
+    );
+  });
+
+  test('nothing for a field that is not sent, or that the provider does not accept', () => {
+    expect(betasOf({ speed: 'fast' }, '', {})).toBeUndefined();
+    const quirks = { drop_betas: ['context-management-2025-06-27'] };
+    const passed = pass({ context_management: clear }, { quirks });
+    expect(passed.headers?.['anthropic-beta']).toBeUndefined();
+    expect(passed.dropped).toEqual([]);
+  });
+});
+
 describe('passMessages with instructions among the messages', () => {
   const instruction = { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] };
   const userMessage = { role: 'user', content: 'Hi' };

@@ -15,6 +15,7 @@ import {
 } from '../../normalize/requests/restricted-parameters.ts';
 import { plainCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
+import { withNeededBetas } from '../betas.ts';
 import type { MessagesRequest } from '../client/request.ts';
 import {
   type AnyBlock,
@@ -42,7 +43,8 @@ export function passMessages(
 ): UpstreamRequest {
   const { source } = request;
   const body: Body = request.body;
-  const { path, headers, fields } = messagesEndpoint(target, body.stream === true, version);
+  const isStream = body.stream === true;
+  const { path, headers, fields } = messagesEndpoint(target, isStream, version);
   const edits: Edits = { ...fields };
   dropFields(body, gatewayFields, edits, countSchema.properties);
   const limit = Math.min(outputLimit(body.max_tokens, target) ?? body.max_tokens, body.max_tokens);
@@ -70,7 +72,9 @@ export function passMessages(
   }
   dropped.push(...fitThinking(body, limit, lostThinking, edits));
   const edited = editBody({ body, source, checkedNames: messagesNames }, edits);
-  return { path, headers, body: edited, dropped };
+  const needed = withNeededBetas(version, { ...body, ...edits });
+  const sent = needed === version ? headers : messagesEndpoint(target, isStream, needed).headers;
+  return { path, headers: sent, body: edited, dropped };
 }
 
 /**

@@ -165,20 +165,23 @@ describe('writeMessages for turns', () => {
   });
 
   test('writes images and documents of every kind', () => {
-    const content = messagesOf([
-      {
-        role: 'user',
-        parts: [
-          { kind: 'image', url: 'data:image/jpg;base64,aGk=' },
-          { kind: 'image', url: 'https://a.example/b.png' },
-          { kind: 'document', source: { url: 'data:application/pdf;base64,aGk=' }, name: 'A' },
-          { kind: 'document', source: { url: 'data:text/plain;base64,aGk=' } },
-          { kind: 'document', source: { fileId: 'file_1' } },
-          { kind: 'document', source: { text: 'text' } },
-        ],
-      },
-    ]);
-    expect(content).toMatchObject([
+    const { headers, body } = write({
+      turns: [
+        {
+          role: 'user',
+          parts: [
+            { kind: 'image', url: 'data:image/jpg;base64,aGk=' },
+            { kind: 'image', url: 'https://a.example/b.png' },
+            { kind: 'document', source: { url: 'data:application/pdf;base64,aGk=' }, name: 'A' },
+            { kind: 'document', source: { url: 'data:text/plain;base64,aGk=' } },
+            { kind: 'document', source: { fileId: 'file_1' } },
+            { kind: 'document', source: { text: 'text' } },
+          ],
+        },
+      ],
+    });
+    expect(headers?.['anthropic-beta']).toBe('files-api-2025-04-14');
+    expect(body.messages).toMatchObject([
       {
         content: [
           { type: 'image', source: { type: 'base64', media_type: 'image/jpeg', data: 'aGk=' } },

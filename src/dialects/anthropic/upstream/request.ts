@@ -16,6 +16,7 @@ import { cacheField } from '../../normalize/requests/prompt-cache.ts';
 import { plainCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { toolInput } from '../../normalize/responses/tool-arguments.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
+import { withNeededBetas } from '../betas.ts';
 import { defaultVersion, messagesEndpoint } from '../hosts.ts';
 import { enforcesStrict, outputSchema, toolSchema } from './json-schema.ts';
 import { toSupportedPrompt, writeLimits } from './parameters.ts';
@@ -28,7 +29,7 @@ export function writeMessages(requested: Prompt, target: Target): UpstreamReques
   const { effort } = reasoning;
   const { instruction, format } = writeJson(prompt, target);
   const instructions = instruction ? [...system, instruction] : system;
-  const version = { version: defaultVersion, betas: '' };
+  const version = withNeededBetas({ version: defaultVersion, betas: '' }, { messages });
   const { path, headers, fields } = messagesEndpoint(target, prompt.stream, version);
   const body = {
     ...fields,
