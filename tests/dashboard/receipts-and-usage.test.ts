@@ -10,6 +10,7 @@ import {
   status,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
+import { readStreamText } from '../support/sse-client.ts';
 
 const timeoutMs = 120_000;
 const dayMs = 86_400_000;
@@ -88,7 +89,7 @@ describe('a receipt', () => {
         key: gateway.keys.api,
         body: { ...chatBody('test/cut'), stream: true },
       });
-      expect(await stream.text()).toContain('w1');
+      expect(await readStreamText(stream)).toContain('w1');
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${idIn(stream)}`);
       const receipt = receiptOf(tab);

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test';
 import Anthropic from '@anthropic-ai/sdk';
 import { json, replay } from '../support/fake-upstream.ts';
 import { useSdkGateway } from '../support/sdk-gateway.ts';
+import { readStreamText } from '../support/sse-client.ts';
 
 const sdk = await useSdkGateway();
 
@@ -74,9 +75,11 @@ test('an overload returns 529 to Messages clients and 503 to chat clients', asyn
   expect([other.status, other.error.type]).toEqual([503, 'upstream_error']);
 });
 
-test("a provider's rate limit returns 503 to Messages clients", async () => {
+test("a provider's rate limit returns 429 to Messages clients and says whose limit it is", async () => {
   sdk.upstream.script('claude-x', json(429, { error: { type: 'rate_limit_error' } }));
-  expect((await send('acme/claude')).status).toBe(503);
+  const limited = await send('acme/claude');
+  expect([limited.status, limited.error.type]).toEqual([429, 'rate_limit_error']);
+  expect(limited.headers.get('x-tollgate-limited-by')).toBe('provider');
 });
 
 test('an overload in the middle of an answer is sent as overloaded_error, so that clients retry', async () => {
@@ -88,7 +91,7 @@ test('an overload in the middle of an answer is sent as overloaded_error, so tha
   ];
   sdk.upstream.script('claude-x', replay(events.join(''), { contentType }));
   const body = { model: 'acme/claude', max_tokens: 100, messages: [hello], stream: true };
-  const text = await (await sdk.gateway.fetch(body, { path })).text();
+  const text = await readStreamText(await sdk.gateway.fetch(body, { path }));
   expect(text).toContain('"text":"Well"');
   expect(text.trim().split('\n').at(-1)).toStartWith(
     'data: {"type":"error","error":{"type":"overloaded_error"',

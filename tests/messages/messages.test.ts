@@ -12,7 +12,7 @@ import {
   words,
 } from '../support/fake-upstream.ts';
 import { modelsByDialect, useSdkGateway } from '../support/sdk-gateway.ts';
-import { SlowReader } from '../support/sse-client.ts';
+import { readStreamText, SlowReader } from '../support/sse-client.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 
 /** A recorded Claude Code request, with longer texts replaced by `(n characters)`. */
@@ -37,7 +37,7 @@ async function stream(body: object, headers: Record<string, string> = {}) {
   const response = await sdk.gateway.fetch({ ...body, stream: true }, { path, headers });
   expect(response.headers.get('content-type')).toStartWith('text/event-stream');
   const requestId = response.headers.get('x-request-id') ?? '';
-  return { requestId, response, seen: checkAnthropicStream(await response.text()) };
+  return { requestId, response, seen: checkAnthropicStream(await readStreamText(response)) };
 }
 
 describe('a Claude Code request', () => {

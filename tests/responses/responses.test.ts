@@ -10,6 +10,7 @@ import {
   startFakeUpstream,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { readStreamText } from '../support/sse-client.ts';
 import { checkResponsesStream } from '../support/stream-checks.ts';
 import { readFixture } from '../support/upstream-conformance.ts';
 import {
@@ -71,7 +72,7 @@ const post = (body: unknown, headers: Record<string, string> = {}) =>
   gateway.post(body, { path, headers });
 async function stream(body: object, headers: Record<string, string> = {}) {
   const response = await gateway.fetch({ ...body, stream: true }, { path, headers });
-  const text = await response.text();
+  const text = await readStreamText(response);
   expect(response.headers.get('content-type')).toStartWith('text/event-stream');
   const requestId = response.headers.get('x-request-id') ?? '';
   return { requestId, response, text, seen: checkResponsesStream(text) };
