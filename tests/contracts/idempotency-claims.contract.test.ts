@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { sql } from 'kysely';
 import type { ClaimStore } from '../../src/cache/idempotency.ts';
 import { Idempotency } from '../../src/cache/idempotency.ts';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
@@ -6,7 +7,8 @@ import type { IdempotencyClaim, Recording } from '../../src/core/recording.ts';
 import { toSettlementEntry } from '../../src/money/ledger.ts';
 import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
-import { openStore, type Store } from '../../src/store/open.ts';
+import { idempotencyBytes } from '../../src/store/migrations/0007-idempotency-bytes.ts';
+import { sqlTypes } from '../../src/store/migrations/migration.ts';
 import { grant, makeRecord } from './bookings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
@@ -105,37 +107,26 @@ describe.each([...engines])('SqlIdempotencyClaims on $name', ({ empty }) => {
     expect(await storedBytes()).toBe(one);
   });
 
-  test('counts answers of older versions when the store is opened', async () => {
-    const { url, remove } = await empty();
-    const before = await openStore(url);
-    const owner = await addTenant(before);
+  test('counts answers of older versions in the migration', async () => {
+    const { one } = stores;
     for (const [key, hours] of [
       ['a', 3],
       ['b', 5],
     ] as const) {
-      const one = claim({ tenantId: owner, key });
-      await before.claims.claim(one, 0, leaseMs);
-      await finish(before.claims, one, recording, hours * 3_600_000);
+      const ended = claim({ key });
+      await claims.claim(ended, 0, leaseMs);
+      await finish(claims, ended, recording, hours * 3_600_000);
     }
-    await before.claims.claim(claim({ tenantId: owner, key: 'running' }), 0, leaseMs);
-    const { write } = before.database;
-    const bytesOf = ({ read }: Store['database']) =>
-      read.selectFrom('idempotency_bytes').selectAll().orderBy('hour').execute();
-    const counted = await bytesOf(before.database);
-    // Undo migration 7 and the later ones.
-    for (const table of ['idempotency_bytes', 'usage_hourly', 'journals', 'journaled_charges']) {
-      await write.schema.dropTable(table).execute();
+    await claims.claim(claim({ key: 'running' }), 0, leaseMs);
+    const { engine, read, write } = one.database;
+    const counts = read.selectFrom('idempotency_bytes').selectAll();
+    const countsOfTenant = () => counts.where('tenant_id', '=', tenantId).orderBy('hour').execute();
+    const counted = await countsOfTenant();
+    await write.schema.dropTable('idempotency_bytes').execute();
+    for (const statement of idempotencyBytes.statements(sqlTypes[engine])) {
+      await sql.raw(statement).execute(write);
     }
-    await write.schema.alterTable('leases').dropColumn('held').execute();
-    for (const index of ['request_log_by_key', 'request_log_by_model', 'api_keys_live']) {
-      await write.schema.dropIndex(index).ifExists().execute();
-    }
-    await write.deleteFrom('migrations').where('number', '>=', 7).execute();
-    await before.database.close();
-    const { database } = await openStore(url);
-    const recounted = await bytesOf(database);
-    await database.close();
-    remove();
+    const recounted = await countsOfTenant();
     expect(recounted).toEqual(counted);
     expect(recounted.map(({ hour }) => hour)).toEqual([3, 5]);
   });
