@@ -18,6 +18,7 @@ import {
   substitute,
 } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
+import { withSecretFiles } from './secret-files.ts';
 import { invalidBaseUrl, isValidBaseUrl } from './validation.ts';
 import { readWebSearch } from './web-search.ts';
 
@@ -31,16 +32,18 @@ const shape: object = configFileSchema;
  */
 export function loadConfig(
   flags: Flags,
-  environment: Environment,
+  variables: Environment,
   used: readonly (keyof ConfigFile)[] = everySection,
-  { source, data }: ConfigText = readConfigText(flags, environment),
+  { source, data }: ConfigText = readConfigText(flags, variables),
 ): Config {
   const unset: ConfigProblem[] = [];
+  const fileProblems: ConfigProblem[] = [];
+  const environment = withSecretFiles(variables, data, fileProblems);
   const substituted = substitute(data, shape, environment, unset);
   const overrides = overridesOf(flags, environment);
   const isOverridden = (path: string) =>
     overrides.some((override) => override.path.join('.') === path);
-  const problems = unset.filter(({ path }) => !isOverridden(path));
+  const problems = [...fileProblems, ...unset.filter(({ path }) => !isOverridden(path))];
   const merged = applyOverrides(substituted, overrides, shape);
   if (!validator.Check(merged)) {
     const reportedPaths = new Set(problems.map((problem) => problem.path));
