@@ -18,8 +18,8 @@ const pack = `${values.outfile}-dashboard.pack`;
 await Bun.write(pack, await packDashboard());
 // At runtime, the worker is found by its path relative to the root.
 const args = ['build', '--compile', '--minify', '--root', 'src', '--outfile', values.outfile];
-// Don't load a bunfig.toml from the folder in which the executable is run.
-args.push('--no-compile-autoload-bunfig');
+// Don't load a bunfig.toml or .env from the folder in which the executable is run. Both can run code.
+args.push('--no-compile-autoload-bunfig', '--no-compile-autoload-dotenv');
 const target = values.target ? ['--target', values.target] : [];
 const entryPoints = ['src/main.ts', 'src/store/sqlite/worker.ts', pack];
 const { exitCode } = Bun.spawnSync([process.execPath, ...args, ...target, ...entryPoints], {

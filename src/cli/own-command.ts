@@ -25,7 +25,8 @@ export function commandLine(command: string, options: string, flags: Flags): str
   return [program, command, options, ...configOptions(flags).map(shellQuoted)].join(' ');
 }
 
-function shellQuoted(word: string): string {
+/** Quotes a word for a shell if necessary. */
+export function shellQuoted(word: string): string {
   return /^[\w./:@%+,=~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 

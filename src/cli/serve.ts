@@ -10,7 +10,7 @@ import { definedFields } from '../core/json.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
 import { type Args, type Context, singleCommandTopic } from './command.ts';
 import { commandLine, configOptions } from './own-command.ts';
-import { type Ready, readyOf, startupBanner } from './startup-banner.ts';
+import { announcement, type Ready, readyOf } from './startup-banner.ts';
 import {
   reloadSignal,
   type StopSignal,
@@ -67,7 +67,7 @@ async function serveUntilStopped(context: Context): Promise<void> {
   const config = configIn(text, flags);
   const port = probePort(config, flags);
   if (workers === 1) {
-    const announce = (ready: Ready) => out(startupBanner(ready, config, flags));
+    const announce = (ready: Ready) => out(announcement(ready, config, flags));
     const member = { worker: null, workerCount: 1, isJoining: false, stopped: stop.requested };
     return serveOne({ ...serveContext, config, member, announce });
   }
@@ -84,7 +84,7 @@ async function serveUntilStopped(context: Context): Promise<void> {
     running = reread.text;
     pool.reload(running);
   });
-  const printStartupBanner = (ready: Ready) => out(startupBanner(ready, config, flags, workers));
+  const printStartupBanner = (ready: Ready) => out(announcement(ready, config, flags, workers));
   await pool.run(workers, stop, printStartupBanner);
 }
 

@@ -1,3 +1,5 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { GeneratedSecrets } from '../auth/first-start.ts';
 import type { Tollgate } from '../compose/build.ts';
 import type { Config } from '../config/config.ts';
@@ -6,7 +8,7 @@ import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/network-address.ts';
 import { localUrl } from './gateway-url.ts';
 import { formatCount } from './output.ts';
-import { commandLine } from './own-command.ts';
+import { commandLine, shellQuoted } from './own-command.ts';
 
 /** What the startup banner shows about a process that is ready. A worker sends it to its parent. */
 export interface Ready {
@@ -29,8 +31,34 @@ export function readyOf(tollgate: Tollgate, port: number): Ready {
   };
 }
 
-/** Returns the text printed when the gateway is ready. Only the first start prints secrets. */
-export function startupBanner(ready: Ready, config: Config, flags: Flags, workers = 1): string {
+/**
+ * Returns the text printed when the gateway is ready. The first start prints its secrets on a
+ * terminal. Anywhere else, its output is a log that others can read, so they go into a file.
+ */
+export function announcement(ready: Ready, config: Config, flags: Flags, workers = 1): string {
+  const { firstSecrets } = ready;
+  if (!firstSecrets || process.stdout.isTTY) return startupBanner(ready, config, flags, workers);
+  const file = saveSecrets(firstSecrets, config.dataDir);
+  return startupBanner(ready, config, flags, workers, file);
+}
+
+/** Writes a file that only this user can read. Returns its path. */
+function saveSecrets(secrets: GeneratedSecrets, dataDir: string): string {
+  const file = resolve(dataDir, 'first-start-secrets.txt');
+  // Don't write to an existing file, because others may be allowed to read it.
+  rmSync(file, { force: true });
+  writeFileSync(file, `${secretLines(secrets).join('\n')}\n`, { mode: 0o600, flag: 'wx' });
+  return file;
+}
+
+/** `secretsFile` has the secrets of the first start, unless the text should show them. */
+function startupBanner(
+  ready: Ready,
+  config: Config,
+  flags: Flags,
+  workers = 1,
+  secretsFile?: string,
+): string {
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
   const ownUrl = `http://${hostInUrl(host)}:${ready.port}`;
@@ -49,17 +77,25 @@ export function startupBanner(ready: Ready, config: Config, flags: Flags, worker
     lines.push(`Create a key: ${commandLine('keys create', '--name "my app"', flags)}`);
     return lines.join('\n');
   }
+  const [secrets, key] =
+    secretsFile === undefined
+      ? [
+          ['Save these secrets now. They are shown only once:', ...secretLines(firstSecrets)],
+          firstSecrets.apiKey,
+        ]
+      : [
+          ['Save the secrets in this file, then delete it:', `  ${secretsFile}`],
+          `$(grep -o 'sk-tg-.*' ${shellQuoted(secretsFile)})`,
+        ];
+  return [...lines, '', ...secrets, '', 'Try it:', ...tryItLines(url, key, ready.model)].join('\n');
+}
+
+function secretLines({ apiKey, managementKey, adminToken }: GeneratedSecrets): string[] {
   return [
-    ...lines,
-    '',
-    'Save these secrets now. They are shown only once:',
-    `  Routing key     ${firstSecrets.apiKey}`,
-    `  Management key  ${firstSecrets.managementKey}`,
-    `  Admin token     ${firstSecrets.adminToken}`,
-    '',
-    'Try it:',
-    ...tryItLines(url, firstSecrets.apiKey, ready.model),
-  ].join('\n');
+    `  Routing key     ${apiKey}`,
+    `  Management key  ${managementKey}`,
+    `  Admin token     ${adminToken}`,
+  ];
 }
 
 /** Returns a curl command for a chat request. If no model can chat, the command lists models. */

@@ -100,12 +100,31 @@ test('TOLLGATE_BOOTSTRAP_CREDITS accepts whole numbers, including 0', () => {
 
 test('a secret key needs at least 32 characters', () => {
   const problems: ValidationIssue[] = [];
+  const key = 'c4a7d20e9b8f61357f0e2d4c6b8a9513';
   expect(
-    readSecretKey('TOLLGATE_SECRET_KEY', { TOLLGATE_SECRET_KEY: 'x'.repeat(32) }, problems),
+    readSecretKey('TOLLGATE_SECRET_KEY', { TOLLGATE_SECRET_KEY: key }, problems),
   ).not.toBeNull();
   expect(problems).toEqual([]);
   expect(
     readSecretKey('TOLLGATE_SECRET_KEY', { TOLLGATE_SECRET_KEY: 'x'.repeat(31) }, problems),
   ).toBeNull();
   expect(problems).toHaveLength(1);
+});
+
+const weakKeys = [
+  'x'.repeat(64),
+  '0123456789abcdef0123456789abcdef',
+  'abababababababababababababababababac',
+  'change-me-to-a-long-and-random-string',
+  'your-secret-key-with-32-characters',
+];
+
+test.each(weakKeys)('the secret key %s is rejected because it is easy to guess', (value) => {
+  const problems: ValidationIssue[] = [];
+  const environment = { TOLLGATE_SECRET_KEY: value, TOLLGATE_PREVIOUS_SECRET_KEY: value };
+  expect(readSecretKey('TOLLGATE_SECRET_KEY', environment, problems)).toBeNull();
+  const message = 'is easy to guess; generate one, for example with "openssl rand -hex 32"';
+  expect(problems).toEqual([{ path: 'TOLLGATE_SECRET_KEY', message }]);
+  // Otherwise, a weak key could not be replaced.
+  expect(readSecretKey('TOLLGATE_PREVIOUS_SECRET_KEY', environment, problems)).not.toBeNull();
 });

@@ -2,6 +2,10 @@ import { Secret } from '../core/secret.ts';
 import type { ConfigProblem } from './problems.ts';
 import type { Environment } from './read-file.ts';
 
+// This variable would disable certificate checks for Redis and S3, because the runtime's clients
+// read it. Deleting it here, before anything connects, also hides it from workers.
+delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+
 /** The environment of the process. Other modules import it from here. */
 export const environment: Environment = process.env;
 
@@ -113,9 +117,27 @@ export function readSecretKey(
 ): Secret | null {
   const value = environment[path];
   if (!value) return null;
-  if (value.length >= secretKeyLengthMin) return new Secret(value);
-  problems.push({ path, message: `must have at least ${secretKeyLengthMin} characters` });
+  if (value.length < secretKeyLengthMin) {
+    problems.push({ path, message: `must have at least ${secretKeyLengthMin} characters` });
+    return null;
+  }
+  // A weak previous key is accepted, because it is on its way out.
+  if (path === 'TOLLGATE_PREVIOUS_SECRET_KEY' || !isGuessable(value)) return new Secret(value);
+  const message = 'is easy to guess; generate one, for example with "openssl rand -hex 32"';
+  problems.push({ path, message });
   return null;
+}
+
+/** A random key of 32 hexadecimal digits has fewer distinct ones only once in 10,000 cases. */
+const distinctCharactersMin = 9;
+
+const placeholder = /change.?(me|this|it)|place.?holder|your.?(own.?)?secret|example|password/i;
+
+/** Returns whether a key repeats itself, has few distinct characters, or is a placeholder. */
+function isGuessable(value: string): boolean {
+  const isRepeated = `${value}${value}`.indexOf(value, 1) < value.length;
+  const hasFew = new Set(value).size < distinctCharactersMin;
+  return isRepeated || hasFew || placeholder.test(value);
 }
 
 function readCredits(text: string | undefined, problems: ConfigProblem[]): number {

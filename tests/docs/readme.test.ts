@@ -15,6 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isObject, parseJson } from '../../src/core/json.ts';
+import { firstStartSecrets } from '../support/gateway.ts';
 import { readTree } from '../support/source-tree.ts';
 
 const root = join(import.meta.dir, '../..');
@@ -120,7 +121,7 @@ function chatText(body: string): unknown {
 beforeAll(async () => {
   folder = copyTree();
   gateway = await start(folder);
-  key = /\bsk-tg-\S+/.exec(gateway.greeting)?.[0] ?? '';
+  key = /\bsk-tg-\S+/.exec(firstStartSecrets(gateway.greeting))?.[0] ?? '';
 }, timeoutMs);
 
 afterAll(async () => {

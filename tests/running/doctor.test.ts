@@ -418,7 +418,7 @@ test(
     const first = await startGateway({ config: { demo: true } });
     await first.stop();
     const { dataDir } = first;
-    const env = { TOLLGATE_SECRET_KEY: 'a'.repeat(64) };
+    const env = { TOLLGATE_SECRET_KEY: 'another-secret-key-0123456789-abc' };
     const config = upstreamConfig(upstreams('http://127.0.0.1:1'));
     const words = ['byok', 'set', 'fake', '--api-key', 'sk-of-a-tenant'];
     const own = { TOLLGATE_SECRET_KEY: '' };

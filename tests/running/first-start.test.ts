@@ -1,9 +1,10 @@
 /** The first start without any settings, and later starts. */
 import { expect, test } from 'bun:test';
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { type Gateway, newFolder, run, startGateway } from '../support/gateway.ts';
+import { waitUntil, within } from '../support/wait-until.ts';
 
 const startMs = 120_000;
 
@@ -22,12 +23,11 @@ async function runCurl(command: string): Promise<string> {
     return text;
   }
   const [url = ''] = /http\S+/.exec(command) ?? [];
-  const headers = [...command.matchAll(/-H "([^:]+): ([^"]+)"/g)];
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: headers.map(([, name = '', value = '']): [string, string] => [name, value]),
-    body: /-d '(.+)'$/m.exec(command)?.[1] ?? '',
-  });
+  const [, key = ''] = /Bearer (\$\(.*\))"/.exec(command) ?? [];
+  const authorization = `Bearer ${shell(`printf %s "${key}"`).output}`;
+  const body = /-d '(.+)'$/m.exec(command)?.[1];
+  const headers = { authorization, 'content-type': 'application/json' };
+  const response = await fetch(url, body ? { method: 'POST', headers, body } : { headers });
   return response.text();
 }
 
@@ -56,17 +56,18 @@ test(
     await using gateway = await startGateway({ env: { COHERE_API_KEY: 'sk-example' } });
     const command = printedCurl(gateway);
     expect(command).toStartWith(`curl ${gateway.url}/v1/models`);
-    const [, header = ''] = /-H "Authorization: ([^"]+)"$/.exec(command) ?? [];
-    const answer = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: header } });
-    expect(await answer.text()).toContain('"id":"cohere/embed-v4.0"');
+    expect(await runCurl(command)).toContain('"id":"cohere/embed-v4.0"');
   },
   startMs,
 );
 
 test(
-  'the first start prints 3 secrets and a curl command that works',
+  'a first start without a terminal saves 3 secrets and prints a curl command that works',
   async () => {
-    await using gateway = await startGateway();
+    await using gateway = await startGateway({ dataDir: join(newFolder(), "it's here") });
+    expect(gateway.output() + gateway.errors()).not.toMatch(/sk-(tg|mgmt|admin)-[0-9a-z]/);
+    const file = join(gateway.dataDir, 'first-start-secrets.txt');
+    expect(statSync(file).mode & 0o777).toBe(0o600);
     const { api, management, admin } = gateway.keys;
     expect(api).toMatch(/^sk-tg-[0-9a-z]{16}-[0-9a-z]{40}$/);
     expect(management).toMatch(/^sk-mgmt-[0-9a-z]{16}-[0-9a-z]{40}$/);
@@ -85,6 +86,31 @@ test(
       .split('\n')
       .filter((line) => line !== '');
     expect(lines.filter((line) => !line.includes('"event":"request"'))).toEqual([]);
+  },
+  startMs,
+);
+
+test(
+  'a first start in a terminal shows the secrets and saves no file',
+  async () => {
+    const folder = newFolder();
+    let shown = '';
+    const child = Bun.spawn(['sh', '-c', `exec ${program} serve --port 0`], {
+      cwd: folder,
+      env: { PATH: process.env.PATH ?? '' },
+      terminal: {
+        data(_, bytes) {
+          shown += new TextDecoder().decode(bytes);
+        },
+      },
+    });
+    await waitUntil(() => shown.includes('Try it:'));
+    child.kill('SIGTERM');
+    expect(await within(child.exited, 'the gateway to exit', 60_000)).toBe(0);
+    expect(shown).toMatch(
+      / Routing key +sk-tg-\S+\s+Management key +sk-mgmt-\S+\s+Admin token +sk-/,
+    );
+    expect(existsSync(join(folder, 'data/first-start-secrets.txt'))).toBe(false);
   },
   startMs,
 );

@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import pg from 'pg';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { freePort } from '../support/free-port.ts';
-import { run, spawnTollgate } from '../support/gateway.ts';
+import { firstStartSecrets, run, spawnTollgate } from '../support/gateway.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres.ts';
 import { waitUntil, within } from '../support/wait-until.ts';
 
@@ -52,8 +52,9 @@ async function send(url: string, path: string, method = 'POST', key = 'sk-tg-any
   return { status: response.status, headers: response.headers, body: isObject(body) ? body : {} };
 }
 
-const readyAt = (text: string) => / is ready at (\S+)\n.*Admin token/s.exec(text)?.[1];
-const routingKeyIn = (text: string) => /Routing key +(sk-\S+)/.exec(text)?.[1] ?? '';
+const readyAt = (text: string) => / is ready at (\S+)\n.*Try it/s.exec(text)?.[1];
+const routingKeyIn = (text: string) =>
+  /Routing key +(sk-\S+)/.exec(firstStartSecrets(text))?.[1] ?? '';
 
 /** Opens a connection that sends several requests. */
 async function openConnection(url: string) {

@@ -122,6 +122,37 @@ test.each([bunfig, tsconfig])('the command ignores the %s of the current folder'
   expect(stdout.toString()).toMatch(/^\d+\.\d+\.\d+\n$/);
 });
 
+const envFiles = ['.env', '.env.local', '.env.development', '.env.production'];
+
+test.each(envFiles)('the command takes no settings from the %s of the current folder', (name) => {
+  const cwd = otherProject(name, 'TOLLGATE_CONFIG=/missing.yaml\nMISTRAL_API_KEY=x\n');
+  const command = [join(root, 'bin/tollgate'), 'models'];
+  const { exitCode, stdout } = Bun.spawnSync(command, {
+    cwd,
+    env: { PATH: process.env.PATH ?? '' },
+  });
+  expect(exitCode).toBe(0);
+  expect(stdout.toString()).not.toContain('mistral');
+});
+
+test('the .env of the current folder cannot run code when the gateway starts', () => {
+  // `serve` restarts itself with its environment, so BUN_OPTIONS from the file would apply then.
+  const cwd = otherProject('.env', 'BUN_OPTIONS="--preload ./theirs.ts"\nPORT=wrong\n');
+  const command = [join(root, 'bin/tollgate'), 'serve', '--port', 'none'];
+  const { exitCode, stdout } = Bun.spawnSync(command, {
+    cwd,
+    env: { PATH: process.env.PATH ?? '' },
+  });
+  expect(exitCode).toBe(2);
+  expect(stdout.toString()).toBe('');
+});
+
+test('npm start and npm run tollgate read no .env', () => {
+  for (const script of [manifest.scripts.start, manifest.scripts.tollgate]) {
+    expect(script).toStartWith('exec bun --no-env-file src/main.ts');
+  }
+});
+
 test('the dashboard ignores the tsconfig.json of the folder in which the gateway is started', () => {
   const settings = ['--config=/dev/null', `--tsconfig-override=${join(root, 'tsconfig.json')}`];
   const script = `import { packDashboard } from '${root}/src/http/system/dashboard.ts';

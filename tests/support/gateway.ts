@@ -14,5 +14,10 @@
 export { newFolder } from './gateway/cleanup-shell.ts';
 export { type Answer, type Call, ChatStream } from './gateway/client.ts';
 export { type UpstreamConfig, upstreamConfig } from './gateway/config.ts';
-export { type Gateway, type GatewayOptions, startGateway } from './gateway/running.ts';
+export {
+  firstStartSecrets,
+  type Gateway,
+  type GatewayOptions,
+  startGateway,
+} from './gateway/running.ts';
 export { type Finished, type Keys, run, spawnTollgate } from './gateway/spawn.ts';

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { isObject, parseJson } from '../../../src/core/json.ts';
 import { type Answer, type Call, ChatStream, readAnswer, send } from './client.ts';
 import {
@@ -14,7 +15,7 @@ import {
 const stopDeadlineMs = 60_000;
 
 export interface GatewayOptions extends RunOptions {
-  /** The keys that the first start on this data printed. Later starts don't print them. */
+  /** The keys of the first start on this data. Later starts don't show them. */
   readonly keys?: Keys;
 }
 
@@ -26,7 +27,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     / is ready at \S+\n/.test(text) && text.endsWith('\n') ? text : undefined,
   );
   const url = / is ready at (\S+)\n/.exec(banner)?.[1] ?? '';
-  const keys = options.keys ?? keysInEnv(options.env ?? {}) ?? printedKeys(banner);
+  const keys = options.keys ?? keysInEnv(options.env ?? {}) ?? keysIn(firstStartSecrets(banner));
   return new Gateway(spawned, url, keys, options);
 }
 
@@ -57,7 +58,7 @@ export class Gateway implements AsyncDisposable {
 
   get keys(): Keys {
     if (this.#keys) return this.#keys;
-    throw new Error('This start printed no keys. Pass the keys of the first start.');
+    throw new Error('This start created no keys. Pass the keys of the first start.');
   }
 
   /** Returns the gateway's standard output. */
@@ -185,8 +186,14 @@ export class Gateway implements AsyncDisposable {
   }
 }
 
-function printedKeys(banner: string): Keys | undefined {
-  const find = (label: string) => new RegExp(`^ +${label} +(sk-\\S+)$`, 'm').exec(banner)?.[1];
+/** Returns the content of the file with the first start's secrets, or '' if it isn't printed. */
+export function firstStartSecrets(output: string): string {
+  const [, file] = /^ {2}(\/.*\/first-start-secrets\.txt)$/m.exec(output) ?? [];
+  return file === undefined ? '' : readFileSync(file, 'utf8');
+}
+
+function keysIn(secrets: string): Keys | undefined {
+  const find = (label: string) => new RegExp(`^ +${label} +(sk-\\S+)$`, 'm').exec(secrets)?.[1];
   const [api, management, admin] = ['Routing key', 'Management key', 'Admin token'].map(find);
   return api && management && admin ? { api, management, admin } : undefined;
 }
