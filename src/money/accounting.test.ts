@@ -359,7 +359,8 @@ describe('Accounting.saveWithAnswer', () => {
       const { requestId } = settlement.record;
       // So long that its segment is removed as soon as it is committed.
       await accounting.dispatched({ ...settlement.record, requestedModel: 'x'.repeat(600_000) });
-      const segment = join(journal, readdirSync(journal).toSorted().at(-2) ?? '');
+      const names = readdirSync(journal).filter((name) => name.endsWith('.jsonl'));
+      const segment = join(journal, names.toSorted().at(-1) ?? '');
       rmSync(segment);
       mkdirSync(segment);
       const claim = { tenantId: 'ten_1', key: 'k', fingerprint: 'f', requestId };
@@ -372,7 +373,8 @@ describe('Accounting.saveWithAnswer', () => {
     expect(await saveAnswer()).toBe('unwritten');
     const state = { requestsInFlight: 0, unbookedRequests: 1, unbookedCredits: 70 };
     expect(accounting.state()).toMatchObject(state);
-    const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
+    const names = readdirSync(journal).filter((name) => name.endsWith('.jsonl'));
+    const lines = names.map((name) => readFileSync(join(journal, name), 'utf8'));
     expect(lines.join()).toContain('"settled"');
     isStoreDown = false;
     await flushed();

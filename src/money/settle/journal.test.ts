@@ -16,7 +16,8 @@ import { callerOf, settlementOf } from '../../../tests/support/money/settlements
 import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { toSettlementEntry } from '../ledger.ts';
 import { Journal } from './journal.ts';
-import { type DispatchedRequest, readLines } from './journal-files.ts';
+import { type DispatchedRequest, readLines, Segment } from './journal-files.ts';
+import { JournalReserve, reserveBytes } from './journal-reserve.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-journal-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -264,6 +265,7 @@ describe('Journal', () => {
     expect(files.map((name) => [name, modeOf(join(folder, name))])).toEqual([
       ['00000000.jsonl', '600'],
       ['lock', '600'],
+      ['reserve', '600'],
     ]);
     journal.close();
   });
@@ -436,6 +438,44 @@ describe('Journal syncs', () => {
     await Bun.sleep(0);
     await journal.settled(end());
     expect((await next()).file).toBe(second.file);
+    journal.close();
+  });
+});
+
+describe('JournalReserve', () => {
+  test('frees its space once and allocates it again a second later', () => {
+    const folder = mkdtempSync(join(root, 'reserve-'));
+    const file = join(folder, 'reserve');
+    const reserve = new JournalReserve(folder);
+    expect(statSync(file).size).toBe(reserveBytes);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect([reserve.restore(0), reserve.spend(0), reserve.spend(1)]).toEqual([true, true, false]);
+    expect(readdirSync(folder)).toEqual([]);
+    expect([reserve.restore(999), readdirSync(folder)]).toEqual([false, []]);
+    expect([reserve.restore(1_000), statSync(file).size]).toEqual([true, reserveBytes]);
+  });
+
+  test('stays spent while there is no space', () => {
+    const reserve = new JournalReserve(join(root, 'no such folder'));
+    expect([reserve.spend(0), reserve.restore(5_000)]).toEqual([false, false]);
+  });
+
+  test('lets running requests be charged on a full disk, while new ones are rejected', async () => {
+    const { journal, folder, lines } = open();
+    const [running, late] = [id(), id()];
+    await journal.dispatched(dispatched(running));
+    await journal.dispatched(dispatched(late));
+    const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+    using write = spyOn(Segment.prototype, 'write').mockImplementationOnce(() => {
+      throw full;
+    });
+    await journal.settled(toSettlementEntry(settlementOf(running, caller, 5)));
+    expect(write).toHaveBeenCalledTimes(2);
+    expect(readdirSync(folder)).not.toContain('reserve');
+    await expect(journal.dispatched(dispatched(id()))).rejects.toThrow('be written');
+    expect(() => journal.requireWritable()).toThrow('be written');
+    await journal.settled(toSettlementEntry(settlementOf(late, caller, 7)));
+    expect(lines().filter(({ kind }) => kind === 'settled')).toHaveLength(2);
     journal.close();
   });
 });

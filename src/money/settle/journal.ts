@@ -10,6 +10,7 @@ import {
   settledLine,
 } from './journal-files.ts';
 import { hasLockFile, JournalLock } from './journal-lock.ts';
+import { JournalReserve } from './journal-reserve.ts';
 import { recordBootId, recordReleased } from './released-answers.ts';
 
 /** A new segment starts at this size, so that committed ones can be removed. */
@@ -59,6 +60,7 @@ export class Journal {
   readonly #sync: Sync;
   readonly #segments: Segment[] = [];
   #lock: JournalLock;
+  readonly #reserve: JournalReserve;
   #count = 0;
   #started = 0;
   #batch: LineBatch | undefined;
@@ -83,6 +85,7 @@ export class Journal {
     this.#waitForDisk = durability === 'fsync';
     this.#sync = sync;
     this.#lock = this.#open();
+    this.#reserve = new JournalReserve(this.#folder);
   }
 
   get bytes(): number {
@@ -137,8 +140,8 @@ export class Journal {
 
   #problem(): string | undefined {
     if (this.bytes > journalBytesMax) return 'The journal has reached its maximum size.';
-    if (this.#late.length > 0) return unwritable;
-    return this.#closed ? 'The journal is closed.' : undefined;
+    if (this.#closed) return 'The journal is closed.';
+    return this.#late.length > 0 || !this.#reserve.restore() ? unwritable : undefined;
   }
 
   /** Writes empty lines at the current position. Replays ignore them. */
@@ -200,6 +203,7 @@ export class Journal {
     clearTimeout(this.#retry);
     const isCommitted = this.#segments.every((segment) => segment.uncommitted.size === 0);
     for (const segment of this.#segments.splice(0)) segment.close();
+    this.#reserve.spend();
     if (isCommitted) rmSync(this.#folder, { recursive: true, force: true });
     this.#lock.release();
   }
@@ -307,7 +311,12 @@ export class Journal {
     for (const requestId of requestIds) {
       if (!segment.uncommitted.has(requestId)) segment.uncommitted.set(requestId, now);
     }
-    segment.write(lines);
+    try {
+      segment.write(lines);
+    } catch (error) {
+      if (!this.#reserve.spend()) throw error;
+      segment.write(lines);
+    }
     this.#syncSoon(segment);
     return segment;
   }

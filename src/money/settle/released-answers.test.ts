@@ -82,6 +82,7 @@ describe('a journal with durability fsync', () => {
       ['00000000.jsonl.released', '600'],
       ['boot-id', '600'],
       ['lock', '600'],
+      ['reserve', '600'],
     ]);
   });
 });

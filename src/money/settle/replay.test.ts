@@ -284,7 +284,7 @@ describe('replayJournals', () => {
     child.kill('SIGKILL');
     await child.exited;
     expect(deadJournals(root, Date.now())).toEqual([container]);
-    expect(readdirSync(join(root, container)).toSorted()).toEqual(['00000000.jsonl', 'lock']);
+    expect(readdirSync(join(root, container))).toContain('00000000.jsonl');
   });
 
   test('returns 0 without a journal folder', async () => {
