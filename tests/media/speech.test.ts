@@ -303,6 +303,9 @@ describe('the audio of a speech request', () => {
     const sent = JSON.stringify(audio.siliconflow.requests[0]?.json);
     expect(sent).not.toMatch(/speed|instructions/);
     expect(sent).toContain('"voice":"speech:mine:a:b"');
+    audio.siliconflow.script(cosyVoice, speech());
+    const usual = await speak({ ...body, speed: 1 });
+    expect(usual.headers.get('x-tollgate-dropped-params')).toBe('instructions');
   });
 });
 

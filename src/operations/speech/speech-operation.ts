@@ -93,7 +93,8 @@ export class SpeechOperation implements Operation {
     };
     const request = dialect.write(options, mediaTargetFor(offer));
     const unsent = [
-      ...(this.#speechRequest.speed !== null && speed === null ? ['speed'] : []),
+      // 1 is the usual speed, so nothing is lost.
+      ...((this.#speechRequest.speed ?? 1) !== 1 && speed === null ? ['speed'] : []),
       ...(instructions !== null && !acceptsInstructions ? ['instructions'] : []),
     ];
     context.reportDropped([...(request.dropped ?? []), ...unsent]);
