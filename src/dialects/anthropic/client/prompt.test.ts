@@ -90,6 +90,27 @@ describe('readPrompt', () => {
     expect(read({ tool_choice })).toMatchObject({ toolChoice, parallelTools });
   });
 
+  test('requests strict JSON if the schema meets the rules of strict mode', () => {
+    const strictOf = (schema: object) =>
+      read({ output_config: { format: { type: 'json_schema', schema } } }).json?.strict;
+    const city = { type: 'object', properties: { name: { type: 'string' } } };
+    const closed = { ...city, required: ['name'], additionalProperties: false };
+    const listOf = (items: object) => ({
+      ...closed,
+      properties: { name: { type: 'array', items } },
+    });
+    expect([closed, listOf(closed), { ...closed, $defs: { closed } }].map(strictOf)).toEqual([
+      true,
+      true,
+      true,
+    ]);
+    const open = { ...city, required: ['name'] };
+    const optional = { ...closed, required: [] };
+    for (const schema of [open, optional, listOf(open), { ...closed, $defs: { optional } }]) {
+      expect(strictOf(schema)).toBeUndefined();
+    }
+  });
+
   test.each(['output_config', 'output_format'])('reads the JSON format from %s', (field) => {
     const format = { type: 'json_schema', schema: { type: 'object' } };
     const fields = field === 'output_config' ? { output_config: { format } } : { [field]: format };

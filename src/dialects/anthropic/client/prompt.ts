@@ -1,4 +1,11 @@
-import { fieldsOf, isNonEmptyString, type JsonObject } from '../../../core/json.ts';
+import {
+  definedFields,
+  fieldsOf,
+  isNonEmptyString,
+  isObject,
+  itemsOf,
+  type JsonObject,
+} from '../../../core/json.ts';
 import type {
   AssistantPart,
   DocumentPart,
@@ -162,7 +169,25 @@ function readParallel(choice: MessagesBody['tool_choice']): boolean | null {
 
 function readJsonFormat(body: MessagesBody): JsonFormat | null {
   const format = formatOf(body);
-  return format ? { schema: { ...format.schema }, name: 'response' } : null;
+  if (!format) return null;
+  const strict = meetsStrictRules(format.schema) ? true : undefined;
+  return { schema: { ...format.schema }, name: 'response', ...definedFields({ strict }) };
+}
+
+/**
+ * Returns true if OpenAI's strict mode accepts the schema's objects. Anthropic always enforces the
+ * schema, but it also accepts optional properties, which strict mode rejects.
+ */
+function meetsStrictRules(schema: unknown): boolean {
+  if (Array.isArray(schema)) return schema.every(meetsStrictRules);
+  if (!isObject(schema)) return true;
+  const { type, properties, required, additionalProperties } = schema;
+  if (type === 'object' || isObject(properties)) {
+    const names = new Set(itemsOf(required));
+    const allRequired = Object.keys(fieldsOf(properties)).every((name) => names.has(name));
+    if (!allRequired || additionalProperties !== false) return false;
+  }
+  return Object.values(schema).every(meetsStrictRules);
 }
 
 function readReasoningOptions(body: MessagesBody): ReasoningOptions | null {
