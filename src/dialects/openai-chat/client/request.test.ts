@@ -170,6 +170,8 @@ describe('a Responses tool in a chat request, as Cursor sends it', () => {
     const tool_choice = { type: 'function', function: { name: 'look' } };
     expect(read({ tools: [flat], tool_choice }).body.tool_choice).toEqual(tool_choice as never);
     expect(read({ tools: [flat], tool_choice: 'auto' }).body.tool_choice).toBe('auto');
+    const { body: forced, source } = read({ tools: [nested], tool_choice: 'any' });
+    expect([forced.tool_choice, source]).toEqual(['required', null]);
   });
 
   test.each([

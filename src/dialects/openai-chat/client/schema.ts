@@ -143,7 +143,8 @@ const allowedTools = Type.Object({
     tools: Type.Array(Type.Union([chosenTool, chosenCustom]), { minItems: 1, maxItems: 1024 }),
   }),
 });
-const choiceMode = oneOf('none', 'auto', 'required');
+/** `any` is the name that Mistral's and Anthropic's clients use for `required`. */
+const choiceMode = oneOf('none', 'auto', 'required', 'any');
 
 const responseFormatSchema = Type.Union([
   Type.Object({ type: Type.Literal('text') }),
@@ -220,7 +221,7 @@ export type SentBody = Static<typeof chatSchema>;
 /** The body with every tool in chat's own format. */
 export type ChatBody = Omit<SentBody, 'tools' | 'tool_choice'> & {
   tools?: (FunctionTool | CustomTool | Static<typeof searchToolSchema>)[] | null;
-  tool_choice?: Exclude<SentBody['tool_choice'], FlatChoice>;
+  tool_choice?: Exclude<SentBody['tool_choice'], FlatChoice | 'any'>;
 };
 
 /** The body with `input`, if it was sent, converted to `messages`. */

@@ -144,14 +144,18 @@ export function nestTools(sent: SentBody): ChatBody {
   return {
     ...rest,
     tools: tools?.map((tool) => (isFlat(tool) ? nest(tool) : tool)) ?? null,
-    tool_choice: isFlatChoice(choice)
-      ? { type: functionType, function: { name: choice.name } }
-      : choice,
+    tool_choice: nestChoice(choice),
   };
 }
 
+function nestChoice(choice: SentBody['tool_choice']): ChatBody['tool_choice'] {
+  if (choice === 'any') return 'required';
+  return isFlatChoice(choice) ? { type: functionType, function: { name: choice.name } } : choice;
+}
+
 function isNested(sent: SentBody): sent is SentBody & ChatBody {
-  return !sent.tools?.some(isFlat) && !isFlatChoice(sent.tool_choice);
+  const { tools, tool_choice: choice } = sent;
+  return !tools?.some(isFlat) && !isFlatChoice(choice) && choice !== 'any';
 }
 
 /** In chat's format, the content of a tool or a choice is in a field named after its type. */
