@@ -193,10 +193,10 @@ describe('the usage of a stream', () => {
     expect(upstream.requests[0]?.json).toMatchObject({ stream_options: { include_usage: true } });
   });
 
-  test('is sent with its cost by default on /api/v1, and elsewhere with usage.include', async () => {
+  test('has its cost in dollars on /api/v1, and in credits elsewhere if requested', async () => {
     play(chatAnswer('one two three'));
     const path = '/api/v1/chat/completions';
-    expect((await gateway.stream(chat, { path })).usage).toMatchObject({ cost: 7 });
+    expect((await gateway.stream(chat, { path })).usage).toMatchObject({ cost: 0.000007 });
     const included = await gateway.stream({ ...chat, usage: { include: true } });
     expect(included.usage).toMatchObject({ cost: 7 });
     expect(upstream.requests[1]?.json).not.toHaveProperty('usage');
