@@ -310,7 +310,8 @@ describe('custom tools', () => {
     const pieces = Array.from({ length: 5 }, () => ({ calls: [more(0, megabyte)] }));
     scriptStream({ calls: [call(0, '{"input":"')] }, ...pieces);
     const stream = await gateway.stream({ model: 'acme/other', ...request });
-    expect([stream.finishReasons, stream.doneCount]).toEqual([['error'], 0]);
+    expect(stream.error).toMatchObject({ type: 'upstream_error', code: 502 });
+    expect([stream.finishReasons, stream.doneCount]).toEqual([[], 0]);
   });
 
   describe('for Anthropic', () => {
