@@ -1,5 +1,6 @@
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, spyOn, test } from 'bun:test';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { rejectedBodyMsMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { FormSource } from './form-source.ts';
 import { readForm } from './multipart.ts';
@@ -340,19 +341,26 @@ describe('readForm', () => {
     const source = new FormSource(new Request('http://a.test', { method: 'POST', body }), 20);
     const failure = await failureOf(source.readExactly(4));
     expect(failure.message).toBe('No request body data arrived for 0 seconds.');
+    // Otherwise, this test would wait 10 seconds for the rest of the body.
+    const { setTimeout } = globalThis;
+    using _ = spyOn(globalThis, 'setTimeout').mockImplementation(((run: () => void, ms: number) =>
+      setTimeout(run, ms === rejectedBodyMsMax ? 10 : ms)) as typeof setTimeout);
     await source.close();
     expect(isCanceled).toBe(true);
   });
 
   test('rejects a form below the minimum rate', async () => {
+    let isRejected = false;
     const body = new ReadableStream<Uint8Array>({
       async pull(controller) {
         await Bun.sleep(5);
-        controller.enqueue(Buffer.from('a'));
+        if (isRejected) controller.close();
+        else controller.enqueue(Buffer.from('a'));
       },
     });
     const source = new FormSource(new Request('http://a.test', { method: 'POST', body }), 1_000);
     const failure = await failureOf(source.readExactly(1_000_000));
+    isRejected = true;
     // If the machine pauses during the test, the message reports a stall instead.
     expect(failure.message).toMatch(
       /^(?:The request body arrived more slowly|No request body data)/,
