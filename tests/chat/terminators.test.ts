@@ -9,12 +9,14 @@ import {
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { discrepancies } from '../support/ledger-check.ts';
+import { readStreamText } from '../support/sse-client.ts';
 import {
   checkAnthropicStream,
   checkOpenAiStream,
   checkResponsesStream,
 } from '../support/stream-checks.ts';
 import { streamFormats } from '../support/upstream-streams.ts';
+import { within } from '../support/wait-until.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -64,7 +66,7 @@ async function streamed(kind: string, path: string, body: object) {
   using activeClock = new ActiveClock();
   const request = { model: `acme/${kind}`, ...body, stream: true };
   const response = await gateway.fetch(request, { path });
-  const text = await response.text();
+  const text = await within(readStreamText(response), 'the end of the stream');
   return { text, tookMs: activeClock.ms, requestId: response.headers.get('x-request-id') ?? '' };
 }
 
