@@ -144,7 +144,6 @@ describe('the param of an error', () => {
       { tools: [{ type: 'function', function: { name: 'f', parameters: 'x' } }] },
       'tools[0].function.parameters',
     ],
-    [{ tools: [{ type: 'function', function: { name: 'f' } }] }, 'tools[0].function.parameters'],
     [{ tools: [{ type: 'function', name: 'f', function: null }] }, 'tools[0].function'],
     [{ tools: [{ type: 'function', name: 'f', function: {} }] }, 'tools[0].function.name'],
     [toolWith({ type: 5 }), 'tools[0].function.parameters.type'],

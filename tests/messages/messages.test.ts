@@ -205,7 +205,15 @@ describe('an invalid Messages request', () => {
       block({ type: 'document', source: { type: 'url', url: 'https://a' } }, 'assistant'),
     ],
     ['system[0].text', { system: [{ type: 'text' }] }],
-    ['tools[1].input_schema', { tools: [{ type: 'x_1', name: 'x' }, { name: 'look' }] }],
+    [
+      'tools[1].input_schema',
+      {
+        tools: [
+          { type: 'x_1', name: 'x' },
+          { name: 'a', input_schema: 1 },
+        ],
+      },
+    ],
     ['tools[0].name', { tools: [{ name: 'a b', input_schema: {} }] }],
     ['tool_choice.name', { tool_choice: { type: 'tool' } }],
     ['tool_choice.type', { tool_choice: { type: 'some' } }],

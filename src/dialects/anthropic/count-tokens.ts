@@ -27,7 +27,12 @@ import {
   messagesNames,
 } from './client/schema.ts';
 import { countEndpoint, readVersion, type VersionHeaders } from './hosts.ts';
-import { normalizeMessages, systemOf, withoutHoistedInstructions } from './passthrough/request.ts';
+import {
+  normalizeMessages,
+  systemOf,
+  withoutHoistedInstructions,
+  withSchemas,
+} from './passthrough/request.ts';
 import { anthropicUpstream } from './upstream/reader.ts';
 
 // Forwards token-counting requests to Anthropic-style upstreams.
@@ -59,7 +64,7 @@ function writeCount(
 ): UpstreamRequest | undefined {
   const { quirks } = target;
   const { path, fields } = countEndpoint(target, version);
-  const body: CountRequest['body'] & JsonObject = checked;
+  const body: CountRequest['body'] & JsonObject = withSchemas(checked, source);
   // If the gateway runs the search, the chat request will have a different search tool or none, so
   // a count of this request would be wrong.
   const isManagedSearch = ({ type }: JsonObject) => type === 'web_search';
@@ -67,6 +72,7 @@ function writeCount(
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && request.images.some(isRemote)) return undefined;
   const edits: Edits = { ...fields };
+  if (body !== checked) edits.tools = body.tools;
   const unsupported = withDependents(quirks.drop_params ?? []);
   const omitted = new Set([...gatewayFields, ...messageOnlyFields, ...unsupported]);
   dropFields(body, omitted, edits, countSchema.properties);

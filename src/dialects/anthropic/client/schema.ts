@@ -193,7 +193,7 @@ export const customToolSchema = Type.Object({
   type: optional(Type.Literal('custom')),
   name: Type.String({ pattern: toolNamePattern, expected: toolNameDescription }),
   description: optional(Type.String()),
-  input_schema: Type.Object({}),
+  input_schema: optional(Type.Object({})),
   strict: optional(Type.Boolean()),
   cache_control: optional(Type.Object({})),
 });

@@ -1,6 +1,6 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
 import { fieldsOf, itemsOf } from '../../../core/json.ts';
-import type { Edits, FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
+import type { Edits, FetchedImages, RawBody, Target, UpstreamRequest } from '../../dialect.ts';
 import {
   dropFields,
   editBody,
@@ -14,12 +14,14 @@ import {
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
 import { plainCallId } from '../../normalize/requests/tool-identifiers.ts';
+import { noParameters } from '../../normalize/requests/tool-schema.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
 import { withNeededBetas } from '../betas.ts';
-import type { MessagesRequest } from '../client/request.ts';
+import { isCustom, type MessagesRequest } from '../client/request.ts';
 import {
   type AnyBlock,
   blocksIn,
+  type CountBody,
   countSchema,
   isGeneratedImage,
   isKnown,
@@ -42,7 +44,7 @@ export function passMessages(
   target: Target,
 ): UpstreamRequest {
   const { source } = request;
-  const body: Body = request.body;
+  const body: Body = withSchemas(request.body, source);
   const isStream = body.stream === true;
   const { path, headers, fields } = messagesEndpoint(target, isStream, version);
   const edits: Edits = { ...fields };
@@ -60,6 +62,7 @@ export function passMessages(
     ...dropEffort(request, target, edits),
   ];
   const paid = dropPaidTools(body, target, edits);
+  if (body !== request.body && !('tools' in edits)) edits.tools = body.tools;
   const { messages, lostThinking, lost } = prepareMessages(remaining, target, paid.lost);
   dropped.push(...paid.dropped, ...lost, ...droppedByHoisting(body.messages, remaining));
   if (messages !== body.messages) {
@@ -94,6 +97,23 @@ function fitThinking(
   const tokens = lostThinking ? undefined : budgetWithin(thinking.budget_tokens, limit);
   edits.thinking = tokens === undefined ? undefined : { ...thinking, budget_tokens: tokens };
   return tokens === undefined ? ['thinking'] : [];
+}
+
+/**
+ * Adds a schema to tools that the client sent without one, because Anthropic requires it. Returns
+ * the same body if no tool lacks it.
+ */
+export function withSchemas<Sent extends CountBody>(body: Sent, source: RawBody | null): Sent {
+  if (!body.tools?.some(lacksSchema)) return body;
+  const tools = (withExactNumbers(body, source).tools ?? []).map((tool) => {
+    const completed = { ...tool, input_schema: noParameters() };
+    return lacksSchema(tool) ? completed : tool;
+  });
+  return { ...body, tools };
+}
+
+function lacksSchema(tool: AnyTool): boolean {
+  return isCustom(tool) && !tool.input_schema;
 }
 
 function dropEmptyStops({ stop_sequences: sequences }: Body, edits: Edits): void {

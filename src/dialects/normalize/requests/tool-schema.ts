@@ -110,11 +110,20 @@ function toCurrentBound(schema: JsonObject, name: 'Minimum' | 'Maximum'): JsonOb
 const unsupportedSyntax = /\\[pP]\{|\\u\{|\\k<|\(\?<[A-Za-z_]/;
 
 /**
+ * Returns the schema of a tool that the client sent without one. OpenAI and others require one. In
+ * strict mode, it must forbid other properties.
+ */
+export function noParameters(isStrict = false): JsonObject {
+  const empty = { type: 'object', properties: {} };
+  return isStrict ? { ...empty, required: [], additionalProperties: false } : empty;
+}
+
+/**
  * Adds missing `properties`, which MCP and Anthropic don't require, and a missing `type`, which
  * Codex's desktop app omits.
  */
-export function functionSchema(parameters: Tool['parameters']): JsonObject {
-  const original = parameters ?? {};
+export function functionSchema(original: Tool['parameters'], isStrict = false): JsonObject {
+  if (original === null) return noParameters(isStrict);
   const schema = {
     type: 'object',
     properties: {},

@@ -91,7 +91,7 @@ const functionTool = Type.Object({
   type: Type.Literal('function'),
   function: Type.Object({
     ...named,
-    parameters,
+    parameters: optional(parameters),
     strict: optional(Type.Boolean()),
   }),
 });

@@ -11,6 +11,7 @@ import {
 import type { RawBody } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
 import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
+import { noParameters } from '../../normalize/requests/tool-schema.ts';
 import {
   freeFormArguments,
   freeFormFunction,
@@ -105,6 +106,29 @@ export function functionToolFields({ tools, tool_choice: choice }: Tools) {
   return { tools: functions?.filter((tool) => names.has(nameOf(tool))) ?? null, tool_choice: mode };
 }
 
+/**
+ * Adds a schema to functions without parameters, because some servers require one. Returns the same
+ * object if no function lacks it.
+ */
+export function withParameters(
+  body: MessagesBody,
+  request: { readonly body: MessagesBody; readonly source: RawBody | null },
+): MessagesBody {
+  if (!body.tools?.some(lacksParameters)) return body;
+  const { tools } = body === request.body ? withExactNumbers(body, request.source) : body;
+  return { ...body, tools: tools?.map(addParameters) ?? null };
+}
+
+function lacksParameters(tool: AnyTool): tool is FunctionTool {
+  return isFunction(tool) && !tool.function.parameters;
+}
+
+function addParameters(tool: AnyTool): AnyTool {
+  if (!lacksParameters(tool)) return tool;
+  const parameters = noParameters(tool.function.strict === true);
+  return { ...tool, function: { ...tool.function, parameters } };
+}
+
 /** Keeps the other fields of the tool, such as `cache_control`. */
 function toFunction({ custom, ...otherFields }: CustomTool): FunctionTool {
   const { format, ...rest } = custom;
@@ -183,11 +207,8 @@ function nest(tool: FlatTool | FlatCustomTool): FunctionTool | CustomTool {
   };
 }
 
-/** OpenAI rejects an empty schema. */
-const noParameters = { type: 'object', properties: {} };
-
-function nestFunction({ parameters, ...rest }: Omit<FlatTool, 'type'>): FunctionTool {
-  return { type: functionType, function: { ...rest, parameters: parameters ?? noParameters } };
+function nestFunction(fields: Omit<FlatTool, 'type'>): FunctionTool {
+  return { type: functionType, function: fields };
 }
 
 // `functions`, `function_call`, and messages with the role `function`: OpenAI's tool calling before

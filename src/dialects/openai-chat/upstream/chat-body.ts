@@ -172,7 +172,7 @@ function writeTool({ name, description, parameters, strict }: Tool) {
     function: {
       name,
       ...(description === undefined ? {} : { description }),
-      parameters: functionSchema(parameters),
+      parameters: functionSchema(parameters, strict),
       ...(strict === undefined ? {} : { strict }),
     },
   };

@@ -22,7 +22,7 @@ import { dropsParameter } from '../../normalize/requests/vendor-parameters.ts';
 import { readReasoningOptions, unsupportedReasoningFields } from '../client/prompt.ts';
 import type { ChatRequest, OpenAiRequest } from '../client/request.ts';
 import { chatSchema } from '../client/schema.ts';
-import { toFunctionTools } from '../client/tool-formats.ts';
+import { toFunctionTools, withParameters } from '../client/tool-formats.ts';
 import {
   messageNamePaths,
   normalizeMessages,
@@ -59,12 +59,11 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
   const { quirks } = target;
   const dropsBreakpoints = quirks.drop_params?.includes('cache_control') ?? false;
   const request = dropsBreakpoints ? withoutCacheBreakpoints(original) : original;
-  const body: Body = quirks.newer_tools === 'keep' ? request.body : toFunctionTools(request);
+  const functions = quirks.newer_tools === 'keep' ? request.body : toFunctionTools(request);
+  const body: Body = withParameters(functions, request);
   const edits: Edits = { model: target.upstreamModel };
-  if (body !== request.body) {
-    edits.tools = body.tools;
-    edits.tool_choice = body.tool_choice;
-    edits.messages = body.messages;
+  for (const name of ['tools', 'tool_choice', 'messages'] as const) {
+    if (body[name] !== request.body[name]) edits[name] = body[name];
   }
   dropFields(body, replaced, edits, chatSchema.properties);
   limitOutput(body, target, edits);

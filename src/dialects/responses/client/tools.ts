@@ -4,10 +4,13 @@ import { invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf, isNonEmptyString } from '../../../core/json.ts';
 import type { Tool } from '../../../core/prompt.ts';
 import { oneOf, optional, validationError } from '../../../core/schema.ts';
+import type { RawBody } from '../../dialect.ts';
 import { parseArguments } from '../../normalize/exact-json.ts';
+import { withExactNumbers } from '../../normalize/requests/exact-numbers.ts';
 import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
 import { isSearchTool, searchToolSchema } from '../../normalize/requests/search-options.ts';
 import { toolNameDescription, toolNamePattern } from '../../normalize/requests/tool-identifiers.ts';
+import { noParameters } from '../../normalize/requests/tool-schema.ts';
 import { freeFormFunction } from '../../normalize/requests/tools.ts';
 import type { UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { anyTyped, type ResponsesBody } from './schema.ts';
@@ -251,6 +254,40 @@ function readFunction(
     description: description || undefined,
     strict: strict ?? undefined,
   };
+}
+
+/**
+ * Adds a schema to functions without parameters, because OpenAI requires one. Returns the same body
+ * if no function lacks it.
+ */
+export function withParameters({
+  body,
+  source,
+}: {
+  readonly body: ResponsesBody;
+  readonly source: RawBody | null;
+}): ResponsesBody {
+  if (!body.tools?.some(lacksParameters)) return body;
+  const { tools } = withExactNumbers(body, source);
+  return { ...body, tools: tools?.map(addParameters) ?? null };
+}
+
+function lacksParameters(tool: AnyTool): boolean {
+  if (!isClientTool(tool)) return false;
+  if (tool.type === 'namespace') return tool.tools.some(lacksParameters);
+  return tool.type === 'function' && !tool.parameters;
+}
+
+/** OpenAI's functions are strict unless the client says otherwise. */
+function addParameters(tool: AnyTool): AnyTool {
+  if (!isClientTool(tool) || !lacksParameters(tool)) return tool;
+  if (tool.type === 'namespace') {
+    const namespace = { ...tool, tools: tool.tools.map(addParameters) };
+    return namespace;
+  }
+  const { strict = null } = fieldsOf(tool);
+  const completed = { ...tool, parameters: noParameters(strict !== false) };
+  return completed;
 }
 
 /**

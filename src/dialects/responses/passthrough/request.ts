@@ -31,7 +31,7 @@ import {
 } from '../client/input-items.ts';
 import type { ResponsesRequest } from '../client/request.ts';
 import { encryptedReasoning, type ResponsesBody, responsesSchema } from '../client/schema.ts';
-import { clientToolSchemas, toolLists } from '../client/tools.ts';
+import { clientToolSchemas, toolLists, withParameters } from '../client/tools.ts';
 import { ownReasoning } from '../reasoning-signature.ts';
 import { outputTokensMin, validCallId } from '../upstream/request.ts';
 
@@ -39,8 +39,9 @@ const names = checkedNames(responsesSchema, itemSchemas, partSchemas, clientTool
 
 /** Passes a Responses client's request to a Responses upstream, edited as needed. */
 export function passResponsesRequest(request: ResponsesRequest, target: Target): UpstreamRequest {
-  const body: ResponsesBody & Record<string, unknown> = request.body;
+  const body: ResponsesBody & Record<string, unknown> = withParameters(request);
   const edits: Edits = { model: target.upstreamModel };
+  if (body !== request.body) edits.tools = body.tools;
   dropFields(body, gatewayFields, edits);
   limitOutput(body, target, edits);
   // The gateway doesn't store responses, so the upstream must not store them either.

@@ -143,7 +143,7 @@ describe('writeRequest', () => {
       {
         type: 'function',
         name: 'now',
-        parameters: { type: 'object', properties: {} },
+        parameters: { type: 'object', properties: {}, required: [], additionalProperties: false },
         strict: true,
       },
     ]);

@@ -115,8 +115,9 @@ function writeTools({ tools, toolChoice, parallelTools }: Prompt) {
 }
 
 /** Always sends `strict`, because this endpoint defaults to strict mode. */
-function writeTool({ name, description, parameters, strict = false }: Tool) {
-  return { type: 'function', name, description, parameters: functionSchema(parameters), strict };
+function writeTool({ name, description, parameters: schema, strict = false }: Tool) {
+  const parameters = functionSchema(schema, strict);
+  return { type: 'function', name, description, parameters, strict };
 }
 
 function writeTextOptions({ json, verbosity }: Prompt) {
