@@ -15,13 +15,23 @@ import {
   totalCharge,
 } from '../money/price/fee-kinds.ts';
 import { type Cell, csvTable } from './csv.ts';
-import { type DayRange, dayMs, hoursPerDay, isoDay, isoTime, monthAround } from './period.ts';
+import {
+  type DayRange,
+  type HourRange,
+  hourMs,
+  hoursPerDay,
+  isoDay,
+  isoTime,
+  monthAround,
+} from './period.ts';
 
 /** A tenant's usage and spend by day or hour. They are read from sums, never from the log. */
 
 export interface AnalyticsFilter {
   readonly tenantId: string;
   readonly days: DayRange;
+  /** The hours of these days to count. By default, all of them. */
+  readonly hours?: HourRange | undefined;
   readonly keyId: string | null;
 }
 
@@ -103,21 +113,37 @@ export async function readSeries(
   return isComplete ? { granularity: 'hour', active: hours } : { granularity: 'day', active: days };
 }
 
+/**
+ * Returns the filter without its hours if the hourly sums of its days are incomplete. Then the
+ * report covers the full days, as its period says.
+ */
+export async function withCompleteHours(
+  reads: AnalyticsReads,
+  { hours, ...filter }: AnalyticsFilter,
+): Promise<AnalyticsFilter> {
+  if (hours === undefined) return filter;
+  // Read the days first, as in `readSeries`.
+  const days = await reads.series(filter, 'day');
+  const byHour = await reads.series({ ...filter, hours: hoursOf(filter.days) }, 'day');
+  return sumOf(byHour).requests >= sumOf(days).requests ? { ...filter, hours } : filter;
+}
+
+function hoursOf({ first, last }: DayRange): HourRange {
+  return { first: first * hoursPerDay, last: (last + 1) * hoursPerDay - 1 };
+}
+
 /** The time series also has the days or hours without requests. */
 export function analyticsObject(
-  { first, last }: DayRange,
+  { days, hours = hoursOf(days) }: Pick<AnalyticsFilter, 'days' | 'hours'>,
   { granularity, active }: Series,
 ): Omit<AnalyticsObject, 'group_by' | 'groups'> {
   const byBucket = new Map(active.map((sums) => [sums.bucket, sums]));
-  const perDay = bucketsPerDay[granularity];
-  const buckets = Array.from(
-    { length: (last - first + 1) * perDay },
-    (_, index) => first * perDay + index,
-  );
+  const { first, last } = granularity === 'hour' ? hours : days;
+  const buckets = Array.from({ length: last - first + 1 }, (_, index) => first + index);
   return {
     period: {
-      start_date: isoTime(first * dayMs),
-      end_date: isoTime((last + 1) * dayMs - 1),
+      start_date: isoTime(hours.first * hourMs),
+      end_date: isoTime((hours.last + 1) * hourMs - 1),
     },
     ...(granularity === 'hour' ? { granularity } : {}),
     summary: summaryOf(sumOf(active)),

@@ -47,7 +47,23 @@ export interface DayRange {
 const daysMax = 3_660;
 const defaultDays = 7;
 
-/** Returns the days that a report covers; times of day are ignored. */
+/** Hours since 1970, both inclusive. */
+export interface HourRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Returns the hours of a report that contain its ends, or undefined if it covers full days. */
+export function readHours(query: PeriodQuery, { first, last }: DayRange): HourRange | undefined {
+  const { from, until } = readPeriod(query);
+  const start = query.start === null ? first * hoursPerDay : Math.floor(from / hourMs);
+  const isOpen = query.end === null;
+  const end = isOpen ? (last + 1) * hoursPerDay - 1 : Math.floor((until - 1) / hourMs);
+  const isFullDays = start % hoursPerDay === 0 && (end + 1) % hoursPerDay === 0;
+  return isFullDays ? undefined : { first: start, last: end };
+}
+
+/** Returns the days that a report covers, including those of which it covers only hours. */
 export function readDays({ start, end }: PeriodQuery, now: number): DayRange {
   const last = end === null ? dayOf(now) : dayOf(readDate(end, 'end_date').until - 1);
   const first = start === null ? last - defaultDays : dayOf(readDate(start, 'start_date').from);

@@ -204,6 +204,38 @@ describe('GET /v1/customer/analytics', () => {
     expect(byDay.json.granularity).toBeUndefined();
   });
 
+  test('counts only the hours that contain its times, as the log does', async () => {
+    const key = await gateway.makeTenant({ name: 'Times' });
+    await chat('acme/chat', key);
+    const now = Date.now();
+    const hourOf = (offset: number) =>
+      `${new Date(now + offset * 3_600_000).toISOString().slice(0, 13)}:30Z`;
+    const requestsIn = async (from: number, to: number) => {
+      const dates = `start_date=${hourOf(from)}&end_date=${hourOf(to)}`;
+      const { json } = await gateway.get(`/v1/customer/analytics?${dates}&group_by=model`, { key });
+      const csv = await gateway.get(`/v1/customer/analytics/export.csv?${dates}`, { key });
+      const { total_requests } = isObject(json.summary) ? json.summary : {};
+      return [total_requests, rowsOf(json.groups).length, csv.text.trim().split('\r\n').length - 1];
+    };
+    expect(await requestsIn(-1, 1)).toEqual([1, 1, 1]);
+    expect(await requestsIn(-9, -2)).toEqual([0, 0, 0]);
+    expect(await requestsIn(2, 9)).toEqual([0, 0, 0]);
+    const { json } = await gateway.get(
+      `/v1/customer/analytics?start_date=${hourOf(-9)}&end_date=${hourOf(-2)}`,
+      { key },
+    );
+    expect(json.period).toEqual({
+      start_date: `${hourOf(-9).slice(0, 13)}:00:00.000Z`,
+      end_date: `${hourOf(-2).slice(0, 13)}:59:59.999Z`,
+    });
+  });
+
+  test('rejects a time that is after its end', async () => {
+    const dates = 'start_date=2026-02-28T12:00:00Z&end_date=2026-02-28T11:00:00Z';
+    const { status, error } = await gateway.get(`/v1/customer/analytics?${dates}`);
+    expect([status, error.param]).toEqual([400, 'start_date']);
+  });
+
   test.each([
     ['granularity=hour', 'granularity=hour covers one day.'],
     ['granularity=minute', 'granularity must be'],

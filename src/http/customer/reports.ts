@@ -23,6 +23,7 @@ import {
   readSeries,
   sumOf,
   type UsageGroupReads,
+  withCompleteHours,
 } from '../../records/analytics.ts';
 import {
   findWithRetry,
@@ -31,7 +32,14 @@ import {
   logsCsv,
   type RequestLog,
 } from '../../records/customer-log.ts';
-import { daysOf, isoTime, monthAround, readDays, readMonth } from '../../records/period.ts';
+import {
+  daysOf,
+  isoTime,
+  monthAround,
+  readDays,
+  readHours,
+  readMonth,
+} from '../../records/period.ts';
 import { receiptObject } from '../../records/receipt.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
 import {
@@ -142,7 +150,7 @@ async function showAnalytics(deps: CustomerDeps, exchange: Exchange, caller: Cal
   const groupBy = readGroupBy(exchange.query);
   const requested = readGranularity(exchange.query, filter.days);
   const series = await readSeries(deps.analytics, filter, requested);
-  const totals = analyticsObject(filter.days, series);
+  const totals = analyticsObject(filter, series);
   if (groupBy === null) return json(exchange, totals);
   const sums = await deps.usageGroups.sumsBy(filter, groupBy, series.granularity);
   const groups = groupObjects(series, sums);
@@ -157,12 +165,15 @@ async function exportAnalytics(deps: CustomerDeps, exchange: Exchange, caller: C
 }
 
 async function analyticsFilter(
-  { logs, now }: CustomerDeps,
+  { logs, analytics, now }: CustomerDeps,
   { query }: Exchange,
   { tenantId }: Caller,
 ) {
-  const days = readDays(datesOf(query), now());
-  return { tenantId, days, keyId: await readKeyId(query, tenantId, logs) };
+  const dates = datesOf(query);
+  const days = readDays(dates, now());
+  const hours = readHours(dates, days);
+  const keyId = await readKeyId(query, tenantId, logs);
+  return withCompleteHours(analytics, { tenantId, days, hours, keyId });
 }
 
 async function exportStatement(

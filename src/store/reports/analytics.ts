@@ -12,6 +12,7 @@ import {
   type UsageSums,
   usageGroupsMax,
 } from '../../records/analytics.ts';
+import { hoursPerDay } from '../../records/period.ts';
 import { byBytes, charged, type Database, type Engine, SqlRepository } from '../database.ts';
 import type { UsageDailyTable } from '../schema.ts';
 
@@ -63,7 +64,8 @@ export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
           'traffic_mode as trafficMode',
           'key_id as keyId',
         ])
-        .select(sumNames.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
+        .select(sumsOfGroup)
+        .groupBy(['bucket', 'model', 'provider', 'traffic_mode', 'key_id'])
         .$if(last !== undefined, (query) => query.where(afterRow(last, orderColumns)))
         .orderBy(sql`${sql.join(orderColumns)}`)
         .limit(rowsPerPage)
@@ -74,26 +76,32 @@ export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
   }
 }
 
-type UsageTable = UsageDailyTable & { readonly bucket: number };
+type UsageTable = UsageDailyTable & { readonly bucket: number; readonly unit: number };
 
-/** The sums of a granularity, with the day or hour as `bucket`. */
-const usageTables: Readonly<Record<Granularity, RawBuilder<UsageTable>>> = {
-  day: sql`(select day as bucket, usage_daily.* from usage_daily)`,
-  hour: sql`(select hour as bucket, usage_hourly.* from usage_hourly)`,
+/** Each table's sums with its own day or hour as `unit`, and the day or hour of the report. */
+const usageTables = {
+  day: sql<UsageTable>`(select day as bucket, day as unit, usage_daily.* from usage_daily)`,
+  hour: sql<UsageTable>`(select hour as bucket, hour as unit, usage_hourly.* from usage_hourly)`,
+  dayOfHours: sql<UsageTable>`(
+    select hour / ${sql.lit(hoursPerDay)} as bucket, hour as unit, usage_hourly.* from usage_hourly
+  )`,
 };
 
 /** Selects the daily or hourly sums that match a filter. */
 function sumRows(
   { read }: Database,
-  { tenantId, days, keyId }: AnalyticsFilter,
+  { tenantId, days, hours, keyId }: AnalyticsFilter,
   granularity: Granularity,
 ) {
   const perDay = bucketsPerDay[granularity];
+  const first = hours?.first ?? days.first * perDay;
+  const until = hours ? hours.last + 1 : (days.last + 1) * perDay;
+  const table = hours && granularity === 'day' ? 'dayOfHours' : granularity;
   return read
-    .selectFrom(usageTables[granularity].as('usage'))
+    .selectFrom(usageTables[table].as('usage'))
     .where('tenant_id', '=', tenantId)
-    .where('bucket', '>=', days.first * perDay)
-    .where('bucket', '<', (days.last + 1) * perDay)
+    .where('unit', '>=', first)
+    .where('unit', '<', until)
     .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
 }
 
