@@ -71,6 +71,9 @@ export interface Match {
   param(name: string): string;
 }
 
+/** Paths of OpenAI's API, or of this gateway, that Anthropic's API has, too. */
+const sharedPath = /^\/v1\/(?:models|files|skills)(?:\/|$)/;
+
 /** One HTTP request and the state of its response, independent of the web framework. */
 export class Exchange {
   readonly request: Request;
@@ -100,8 +103,8 @@ export class Exchange {
     const { path, openRouterStyle, anthropicStyle } = normalizePath(pathOf(request.url));
     this.path = path;
     this.openRouterStyle = openRouterStyle;
-    // OpenAI and Anthropic clients list models at the same path; only this header differs.
-    const isShared = path.startsWith('/v1/models');
+    // OpenAI and Anthropic clients use these paths; only this header differs.
+    const isShared = sharedPath.test(path);
     this.isAnthropicClient =
       anthropicStyle || (isShared && request.headers.has('anthropic-version'));
     // OpenRouter's SDKs accept only a number as the code.

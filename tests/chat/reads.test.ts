@@ -184,6 +184,16 @@ describe('GET /v1/models', () => {
     expect(reply.error.message).toContain(param);
   });
 
+  test.each(['/v1/files', '/v1/files/file_1', '/v1/skills', '/v1/messages/batches'])(
+    'returns a 404 in the Anthropic format to Anthropic clients: %s',
+    async (path) => {
+      const headers = { 'anthropic-version': '2023-06-01' };
+      const reply = await gateway.get(path, { headers });
+      expect(reply.status).toBe(404);
+      expect(reply.json).toMatchObject({ type: 'error', error: { type: 'not_found_error' } });
+    },
+  );
+
   test('accepts a management key and rejects requests without a key', async () => {
     const { management } = gateway.keys;
     expect((await gateway.get('/v1/models', { key: management })).status).toBe(200);
