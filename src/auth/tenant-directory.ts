@@ -25,6 +25,8 @@ export interface ApiKey {
   readonly label: string;
   readonly name: string;
   readonly disabled: boolean;
+  /** True if only the operator can enable the key again. */
+  readonly disabledByOperator?: boolean;
   readonly limitCredits: number | null;
   readonly limitReset: LimitReset | null;
   readonly models: readonly string[] | null;
@@ -52,7 +54,9 @@ export type TenantChange = Partial<
   Pick<Tenant, 'name' | 'disabled' | 'requestsPerMinute' | 'concurrentRequests'>
 >;
 
-export type KeyChange = Partial<Pick<ApiKey, 'name' | 'disabled' | keyof typeof unrestricted>>;
+export type KeyChange = Partial<
+  Pick<ApiKey, 'name' | 'disabled' | 'disabledByOperator' | keyof typeof unrestricted>
+>;
 
 /** Replaces the secret of a key; the previous one works until `previousSecretExpiresAt`. */
 export interface NewSecret {
@@ -106,7 +110,8 @@ export interface TenantDirectory {
   listTenants(page: TenantPage): Promise<readonly Tenant[]>;
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined>;
 
-  addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'>;
+  /** Returns `full` if the tenant already has `keysMax` keys. */
+  addKey(key: ApiKey, hash: Uint8Array, keysMax?: number): Promise<'added' | 'exists' | 'full'>;
   /** Every lookup is limited to the tenant's own keys. */
   getKey(tenantId: string, id: string): Promise<ApiKey | undefined>;
   countKeys(tenantId: string): Promise<number>;

@@ -89,6 +89,8 @@ export interface ApiKeysTable {
   previous_hash: Uint8Array | null;
   previous_until: number | null;
   disabled: Flag;
+  /** Set together with `disabled`. Only the operator can clear it. */
+  disabled_by_operator: Generated<Flag>;
   deleted_at: number | null;
   limit_credits: number | null;
   limit_reset: LimitReset | null;

@@ -380,6 +380,32 @@ describe.each([...engines])('SqlTenantDirectory on $name', ({ empty }) => {
     });
   });
 
+  test('addKey keeps to the maximum under concurrent calls of several processes', async () => {
+    const tenant = await addedTenant();
+    await addedKey(tenant.id);
+    const outcomes = await Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        (index % 2 ? directory : otherDirectory).addKey(makeKey(tenant.id), randomHash(), 4),
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome === 'added')).toHaveLength(3);
+    expect(outcomes.filter((outcome) => outcome === 'full')).toHaveLength(9);
+    expect(await directory.countKeys(tenant.id)).toBe(4);
+  });
+
+  test("changeKey can't enable a key that the operator disabled at the same time", async () => {
+    const tenant = await addedTenant();
+    const { key } = await addedKey(tenant.id);
+    const byOperator = { disabled: true, disabledByOperator: true };
+    await directory.changeKey(tenant.id, key.id, byOperator, 1);
+    expect(await directory.changeKey(tenant.id, key.id, { disabled: false }, 2)).toMatchObject(
+      byOperator,
+    );
+    const enabled = { disabled: false, disabledByOperator: false };
+    const changed = await directory.changeKey(tenant.id, key.id, enabled, 3);
+    expect(changed).toEqual({ ...key, disabled: false, updatedAt: 3 });
+  });
+
   describe('purgeUnusedKeys', () => {
     test('removes keys that were deleted long ago and never used, and no others', async () => {
       const tenant = await addedTenant();

@@ -18,8 +18,7 @@ function serviceWith(keys: number): KeyService {
   const never = () => Promise.reject(new Error('Unexpected call.'));
   const directory: KeyService['directory'] = {
     getTenant: async () => tenant,
-    countKeys: async () => keys,
-    addKey: async () => 'added',
+    addKey: async (_key, _hash, keysMax = 0) => (keys < keysMax ? 'added' : 'full'),
     getKey: never,
     listKeys: never,
     changeKey: never,

@@ -1,25 +1,19 @@
 import { strict as assert } from 'node:assert';
 import { type KeyObject, keysPerPage } from '../../contract/keys.ts';
 import { keysPerTenantMax } from '../../core/bounds.ts';
-import { type LimitReset, limitPeriod } from '../../core/caller.ts';
+import { type Caller, type LimitReset, limitPeriod } from '../../core/caller.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { generateKey, isKeyId } from '../api-key.ts';
 import type { ApiKey, KeyPage, TenantDirectory } from '../tenant-directory.ts';
 import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
+import { Manager } from './manager-limits.ts';
 import { findTenant } from './tenants.ts';
 
 /** Key management, for the HTTP API and the command line. */
 
 type KeyDirectory = Pick<
   TenantDirectory,
-  | 'getTenant'
-  | 'countKeys'
-  | 'addKey'
-  | 'getKey'
-  | 'listKeys'
-  | 'changeKey'
-  | 'rotateKey'
-  | 'deleteKey'
+  'getTenant' | 'addKey' | 'getKey' | 'listKeys' | 'changeKey' | 'rotateKey' | 'deleteKey'
 >;
 
 export interface KeyService {
@@ -41,19 +35,20 @@ export interface IssuedKey {
   readonly text: string;
 }
 
+/** `caller` is the management key that manages keys, here and below. Operators have none. */
 export async function createKey(
   service: KeyService,
   tenantId: string,
   body: unknown,
+  caller?: Caller,
 ): Promise<IssuedKey> {
   const { directory } = service;
   const now = service.now();
-  const settings = readNewKey(body, await requestsMax(service, tenantId), now);
-  if ((await directory.countKeys(tenantId)) >= keysPerTenantMax) {
-    throw invalidRequest(
-      `This tenant already has the maximum of ${keysPerTenantMax} keys. Delete one first.`,
-    );
-  }
+  const requested = readNewKey(body, await requestsMax(service, tenantId), now);
+  const manager = caller && (await Manager.of(directory, caller));
+  const expiresAt = manager ? manager.expiryOf(requested.expiresAt) : requested.expiresAt;
+  const settings = { ...requested, expiresAt };
+  manager?.checkNewKey(settings);
   const { id, text, hash, label } = generateKey(settings.kind);
   const key: ApiKey = {
     ...settings,
@@ -65,7 +60,12 @@ export async function createKey(
     updatedAt: now,
     lastUsedAt: null,
   };
-  const outcome = await directory.addKey(key, hash);
+  const outcome = await directory.addKey(key, hash, keysPerTenantMax);
+  if (outcome === 'full') {
+    throw invalidRequest(
+      `This tenant already has the maximum of ${keysPerTenantMax} keys. Delete one first.`,
+    );
+  }
   assert.equal(outcome, 'added', 'The generated key id is already in use.');
   return { key: keyObject(key, nothingSpent, now), text };
 }
@@ -93,11 +93,16 @@ export async function changeKey(
   tenantId: string,
   id: string,
   body: unknown,
+  caller?: Caller,
 ): Promise<KeyObject> {
   const { directory } = service;
   const now = service.now();
   const key = await findKey(service, tenantId, id);
-  const change = readKeyChange(body, key, await requestsMax(service, tenantId), now);
+  const requested = readKeyChange(body, key, await requestsMax(service, tenantId), now);
+  if (caller) (await Manager.of(directory, caller)).checkChange(key, requested);
+  const { disabled } = requested;
+  const byOperator = !caller && disabled !== undefined ? { disabledByOperator: disabled } : {};
+  const change = { ...requested, ...byOperator };
   const isEmpty = Object.keys(change).length === 0;
   return toKeyObject(service, isEmpty ? key : await directory.changeKey(tenantId, id, change, now));
 }
@@ -108,11 +113,13 @@ export async function rotateKey(
   tenantId: string,
   id: string,
   body: unknown,
+  caller?: Caller,
 ): Promise<IssuedKey> {
   const { directory } = service;
   const now = service.now();
   const overlapSeconds = readOverlap(body);
   const key = await findKey(service, tenantId, id);
+  if (caller) (await Manager.of(directory, caller)).checkRotation(key);
   const { text, hash, label } = generateKey(key.kind, key.id);
   const previousSecretExpiresAt = now + overlapSeconds * 1000;
   const rotated = await directory.rotateKey(

@@ -21,12 +21,14 @@ type KeyHandler = (
   exchange: Exchange,
   tenantId: string,
   keyId: string,
+  /** The tenant's management key. Absent for operators. */
+  caller?: Caller,
 ) => Promise<Response>;
 
 const handlers: Readonly<Record<keyof typeof tenantKeyDocs, KeyHandler>> = {
-  async create(deps, exchange, tenantId) {
+  async create(deps, exchange, tenantId, _keyId, caller) {
     const body = await readManagementBody(exchange);
-    const { key, text } = await manage.createKey(deps, tenantId, body);
+    const { key, text } = await manage.createKey(deps, tenantId, body, caller);
     const issued: IssuedKeyObject = { data: key, key: text };
     return json(exchange, issued, 201);
   },
@@ -42,9 +44,9 @@ const handlers: Readonly<Record<keyof typeof tenantKeyDocs, KeyHandler>> = {
   async show(deps, exchange, tenantId, keyId) {
     return json(exchange, { data: await manage.showKey(deps, tenantId, keyId) });
   },
-  async change(deps, exchange, tenantId, keyId) {
+  async change(deps, exchange, tenantId, keyId, caller) {
     const body = await readManagementBody(exchange);
-    const data = await manage.changeKey(deps, tenantId, keyId, body);
+    const data = await manage.changeKey(deps, tenantId, keyId, body, caller);
     await deps.applyChanges();
     return json(exchange, { data });
   },
@@ -53,9 +55,9 @@ const handlers: Readonly<Record<keyof typeof tenantKeyDocs, KeyHandler>> = {
     await deps.applyChanges();
     return json(exchange, deletedObject);
   },
-  async rotate(deps, exchange, tenantId, keyId) {
+  async rotate(deps, exchange, tenantId, keyId, caller) {
     const body = await readManagementBody(exchange);
-    const { key, text } = await manage.rotateKey(deps, tenantId, keyId, body);
+    const { key, text } = await manage.rotateKey(deps, tenantId, keyId, body, caller);
     await deps.applyChanges();
     const issued: IssuedKeyObject = { data: key, key: text };
     return json(exchange, issued);
@@ -68,10 +70,8 @@ const admin = routesFor({ access: 'admin' });
 
 /** Key management for tenants. The tenant is always the caller's, never a parameter. */
 export function keyRoutes(deps: KeyDeps & KeyContext): Route[] {
-  const own =
-    (name: keyof typeof handlers) =>
-    (exchange: Exchange, { tenantId }: Caller) =>
-      handlers[name](deps, exchange, tenantId, exchange.param('id'));
+  const own = (name: keyof typeof handlers) => (exchange: Exchange, caller: Caller) =>
+    handlers[name](deps, exchange, caller.tenantId, exchange.param('id'), caller);
   return [
     management.post('/api/v1/keys', keyDocs.create, own('create')),
     management.get('/api/v1/keys', keyDocs.list, own('list')),

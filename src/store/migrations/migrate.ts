@@ -17,6 +17,7 @@ import { hourlyUsage } from './0010-hourly-usage.ts';
 import { heldCredits } from './0011-held-credits.ts';
 import { journals } from './0012-journals.ts';
 import { tenantChanges } from './0013-tenant-changes.ts';
+import { keysDisabledByOperator } from './0014-keys-disabled-by-operator.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -37,6 +38,7 @@ export const migrations: readonly Migration[] = [
   heldCredits,
   journals,
   tenantChanges,
+  keysDisabledByOperator,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

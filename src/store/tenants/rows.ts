@@ -1,5 +1,5 @@
 import { strict as assert } from 'node:assert';
-import type { Selectable, Updateable } from 'kysely';
+import type { Kysely, Selectable, Updateable } from 'kysely';
 import type {
   ApiKey,
   KeyChange,
@@ -10,8 +10,8 @@ import type {
 import { type Scope, scopes } from '../../core/caller.ts';
 import { parseJson } from '../../core/json.ts';
 import { repeatToPowerOfTwo } from '../batch-loader.ts';
-import type { Database } from '../database.ts';
-import type { ApiKeysTable, Flag, TenantsTable } from '../schema.ts';
+import type { Database, StoreTransaction } from '../database.ts';
+import type { ApiKeysTable, Flag, Schema, TenantsTable } from '../schema.ts';
 
 type Row = Selectable<ApiKeysTable>;
 type HashColumn = 'secret_hash' | 'previous_hash';
@@ -64,6 +64,28 @@ async function tenantsOf(
   return new Map(tenants.map((row) => [row.id, tenantOf(row)]));
 }
 
+export async function countLiveKeys(read: Kysely<Schema>, tenantId: string): Promise<number> {
+  const { count } = await read
+    .selectFrom('api_keys')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('tenant_id', '=', tenantId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** Returns true if the tenant has this many keys. No other transaction can add one until the end. */
+export async function hasKeys(
+  trx: StoreTransaction,
+  tenantId: string,
+  count: number,
+): Promise<boolean> {
+  if (count === Number.POSITIVE_INFINITY) return false;
+  const tenant = trx.selectFrom('tenants').select('id').where('id', '=', tenantId);
+  await tenant.forUpdate().execute();
+  return (await countLiveKeys(trx, tenantId)) >= count;
+}
+
 export function tenantOf(row: Selectable<TenantsTable>): Tenant {
   return {
     id: row.id,
@@ -105,7 +127,9 @@ export function keyOf(row: Selectable<ApiKeysTable>): ApiKey {
     kind: row.kind,
     label: row.label,
     name: row.name,
-    disabled: row.disabled === 1,
+    // If both change at the same time, the operator's change wins.
+    disabled: row.disabled === 1 || row.disabled_by_operator === 1,
+    ...(row.disabled_by_operator === 1 ? { disabledByOperator: true } : {}),
     limitCredits: row.limit_credits,
     limitReset: row.limit_reset,
     models: row.models === null ? null : textList(row.models),
@@ -130,6 +154,7 @@ export function keyRow(key: ApiKey, hash: Uint8Array): Selectable<ApiKeysTable> 
     previous_hash: null,
     previous_until: null,
     disabled: flag(key.disabled),
+    disabled_by_operator: flag(key.disabledByOperator === true),
     deleted_at: null,
     limit_credits: key.limitCredits,
     limit_reset: key.limitReset,
@@ -148,6 +173,8 @@ export function keyUpdate(change: KeyChange): Updateable<ApiKeysTable> {
   return {
     name: change.name,
     disabled: change.disabled === undefined ? undefined : flag(change.disabled),
+    disabled_by_operator:
+      change.disabledByOperator === undefined ? undefined : flag(change.disabledByOperator),
     limit_credits: change.limitCredits,
     limit_reset: change.limitReset,
     models: change.models === undefined ? undefined : jsonText(change.models),

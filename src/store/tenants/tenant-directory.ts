@@ -25,7 +25,17 @@ import {
 } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { getOrCreateSetting, readSetting, replaceSetting } from '../settings.ts';
-import { findKeys, keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
+import {
+  countLiveKeys,
+  findKeys,
+  hasKeys,
+  keyOf,
+  keyRow,
+  keyUpdate,
+  tenantOf,
+  tenantRow,
+  tenantUpdate,
+} from './rows.ts';
 
 const adminTokenSetting = 'admin_token_sha256';
 
@@ -100,15 +110,23 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
     });
   }
 
-  async addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'> {
-    const added = await inVersionedTransaction(this.database, key.tenantId, (trx) =>
-      trx
+  async addKey(
+    key: ApiKey,
+    hash: Uint8Array,
+    keysMax = Number.POSITIVE_INFINITY,
+  ): Promise<'added' | 'exists' | 'full'> {
+    let isFull = false;
+    const added = await inVersionedTransaction(this.database, key.tenantId, async (trx) => {
+      isFull = await hasKeys(trx, key.tenantId, keysMax);
+      if (isFull) return undefined;
+      return trx
         .insertInto('api_keys')
         .values(keyRow(key, hash))
         .onConflict((conflict) => conflict.doNothing())
         .returning('id')
-        .executeTakeFirst(),
-    );
+        .executeTakeFirst();
+    });
+    if (isFull) return 'full';
     return added ? 'added' : 'exists';
   }
 
@@ -123,14 +141,8 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
     return row && keyOf(row);
   }
 
-  async countKeys(tenantId: string): Promise<number> {
-    const row = await this.database.read
-      .selectFrom('api_keys')
-      .select((eb) => eb.fn.countAll<number>().as('count'))
-      .where('tenant_id', '=', tenantId)
-      .where('deleted_at', 'is', null)
-      .executeTakeFirstOrThrow();
-    return row.count;
+  countKeys(tenantId: string): Promise<number> {
+    return countLiveKeys(this.database.read, tenantId);
   }
 
   async listKeys(tenantId: string, page: KeyPage): Promise<readonly ApiKey[]> {
